@@ -1,0 +1,130 @@
+#include "analysis/pca.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <Eigen/Eigenvalues>
+#include <Spectra/MatOp/DenseSymMatProd.h>
+#include <Spectra/SymEigsSolver.h>
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/finite_rows.hpp"
+#include "analysis/gram_sum.hpp"
+#include "analysis/row_products.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr Index kDenseColumns = 512;  // a dense solver's d³ is cheap up to here
+constexpr double kResidualLimit = 1e-10;
+
+struct Eigenpairs {
+  VectorXd values;   // (n_components) descending
+  MatrixXd vectors;  // (n_cols, n_components)
+};
+
+Index check_blocks(std::span<const MatrixView> blocks, int n_components) {
+  Index n_rows = 0;
+  for (const auto& block : blocks) {
+    if (block.cols() != blocks.front().cols())
+      throw InvalidInput(fmt::format("PCA: blocks of {} and of {} columns do not share a basis",
+                                     blocks.front().cols(), block.cols()));
+    require_finite(block, "PCA");
+    n_rows += block.rows();
+  }
+  if (n_rows == 0) throw InvalidInput("PCA: there are no rows to fit a basis on");
+  if (n_components < 1 || n_components > blocks.front().cols())
+    throw InvalidInput(fmt::format("PCA: {} components of rows with {} columns; 1 to that many exist",
+                                   n_components, blocks.front().cols()));
+  return n_rows;
+}
+
+VectorXd joint_mean(std::span<const MatrixView> blocks, Index n_rows) {
+  VectorXd sum = VectorXd::Zero(blocks.front().cols());
+  for (const auto& block : blocks) add_rows(block, {sum.data(), static_cast<std::size_t>(sum.size())});
+  return sum / static_cast<double>(n_rows);
+}
+
+// Sum over all rows of (x - mean)(x - mean)ᵀ. Centred before it is squared: keys lie far from the origin, and
+// their raw second moments would bury the spread.
+MatrixXd scatter_matrix(std::span<const MatrixView> blocks, const VectorXd& mean) {
+  GramSum scatter(mean.size());
+  for (const auto& block : blocks)
+    for (Index first = 0; first < block.rows(); first += kGramTileRows) {
+      const Index n = std::min(kGramTileRows, block.rows() - first);
+      scatter.add(block.middleRows(first, n).cast<double>().rowwise() - mean.transpose());
+    }
+  return scatter.matrix();
+}
+
+double relative_residual(const MatrixXd& matrix, const Eigenpairs& pairs) {
+  const double trace = matrix.trace();
+  if (trace == 0) return 0;
+  const MatrixXd residual = matrix * pairs.vectors - pairs.vectors * pairs.values.asDiagonal();
+  return residual.colwise().norm().maxCoeff() / trace;
+}
+
+Eigenpairs dense_eigenpairs(const MatrixXd& matrix, Index n_components) {
+  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(matrix);
+  // Ascending; a numerically failed solve of a finite matrix shows in the residual.
+  return {solver.eigenvalues().tail(n_components).reverse(),
+          solver.eigenvectors().rightCols(n_components).rowwise().reverse()};
+}
+
+Eigenpairs leading_eigenpairs(const MatrixXd& matrix, Index n_components) {
+  const Index n = matrix.rows();
+  if (n <= kDenseColumns || 2 * n_components >= n) return dense_eigenpairs(matrix, n_components);
+  Spectra::DenseSymMatProd<double> product(matrix);
+  const Index n_lanczos = std::min(n, std::max<Index>(2 * n_components + 1, 20));
+  Spectra::SymEigsSolver<Spectra::DenseSymMatProd<double>> solver(product, n_components, n_lanczos);
+  solver.init();
+  solver.compute(Spectra::SortRule::LargestAlge, 1000, 1e-14);
+  if (solver.info() == Spectra::CompInfo::Successful) {
+    Eigenpairs pairs{solver.eigenvalues(), solver.eigenvectors()};
+    if (relative_residual(matrix, pairs) <= kResidualLimit) return pairs;
+  }
+  return dense_eigenpairs(matrix, n_components);
+}
+
+void fix_signs(MatrixXd& vectors) {
+  for (Index j = 0; j < vectors.cols(); ++j) {
+    Index largest = 0;
+    vectors.col(j).cwiseAbs().maxCoeff(&largest);
+    if (vectors(largest, j) < 0) vectors.col(j) *= -1;
+  }
+}
+
+}  // namespace
+
+Pca fit_pca(std::span<const MatrixView> blocks, int n_components) {
+  if (blocks.empty()) throw InvalidInput("PCA: there are no rows to fit a basis on");
+  const Index n_rows = check_blocks(blocks, n_components);
+  Pca pca;
+  pca.mean = joint_mean(blocks, n_rows);
+  const MatrixXd scatter = scatter_matrix(blocks, pca.mean);
+  Eigenpairs pairs = leading_eigenpairs(scatter, n_components);
+  pca.relative_residual = relative_residual(scatter, pairs);
+  fix_signs(pairs.vectors);
+  pca.axes = pairs.vectors;
+  const VectorXd values = pairs.values.cwiseMax(0);  // rounding can leave -1e-17 where the variance is zero
+  const double total = scatter.trace();
+  pca.explained_variance = values / static_cast<double>(std::max<Index>(n_rows - 1, 1));
+  pca.explained_ratio = total > 0
+                            ? VectorXd(values / total)
+                            : VectorXd::Constant(n_components, std::numeric_limits<double>::quiet_NaN());
+  return pca;
+}
+
+RowMatrixD project(const Pca& pca, const MatrixView& rows) {
+  if (rows.cols() != pca.mean.size())
+    throw InvalidInput(
+        fmt::format("projection: rows of {} columns onto a basis of {}", rows.cols(), pca.mean.size()));
+  return (rows.cast<double>().rowwise() - pca.mean.transpose()) * pca.axes;
+}
+
+}  // namespace keyscope::analysis

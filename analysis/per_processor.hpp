@@ -1,0 +1,10 @@
+#pragma once
+
+// Marks a function to be built once for each x86-64 level; the loader takes the widest that the processor
+// has. Such functions fix their number of lanes in the source and never fuse a product with a sum, so that
+// all builds return the same bits.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KEYSCOPE_PER_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define KEYSCOPE_PER_PROCESSOR
+#endif

@@ -1,0 +1,95 @@
+#include "analysis/policies/keydiff.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/option_values.hpp"
+#include "analysis/row_products.hpp"
+#include "analysis/similarity.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+enum class Anchor { kMean, kNormalizedMean, kMedian, kPairwise };
+enum class Metric { kCosine, kDot, kEuclidean };
+
+class KeyDiff : public Policy {
+ public:
+  KeyDiff(Anchor anchor, Metric metric, double recent) : anchor_(anchor), metric_(metric), recent_(recent) {}
+
+  void score(const PolicyInput& input, std::span<double> scores) const override {
+    const Eigen::VectorXd anchor = anchor_of(input.keys);
+    if (metric_ == Metric::kEuclidean) return score_by_distance(input.keys, anchor, scores);
+    Eigen::ArrayXd squared_norms(input.keys.rows());
+    row_products(input.keys, {anchor.data(), static_cast<std::size_t>(anchor.size())}, scores,
+                 {squared_norms.data(), scores.size()});
+    Eigen::Map<Eigen::ArrayXd> products(scores.data(), input.keys.rows());
+    if (metric_ == Metric::kDot) {
+      products = -products;
+      return;
+    }
+    const double anchor_norm = anchor.norm();
+    // Eq. 7 needs no n × n cosines: Σ_j cos(k_i, k_j) = k̂_i · Σ_j k̂_j = n ‖a‖ cos(k_i, a), a the mean of k̂.
+    const double scale =
+        anchor_ == Anchor::kPairwise ? static_cast<double>(scores.size()) * anchor_norm : 1.0;
+    const Eigen::ArrayXd norms = squared_norms.sqrt() * anchor_norm;
+    products = (norms == 0).select(0.0, -scale * (products / norms));
+  }
+
+  void force(const PolicyInput& input, std::int64_t budget, std::span<std::uint8_t> forced) const override {
+    const auto n_rows = static_cast<std::int64_t>(input.positions.size());
+    const std::int64_t n_recent = std::min({round_half_up(recent_, budget), budget, n_rows});
+    std::fill(forced.end() - n_recent, forced.end(), std::uint8_t{1});
+  }
+
+ private:
+  Eigen::VectorXd anchor_of(const MatrixView& keys) const {
+    switch (anchor_) {
+      case Anchor::kMean:
+        return mean_row(keys);
+      case Anchor::kMedian:
+        return median_row(keys);
+      case Anchor::kNormalizedMean:
+      case Anchor::kPairwise:
+        break;
+    }
+    return normalized_mean_row(keys);
+  }
+
+  // By differences: ‖k‖² - 2 k·a + ‖a‖² would lose the digits of keys close to the anchor.
+  static void score_by_distance(const MatrixView& keys, const Eigen::VectorXd& anchor,
+                                std::span<double> scores) {
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] = (keys.row(static_cast<Eigen::Index>(i)).cast<double>().transpose() - anchor).norm();
+  }
+
+  Anchor anchor_;
+  Metric metric_;
+  double recent_;
+};
+
+std::unique_ptr<Policy> make_keydiff(const PolicySpec& spec) {
+  const auto anchor =
+      static_cast<Anchor>(read_choice(spec, "anchor", {"mean", "normalized-mean", "median", "pairwise"}));
+  const auto metric = static_cast<Metric>(read_choice(spec, "metric", {"cosine", "dot", "euclidean"}));
+  if (anchor == Anchor::kPairwise && metric != Metric::kCosine)
+    throw UsageError(
+        fmt::format("policy keydiff: anchor=pairwise (Eq. 7) is defined with metric=cosine only, not {}",
+                    spec.options.at("metric")));
+  return std::make_unique<KeyDiff>(anchor, metric, read_fraction(spec, "recent"));
+}
+
+}  // namespace
+
+PolicyDefinition keydiff_definition() {
+  return {"keydiff",
+          "keys least similar to the mean key stay (KeyDiff)",
+          {{"anchor", "mean|normalized-mean|median|pairwise", "mean"},
+           {"metric", "cosine|dot|euclidean", "cosine"},
+           {"recent", "0…1", "0"}},
+          make_keydiff};
+}
+
+}  // namespace keyscope::analysis

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "analysis/matrix_view.hpp"
+
+namespace keyscope::analysis {
+
+// What a policy may look at when it scores the rows of one KV head's cache, after a block was appended.
+// Spans a policy did not ask for in `Policy::needs` are empty.
+struct PolicyInput {
+  MatrixView keys;                          // (n_rows, head_dim), after RoPE
+  MatrixView values;                        // (n_rows, head_dim), or no rows
+  std::span<const std::int32_t> positions;  // (n_rows) true positions, ascending
+  std::int64_t n_new_rows = 0;              // rows that this block appended: the last ones
+  int layer = 0;
+  int kv_head = 0;
+  // Attention weights; "group" is the mean over the G query heads that share this KV head.
+  std::span<const float> last_row_group = {};  // (n_rows) the block's last query, mean over the group
+  std::span<const float> last_row_layer = {};  // (n_rows) the same, mean over all query heads of the layer
+  std::span<const double> attention_received = {};       // (n_rows) sum over all queries so far, group mean
+  std::span<const std::int32_t> attention_queries = {};  // (n_rows) how many queries so far could see the row
+  std::span<const float> window_sums = {};  // (n_rows) sum over the block's last w queries, group mean
+};
+
+// Which parts of `PolicyInput` beyond keys and positions a policy reads.
+struct PolicyNeeds {
+  bool values = false;
+  bool last_row_group = false;
+  bool last_row_layer = false;
+  bool attention_received = false;
+  int window = 0;  // w of `window_sums`; 0: not read
+
+  bool attention() const { return last_row_group || last_row_layer || attention_received || window > 0; }
+};
+
+// An eviction policy: a score per cached row, of which the largest are kept, and rows that are kept whatever
+// they score. One object serves every layer and head of a run and keeps no state between calls.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  virtual PolicyNeeds needs() const { return {}; }
+
+  // False where this layer's rows are never evicted.
+  virtual bool evicts(int /*layer*/) const { return true; }
+
+  // Writes one finite score per row into `scores` (n_rows); the largest are kept.
+  virtual void score(const PolicyInput& input, std::span<double> scores) const = 0;
+
+  // Marks rows that stay whatever their score, at most `budget` of them; `forced` (n_rows) arrives zeroed.
+  virtual void force(const PolicyInput& /*input*/, std::int64_t /*budget*/,
+                     std::span<std::uint8_t> /*forced*/) const {}
+};
+
+// A policy as its user names it: `keydiff:anchor=mean,recent=0.1`.
+struct PolicySpec {
+  std::string name;
+  std::map<std::string, std::string> options;
+};
+
+}  // namespace keyscope::analysis

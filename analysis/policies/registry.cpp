@@ -1,0 +1,117 @@
+#include "analysis/policies/registry.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/definition.hpp"
+#include "analysis/policies/keydiff.hpp"
+#include "analysis/policies/random.hpp"
+#include "analysis/policies/sink.hpp"
+#include "analysis/policies/tova.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+// Every policy there is; a new one joins with its line here.
+const std::vector<PolicyDefinition>& definitions() {
+  static const std::vector<PolicyDefinition> kDefinitions = {
+      {"none",
+       "nothing is evicted: the full cache, which every other policy is measured against",
+       {},
+       nullptr},
+      keydiff_definition(),
+      sink_definition(),
+      tova_definition(),
+      random_definition(),
+  };
+  return kDefinitions;
+}
+
+const PolicyDefinition& definition_of(const std::string& name) {
+  std::vector<std::string_view> known;
+  for (const auto& definition : definitions()) {
+    if (definition.name == name) return definition;
+    known.push_back(definition.name);
+  }
+  throw UsageError(fmt::format("policy \"{}\" is not known; there are {}", name, fmt::join(known, ", ")));
+}
+
+std::vector<std::string> option_list(const PolicyDefinition& definition) {
+  std::vector<std::string> list;
+  for (const auto& option : definition.options) list.push_back(option.key + "=" + option.accepted);
+  return list;
+}
+
+std::string what_it_takes(const PolicyDefinition& definition) {
+  if (definition.options.empty()) return "it takes none";
+  return fmt::format("it takes {}", fmt::join(option_list(definition), ", "));
+}
+
+PolicySpec complete(const PolicyDefinition& definition, const PolicySpec& spec, std::uint64_t seed) {
+  PolicySpec filled{spec.name, {}};
+  for (const auto& option : definition.options)
+    filled.options[option.key] = option.fallback.empty() ? std::to_string(seed) : option.fallback;
+  for (const auto& [key, value] : spec.options) {
+    const auto known = filled.options.find(key);
+    if (known == filled.options.end())
+      throw UsageError(
+          fmt::format("policy {} has no option \"{}\"; {}", spec.name, key, what_it_takes(definition)));
+    known->second = value;
+  }
+  return filled;
+}
+
+// Splits off what stands before `separator`, or all that is left.
+std::string_view take_until(std::string_view& text, char separator) {
+  const auto end = text.find(separator);
+  const std::string_view piece = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return piece;
+}
+
+void add_option(PolicySpec& spec, std::string_view piece) {
+  const auto equals = piece.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    throw UsageError(fmt::format("policy {}: \"{}\" is not an option; write key=value, {}", spec.name, piece,
+                                 what_it_takes(definition_of(spec.name))));
+  const auto [at, is_new] =
+      spec.options.emplace(std::string(piece.substr(0, equals)), std::string(piece.substr(equals + 1)));
+  if (!is_new) throw UsageError(fmt::format("policy {}: option {} is given twice", spec.name, at->first));
+}
+
+}  // namespace
+
+std::vector<PolicyEntry> registered_policies() {
+  std::vector<PolicyEntry> entries;
+  for (const auto& definition : definitions())
+    entries.push_back({definition.name, definition.summary, option_list(definition)});
+  return entries;
+}
+
+PolicySpec parse_policy(std::string_view text) {
+  const bool has_options = text.find(':') != std::string_view::npos;
+  PolicySpec spec{std::string(take_until(text, ':')), {}};
+  definition_of(spec.name);
+  if (has_options) {
+    const bool dangling = text.empty() || text.back() == ',';
+    while (!text.empty()) add_option(spec, take_until(text, ','));
+    if (dangling) add_option(spec, "");
+  }
+  make_policy(spec, 0);  // refuses what the policy refuses
+  return spec;
+}
+
+std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed) {
+  const PolicyDefinition& definition = definition_of(spec.name);
+  const PolicySpec filled = complete(definition, spec, seed);
+  return definition.make == nullptr ? nullptr : definition.make(filled);
+}
+
+PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed) {
+  return complete(definition_of(spec.name), spec, seed);
+}
+
+}  // namespace keyscope::analysis

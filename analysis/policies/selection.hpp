@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace keyscope::analysis {
+
+// Which rows of a cache stay and which go.
+struct Selection {
+  std::vector<std::int32_t> retained;  // row indices, ascending: time order
+  std::vector<std::int32_t> evicted;   // row indices, ascending
+  // Per evicted row: the lowest score among retained rows that were not forced, minus the row's score;
+  // NaN where every retained row was forced.
+  std::vector<float> margin;
+};
+
+// Keeps the forced rows and then the highest scores until `budget` rows are kept; ties go to the lower row.
+//   scores, forced: (n_rows); forced marks at most `budget` rows; every score finite
+//   throws InvalidInput otherwise
+Selection select_rows(std::span<const double> scores, std::span<const std::uint8_t> forced,
+                      std::int64_t budget);
+
+}  // namespace keyscope::analysis

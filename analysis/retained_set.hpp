@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "analysis/matrix_view.hpp"
+
+namespace keyscope::analysis {
+
+// Share of the attention that falls on retained rows; NaN where no row received any.
+//   attention_received: (n_tokens), finite, not negative; retained: positions within it
+//   throws InvalidInput on a position outside
+double attention_mass_kept(std::span<const double> attention_received,
+                           std::span<const std::int32_t> retained);
+
+// Overlap of two retained sets, |A ∩ B| / |A ∪ B|; NaN for two empty sets.
+//   a, b: ascending
+double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b);
+
+// Σ_{i,j in S} cos(k_i, k_j), i = j included: what Eq. A.2 of KeyDiff (arXiv 2504.15364) minimises over all
+// sets of N keys. In O(n_keys * head_dim), as ‖Σ k̂‖²; zero for no keys.
+double cosine_objective(const MatrixView& retained_keys);
+
+// What attention loses by a retained set: ‖o_retained - o_full‖ / ‖o_full‖, Frobenius norms over all queries
+// given. Query r attends, by the softmax of q·k/√head_dim, to keys at positions <= query_positions[r]: all of
+// them for o_full, the retained ones among them for o_retained (zero where it sees none). NaN where o_full is
+// 0.
+//   queries: (n_queries, head_dim) of any of the KV head's query heads; keys: (n_tokens, head_dim), row =
+//   position; values: (n_tokens, value_dim); retained: ascending positions throws InvalidInput on sizes that
+//   do not match, positions outside, or anything that is not finite
+double output_error(const MatrixView& queries, std::span<const std::int32_t> query_positions,
+                    const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained);
+
+}  // namespace keyscope::analysis

@@ -1,0 +1,136 @@
+#include "analysis/similarity.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/packed_rows.hpp"
+#include "analysis/row_products.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+constexpr Index kTileRows = 32;
+
+std::span<double> span_of(VectorXd& vector) {
+  return {vector.data(), static_cast<std::size_t>(vector.size())};
+}
+std::span<const double> span_of(const VectorXd& vector) {
+  return {vector.data(), static_cast<std::size_t>(vector.size())};
+}
+
+double quotient_or_zero(double product, double norms) {
+  if (norms == 0) return 0;
+  return std::clamp(product / norms, -1.0, 1.0);  // a NaN passes through
+}
+
+// Each row at unit norm, zero rows as they are.
+RowMatrixD unit_rows(const MatrixView& rows) {
+  RowMatrixD unit = rows.cast<double>();
+  for (Index i = 0; i < unit.rows(); ++i) {
+    const double norm = unit.row(i).norm();
+    if (norm != 0) unit.row(i) /= norm;
+  }
+  return unit;
+}
+
+double median_of(std::vector<float>& values) {
+  for (const float value : values)
+    if (std::isnan(value)) return std::numeric_limits<double>::quiet_NaN();
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  const double upper = static_cast<double>(*middle);
+  if (values.size() % 2 == 1) return upper;
+  return (static_cast<double>(*std::max_element(values.begin(), middle)) + upper) / 2;
+}
+
+}  // namespace
+
+VectorXd mean_row(const MatrixView& rows) {
+  VectorXd mean = VectorXd::Zero(rows.cols());
+  if (rows.rows() == 0) return mean;
+  add_rows(rows, span_of(mean));
+  return mean / static_cast<double>(rows.rows());
+}
+
+VectorXd normalized_mean_row(const MatrixView& rows) {
+  VectorXd sum = VectorXd::Zero(rows.cols());
+  if (rows.rows() == 0) return sum;
+  const VectorXd norms = row_norms(rows);
+  for (Index i = 0; i < rows.rows(); ++i)
+    if (norms[i] != 0) sum += rows.row(i).cast<double>().transpose() / norms[i];
+  return sum / static_cast<double>(rows.rows());
+}
+
+VectorXd median_row(const MatrixView& rows) {
+  VectorXd median = VectorXd::Zero(rows.cols());
+  if (rows.rows() == 0) return median;
+  std::vector<float> column(static_cast<std::size_t>(rows.rows()));
+  for (Index j = 0; j < rows.cols(); ++j) {
+    for (Index i = 0; i < rows.rows(); ++i) column[static_cast<std::size_t>(i)] = rows(i, j);
+    median[j] = median_of(column);
+  }
+  return median;
+}
+
+VectorXd row_norms(const MatrixView& rows) {
+  const VectorXd nothing = VectorXd::Zero(rows.cols());
+  VectorXd products(rows.rows());
+  VectorXd squared_norms(rows.rows());
+  row_products(rows, span_of(nothing), span_of(products), span_of(squared_norms));
+  return squared_norms.cwiseSqrt();
+}
+
+double cosine(const VectorXd& a, const VectorXd& b) {
+  return quotient_or_zero(a.dot(b), a.norm() * b.norm());
+}
+
+VectorXd cosines_to(const MatrixView& rows, const VectorXd& anchor) {
+  if (rows.cols() != anchor.size())
+    throw InvalidInput(fmt::format("cosines to an anchor: rows of {} columns, but an anchor of {}",
+                                   rows.cols(), anchor.size()));
+  VectorXd cosines(rows.rows());
+  VectorXd squared_norms(rows.rows());
+  row_products(rows, span_of(anchor), span_of(cosines), span_of(squared_norms));
+  const double anchor_norm = anchor.norm();
+  for (Index i = 0; i < rows.rows(); ++i)
+    cosines[i] = quotient_or_zero(cosines[i], std::sqrt(squared_norms[i]) * anchor_norm);
+  return cosines;
+}
+
+RowMatrixD cosine_matrix(const MatrixView& rows) {
+  const Index n_rows = rows.rows();
+  const RowMatrixD unit = unit_rows(rows);
+  const PackedRows packed(unit);
+  RowMatrixD cosines(n_rows, n_rows);
+  RowMatrixD tile;  // a band of the upper triangle, which is then mirrored
+  for (Index first = 0; first < n_rows; first += kTileRows) {
+    const Index n = std::min(kTileRows, n_rows - first);
+    packed.multiply(unit.middleRows(first, n), tile, first);
+    // Not cwiseMin and cwiseMax: they may replace NaN.
+    for (double& c : std::span(tile.data(), static_cast<std::size_t>(tile.size())))
+      c = std::clamp(c, -1.0, 1.0);
+    cosines.block(first, first, n, n_rows - first) = tile;
+    cosines.block(first, first, n_rows - first, n) = tile.transpose();
+  }
+  return cosines;
+}
+
+double mean_pairwise_cosine(const MatrixView& rows) {
+  const auto n = static_cast<double>(rows.rows());
+  if (rows.rows() < 2) return std::numeric_limits<double>::quiet_NaN();
+  // The sum over all ordered pairs is ‖Σ k̂‖²; each row that has a direction meets itself once, with cosine 1.
+  const VectorXd norms = row_norms(rows);
+  const auto n_directed = static_cast<double>((norms.array() != 0).count());
+  const VectorXd sum = normalized_mean_row(rows) * n;
+  return std::clamp((sum.squaredNorm() - n_directed) / (n * (n - 1)), -1.0, 1.0);
+}
+
+}  // namespace keyscope::analysis

@@ -1,0 +1,196 @@
+#include "analysis/theorem_bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/finite_rows.hpp"
+#include "analysis/packed_rows.hpp"
+#include "analysis/similarity.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+using Eigen::ArrayXd;
+using Eigen::Index;
+using Eigen::VectorXd;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr Index kTileQueries = 32;
+
+RowMatrixD unit_rows(const MatrixView& rows, const VectorXd& norms) {
+  RowMatrixD unit = rows.cast<double>();
+  for (Index i = 0; i < unit.rows(); ++i)
+    if (norms[i] != 0) unit.row(i) /= norms[i];
+  return unit;
+}
+
+void check_pairs(const MatrixView& keys, const MatrixView& queries, std::span<const std::int32_t> positions) {
+  if (keys.rows() == 0 || queries.rows() == 0)
+    throw InvalidInput(fmt::format("bounds: {} keys and {} queries; at least one of each is needed",
+                                   keys.rows(), queries.rows()));
+  if (keys.cols() != queries.cols() || static_cast<std::size_t>(queries.rows()) != positions.size())
+    throw InvalidInput(fmt::format("bounds: keys of {} columns, queries of {}, {} queries at {} positions",
+                                   keys.cols(), queries.cols(), queries.rows(), positions.size()));
+  require_finite(keys, "bounds: keys");
+  require_finite(queries, "bounds: queries");
+}
+
+// Which queries to look at, ascending: all, or as many drawn at random as keep to the number of pairs.
+std::vector<Index> choose_queries(Index n_queries, Index n_keys, const BoundOptions& options) {
+  std::vector<Index> all(static_cast<std::size_t>(n_queries));
+  std::iota(all.begin(), all.end(), Index{0});
+  const Index n_wanted = std::max<Index>(1, options.max_pairs / n_keys);
+  if (n_wanted >= n_queries) return all;
+  std::vector<Index> chosen;
+  std::mt19937_64 draw(options.seed);
+  std::sample(all.begin(), all.end(), std::back_inserter(chosen), n_wanted, draw);
+  return chosen;
+}
+
+// Hands the cosines of each chosen query with all keys to `visit`, a tile of queries at a time.
+template <typename Visit>
+void visit_cosines(const PackedRows& unit_keys, const RowMatrixD& unit_queries,
+                   const std::vector<Index>& chosen, const Visit& visit) {
+  RowMatrixD tile(kTileQueries, unit_queries.cols());
+  RowMatrixD cosines;
+  for (std::size_t first = 0; first < chosen.size(); first += kTileQueries) {
+    const auto n = std::min<std::size_t>(kTileQueries, chosen.size() - first);
+    for (std::size_t i = 0; i < n; ++i) tile.row(static_cast<Index>(i)) = unit_queries.row(chosen[first + i]);
+    unit_keys.multiply(tile.topRows(static_cast<Index>(n)), cosines);
+    for (std::size_t i = 0; i < n; ++i) visit(chosen[first + i], cosines.row(static_cast<Index>(i)));
+  }
+}
+
+}  // namespace
+
+MeanKeyBounds mean_key_bounds(const MatrixView& keys, const MatrixView& queries,
+                              std::span<const std::int32_t> query_positions, const BoundOptions& options) {
+  check_pairs(keys, queries, query_positions);
+  const VectorXd mean = mean_row(keys);
+  const ArrayXd gamma = cosines_to(keys, mean).array();
+  const VectorXd alphas = cosines_to(queries, mean);
+  const RowMatrixD unit_queries = unit_rows(queries, row_norms(queries));
+  std::vector<Index> chosen = choose_queries(queries.rows(), keys.rows(), options);
+  MeanKeyBounds bounds;
+  if (chosen.size() < query_positions.size())
+    bounds.sampled = static_cast<std::int64_t>(chosen.size()) * keys.rows();
+  std::erase_if(chosen, [&](Index query) { return alphas[query] >= 0; });  // meet no hypothesis with any key
+
+  bounds.min_slack = bounds.min_slack_exact = kInfinity;
+  ArrayXd slack(keys.rows());
+  visit_cosines(
+      PackedRows(unit_rows(keys, row_norms(keys))), unit_queries, chosen, [&](Index query, const auto& row) {
+        const double alpha = alphas[query];
+        const auto beta = row.transpose().array();
+        const Index n_visible =
+            std::clamp<Index>(query_positions[static_cast<std::size_t>(query)] + Index{1}, 0, keys.rows());
+        bounds.pairs += (beta > 0).count();
+        bounds.pairs_causal += (beta.head(n_visible) > 0).count();
+        slack =
+            (beta > 0).select(1 - alpha * alpha / 2 + alpha * beta - beta.square() / 2 - gamma, kInfinity);
+        bounds.min_slack = std::min(bounds.min_slack, slack.minCoeff());
+        bounds.violations += (slack < -kSlackTolerance).count();
+        const double alpha_sine = std::sqrt(std::max(0.0, 1 - alpha * alpha));
+        slack = (beta > 0).select(alpha * beta + alpha_sine * (1 - beta.square()).max(0.0).sqrt() - gamma,
+                                  kInfinity);
+        bounds.min_slack_exact = std::min(bounds.min_slack_exact, slack.minCoeff());
+      });
+  if (bounds.pairs == 0) bounds.min_slack = bounds.min_slack_exact = kNaN;
+  return bounds;
+}
+
+namespace {
+
+// What a bound of Lemma 3.1 needs of one query and the keys that it sees.
+struct VisibleKeys {
+  ArrayXd cosines;
+  ArrayXd norms;   // of the keys scaled by ‖q‖/√head_dim
+  ArrayXd excess;  // log(n/(n+1)) - log(1-w) per key, n the number of other keys
+};
+
+// -log(1-w) per key, w the softmax of the logits. The heaviest key's is taken from the sum of all others: 1-w
+// would lose every digit as w goes to 1.
+ArrayXd minus_log_rest(const ArrayXd& logits) {
+  Index heaviest = 0;
+  const double largest = logits.maxCoeff(&heaviest);
+  const ArrayXd weights = (logits - largest).exp();
+  const double total = weights.sum();
+  ArrayXd minus_log = weights / total;
+  for (double& value : minus_log) value = -std::log1p(-value);
+
+  ArrayXd others = logits;
+  others[heaviest] = -kInfinity;
+  const double second = others.maxCoeff();
+  const double log_rest = second + std::log((others - second).exp().sum());
+  minus_log[heaviest] = largest + std::log(total) - log_rest;
+  return minus_log;
+}
+
+void record(BoundRecord& bound, const ArrayXd& slack, const ArrayXd& divisor) {
+  bound.min_slack = std::min(bound.min_slack, slack.minCoeff());
+  // Rounding in `excess` comes out divided by M or ‖k*‖.
+  bound.violations += (slack * divisor.min(1.0) < -kSlackTolerance).count();
+}
+
+void record_query(AttentionWeightBounds& bounds, const VisibleKeys& keys) {
+  const auto directed = keys.norms > 0;
+  const auto nonnegative = directed && keys.cosines >= 0;
+  bounds.pairs += directed.count();
+  bounds.pairs_nonnegative += nonnegative.count();
+  const double largest = keys.norms.maxCoeff();
+  if (largest == 0) return;
+  const auto record_reading = [&](BoundRecord& reading, double m) {
+    const ArrayXd slack = keys.cosines - (keys.excess / (2 * m) - 1);
+    record(reading, nonnegative.select(slack, kInfinity), ArrayXd::Constant(slack.size(), m));
+  };
+  record_reading(bounds.stated, largest * largest);
+  record_reading(bounds.proof, largest);
+  const double largest_product = (keys.cosines * keys.norms).abs().maxCoeff();
+  const ArrayXd slack = keys.cosines - (keys.excess - largest_product) / keys.norms;
+  record(bounds.always, directed.select(slack, kInfinity), keys.norms);
+}
+
+}  // namespace
+
+AttentionWeightBounds attention_weight_bounds(const MatrixView& keys, const MatrixView& queries,
+                                              std::span<const std::int32_t> query_positions,
+                                              const BoundOptions& options) {
+  check_pairs(keys, queries, query_positions);
+  const VectorXd key_norms = row_norms(keys);
+  const VectorXd query_norms = row_norms(queries);
+  const RowMatrixD unit_queries = unit_rows(queries, query_norms);
+  std::vector<Index> chosen = choose_queries(queries.rows(), keys.rows(), options);
+  AttentionWeightBounds bounds;
+  if (chosen.size() < query_positions.size())
+    bounds.sampled = static_cast<std::int64_t>(chosen.size()) * keys.rows();
+  std::erase_if(chosen, [&](Index query) { return query_norms[query] == 0; });
+
+  for (BoundRecord* bound : {&bounds.stated, &bounds.proof, &bounds.always}) bound->min_slack = kInfinity;
+  const double scale = 1 / std::sqrt(static_cast<double>(keys.cols()));
+  visit_cosines(
+      PackedRows(unit_rows(keys, key_norms)), unit_queries, chosen, [&](Index query, const auto& row) {
+        const Index n_visible =
+            std::min<Index>(query_positions[static_cast<std::size_t>(query)] + Index{1}, keys.rows());
+        if (n_visible < 2) return;
+        VisibleKeys visible;
+        visible.cosines = row.head(n_visible).transpose().array();
+        visible.norms = key_norms.head(n_visible).array() * (query_norms[query] * scale);
+        const auto n_others = static_cast<double>(n_visible - 1);
+        visible.excess =
+            std::log(n_others / (n_others + 1)) + minus_log_rest(visible.cosines * visible.norms);
+        record_query(bounds, visible);
+      });
+  for (BoundRecord* bound : {&bounds.stated, &bounds.proof, &bounds.always})
+    if (bound->min_slack == kInfinity) bound->min_slack = kNaN;
+  return bounds;
+}
+
+}  // namespace keyscope::analysis
