@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/policies/policy.hpp"
+#include "capture/inference/capture_control.hpp"
+#include "capture/model/model.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::capture {
+
+// What to run and what to record of it. One run per policy, in order, over the same prompt ids.
+struct CaptureOptions {
+  std::vector<std::int32_t> prompt_ids;
+  std::vector<analysis::PolicySpec> policies;
+  std::int64_t budget = 0;        // N: rows per KV head; needed by every policy but `none`
+  std::int64_t block_size = 128;  // B
+  std::int64_t generate = 0;
+  bool ignore_eos = false;
+  std::vector<int> layers;  // empty: all
+  bool record_keys = true;
+  bool record_queries = true;
+  bool record_values = false;
+  bool record_attention = false;
+  bool record_logits = false;
+  std::int64_t score_last = 32;
+  recording::StoreType store = recording::StoreType::kFloat32;
+  bool compress = false;
+  std::uint64_t seed = 0;
+  std::string command;  // for the provenance
+};
+
+// The plan that `run_capture` will hand to its sinks, for estimates and `--dry-run`.
+//   throws UsageError on options that cannot be (an unknown policy, no budget, a layer that is not there)
+//   throws InvalidInput on an empty prompt, ids outside the vocabulary, or more than the model's context
+recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& options);
+
+// How much a capture will cost.
+struct CaptureEstimate {
+  std::int64_t disk_bytes = 0;
+  std::int64_t cache_bytes = 0;  // KV cache at its largest, one run at a time
+  std::int64_t weight_bytes = 0;
+  double seconds = 0;  // from the machine's measured rate of a small matrix product
+};
+CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan& plan);
+
+// What a run left behind, for the caller that does not want to read the recording again.
+struct RunOutcome {
+  std::string name;
+  std::vector<std::int32_t> generated;
+  std::int64_t peak_cache_rows = 0;   // largest row count any KV head's cache held, measured
+  std::int64_t peak_cache_bytes = 0;  // bytes allocated for caches at their largest, measured
+};
+
+// Runs every policy by block inference and hands each block to all sinks. Ends with `end(false)` and throws
+// Cancelled when `control` says so, within one block; on any other error the sinks get `end(false)` as well.
+std::vector<RunOutcome> run_capture(const Model& model, const CaptureOptions& options,
+                                    std::span<recording::RecordSink* const> sinks, CaptureControl& control);
+
+}  // namespace keyscope::capture

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "capture/model/config.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::capture {
+
+// Rows that a cache is made for: N + B where its layer evicts, every token where it does not.
+std::int64_t cache_rows(const recording::RunPlan& run, std::int64_t n_prompt, bool evicts);
+
+// Bytes besides the weights that a run needs at its largest, every layer evicting if any does.
+struct MemoryNeed {
+  std::int64_t cache_bytes = 0;  // keys and values
+  std::int64_t block_bytes = 0;  // a block's activations, and what is recorded of it
+};
+MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
+                       const recording::RunPlan& run, std::int64_t element_bytes);
+
+// Refuses a plan that needs more than `available` bytes.
+//   throws Error with both figures and, where there is one, the budget that would fit
+void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
+                  std::int64_t available);
+
+}  // namespace keyscope::capture

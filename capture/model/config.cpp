@@ -1,0 +1,201 @@
+#include "capture/model/config.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "capture/model/strict_json.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// Generous bounds, far above every known model: what exceeds them is a damaged file.
+constexpr std::int64_t kMostLayers = 4096;
+constexpr std::int64_t kMostHeads = 65536;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
+
+// One JSON object with its file's name, so that every complaint says where.
+class Fields {
+ public:
+  Fields(const Json& json, std::string file) : json_(json), file_(std::move(file)) {}
+
+  bool has(const char* name) const { return json_.contains(name) && !json_.at(name).is_null(); }
+
+  std::int64_t count(const char* name, std::int64_t least, std::int64_t most) const {
+    if (!has(name)) fail(name, "nothing", "an integer");
+    const Json& value = json_.at(name);
+    if (!value.is_number_integer()) fail(name, value.dump(), "an integer");
+    const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+    const std::int64_t n = too_large ? INT64_MAX : value.get<std::int64_t>();
+    if (n < least || n > most) fail(name, value.dump(), fmt::format("{} to {}", least, most));
+    return n;
+  }
+  std::int64_t count_or(const char* name, std::int64_t otherwise, std::int64_t least,
+                        std::int64_t most) const {
+    return has(name) ? count(name, least, most) : otherwise;
+  }
+  double positive(const char* name) const {
+    if (!has(name)) fail(name, "nothing", "a positive number");
+    const Json& value = json_.at(name);
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
+      fail(name, value.dump(), "a positive number");
+    return value.get<double>();
+  }
+  double positive_or(const char* name, double otherwise) const {
+    return has(name) ? positive(name) : otherwise;
+  }
+  bool flag_or(const char* name, bool otherwise) const {
+    if (!has(name)) return otherwise;
+    if (!json_.at(name).is_boolean()) fail(name, json_.at(name).dump(), "true or false");
+    return json_.at(name).get<bool>();
+  }
+  std::string text_or(const char* name, const std::string& otherwise) const {
+    if (!has(name)) return otherwise;
+    if (!json_.at(name).is_string()) fail(name, json_.at(name).dump(), "a string");
+    return json_.at(name).get<std::string>();
+  }
+  const Json& at(const char* name) const { return json_.at(name); }
+  const std::string& file() const { return file_; }
+
+  [[noreturn]] void fail(const std::string& name, std::string found, const std::string& expected) const {
+    if (found.size() > 80) found = found.substr(0, 77) + "…";
+    throw FileError(fmt::format("{}: {} is {}, expected {}", file_, name, found, expected));
+  }
+
+ private:
+  const Json& json_;
+  std::string file_;
+};
+
+void read_shape(const Fields& fields, ModelConfig& config) {
+  config.n_layers = static_cast<int>(fields.count("num_hidden_layers", 1, kMostLayers));
+  config.n_heads = static_cast<int>(fields.count("num_attention_heads", 1, kMostHeads));
+  config.n_kv_heads = static_cast<int>(fields.count_or("num_key_value_heads", config.n_heads, 1, kMostHeads));
+  config.hidden_size = fields.count("hidden_size", 1, kLargestSize);
+  config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
+  config.vocab_size = fields.count("vocab_size", 1, kLargestSize);
+  config.context_length = fields.count_or("max_position_embeddings", 2048, 1, kLargestSize);
+  if (config.n_heads % config.n_kv_heads != 0)
+    fields.fail("num_key_value_heads", std::to_string(config.n_kv_heads),
+                fmt::format("a divisor of num_attention_heads, which is {}", config.n_heads));
+  if (!fields.has("head_dim") && config.hidden_size % config.n_heads != 0)
+    fields.fail("hidden_size", std::to_string(config.hidden_size),
+                fmt::format("a multiple of num_attention_heads, which is {}, or a head_dim", config.n_heads));
+  config.head_dim =
+      static_cast<int>(fields.count_or("head_dim", config.hidden_size / config.n_heads, 1, kMostHeads));
+  if (config.head_dim % 2 != 0)
+    fields.fail("head_dim", std::to_string(config.head_dim),
+                "an even number, as rotary positions need pairs");
+}
+
+RopeScaling read_rope_scaling(const Fields& fields, std::int64_t context_length) {
+  RopeScaling scaling;
+  const std::string kind = fields.text_or("rope_type", fields.text_or("type", "default"));
+  if (kind == "default") return scaling;
+  if (kind != "linear" && kind != "llama3")
+    fields.fail("rope_type", shown(kind), "default, linear or llama3");
+  scaling.factor = fields.positive("factor");
+  if (kind == "linear") {
+    scaling.kind = RopeScaling::Kind::kLinear;
+    return scaling;
+  }
+  scaling.kind = RopeScaling::Kind::kLlama3;
+  scaling.low_freq_factor = fields.positive("low_freq_factor");
+  scaling.high_freq_factor = fields.positive("high_freq_factor");
+  scaling.original_context =
+      fields.positive_or("original_max_position_embeddings", static_cast<double>(context_length));
+  if (scaling.high_freq_factor <= scaling.low_freq_factor)
+    fields.fail("high_freq_factor", fmt::format("{}", scaling.high_freq_factor),
+                fmt::format("more than low_freq_factor, which is {}", scaling.low_freq_factor));
+  return scaling;
+}
+
+void refuse_partial_rotary(const Fields& fields) {
+  const double part = fields.positive_or("partial_rotary_factor", 1);
+  if (part != 1) fields.fail("partial_rotary_factor", fmt::format("{}", part), "1: every coordinate rotates");
+}
+
+// Older files have rope_theta and rope_scaling side by side, newer ones both inside rope_parameters.
+void read_rope(const Fields& fields, ModelConfig& config) {
+  config.rope_theta = fields.positive_or("rope_theta", 10000);
+  refuse_partial_rotary(fields);
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    if (!fields.has(name)) continue;
+    if (!fields.at(name).is_object()) fields.fail(name, fields.at(name).dump(), "an object or null");
+    const Fields inner(fields.at(name), fields.file() + ": " + name);
+    config.rope_theta = inner.positive_or("rope_theta", config.rope_theta);
+    config.rope_scaling = read_rope_scaling(inner, config.context_length);
+    refuse_partial_rotary(inner);
+  }
+}
+
+std::vector<std::int32_t> read_eos(const Fields& fields) {
+  std::vector<std::int32_t> ids;
+  if (!fields.has("eos_token_id")) return ids;
+  const Json& value = fields.at("eos_token_id");
+  const Json list = value.is_array() ? value : Json::array({value});
+  for (const Json& id : list) {
+    const bool sound =
+        id.is_number_integer() && id.get<std::int64_t>() >= 0 && id.get<std::int64_t>() <= INT32_MAX;
+    if (!sound) fields.fail("eos_token_id", value.dump(), "a token id or a list of them");
+    ids.push_back(id.get<std::int32_t>());
+  }
+  return ids;
+}
+
+void check_architecture(const Fields& fields, const ModelConfig& config) {
+  if (config.model_type != "llama")
+    fields.fail("model_type", config.model_type.empty() ? "nothing" : shown(config.model_type),
+                "\"llama\", the architecture that is supported");
+  if (fields.has("architectures")) {
+    const Json& list = fields.at("architectures");
+    if (!list.is_array() || std::find(list.begin(), list.end(), "LlamaForCausalLM") == list.end())
+      fields.fail("architectures", list.dump(), "a list with \"LlamaForCausalLM\"");
+  }
+  if (fields.has("quantization_config"))
+    fields.fail("quantization_config", fields.at("quantization_config").dump(),
+                "none: weights in full floats");
+  const std::string activation = fields.text_or("hidden_act", "silu");
+  if (activation != "silu") fields.fail("hidden_act", shown(activation), "\"silu\"");
+  if (!config.dtype.empty() && config.dtype != "float32" && config.dtype != "bfloat16" &&
+      config.dtype != "float16")
+    fields.fail("torch_dtype", shown(config.dtype), "float32, bfloat16 or float16");
+}
+
+}  // namespace
+
+ModelConfig read_config(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  ModelConfig config;
+  config.raw_json = read_small_file(path);
+  const Json json = parse_json_object(config.raw_json, path.string());
+  const Fields fields(json, path.string());
+  config.model_type = fields.text_or("model_type", "");
+  config.dtype = fields.text_or("dtype", fields.text_or("torch_dtype", ""));
+  if (config.dtype.starts_with("torch.")) config.dtype.erase(0, 6);  // as some older files spell it
+  check_architecture(fields, config);
+  read_shape(fields, config);
+  read_rope(fields, config);
+  config.rms_norm_eps = fields.positive_or("rms_norm_eps", 1e-6);
+  config.tie_word_embeddings = fields.flag_or("tie_word_embeddings", false);
+  config.attention_bias = fields.flag_or("attention_bias", false);
+  config.mlp_bias = fields.flag_or("mlp_bias", false);
+  config.eos_token_ids = read_eos(fields);
+
+  const fs::path generation = folder / "generation_config.json";
+  std::error_code ignored;
+  if (fs::exists(generation, ignored)) {
+    const Json generation_json = parse_json_object(read_small_file(generation), generation.string());
+    const auto ids = read_eos(Fields(generation_json, generation.string()));
+    if (!ids.empty()) config.eos_token_ids = ids;
+  }
+  return config;
+}
+
+}  // namespace keyscope::capture

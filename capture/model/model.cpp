@@ -1,0 +1,145 @@
+#include "capture/model/model.hpp"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include <c10/core/InferenceMode.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "capture/model/available_memory.hpp"
+#include "capture/model/safetensors.hpp"
+#include "capture/model/sha256.hpp"
+#include "capture/model/transformer.hpp"
+#include "capture/model/weights.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+namespace fs = std::filesystem;
+
+at::ScalarType choose_dtype(DType wanted, const ModelConfig& config) {
+  switch (wanted) {
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kFloat16:
+      return at::kHalf;
+    case DType::kAuto:
+      break;
+  }
+  if (config.dtype == "bfloat16") return at::kBFloat16;
+  if (config.dtype == "float16") return at::kHalf;
+  return at::kFloat;
+}
+
+std::string name_of(at::ScalarType dtype) {
+  if (dtype == at::kBFloat16) return "bfloat16";
+  return dtype == at::kHalf ? "float16" : "float32";
+}
+
+void check_device(const std::string& device) {
+  if (device == "auto" || device == "cpu") return;
+  if (device != "cuda") throw UsageError(fmt::format("--device: '{}' is not one of auto, cpu, cuda", device));
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): called before any other thread
+    throw Error(fmt::format("--device cuda: LibTorch's CUDA part cannot be loaded ({}); use --device cpu",
+                            reason == nullptr ? "no reason given" : reason));
+  }
+  throw Error("--device cuda: this version runs on the CPU only; use --device cpu");
+}
+
+std::int64_t bytes_as(const Checkpoint& checkpoint, at::ScalarType dtype) {
+  std::int64_t n_elements = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) n_elements += tensor->n_elements();
+  return n_elements * static_cast<std::int64_t>(c10::elementSize(dtype));
+}
+
+void check_memory(std::int64_t needed, const fs::path& folder) {
+  const std::int64_t available = available_memory();
+  if (needed > available)
+    throw Error(
+        fmt::format("{}: its weights need {:.1f} GiB of memory, and {:.1f} GiB are available; choose a "
+                    "smaller model or a narrower --dtype",
+                    folder.string(), static_cast<double>(needed) / (1 << 30),
+                    static_cast<double>(available) / (1 << 30)));
+}
+
+// All cores, but one where a layer's products are so small that waking other threads costs more than it gains
+// (and, on a busy machine, waiting for them costs most of all).
+int default_threads(const ModelConfig& config) {
+  constexpr std::int64_t kWorthSharing = 1 << 20;  // multiply-adds per token in one projection
+  if (config.hidden_size * config.intermediate_size < kWorthSharing) return 1;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void check_threads(int wanted) {
+  constexpr int kMostThreads = 1024;
+  if (wanted < 0 || wanted > kMostThreads)
+    throw UsageError(fmt::format("--threads: {} is not from 1 to {}", wanted, kMostThreads));
+}
+
+class LoadedModel : public Model {
+ public:
+  LoadedModel(fs::path folder, const ModelOptions& options)
+      : folder_(std::move(folder)), config_(read_config(folder_)), checkpoint_(folder_) {
+    check_device(options.device);
+    const at::ScalarType dtype = choose_dtype(options.dtype, config_);
+    weight_bytes_ = bytes_as(checkpoint_, dtype);
+    check_memory(weight_bytes_, folder_);
+    check_threads(options.threads);
+    threads_ = options.threads > 0 ? options.threads : default_threads(config_);
+    const c10::InferenceMode inference;
+    transformer_ = std::make_unique<Transformer>(config_, bind_weights(checkpoint_, config_, dtype));
+    std::error_code ignored;
+    if (fs::exists(folder_ / "tokenizer.json", ignored)) tokenizer_ = tokenizer::Tokenizer::load(folder_);
+  }
+
+  const ModelConfig& config() const override { return config_; }
+  const fs::path& folder() const override { return folder_; }
+  const tokenizer::Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+  const Transformer& transformer() const override { return *transformer_; }
+  std::string device_name() const override { return "cpu"; }
+  std::string dtype_name() const override { return name_of(transformer_->dtype()); }
+  std::int64_t weight_bytes() const override { return weight_bytes_; }
+  int threads() const override { return threads_; }
+
+  std::string model_sha256() const override {
+    Sha256 hash;
+    hash.add(config_.raw_json);
+    for (const auto& file : checkpoint_.files()) {
+      hash.add(file->path().filename().string());
+      hash.add(std::string_view("\0", 1));
+      hash.add(std::to_string(file->n_bytes()));
+      hash.add(std::string_view("\0", 1));
+      hash.add(file->header());
+    }
+    return hash.hex();
+  }
+
+ private:
+  fs::path folder_;
+  ModelConfig config_;
+  Checkpoint checkpoint_;  // before the transformer, whose weights lie in it
+  std::int64_t weight_bytes_ = 0;
+  int threads_ = 1;
+  std::unique_ptr<Transformer> transformer_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Model> Model::load(const fs::path& folder, const ModelOptions& options) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    throw FileError(
+        fmt::format("{}: is no folder; expected a model folder with config.json, model.safetensors "
+                    "and tokenizer.json",
+                    folder.string()));
+  return std::make_shared<LoadedModel>(folder, options);
+}
+
+}  // namespace keyscope::capture

@@ -1,0 +1,193 @@
+#include "capture/model/safetensors.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analysis/errors.hpp"
+#include "capture/model/strict_json.hpp"
+
+// Source of the rules: the safetensors format description, https://github.com/huggingface/safetensors.
+
+namespace keyscope::capture {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kLongestHeader = 100'000'000;
+constexpr std::string_view kMetadata = "__metadata__";
+
+std::int64_t bits_of(const std::string& dtype) {
+  static const std::map<std::string, std::int64_t> bits{
+      {"BOOL", 8}, {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8},
+      {"U16", 16}, {"I16", 16}, {"F16", 16}, {"BF16", 16},   {"U32", 32},
+      {"I32", 32}, {"F32", 32}, {"U64", 64}, {"I64", 64},    {"F64", 64}};
+  const auto found = bits.find(dtype);
+  return found == bits.end() ? 0 : found->second;
+}
+
+struct Extent {
+  std::uint64_t begin, end;
+  std::string tensor;
+};
+
+[[noreturn]] void fail(const std::string& name, const std::string& tensor, const std::string& what) {
+  throw FileError(fmt::format("{}: tensor {}: {}", name, shown(tensor), what));
+}
+
+std::uint64_t read_unsigned(const Json& value, const std::string& name, const std::string& tensor,
+                            const char* field) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX)
+    fail(name, tensor, fmt::format("{} holds {}, expected an integer from 0", field, shown(value.dump())));
+  return value.get<std::uint64_t>();
+}
+
+std::uint64_t checked_bytes(const StoredTensor& tensor, const std::string& name,
+                            const std::string& tensor_name) {
+  std::uint64_t n = static_cast<std::uint64_t>(bits_of(tensor.dtype)) / 8;
+  // A zero anywhere makes the tensor empty, whatever the other sizes multiply to.
+  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return 0;
+  for (const std::int64_t size : tensor.shape)
+    if (__builtin_mul_overflow(n, static_cast<std::uint64_t>(size), &n))
+      fail(name, tensor_name,
+           fmt::format("shape [{}] is too large for 64 bits", fmt::join(tensor.shape, ", ")));
+  return n;
+}
+
+std::pair<StoredTensor, Extent> parse_entry(const std::string& tensor_name, const Json& entry,
+                                            const std::string& name) {
+  if (!entry.is_object()) fail(name, tensor_name, "its entry is no object");
+  for (const char* field : {"dtype", "shape", "data_offsets"})
+    if (!entry.contains(field)) fail(name, tensor_name, fmt::format("has no {}", field));
+  StoredTensor tensor;
+  tensor.file = name;
+  if (!entry["dtype"].is_string() || bits_of(entry["dtype"].get<std::string>()) == 0)
+    fail(name, tensor_name,
+         fmt::format("dtype is {}, expected one such as F32, BF16 or F16", shown(entry["dtype"].dump())));
+  tensor.dtype = entry["dtype"].get<std::string>();
+  if (!entry["shape"].is_array()) fail(name, tensor_name, "shape is no array");
+  for (const Json& size : entry["shape"])
+    tensor.shape.push_back(static_cast<std::int64_t>(read_unsigned(size, name, tensor_name, "shape")));
+  const Json& offsets = entry["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2)
+    fail(name, tensor_name, "data_offsets is no pair of integers");
+  Extent extent{read_unsigned(offsets[0], name, tensor_name, "data_offsets"),
+                read_unsigned(offsets[1], name, tensor_name, "data_offsets"), tensor_name};
+  if (extent.begin > extent.end)
+    fail(name, tensor_name, fmt::format("data_offsets go from {} back to {}", extent.begin, extent.end));
+  const std::uint64_t expected = checked_bytes(tensor, name, tensor_name);
+  if (extent.end - extent.begin != expected)
+    fail(name, tensor_name,
+         fmt::format("{} [{}] needs {} bytes, its data_offsets span {}", tensor.dtype,
+                     fmt::join(tensor.shape, ", "), expected, extent.end - extent.begin));
+  return {std::move(tensor), std::move(extent)};
+}
+
+void check_metadata(const Json& metadata, const std::string& name) {
+  const bool sound = metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
+                                                         [](const Json& value) { return value.is_string(); });
+  if (!sound)
+    throw FileError(
+        fmt::format("{}: {} is {}, expected an object of strings", name, kMetadata, shown(metadata.dump())));
+}
+
+// Sorted by offset, every tensor begins where the one before it ended, and the last ends with the file.
+void check_tiling(std::vector<Extent>& extents, std::uint64_t data_bytes, const std::string& name) {
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  });
+  std::uint64_t at = 0;
+  for (const Extent& extent : extents) {
+    if (extent.begin != at)
+      fail(name, extent.tensor,
+           fmt::format("its data begins at {}, expected {}: tensors overlap or leave a gap", extent.begin,
+                       at));
+    at = extent.end;
+  }
+  if (at != data_bytes)
+    throw FileError(fmt::format("{}: the header describes {} bytes of data, the file holds {}; {}", name, at,
+                                data_bytes,
+                                at > data_bytes ? "it is cut short" : "there is more at its end"));
+}
+
+std::uint64_t header_length(std::span<const std::byte> bytes, const std::string& name) {
+  if (bytes.size() < kLengthBytes)
+    throw FileError(fmt::format("{}: {} bytes are too few for a safetensors file, which begins with 8", name,
+                                bytes.size()));
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);  // little-endian, as the machines this runs on
+  if (length > kLongestHeader)
+    throw FileError(
+        fmt::format("{}: the header's length is {}, expected at most {}; is this a safetensors file?", name,
+                    length, kLongestHeader));
+  if (length > bytes.size() - kLengthBytes)
+    throw FileError(fmt::format("{}: the header's length is {}, and only {} bytes follow; it is cut short",
+                                name, length, bytes.size() - kLengthBytes));
+  return length;
+}
+
+}  // namespace
+
+std::int64_t StoredTensor::n_elements() const {
+  std::int64_t n = 1;
+  for (const std::int64_t size : shape) n = size == 0 || n == 0 ? 0 : n * size;
+  return n;
+}
+
+TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& name) {
+  const std::uint64_t length = header_length(bytes, name);
+  const Json header = parse_json_object({reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length},
+                                        name + ": header");
+  const auto data = bytes.subspan(kLengthBytes + length);
+  TensorTable table;
+  std::vector<Extent> extents;
+  for (const auto& [tensor_name, entry] : header.items()) {
+    if (tensor_name == kMetadata) {
+      check_metadata(entry, name);
+      continue;
+    }
+    auto [tensor, extent] = parse_entry(tensor_name, entry, name);
+    extents.push_back(extent);
+    table.emplace(tensor_name, std::move(tensor));
+  }
+  check_tiling(extents, data.size(), name);
+  for (const Extent& extent : extents)
+    table.find(extent.tensor)->second.data = data.subspan(extent.begin, extent.end - extent.begin);
+  return table;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw FileError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
+  struct stat status {};
+  const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const auto size = static_cast<std::size_t>(regular ? status.st_size : 0);
+  void* mapped = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+  close(file);
+  if (mapped == MAP_FAILED) throw FileError(fmt::format("{}: cannot be mapped into memory", path.string()));
+  bytes_ = {static_cast<const std::byte*>(mapped), size};
+  try {
+    tensors_ = parse_safetensors(bytes_, path.string());
+  } catch (...) {
+    if (mapped != nullptr) munmap(mapped, size);
+    throw;
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+std::string_view SafetensorsFile::header() const {
+  return {reinterpret_cast<const char*>(bytes_.data()) + kLengthBytes, header_length(bytes_, path_.string())};
+}
+
+}  // namespace keyscope::capture

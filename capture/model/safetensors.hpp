@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace keyscope::capture {
+
+// One tensor of a safetensors file, where it lies.
+struct StoredTensor {
+  std::string dtype;  // as the file says: "F32", "BF16", "F16", …
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> data;  // possibly unaligned; lives as long as its file
+  std::string file;                 // for messages
+
+  std::int64_t n_elements() const;
+};
+
+using TensorTable = std::map<std::string, StoredTensor, std::less<>>;
+
+// Reads the header of a safetensors file that lies in memory, by the format's rules: header length, UTF-8
+// JSON object, known dtypes, shapes whose bytes agree with the offsets, tensors that tile the data exactly.
+//   name: the file's, for messages
+//   throws FileError naming file, tensor, what was found and what was expected
+TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& name);
+
+// A safetensors file, mapped into memory; nothing of its data is read before it is used.
+class SafetensorsFile {
+ public:
+  //   throws FileError as parse_safetensors does, and when the file cannot be opened
+  explicit SafetensorsFile(const std::filesystem::path& path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  const TensorTable& tensors() const { return tensors_; }
+  const std::filesystem::path& path() const { return path_; }
+  std::int64_t n_bytes() const { return static_cast<std::int64_t>(bytes_.size()); }
+  std::string_view header() const;  // the JSON text
+
+ private:
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+  TensorTable tensors_;
+};
+
+// All weights of a model folder: `model.safetensors`, or the files that `model.safetensors.index.json` names.
+class Checkpoint {
+ public:
+  //   throws FileError where no weights are there, or the index names files outside the folder, missing
+  //   files, or tensors that their file does not hold
+  explicit Checkpoint(const std::filesystem::path& folder);
+
+  const StoredTensor* find(std::string_view name) const;  // null if there is none
+  const std::map<std::string, const StoredTensor*, std::less<>>& tensors() const { return tensors_; }
+  const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
+  std::int64_t data_bytes() const;  // of all tensors
+
+ private:
+  void open_sharded(const std::filesystem::path& folder, const std::filesystem::path& index);
+
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;  // ascending by name
+  std::map<std::string, const StoredTensor*, std::less<>> tensors_;
+};
+
+}  // namespace keyscope::capture

@@ -1,0 +1,92 @@
+#pragma once
+
+// HDF5 files for this project: every call to the C library stands behind these classes, is checked, and is
+// made under one process-wide lock. Opening refuses what a file from elsewhere must not be able to do: links
+// that leave the file or the place where they stand, virtual datasets, external storage, unknown filters, and
+// declared sizes far beyond the bytes that are stored.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/recording/hdf5_dataset.hpp"
+#include "capture/recording/hdf5_handle.hpp"
+#include "capture/recording/hdf5_output.hpp"
+
+namespace keyscope::recording::hdf5 {
+
+class Group : public Node {
+ public:
+  Group() = default;
+  Group(Handle handle, std::string file, std::string path, std::uint64_t file_bytes);
+
+  // Creates a group with its NeXus class.
+  Group create_group(const std::string& name, const std::string& nx_class);
+  Dataset create_dataset(const std::string& name, ElementType type, const Shape& shape,
+                         const DatasetOptions& options = {});
+  // A scalar text dataset, such as NXdata's `title`.
+  void create_text(const std::string& name, const std::string& text);
+
+  // Names of all members, ascending.
+  //   throws FileError if one of them is a link to another file
+  std::vector<std::string> names() const;
+  bool has(const std::string& name) const;
+  bool has_group(const std::string& name) const;
+  bool has_dataset(const std::string& name) const;
+
+  // `name` is a direct member, reached by a hard link; anything else
+  //   throws FileError saying what was found there
+  Group open_group(const std::string& name) const;
+  //   needed: as much of the dataset as will be read, where that is less than all; this must be stored
+  Dataset open_dataset(const std::string& name, std::size_t cache_bytes = 0, const Shape& needed = {}) const;
+
+ private:
+  std::string path_of(const std::string& name) const;
+  H5I_type_t member_type(const std::string& name) const;  // H5I_BADID: not there, or not by a hard link
+  void expect_member(const std::string& name, H5I_type_t type) const;
+
+  std::string file_;
+  std::string path_;
+  std::uint64_t file_bytes_ = 0;  // 0: a file being written
+};
+
+class File {
+ public:
+  File() = default;
+
+  // A new file; throws FileError if one is there already.
+  static File create(const std::filesystem::path& path);
+  // An existing file, for reading only. Takes no lock on it, so that a recording can be read on file systems
+  // without locks.
+  static File open(const std::filesystem::path& path);
+
+  File(File&&) noexcept = default;
+  File& operator=(File&&) = delete;
+  ~File();  // a file being written that was not closed is abandoned
+
+  Group root() const;
+  std::uint64_t size() const;  // in bytes, with what is allocated and not yet written
+  int descriptor() const { return output_->descriptor; }  // of a file being written, for fsync and the like
+
+  // What could not be written is known only here: writing to groups and datasets goes on without effect after
+  // a failure (see OutputState).
+  void check_output() const;  // throws FileError if a write has failed
+  void flush();               // into the operating system; never calls fsync; throws as check_output does
+  void close();               // with every object still open in it; throws as check_output does
+
+  // Closes without writing anything more.
+  void abandon() noexcept;
+
+ private:
+  File(Handle handle, std::string name, std::uint64_t bytes)
+      : name_(std::move(name)), bytes_(bytes), handle_(std::move(handle)) {}
+
+  std::string name_;
+  std::uint64_t bytes_ = 0;              // of an existing file
+  std::unique_ptr<OutputState> output_;  // of a file being written; outlives the handle
+  Handle handle_;
+};
+
+}  // namespace keyscope::recording::hdf5

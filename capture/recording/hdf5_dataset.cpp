@@ -1,0 +1,165 @@
+#include "capture/recording/hdf5_dataset.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include <Eigen/Core>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/hdf5_types.hpp"
+
+namespace keyscope::recording::hdf5 {
+namespace {
+
+template <typename T>
+hid_t memory_type() {
+  if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
+  if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
+  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return H5T_NATIVE_UINT8;
+}
+
+// Values in memory with the shape that they have in the file: where the two differ, HDF5 maps element by
+// element.
+Handle memory_space(const Shape& shape, const std::string& where) {
+  if (shape.empty()) return own(H5Screate(H5S_SCALAR), H5Sclose, where, "make a dataspace");
+  return own(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose, where,
+             "make a dataspace");
+}
+
+}  // namespace
+
+std::string format_shape(const Shape& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
+
+std::uint64_t n_elements(const Shape& shape, std::string_view where) {
+  std::uint64_t n = 1;
+  for (const hsize_t extent : shape) {
+    if (extent != 0 && n > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / extent)
+      throw FileError(fmt::format("{}: shape {} is too large", where, format_shape(shape)));
+    n *= extent;
+  }
+  return n;
+}
+
+std::string_view name_of(ElementType type) {
+  switch (type) {
+    case ElementType::kUInt8:
+      return "uint8";
+    case ElementType::kInt32:
+      return "int32";
+    case ElementType::kInt64:
+      return "int64";
+    case ElementType::kFloat16:
+      return "float16";
+    case ElementType::kFloat32:
+      return "float32";
+    case ElementType::kFloat64:
+      return "float64";
+    case ElementType::kOther:
+      break;
+  }
+  return "another type";
+}
+
+Dataset::Dataset(Handle handle, std::string where) : Node(std::move(handle), std::move(where)) {
+  const Lock lock;
+  const Handle space = own(H5Dget_space(id()), H5Sclose, where_, "read its shape");
+  if (H5Sget_simple_extent_type(space.id()) == H5S_NULL) throw FileError(where_ + ": the dataset is empty");
+  const int rank = check(H5Sget_simple_extent_ndims(space.id()), where_, "read its shape");
+  shape_.resize(static_cast<std::size_t>(rank));
+  check(H5Sget_simple_extent_dims(space.id(), shape_.data(), nullptr), where_, "read its shape");
+  const Handle type = own(H5Dget_type(id()), H5Tclose, where_, "read its type");
+  type_ = element_type(type.id());
+}
+
+std::uint64_t Dataset::stored_bytes() const {
+  const Lock lock;
+  return H5Dget_storage_size(id());
+}
+
+Handle Dataset::select(const Shape& start, const Shape& count, std::size_t n_values) const {
+  if (start.size() != shape_.size() || count.size() != shape_.size() || n_elements(count, where_) != n_values)
+    throw InvalidInput(fmt::format("{}: {} values do not fill rows {} of {}", where_, n_values,
+                                   format_shape(count), format_shape(shape_)));
+  Handle space = own(H5Dget_space(id()), H5Sclose, where_, "read its shape");
+  if (!shape_.empty())
+    check(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+          where_, "select rows");
+  return space;
+}
+
+template <typename T>
+void Dataset::write(std::span<const T> values, const Shape& start, const Shape& count) {
+  if (values.empty()) return;
+  const Lock lock;
+  const Handle space = select(start, count, values.size());
+  const Handle memory = memory_space(count, where_);
+  if constexpr (std::is_same_v<T, float>) {
+    // HDF5's own conversion to half precision is ten times slower.
+    if (type_ == ElementType::kFloat16) {
+      std::vector<Eigen::half> halves(values.begin(), values.end());
+      const Handle type = make_float16();
+      check(H5Dwrite(id(), type.id(), memory.id(), space.id(), H5P_DEFAULT, halves.data()), where_, "write");
+      return;
+    }
+  }
+  check(H5Dwrite(id(), memory_type<T>(), memory.id(), space.id(), H5P_DEFAULT, values.data()), where_,
+        "write");
+}
+
+template <typename T>
+void Dataset::write_points(std::span<const T> values, std::span<const hsize_t> coordinates) {
+  if (values.empty()) return;
+  if (coordinates.size() != values.size() * shape_.size())
+    throw InvalidInput(
+        fmt::format("{}: {} values at {} coordinates", where_, values.size(), coordinates.size()));
+  const Lock lock;
+  const Handle space = own(H5Dget_space(id()), H5Sclose, where_, "read its shape");
+  check(H5Sselect_elements(space.id(), H5S_SELECT_SET, values.size(), coordinates.data()), where_,
+        "select elements");
+  const Handle memory = memory_space({values.size()}, where_);
+  check(H5Dwrite(id(), memory_type<T>(), memory.id(), space.id(), H5P_DEFAULT, values.data()), where_,
+        "write");
+}
+
+template <typename T>
+void Dataset::read(std::span<T> values, const Shape& start, const Shape& count) const {
+  if (values.empty()) return;
+  const Lock lock;
+  const Handle space = select(start, count, values.size());
+  const Handle memory = memory_space(count, where_);
+  if constexpr (std::is_same_v<T, float>) {
+    if (type_ == ElementType::kFloat16) {
+      std::vector<Eigen::half> halves(values.size());
+      const Handle type = make_float16();
+      check(H5Dread(id(), type.id(), memory.id(), space.id(), H5P_DEFAULT, halves.data()), where_, "read");
+      std::copy(halves.begin(), halves.end(), values.begin());
+      return;
+    }
+  }
+  check(H5Dread(id(), memory_type<T>(), memory.id(), space.id(), H5P_DEFAULT, values.data()), where_, "read");
+}
+
+void Dataset::resize(const Shape& shape) {
+  if (shape == shape_) return;
+  const Lock lock;
+  check(H5Dset_extent(id(), shape.data()), where_, "resize to " + format_shape(shape));
+  shape_ = shape;
+}
+
+#define KEYSCOPE_INSTANTIATE(T)                                                         \
+  template void Dataset::write<T>(std::span<const T>, const Shape&, const Shape&);      \
+  template void Dataset::write_points<T>(std::span<const T>, std::span<const hsize_t>); \
+  template void Dataset::read<T>(std::span<T>, const Shape&, const Shape&) const;
+KEYSCOPE_INSTANTIATE(float)
+KEYSCOPE_INSTANTIATE(double)
+KEYSCOPE_INSTANTIATE(std::int32_t)
+KEYSCOPE_INSTANTIATE(std::int64_t)
+KEYSCOPE_INSTANTIATE(std::uint8_t)
+#undef KEYSCOPE_INSTANTIATE
+
+}  // namespace keyscope::recording::hdf5

@@ -1,0 +1,168 @@
+#include "capture/recording/hdf5_node.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::recording::hdf5 {
+namespace {
+
+constexpr hssize_t kMostTexts = 1 << 20;
+
+Handle variable_text_type(H5T_cset_t character_set, const std::string& where) {
+  Handle type = own(H5Tcopy(H5T_C_S1), H5Tclose, where, "make a text type");
+  check(H5Tset_size(type.id(), H5T_VARIABLE), where, "make a text type");
+  check(H5Tset_cset(type.id(), character_set), where, "make a text type");
+  return type;
+}
+
+Handle simple_space(std::size_t n, const std::string& where) {
+  const hsize_t extent = n;
+  return own(H5Screate_simple(1, &extent, nullptr), H5Sclose, where, "make a dataspace");
+}
+
+Handle create_attribute(hid_t node, const std::string& name, hid_t type, hid_t space,
+                        const std::string& where) {
+  return own(H5Acreate2(node, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, where,
+             "create attribute '" + name + "'");
+}
+
+// Variable-length texts, copied out and given back to the library.
+std::vector<std::string> read_variable(hid_t attribute, hid_t space, H5T_cset_t character_set, std::size_t n,
+                                       const std::string& where) {
+  const Handle type = variable_text_type(character_set, where);
+  std::vector<char*> raw(n, nullptr);
+  check(H5Aread(attribute, type.id(), raw.data()), where, "read an attribute");
+  std::vector<std::string> texts;
+  for (const char* text : raw) texts.emplace_back(text == nullptr ? "" : text);
+  H5Dvlen_reclaim(type.id(), space, H5P_DEFAULT, raw.data());
+  return texts;
+}
+
+std::vector<std::string> read_fixed(hid_t attribute, hid_t type, std::size_t n, const std::string& where) {
+  const std::size_t size = H5Tget_size(type);
+  if (size == 0 || H5Aget_storage_size(attribute) < size * n)
+    throw FileError(where + ": an attribute declares more text than it stores");
+  std::vector<char> raw(size * n);
+  check(H5Aread(attribute, type, raw.data()), where, "read an attribute");
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < n; ++i) {
+    const char* first = raw.data() + i * size;
+    std::string text(first, std::find(first, first + size, '\0'));
+    if (H5Tget_strpad(type) == H5T_STR_SPACEPAD) text.erase(text.find_last_not_of(' ') + 1);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+herr_t collect_name(hid_t, const char* name, const H5A_info_t*, void* names) {
+  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  return 0;
+}
+
+}  // namespace
+
+void Node::set_text(const std::string& name, const std::string& text) {
+  const Lock lock;
+  const Handle type = variable_text_type(H5T_CSET_UTF8, where_);
+  const Handle space = own(H5Screate(H5S_SCALAR), H5Sclose, where_, "make a dataspace");
+  const Handle attribute = create_attribute(id(), name, type.id(), space.id(), where_);
+  const char* pointer = text.c_str();
+  check(H5Awrite(attribute.id(), type.id(), &pointer), where_, "write attribute '" + name + "'");
+}
+
+void Node::set_texts(const std::string& name, const std::vector<std::string>& texts) {
+  const Lock lock;
+  const Handle type = variable_text_type(H5T_CSET_UTF8, where_);
+  const Handle space = simple_space(texts.size(), where_);
+  const Handle attribute = create_attribute(id(), name, type.id(), space.id(), where_);
+  std::vector<const char*> pointers;
+  for (const auto& text : texts) pointers.push_back(text.c_str());
+  check(H5Awrite(attribute.id(), type.id(), pointers.data()), where_, "write attribute '" + name + "'");
+}
+
+void Node::set_integer(const std::string& name, std::int64_t value) {
+  const Lock lock;
+  Handle attribute;
+  if (has_attribute(name)) {
+    attribute = open_attribute(name);
+  } else {
+    const Handle space = own(H5Screate(H5S_SCALAR), H5Sclose, where_, "make a dataspace");
+    attribute = create_attribute(id(), name, H5T_STD_I64LE, space.id(), where_);
+  }
+  check(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), where_, "write attribute '" + name + "'");
+}
+
+void Node::set_integers(const std::string& name, const std::vector<std::int64_t>& values) {
+  const Lock lock;
+  const Handle space = simple_space(values.size(), where_);
+  const Handle attribute = create_attribute(id(), name, H5T_STD_I64LE, space.id(), where_);
+  check(H5Awrite(attribute.id(), H5T_NATIVE_INT64, values.data()), where_, "write attribute '" + name + "'");
+}
+
+bool Node::has_attribute(const std::string& name) const {
+  const Lock lock;
+  return check(H5Aexists(id(), name.c_str()), where_, "look for attribute '" + name + "'") > 0;
+}
+
+std::vector<std::string> Node::attribute_names() const {
+  const Lock lock;
+  std::vector<std::string> names;
+  check(H5Aiterate2(id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_name, &names), where_,
+        "list attributes");
+  return names;
+}
+
+bool Node::is_text(const std::string& name) const {
+  const Lock lock;
+  const Handle attribute = open_attribute(name);
+  const Handle type = own(H5Aget_type(attribute.id()), H5Tclose, where_, "read the type of '" + name + "'");
+  return H5Tget_class(type.id()) == H5T_STRING;
+}
+
+Handle Node::open_attribute(const std::string& name) const {
+  if (!has_attribute(name)) throw FileError(fmt::format("{}: attribute '{}' is missing", where_, name));
+  return own(H5Aopen(id(), name.c_str(), H5P_DEFAULT), H5Aclose, where_, "open attribute '" + name + "'");
+}
+
+std::vector<std::string> Node::texts(const std::string& name) const {
+  const Lock lock;
+  const Handle attribute = open_attribute(name);
+  const std::string where = fmt::format("{}: attribute '{}'", where_, name);
+  const Handle type = own(H5Aget_type(attribute.id()), H5Tclose, where, "read its type");
+  if (H5Tget_class(type.id()) != H5T_STRING) throw FileError(where + " is no text; expected UTF-8 text");
+  const Handle space = own(H5Aget_space(attribute.id()), H5Sclose, where, "read its extent");
+  const hssize_t n = check(H5Sget_simple_extent_npoints(space.id()), where, "read its extent");
+  if (n > kMostTexts) throw FileError(fmt::format("{} declares {} texts", where, n));
+  if (n == 0) return {};
+  const auto count = static_cast<std::size_t>(n);
+  if (check(H5Tis_variable_str(type.id()), where, "read its type") > 0)
+    return read_variable(attribute.id(), space.id(), H5Tget_cset(type.id()), count, where);
+  return read_fixed(attribute.id(), type.id(), count, where);
+}
+
+std::string Node::text(const std::string& name) const {
+  std::vector<std::string> found = texts(name);
+  if (found.size() != 1)
+    throw FileError(
+        fmt::format("{}: attribute '{}' holds {} texts; expected one", where_, name, found.size()));
+  return std::move(found.front());
+}
+
+std::int64_t Node::integer(const std::string& name) const {
+  const Lock lock;
+  const Handle attribute = open_attribute(name);
+  const std::string where = fmt::format("{}: attribute '{}'", where_, name);
+  const Handle type = own(H5Aget_type(attribute.id()), H5Tclose, where, "read its type");
+  const Handle space = own(H5Aget_space(attribute.id()), H5Sclose, where, "read its extent");
+  if (H5Tget_class(type.id()) != H5T_INTEGER || H5Tget_size(type.id()) > sizeof(std::int64_t) ||
+      H5Sget_simple_extent_npoints(space.id()) != 1)
+    throw FileError(where + " is no single integer; expected an int64 scalar");
+  std::int64_t value = 0;
+  check(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), where, "read it");
+  return value;
+}
+
+}  // namespace keyscope::recording::hdf5

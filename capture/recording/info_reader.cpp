@@ -1,0 +1,330 @@
+#include "capture/recording/info_reader.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/layout.hpp"
+#include "capture/recording/recorded_dataset.hpp"
+
+namespace keyscope::recording {
+namespace {
+
+using hdf5::ElementType;
+using hdf5::Group;
+using hdf5::Shape;
+
+constexpr std::int64_t kMostHeads = 1 << 20;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
+
+hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
+
+std::int64_t integer_in(const Group& group, const std::string& name, std::int64_t low, std::int64_t high) {
+  const std::int64_t value = group.integer(name);
+  if (value < low || value > high)
+    throw FileError(
+        fmt::format("{}: attribute '{}' is {}; expected {} to {}", group.where(), name, value, low, high));
+  return value;
+}
+
+std::string json_text(const Group& group, const std::string& name) {
+  std::string text = group.text(name);
+  if (!nlohmann::json::accept(text))
+    throw FileError(fmt::format("{}: attribute '{}' is no JSON", group.where(), name));
+  return text;
+}
+
+Provenance read_provenance(const Group& group) {
+  const auto text = [&](const char* name) {
+    return group.has_attribute(name) ? group.text(name) : std::string();
+  };
+  Provenance provenance;
+  provenance.command = text("command");
+  provenance.configuration = text("configuration");
+  provenance.versions = text("versions");
+  provenance.model_sha256 = text("model_sha256");
+  provenance.prompt_sha256 = text("prompt_sha256");
+  provenance.seed = group.has_attribute("seed") ? group.integer("seed") : 0;
+  provenance.device = text("device");
+  provenance.schedule = text("schedule");
+  provenance.started = text("started");
+  return provenance;
+}
+
+ModelInfo read_model(const Group& group) {
+  ModelInfo model;
+  model.config = json_text(group, "config");
+  if (group.has_attribute("name")) model.name = group.text("name");
+  model.n_layers = static_cast<int>(integer_in(group, "n_layers", 1, kMostHeads));
+  model.n_heads = static_cast<int>(integer_in(group, "n_heads", 1, kMostHeads));
+  model.n_kv_heads = static_cast<int>(integer_in(group, "n_kv_heads", 1, model.n_heads));
+  model.head_dim = static_cast<int>(integer_in(group, "head_dim", 1, kMostHeads));
+  if (model.n_heads % model.n_kv_heads != 0)
+    throw FileError(fmt::format("{}: {} query heads do not divide over {} KV heads", group.where(),
+                                model.n_heads, model.n_kv_heads));
+  return model;
+}
+
+// Bytes and offsets of tokens, checked.
+TokenText read_text(const Group& group, std::vector<std::int32_t> ids, const std::string& text_name) {
+  const hdf5::Dataset text = open_list(group, text_name, ElementType::kUInt8);
+  const hdf5::Dataset offset =
+      open_dataset(group, text_name + "_offset", {ElementType::kInt64}, {ids.size() + 1});
+  const auto bytes = text.read<std::uint8_t>();
+  TokenText tokens{std::move(ids), std::string(bytes.begin(), bytes.end()), offset.read<std::int64_t>()};
+  const auto negative =
+      std::find_if(tokens.id.begin(), tokens.id.end(), [](std::int32_t id) { return id < 0; });
+  if (negative != tokens.id.end())
+    throw FileError(fmt::format("{}: token {} has id {}; ids are not negative", group.where(),
+                                negative - tokens.id.begin(), *negative));
+  if (tokens.offset.front() != 0 || tokens.offset.back() != static_cast<std::int64_t>(tokens.text.size()) ||
+      !std::is_sorted(tokens.offset.begin(), tokens.offset.end()))
+    throw FileError(fmt::format("{}: offsets must ascend from 0 to {}", offset.where(), tokens.text.size()));
+  return tokens;
+}
+
+TokenText read_prompt(const Group& group) {
+  const std::int64_t n_prompt = integer_in(group, "n_prompt", 1, kMostTokens);
+  const auto id = open_dataset(group, "id", {ElementType::kInt32}, {size(n_prompt)}).read<std::int32_t>();
+  return read_text(group, id, "text");
+}
+
+// One run, from its group.
+class RunReader {
+ public:
+  RunReader(const Group& group, const std::string& name, const RecordingInfo& info)
+      : group_(group), info_(info), list_(info.complete ? Roomy{} : Roomy{0}) {
+    run_.plan.name = name;
+  }
+
+  RunInfo read() {
+    read_plan();
+    read_blocks();
+    read_generated();
+    read_top();
+    check_blocks();
+    for (const int layer : info_.layers) check_layer(group_.open_group(layer_group_name(layer)));
+    read_scored();
+    return std::move(run_);
+  }
+
+ private:
+  void read_plan();
+  void read_blocks();
+  void read_generated();
+  void read_top();
+  void read_scored();
+  void check_blocks() const;
+  void check_layer(const Group& group) const;
+  [[noreturn]] void refuse(const std::string& what) const { throw FileError(group_.where() + ": " + what); }
+
+  // The first `n` elements of a list that may be longer in a recording that was not completed.
+  template <typename T>
+  std::vector<T> read_front(const std::string& name, ElementType type, std::int64_t n) const {
+    std::vector<T> values(size(n));
+    open_dataset(group_, name, {type}, {size(n)}, list_).read(std::span(values), {0}, {size(n)});
+    return values;
+  }
+
+  const Group& group_;
+  const RecordingInfo& info_;
+  Roomy list_;
+  RunInfo run_;
+};
+
+void RunReader::read_plan() {
+  RunPlan& plan = run_.plan;
+  plan.policy = group_.text("policy");
+  plan.parameters = json_text(group_, "parameters");
+  plan.budget = integer_in(group_, "budget", 0, kMostTokens);
+  plan.block_size = integer_in(group_, "block_size", 1, kMostTokens);
+  plan.n_prompt_blocks = integer_in(group_, "n_prompt_blocks", 1, info_.n_prompt());
+  integer_in(group_, "n_prompt", info_.n_prompt(), info_.n_prompt());
+  plan.replayed = integer_in(group_, "replayed", 0, 1) == 1;
+}
+
+void RunReader::read_blocks() {
+  const RunPlan& plan = run_.plan;
+  run_.block_start = open_list(group_, "block_start", ElementType::kInt32).read<std::int32_t>();
+  const auto n_blocks = static_cast<std::int64_t>(run_.block_start.size());
+  run_.blocks_done = n_blocks;
+  if (group_.has("blocks_done"))
+    open_dataset(group_, "blocks_done", {ElementType::kInt64}, {})
+        .read(std::span(&run_.blocks_done, 1), {}, {});
+  if (run_.blocks_done < 0 || run_.blocks_done > n_blocks || (info_.complete && run_.blocks_done != n_blocks))
+    refuse(fmt::format("blocks_done is {} of {} blocks", run_.blocks_done, n_blocks));
+  // In the prompt, the counted blocks end where the next one starts; after it, a block is one token.
+  if (run_.blocks_done >= plan.n_prompt_blocks)
+    run_.n_tokens = info_.n_prompt() + run_.blocks_done - plan.n_prompt_blocks;
+  else if (run_.blocks_done < n_blocks)
+    run_.n_tokens = run_.blocks_done == 0 ? 0 : run_.block_start[size(run_.blocks_done)];
+  else
+    refuse(
+        fmt::format("block_start has {} blocks; there are {} in the prompt", n_blocks, plan.n_prompt_blocks));
+  run_.block_start.resize(size(run_.blocks_done));
+  run_.block_ms = read_front<float>("block_ms", ElementType::kFloat32, run_.blocks_done);
+}
+
+void RunReader::check_blocks() const {
+  const RunPlan& plan = run_.plan;
+  for (std::int64_t b = 0; b < run_.blocks_done; ++b) {
+    const std::int64_t start = run_.block_start[size(b)], end = tokens_seen(run_, b);
+    if ((b == 0 && start != 0) || start < 0 || start >= end)
+      refuse(fmt::format("block_start: block {} covers tokens [{}, {})", b, start, end));
+    if (b + 1 == plan.n_prompt_blocks && end != info_.n_prompt())
+      refuse(fmt::format("block_start: the prompt of {} tokens ends after {}", info_.n_prompt(), end));
+  }
+  if (run_.blocks_done < plan.n_prompt_blocks && run_.n_tokens >= info_.n_prompt())
+    refuse(fmt::format("block_start: {} of {} prompt blocks cover all {} tokens", run_.blocks_done,
+                       plan.n_prompt_blocks, info_.n_prompt()));
+  if (!info_.complete) return;
+  const std::int64_t expected = info_.n_prompt() + std::max<std::int64_t>(run_.generated.size() - 1, 0);
+  if (run_.n_tokens != expected)
+    refuse(fmt::format("{} tokens passed through a complete run of {} prompt and {} generated ones",
+                       run_.n_tokens, info_.n_prompt(), run_.generated.size()));
+}
+
+void RunReader::read_generated() {
+  auto ids = open_list(group_, "generated", ElementType::kInt32).read<std::int32_t>();
+  const auto n_ids = static_cast<std::int64_t>(ids.size());
+  run_.plan.max_generated =
+      group_.has_attribute("max_generated") ? integer_in(group_, "max_generated", n_ids, kMostTokens) : n_ids;
+  if (info_.complete) {
+    run_.generated = read_text(group_, std::move(ids), "generated_text");
+    return;
+  }
+  // Ids are written with the block that produced them; those of blocks that are not counted do not count.
+  const std::int64_t most = std::max<std::int64_t>(run_.blocks_done - run_.plan.n_prompt_blocks + 1, 0);
+  auto known = std::find_if(ids.begin(), ids.end(), [](std::int32_t id) { return id < 0; }) - ids.begin();
+  known = std::min<std::ptrdiff_t>(known, most);
+  ids.resize(size(known));
+  auto offset = read_front<std::int64_t>("generated_text_offset", ElementType::kInt64, known + 1);
+  const auto text = open_list(group_, "generated_text", ElementType::kUInt8).read<std::uint8_t>();
+  // Text that had no room was not written before the end.
+  if (offset.front() != 0 || !std::is_sorted(offset.begin(), offset.end()) ||
+      size(offset.back()) > text.size())
+    std::fill(offset.begin(), offset.end(), 0);
+  run_.generated = {std::move(ids), std::string(text.begin(), text.begin() + offset.back()),
+                    std::move(offset)};
+}
+
+void RunReader::read_top() {
+  run_.top_ids = open_list(group_, "top_ids", ElementType::kInt32).read<std::int32_t>();
+  if (std::any_of(run_.top_ids.begin(), run_.top_ids.end(), [](std::int32_t id) { return id < 0; })) {
+    if (info_.complete) refuse("top_ids holds a negative id");
+    run_.top_ids.clear();  // the prompt was not read to its end
+  }
+  const auto n_top = static_cast<std::int64_t>(run_.top_ids.size());
+  run_.top_logits = read_front<float>("top_logits", ElementType::kFloat32, n_top);
+}
+
+void RunReader::read_scored() {
+  if (!group_.has("logits")) return;
+  // Logits reach the disk before the top ids do.
+  const bool written = info_.complete || !run_.top_ids.empty();
+  const hdf5::Dataset logits = group_.open_dataset("logits", 0, written ? Shape{} : Shape{0});
+  if (logits.type() != ElementType::kFloat32 || logits.shape().size() != 2 ||
+      logits.shape()[0] > size(info_.n_prompt()))
+    throw FileError(fmt::format("{}: found {} {}; expected float32 (M, vocabulary), M at most {}",
+                                logits.where(), hdf5::name_of(logits.type()),
+                                hdf5::format_shape(logits.shape()), info_.n_prompt()));
+  if (written) run_.n_scored = static_cast<std::int64_t>(logits.shape()[0]);
+}
+
+void RunReader::check_layer(const Group& group) const {
+  const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.n_kv_heads);
+  const hsize_t head_dim = size(info_.model.head_dim), n_tokens = size(run_.n_tokens);
+  group.names();  // refuses links to other files
+  const Roomy rows = info_.complete ? Roomy{} : Roomy{1};
+  const Roomy matrix = info_.complete ? Roomy{} : Roomy{1, 2};
+  if (info_.keys) open_dataset(group, "keys", kRowTypes, {n_kv_heads, n_tokens, head_dim}, rows);
+  if (info_.queries) open_dataset(group, "queries", kRowTypes, {n_heads, n_tokens, head_dim}, rows);
+  if (info_.values) open_dataset(group, "values", kRowTypes, {n_kv_heads, n_tokens, head_dim}, rows);
+  if (info_.attention) open_dataset(group, "attention", kRowTypes, {n_heads, n_tokens, n_tokens}, matrix);
+  open_dataset(group, "evicted_at", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "evicted_margin", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "attention_received", {ElementType::kFloat64}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "attention_queries", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "attention_last", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+}
+
+// The layers that a run has recorded, ascending.
+std::vector<int> find_layers(const Group& run, int n_layers) {
+  constexpr std::string_view kPrefix = "layer_";
+  std::vector<int> layers;
+  for (const std::string& name : run.names()) {
+    if (!name.starts_with(kPrefix)) continue;
+    int layer = -1;
+    const char* end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, layer);
+    if (parsed.ec != std::errc() || parsed.ptr != end || layer < 0 || layer >= n_layers ||
+        layer_group_name(layer) != name)
+      throw FileError(fmt::format("{}: '{}' is no layer of a model of {}", run.where(), name, n_layers));
+    layers.push_back(layer);
+  }
+  std::sort(layers.begin(), layers.end());
+  if (layers.empty()) throw FileError(run.where() + ": holds no layer");
+  return layers;
+}
+
+// What was recorded: the first layer of the first run tells, every other one is held to it.
+void find_contents(RecordingInfo& info, const Group& run) {
+  info.layers = find_layers(run, info.model.n_layers);
+  const Group layer = run.open_group(layer_group_name(info.layers.front()));
+  info.keys = layer.has("keys");
+  info.queries = layer.has("queries");
+  info.values = layer.has("values");
+  info.attention = layer.has("attention");
+}
+
+// The runs' names in the order in which they were recorded; where a file does not say, `none` first.
+std::vector<std::string> ordered_runs(const Group& runs) {
+  std::vector<std::pair<std::int64_t, std::string>> order;
+  for (const std::string& name : runs.names()) {
+    const Group run = runs.open_group(name);
+    order.emplace_back(run.has_attribute("index") ? run.integer("index") : (name == "none" ? -1 : 0), name);
+  }
+  if (order.empty()) throw FileError(runs.where() + ": holds no run");
+  std::sort(order.begin(), order.end());
+  std::vector<std::string> names;
+  for (auto& [index, name] : order) names.push_back(std::move(name));
+  return names;
+}
+
+}  // namespace
+
+RecordingInfo read_info(const hdf5::File& file, const std::string& source) {
+  const Group root = file.root();
+  root.names();
+  if (!root.has_attribute("keyscope_format") || !root.has("entry"))
+    throw FileError(source +
+                    ": not a Keyscope recording (no attribute 'keyscope_format', or no group 'entry')");
+  if (root.integer("keyscope_format") != kFormat)
+    throw FileError(fmt::format("{}: keyscope_format is {}; this version reads {}", source,
+                                root.integer("keyscope_format"), kFormat));
+  const Group entry = root.open_group("entry");
+  entry.names();
+  if (!entry.has("runs")) throw FileError(source + ": holds no runs; a figure file is not a recording");
+  RecordingInfo info;
+  info.source = source;
+  const Group provenance = entry.open_group("provenance");
+  info.provenance = read_provenance(provenance);
+  info.complete = integer_in(provenance, "complete", 0, 1) == 1;
+  info.model = read_model(entry.open_group("model"));
+  info.prompt = read_prompt(entry.open_group("tokens"));
+  const Group runs = entry.open_group("runs");
+  const std::vector<std::string> names = ordered_runs(runs);
+  find_contents(info, runs.open_group(names.front()));
+  for (const std::string& name : names) {
+    const Group run = runs.open_group(name);
+    if (find_layers(run, info.model.n_layers) != info.layers)
+      throw FileError(run.where() + ": holds other layers than " + names.front());
+    info.runs.push_back(RunReader(run, name, info).read());
+  }
+  return info;
+}
+
+}  // namespace keyscope::recording

@@ -1,0 +1,218 @@
+#include "capture/recording/layout.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace keyscope::recording {
+namespace {
+
+using hdf5::DatasetOptions;
+using hdf5::ElementType;
+using hdf5::Group;
+using hdf5::Shape;
+
+constexpr hsize_t kRowChunkBytes = 1 << 20;
+constexpr hsize_t kMatrixChunk = 256;
+constexpr hsize_t kTraceChunk = 8192;
+constexpr hsize_t kListChunk = 4096;
+
+hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
+
+// Space assigned now, zeros by `reserve_space`.
+DatasetOptions overwritten(Shape chunk) {
+  DatasetOptions options;
+  options.chunk = std::move(chunk);
+  options.allocate = true;
+  options.reserved_zeros = true;
+  return options;
+}
+
+DatasetOptions overwritten(Shape chunk, double fill) {
+  DatasetOptions options = overwritten(std::move(chunk));
+  options.fill = fill;
+  return options;
+}
+
+// A list that may end shorter or (text) longer than planned.
+void create_list(Group& group, const std::string& name, ElementType type, std::int64_t n, double fill) {
+  DatasetOptions options = overwritten({std::clamp<hsize_t>(size(n), 1, kListChunk)}, fill);
+  options.max_shape = {H5S_UNLIMITED};
+  group.create_dataset(name, type, {size(n)}, options);
+}
+
+// Rows of every head, (n_heads, n_tokens, head_dim): chunks of one head's rows, so that one head reads
+// quickly.
+void create_rows(Group& group, const std::string& name, const Shape& shape, StoreType store) {
+  const ElementType type = store == StoreType::kFloat16 ? ElementType::kFloat16 : ElementType::kFloat32;
+  const hsize_t row_bytes = shape[2] * (store == StoreType::kFloat16 ? 2 : 4);
+  const hsize_t n_rows = std::clamp<hsize_t>(kRowChunkBytes / row_bytes, 1, shape[1]);
+  group.create_dataset(name, type, shape, overwritten({1, n_rows, shape[2]}));
+}
+
+void create_traces(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
+  const Shape shape{size(plan.model.n_kv_heads), n_tokens};
+  const Shape chunk{1, std::min(n_tokens, kTraceChunk)};
+  const auto create = [&](const char* name, ElementType type, double fill) {
+    group.create_dataset(name, type, shape, overwritten(chunk, fill));
+  };
+  create("evicted_at", ElementType::kInt32, -1);
+  create("evicted_margin", ElementType::kFloat32, std::numeric_limits<double>::quiet_NaN());
+  create("attention_received", ElementType::kFloat64, 0);
+  create("attention_queries", ElementType::kInt32, 0);
+  create("attention_last", ElementType::kFloat32, 0);
+}
+
+// The journal of the attention sums, two slots by turns: see RunWriter.
+void create_journal(Group& group, const RecordPlan& plan) {
+  const Shape shape{2, size(plan.model.n_kv_heads), size(plan.n_prompt())};
+  const Shape chunk{1, 1, std::min(shape[2], kTraceChunk)};
+  group.create_dataset("partial_attention_received", ElementType::kFloat64, shape, overwritten(chunk));
+  group.create_dataset("partial_attention_queries", ElementType::kInt32, shape, overwritten(chunk));
+}
+
+void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int layer) {
+  Group group = run.create_group(layer_group_name(layer), "NXcollection");
+  const hsize_t n_tokens = size(about.max_tokens(plan.n_prompt()));
+  const hsize_t n_heads = size(plan.model.n_heads), n_kv_heads = size(plan.model.n_kv_heads);
+  const hsize_t head_dim = size(plan.model.head_dim);
+  if (plan.keys) create_rows(group, "keys", {n_kv_heads, n_tokens, head_dim}, plan.store);
+  if (plan.queries) create_rows(group, "queries", {n_heads, n_tokens, head_dim}, plan.store);
+  if (plan.values) create_rows(group, "values", {n_kv_heads, n_tokens, head_dim}, plan.store);
+  create_traces(group, plan, n_tokens);
+  create_journal(group, plan);
+  if (plan.attention) {
+    const hsize_t edge = std::min(n_tokens, kMatrixChunk);
+    const ElementType type =
+        plan.store == StoreType::kFloat16 ? ElementType::kFloat16 : ElementType::kFloat32;
+    group.create_dataset("attention", type, {n_heads, n_tokens, n_tokens}, overwritten({1, edge, edge}));
+  }
+}
+
+void create_run(Group& runs, const RecordPlan& plan, std::size_t index) {
+  const RunPlan& about = plan.runs[index];
+  Group run = runs.create_group(about.name, "NXcollection");
+  run.set_integer("index", static_cast<std::int64_t>(index));  // groups lie in alphabetical order
+  run.set_text("policy", about.policy);
+  run.set_text("parameters", about.parameters);
+  run.set_integer("budget", about.budget);
+  run.set_integer("block_size", about.block_size);
+  run.set_integer("n_prompt", plan.n_prompt());
+  run.set_integer("n_prompt_blocks", about.n_prompt_blocks);
+  run.set_integer("max_generated", about.max_generated);
+  run.set_integer("replayed", about.replayed ? 1 : 0);
+  create_list(run, "block_start", ElementType::kInt32, about.max_blocks(), -1);
+  create_list(run, "block_ms", ElementType::kFloat32, about.max_blocks(),
+              std::numeric_limits<double>::quiet_NaN());
+  create_list(run, "generated", ElementType::kInt32, about.max_generated, -1);
+  create_list(run, "generated_text", ElementType::kUInt8, about.max_generated * kTextBytesPerToken, 0);
+  create_list(run, "generated_text_offset", ElementType::kInt64, about.max_generated + 1, 0);
+  create_list(run, "top_logits", ElementType::kFloat32, kTopLogits, std::numeric_limits<double>::quiet_NaN());
+  create_list(run, "top_ids", ElementType::kInt32, kTopLogits, -1);
+  if (plan.logits) {
+    const Shape shape{size(std::min(plan.score_last, plan.n_prompt())), size(plan.vocab_size)};
+    run.create_dataset("logits", ElementType::kFloat32, shape,
+                       overwritten({1, std::min(shape[1], kRowChunkBytes / sizeof(float))}));
+  }
+  run.create_dataset("blocks_done", ElementType::kInt64, {}, overwritten({}));
+  run.create_dataset("partial_attention_blocks", ElementType::kInt64, {2}, overwritten({}));
+  for (const int layer : plan.layers) create_layer(run, plan, about, layer);
+}
+
+void write_provenance(Group& entry, const Provenance& from) {
+  Group group = entry.create_group("provenance", "NXcollection");
+  group.set_text("command", from.command);
+  group.set_text("configuration", from.configuration);
+  group.set_text("versions", from.versions);
+  group.set_text("model_sha256", from.model_sha256);
+  group.set_text("prompt_sha256", from.prompt_sha256);
+  group.set_integer("seed", from.seed);
+  group.set_text("device", from.device);
+  group.set_text("schedule", from.schedule);
+  group.set_text("started", from.started);
+  group.set_integer("complete", 0);
+}
+
+void write_model(Group& entry, const ModelInfo& from) {
+  Group group = entry.create_group("model", "NXcollection");
+  group.set_text("config", from.config);
+  group.set_text("name", from.name);
+  group.set_integer("n_layers", from.n_layers);
+  group.set_integer("n_heads", from.n_heads);
+  group.set_integer("n_kv_heads", from.n_kv_heads);
+  group.set_integer("head_dim", from.head_dim);
+}
+
+template <typename T>
+void write_compressed(Group& group, const std::string& name, ElementType type, const std::vector<T>& values) {
+  DatasetOptions options;
+  options.chunk = {std::clamp<hsize_t>(values.size(), 1, kRowChunkBytes / sizeof(T))};
+  options.max_shape = {H5S_UNLIMITED};
+  options.shuffle = sizeof(T) > 1;
+  options.gzip = 4;
+  options.cache_bytes = kRowChunkBytes;
+  group.create_dataset(name, type, {values.size()}, options).write(std::span<const T>(values));
+}
+
+void write_tokens(Group& entry, const TokenText& prompt) {
+  Group group = entry.create_group("tokens", "NXcollection");
+  group.set_integer("n_prompt", prompt.size());
+  write_compressed(group, "id", ElementType::kInt32, prompt.id);
+  write_compressed(group, "text", ElementType::kUInt8,
+                   std::vector<std::uint8_t>(prompt.text.begin(), prompt.text.end()));
+  std::vector<std::int64_t> offset = prompt.offset;
+  offset.resize(prompt.id.size() + 1, 0);  // without a tokenizer there is no text
+  write_compressed(group, "text_offset", ElementType::kInt64, offset);
+}
+
+void cut(Group& group, const std::string& name, const Shape& shape) {
+  if (!group.has_dataset(name)) return;
+  group.open_dataset(name).resize(shape);
+}
+
+}  // namespace
+
+std::string layer_group_name(int layer) { return fmt::format("layer_{:02}", layer); }
+
+void create_layout(hdf5::File& file, const RecordPlan& plan) {
+  Group root = file.root();
+  root.set_text("NX_class", "NXroot");
+  root.set_text("default", "entry");
+  root.set_integer("keyscope_format", kFormat);
+  Group entry = root.create_group("entry", "NXentry");
+  write_provenance(entry, plan.provenance);
+  write_model(entry, plan.model);
+  write_tokens(entry, plan.prompt);
+  Group runs = entry.create_group("runs", "NXcollection");
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) create_run(runs, plan, i);
+}
+
+void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
+  cut(run, "block_start", {size(extent.n_blocks)});
+  cut(run, "block_ms", {size(extent.n_blocks)});
+  cut(run, "generated", {size(extent.n_generated)});
+  cut(run, "generated_text", {size(extent.n_text_bytes)});
+  if (!extent.late_text.empty()) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(extent.late_text.data());
+    run.open_dataset("generated_text").write(std::span(bytes, extent.late_text.size()));
+  }
+  cut(run, "generated_text_offset", {size(extent.n_generated) + 1});
+  cut(run, "top_logits", {size(extent.n_top)});
+  cut(run, "top_ids", {size(extent.n_top)});
+  cut(run, "logits", {size(extent.n_scored), size(plan.vocab_size)});
+  const hsize_t n_heads = size(plan.model.n_heads), n_kv_heads = size(plan.model.n_kv_heads);
+  const hsize_t n_tokens = size(extent.n_tokens), head_dim = size(plan.model.head_dim);
+  for (const int layer : plan.layers) {
+    Group group = run.open_group(layer_group_name(layer));
+    cut(group, "keys", {n_kv_heads, n_tokens, head_dim});
+    cut(group, "queries", {n_heads, n_tokens, head_dim});
+    cut(group, "values", {n_kv_heads, n_tokens, head_dim});
+    cut(group, "attention", {n_heads, n_tokens, n_tokens});
+    for (const char* name :
+         {"evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last"})
+      cut(group, name, {n_kv_heads, n_tokens});
+  }
+}
+
+}  // namespace keyscope::recording

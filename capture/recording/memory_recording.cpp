@@ -1,0 +1,274 @@
+#include "capture/recording/memory_recording.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/record_check.hpp"
+
+namespace keyscope::recording {
+namespace {
+
+// Per head, rows one after another; grown block by block.
+using HeadRows = std::vector<std::vector<float>>;
+
+struct LiveLayer {
+  HeadRows keys, queries, values;
+  std::vector<HeadTrace> traces;                   // per KV head, as long as the tokens seen
+  std::vector<std::vector<float>> attention_rows;  // per block: (n_heads, n_new, start + n_new)
+};
+
+struct LiveRun {
+  std::vector<LiveLayer> layers;
+  std::vector<float> logits;
+};
+
+void append_rows(HeadRows& heads, const std::vector<float>& block, std::size_t n_values) {
+  if (block.empty()) return;
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    const auto first = block.begin() + static_cast<std::ptrdiff_t>(h * n_values);
+    heads[h].insert(heads[h].end(), first, first + static_cast<std::ptrdiff_t>(n_values));
+  }
+}
+
+void grow(HeadTrace& trace, std::size_t n_seen) {
+  trace.evicted_at.resize(n_seen, -1);
+  trace.evicted_margin.resize(n_seen, std::numeric_limits<float>::quiet_NaN());
+  trace.attention_received.resize(n_seen, 0);
+  trace.attention_queries.resize(n_seen, 0);
+  trace.attention_last.resize(n_seen, 0);
+}
+
+void add_attention(HeadTrace& trace, const HeadAttention& head) {
+  for (std::size_t i = 0; i < head.position.size(); ++i) {
+    const auto at = static_cast<std::size_t>(head.position[i]);
+    trace.attention_received[at] += head.received[i];
+    trace.attention_queries[at] += head.queries[i];
+    if (!head.last.empty()) trace.attention_last[at] = head.last[i];
+  }
+}
+
+void add_evictions(HeadTrace& trace, const HeadEvictions& head, std::int32_t block) {
+  for (std::size_t i = 0; i < head.position.size(); ++i) {
+    const auto at = static_cast<std::size_t>(head.position[i]);
+    if (trace.evicted_at[at] >= 0)
+      throw InvalidInput(fmt::format("recording: position {} was evicted twice", head.position[i]));
+    trace.evicted_at[at] = block;
+    trace.evicted_margin[at] = head.margin[i];
+  }
+}
+
+void append_token(TokenText& text, std::int32_t id, const std::string& piece) {
+  if (text.offset.empty()) text.offset.push_back(0);
+  text.id.push_back(id);
+  text.text += piece;
+  text.offset.push_back(static_cast<std::int64_t>(text.text.size()));
+}
+
+class LiveRecording final : public MemoryRecording {
+ public:
+  void begin(std::shared_ptr<const RecordPlan> plan) override;
+  void block(std::shared_ptr<const BlockRecord> record) override;
+  void prompt_done(const PromptResult& result) override;
+  void run_done(int run, const TokenText& generated) override;
+  void end(bool complete) override;
+
+  std::shared_ptr<const RecordingInfo> info() const override;
+  RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
+    return rows(&LiveLayer::keys, "keys", run, layer, kv_head, first, count);
+  }
+  RowMatrixF queries(int run, int layer, int head, std::int64_t first, std::int64_t count) const override {
+    return rows(&LiveLayer::queries, "queries", run, layer, head, first, count);
+  }
+  RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
+    return rows(&LiveLayer::values, "values", run, layer, kv_head, first, count);
+  }
+  HeadTrace trace(int run, int layer, int kv_head) const override;
+  RowMatrixF attention(int run, int layer, int head, std::int64_t first, std::int64_t count) const override;
+  RowMatrixF logits(int run) const override;
+
+ private:
+  const LiveLayer& find(int run, int layer) const;
+  RowMatrixF rows(HeadRows LiveLayer::*tensor, const char* name, int run, int layer, int head,
+                  std::int64_t first, std::int64_t count) const;
+  std::int64_t check_rows(int run, std::int64_t first, std::int64_t count) const;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const RecordPlan> plan_;
+  RecordingInfo info_;
+  std::vector<LiveRun> runs_;
+  mutable std::shared_ptr<const RecordingInfo> snapshot_;  // null: stale
+};
+
+void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
+  check_plan(*plan);
+  const std::lock_guard lock(mutex_);
+  plan_ = std::move(plan);
+  info_ = {};
+  info_.source = "live";
+  info_.provenance = plan_->provenance;
+  info_.model = plan_->model;
+  info_.prompt = plan_->prompt;
+  info_.layers = plan_->layers;
+  info_.keys = plan_->keys;
+  info_.queries = plan_->queries;
+  info_.values = plan_->values;
+  info_.attention = plan_->attention;
+  LiveLayer empty;
+  const auto n_kv_heads = static_cast<std::size_t>(plan_->model.n_kv_heads);
+  empty.keys.resize(n_kv_heads);
+  empty.values.resize(n_kv_heads);
+  empty.queries.resize(static_cast<std::size_t>(plan_->model.n_heads));
+  empty.traces.resize(n_kv_heads);
+  runs_.assign(plan_->runs.size(), {std::vector<LiveLayer>(plan_->layers.size(), empty), {}});
+  for (const RunPlan& run : plan_->runs) info_.runs.emplace_back().plan = run;
+  snapshot_.reset();
+}
+
+void LiveRecording::block(std::shared_ptr<const BlockRecord> record) {
+  const std::lock_guard lock(mutex_);
+  const RunInfo* known = record->run >= 0 && static_cast<std::size_t>(record->run) < info_.runs.size()
+                             ? &info_.runs[static_cast<std::size_t>(record->run)]
+                             : nullptr;
+  check_block(*plan_, *record, known ? known->blocks_done : 0, known ? known->n_tokens : 0);
+  RunInfo& run = info_.runs[static_cast<std::size_t>(record->run)];
+  const auto n_seen = static_cast<std::size_t>(record->start + record->n_new);
+  const auto n_values =
+      static_cast<std::size_t>(record->n_new) * static_cast<std::size_t>(plan_->model.head_dim);
+  for (std::size_t l = 0; l < record->layers.size(); ++l) {
+    LiveLayer& layer = runs_[static_cast<std::size_t>(record->run)].layers[l];
+    const LayerBlock& from = record->layers[l];
+    append_rows(layer.keys, from.keys, n_values);
+    append_rows(layer.queries, from.queries, n_values);
+    append_rows(layer.values, from.values, n_values);
+    if (plan_->attention) layer.attention_rows.push_back(from.attention_rows);
+    for (HeadTrace& trace : layer.traces) grow(trace, n_seen);
+    if (record->prompt)
+      for (std::size_t h = 0; h < from.attention.size(); ++h)
+        add_attention(layer.traces[h], from.attention[h]);
+    for (std::size_t h = 0; h < from.evictions.size(); ++h)
+      add_evictions(layer.traces[h], from.evictions[h], record->block);
+  }
+  run.block_start.push_back(record->start);
+  run.block_ms.push_back(record->elapsed_ms);
+  ++run.blocks_done;
+  run.n_tokens = static_cast<std::int64_t>(n_seen);
+  if (record->next_id >= 0) append_token(run.generated, record->next_id, record->next_text);
+  snapshot_.reset();
+}
+
+void LiveRecording::prompt_done(const PromptResult& result) {
+  const std::lock_guard lock(mutex_);
+  const auto at = static_cast<std::size_t>(result.run);
+  RunInfo& run = info_.runs.at(at);
+  run.top_logits = result.top_logits;
+  run.top_ids = result.top_ids;
+  if (plan_->logits) {
+    runs_.at(at).logits = result.logits;
+    run.n_scored = static_cast<std::int64_t>(result.logits.size()) / plan_->vocab_size;
+  }
+  snapshot_.reset();
+}
+
+void LiveRecording::run_done(int run, const TokenText& generated) {
+  check_text(generated, "recording: generated text");
+  const std::lock_guard lock(mutex_);
+  info_.runs.at(static_cast<std::size_t>(run)).generated = generated;
+  snapshot_.reset();
+}
+
+void LiveRecording::end(bool complete) {
+  const std::lock_guard lock(mutex_);
+  info_.complete = complete;
+  snapshot_.reset();
+}
+
+std::shared_ptr<const RecordingInfo> LiveRecording::info() const {
+  const std::lock_guard lock(mutex_);
+  if (!snapshot_) snapshot_ = std::make_shared<const RecordingInfo>(info_);
+  return snapshot_;
+}
+
+const LiveLayer& LiveRecording::find(int run, int layer) const {
+  if (run < 0 || static_cast<std::size_t>(run) >= runs_.size())
+    throw FileError(fmt::format("{}: there is no run {}; it has {}", info_.source, run, runs_.size()));
+  const auto found = std::find(info_.layers.begin(), info_.layers.end(), layer);
+  if (found == info_.layers.end())
+    throw FileError(fmt::format("{}: layer {} was not recorded", info_.source, layer));
+  return runs_[static_cast<std::size_t>(run)].layers[static_cast<std::size_t>(found - info_.layers.begin())];
+}
+
+// How many rows to give from `first` on.
+std::int64_t LiveRecording::check_rows(int run, std::int64_t first, std::int64_t count) const {
+  const std::int64_t n_tokens = info_.runs[static_cast<std::size_t>(run)].n_tokens;
+  if (first < 0 || first > n_tokens || count > n_tokens - first)
+    throw FileError(
+        fmt::format("{}: rows [{}, {}) of {} tokens", info_.source, first, first + count, n_tokens));
+  return count < 0 ? n_tokens - first : count;
+}
+
+RowMatrixF LiveRecording::rows(HeadRows LiveLayer::*tensor, const char* name, int run, int layer, int head,
+                               std::int64_t first, std::int64_t count) const {
+  const std::lock_guard lock(mutex_);
+  const HeadRows& heads = find(run, layer).*tensor;
+  if (head < 0 || static_cast<std::size_t>(head) >= heads.size())
+    throw FileError(
+        fmt::format("{}: {} have no head {}; there are {}", info_.source, name, head, heads.size()));
+  const bool recorded = tensor == &LiveLayer::keys      ? info_.keys
+                        : tensor == &LiveLayer::queries ? info_.queries
+                                                        : info_.values;
+  if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_.source, name));
+  count = check_rows(run, first, count);
+  const int head_dim = info_.model.head_dim;
+  return view_rows(heads[static_cast<std::size_t>(head)].data() + first * head_dim, count, head_dim);
+}
+
+HeadTrace LiveRecording::trace(int run, int layer, int kv_head) const {
+  const std::lock_guard lock(mutex_);
+  const LiveLayer& found = find(run, layer);
+  if (kv_head < 0 || static_cast<std::size_t>(kv_head) >= found.traces.size())
+    throw FileError(
+        fmt::format("{}: there is no KV head {}; there are {}", info_.source, kv_head, found.traces.size()));
+  return found.traces[static_cast<std::size_t>(kv_head)];
+}
+
+RowMatrixF LiveRecording::attention(int run, int layer, int head, std::int64_t first,
+                                    std::int64_t count) const {
+  const std::lock_guard lock(mutex_);
+  const LiveLayer& found = find(run, layer);
+  if (!info_.attention) throw FileError(info_.source + ": attention was not recorded");
+  if (head < 0 || head >= info_.model.n_heads)
+    throw FileError(fmt::format("{}: there is no query head {}", info_.source, head));
+  count = check_rows(run, first, count);
+  const RunInfo& about = info_.runs[static_cast<std::size_t>(run)];
+  RowMatrixF weights = RowMatrixF::Zero(count, about.n_tokens);
+  for (std::int64_t b = 0; b < about.blocks_done; ++b) {
+    const std::int64_t start = about.block_start[static_cast<std::size_t>(b)];
+    const std::int64_t end = tokens_seen(about, b);
+    const auto& block = found.attention_rows[static_cast<std::size_t>(b)];
+    const std::int64_t from = std::max(first, start), to = std::min(first + count, end);
+    if (from >= to) continue;
+    const float* row = block.data() + (head * (end - start) + from - start) * end;
+    weights.block(from - first, 0, to - from, end) = view_rows(row, to - from, end);
+  }
+  return weights;
+}
+
+RowMatrixF LiveRecording::logits(int run) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = static_cast<std::size_t>(run);
+  if (run < 0 || at >= runs_.size())
+    throw FileError(fmt::format("{}: there is no run {}; it has {}", info_.source, run, runs_.size()));
+  if (info_.runs[at].n_scored == 0) return {};
+  return view_rows(runs_[at].logits.data(), info_.runs[at].n_scored, plan_->vocab_size);
+}
+
+}  // namespace
+
+std::shared_ptr<MemoryRecording> MemoryRecording::create() { return std::make_shared<LiveRecording>(); }
+
+}  // namespace keyscope::recording

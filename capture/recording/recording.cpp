@@ -1,0 +1,31 @@
+#include "capture/recording/recording.hpp"
+
+#include <algorithm>
+
+namespace keyscope::recording {
+
+int RecordingInfo::run_index(std::string_view name) const {
+  const auto found =
+      std::find_if(runs.begin(), runs.end(), [&](const RunInfo& run) { return run.plan.name == name; });
+  return found == runs.end() ? -1 : static_cast<int>(found - runs.begin());
+}
+
+std::vector<std::int32_t> retained_positions(std::span<const std::int32_t> evicted_at, std::int64_t n_seen,
+                                             std::int64_t block) {
+  std::vector<std::int32_t> retained;
+  const auto n_rows = std::min(n_seen, static_cast<std::int64_t>(evicted_at.size()));
+  for (std::int64_t i = 0; i < n_rows; ++i) {
+    const std::int32_t at = evicted_at[static_cast<std::size_t>(i)];
+    if (at < 0 || at > block) retained.push_back(static_cast<std::int32_t>(i));
+  }
+  return retained;
+}
+
+std::int64_t tokens_seen(const RunInfo& run, std::int64_t block) {
+  const std::int64_t next = block + 1;
+  if (next <= 0) return 0;
+  if (next >= run.blocks_done) return run.n_tokens;
+  return run.block_start[static_cast<std::size_t>(next)];
+}
+
+}  // namespace keyscope::recording

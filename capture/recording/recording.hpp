@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/matrix_view.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::recording {
+
+// One run as it stands in a recording.
+struct RunInfo {
+  RunPlan plan;
+  std::vector<std::int32_t> block_start;  // (blocks_done)
+  std::vector<float> block_ms;            // (blocks_done)
+  std::int64_t blocks_done = 0;  // blocks that can be relied upon; all of them in a complete recording
+  std::int64_t n_tokens = 0;     // tokens seen by those blocks
+  TokenText generated;
+  std::vector<float> top_logits;
+  std::vector<std::int32_t> top_ids;
+  std::int64_t n_scored = 0;  // rows of `logits`; 0: not recorded
+};
+
+struct RecordingInfo {
+  std::string source;  // the file's path, or a word for a live one
+  Provenance provenance;
+  bool complete = false;
+  ModelInfo model;
+  TokenText prompt;
+  std::vector<int> layers;
+  bool keys = false;
+  bool queries = false;
+  bool values = false;
+  bool attention = false;
+  std::vector<RunInfo> runs;
+
+  std::int64_t n_prompt() const { return prompt.size(); }
+  int run_index(std::string_view name) const;  // -1 if there is none of that name
+};
+
+// What happened to the rows of one KV head in one run. All (n_tokens).
+struct HeadTrace {
+  std::vector<std::int32_t> evicted_at;    // block at whose end the row was evicted; -1: still there
+  std::vector<float> evicted_margin;       // NaN if never evicted, or if all retained rows were forced
+  std::vector<double> attention_received;  // from prompt queries, mean over the group; 0 after the prompt
+  std::vector<std::int32_t> attention_queries;
+  std::vector<float> attention_last;  // from the last prompt query
+};
+
+// A recording to read from: a file, or a capture that is still running. Reads copy, and may be called from
+// any thread. `run` indexes RecordingInfo::runs. Every reader
+//   throws FileError when the bytes are damaged or the dataset was not recorded, naming file and dataset
+class Recording {
+ public:
+  virtual ~Recording() = default;
+
+  // A snapshot; of a live recording it grows from call to call.
+  virtual std::shared_ptr<const RecordingInfo> info() const = 0;
+
+  // Rows [first, first + count) of the run's tokens; count < 0: all that were seen.
+  virtual RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first = 0,
+                          std::int64_t count = -1) const = 0;
+  virtual RowMatrixF queries(int run, int layer, int query_head, std::int64_t first = 0,
+                             std::int64_t count = -1) const = 0;
+  virtual RowMatrixF values(int run, int layer, int kv_head, std::int64_t first = 0,
+                            std::int64_t count = -1) const = 0;
+  virtual HeadTrace trace(int run, int layer, int kv_head) const = 0;
+
+  // Weights of rows [first, first + count) of query head `query_head`: (count, n_tokens).
+  virtual RowMatrixF attention(int run, int layer, int query_head, std::int64_t first = 0,
+                               std::int64_t count = -1) const = 0;
+
+  // (n_scored, vocab) logits of the last prompt positions; no rows if not recorded.
+  virtual RowMatrixF logits(int run) const = 0;
+};
+
+// Opens a recording, or the `.part` of one that was killed, up to its last complete block.
+//   throws FileError where the file is not a readable recording: damaged, foreign, with links out of the
+//   file, or with shapes that contradict each other
+std::shared_ptr<Recording> open_recording(const std::string& path);
+
+// Positions of the rows that were present after block `block`: seen by then, and not evicted by then.
+//   evicted_at: (n_tokens); n_seen: tokens seen at the end of that block; ascending result
+std::vector<std::int32_t> retained_positions(std::span<const std::int32_t> evicted_at, std::int64_t n_seen,
+                                             std::int64_t block);
+
+// Tokens seen by the end of block `block` of a run.
+std::int64_t tokens_seen(const RunInfo& run, std::int64_t block);
+
+}  // namespace keyscope::recording

@@ -1,0 +1,156 @@
+#pragma once
+
+// What a capture hands out, as plain data: no tensors, no HDF5. The writer, the live window and the tests all
+// receive the same records through `RecordSink`.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace keyscope::recording {
+
+// Where a recording came from; the attributes of `/entry/provenance`.
+struct Provenance {
+  std::string command;        // the command line, quoted so that a shell would read it back
+  std::string configuration;  // JSON: every option with its value
+  std::string versions;       // keyscope's, LibTorch's, HDF5's
+  std::string model_sha256;
+  std::string prompt_sha256;  // of the ids as little-endian int32
+  std::int64_t seed = 0;
+  std::string device;
+  std::string schedule = "block";
+  std::string started;  // ISO 8601, UTC
+};
+
+struct ModelInfo {
+  std::string config;  // config.json as read
+  std::string name;    // the model folder's name
+  int n_layers = 0;
+  int n_heads = 0;
+  int n_kv_heads = 0;
+  int head_dim = 0;
+
+  int group_size() const { return n_heads / n_kv_heads; }  // G: query heads per KV head
+};
+
+// Ids and the bytes that each adds to the decoded text: token i is text[offset[i], offset[i+1]).
+// Bytes, because a byte-level token need not be valid UTF-8 by itself.
+struct TokenText {
+  std::vector<std::int32_t> id;
+  std::string text;
+  std::vector<std::int64_t> offset;  // id.size() + 1 entries (or empty when there are no ids)
+
+  std::int64_t size() const { return static_cast<std::int64_t>(id.size()); }
+  std::string token(std::int64_t i) const {
+    const auto at = static_cast<std::size_t>(i);
+    return text.substr(static_cast<std::size_t>(offset[at]),
+                       static_cast<std::size_t>(offset[at + 1] - offset[at]));
+  }
+};
+
+// One policy's run over the prompt, as planned before its first block.
+struct RunPlan {
+  std::string name;  // the policy's, `keydiff-2` for the second of its kind
+  std::string policy;
+  std::string parameters;   // JSON object: every option with its value
+  std::int64_t budget = 0;  // rows per KV head; 0 for `none`
+  std::int64_t block_size = 0;
+  std::int64_t n_prompt_blocks = 0;
+  std::int64_t max_generated = 0;
+  bool replayed = false;
+
+  // Tokens that pass through the model if generation goes to its limit: the last id is never fed back.
+  std::int64_t max_tokens(std::int64_t n_prompt) const {
+    return n_prompt + (max_generated > 1 ? max_generated - 1 : 0);
+  }
+  std::int64_t max_blocks() const { return n_prompt_blocks + (max_generated > 1 ? max_generated - 1 : 0); }
+};
+
+// How floating-point tensors lie in the file.
+enum class StoreType { kFloat32, kFloat16 };
+
+// Everything a sink must know before the first block, so that it can lay out all it will ever hold.
+struct RecordPlan {
+  Provenance provenance;
+  ModelInfo model;
+  TokenText prompt;
+  std::vector<RunPlan> runs;
+  std::vector<int> layers;  // recorded layers, ascending
+  bool keys = true;
+  bool queries = true;
+  bool values = false;
+  bool attention = false;
+  bool logits = false;
+  std::int64_t score_last = 32;  // M: how many of the last prompt positions keep their logits
+  std::int64_t vocab_size = 0;
+  StoreType store = StoreType::kFloat32;
+  bool compress = false;
+
+  std::int64_t n_prompt() const { return prompt.size(); }
+};
+
+// Rows that one KV head lost at the end of a block.
+struct HeadEvictions {
+  std::vector<std::int32_t> position;  // true positions, ascending
+  std::vector<float> margin;  // lowest retained score that was not forced, minus the row's; may be NaN
+};
+
+// Attention that the rows of one KV head received from one block's queries (prompt blocks only).
+struct HeadAttention {
+  std::vector<std::int32_t> position;  // (n_rows) the rows that were there, ascending
+  std::vector<double> received;        // (n_rows) sum over the block's queries, mean over the group
+  std::vector<std::int32_t> queries;   // (n_rows) how many of the block's queries could see the row
+  std::vector<float> last;  // (n_rows) from the last prompt query; empty before the last prompt block
+};
+
+// What one block did in one recorded layer.
+struct LayerBlock {
+  int layer = 0;
+  std::vector<float> keys;               // (n_kv_heads, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> queries;            // (n_heads, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> values;             // (n_kv_heads, n_new, head_dim); empty if not recorded
+  std::vector<HeadEvictions> evictions;  // per KV head
+  std::vector<HeadAttention> attention;  // per KV head; empty after the prompt
+  // (n_heads, n_new, start + n_new): weights by true key position, 0 where not visible; empty if not
+  // recorded.
+  std::vector<float> attention_rows;
+};
+
+// One block of one run through all layers.
+struct BlockRecord {
+  int run = 0;             // index into RecordPlan::runs
+  int block = 0;           // counted from 0 over prompt and generation
+  std::int32_t start = 0;  // true position of the block's first token
+  std::int32_t n_new = 0;
+  bool prompt = true;    // false: a generated token fed back
+  float elapsed_ms = 0;  // NaN where the schedule has none
+  std::vector<LayerBlock> layers;
+  // The id generated from this block's last row, with its text: what a killed capture has generated so far is
+  // then in its recording. -1 where no id was generated, or where only `run_done` will tell.
+  std::int32_t next_id = -1;
+  std::string next_text;
+};
+
+// What is known once a run's prompt has been read.
+struct PromptResult {
+  int run = 0;
+  std::vector<float> top_logits;  // 10 largest at the last prompt position, descending
+  std::vector<std::int32_t> top_ids;
+  std::vector<float> logits;  // (n_scored, vocab_size) last prompt positions; empty if not recorded
+};
+
+// Receives a capture as it happens, always in this order: begin; per run its blocks, prompt_done after the
+// last prompt block, run_done; end. Calls come from the inference thread; a sink that blocks slows it down.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  virtual void begin(std::shared_ptr<const RecordPlan> plan) = 0;
+  virtual void block(std::shared_ptr<const BlockRecord> record) = 0;
+  virtual void prompt_done(const PromptResult& result) = 0;
+  virtual void run_done(int run, const TokenText& generated) = 0;
+  // `complete` is false when the capture was cancelled or failed; what came before is kept.
+  virtual void end(bool complete) = 0;
+};
+
+}  // namespace keyscope::recording

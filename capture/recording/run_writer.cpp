@@ -1,0 +1,219 @@
+#include "capture/recording/run_writer.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/record_check.hpp"
+#include "capture/recording/scattered_rows.hpp"
+
+namespace keyscope::recording {
+namespace {
+
+using hdf5::Dataset;
+using hdf5::Group;
+using hdf5::Shape;
+
+// Enough for the chunks that one block's evictions touch in one head.
+constexpr std::size_t kTraceCacheBytes = 1 << 20;
+
+hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
+
+template <typename T>
+void write_at(Dataset& dataset, std::int64_t index, T value) {
+  dataset.write(std::span<const T>(&value, 1), {size(index)}, {1});
+}
+
+template <typename T>
+void write_front(Dataset& dataset, const std::vector<T>& values) {
+  dataset.write(std::span<const T>(values), {0}, {values.size()});
+}
+
+}  // namespace
+
+RunWriter::RunWriter(Group run, std::shared_ptr<const RecordPlan> plan, const RunPlan& about)
+    : group_(std::move(run)), plan_(std::move(plan)), about_(about) {
+  block_start_ = group_.open_dataset("block_start");
+  block_ms_ = group_.open_dataset("block_ms");
+  counter_ = group_.open_dataset("blocks_done");
+  journal_blocks_ = group_.open_dataset("partial_attention_blocks");
+  generated_ids_ = group_.open_dataset("generated");
+  generated_text_ = group_.open_dataset("generated_text");
+  generated_offset_ = group_.open_dataset("generated_text_offset");
+  for (const int layer : plan_->layers) layers_.push_back(open_layer(layer));
+}
+
+RunWriter::Layer RunWriter::open_layer(int layer) const {
+  const Group group = group_.open_group(layer_group_name(layer));
+  Layer opened;
+  if (plan_->keys) opened.keys = group.open_dataset("keys");
+  if (plan_->queries) opened.queries = group.open_dataset("queries");
+  if (plan_->values) opened.values = group.open_dataset("values");
+  if (plan_->attention) opened.attention = group.open_dataset("attention");
+  opened.evicted_at = group.open_dataset("evicted_at", kTraceCacheBytes);
+  opened.evicted_margin = group.open_dataset("evicted_margin", kTraceCacheBytes);
+  opened.attention_received = group.open_dataset("attention_received", kTraceCacheBytes);
+  opened.attention_queries = group.open_dataset("attention_queries", kTraceCacheBytes);
+  opened.attention_last = group.open_dataset("attention_last", kTraceCacheBytes);
+  opened.partial_received = group.open_dataset("partial_attention_received");
+  opened.partial_queries = group.open_dataset("partial_attention_queries");
+  opened.sums.resize(static_cast<std::size_t>(plan_->model.n_kv_heads));
+  return opened;
+}
+
+void RunWriter::write_block(const BlockRecord& record) {
+  for (std::size_t l = 0; l < layers_.size(); ++l) write_layer(layers_[l], record, record.layers[l]);
+  write_at(block_start_, record.block, record.start);
+  write_at(block_ms_, record.block, record.elapsed_ms);
+  ++blocks_done_;
+  n_tokens_ = record.start + record.n_new;
+  // Where the next block starts is where the counted ones end: a reader needs it if there is no next one.
+  if (blocks_done_ < about_.max_blocks())
+    write_at(block_start_, blocks_done_, static_cast<std::int32_t>(n_tokens_));
+  if (record.next_id >= 0 && generated_.size() < about_.max_generated)
+    add_generated(record.next_id, record.next_text);
+}
+
+void RunWriter::write_layer(Layer& layer, const BlockRecord& record, const LayerBlock& block) {
+  write_rows(record, layer, block);
+  if (record.prompt) {
+    for (AttentionSums& head : layer.sums) head.append(record.start, record.n_new);
+    for (std::size_t h = 0; h < block.attention.size(); ++h) layer.sums[h].add(block.attention[h]);
+  }
+  write_evictions(layer, record, block);
+  if (record.block + 1 == about_.n_prompt_blocks) {
+    write_last_attention(layer, block);
+    write_remaining_sums(layer);
+    layer.sums.clear();
+  }
+}
+
+void RunWriter::write_rows(const BlockRecord& record, Layer& layer, const LayerBlock& block) {
+  const ModelInfo& model = plan_->model;
+  const hsize_t start = size(record.start), n_new = size(record.n_new), head_dim = size(model.head_dim);
+  const hsize_t n_heads = size(model.n_heads), n_kv_heads = size(model.n_kv_heads);
+  const auto write = [&](std::optional<Dataset>& dataset, const std::vector<float>& rows,
+                         const Shape& count) {
+    if (dataset) dataset->write(std::span<const float>(rows), {0, start, 0}, count);
+  };
+  write(layer.keys, block.keys, {n_kv_heads, n_new, head_dim});
+  write(layer.queries, block.queries, {n_heads, n_new, head_dim});
+  write(layer.values, block.values, {n_kv_heads, n_new, head_dim});
+  write(layer.attention, block.attention_rows, {n_heads, n_new, start + n_new});
+}
+
+void RunWriter::write_evictions(Layer& layer, const BlockRecord& record, const LayerBlock& block) {
+  ScatteredRows<std::int32_t> evicted_at, queries;
+  ScatteredRows<float> margin;
+  ScatteredRows<double> received;
+  for (std::size_t h = 0; h < block.evictions.size(); ++h) {
+    const HeadEvictions& head = block.evictions[h];
+    evicted_at.add(h, head.position, std::vector<std::int32_t>(head.position.size(), record.block));
+    margin.add(h, head.position, head.margin);
+    if (!record.prompt) continue;
+    const AttentionSums::Rows rows = layer.sums[h].evict(head.position);
+    received.add(h, rows.position, rows.received);
+    queries.add(h, rows.position, rows.queries);
+  }
+  evicted_at.write(layer.evicted_at);
+  margin.write(layer.evicted_margin);
+  received.write(layer.attention_received);
+  queries.write(layer.attention_queries);
+}
+
+void RunWriter::write_last_attention(Layer& layer, const LayerBlock& block) {
+  ScatteredRows<float> last;
+  for (std::size_t h = 0; h < block.attention.size(); ++h)
+    last.add(h, block.attention[h].position, block.attention[h].last);
+  last.write(layer.attention_last);
+}
+
+void RunWriter::write_remaining_sums(Layer& layer) {
+  ScatteredRows<double> received;
+  ScatteredRows<std::int32_t> queries;
+  for (std::size_t h = 0; h < layer.sums.size(); ++h) {
+    const AttentionSums::Rows& rows = layer.sums[h].rows();
+    received.add(h, rows.position, rows.received);
+    queries.add(h, rows.position, rows.queries);
+  }
+  received.write(layer.attention_received);
+  queries.write(layer.attention_queries);
+}
+
+void RunWriter::write_prompt_result(const PromptResult& result) {
+  const auto n_top = std::min<std::size_t>({result.top_ids.size(), result.top_logits.size(), kTopLogits});
+  if (plan_->logits && !result.logits.empty()) {
+    Dataset logits = group_.open_dataset("logits");
+    const hsize_t n_scored = result.logits.size() / size(plan_->vocab_size);
+    logits.write(std::span<const float>(result.logits), {0, 0}, {n_scored, size(plan_->vocab_size)});
+    n_scored_ = static_cast<std::int64_t>(n_scored);
+  }
+  Dataset top_logits = group_.open_dataset("top_logits"), top_ids = group_.open_dataset("top_ids");
+  top_logits.write(std::span<const float>(result.top_logits.data(), n_top), {0}, {n_top});
+  top_ids.write(std::span<const std::int32_t>(result.top_ids.data(), n_top), {0}, {n_top});
+  n_top_ = static_cast<std::int64_t>(n_top);
+}
+
+void RunWriter::add_generated(std::int32_t id, const std::string& text) {
+  if (generated_.offset.empty()) generated_.offset.push_back(0);
+  const std::int64_t at = generated_.size(), begin = generated_.offset.back();
+  generated_.id.push_back(id);
+  generated_.text += text;
+  generated_.offset.push_back(begin + static_cast<std::int64_t>(text.size()));
+  write_at(generated_ids_, at, id);
+  write_at(generated_offset_, at + 1, generated_.offset.back());
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+  if (size(generated_.offset.back()) <= generated_text_.shape()[0])
+    generated_text_.write(std::span(bytes, text.size()), {size(begin)}, {text.size()});
+}
+
+void RunWriter::write_generated(const TokenText& generated) {
+  check_text(generated, "recording: generated text");
+  if (generated.size() > about_.max_generated)
+    throw InvalidInput(fmt::format("recording: run '{}' generated {} ids; at most {} were planned",
+                                   about_.name, generated.size(), about_.max_generated));
+  generated_ = generated;
+  write_front(generated_ids_, generated.id);
+  std::vector<std::int64_t> offset = generated.offset;
+  offset.resize(generated.id.size() + 1, 0);  // without a tokenizer there is no text
+  write_front(generated_offset_, offset);
+  if (generated.text.size() <= generated_text_.shape()[0])
+    write_front(generated_text_, std::vector<std::uint8_t>(generated.text.begin(), generated.text.end()));
+}
+
+void RunWriter::write_journal() {
+  if (!in_prompt()) return;
+  journal_slot_ = 1 - journal_slot_;
+  for (Layer& layer : layers_) {
+    for (hsize_t h = 0; h < layer.sums.size(); ++h) {
+      const AttentionSums::Rows& rows = layer.sums[h].rows();
+      const Shape start{journal_slot_, h, 0}, count{1, 1, rows.position.size()};
+      layer.partial_received.write(std::span<const double>(rows.received), start, count);
+      layer.partial_queries.write(std::span<const std::int32_t>(rows.queries), start, count);
+    }
+  }
+  write_at(journal_blocks_, static_cast<std::int64_t>(journal_slot_), blocks_done_);
+}
+
+void RunWriter::count_blocks() { counter_.write(std::span<const std::int64_t>(&blocks_done_, 1)); }
+
+void RunWriter::write_unfinished_sums() {
+  if (!in_prompt()) return;
+  for (Layer& layer : layers_) write_remaining_sums(layer);
+}
+
+RunExtent RunWriter::extent() const {
+  RunExtent extent;
+  const std::int64_t fed_back = std::max<std::int64_t>(generated_.size() - 1, 0);
+  extent.n_tokens = std::max(plan_->n_prompt() + fed_back, n_tokens_);
+  extent.n_blocks = std::max(about_.n_prompt_blocks + fed_back, blocks_done_);
+  extent.n_generated = generated_.size();
+  extent.n_text_bytes = static_cast<std::int64_t>(generated_.text.size());
+  extent.n_top = n_top_;
+  extent.n_scored = n_scored_;
+  if (generated_.text.size() > generated_text_.shape()[0]) extent.late_text = generated_.text;
+  return extent;
+}
+
+}  // namespace keyscope::recording

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "capture/recording/attention_sums.hpp"
+#include "capture/recording/hdf5.hpp"
+#include "capture/recording/layout.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::recording {
+
+// Overwrites the raw data of one run's datasets, block by block.
+//
+// Everything is written once, in its place, except the attention sums, which grow with every prompt block.
+// Sums of a row are final, and go to `attention_received` and `attention_queries`, when the row is evicted or
+// with the last prompt block. Until then those of the rows still present stand in a journal of two slots,
+//   partial_attention_received, partial_attention_queries: (2, n_kv_heads, n_prompt)
+// one after another in ascending position, and `partial_attention_blocks` (2) says after how many blocks each
+// slot was written. A commit writes the slot that the last one did not, so that the slot of the blocks that
+// are counted is whole whenever a kill comes.
+class RunWriter {
+ public:
+  RunWriter(hdf5::Group run, std::shared_ptr<const RecordPlan> plan, const RunPlan& about);
+
+  //   record: what comes next, and checked (see check_block)
+  //   throws InvalidInput where it evicts rows that are not there, FileError when it cannot be written
+  void write_block(const BlockRecord& record);
+  void write_prompt_result(const PromptResult& result);
+  void write_generated(const TokenText& generated);
+
+  // Brings the journal up to date: to be called before the blocks so far are counted.
+  void write_journal();
+  void count_blocks();  // raises `blocks_done`
+
+  // Puts the sums of an unfinished prompt where those of a finished one stand.
+  void write_unfinished_sums();
+
+  // What the run came to so far.
+  RunExtent extent() const;
+
+ private:
+  struct Layer {
+    std::optional<hdf5::Dataset> keys, queries, values, attention;
+    hdf5::Dataset evicted_at, evicted_margin, attention_received, attention_queries, attention_last;
+    hdf5::Dataset partial_received, partial_queries;
+    std::vector<AttentionSums> sums;  // per KV head; empty after the prompt
+  };
+
+  Layer open_layer(int layer) const;
+  void write_layer(Layer& layer, const BlockRecord& record, const LayerBlock& block);
+  void write_rows(const BlockRecord& record, Layer& layer, const LayerBlock& block);
+  void write_last_attention(Layer& layer, const LayerBlock& block);
+  void write_evictions(Layer& layer, const BlockRecord& record, const LayerBlock& block);
+  void write_remaining_sums(Layer& layer);
+  void add_generated(std::int32_t id, const std::string& text);
+  bool in_prompt() const { return blocks_done_ < about_.n_prompt_blocks; }
+
+  hdf5::Group group_;
+  std::shared_ptr<const RecordPlan> plan_;
+  RunPlan about_;
+  std::vector<Layer> layers_;
+  hdf5::Dataset block_start_, block_ms_, counter_, journal_blocks_;
+  hdf5::Dataset generated_ids_, generated_text_, generated_offset_;
+  std::int64_t blocks_done_ = 0;
+  std::int64_t n_tokens_ = 0;
+  hsize_t journal_slot_ = 0;
+  TokenText generated_;
+  std::int64_t n_top_ = 0;
+  std::int64_t n_scored_ = 0;
+};
+
+}  // namespace keyscope::recording

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "capture/tokenizer/json_field.hpp"
+#include "capture/tokenizer/merge_table.hpp"
+#include "capture/tokenizer/tokenizer_json.hpp"
+#include "capture/tokenizer/vocabulary.hpp"
+
+namespace keyscope::tokenizer {
+
+// Pieces that were merged before, with their ids. One per call of encode, so that models stay immutable.
+class PieceCache {
+ public:
+  // nullptr if the piece is not known.
+  const std::vector<std::int32_t>* find(std::string_view piece) const;
+  // Takes short pieces until it is full.
+  void add(std::string_view piece, const std::int32_t* ids, std::size_t n_ids);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  std::unordered_map<std::string, std::vector<std::int32_t>, Hash, std::equal_to<>> ids_;
+};
+
+// Byte-pair encoding (Sennrich et al., "Neural machine translation of rare words with subword units", 2016)
+// as the tokenizers library's `BPE` does it: characters become tokens, bytes (byte_fallback) or the unknown
+// token, then the neighbours of lowest rank merge, leftmost first, until none are left.
+class BpeModel {
+ public:
+  //   parts: moved from; model: the field `model`
+  //   throws FileError on merges or an unk_token that name unknown tokens, dropout, and models that are not
+  //   BPE
+  BpeModel(TokenizerJson& parts, const JsonField& model);
+
+  // Appends the ids of a piece: O(n log n) in its length, linear where it falls into parts that cannot merge.
+  //   piece: valid UTF-8
+  void encode(std::string_view piece, PieceCache& cache, std::vector<std::int32_t>& ids) const;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  struct Symbol {
+    std::int32_t id;  // kMerged once it is part of the one before
+    std::int32_t previous, next;
+  };
+
+  void read_options(const JsonField& model);
+  void read_merges(const MergeList& merges, const JsonField& model);
+  void read_character_ids();
+  void remember_junction(std::string_view left, std::string_view right);
+  bool may_join(char32_t left, char32_t right) const;
+
+  std::int32_t character_id(std::string_view character, char32_t code_point) const;  // kNone if unknown
+  void encode_in_parts(std::string_view piece, PieceCache& cache, std::vector<std::int32_t>& ids) const;
+  void encode_part(std::string_view part, PieceCache& cache, std::vector<std::int32_t>& ids) const;
+  std::vector<std::int32_t> initial_ids(std::string_view part) const;
+  bool append_byte_tokens(std::string_view text, std::vector<std::int32_t>& ids) const;
+  void append_merged(const std::vector<std::int32_t>& initial, std::vector<std::int32_t>& ids) const;
+
+  Vocabulary vocabulary_;
+  MergeTable merges_;
+  std::array<std::int32_t, 0x800> character_ids_{};  // ids of the characters of one and two bytes, or kNone
+  std::array<std::int32_t, 256> byte_ids_{};         // ids of <0x00> … <0xFF>, or kNone
+  // Last and first character where any merge joins two tokens; pairs of ASCII in the bits.
+  std::unordered_set<std::uint64_t> junctions_;
+  std::bitset<128UL * 128> ascii_junctions_;
+  std::optional<std::int32_t> unknown_id_;
+  std::string prefix_, suffix_;  // of characters that continue, of those that end a piece
+  bool fuse_unknown_ = false;
+  bool byte_fallback_ = false;
+  bool ignore_merges_ = false;  // a piece that is a token is taken whole
+};
+
+}  // namespace keyscope::tokenizer

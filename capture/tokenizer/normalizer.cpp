@@ -1,0 +1,183 @@
+#include "capture/tokenizer/normalizer.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unicode/bytestream.h>
+#include <unicode/normalizer2.h>
+#include <unicode/uchar.h>
+#include <unicode/unistr.h>
+
+#include "analysis/errors.hpp"
+#include "capture/tokenizer/byte_level.hpp"
+#include "capture/tokenizer/character_class.hpp"
+#include "capture/tokenizer/split_pattern.hpp"
+#include "capture/tokenizer/text_limit.hpp"
+#include "capture/tokenizer/utf8.hpp"
+
+namespace keyscope::tokenizer {
+namespace {
+
+void check_icu(UErrorCode status, const char* work) {
+  if (U_FAILURE(status) != 0) throw Error(fmt::format("ICU could not {}: {}", work, u_errorName(status)));
+}
+
+class UnicodeForm : public Normalizer {
+ public:
+  using GetInstance = const icu::Normalizer2* (*)(UErrorCode&);
+  explicit UnicodeForm(GetInstance get_instance) {
+    UErrorCode status = U_ZERO_ERROR;
+    form_ = get_instance(status);
+    check_icu(status, "load its normalisation data");
+  }
+
+  void normalize(std::string& text) const override {
+    UErrorCode status = U_ZERO_ERROR;
+    if (form_->isNormalizedUTF8(text, status) != 0) return;
+    std::string normalized;
+    icu::StringByteSink<std::string> sink(&normalized, static_cast<std::int32_t>(text.size()));
+    form_->normalizeUTF8(0, text, sink, nullptr, status);
+    check_icu(status, "normalise a text");
+    text = std::move(normalized);
+  }
+
+ private:
+  const icu::Normalizer2* form_;  // ICU's own, never freed
+};
+
+class Prepend : public Normalizer {
+ public:
+  explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
+  void normalize(std::string& text) const override {
+    if (!text.empty()) text.insert(0, prefix_);
+    check_length(text.size());
+  }
+
+ private:
+  std::string prefix_;
+};
+
+class Replace : public Normalizer {
+ public:
+  Replace(std::unique_ptr<SplitPattern> pattern, std::string content)
+      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  void normalize(std::string& text) const override {
+    std::string replaced;
+    replaced.reserve(text.size() + text.size() / 4);
+    pattern_->find_all(text, [&](std::size_t begin, std::size_t end, bool is_match) {
+      is_match ? replaced.append(content_) : replaced.append(text, begin, end - begin);
+      check_length(replaced.size());
+    });
+    text = std::move(replaced);
+  }
+
+ private:
+  std::unique_ptr<SplitPattern> pattern_;
+  std::string content_;
+};
+
+class Strip : public Normalizer {
+ public:
+  Strip(bool left, bool right) : left_(left), right_(right) {}
+  void normalize(std::string& text) const override {
+    std::size_t begin = 0;
+    std::size_t end = 0;  // behind the last character that is kept
+    bool leading = left_;
+    for (std::size_t at = 0; at < text.size();) {
+      const bool space = (character_classes(next_code_point(text, at)) & kSpace) != 0;
+      leading = leading && space;
+      if (leading) begin = at;
+      if (!space || !right_) end = at;
+    }
+    text = text.substr(begin, std::max(begin, end) - begin);
+  }
+
+ private:
+  bool left_, right_;
+};
+
+// All combining marks, as the tokenizers library does.
+class StripAccents : public Normalizer {
+ public:
+  void normalize(std::string& text) const override {
+    std::string kept;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t begin = at;
+      if ((character_classes(next_code_point(text, at)) & kMark) == 0) kept.append(text, begin, at - begin);
+    }
+    text = std::move(kept);
+  }
+};
+
+// Character by character, as the tokenizers library does: no final sigma.
+class Lowercase : public Normalizer {
+ public:
+  void normalize(std::string& text) const override {
+    std::string lowered;
+    for (std::size_t at = 0; at < text.size();) {
+      const char32_t c = next_code_point(text, at);
+      // U+0130 is the one character whose lower case is two: an i and a combining dot above.
+      append_utf8(lowered, c == 0x130 ? U'i' : static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))));
+      if (c == 0x130) append_utf8(lowered, 0x307);
+    }
+    text = std::move(lowered);
+  }
+};
+
+class ByteLevelNormalizer : public Normalizer {
+ public:
+  void normalize(std::string& text) const override {
+    std::string characters;
+    append_byte_characters(text, characters);
+    text = std::move(characters);
+  }
+};
+
+class NormalizerSequence : public Normalizer {
+ public:
+  explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> steps) : steps_(std::move(steps)) {}
+  void normalize(std::string& text) const override {
+    for (const auto& step : steps_) step->normalize(text);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Normalizer>> steps_;
+};
+
+std::unique_ptr<Normalizer> read_sequence(const JsonField& field) {
+  std::vector<std::unique_ptr<Normalizer>> steps;
+  field.member("normalizers").for_each([&](const JsonField& step) {
+    if (!step.is_null()) steps.push_back(read_normalizer(step));
+  });
+  return std::make_unique<NormalizerSequence>(std::move(steps));
+}
+
+}  // namespace
+
+std::unique_ptr<Normalizer> read_normalizer(const std::optional<JsonField>& field) {
+  if (!field) return nullptr;
+  const std::string type = field->member("type").string();
+  if (type == "Sequence") return read_sequence(*field);
+  if (type == "NFC") return std::make_unique<UnicodeForm>(icu::Normalizer2::getNFCInstance);
+  if (type == "NFD") return std::make_unique<UnicodeForm>(icu::Normalizer2::getNFDInstance);
+  if (type == "NFKC") return std::make_unique<UnicodeForm>(icu::Normalizer2::getNFKCInstance);
+  if (type == "NFKD") return std::make_unique<UnicodeForm>(icu::Normalizer2::getNFKDInstance);
+  if (type == "Prepend") return std::make_unique<Prepend>(field->member("prepend").string());
+  if (type == "Replace")
+    return std::make_unique<Replace>(read_split_pattern(field->member("pattern")),
+                                     field->member("content").string());
+  if (type == "Strip")
+    return std::make_unique<Strip>(field->member("strip_left").boolean(),
+                                   field->member("strip_right").boolean());
+  if (type == "StripAccents") return std::make_unique<StripAccents>();
+  if (type == "Lowercase") return std::make_unique<Lowercase>();
+  if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
+  field->member("type").fail(
+      in_quotes(type),
+      "Sequence, NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, StripAccents, Lowercase "
+      "or ByteLevel (others are not supported)");
+}
+
+}  // namespace keyscope::tokenizer

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "capture/tokenizer/json_field.hpp"
+
+namespace keyscope::tokenizer {
+
+// What is done to text before it is split: Unicode normalisation forms, "▁" for spaces and the like.
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+
+  //   text: valid UTF-8, before and after
+  virtual void normalize(std::string& text) const = 0;
+};
+
+// The `normalizer` field: null (returns nullptr), NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip,
+// StripAccents, Lowercase, ByteLevel and Sequence.
+//   throws FileError on another type, by name, and on fields of another shape
+std::unique_ptr<Normalizer> read_normalizer(const std::optional<JsonField>& field);
+
+}  // namespace keyscope::tokenizer

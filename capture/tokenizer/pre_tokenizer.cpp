@@ -1,0 +1,185 @@
+#include "capture/tokenizer/pre_tokenizer.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "capture/tokenizer/byte_level.hpp"
+#include "capture/tokenizer/character_class.hpp"
+#include "capture/tokenizer/metaspace.hpp"
+#include "capture/tokenizer/split_behavior.hpp"
+#include "capture/tokenizer/split_pattern.hpp"
+#include "capture/tokenizer/utf8.hpp"
+#include "capture/tokenizer/word_scanner.hpp"
+
+namespace keyscope::tokenizer {
+namespace {
+
+class PatternSplit : public PreTokenizer {
+ public:
+  PatternSplit(std::unique_ptr<SplitPattern> pattern, SplitBehavior behavior, bool invert)
+      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
+
+  void split(std::string_view text, bool at_start, PieceSink sink) const override {
+    split_at(*pattern_, behavior_, invert_, text, [&](std::size_t begin, std::size_t end) {
+      sink(text.substr(begin, end - begin), at_start && begin == 0);
+    });
+  }
+
+ private:
+  std::unique_ptr<SplitPattern> pattern_;
+  SplitBehavior behavior_;
+  bool invert_;
+};
+
+class ByteLevelSplit : public PreTokenizer {
+ public:
+  ByteLevelSplit(bool add_prefix_space, bool use_regex)
+      : add_prefix_space_(add_prefix_space), use_regex_(use_regex) {}
+
+  void split(std::string_view text, bool at_start, PieceSink sink) const override {
+    std::string with_space;
+    if (add_prefix_space_ && text.front() != ' ') {
+      with_space.append(" ").append(text);
+      text = with_space;
+    }
+    std::string characters;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = use_regex_ ? find_piece_end(kGpt2Rules, text, at) : text.size();
+      characters.clear();
+      append_byte_characters(text.substr(at, end - at), characters);
+      sink(characters, at_start && at == 0);
+      at = end;
+    }
+  }
+
+ private:
+  bool add_prefix_space_, use_regex_;
+};
+
+class MetaspaceSplit : public PreTokenizer {
+ public:
+  explicit MetaspaceSplit(Metaspace metaspace)
+      : metaspace_(std::move(metaspace)), at_replacement_(literal_pattern(metaspace_.replacement)) {}
+
+  void split(std::string_view text, bool at_start, PieceSink sink) const override {
+    std::string replaced;
+    const bool wanted = metaspace_.prepend == Metaspace::Prepend::kAlways ||
+                        (metaspace_.prepend == Metaspace::Prepend::kFirst && at_start);
+    if (wanted && text.front() != ' ' && !text.starts_with(metaspace_.replacement))
+      replaced = metaspace_.replacement;
+    for (const char c : text) c == ' ' ? replaced.append(metaspace_.replacement) : replaced.append(1, c);
+    if (!metaspace_.split) return sink(replaced, at_start);
+    split_at(*at_replacement_, SplitBehavior::kMergedWithNext, false, replaced,
+             [&](std::size_t begin, std::size_t end) {
+               sink(std::string_view(replaced).substr(begin, end - begin), at_start && begin == 0);
+             });
+  }
+
+ private:
+  Metaspace metaspace_;
+  std::unique_ptr<SplitPattern> at_replacement_;
+};
+
+class PreTokenizerSequence : public PreTokenizer {
+ public:
+  explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> steps)
+      : steps_(std::move(steps)) {}
+
+  void split(std::string_view text, bool at_start, PieceSink sink) const override {
+    split_from(0, text, at_start, sink);
+  }
+
+ private:
+  void split_from(std::size_t step, std::string_view text, bool at_start, PieceSink sink) const {
+    if (step == steps_.size()) return sink(text, at_start);
+    steps_[step]->split(text, at_start, [&](std::string_view piece, bool piece_at_start) {
+      split_from(step + 1, piece, piece_at_start, sink);
+    });
+  }
+
+  std::vector<std::unique_ptr<PreTokenizer>> steps_;
+};
+
+// \w+|[^\w\s]+
+class WordsAndSymbols : public SplitPattern {
+ public:
+  void find_all(std::string_view text, StretchSink sink) const override {
+    for (std::size_t begin = 0; begin < text.size();) {
+      std::size_t end = begin;
+      const int kind = kind_of(next_code_point(text, end));
+      for (std::size_t next = end; next < text.size(); end = next)
+        if (kind_of(next_code_point(text, next)) != kind) break;
+      sink(begin, end, kind != kNeither);
+      begin = end;
+    }
+  }
+
+ private:
+  enum Kind { kNeither, kWord, kSymbol };
+  static Kind kind_of(char32_t c) {
+    if (is_word_character(c)) return kWord;
+    return (character_classes(c) & kSpace) != 0 ? kNeither : kSymbol;
+  }
+};
+
+std::unique_ptr<PreTokenizer> read_split(const JsonField& field) {
+  return std::make_unique<PatternSplit>(read_split_pattern(field.member("pattern")),
+                                        read_split_behavior(field.member("behavior")),
+                                        field.boolean_or("invert", false));
+}
+
+std::unique_ptr<PreTokenizer> read_sequence(const JsonField& field) {
+  std::vector<std::unique_ptr<PreTokenizer>> steps;
+  field.member("pretokenizers").for_each([&](const JsonField& step) {
+    if (!step.is_null()) steps.push_back(read_pre_tokenizer(step));
+  });
+  return std::make_unique<PreTokenizerSequence>(std::move(steps));
+}
+
+std::unique_ptr<PreTokenizer> split_characters(bool (*predicate)(char32_t), SplitBehavior behavior) {
+  return std::make_unique<PatternSplit>(character_pattern(predicate), behavior, false);
+}
+
+bool is_number(char32_t c) { return (character_classes(c) & kNumber) != 0; }
+bool is_space(char32_t c) { return (character_classes(c) & kSpace) != 0; }
+bool is_punctuation(char32_t c) { return (character_classes(c) & kPunctuation) != 0; }
+
+std::unique_ptr<PreTokenizer> read_punctuation(const JsonField& field) {
+  const auto behavior = field.optional("behavior");
+  return split_characters(is_punctuation,
+                          behavior ? read_split_behavior(*behavior) : SplitBehavior::kIsolated);
+}
+
+std::unique_ptr<PreTokenizer> read_delimiter_split(const JsonField& field) {
+  std::string delimiter = field.member("delimiter").string();
+  if (delimiter.empty()) field.member("delimiter").fail("an empty string", "one character");
+  return std::make_unique<PatternSplit>(literal_pattern(std::move(delimiter)), SplitBehavior::kRemoved,
+                                        false);
+}
+
+}  // namespace
+
+std::unique_ptr<PreTokenizer> read_pre_tokenizer(const std::optional<JsonField>& field) {
+  if (!field) return nullptr;
+  const std::string type = field->member("type").string();
+  if (type == "Sequence") return read_sequence(*field);
+  if (type == "Split") return read_split(*field);
+  if (type == "ByteLevel")
+    return std::make_unique<ByteLevelSplit>(field->boolean_or("add_prefix_space", true),
+                                            field->boolean_or("use_regex", true));
+  if (type == "Digits")
+    return split_characters(is_number, field->boolean_or("individual_digits", false)
+                                           ? SplitBehavior::kIsolated
+                                           : SplitBehavior::kContiguous);
+  if (type == "Metaspace") return std::make_unique<MetaspaceSplit>(read_metaspace(*field));
+  if (type == "Whitespace")
+    return std::make_unique<PatternSplit>(std::make_unique<WordsAndSymbols>(), SplitBehavior::kRemoved, true);
+  if (type == "WhitespaceSplit") return split_characters(is_space, SplitBehavior::kRemoved);
+  if (type == "Punctuation") return read_punctuation(*field);
+  if (type == "CharDelimiterSplit") return read_delimiter_split(*field);
+  field->member("type").fail(in_quotes(type),
+                             "Sequence, Split, ByteLevel, Digits, Metaspace, Whitespace, WhitespaceSplit, "
+                             "Punctuation or CharDelimiterSplit (others are not supported)");
+}
+
+}  // namespace keyscope::tokenizer

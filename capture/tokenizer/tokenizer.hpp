@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capture/recording/records.hpp"
+
+namespace keyscope::tokenizer {
+
+// A model's `tokenizer.json` (the format of Hugging Face's tokenizers library) with a BPE model: byte-level
+// (GPT-2, Llama 3, Qwen) and SentencePiece-style (normaliser or Metaspace, byte fallback: Llama 2, Mistral,
+// TinyStories). Ids equal the library's for the same file; `tokenizer_config.json` is not read, as
+// Transformers 5 takes no id from it where there is a tokenizer.json. Immutable after loading: safe from
+// several threads.
+class Tokenizer {
+ public:
+  // Reads DIR/tokenizer.json (or the file itself).
+  //   throws FileError on a missing or damaged file, and where it asks for something unsupported, by name
+  static std::unique_ptr<Tokenizer> load(const std::filesystem::path& folder_or_file);
+
+  // The same from a file's text; `name` stands for the file in messages.
+  static std::unique_ptr<Tokenizer> parse(std::string_view json, const std::string& name);
+
+  virtual ~Tokenizer() = default;
+
+  // The ids of UTF-8 text as Transformers' `tokenizer(text)` gives them: special tokens written in the text
+  // are recognised; the post-processor's (BOS and the like) are added if `add_special`. Invalid UTF-8 is read
+  // as U+FFFD, as Python's decoding with errors="replace" would.
+  //   throws InvalidInput on text of more than 512 MiB, and where a split pattern that only PCRE2 knows gives
+  //   up
+  virtual std::vector<std::int32_t> encode(std::string_view text, bool add_special) const = 0;
+
+  // The text of ids, special tokens included unless `skip_special`. Bytes that are no UTF-8 (a character's
+  // tokens cut apart) are kept; the library shows U+FFFD for them. Added tokens show their content as
+  // written. An id that no token has adds nothing: models pad their vocabularies, so such ids can be
+  // generated.
+  virtual std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const = 0;
+
+  // Ids with the bytes that each adds to decode(ids): a space that the decoder strips in front of the text is
+  // missing from its token, and a byte token is one byte.
+  virtual recording::TokenText token_text(std::span<const std::int32_t> ids) const = 0;
+
+  virtual std::int64_t vocab_size() const = 0;  // largest id + 1, added tokens included
+};
+
+}  // namespace keyscope::tokenizer

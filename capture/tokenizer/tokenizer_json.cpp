@@ -1,0 +1,206 @@
+#include "capture/tokenizer/tokenizer_json.hpp"
+
+#include <cstdint>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "capture/tokenizer/json_field.hpp"
+
+namespace keyscope::tokenizer {
+
+void MergeList::add(std::string_view left, std::string_view right) {
+  entries_.push_back(
+      {bytes_.size(), static_cast<std::uint32_t>(left.size()), static_cast<std::uint32_t>(right.size())});
+  bytes_.append(left).append(right);
+}
+
+MergeList::Pair MergeList::operator[](std::size_t i) const {
+  const Entry& entry = entries_[i];
+  const std::string_view bytes(bytes_);
+  return {bytes.substr(entry.offset, entry.left_size),
+          bytes.substr(entry.offset + entry.left_size, entry.right_size)};
+}
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kDeepest = 64;
+
+// Receives the parser's events: builds the document, except inside of model.vocab and model.merges.
+class Reader : public nlohmann::json_sax<json> {
+ public:
+  Reader(std::string file, TokenizerJson& result) : file_(std::move(file)), result_(result) {}
+
+  bool null() override { return scalar(json(nullptr), "null"); }
+  bool boolean(bool value) override { return scalar(json(value), value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override { return scalar(json(value), std::to_string(value)); }
+  bool number_float(number_float_t value, const string_t& text) override { return scalar(json(value), text); }
+  bool binary(binary_t&) override { return false; }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (table_ != Table::kVocabulary) return scalar(json(value), std::to_string(value));
+    add_token(value);
+    return true;
+  }
+
+  bool string(string_t& value) override {
+    if (table_ == Table::kMerges) {
+      add_merge_text(value);
+      return true;
+    }
+    return scalar(json(std::move(value)), "a string");
+  }
+
+  bool key(string_t& name) override {
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool start_object(std::size_t) override {
+    if (table_ != Table::kNone) refuse_entry("an object");
+    if (at_model_field("vocab")) {
+      if (result_.has_vocabulary) fail("model.vocab", "it twice", "it once");
+      table_ = Table::kVocabulary;
+      result_.has_vocabulary = true;
+      return true;
+    }
+    open(json::object());
+    return true;
+  }
+
+  bool end_object() override {
+    if (table_ == Table::kVocabulary) {
+      table_ = Table::kNone;
+    } else {
+      open_.pop_back();
+    }
+    return true;
+  }
+
+  bool start_array(std::size_t) override {
+    if (table_ == Table::kMerges && !in_pair_) {
+      in_pair_ = true;
+      pair_.clear();
+      return true;
+    }
+    if (table_ != Table::kNone) refuse_entry("an array");
+    if (at_model_field("merges")) {
+      if (result_.has_merges) fail("model.merges", "it twice", "it once");
+      table_ = Table::kMerges;
+      result_.has_merges = true;
+      return true;
+    }
+    open(json::array());
+    return true;
+  }
+
+  bool end_array() override {
+    if (table_ == Table::kNone) {
+      open_.pop_back();
+    } else if (in_pair_) {
+      in_pair_ = false;
+      if (pair_.size() != 2) fail_merge(fmt::format("an array of {}", pair_.size()));
+      result_.merges.add(pair_[0], pair_[1]);
+    } else {
+      table_ = Table::kNone;
+    }
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: what is wrong"
+    const std::string_view what = error.what();
+    const auto detail = what.find(": ");
+    throw FileError(fmt::format("{}: found no valid JSON at byte {} ({}), expected a tokenizer.json", file_,
+                                position, detail == what.npos ? what : what.substr(detail + 2)));
+  }
+
+ private:
+  enum class Table { kNone, kVocabulary, kMerges };
+
+  [[noreturn]] void fail(const std::string& path, const std::string& found,
+                         const std::string& expected) const {
+    throw FileError(fmt::format("{}: {}: found {}, expected {}", file_, path, found, expected));
+  }
+  [[noreturn]] void fail_merge(const std::string& found) const {
+    fail(fmt::format("model.merges[{}]", result_.merges.size()), found,
+         "two tokens, as \"a b\" or [\"a\", \"b\"]");
+  }
+  [[noreturn]] void fail_token(const std::string& found) const {
+    fail(fmt::format("model.vocab[{}]", in_quotes(key_)), found,
+         fmt::format("an id from 0 to {}, given to no other token", kLargestId));
+  }
+  [[noreturn]] void refuse_entry(const std::string& found) const {
+    if (table_ == Table::kMerges) fail_merge(found);
+    fail_token(found);
+  }
+
+  bool at_model_field(std::string_view name) const {
+    return open_.size() == 2 && in_model_ && open_.back()->is_object() && key_ == name;
+  }
+
+  bool scalar(json value, const std::string& found) {
+    if (table_ != Table::kNone) refuse_entry(found);
+    place(std::move(value));
+    return true;
+  }
+
+  json* place(json value) {
+    if (open_.empty()) return &(result_.document = std::move(value));
+    json& parent = *open_.back();
+    if (parent.is_object()) return &(parent[key_] = std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
+  }
+
+  void open(json container) {
+    if (open_.size() == kDeepest)
+      throw FileError(
+          fmt::format("{}: found values nested deeper than {}, expected a tokenizer.json", file_, kDeepest));
+    if (open_.size() == 1) in_model_ = open_.back()->is_object() && key_ == "model";
+    open_.push_back(place(std::move(container)));
+  }
+
+  void add_token(number_unsigned_t id) {
+    if (id > static_cast<number_unsigned_t>(kLargestId)) fail_token(std::to_string(id));
+    const auto added = result_.vocabulary.add(key_, static_cast<std::int32_t>(id));
+    if (added == Vocabulary::Added::kTextTwice) fail_token("the token a second time");
+    if (added == Vocabulary::Added::kIdTwice)
+      fail_token(fmt::format("{}, which is also {}", id,
+                             in_quotes(result_.vocabulary.text(static_cast<std::int32_t>(id)))));
+  }
+
+  void add_merge_text(const std::string& text) {
+    if (in_pair_) {
+      if (pair_.size() == 2) fail_merge("an array of more than two");
+      pair_.push_back(text);
+      return;
+    }
+    const auto space = text.find(' ');
+    if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
+      fail_merge("the string " + in_quotes(text));
+    result_.merges.add(std::string_view(text).substr(0, space), std::string_view(text).substr(space + 1));
+  }
+
+  std::string file_;
+  TokenizerJson& result_;
+  std::vector<json*> open_;  // containers from the document's root inwards
+  std::string key_;
+  Table table_ = Table::kNone;
+  bool in_model_ = false;  // the container at depth 2 is the field `model`
+  bool in_pair_ = false;
+  std::vector<std::string> pair_;
+};
+
+}  // namespace
+
+TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& file) {
+  TokenizerJson result;
+  Reader reader(file, result);
+  json::sax_parse(text.data(), text.data() + text.size(), &reader);
+  return result;
+}
+
+}  // namespace keyscope::tokenizer
