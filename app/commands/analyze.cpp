@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "app/commands/capture_options.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/interrupt.hpp"
+#include "app/commands/json_output.hpp"
+#include "app/commands/measures_table.hpp"
+#include "app/commands/progress.hpp"
+#include "app/measures/recording_measures.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+struct AnalyzeArguments {
+  std::string file;
+  std::vector<std::string> runs;
+  std::string layers, kv_heads, json;
+  bool no_bounds = false;
+  bool quiet = false;
+  bool force = false;
+};
+
+std::vector<int> find_runs(const recording::RecordingInfo& info, const std::vector<std::string>& names) {
+  std::vector<int> runs;
+  for (const auto& name : names) {
+    const int index = info.run_index(name);
+    if (index < 0) throw UsageError(fmt::format("--run: {} has no run '{}'", info.source, name));
+    runs.push_back(index);
+  }
+  return runs;
+}
+
+void run_analyze(const AnalyzeArguments& arguments) {
+  refuse_existing_json(arguments.json, arguments.force);
+  const auto recording = recording::open_recording(arguments.file);
+  const auto info = recording->info();
+  measures::MeasureSelection selection;
+  selection.runs = find_runs(*info, arguments.runs);
+  selection.layers = parse_index_list(arguments.layers, "--layers");
+  selection.kv_heads = parse_index_list(arguments.kv_heads, "--kv-heads");
+  measures::MeasureOptions options;
+  options.bounds = !arguments.no_bounds;
+
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  Progress progress("heads", arguments.quiet);
+  const auto runs = measures::measure_recording(
+      *recording, selection, options,
+      [&](std::int64_t done, std::int64_t total, const std::string& label) {
+        progress.update(done, total, label);
+      },
+      cancelled);
+  progress.clear();
+  if (arguments.json != "-") print_measures(*info, runs);
+  if (!arguments.json.empty()) write_json(arguments.json, measures::measures_json(*info, runs));
+}
+
+}  // namespace
+
+void add_analyze(CLI::App& app) {
+  auto arguments = std::make_shared<AnalyzeArguments>();
+  CLI::App* command = app.add_subcommand("analyze", "All statistics of a recording");
+  command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
+  command->add_option("--run", arguments->runs, "Only this run, repeatable")->allow_extra_args(false);
+  command->add_option("--layers,--layer", arguments->layers, "Only these layers, such as 0,3,5-9");
+  command->add_option("--kv-heads,--kv-head", arguments->kv_heads, "Only these KV heads");
+  command->add_option("--json", arguments->json, "Write the statistics as JSON; - for stdout");
+  command->add_flag("--no-bounds", arguments->no_bounds,
+                    "Leave out Theorem 3.2 over all key-query pairs, the costly part");
+  command->add_flag("--force", arguments->force, "Replace an existing --json file");
+  command->add_flag("--quiet", arguments->quiet, "No progress");
+  command->footer("Example:\n  keyscope analyze needle.h5 --json needle.json");
+  command->callback([arguments] { run_analyze(*arguments); });
+}
+
+}  // namespace keyscope::commands

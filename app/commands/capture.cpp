@@ -1,0 +1,55 @@
+#include <memory>
+#include <string>
+
+#include "analysis/errors.hpp"
+#include "app/commands/capture_options.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+struct CaptureArguments {
+  CaptureCommandOptions options;
+  std::string out;
+  bool force = false;
+  bool dry_run = false;
+  bool quiet = false;
+};
+
+void run_capture_command(const CaptureArguments& arguments) {
+  capture::CaptureOptions options = arguments.options.capture_options();
+  options.command = command_line();
+  if (!arguments.dry_run) refuse_existing(arguments.out, arguments.force);
+  const auto model =
+      capture::Model::load(arguments.options.model_folder(), arguments.options.model_options());
+  options.prompt_ids = arguments.options.prompt.read(model->tokenizer());
+  const recording::RecordPlan plan = capture::plan_capture(*model, options);
+  print_plan(*model, plan, arguments.dry_run ? "" : arguments.out, arguments.quiet && !arguments.dry_run);
+  if (arguments.dry_run) return;
+  capture_to_file(*model, options, {arguments.out, arguments.force, arguments.quiet});
+}
+
+}  // namespace
+
+void add_capture(CLI::App& app) {
+  auto arguments = std::make_shared<CaptureArguments>();
+  CLI::App* command = app.add_subcommand(
+      "capture", "Run a model over a prompt, once per policy, and record keys, queries and attention");
+  arguments->options.add_to(*command, true);
+  command->add_option("--out", arguments->out, "The recording to write (HDF5)");
+  command->add_flag("--force", arguments->force, "Replace an existing --out once the new one is complete");
+  command->add_flag("--dry-run", arguments->dry_run, "Say what it would cost and stop");
+  command->add_flag("--quiet", arguments->quiet, "No progress");
+  command->footer(
+      "Example:\n"
+      "  keyscope capture --model assets/demo_model --prompt-file assets/demo_model/prompts/needle.txt \\\n"
+      "    --policy none --policy keydiff --policy sink --budget 256 --block 64 --out needle.h5");
+  command->callback([arguments] {
+    if (arguments->out.empty() && !arguments->dry_run)
+      throw UsageError("capture: --out FILE is needed (or --dry-run)");
+    run_capture_command(*arguments);
+  });
+}
+
+}  // namespace keyscope::commands

@@ -1,0 +1,154 @@
+#include "app/commands/capture_options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/registry.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+std::string policy_help() {
+  std::vector<std::string> names;
+  for (const auto& entry : analysis::registered_policies()) names.push_back(entry.name);
+  return fmt::format("NAME[:key=value,…], repeatable, one run each: {}", fmt::join(names, ", "));
+}
+
+// One of the words that an option takes.
+template <typename Value>
+Value choose(const std::string& option, const std::string& word, const std::map<std::string, Value>& words) {
+  const auto found = words.find(word);
+  if (found != words.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [name, value] : words) known.push_back(name);
+  throw UsageError(fmt::format("{}: '{}' is not one of {}", option, word, fmt::join(known, ", ")));
+}
+
+int parse_index(std::string_view text, const std::string& option) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    throw UsageError(fmt::format("{}: '{}' is no index; expected a list such as 0,3,5-9", option, text));
+  return value;
+}
+
+}  // namespace
+
+std::vector<int> parse_index_list(const std::string& text, const std::string& option) {
+  constexpr int kMostIndices = 100000;
+  std::vector<int> indices;
+  std::size_t at = 0;
+  while (at <= text.size() && !text.empty()) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view item = std::string_view(text).substr(at, comma - at);
+    const std::size_t dash = item.find('-');
+    const int first = parse_index(item.substr(0, dash), option);
+    const int last = dash == std::string_view::npos ? first : parse_index(item.substr(dash + 1), option);
+    if (last < first || last - first > kMostIndices)
+      throw UsageError(fmt::format("{}: '{}' is no range; expected a list such as 0,3,5-9", option, item));
+    for (int i = first; i <= last; ++i) indices.push_back(i);
+    at = comma + 1;
+  }
+  std::sort(indices.begin(), indices.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+  return indices;
+}
+
+void CaptureCommandOptions::add_to(CLI::App& command, bool model_required) {
+  auto* model = command.add_option("--model", model_, "A model folder in Hugging Face layout");
+  if (model_required) model->required();
+  prompt.add_to(command);
+  command.add_option("--policy", policies_, policy_help())->allow_extra_args(false);
+  command.add_option("--budget", budget_, "N: rows kept per KV head; every policy but none needs it")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--block", block_, "B: prompt tokens per block")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--generate", generate_, "Greedy tokens to generate after the prompt")
+      ->check(CLI::NonNegativeNumber);
+  command.add_flag("--ignore-eos", ignore_eos_, "Go on generating after an end-of-text token");
+  command.add_option("--layers", layers_, "Layers to record, such as 0,3,5-9 (default: all)");
+  command
+      .add_option("--record", record_, "Of keys, queries, values, attention, logits (default keys,queries)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--score-last", score_last_, "Prompt positions whose logits are recorded")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--store", store_, "float32 or float16: how tensors lie in the file")
+      ->capture_default_str();
+  command.add_flag("--compress", compress_, "Compress keys, queries and values (slow, saves little)");
+  command.add_option("--dtype", dtype_, "auto, float32, bfloat16 or float16")->capture_default_str();
+  command.add_option("--device", device_, "auto, cpu or cuda")->capture_default_str();
+  command
+      .add_option("--threads", threads_, "Threads for inference (default: all cores; one for tiny models)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seed", seed_, "Seed of policies that draw")->capture_default_str();
+}
+
+capture::ModelOptions CaptureCommandOptions::model_options() const {
+  using capture::DType;
+  capture::ModelOptions options;
+  options.dtype = choose<DType>("--dtype", dtype_,
+                                {{"auto", DType::kAuto},
+                                 {"float32", DType::kFloat32},
+                                 {"bfloat16", DType::kBFloat16},
+                                 {"float16", DType::kFloat16}});
+  options.device =
+      choose<std::string>("--device", device_, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
+  options.threads = threads_;
+  return options;
+}
+
+capture::CaptureOptions CaptureCommandOptions::capture_options() const {
+  capture::CaptureOptions options;
+  for (const auto& text : policies_) options.policies.push_back(analysis::parse_policy(text));
+  if (options.policies.empty()) options.policies.push_back(analysis::parse_policy("none"));
+  options.budget = budget_;
+  options.block_size = block_;
+  options.generate = generate_;
+  options.ignore_eos = ignore_eos_;
+  options.layers = parse_index_list(layers_, "--layers");
+  if (!record_.empty()) {
+    options.record_keys = options.record_queries = false;
+    const std::map<std::string, bool*> parts{{"keys", &options.record_keys},
+                                             {"queries", &options.record_queries},
+                                             {"values", &options.record_values},
+                                             {"attention", &options.record_attention},
+                                             {"logits", &options.record_logits}};
+    for (const auto& word : record_) *choose("--record", word, parts) = true;
+  }
+  options.score_last = score_last_;
+  options.store = choose<recording::StoreType>(
+      "--store", store_,
+      {{"float32", recording::StoreType::kFloat32}, {"float16", recording::StoreType::kFloat16}});
+  options.compress = compress_;
+  options.seed = seed_;
+  return options;
+}
+
+std::string quote_command(int argc, char** argv) {
+  std::string command;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool plain = !word.empty() && word.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                                            "WXYZ0123456789_-+=:,./@%") == std::string::npos;
+    if (i > 0) command += ' ';
+    if (plain) {
+      command += word;
+      continue;
+    }
+    command += '\'';
+    for (const char c : word) command += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    command += '\'';
+  }
+  return command;
+}
+
+}  // namespace keyscope::commands

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "capture/inference/capture.hpp"
+
+namespace keyscope::commands {
+
+// The command line of this process as a shell would read it back; set once by `main`.
+void set_command_line(int argc, char** argv);
+const std::string& command_line();
+
+//   throws FileError if `path` exists and `force` is not given, or its folder is not there
+void refuse_existing(const std::filesystem::path& path, bool force);
+
+// Says on stderr what a capture will read, hold and write.
+//   throws Error when disk or memory is short
+void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
+                const std::filesystem::path& out, bool quiet);
+
+struct CaptureTarget {
+  std::filesystem::path out;
+  bool replace = false;
+  bool quiet = false;
+};
+
+// Captures into a recording with progress on stderr; Ctrl-C ends it within one block and keeps what was done.
+//   throws Cancelled then
+std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
+                                                 const capture::CaptureOptions& options,
+                                                 const CaptureTarget& target);
+
+}  // namespace keyscope::commands

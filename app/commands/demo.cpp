@@ -1,0 +1,174 @@
+// The main job on the embedded default: capture, analyze, figures, window.
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/registry.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/demo_figures.hpp"
+#include "app/commands/interrupt.hpp"
+#include "app/commands/measures_table.hpp"
+#include "app/commands/progress.hpp"
+#include "app/measures/recording_measures.hpp"
+#include "app/window/window.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A quarter of the prompt, in whole blocks: enough to keep the answer, little enough to lose it.
+constexpr std::int64_t kBudget = 256;
+constexpr std::int64_t kBlock = 64;
+constexpr std::int64_t kGenerate = 12;
+
+struct DemoArguments {
+  std::string out = "keyscope-demo";
+  bool no_window = false;
+  bool quiet = false;
+};
+
+// A prompt whose right answer is known.
+struct DemoPrompt {
+  fs::path file;
+  std::string expected;
+};
+
+// The project's assets: where they were built from, or beside an executable that was moved with its checkout.
+fs::path assets_folder() {
+  std::error_code error;
+  const fs::path built_from = KEYSCOPE_ASSETS_DIR;
+  if (fs::is_directory(built_from, error)) return built_from;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  const fs::path beside = executable.parent_path() / "../../assets";
+  if (fs::is_directory(beside, error)) return fs::canonical(beside, error);
+  throw FileError(
+      fmt::format("{}: the demo's assets are not there; run the demo from a checkout", built_from.string()));
+}
+
+DemoPrompt read_demo_prompt(const fs::path& folder) {
+  const fs::path list = folder / "prompts.json";
+  std::ifstream file(list);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const bool sound = json.is_array() && !json.empty() && json[0].is_object() && json[0].contains("file") &&
+                     json[0]["file"].is_string() && json[0].contains("expected") &&
+                     json[0]["expected"].is_string();
+  if (!sound)
+    throw FileError(
+        fmt::format("{}: expected an array of objects with \"file\" and \"expected\"", list.string()));
+  return {folder / json[0]["file"].get<std::string>(), json[0]["expected"].get<std::string>()};
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw FileError(fmt::format("{}: cannot be read", path.string()));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+capture::CaptureOptions demo_options() {
+  capture::CaptureOptions options;
+  for (const char* policy : {"none", "keydiff", "sink", "tova", "random"})
+    options.policies.push_back(analysis::parse_policy(policy));
+  options.budget = kBudget;
+  options.block_size = kBlock;
+  options.generate = kGenerate;
+  options.record_values = true;
+  options.record_logits = true;
+  options.command = command_line();
+  return options;
+}
+
+std::vector<measures::RunMeasures> analyze_demo(const recording::Recording& recording, bool quiet) {
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  Progress progress("heads", quiet);
+  return measures::measure_recording(
+      recording, {}, {},
+      [&](std::int64_t done, std::int64_t total, const std::string& label) {
+        progress.update(done, total, label);
+      },
+      cancelled);
+}
+
+void print_answers(const recording::RecordingInfo& info, const std::string& expected) {
+  fmt::print(
+      "\nThe question at the end of the text has one right answer, {}. What each policy's cache still "
+      "knows:\n",
+      expected);
+  for (const auto& run : info.runs) {
+    std::string answer = run.generated.text;
+    const bool right = answer.find(expected) != std::string::npos;
+    answer.erase(std::min(answer.find('\n'), answer.size()));
+    fmt::print("  {:<10}{:<16}{}\n", run.plan.name, answer, right ? "right" : "wrong");
+  }
+}
+
+void run_demo(const DemoArguments& arguments) {
+  const fs::path assets = assets_folder();
+  const DemoPrompt prompt = read_demo_prompt(assets / "demo_model/prompts");
+  const fs::path out = arguments.out;
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) throw FileError(fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
+
+  const auto model = capture::Model::load(assets / "demo_model", {});
+  capture::CaptureOptions options = demo_options();
+  options.prompt_ids = model->tokenizer()->encode(read_file(prompt.file), true);
+  const fs::path recording_path = out / "demo.h5";
+  print_plan(*model, capture::plan_capture(*model, options), recording_path, arguments.quiet);
+  capture_to_file(*model, options, {recording_path, true, arguments.quiet});
+
+  const auto recording = recording::open_recording(recording_path.string());
+  const auto info = recording->info();
+  const auto runs = analyze_demo(*recording, arguments.quiet);
+  fmt::print("{}: {} tokens of {}, blocks of {}; means over {} layers and {} KV heads\n\n", info->model.name,
+             info->n_prompt(), prompt.file.filename().string(), kBlock, info->layers.size(),
+             info->model.n_kv_heads);
+  print_run_summary(*info, runs);
+  print_answers(*info, prompt.expected);
+
+  const HeadChoice head = most_telling_head(runs);
+  const auto files = write_demo_figures(*recording, head, out);
+  fmt::print("\nRecording  {}\n", recording_path.string());
+  for (const auto& file : files) fmt::print("Figure     {}\n", file.string());
+  std::fflush(stdout);
+
+  if (arguments.no_window) return;
+  if (!window::has_display()) {
+    fmt::print(stderr, "No display, so no window; on a desktop: keyscope view {}\n", recording_path.string());
+    return;
+  }
+  window::WindowRequest request;
+  request.path = recording_path;
+  request.selection.run = "keydiff";
+  request.selection.layer = head.layer;
+  request.selection.kv_head = head.kv_head;
+  window::run_window(request);
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app) {
+  auto arguments = std::make_shared<DemoArguments>();
+  CLI::App* command = app.add_subcommand(
+      "demo", "The embedded model reads a text under five policies: table, figures, recording, window");
+  command
+      ->add_option("--out", arguments->out, "Folder for what it writes; its own earlier files are replaced")
+      ->capture_default_str();
+  command->add_flag("--no-window", arguments->no_window, "Do not open the window");
+  command->add_flag("--quiet", arguments->quiet, "No progress");
+  command->footer("Example:\n  keyscope demo --no-window");
+  command->callback([arguments] { run_demo(*arguments); });
+}
+
+}  // namespace keyscope::commands

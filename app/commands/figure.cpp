@@ -1,0 +1,105 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+#include "app/figures/canvas_cairo.hpp"
+#include "app/figures/nexus.hpp"
+#include "app/figures/output_file.hpp"
+#include "app/figures/registry.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+struct FigureArguments {
+  std::string file, out, reduction, width = "double";
+  figures::FigureRequest request;
+  figures::PageOptions page;
+  bool linear = false;
+};
+
+double parse_width(const std::string& text) {
+  if (text == "single") return figures::kSingleColumnInches;
+  if (text == "double") return figures::kDoubleColumnInches;
+  double inches = 0;
+  if (CLI::detail::lexical_cast(text, inches)) return inches;
+  throw UsageError(fmt::format("--width {}: expected single, double or a number of inches", text));
+}
+
+void run_figure(FigureArguments& arguments) {
+  figures::FigureRequest& request = arguments.request;
+  figures::uses_query_head(request.name);  // an unknown name is said before anything is read
+  const bool nexus = figures::is_nexus_path(arguments.out);
+  if (!nexus) figures::format_of(arguments.out);
+  arguments.page.width_inches = parse_width(arguments.width);
+  request.logarithmic = !arguments.linear;
+  if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
+  refuse_existing(arguments.out, arguments.page.replace);
+  figures::refuse_same_file(arguments.file, arguments.out);
+
+  const auto recording = recording::open_recording(arguments.file);
+  const figures::Figure figure = figures::build_figure(*recording, request);
+  if (!nexus) return figures::draw_to_file(figure, arguments.out, arguments.page);
+  const auto info = recording->info();
+  figures::write_nexus(arguments.out, {figure}, {info->provenance, info->model, info->prompt},
+                       arguments.page.replace);
+}
+
+void add_selection(CLI::App& command, figures::FigureRequest& request) {
+  command
+      .add_option("--run", request.runs,
+                  "Run to show, repeatable for keyspace; by default keyspace shows "
+                  "every run, the others `none` or the first")
+      ->allow_extra_args(false);
+  command.add_option("--layer", request.layer, "Layer; by default the first recorded one");
+  command.add_option("--kv-head", request.kv_head, "KV head; by default 0");
+  command.add_option("--query-head", request.query_head,
+                     "Query head, for attention; by default the first of the KV head's group");
+  command
+      .add_option("--block", request.block, "The moment after this block; by default the end of the prompt")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void add_looks(CLI::App& command, FigureArguments& arguments) {
+  command
+      .add_option("--components", arguments.request.components, "Principal components of keyspace: 2 or 3")
+      ->check(CLI::IsMember({2, 3}));
+  command.add_flag("--queries", arguments.request.queries, "keyspace: show all queries of the group as well");
+  command.add_flag("--retained", arguments.request.retained_only, "cosine-matrix: only the retained keys");
+  command.add_flag("--linear", arguments.linear,
+                   "attention: a linear colour scale instead of a logarithmic one");
+  command.add_option("--reduce", arguments.reduction,
+                     "How several tokens become one pixel of a large matrix: mean, max or min");
+  command.add_option("--width", arguments.width, "single (3.4 in), double (7 in, the default) or inches");
+  command.add_option("--dpi", arguments.page.dpi, "Resolution of png files")->check(CLI::Range(36, 1200));
+  command.add_flag("--dark", arguments.page.dark, "Light on dark");
+}
+
+}  // namespace
+
+void add_figure(CLI::App& app) {
+  auto arguments = std::make_shared<FigureArguments>();
+  CLI::App* command =
+      app.add_subcommand("figure", "One figure of a recording, as png, svg, pdf or NeXus HDF5");
+  command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
+  command
+      ->add_option("NAME", arguments->request.name,
+                   fmt::format("Which figure: {}", fmt::join(figures::figure_names(), ", ")))
+      ->required();
+  command->add_option("--out", arguments->out, "File to write: .png, .svg, .pdf or .h5")->required();
+  add_selection(*command, arguments->request);
+  add_looks(*command, *arguments);
+  command->add_flag("--force", arguments->page.replace, "Replace an existing --out file");
+  command->footer(
+      "Example:\n  keyscope figure needle.h5 keyspace --run keydiff --layer 1 --kv-head 0 --out "
+      "keyspace.png");
+  command->callback([arguments] { run_figure(*arguments); });
+}
+
+}  // namespace keyscope::commands

@@ -1,0 +1,70 @@
+// The command line `keyscope`: one subcommand per file in this folder.
+
+#include <cstdio>
+#include <exception>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/interrupt.hpp"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+constexpr int kInterrupted = 130;
+
+void add_subcommands(CLI::App& app) {
+  using namespace keyscope::commands;
+  add_demo(app);
+  add_capture(app);
+  add_analyze(app);
+  add_figure(app);
+  add_export(app);
+  add_view(app);
+  add_inspect(app);
+  add_tokenize(app);
+  app.require_subcommand(1);
+}
+
+// The one place where errors end: a sentence on stderr and the documented exit status.
+int run(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    if (std::fflush(stdout) != 0) throw keyscope::Error("standard output: could not be written");
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    const bool asked_for_help = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+    app.exit(error);
+    return asked_for_help ? 0 : kWrongUsage;
+  } catch (const keyscope::Cancelled& error) {
+    fmt::print(stderr, "keyscope: {}\n", error.what());
+    return kInterrupted;
+  } catch (const keyscope::UsageError& error) {
+    fmt::print(stderr, "keyscope: {}\n", error.what());
+    return kWrongUsage;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "keyscope: memory ran out; try fewer tokens, fewer --layers or a smaller --block\n");
+    return kFailed;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "keyscope: {}\n", error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keyscope::commands::watch_interrupts();
+  keyscope::commands::set_command_line(argc, argv);
+  CLI::App app("Keyscope makes the geometry of the KV cache visible: which keys an eviction policy keeps.",
+               "keyscope");
+  app.set_version_flag("--version", "keyscope " KEYSCOPE_VERSION);
+  add_subcommands(app);
+  return run(app, argc, argv);
+}

@@ -1,0 +1,97 @@
+#include "app/commands/measures_table.hpp"
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace keyscope::commands {
+namespace {
+
+using measures::HeadMeasures;
+using Measure = std::optional<double> HeadMeasures::*;
+
+struct Column {
+  const char* title;
+  Measure measure;
+  int decimals;
+};
+
+constexpr std::array<Column, 7> kLayerColumns{{
+    {"spearman", &HeadMeasures::spearman, 3},
+    {"sp. total", &HeadMeasures::spearman_total, 3},
+    {"cos(k,mean)", &HeadMeasures::mean_key_cosine, 3},
+    {"cos(k̄,q̄)", &HeadMeasures::key_query_mean_cosine, 3},
+    {"log volume", &HeadMeasures::log_volume_nats, 2},
+    {"redundancy", &HeadMeasures::mean_pairwise_cosine, 3},
+    {"mass kept", &HeadMeasures::attention_mass_kept, 3},
+}};
+constexpr int kColumnWidth = 12;
+
+// fmt pads by display width, so that k̄ aligns as well.
+std::string cell(const std::optional<double>& value, int decimals) {
+  return value ? fmt::format("{:>{}.{}f}", *value, kColumnWidth, decimals)
+               : fmt::format("{:>{}}", "–", kColumnWidth);
+}
+
+std::string share_cell(const std::optional<double>& value) {
+  return value ? fmt::format("{:>{}.1f} %", 100 * *value, kColumnWidth - 2)
+               : fmt::format("{:>{}}", "–", kColumnWidth);
+}
+
+// "k̄" is two code points and one column: pad by hand what fmt would count as two.
+std::string heading(const std::string& title) {
+  std::size_t columns = 0;
+  for (std::size_t i = 0; i < title.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(title[i]);
+    const bool continuation = (byte & 0xC0U) == 0x80U;
+    const bool combining = byte == 0xCCU;  // U+0300…U+033F, the macron among them
+    columns += continuation || combining ? 0 : 1;
+  }
+  const auto padding = columns < kColumnWidth ? kColumnWidth - columns : 0;
+  return std::string(padding, ' ') + title;
+}
+
+void print_layers(const measures::RunMeasures& run) {
+  std::map<int, std::vector<HeadMeasures>> layers;
+  for (const auto& head : run.heads) layers[head.layer].push_back(head);
+  fmt::print("\n{}\n{:<10}", run.run, "  layer");
+  for (const auto& column : kLayerColumns) fmt::print("{}", heading(column.title));
+  fmt::print("\n");
+  for (const auto& [layer, heads] : layers) {
+    fmt::print("  {:<8}", layer);
+    for (const auto& column : kLayerColumns)
+      fmt::print("{}", cell(measures::mean_over_heads(heads, column.measure), column.decimals));
+    fmt::print("\n");
+  }
+}
+
+}  // namespace
+
+void print_run_summary(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
+  std::size_t width = 8;
+  for (const auto& run : runs) width = std::max(width, run.run.size() + 2);
+  fmt::print("{:<{}}{}{}{}{}{}{}\n", "policy", width, heading("budget"), heading("spearman"),
+             heading("log volume"), heading("mass kept"), heading("top-1 same"), heading("KL nats"));
+  for (const auto& run : runs) {
+    const auto& plan = info.runs[static_cast<std::size_t>(info.run_index(run.run))].plan;
+    fmt::print("{:<{}}{:>{}}{}{}{}{}{}\n", run.run, width,
+               plan.budget > 0 ? std::to_string(plan.budget) : std::string("all"), kColumnWidth,
+               cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3),
+               cell(measures::mean_over_heads(run.heads, &HeadMeasures::log_volume_nats), 2),
+               share_cell(measures::mean_over_heads(run.heads, &HeadMeasures::attention_mass_kept)),
+               share_cell(run.top1_agreement), cell(run.kl_nats, 4));
+  }
+}
+
+void print_measures(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
+  fmt::print("{}: {} tokens, means over {} layers and {} KV heads{}\n\n", info.model.name, info.n_prompt(),
+             info.layers.size(), info.model.n_kv_heads, info.complete ? "" : " (the capture was cut short)");
+  print_run_summary(info, runs);
+  for (const auto& run : runs) print_layers(run);
+  std::fflush(stdout);
+}
+
+}  // namespace keyscope::commands

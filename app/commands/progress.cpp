@@ -1,0 +1,75 @@
+#include "app/commands/progress.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace keyscope::commands {
+namespace {
+
+constexpr int kBarWidth = 24;
+constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+
+std::string draw_bar(double share) {
+  const int filled = static_cast<int>(std::lround(share * kBarWidth));
+  std::string bar;
+  for (int i = 0; i < kBarWidth; ++i) bar += i < filled ? "━" : "─";
+  return bar;
+}
+
+}  // namespace
+
+Progress::Progress(std::string unit, bool quiet)
+    : unit_(std::move(unit)), visible_(!quiet && isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::update(std::int64_t done, std::int64_t total, std::string_view label) {
+  if (!visible_ || total <= 0) return;
+  std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (done < total && now - last_drawn_ < kRedrawInterval) return;
+  last_drawn_ = now;
+  const double elapsed = std::chrono::duration<double>(now - started_).count();
+  const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
+  const double share = static_cast<double>(done) / static_cast<double>(total);
+  const std::string left =
+      rate > 0 ? format_duration(static_cast<double>(total - done) / rate) + " left" : std::string("…");
+  fmt::print(stderr, "\r\033[K{} {:3.0f} %  {}/{} {}  {:.0f}/s  {}  {}", draw_bar(share), 100 * share, done,
+             total, unit_, rate, left, label);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void Progress::clear() {
+  std::lock_guard lock(mutex_);
+  if (!drawn_) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  drawn_ = false;
+}
+
+std::string format_duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::llround(seconds));
+  if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
+  if (s >= 60) return fmt::format("{} min {:02} s", s / 60, s % 60);
+  return fmt::format("{} s", s);
+}
+
+std::string format_bytes(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} bytes", bytes)
+                   : fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, kUnits[unit]);
+}
+
+}  // namespace keyscope::commands

@@ -1,0 +1,72 @@
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "app/commands/capture_options.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+std::string read_text(const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw FileError(fmt::format("{}: the prompt file cannot be read; is the path right?", path));
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) throw FileError(fmt::format("{}: the prompt file could not be read to its end", path));
+  return text;
+}
+
+std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& path) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_array())
+    throw FileError(fmt::format("{}: a JSON array of token ids is expected, such as [1, 80, 147]", path));
+  std::vector<std::int32_t> ids;
+  ids.reserve(json.size());
+  for (const auto& entry : json) {
+    const bool fits =
+        entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() <= INT32_MAX;
+    if (!fits)
+      throw FileError(fmt::format("{}: entry {} is {}, expected a token id (an integer from 0)", path,
+                                  ids.size(), entry.dump().substr(0, 40)));
+    ids.push_back(entry.get<std::int32_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+void PromptOptions::add_to(CLI::App& command) {
+  auto* text = command.add_option("--prompt", text_, "The prompt itself");
+  auto* file = command.add_option("--prompt-file", file_, "A UTF-8 text file with the prompt; - is stdin");
+  auto* ids = command.add_option("--prompt-ids", ids_file_, "A JSON array of token ids, used as they are");
+  text->excludes(file)->excludes(ids);
+  file->excludes(ids);
+  command.add_option("--max-tokens", max_tokens_, "Keep only the first N prompt tokens")
+      ->check(CLI::PositiveNumber);
+}
+
+std::optional<std::string> PromptOptions::text() const {
+  if (text_) return text_;
+  return file_ ? std::optional(read_text(*file_)) : std::nullopt;
+}
+
+std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokenizer) const {
+  std::vector<std::int32_t> ids;
+  if (ids_file_) {
+    ids = parse_ids(read_text(*ids_file_), *ids_file_);
+  } else {
+    if (!text_ && !file_) throw UsageError("a prompt is needed: --prompt, --prompt-file or --prompt-ids");
+    if (tokenizer == nullptr)
+      throw FileError("the model's folder has no tokenizer.json, so text cannot be read; give --prompt-ids");
+    ids = tokenizer->encode(text_ ? *text_ : read_text(*file_), true);
+  }
+  if (max_tokens_ && static_cast<std::int64_t>(ids.size()) > *max_tokens_)
+    ids.resize(static_cast<std::size_t>(*max_tokens_));
+  return ids;
+}
+
+}  // namespace keyscope::commands

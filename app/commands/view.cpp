@@ -1,0 +1,139 @@
+#include <atomic>
+#include <charconv>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/commands/capture_options.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/interrupt.hpp"
+#include "app/window/window.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+struct ViewArguments {
+  std::string file;
+  CaptureCommandOptions live;
+  std::string out;
+  bool force = false;
+  std::string run;
+  int layer = -1;
+  int kv_head = -1;
+  std::int64_t block = -1;
+  std::string size = "1280x800";
+  std::string theme;
+  float scale = 0;
+  std::string screenshot;
+  std::string state_file;
+};
+
+// "1280x800".
+void parse_size(const std::string& text, int& width, int& height) {
+  const std::size_t cross = text.find('x');
+  const auto parse = [&](std::string_view part, int& value) {
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return error == std::errc() && end == part.data() + part.size() && value >= 320 && value <= 16384;
+  };
+  const std::string_view all = text;
+  if (cross == std::string::npos || !parse(all.substr(0, cross), width) ||
+      !parse(all.substr(cross + 1), height))
+    throw UsageError(fmt::format("--size: '{}' is no size; expected WIDTHxHEIGHT such as 1280x800", text));
+}
+
+window::WindowRequest window_request(const ViewArguments& arguments) {
+  window::WindowRequest request;
+  request.path = arguments.file;
+  if (!arguments.run.empty()) request.selection.run = arguments.run;
+  if (arguments.layer >= 0) request.selection.layer = arguments.layer;
+  if (arguments.kv_head >= 0) request.selection.kv_head = arguments.kv_head;
+  if (arguments.block >= 0) request.selection.block = arguments.block;
+  parse_size(arguments.size, request.width, request.height);
+  if (!arguments.theme.empty()) {
+    if (arguments.theme != "dark" && arguments.theme != "light")
+      throw UsageError(fmt::format("--theme: '{}' is not one of dark, light", arguments.theme));
+    request.light = arguments.theme == "light";
+  }
+  request.scale = arguments.scale;
+  request.screenshot = arguments.screenshot;
+  request.state_file = arguments.state_file;
+  return request;
+}
+
+// The prompt is read before the window opens, so that a wrong path is known at once; it becomes ids when the
+// worker has loaded the model.
+session::LiveRequest live_request(const ViewArguments& arguments) {
+  session::LiveRequest live;
+  live.model_folder = arguments.live.model_folder();
+  live.model = arguments.live.model_options();
+  live.options = arguments.live.capture_options();
+  live.options.command = command_line();
+  live.out = arguments.out;
+  live.replace = arguments.force;
+  if (!arguments.out.empty()) refuse_existing(arguments.out, arguments.force);
+  if (live.options.block_size <= 0) throw UsageError("--block: expected 1 or more prompt tokens per block");
+  if (!arguments.live.prompt.given()) return live;
+  live.max_tokens = arguments.live.prompt.max_tokens();
+  if (const auto text = arguments.live.prompt.text())
+    live.prompt = *text;
+  else
+    live.options.prompt_ids = arguments.live.prompt.read(nullptr);
+  return live;
+}
+
+void run_view(ViewArguments& arguments, const CLI::Option& block) {
+  if (!arguments.live.model_given() && block.count() > 0) arguments.block = block.as<std::int64_t>();
+  window::WindowRequest request = window_request(arguments);
+  if (!arguments.file.empty() && arguments.live.model_given())
+    throw UsageError("view: give a FILE to look at or a --model to run, not both");
+  if (!arguments.live.model_given() && arguments.live.prompt.given())
+    throw UsageError("view: a prompt needs a --model that reads it");
+  if (arguments.live.model_given()) request.live = live_request(arguments);
+  std::atomic<bool> interrupted = false;
+  {
+    // The first Ctrl-C closes the window; a live run then keeps what it recorded.
+    OnInterrupt on_interrupt([&] {
+      interrupted = true;
+      window::request_close();
+    });
+    window::run_window(request);
+  }
+  if (interrupted) throw Cancelled("interrupted; the window was closed");
+}
+
+}  // namespace
+
+void add_view(CLI::App& app) {
+  auto arguments = std::make_shared<ViewArguments>();
+  CLI::App* command =
+      app.add_subcommand("view", "The window: on a recording, on a figure file, or live on a model");
+  command->add_option("file", arguments->file, "A recording, or a figure file of `export`");
+  arguments->live.add_to(*command, false);
+  // One name, two meanings, as everywhere: with --model the tokens per block, on a recording the block to
+  // show.
+  CLI::Option* block = command->get_option("--block");
+  block->get_validator(0)->active(false);  // blocks are counted from 0
+  block->description("Live: prompt tokens per block; on a recording: the block to show first");
+  command->add_option("--out", arguments->out, "Live: also record into this file");
+  command->add_flag("--force", arguments->force, "Replace an existing --out once the new one is complete");
+  command->add_option("--run", arguments->run, "The run to show first");
+  command->add_option("--layer", arguments->layer, "The layer to show first")->check(CLI::NonNegativeNumber);
+  command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--size", arguments->size, "WIDTHxHEIGHT in pixels")->capture_default_str();
+  command->add_option("--theme", arguments->theme, "dark or light (default: as it was left)");
+  command->add_option("--scale", arguments->scale, "Of fonts and spacing (default: the monitor's)")
+      ->check(CLI::Range(0.5, 4.0));
+  command->add_option("--screenshot", arguments->screenshot, "Save a PNG of the window and exit");
+  command->add_option("--state-file", arguments->state_file)->group("");
+  command->footer(
+      "Example:\n"
+      "  keyscope view --model assets/demo_model --prompt-file assets/demo_model/prompts/needle.txt \\\n"
+      "    --policy none --policy keydiff --budget 256 --block 64");
+  command->callback([arguments, block] { run_view(*arguments, *block); });
+}
+
+}  // namespace keyscope::commands

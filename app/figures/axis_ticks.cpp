@@ -1,0 +1,84 @@
+#include "app/figures/axis_ticks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace keyscope::figures {
+namespace {
+
+// Smallest of 1, 2, 5, 10, 20 … (or 0.1, 0.2 …) that is not below `at_least`.
+double round_step(double at_least) {
+  const double power = std::pow(10.0, std::floor(std::log10(at_least)));
+  for (const double step : {1.0, 2.0, 5.0})
+    if (step * power >= at_least * (1 - 1e-9)) return step * power;
+  return 10 * power;
+}
+
+// As many decimals as tell neighbouring ticks apart; powers of ten where that would be long.
+std::string format_tick(double value, double step) {
+  if (std::abs(value) < step * 1e-6) return "0";
+  const double largest = std::max(std::abs(value), step);
+  if (largest >= 1e6 || largest < 1e-4) return fmt::format("{:.3g}", value);
+  const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
+  const std::string_view sign = value < 0 ? "\u2212" : "";
+  if (decimals == 0 && largest >= 1000)
+    return fmt::format("{}{}", sign, format_count(std::llround(std::abs(value))));
+  return fmt::format("{}{:.{}f}", sign, std::abs(value), decimals);
+}
+
+// "10⁻⁵"
+std::string format_power(int power) {
+  static constexpr std::array kDigits{"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text = power < 0 ? "10⁻" : "10";
+  for (const char digit : std::to_string(std::abs(power)))
+    text += kDigits[static_cast<std::size_t>(digit - '0')];
+  return text;
+}
+
+}  // namespace
+
+std::string format_count(long long count) {
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const std::size_t left = digits.size() - i;
+    if (left % 3 == 0 && i > 0 && digits[i - 1] != '-') text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::vector<Tick> linear_ticks(double low, double high, int n_wanted, bool integers) {
+  if (!std::isfinite(low) || !std::isfinite(high) || high < low) return {};
+  const double range = high - low;
+  const double magnitude = std::max(std::abs(low), std::abs(high));
+  if (range <= magnitude * 1e-12) return {{low, fmt::format("{:.4g}", low)}};
+  double step = round_step(range / std::max(1, n_wanted));
+  if (integers) step = std::max(step, 1.0);
+  std::vector<Tick> ticks;
+  const double slack = range * 1e-9;
+  for (double n = std::ceil((low - slack) / step); n * step <= high + slack; ++n)
+    ticks.push_back({n * step, format_tick(n * step, step)});
+  return ticks;
+}
+
+std::vector<Tick> logarithmic_ticks(double low, double high, int n_wanted) {
+  if (!(low > 0) || !std::isfinite(high) || high < low) return {};
+  const int first = static_cast<int>(std::ceil(std::log10(low) - 1e-9));
+  const int last = static_cast<int>(std::floor(std::log10(high) + 1e-9));
+  const int every = std::max(1, (last - first + std::max(1, n_wanted)) / std::max(1, n_wanted));
+  std::vector<Tick> ticks;
+  for (int power = first; power <= last; power += every) {
+    const bool plain = power >= -3 && power <= 4;
+    const double value = std::pow(10.0, power);
+    ticks.push_back(
+        {value, plain ? fmt::format("{:.{}f}", value, std::max(0, -power)) : format_power(power)});
+  }
+  return ticks;
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,206 @@
+#include "app/figures/canvas_cairo.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <cairo-pdf.h>
+#include <cairo-svg.h>
+#include <cairo.h>
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/output_file.hpp"
+#include "app/figures/page_axes.hpp"
+#include "app/figures/page_heatmap.hpp"
+#include "app/figures/page_layout.hpp"
+#include "app/figures/page_legend.hpp"
+#include "app/figures/page_markers.hpp"
+#include "app/figures/page_space.hpp"
+#include "app/figures/page_text.hpp"
+#include "app/figures/png_resolution.hpp"
+#include "app/figures/svg_description.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+constexpr double kPointsPerInch = 72;
+constexpr double kFullSizePlot = 200;   // points; markers shrink in narrower plots
+constexpr double kMostPixels = 30'000;  // cairo's image surfaces end at 32,767
+
+struct Destroy {
+  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
+  void operator()(cairo_t* cairo) const { cairo_destroy(cairo); }
+};
+using Surface = std::unique_ptr<cairo_surface_t, Destroy>;
+using Context = std::unique_ptr<cairo_t, Destroy>;
+
+void require_success(cairo_status_t status, const std::filesystem::path& path) {
+  if (status == CAIRO_STATUS_SUCCESS) return;
+  throw FileError(fmt::format("{}: could not be drawn: {}", path.string(), cairo_status_to_string(status)));
+}
+
+cairo_status_t append_bytes(void* bytes, const unsigned char* data, unsigned int length) {
+  static_cast<std::string*>(bytes)->append(reinterpret_cast<const char*>(data), length);
+  return CAIRO_STATUS_SUCCESS;
+}
+
+PageLayout lay_out(const Figure& figure, double width_points) {
+  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1));
+  const Context cairo(cairo_create(surface.get()));
+  return lay_out_page(cairo.get(), figure, width_points);
+}
+
+void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) {
+  const PlotScale scale{place.ranges.x, place.ranges.y, place.plot};
+  const std::array dash{3.0, 2.0};
+  cairo_save(page.cairo);
+  cairo_rectangle(page.cairo, place.plot.x, place.plot.y, place.plot.width, place.plot.height);
+  cairo_clip(page.cairo);
+  cairo_set_line_width(page.cairo, 1);
+  for (const LineSeries& series : panel.lines) {
+    page.set_colour(series.colour);
+    cairo_set_dash(page.cairo, dash.data(), series.dashed ? 2 : 0, 0);
+    for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+      const bool there = std::isfinite(series.x[i]) && std::isfinite(series.y[i]);
+      if (there)
+        cairo_line_to(page.cairo, scale.page_x(series.x[i]), scale.page_y(series.y[i]));
+      else
+        cairo_new_sub_path(page.cairo);
+    }
+    cairo_stroke(page.cairo);
+  }
+  cairo_restore(page.cairo);
+}
+
+std::vector<PlacedPoint> place_in_plane(const Panel& panel, const PanelLayout& place) {
+  const PlotScale scale{place.ranges.x, place.ranges.y, place.plot};
+  std::vector<PlacedPoint> points;
+  for (std::size_t s = 0; s < panel.points.size(); ++s) {
+    const PointSeries& series = panel.points[s];
+    for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
+      if (std::isfinite(series.x[i]) && std::isfinite(series.y[i]))
+        points.push_back({scale.page_x(series.x[i]), scale.page_y(series.y[i]), s, 0});
+  }
+  return points;
+}
+
+bool is_empty(const Panel& panel) {
+  const auto none = [](const auto& series) { return series.x.empty(); };
+  return std::ranges::all_of(panel.points, none) && std::ranges::all_of(panel.lines, none) &&
+         (!panel.heatmap || panel.heatmap->values.size() == 0);
+}
+
+void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place) {
+  page.set_colour(page.theme.ink);
+  draw_text(page.cairo, panel.title, {kPanelTitleSize, true, place.cell.width}, place.cell.x, place.title_y);
+  page.set_colour(page.theme.muted);
+  draw_text(page.cairo, panel.note, {kNoteSize, false, place.cell.width}, place.cell.x, place.note_y);
+  Page data = page;
+  data.marker_scale = std::clamp(place.plot.width / kFullSizePlot, 0.6, 1.0);
+  if (panel.is_3d()) {
+    draw_space_frame(page, panel, place);
+    draw_points(data, panel.points, place_in_space(panel, place), place.plot, kMaxVectorPoints);
+  } else {
+    draw_grid(page, panel, place);
+    if (panel.heatmap) draw_heatmap(page, *panel.heatmap, place.plot);
+    draw_lines(page, panel, place);
+    draw_points(data, panel.points, place_in_plane(panel, place), place.plot, kMaxVectorPoints);
+    draw_axes(page, panel, place);
+  }
+  if (panel.heatmap) draw_colour_bar(page, *panel.heatmap, place.colour_bar);
+  draw_legend(page, place.legend);
+  if (!is_empty(panel)) return;
+  page.set_colour(page.theme.muted);
+  draw_text(page.cairo, "nothing to show", {kLabelSize}, place.plot.x + place.plot.width / 2,
+            place.plot.y + place.plot.height / 2, {0.5, 0.5});
+}
+
+void draw_page(const Page& page, const Figure& figure, const PageLayout& layout) {
+  page.set_colour(page.theme.ground);
+  cairo_paint(page.cairo);
+  page.set_colour(page.theme.ink);
+  draw_text(page.cairo, figure.title, {kTitleSize, true, layout.text_width}, kPageMargin, layout.title_y);
+  for (std::size_t i = 0; i < figure.panels.size(); ++i) draw_panel(page, figure.panels[i], layout.panels[i]);
+  draw_legend(page, layout.legend);
+  page.set_colour(page.theme.muted);
+  draw_text(page.cairo, figure.caption, {kNoteSize, false, layout.text_width}, kPageMargin, layout.caption_y);
+}
+
+Page make_page(cairo_t* cairo, const PageOptions& options, bool raster) {
+  return {cairo, options.dark ? kDarkTheme : kLightTheme, options.dpi / kPointsPerInch, raster};
+}
+
+std::string draw_png(const Figure& figure, const PageLayout& layout, const PageOptions& options,
+                     const std::filesystem::path& path) {
+  const double scale = options.dpi / kPointsPerInch;
+  const double width = std::round(layout.width * scale), height = std::ceil(layout.height * scale);
+  if (width > kMostPixels || height > kMostPixels)
+    throw UsageError(
+        fmt::format("{}: {:.0f} x {:.0f} pixels are asked for; at most {:.0f} each way: choose a smaller "
+                    "--dpi or --width",
+                    path.string(), width, height, kMostPixels));
+  const Surface surface(
+      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height)));
+  const Context cairo(cairo_create(surface.get()));
+  cairo_scale(cairo.get(), scale, scale);
+  draw_page(make_page(cairo.get(), options, true), figure, layout);
+  require_success(cairo_status(cairo.get()), path);
+  std::string bytes;
+  require_success(cairo_surface_write_to_png_stream(surface.get(), append_bytes, &bytes), path);
+  return with_resolution(std::move(bytes), options.dpi);
+}
+
+void describe_pdf(cairo_surface_t* surface, const Figure& figure) {
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, valid_utf8(figure.title).c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, valid_utf8(figure.caption).c_str());
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "Keyscope");
+}
+
+std::string draw_vectors(const Figure& figure, const PageLayout& layout, const PageOptions& options,
+                         FileFormat format, const std::filesystem::path& path) {
+  std::string bytes;
+  {
+    const auto create = format == FileFormat::kSvg ? cairo_svg_surface_create_for_stream
+                                                   : cairo_pdf_surface_create_for_stream;
+    const Surface surface(create(append_bytes, &bytes, layout.width, layout.height));
+    if (format == FileFormat::kPdf) describe_pdf(surface.get(), figure);
+    const Context cairo(cairo_create(surface.get()));
+    draw_page(make_page(cairo.get(), options, false), figure, layout);
+    require_success(cairo_status(cairo.get()), path);
+    cairo_surface_finish(surface.get());
+    require_success(cairo_surface_status(surface.get()), path);
+  }
+  return format == FileFormat::kSvg ? with_description(std::move(bytes), figure) : bytes;
+}
+
+}  // namespace
+
+FileFormat format_of(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (extension == ".png") return FileFormat::kPng;
+  if (extension == ".svg") return FileFormat::kSvg;
+  if (extension == ".pdf") return FileFormat::kPdf;
+  throw UsageError(fmt::format("{}: {} is no picture format; expected .png, .svg, .pdf or .h5", path.string(),
+                               extension.empty() ? "a name without extension" : "'" + extension + "'"));
+}
+
+void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {
+  const FileFormat format = format_of(path);
+  if (!(options.width_inches >= 1 && options.width_inches <= 30))
+    throw UsageError(fmt::format("a width of {} in is asked for; expected 1 to 30", options.width_inches));
+  if (!(options.dpi >= 36 && options.dpi <= 1200))
+    throw UsageError(fmt::format("{} dpi are asked for; expected 36 to 1200", options.dpi));
+  const PageLayout layout = lay_out(figure, options.width_inches * kPointsPerInch);
+  const std::string bytes = format == FileFormat::kPng ? draw_png(figure, layout, options, path)
+                                                       : draw_vectors(figure, layout, options, format, path);
+  write_file(path, bytes, options.replace);
+}
+
+}  // namespace keyscope::figures

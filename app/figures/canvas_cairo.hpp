@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "app/figures/figure.hpp"
+
+namespace keyscope::figures {
+
+inline constexpr double kSingleColumnInches = 3.4;
+inline constexpr double kDoubleColumnInches = 7.0;
+
+// A scatter with more points than this becomes an image inside an svg or pdf: text and axes stay vectors, the
+// file stays small.
+inline constexpr std::size_t kMaxVectorPoints = 8'000;
+
+enum class FileFormat { kPng, kSvg, kPdf };
+
+struct PageOptions {
+  double width_inches = kDoubleColumnInches;
+  double dpi = 300;  // of png files, and of images inside svg and pdf
+  bool dark = false;
+  bool replace = false;  // whether an existing file may be replaced
+};
+
+// The format that a path's extension asks for.
+//   throws UsageError on any other extension, naming those there are
+FileFormat format_of(const std::filesystem::path& path);
+
+// Draws a figure into a png, svg or pdf file. The file appears under its name when it is complete, not
+// before.
+//   throws UsageError on an unknown extension or a width outside 1 to 30 inches; FileError where the file
+//   exists and may not be replaced, or cannot be written
+void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options = {});
+
+}  // namespace keyscope::figures

@@ -1,0 +1,115 @@
+#pragma once
+
+// One description of a picture, drawn twice: by cairo into files and by OpenGL into the window. It also holds
+// all that an NXdata group of the figure needs. No drawing, no I/O.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/matrix_view.hpp"
+
+namespace keyscope::figures {
+
+struct Colour {
+  std::uint8_t r = 0, g = 0, b = 0;
+};
+
+// Okabe & Ito's palette: distinguishable with every common colour vision.
+inline constexpr Colour kBlue{0x00, 0x72, 0xB2};    // retained
+inline constexpr Colour kOrange{0xE6, 0x9F, 0x00};  // evicted
+inline constexpr Colour kGreen{0x00, 0x9E, 0x73};   // anchor
+inline constexpr Colour kVermillion{0xD5, 0x5E, 0x00};
+inline constexpr Colour kPurple{0xCC, 0x79, 0xA7};   // mean query
+inline constexpr Colour kSkyBlue{0x56, 0xB4, 0xE9};  // queries
+inline constexpr Colour kYellow{0xF0, 0xE4, 0x42};
+inline constexpr Colour kGrey{0x80, 0x80, 0x80};
+
+// Shapes differ as well as colours, so that colour is never the only cue.
+enum class Marker { kDisc, kRing, kDiamond, kCross, kTriangle };
+
+// Points with one look, one legend entry. x, y (and z, in 3D) have one entry per point.
+struct PointSeries {
+  std::string label;
+  std::string id;  // stable name, used in files: "retained", "evicted", "anchor", "mean_query"
+  Colour colour;
+  Marker marker = Marker::kDisc;
+  float size_px = 5;  // diameter at 96 dpi
+  std::vector<float> x, y, z;
+  std::vector<std::int32_t> token;  // token position of each point; empty where points are no tokens
+};
+
+struct LineSeries {
+  std::string label;
+  std::string id;
+  Colour colour;
+  bool dashed = false;
+  std::vector<float> x, y;
+};
+
+enum class ColourMap { kViridis, kDiverging };  // the diverging map is centred at 0
+
+// A matrix as an image: row 0 at the top.
+struct Heatmap {
+  std::string id;         // dataset name in files
+  std::string long_name;  // what the values are
+  std::string units;
+  RowMatrixF values;  // (rows, columns); NaN is drawn in a colour of its own
+  ColourMap colour_map = ColourMap::kViridis;
+  float low = 0, high = 1;  // range of the colour scale; values outside take the end colours
+  bool logarithmic = false;
+
+  // Column c stands for x in [x_first + c x_step, x_first + (c + 1) x_step), rows likewise; the last one may
+  // stand for fewer, so what lies beyond x_end and y_end is no data. 0: first + n step.
+  double x_first = 0, x_step = 1, x_end = 0;
+  double y_first = 0, y_step = 1, y_end = 0;
+  std::string reduction =
+      "mean";  // how several cells become one, here and on small pages: "mean", "max", "min"
+
+  double x_last() const { return x_end > x_first ? x_end : x_first + x_step * double(values.cols()); }
+  double y_last() const { return y_end > y_first ? y_end : y_first + y_step * double(values.rows()); }
+};
+
+struct Axis {
+  std::string label;
+  std::string units;  // empty: none
+};
+
+struct Panel {
+  std::string id;  // group name in files
+  std::string title;
+  Axis x, y, z;
+  std::vector<PointSeries> points;
+  std::vector<LineSeries> lines;
+  std::optional<Heatmap> heatmap;
+  std::string note;                        // drawn small under the title: "showing 1,024 of 4,096"
+  std::vector<double> explained_variance;  // ratio per axis where the axes are principal components
+  bool equal_aspect = false;               // one unit is as long on x as on y
+  bool legend = true;
+
+  bool is_3d() const { return !z.label.empty(); }
+};
+
+// What a figure shows, in the command line's words; a figure file reopens with it.
+struct FigureView {
+  std::vector<std::string> runs;
+  int layer = -1;  // -1 here and below: does not apply
+  int kv_head = -1;
+  int query_head = -1;
+  std::int64_t block = -1;
+  int components = 0;  // principal components: 2 or 3
+};
+
+struct Figure {
+  std::string name;  // as on the command line: "keyspace"
+  std::string title;
+  std::string caption;         // model, prompt, N, B, n
+  int columns = 1;             // panels per row
+  bool shared_ranges = false;  // all panels have the same axes, so that they can be compared by eye
+  FigureView view;
+  std::vector<Panel> panels;
+};
+
+}  // namespace keyscope::figures

@@ -1,0 +1,187 @@
+#include "app/figures/figure_json.hpp"
+
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 5> kMarkers{"disc", "ring", "diamond", "cross", "triangle"};
+constexpr std::array<std::string_view, 2> kColourMaps{"viridis", "diverging"};
+constexpr std::size_t kMostPanels = 1000;
+
+template <typename Enum, std::size_t N>
+std::string name_of(const std::array<std::string_view, N>& names, Enum value) {
+  return std::string(names.at(static_cast<std::size_t>(value)));
+}
+
+template <typename Enum, std::size_t N>
+Enum value_of(const std::array<std::string_view, N>& names, const std::string& name) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (names[i] == name) return static_cast<Enum>(i);
+  throw InvalidInput(fmt::format("'{}' is not known here", name));
+}
+
+std::string colour_to_text(Colour colour) {
+  return fmt::format("#{:02X}{:02X}{:02X}", colour.r, colour.g, colour.b);
+}
+
+Colour colour_from_text(const std::string& text) {
+  const bool hex = text.size() == 7 && text[0] == '#' &&
+                   text.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
+  if (!hex) throw InvalidInput(fmt::format("'{}' is no colour; expected #RRGGBB", text));
+  const unsigned long value = std::stoul(text.substr(1), nullptr, 16);
+  return {static_cast<std::uint8_t>(value >> 16), static_cast<std::uint8_t>(value >> 8 & 0xFF),
+          static_cast<std::uint8_t>(value & 0xFF)};
+}
+
+json axis_to_json(const Axis& axis) { return {{"label", axis.label}, {"units", axis.units}}; }
+Axis axis_from_json(const json& from) { return {from.at("label"), from.at("units")}; }
+
+json points_to_json(const PointSeries& series) {
+  return {{"id", series.id},
+          {"label", series.label},
+          {"colour", colour_to_text(series.colour)},
+          {"marker", name_of(kMarkers, series.marker)},
+          {"size_px", series.size_px}};
+}
+
+PointSeries points_from_json(const json& from) {
+  PointSeries series;
+  series.id = from.at("id");
+  series.label = from.at("label");
+  series.colour = colour_from_text(from.at("colour"));
+  series.marker = value_of<Marker>(kMarkers, from.at("marker"));
+  series.size_px = from.at("size_px");
+  if (!(series.size_px > 0 && series.size_px <= 100))
+    throw InvalidInput(fmt::format("markers of {} pixels; expected up to 100", series.size_px));
+  return series;
+}
+
+json line_to_json(const LineSeries& series) {
+  return {{"id", series.id},
+          {"label", series.label},
+          {"colour", colour_to_text(series.colour)},
+          {"dashed", series.dashed}};
+}
+
+LineSeries line_from_json(const json& from) {
+  LineSeries series;
+  series.id = from.at("id");
+  series.label = from.at("label");
+  series.colour = colour_from_text(from.at("colour"));
+  series.dashed = from.at("dashed");
+  return series;
+}
+
+json heatmap_to_json(const Heatmap& heatmap) {
+  return {{"id", heatmap.id},
+          {"long_name", heatmap.long_name},
+          {"units", heatmap.units},
+          {"colour_map", name_of(kColourMaps, heatmap.colour_map)},
+          {"low", heatmap.low},
+          {"high", heatmap.high},
+          {"logarithmic", heatmap.logarithmic},
+          {"x", {heatmap.x_first, heatmap.x_step, heatmap.x_end}},
+          {"y", {heatmap.y_first, heatmap.y_step, heatmap.y_end}},
+          {"reduction", heatmap.reduction}};
+}
+
+Heatmap heatmap_from_json(const json& from) {
+  Heatmap heatmap;
+  heatmap.id = from.at("id");
+  heatmap.long_name = from.at("long_name");
+  heatmap.units = from.at("units");
+  heatmap.colour_map = value_of<ColourMap>(kColourMaps, from.at("colour_map"));
+  heatmap.low = from.at("low");
+  heatmap.high = from.at("high");
+  heatmap.logarithmic = from.at("logarithmic");
+  heatmap.x_first = from.at("x").at(0), heatmap.x_step = from.at("x").at(1),
+  heatmap.x_end = from.at("x").at(2);
+  heatmap.y_first = from.at("y").at(0), heatmap.y_step = from.at("y").at(1),
+  heatmap.y_end = from.at("y").at(2);
+  heatmap.reduction = from.at("reduction");
+  if (!(heatmap.x_step > 0) || !(heatmap.y_step > 0)) throw InvalidInput("cells of a heatmap without width");
+  return heatmap;
+}
+
+json panel_to_json(const Panel& panel) {
+  json to{{"id", panel.id},
+          {"title", panel.title},
+          {"note", panel.note},
+          {"x", axis_to_json(panel.x)},
+          {"y", axis_to_json(panel.y)},
+          {"z", axis_to_json(panel.z)},
+          {"equal_aspect", panel.equal_aspect},
+          {"legend", panel.legend},
+          {"points", json::array()},
+          {"lines", json::array()}};
+  for (const PointSeries& series : panel.points) to["points"].push_back(points_to_json(series));
+  for (const LineSeries& series : panel.lines) to["lines"].push_back(line_to_json(series));
+  if (panel.heatmap) to["heatmap"] = heatmap_to_json(*panel.heatmap);
+  return to;
+}
+
+Panel panel_from_json(const json& from) {
+  Panel panel;
+  panel.id = from.at("id");
+  panel.title = from.at("title");
+  panel.note = from.at("note");
+  panel.x = axis_from_json(from.at("x"));
+  panel.y = axis_from_json(from.at("y"));
+  panel.z = axis_from_json(from.at("z"));
+  panel.equal_aspect = from.at("equal_aspect");
+  panel.legend = from.at("legend");
+  for (const json& series : from.at("points")) panel.points.push_back(points_from_json(series));
+  for (const json& series : from.at("lines")) panel.lines.push_back(line_from_json(series));
+  if (from.contains("heatmap")) panel.heatmap = heatmap_from_json(from["heatmap"]);
+  return panel;
+}
+
+json view_to_json(const FigureView& view) {
+  return {{"runs", view.runs},       {"layer", view.layer},
+          {"kv_head", view.kv_head}, {"query_head", view.query_head},
+          {"block", view.block},     {"components", view.components}};
+}
+
+FigureView view_from_json(const json& from) {
+  return {from.at("runs"),       from.at("layer"), from.at("kv_head"),
+          from.at("query_head"), from.at("block"), from.at("components")};
+}
+
+}  // namespace
+
+json figure_to_json(const Figure& figure) {
+  json to{{"name", figure.name},
+          {"title", figure.title},
+          {"caption", figure.caption},
+          {"columns", figure.columns},
+          {"shared_ranges", figure.shared_ranges},
+          {"view", view_to_json(figure.view)},
+          {"panels", json::array()}};
+  for (const Panel& panel : figure.panels) to["panels"].push_back(panel_to_json(panel));
+  return to;
+}
+
+Figure figure_from_json(const json& from) {
+  Figure figure;
+  figure.name = from.at("name");
+  figure.title = from.at("title");
+  figure.caption = from.at("caption");
+  figure.columns = from.at("columns");
+  figure.shared_ranges = from.at("shared_ranges");
+  figure.view = view_from_json(from.at("view"));
+  if (from.at("panels").size() > kMostPanels)
+    throw InvalidInput(fmt::format("{} panels; expected at most {}", from.at("panels").size(), kMostPanels));
+  for (const json& panel : from.at("panels")) figure.panels.push_back(panel_from_json(panel));
+  return figure;
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,245 @@
+#include "app/figures/keyspace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/head_selection.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using recording::Recording;
+using recording::RecordingInfo;
+using recording::RunInfo;
+
+constexpr float kAnchorSize = 10;
+// The overlay's looks, one per policy; past their number colours repeat with another marker.
+constexpr std::array<Colour, 6> kPolicyColours{kVermillion, kGreen, kSkyBlue, kPurple, kBlue, kOrange};
+constexpr std::array<Marker, 4> kPolicyMarkers{Marker::kDisc, Marker::kTriangle, Marker::kDiamond,
+                                               Marker::kRing};
+
+// Smaller points where there are many, so that clouds keep their shape.
+float point_size(std::size_t n_points) {
+  if (n_points <= 300) return 6;
+  if (n_points <= 1500) return 4.5F;
+  return n_points <= 8000 ? 3.5F : 2.5F;
+}
+
+PointSeries make_series(std::string id, std::string label, Colour colour, Marker marker) {
+  PointSeries series;
+  series.id = std::move(id);
+  series.label = std::move(label);
+  series.colour = colour;
+  series.marker = marker;
+  return series;
+}
+
+// Appends row `row` of projected coordinates (n, 2 or 3).
+void add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index row) {
+  series.x.push_back(coordinates(row, 0));
+  series.y.push_back(coordinates(row, 1));
+  if (coordinates.cols() > 2) series.z.push_back(coordinates(row, 2));
+}
+
+// The mean of rows, summed in float64, as one row.
+RowMatrixF mean_row(const RowMatrixF& rows) { return rows.cast<double>().colwise().mean().cast<float>(); }
+
+void add_mean(Panel& panel, const KeyspaceBasis& basis, const RowMatrixF& rows, int components,
+              PointSeries look) {
+  if (rows.rows() == 0) return;
+  look.size_px = kAnchorSize;
+  add_point(look, project_rows(basis, mean_row(rows), components), 0);
+  panel.points.push_back(std::move(look));
+}
+
+Panel empty_panel(const KeyspaceBasis& basis, int components, std::string id, std::string title) {
+  Panel panel;
+  panel.id = std::move(id);
+  panel.title = std::move(title);
+  panel.equal_aspect = true;
+  panel.x.label = component_label(basis, 0);
+  panel.y.label = component_label(basis, 1);
+  if (components == 3) panel.z.label = component_label(basis, 2);
+  panel.explained_variance.assign(basis.explained.begin(), basis.explained.begin() + components);
+  return panel;
+}
+
+// Everything a panel shows of one run at one moment.
+struct Moment {
+  int run = 0;
+  std::int64_t block = -1;
+  std::int64_t n_seen = 0;
+  std::vector<std::int32_t> retained;  // ascending positions
+  RowMatrixF coordinates;              // (n_seen, components) of the keys
+};
+
+Moment moment_of(const Recording& recording, const RecordingInfo& info, const KeyspaceBasis& basis, int run,
+                 const KeyspaceSelection& selection, RowMatrixF& keys) {
+  Moment moment;
+  moment.run = run;
+  moment.block = resolve_block(info.runs[run], selection.block);
+  moment.n_seen = tokens_seen_by(info.runs[run], moment.block);
+  keys = moment.n_seen > 0 ? recording.keys(run, selection.layer, selection.kv_head, 0, moment.n_seen)
+                           : RowMatrixF(0, info.model.head_dim);
+  if (moment.n_seen > 0) {
+    const recording::HeadTrace trace = recording.trace(run, selection.layer, selection.kv_head);
+    moment.retained = recording::retained_positions(trace.evicted_at, moment.n_seen, moment.block);
+  }
+  moment.coordinates = project_rows(basis, keys, selection.components);
+  return moment;
+}
+
+// Evicted rings first, so that the retained discs lie on top of them.
+void add_keys(Panel& panel, const Moment& moment) {
+  PointSeries evicted = make_series("evicted", "evicted", kOrange, Marker::kRing);
+  PointSeries retained = make_series("retained", "retained", kBlue, Marker::kDisc);
+  std::size_t next = 0;
+  for (std::int32_t token = 0; token < moment.n_seen; ++token) {
+    const bool kept = next < moment.retained.size() && moment.retained[next] == token;
+    if (kept) ++next;
+    PointSeries& series = kept ? retained : evicted;
+    add_point(series, moment.coordinates, token);
+    series.token.push_back(token);
+  }
+  panel.note =
+      retained.x.size() == static_cast<std::size_t>(moment.n_seen) && moment.n_seen > 1
+          ? fmt::format("all {} keys retained", format_count(moment.n_seen))
+          : fmt::format("{} of {} keys retained", format_count(static_cast<long long>(retained.x.size())),
+                        format_count(moment.n_seen));
+  for (PointSeries* series : {&evicted, &retained}) {
+    series->size_px = point_size(static_cast<std::size_t>(moment.n_seen));
+    panel.points.push_back(std::move(*series));
+  }
+}
+
+void add_queries(Panel& panel, const KeyspaceBasis& basis, const RowMatrixF& queries, std::int64_t n_seen,
+                 int components) {
+  PointSeries series = make_series("queries", "queries", kSkyBlue, Marker::kCross);
+  const RowMatrixF coordinates = project_rows(basis, queries, components);
+  for (Eigen::Index row = 0; row < coordinates.rows(); ++row) {
+    add_point(series, coordinates, row);
+    series.token.push_back(static_cast<std::int32_t>(row % n_seen));
+  }
+  series.size_px = point_size(series.x.size());
+  panel.points.push_back(std::move(series));
+}
+
+Panel run_panel(const Recording& recording, const RecordingInfo& info, const KeyspaceBasis& basis,
+                const KeyspaceSelection& selection, int run, Moment& moment) {
+  RowMatrixF keys;
+  moment = moment_of(recording, info, basis, run, selection, keys);
+  const RunInfo& plan = info.runs[run];
+  Panel panel = empty_panel(basis, selection.components, plan.plan.name, plan.plan.name);
+  if (moment.n_seen == 0) {
+    add_keys(panel, moment);
+    panel.note = "no token was seen yet";
+    return panel;
+  }
+  RowMatrixF queries(0, info.model.head_dim);
+  if (info.queries)
+    queries = group_queries(recording, run, selection.layer, selection.kv_head, moment.n_seen);
+  if (selection.queries && queries.rows() > 0)
+    add_queries(panel, basis, queries, moment.n_seen, selection.components);
+  add_keys(panel, moment);
+  add_mean(panel, basis, keys, selection.components,
+           make_series("anchor", "anchor (mean key)", kGreen, Marker::kDiamond));
+  add_mean(panel, basis, queries, selection.components,
+           make_series("mean_query", "mean query", kPurple, Marker::kTriangle));
+  return panel;
+}
+
+// Fig. 5 d: what each policy retained, in one picture.
+std::optional<Panel> overlay_panel(const RecordingInfo& info, const KeyspaceBasis& basis,
+                                   const std::vector<Moment>& moments, int components) {
+  Panel panel = empty_panel(basis, components, "retained_by_policy", "retained, all policies");
+  for (const Moment& moment : moments) {
+    const RunInfo& run = info.runs[moment.run];
+    if (run.plan.policy == "none" || moment.n_seen == 0) continue;
+    const std::size_t look = panel.points.size();
+    PointSeries series =
+        make_series(run.plan.name, run.plan.name, kPolicyColours[look % kPolicyColours.size()],
+                    kPolicyMarkers[look % kPolicyMarkers.size()]);
+    for (const std::int32_t token : moment.retained) {
+      add_point(series, moment.coordinates, token);
+      series.token.push_back(token);
+    }
+    series.size_px = point_size(series.x.size());
+    panel.points.push_back(std::move(series));
+  }
+  if (panel.points.size() < 2) return std::nullopt;
+  return panel;
+}
+
+void check_selection(const RecordingInfo& info, const KeyspaceSelection& selection) {
+  if (selection.components != 2 && selection.components != 3)
+    throw UsageError(
+        fmt::format("{} principal components are asked for; expected 2 or 3", selection.components));
+  if (selection.runs.empty()) throw UsageError("no run is chosen to show in the key space");
+  for (const int run : selection.runs) require_run(info, run);
+}
+
+// One row up to three panels, then as square a grid as can be.
+int grid_columns(std::size_t n_panels) {
+  if (n_panels <= 3) return static_cast<int>(n_panels);
+  return n_panels == 4 ? 2 : 3;
+}
+
+// What all evicting runs have in common, where they do: "N = 256, B = 64".
+std::string common_budget(const RecordingInfo& info, const std::vector<Moment>& moments) {
+  const recording::RunPlan* shared = nullptr;
+  for (const Moment& moment : moments) {
+    const recording::RunPlan& plan = info.runs[moment.run].plan;
+    if (plan.policy == "none") continue;
+    if (shared && (shared->budget != plan.budget || shared->block_size != plan.block_size)) return "";
+    shared = &plan;
+  }
+  if (!shared) return "";
+  return fmt::format(", N = {}, B = {}", format_count(shared->budget), format_count(shared->block_size));
+}
+
+std::string caption_of(const RecordingInfo& info, const KeyspaceBasis& basis,
+                       const std::vector<Moment>& moments, std::int64_t block) {
+  std::string text = moments.size() == 1 ? describe_run(info, info.runs[moments.front().run])
+                                         : describe_prompt(info) + common_budget(info, moments);
+  if (block >= 0) text += fmt::format(", after block {}", block);
+  return text +
+         fmt::format(
+             ". Principal axes of the {} of run {}, one joint mean; shares of the variance in brackets.",
+             basis.with_queries ? "keys and queries" : "keys (queries were not recorded)",
+             info.runs[basis.run].plan.name);
+}
+
+}  // namespace
+
+Figure keyspace_figure(const Recording& recording, const KeyspaceSelection& selection) {
+  const auto info = recording.info();
+  check_selection(*info, selection);
+  const KeyspaceBasis basis = fit_keyspace_basis(recording, selection.layer, selection.kv_head);
+  Figure figure;
+  figure.name = "keyspace";
+  figure.title = fmt::format("Key space of layer {}, KV head {}", selection.layer, selection.kv_head);
+  figure.view.layer = selection.layer;
+  figure.view.kv_head = selection.kv_head;
+  figure.view.components = selection.components;
+  figure.view.block = selection.block;
+  std::vector<Moment> moments(selection.runs.size());
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    figure.panels.push_back(run_panel(recording, *info, basis, selection, selection.runs[i], moments[i]));
+    figure.view.runs.push_back(info->runs[selection.runs[i]].plan.name);
+  }
+  if (moments.size() == 1) figure.view.block = moments.front().block;
+  if (auto overlay = overlay_panel(*info, basis, moments, selection.components))
+    figure.panels.push_back(std::move(*overlay));
+  figure.shared_ranges = true;
+  figure.columns = grid_columns(figure.panels.size());
+  figure.caption = caption_of(*info, basis, moments, figure.view.block);
+  return figure;
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "app/figures/figure.hpp"
+#include "app/figures/keyspace_basis.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::figures {
+
+struct KeyspaceSelection {
+  std::vector<int> runs;  // indices; one panel each, all in one basis
+  int layer = 0;
+  int kv_head = 0;
+  std::int64_t block = -1;  // -1: each run's last prompt block
+  int components = 2;       // 2 or 3
+  bool queries = false;     // show all queries of the group as well
+};
+
+// Keys in the plane (or space) of their principal components: retained as filled discs, evicted as rings, at
+// the end of a block, with the anchor (mean key) and the mean query of the tokens seen by then. With two or
+// more evicting runs a last panel shows the retained keys of all of them together (Fig. 5 d).
+//   throws as fit_keyspace_basis, and UsageError on an unknown run, block or number of components
+Figure keyspace_figure(const recording::Recording& recording, const KeyspaceSelection& selection);
+
+}  // namespace keyscope::figures

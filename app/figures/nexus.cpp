@@ -1,0 +1,172 @@
+#include "app/figures/nexus.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "app/figures/figure_json.hpp"
+#include "app/figures/nexus_origin.hpp"
+#include "app/figures/nexus_panel.hpp"
+#include "app/figures/output_file.hpp"
+#include "capture/recording/hdf5.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using recording::hdf5::File;
+using recording::hdf5::Group;
+
+constexpr std::int64_t kFormat = 1;
+constexpr const char* kFormatAttribute = "keyscope_figures";  // of the root: what tells a figure file
+constexpr const char* kFigureAttribute = "keyscope_figure";   // of a figure's group
+
+// "keyspace_keydiff_layer_01_kv_head_2": unique in most files, and read by people in a file's tree.
+std::string group_name(const Figure& figure) {
+  const FigureView& view = figure.view;
+  std::string name = nexus_name(figure.name);
+  std::ranges::replace(name, '-', '_');
+  const std::string run = view.runs.size() == 1 ? fmt::format("_{}", nexus_name(view.runs.front())) : "";
+  const std::string layer = view.layer >= 0 ? fmt::format("_layer_{:02}", view.layer) : "";
+  const std::string head = view.query_head >= 0 ? fmt::format("_query_head_{}", view.query_head)
+                           : view.kv_head >= 0  ? fmt::format("_kv_head_{}", view.kv_head)
+                                                : "";
+  return fmt::format("{}{}{}{}", name, run, layer, head);
+}
+
+std::string unique_name(const Group& group, const std::string& wanted) {
+  std::string name = wanted;
+  for (int i = 2; group.has(name); ++i) name = fmt::format("{}_{}", wanted, i);
+  return name;
+}
+
+std::string plot_title(const Figure& figure, const Panel& panel) {
+  return panel.title.empty() ? figure.title : fmt::format("{}: {}", figure.title, panel.title);
+}
+
+// Panels' group names, in order, for a figure of several: `panel_<i>_<id>`, so that they sort as they stand.
+std::string panel_name(const Figure& figure, std::size_t i) {
+  return fmt::format("panel_{:02}_{}", i + 1, nexus_name(figure.panels[i].id));
+}
+
+void write_figure(Group& entry, const std::string& name, const Figure& figure) {
+  const bool alone = figure.panels.size() == 1;
+  Group group = entry.create_group(name, alone ? "NXdata" : "NXcollection");
+  group.set_text(kFigureAttribute,
+                 figure_to_json(figure).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  group.create_text("caption", figure.caption);
+  if (alone) return write_panel(group, figure.panels.front(), plot_title(figure, figure.panels.front()));
+  if (!figure.panels.empty()) group.set_text("default", panel_name(figure, 0));
+  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
+    Group panel = group.create_group(panel_name(figure, i), "NXdata");
+    write_panel(panel, figure.panels[i], plot_title(figure, figure.panels[i]));
+  }
+}
+
+Figure read_figure(const Group& group) {
+  Figure figure;
+  try {
+    figure = figure_from_json(nlohmann::json::parse(group.text(kFigureAttribute)));
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(
+        fmt::format("{}: attribute '{}' is damaged: {}", group.where(), kFigureAttribute, error.what()));
+  } catch (const InvalidInput& error) {
+    throw FileError(
+        fmt::format("{}: attribute '{}' is damaged: {}", group.where(), kFigureAttribute, error.what()));
+  }
+  if (figure.panels.size() == 1) {
+    read_panel(group, figure.panels.front());
+  } else {
+    for (std::size_t i = 0; i < figure.panels.size(); ++i)
+      read_panel(group.open_group(panel_name(figure, i)), figure.panels[i]);
+  }
+  return figure;
+}
+
+}  // namespace
+
+struct NexusWriter::State {
+  State(std::filesystem::path path, bool replace)
+      : output(std::move(path), replace), file(File::create(output.part())) {}
+  ~State() {
+    entry = Group();
+    file.abandon();
+  }
+
+  OutputFile output;  // outlives the file
+  File file;
+  Group entry;
+  bool has_default = false;
+};
+
+NexusWriter::NexusWriter(std::filesystem::path path, const FigureFileOrigin& origin, bool replace)
+    : state_(std::make_unique<State>(std::move(path), replace)) {
+  Group root = state_->file.root();
+  root.set_text("NX_class", "NXroot");
+  root.set_text("default", "entry");
+  root.set_integer(kFormatAttribute, kFormat);
+  state_->entry = root.create_group("entry", "NXentry");
+  state_->entry.create_text("title", "Keyscope: figures of " + origin.model.name);
+  write_origin(state_->entry, origin);
+}
+
+NexusWriter::~NexusWriter() = default;
+
+void NexusWriter::add(const Figure& figure) {
+  const std::string name = unique_name(state_->entry, group_name(figure));
+  write_figure(state_->entry, name, figure);
+  if (!std::exchange(state_->has_default, true)) state_->entry.set_text("default", name);
+}
+
+void NexusWriter::finish() {
+  state_->entry = Group();
+  state_->file.close();
+  state_->output.commit();
+}
+
+void write_nexus(const std::filesystem::path& path, const std::vector<Figure>& figures,
+                 const FigureFileOrigin& origin, bool replace) {
+  NexusWriter writer(path, origin, replace);
+  for (const Figure& figure : figures) writer.add(figure);
+  writer.finish();
+}
+
+FigureFile read_figures(const std::filesystem::path& path) {
+  const File file = File::open(path);
+  const Group root = file.root();
+  if (!root.has_attribute(kFormatAttribute))
+    throw FileError(
+        fmt::format("{}: no figure file: attribute '{}' of / is missing", path.string(), kFormatAttribute));
+  if (const std::int64_t format = root.integer(kFormatAttribute); format != kFormat)
+    throw FileError(
+        fmt::format("{}: figures of format {}; this program reads {}", path.string(), format, kFormat));
+  const Group entry = root.open_group("entry");
+  FigureFile figures{read_origin(entry), {}};
+  for (const std::string& name : entry.names()) {
+    if (!entry.has_group(name)) continue;
+    const Group group = entry.open_group(name);
+    if (group.has_attribute(kFigureAttribute)) figures.figures.push_back(read_figure(group));
+  }
+  return figures;
+}
+
+bool is_nexus_path(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".h5" || extension == ".hdf5" || extension == ".nxs";
+}
+
+bool is_figure_file(const std::filesystem::path& path) {
+  try {
+    return File::open(path).root().has_attribute(kFormatAttribute);
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
+}  // namespace keyscope::figures

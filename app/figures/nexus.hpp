@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "app/figures/figure.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::figures {
+
+// What a figure file holds besides its figures, as recordings do.
+struct FigureFileOrigin {
+  recording::Provenance provenance;
+  recording::ModelInfo model;
+  recording::TokenText prompt;
+};
+
+struct FigureFile {
+  FigureFileOrigin origin;
+  std::vector<Figure> figures;
+};
+
+// Writes figures as NeXus NXdata groups that open as plots in H5Web, silx and HDFView. Layout below /entry:
+//   a figure of one panel is an NXdata group, one of several an NXcollection of NXdata groups;
+//   scatter: `x`, `y`, `z`, `token`, `retained` (uint8, the signal), `<series>_x` … for the rest;
+//   heatmap: the matrix (signal) with `x`, `y` (cell centres) and `x_edges`, `y_edges`;
+//   attribute `keyscope_figure` (JSON): name, view, looks, so that read_figures gives the same figures back.
+// The file appears under its name when it is complete, not before.
+//   replace: whether an existing file may be replaced
+//   throws FileError where it exists and may not be replaced, or cannot be written
+void write_nexus(const std::filesystem::path& path, const std::vector<Figure>& figures,
+                 const FigureFileOrigin& origin, bool replace = false);
+
+// Writes figures one by one, for many of them: at no time is more than one in memory.
+class NexusWriter {
+ public:
+  NexusWriter(std::filesystem::path path, const FigureFileOrigin& origin, bool replace);
+  ~NexusWriter();  // what was not finished is removed
+  NexusWriter(const NexusWriter&) = delete;
+  NexusWriter& operator=(const NexusWriter&) = delete;
+
+  void add(const Figure& figure);
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Reads a figure file back.
+//   throws FileError where it is no figure file of this project, or damaged
+FigureFile read_figures(const std::filesystem::path& path);
+
+// Whether a path's extension asks for HDF5: .h5, .hdf5 or .nxs.
+bool is_nexus_path(const std::filesystem::path& path);
+
+// Whether a readable HDF5 file holds figures of this project (and is no recording).
+bool is_figure_file(const std::filesystem::path& path);
+
+}  // namespace keyscope::figures

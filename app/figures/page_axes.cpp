@@ -1,0 +1,88 @@
+#include "app/figures/page_axes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "app/figures/page_text.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+std::string label_of(const Axis& axis) {
+  return axis.units.empty() ? axis.label : axis.label + " [" + axis.units + "]";
+}
+
+// Token positions are counted things; where rows stand for cells, the ranges are whole numbers.
+std::vector<Tick> ticks_of(const Panel& panel, const Range& range, double length, double per_tick) {
+  const int wanted = std::max(2, static_cast<int>(length / per_tick));
+  return linear_ticks(std::min(range.low, range.high), std::max(range.low, range.high), wanted,
+                      panel.heatmap.has_value());
+}
+
+PlotScale scale_of(const PanelLayout& place) { return {place.ranges.x, place.ranges.y, place.plot}; }
+
+void line(cairo_t* cairo, double x0, double y0, double x1, double y1) {
+  cairo_move_to(cairo, x0, y0);
+  cairo_line_to(cairo, x1, y1);
+  cairo_stroke(cairo);
+}
+
+}  // namespace
+
+std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width) {
+  return ticks_of(panel, ranges.x, plot_width, 36);
+}
+
+std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double plot_height) {
+  return ticks_of(panel, ranges.y, plot_height, 24);
+}
+
+void draw_grid(const Page& page, const Panel& panel, const PanelLayout& place) {
+  if (panel.heatmap) return;
+  const PlotScale scale = scale_of(place);
+  cairo_set_line_width(page.cairo, 0.5);
+  page.set_colour(page.theme.grid);
+  for (const Tick& tick : x_ticks(panel, place.ranges, place.plot.width))
+    line(page.cairo, scale.page_x(tick.value), place.plot.y, scale.page_x(tick.value), place.plot.bottom());
+  for (const Tick& tick : y_ticks(panel, place.ranges, place.plot.height))
+    line(page.cairo, place.plot.x, scale.page_y(tick.value), place.plot.right(), scale.page_y(tick.value));
+}
+
+void draw_axes(const Page& page, const Panel& panel, const PanelLayout& place) {
+  cairo_t* cairo = page.cairo;
+  const Box& plot = place.plot;
+  const PlotScale scale = scale_of(place);
+  cairo_set_line_width(cairo, 0.5);
+  page.set_colour(page.theme.frame);
+  cairo_rectangle(cairo, plot.x, plot.y, plot.width, plot.height);
+  cairo_stroke(cairo);
+  for (const Tick& tick : x_ticks(panel, place.ranges, plot.width)) {
+    const double x = scale.page_x(tick.value);
+    page.set_colour(page.theme.frame);
+    line(cairo, x, plot.bottom(), x, plot.bottom() + kTickLength);
+    page.set_colour(page.theme.ink);
+    if (place.x_labels)
+      draw_text(cairo, tick.label, {kTickSize}, x, plot.bottom() + kTickLength + kTickGap, {0.5, 0});
+  }
+  double widest = 0;
+  for (const Tick& tick : y_ticks(panel, place.ranges, plot.height)) {
+    const double y = scale.page_y(tick.value);
+    page.set_colour(page.theme.frame);
+    line(cairo, plot.x - kTickLength, y, plot.x, y);
+    page.set_colour(page.theme.ink);
+    widest = std::max(widest, measure_text(cairo, tick.label, {kTickSize}).width);
+    if (place.y_labels)
+      draw_text(cairo, tick.label, {kTickSize}, plot.x - kTickLength - kTickGap, y, {1, 0.5});
+  }
+  page.set_colour(page.theme.ink);
+  const double tick_height = measure_text(cairo, "0", {kTickSize}).height;
+  if (place.x_labels)
+    draw_text(cairo, label_of(panel.x), {kLabelSize}, plot.x + plot.width / 2,
+              plot.bottom() + kTickLength + kTickGap + tick_height + 2, {0.5, 0});
+  if (place.y_labels)
+    draw_text(cairo, label_of(panel.y), {kLabelSize}, plot.x - kTickLength - kTickGap - widest - 3,
+              plot.y + plot.height / 2, {0.5, 1}, -std::numbers::pi / 2);
+}
+
+}  // namespace keyscope::figures

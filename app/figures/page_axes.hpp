@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/page.hpp"
+#include "app/figures/page_layout.hpp"
+
+namespace keyscope::figures {
+
+inline constexpr double kTickLength = 2.5, kTickGap = 2;
+
+std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width);
+std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double plot_height);
+
+// Data to page coordinates inside a plot.
+struct PlotScale {
+  Range x, y;
+  Box plot;
+  double page_x(double value) const { return plot.x + (value - x.low) / x.width() * plot.width; }
+  double page_y(double value) const { return plot.bottom() - (value - y.low) / y.width() * plot.height; }
+};
+
+// Grid and frame, to be drawn before the data of a panel of two dimensions.
+void draw_grid(const Page& page, const Panel& panel, const PanelLayout& place);
+
+// Ticks, labels of ticks and axes.
+void draw_axes(const Page& page, const Panel& panel, const PanelLayout& place);
+
+}  // namespace keyscope::figures

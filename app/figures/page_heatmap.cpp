@@ -1,0 +1,138 @@
+#include "app/figures/page_heatmap.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/colour_map.hpp"
+#include "app/figures/page_text.hpp"
+#include "app/figures/reduction.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+constexpr TextStyle kTickStyle{6.5};
+constexpr TextStyle kLabelStyle{7.5};
+constexpr double kTickLength = 2.5;
+
+struct Destroy {
+  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
+};
+using Surface = std::unique_ptr<cairo_surface_t, Destroy>;
+
+std::uint32_t pixel_of(Colour colour) {
+  return 0xFF000000U | static_cast<std::uint32_t>(colour.r) << 16 |
+         static_cast<std::uint32_t>(colour.g) << 8 | colour.b;
+}
+
+void put_pixel(cairo_surface_t* image, int row, int column, std::uint32_t pixel) {
+  unsigned char* line = cairo_image_surface_get_data(image) + row * cairo_image_surface_get_stride(image);
+  std::memcpy(line + column * 4, &pixel, sizeof pixel);
+}
+
+// The cells as an image, one pixel each.
+Surface cell_image(const Heatmap& heatmap, const RowMatrixF& values) {
+  Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(values.cols()),
+                                           static_cast<int>(values.rows())));
+  cairo_surface_flush(image.get());
+  for (Eigen::Index row = 0; row < values.rows(); ++row)
+    for (Eigen::Index column = 0; column < values.cols(); ++column)
+      put_pixel(image.get(), static_cast<int>(row), static_cast<int>(column),
+                pixel_of(colour_of(heatmap, values(row, column))));
+  cairo_surface_mark_dirty(image.get());
+  return image;
+}
+
+RowMatrixF fit_to_pixels(const Heatmap& heatmap, double width_px, double height_px, Eigen::Index& factor) {
+  const double cells_per_pixel = std::max(static_cast<double>(heatmap.values.cols()) / width_px,
+                                          static_cast<double>(heatmap.values.rows()) / height_px);
+  factor = 1;
+  if (cells_per_pixel <= 1) return heatmap.values;
+  const Eigen::Index size = std::max(heatmap.values.rows(), heatmap.values.cols());
+  const auto most =
+      std::max<Eigen::Index>(1, static_cast<Eigen::Index>(static_cast<double>(size) / cells_per_pixel));
+  ReducedMatrix reduced(heatmap.values.rows(), heatmap.values.cols(), most,
+                        parse_reduction(heatmap.reduction));
+  reduced.add_rows(0, heatmap.values);
+  factor = reduced.factor();
+  return reduced.finish();
+}
+
+std::vector<Tick> bar_ticks(const Heatmap& heatmap, double height) {
+  const int wanted = std::max(2, static_cast<int>(height / 24));
+  return heatmap.logarithmic ? logarithmic_ticks(heatmap.low, heatmap.high, wanted)
+                             : linear_ticks(heatmap.low, heatmap.high, wanted);
+}
+
+double widest_tick(cairo_t* cairo, const std::vector<Tick>& ticks) {
+  double widest = 0;
+  for (const Tick& tick : ticks) widest = std::max(widest, measure_text(cairo, tick.label, kTickStyle).width);
+  return widest;
+}
+
+std::string label_of(const Heatmap& heatmap) {
+  return heatmap.units.empty() ? heatmap.long_name : heatmap.long_name + " [" + heatmap.units + "]";
+}
+
+}  // namespace
+
+void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& plot) {
+  if (heatmap.values.size() == 0) return;
+  Eigen::Index factor = 1;
+  const double scale = page.raster ? page.pixels_per_point : 1e9;  // a vector page keeps every cell
+  const RowMatrixF values = fit_to_pixels(heatmap, plot.width * scale, plot.height * scale, factor);
+  const Surface image = cell_image(heatmap, values);
+  const double cell_width =
+      plot.width / (heatmap.x_last() - heatmap.x_first) * heatmap.x_step * static_cast<double>(factor);
+  const double cell_height =
+      plot.height / (heatmap.y_last() - heatmap.y_first) * heatmap.y_step * static_cast<double>(factor);
+  cairo_save(page.cairo);
+  cairo_rectangle(page.cairo, plot.x, plot.y, plot.width, plot.height);
+  cairo_clip(page.cairo);
+  cairo_translate(page.cairo, plot.x, plot.y);
+  cairo_scale(page.cairo, cell_width, cell_height);
+  cairo_set_source_surface(page.cairo, image.get(), 0, 0);
+  cairo_pattern_set_filter(cairo_get_source(page.cairo), CAIRO_FILTER_NEAREST);
+  cairo_paint(page.cairo);
+  cairo_restore(page.cairo);
+}
+
+double colour_bar_extent(cairo_t* cairo, const Heatmap& heatmap, double height) {
+  const double label = measure_text(cairo, label_of(heatmap), kLabelStyle).height;
+  return kColourBarGap + kColourBarWidth + kTickLength + 2 + widest_tick(cairo, bar_ticks(heatmap, height)) +
+         4 + label;
+}
+
+void draw_colour_bar(const Page& page, const Heatmap& heatmap, const Box& bar) {
+  cairo_t* cairo = page.cairo;
+  cairo_pattern_t* gradient = cairo_pattern_create_linear(0, bar.bottom(), 0, bar.y);
+  const auto& table = colour_table(heatmap.colour_map);
+  for (std::size_t i = 0; i < table.size(); i += 5)
+    cairo_pattern_add_color_stop_rgb(gradient, static_cast<double>(i) / (kColourMapSize - 1),
+                                     table[i].r / 255.0, table[i].g / 255.0, table[i].b / 255.0);
+  cairo_set_source(cairo, gradient);
+  cairo_rectangle(cairo, bar.x, bar.y, bar.width, bar.height);
+  cairo_fill_preserve(cairo);
+  cairo_pattern_destroy(gradient);
+  page.set_colour(page.theme.frame);
+  cairo_set_line_width(cairo, 0.5);
+  cairo_stroke(cairo);
+
+  const std::vector<Tick> ticks = bar_ticks(heatmap, bar.height);
+  for (const Tick& tick : ticks) {
+    const double y = bar.bottom() - scale_position(heatmap, static_cast<float>(tick.value)) * bar.height;
+    page.set_colour(page.theme.frame);
+    cairo_move_to(cairo, bar.right(), y);
+    cairo_line_to(cairo, bar.right() + kTickLength, y);
+    cairo_stroke(cairo);
+    page.set_colour(page.theme.ink);
+    draw_text(cairo, tick.label, kTickStyle, bar.right() + kTickLength + 2, y, {0, 0.5});
+  }
+  page.set_colour(page.theme.ink);
+  const double x = bar.right() + kTickLength + 2 + widest_tick(cairo, ticks) + 4;
+  draw_text(cairo, label_of(heatmap), kLabelStyle, x, bar.y + bar.height / 2, {0.5, 0}, -std::acos(0.0));
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "app/figures/page.hpp"
+
+namespace keyscope::figures {
+
+// Draws a heatmap's cells so that they fill `plot` up to its last column and row. Cells finer than the page's
+// pixels are reduced first, in the heatmap's own way, so that single bright columns never vanish.
+void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& plot);
+
+inline constexpr double kColourBarWidth = 8;  // points
+inline constexpr double kColourBarGap = 7;
+
+// Width that a colour bar with ticks and label takes, right of the plot.
+double colour_bar_extent(cairo_t* cairo, const Heatmap& heatmap, double height);
+
+// Draws the bar with its ticks and label; `bar` is the bar alone.
+void draw_colour_bar(const Page& page, const Heatmap& heatmap, const Box& bar);
+
+}  // namespace keyscope::figures

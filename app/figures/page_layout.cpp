@@ -1,0 +1,182 @@
+#include "app/figures/page_layout.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/page_axes.hpp"
+#include "app/figures/page_heatmap.hpp"
+#include "app/figures/page_legend.hpp"
+#include "app/figures/page_text.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+constexpr double kLeastPanelWidth = 110, kColumnGap = 12, kRowGap = 10;
+constexpr double kMostHeatmapHeight = 430;
+constexpr double kRightRoom = 6;  // half a tick label may stand out
+
+int n_columns(const Figure& figure, double width) {
+  const int fitting = std::max(1, static_cast<int>(width / kLeastPanelWidth));
+  return std::clamp(std::min(figure.columns, static_cast<int>(figure.panels.size())), 1, fitting);
+}
+
+double text_height(cairo_t* cairo, const std::string& text, double size, double wrap, bool bold = false) {
+  return text.empty() ? 0 : measure_text(cairo, text, {size, bold, wrap}).height;
+}
+
+// Room left of the plot for tick labels and the axis label.
+double left_room(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges, double plot_height) {
+  double widest = 0;
+  for (const Tick& tick : y_ticks(panel, ranges, plot_height))
+    widest = std::max(widest, measure_text(cairo, tick.label, {kTickSize}).width);
+  const double label =
+      panel.y.label.empty() ? 0 : measure_text(cairo, panel.y.label, {kLabelSize}).height + 3;
+  return widest + kTickLength + kTickGap + label;
+}
+
+double bottom_room(cairo_t* cairo, const Panel& panel) {
+  const double ticks = measure_text(cairo, "0", {kTickSize}).height;
+  return kTickLength + kTickGap + ticks +
+         (panel.x.label.empty() ? 0 : measure_text(cairo, panel.x.label, {kLabelSize}).height + 2);
+}
+
+// Height of the plot for its width: as the cells are in a heatmap; in a scatter of equal units as the data
+// is, within what looks well.
+double plot_height(const Panel& panel, const PanelRanges& ranges, double plot_width, bool alone) {
+  if (panel.heatmap && panel.equal_aspect && panel.heatmap->values.size() > 0)
+    return plot_width * std::abs(ranges.y.width() / ranges.x.width());
+  if (panel.heatmap) return plot_width;
+  if (panel.is_3d()) return plot_width * (alone && plot_width > 300 ? 0.68 : 0.9);
+  if (!panel.equal_aspect) return plot_width * (alone ? 0.62 : 0.8);
+  const double least = alone ? 0.5 : 0.65, most = alone && plot_width > 300 ? 0.75 : 1;
+  return plot_width * std::clamp(ranges.y.width() / ranges.x.width(), least, most);
+}
+
+// Height of titles and notes above the plots of one row, so that the plots stand in line.
+struct Heading {
+  double title = 0, note = 0;
+  double height() const { return title + note + (title + note > 0 ? 4 : 0); }
+};
+
+Heading heading_of(cairo_t* cairo, std::span<const Panel> row, double width) {
+  Heading heading;
+  for (const Panel& panel : row) {
+    heading.title = std::max(heading.title, text_height(cairo, panel.title, kPanelTitleSize, width, true));
+    heading.note = std::max(heading.note, text_height(cairo, panel.note, kNoteSize, width));
+  }
+  return heading;
+}
+
+struct Grid {
+  int columns = 1;
+  double room =
+      0;  // left of the first column, for the axis that all panels of a row share; 0: each has its own
+  double cell_width = 0;
+};
+
+Grid make_grid(cairo_t* cairo, const Figure& figure, const PanelRanges& shared, double width) {
+  Grid grid;
+  grid.columns = n_columns(figure, width);
+  const bool one_axis = figure.shared_ranges && grid.columns > 1 && !figure.panels.front().is_3d();
+  if (one_axis) grid.room = left_room(cairo, figure.panels.front(), shared, width / grid.columns);
+  grid.cell_width = (width - grid.room - kColumnGap * (grid.columns - 1)) / grid.columns;
+  return grid;
+}
+
+// Whether a panel of the grid has one below it, respectively to its left, that shows the same axis.
+bool has_below(const Grid& grid, std::size_t panel, std::size_t n_panels) {
+  return panel + grid.columns < n_panels;
+}
+bool has_left(const Grid& grid, std::size_t panel) { return panel % grid.columns != 0; }
+
+// Places plot and colour bar inside the panel's cell, whose x, y and width are known.
+void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const Heading& heading,
+                double room_left, bool alone) {
+  place.title_y = place.cell.y;
+  place.note_y = place.cell.y + heading.title;
+  const double y = place.cell.y + heading.height();
+  const double room_right = panel.heatmap ? colour_bar_extent(cairo, *panel.heatmap, 200) : kRightRoom;
+  const double most_width = place.cell.width - room_left - room_right;
+  double width = most_width, height = plot_height(panel, place.ranges, width, alone);
+  if (panel.heatmap && height > kMostHeatmapHeight) {
+    width *= kMostHeatmapHeight / height;
+    height = kMostHeatmapHeight;
+  }
+  place.plot = {place.cell.x + room_left + (most_width - width) / 2, y, width, height};
+  if (panel.heatmap) place.colour_bar = {place.plot.right() + kColourBarGap, y, kColourBarWidth, height};
+  if (panel.equal_aspect && !panel.heatmap && !panel.is_3d()) equalize(place.ranges, width, height);
+  const bool labels_below = place.x_labels && !panel.is_3d();
+  place.cell.height = place.plot.bottom() - place.cell.y + (labels_below ? bottom_room(cairo, panel) : 0);
+}
+
+// The room for the y axis depends on its ticks, these on the plot's height, and that on the room: placed
+// twice.
+void place_panel(cairo_t* cairo, const Panel& panel, PanelLayout& place, const Heading& heading,
+                 bool own_axis, bool alone) {
+  const PanelRanges ranges = place.ranges;
+  double room = own_axis ? left_room(cairo, panel, ranges, place.cell.width) : 0;
+  place_plot(cairo, panel, place, heading, room, alone);
+  if (!own_axis) return;
+  room = left_room(cairo, panel, place.ranges, place.plot.height);
+  place.ranges = ranges;
+  place_plot(cairo, panel, place, heading, room, alone);
+}
+
+// One row of the grid from `first` on; returns where it ends.
+double place_row(cairo_t* cairo, const Figure& figure, const Grid& grid, std::size_t first, double y,
+                 std::vector<PanelLayout>& places) {
+  const std::size_t n = std::min<std::size_t>(grid.columns, figure.panels.size() - first);
+  const Heading heading = heading_of(cairo, std::span(figure.panels).subspan(first, n), grid.cell_width);
+  double bottom = y;
+  for (std::size_t i = first; i < first + n; ++i) {
+    PanelLayout& place = places[i];
+    const double column = static_cast<double>(i - first);
+    place.cell = {kPageMargin + grid.room + column * (grid.cell_width + kColumnGap), y, grid.cell_width, 0};
+    const bool own_axis = grid.room == 0 && !figure.panels[i].is_3d();
+    place_panel(cairo, figure.panels[i], place, heading, own_axis, figure.panels.size() == 1);
+    place_legend(cairo, place.legend, place.plot.x, place.cell.bottom() + 3, place.plot.width);
+    bottom = std::max(bottom, place.cell.bottom() + (place.legend.height > 0 ? 3 + place.legend.height : 0));
+  }
+  return bottom;
+}
+
+}  // namespace
+
+PageLayout lay_out_page(cairo_t* cairo, const Figure& figure, double width) {
+  PageLayout page;
+  page.width = width;
+  page.text_width = width - 2 * kPageMargin;
+  page.title_y = kPageMargin;
+  double y = kPageMargin;
+  if (!figure.title.empty()) y += text_height(cairo, figure.title, kTitleSize, page.text_width, true) + 5;
+
+  const PanelRanges shared = shared_data_ranges(figure.panels);
+  const Grid grid = make_grid(cairo, figure, shared, page.text_width);
+  LegendPlan legends = plan_legends(figure);
+  page.panels.resize(figure.panels.size());
+  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
+    PanelLayout& place = page.panels[i];
+    place.ranges = figure.shared_ranges ? shared : data_ranges(figure.panels[i]);
+    place.legend = legends.panels[i];
+    place.x_labels = !figure.shared_ranges || !has_below(grid, i, figure.panels.size());
+    place.y_labels = !figure.shared_ranges || !has_left(grid, i);
+  }
+  for (std::size_t first = 0; first < figure.panels.size(); first += grid.columns)
+    y = place_row(cairo, figure, grid, first, y, page.panels) + kRowGap;
+  if (!figure.panels.empty()) y -= kRowGap;
+
+  page.legend = std::move(legends.figure);
+  if (!page.legend.entries.empty()) {
+    place_legend(cairo, page.legend, kPageMargin, y + 5, page.text_width);
+    y += 5 + page.legend.height;
+  }
+  page.caption_y = y + 5;
+  if (!figure.caption.empty())
+    y = page.caption_y + text_height(cairo, figure.caption, kNoteSize, page.text_width);
+  page.height = std::ceil(y + kPageMargin);
+  return page;
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include <cairo.h>
+
+#include "app/figures/figure.hpp"
+
+namespace keyscope::figures {
+
+struct TextStyle {
+  double size_pt = 7;
+  bool bold = false;
+  double wrap_width = 0;  // points; 0: one line
+};
+
+struct TextSize {
+  double width = 0, height = 0;
+};
+
+// Where the given position lies in the text's box, in shares of its width and height.
+struct TextAnchor {
+  double x = 0, y = 0;
+};
+
+// The same text with U+FFFD for bytes that are no UTF-8.
+std::string valid_utf8(const std::string& text);
+
+// Sizes do not depend on the surface, so that a page can be laid out before it exists. Units are points.
+// Bytes that are no UTF-8 are shown as U+FFFD.
+TextSize measure_text(cairo_t* cairo, const std::string& text, const TextStyle& style);
+
+// Draws with the current colour. angle: radians, clockwise, about (x, y).
+void draw_text(cairo_t* cairo, const std::string& text, const TextStyle& style, double x, double y,
+               TextAnchor anchor = {}, double angle = 0);
+
+}  // namespace keyscope::figures

@@ -1,0 +1,105 @@
+#include "app/figures/reduction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/axis_ticks.hpp"
+
+namespace keyscope::figures {
+
+std::string_view reduction_name(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kMax:
+      return "max";
+    case Reduction::kMin:
+      return "min";
+    case Reduction::kMean:
+      break;
+  }
+  return "mean";
+}
+
+Reduction parse_reduction(std::string_view name) {
+  for (const Reduction reduction : {Reduction::kMean, Reduction::kMax, Reduction::kMin})
+    if (name == reduction_name(reduction)) return reduction;
+  throw UsageError(fmt::format("'{}' is no reduction; there are: mean, max, min", name));
+}
+
+ReducedMatrix::ReducedMatrix(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index max_size,
+                             Reduction reduction)
+    : factor_(1), reduction_(reduction) {
+  if (max_size < 1)
+    throw InvalidInput(
+        fmt::format("a heatmap of at most {} cells is asked for, expected 1 or more", max_size));
+  factor_ = std::max<Eigen::Index>(1, (std::max(n_rows, n_cols) + max_size - 1) / max_size);
+  const Eigen::Index rows = (n_rows + factor_ - 1) / factor_, cols = (n_cols + factor_ - 1) / factor_;
+  sum_.setZero(rows, cols);
+  count_.setZero(rows, cols);
+}
+
+// Sums and counts stay in registers along the columns of one cell; a branch per value would cost more than
+// the sum itself, so NaN is left out by comparison.
+void ReducedMatrix::add_rows(Eigen::Index first, const MatrixView& band) {
+  for (Eigen::Index r = 0; r < band.rows(); ++r) {
+    const Eigen::Index row = (first + r) / factor_;
+    const float* values = band.data() + r * band.outerStride();
+    for (Eigen::Index cell = 0; cell < sum_.cols(); ++cell) {
+      const Eigen::Index begin = cell * factor_, end = std::min(begin + factor_, band.cols());
+      double sum = 0;
+      float high = -std::numeric_limits<float>::infinity(), low = -high;
+      std::int64_t count = 0;
+      for (Eigen::Index c = begin; c < end; ++c) {
+        const float value = values[c];
+        const bool there = value == value;
+        sum += there ? value : 0.0F;
+        high = there && value > high ? value : high;
+        low = there && value < low ? value : low;
+        count += there;
+      }
+      if (count > 0) add_cell(row, cell, sum, low, high, count);
+    }
+  }
+}
+
+void ReducedMatrix::add_cell(Eigen::Index row, Eigen::Index column, double sum, float low, float high,
+                             std::int64_t count) {
+  double& cell = sum_(row, column);
+  const bool empty = count_(row, column) == 0;
+  switch (reduction_) {
+    case Reduction::kMean:
+      cell += sum;
+      break;
+    case Reduction::kMax:
+      cell = empty ? high : std::max<double>(cell, high);
+      break;
+    case Reduction::kMin:
+      cell = empty ? low : std::min<double>(cell, low);
+      break;
+  }
+  count_(row, column) += count;
+}
+
+RowMatrixF ReducedMatrix::finish() {
+  RowMatrixF result(sum_.rows(), sum_.cols());
+  for (Eigen::Index i = 0; i < sum_.size(); ++i) {
+    const auto count = static_cast<double>(count_.data()[i]);
+    const double cell = reduction_ == Reduction::kMean ? sum_.data()[i] / count : sum_.data()[i];
+    result.data()[i] = count > 0 ? static_cast<float>(cell) : std::numeric_limits<float>::quiet_NaN();
+  }
+  return result;
+}
+
+std::string reduction_note(const Heatmap& heatmap, std::int64_t n_tokens) {
+  if (n_tokens == 0) return "no token was seen yet";
+  if (heatmap.x_step <= 1) return "";
+  const auto step = static_cast<long long>(heatmap.x_step);
+  return fmt::format("showing {} of {} rows and columns: {} of each {} × {} cells",
+                     format_count(heatmap.values.rows()), format_count(n_tokens), heatmap.reduction, step,
+                     step);
+}
+
+}  // namespace keyscope::figures

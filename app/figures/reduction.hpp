@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "analysis/matrix_view.hpp"
+#include "app/figures/figure.hpp"
+
+namespace keyscope::figures {
+
+// How a block of cells becomes one pixel. `max` keeps single bright columns (attention sinks) visible.
+enum class Reduction { kMean, kMax, kMin };
+
+std::string_view reduction_name(Reduction reduction);
+Reduction parse_reduction(std::string_view name);  // throws UsageError
+
+// A large matrix that arrives in bands of whole rows and is kept small: every factor × factor cells become
+// one. NaN cells are left out; a cell of NaN alone stays NaN.
+class ReducedMatrix {
+ public:
+  // factor: the smallest with at most max_size rows and columns
+  ReducedMatrix(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index max_size, Reduction reduction);
+
+  // Rows [first, first + band.rows()) of the large matrix; bands come in order, each row once.
+  void add_rows(Eigen::Index first, const MatrixView& band);
+
+  RowMatrixF finish();
+  Eigen::Index factor() const { return factor_; }
+
+ private:
+  void add_cell(Eigen::Index row, Eigen::Index column, double sum, float low, float high, std::int64_t count);
+
+  Eigen::Index factor_;
+  Reduction reduction_;
+  RowMatrixD sum_;  // or the extreme so far
+  Eigen::Matrix<std::int64_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> count_;
+};
+
+// "showing 512 of 1,024 rows and columns (mean of 2 × 2)", or nothing where nothing was reduced.
+std::string reduction_note(const Heatmap& heatmap, std::int64_t n_tokens);
+
+}  // namespace keyscope::figures

@@ -1,0 +1,138 @@
+#include "app/figures/registry.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/attention.hpp"
+#include "app/figures/cosine_matrix.hpp"
+#include "app/figures/head_selection.hpp"
+#include "app/figures/keyspace.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using recording::Recording;
+using recording::RecordingInfo;
+
+int only_run(const RecordingInfo& info, const FigureRequest& request) {
+  if (request.runs.size() > 1)
+    throw UsageError(
+        fmt::format("figure '{}' shows one run, but {} were given", request.name, request.runs.size()));
+  return request.runs.empty() ? reference_run(info) : find_run(info, request.runs.front());
+}
+
+int chosen_layer(const RecordingInfo& info, const FigureRequest& request) {
+  return request.layer.value_or(info.layers.empty() ? 0 : info.layers.front());
+}
+
+// The KV head asked for, or that of the query head asked for.
+int chosen_kv_head(const RecordingInfo& info, const FigureRequest& request) {
+  if (!request.query_head) return request.kv_head.value_or(0);
+  require_query_head(info, *request.query_head);
+  const int group_head = *request.query_head / info.model.group_size();
+  if (request.kv_head && *request.kv_head != group_head)
+    throw UsageError(fmt::format("query head {} reads KV head {}, not {}", *request.query_head, group_head,
+                                 *request.kv_head));
+  return group_head;
+}
+
+void check_block(const RecordingInfo& info, int run, const FigureRequest& request) {
+  require_run(info, run);
+  if (request.block) resolve_block(info.runs[run], *request.block);
+}
+
+Figure build_keyspace(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  KeyspaceSelection selection;
+  for (const std::string& name : request.runs) selection.runs.push_back(find_run(info, name));
+  if (request.runs.empty())
+    for (std::size_t run = 0; run < info.runs.size(); ++run) selection.runs.push_back(static_cast<int>(run));
+  selection.layer = chosen_layer(info, request);
+  selection.kv_head = chosen_kv_head(info, request);
+  selection.block = request.block.value_or(-1);
+  selection.components = request.components;
+  selection.queries = request.queries;
+  return keyspace_figure(recording, selection);
+}
+
+Figure build_cosine_matrix(const Recording& recording, const RecordingInfo& info,
+                           const FigureRequest& request) {
+  CosineMatrixSelection selection;
+  selection.run = only_run(info, request);
+  selection.layer = chosen_layer(info, request);
+  selection.kv_head = chosen_kv_head(info, request);
+  selection.block = request.block.value_or(-1);
+  selection.retained_only = request.retained_only;
+  selection.reduction = request.reduction.value_or(selection.reduction);
+  return cosine_matrix_figure(recording, selection);
+}
+
+Figure build_attention(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  AttentionSelection selection;
+  selection.run = only_run(info, request);
+  selection.layer = chosen_layer(info, request);
+  const int kv_head = chosen_kv_head(info, request);
+  require_kv_head(info, kv_head);
+  selection.query_head = request.query_head.value_or(kv_head * info.model.group_size());
+  selection.block = request.block.value_or(-1);
+  selection.logarithmic = request.logarithmic;
+  selection.reduction = request.reduction.value_or(selection.reduction);
+  return attention_figure(recording, selection);
+}
+
+struct Builder {
+  std::string_view name;
+  bool query_head;
+  Figure (*build)(const Recording&, const RecordingInfo&, const FigureRequest&);
+};
+
+// A new figure is one file with its builder and one line here.
+constexpr std::array kBuilders{
+    Builder{"keyspace", false, build_keyspace},
+    Builder{"cosine-matrix", false, build_cosine_matrix},
+    Builder{"attention", true, build_attention},
+};
+
+const Builder& find_builder(std::string_view name) {
+  const auto found = std::ranges::find(kBuilders, name, &Builder::name);
+  if (found != kBuilders.end()) return *found;
+  throw UsageError(
+      fmt::format("there is no figure '{}'; figures: {}", name, fmt::join(figure_names(), ", ")));
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& figure_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const Builder& builder : kBuilders) all.push_back(builder.name);
+    return all;
+  }();
+  return names;
+}
+
+bool uses_query_head(std::string_view name) { return find_builder(name).query_head; }
+
+bool is_recorded(const RecordingInfo& info, std::string_view name) {
+  return (info.keys && (!find_builder(name).query_head || info.queries)) ||
+         (find_builder(name).query_head && info.attention);
+}
+
+void check_request(const RecordingInfo& info, const FigureRequest& request) {
+  const bool one_run = request.name != "keyspace";
+  find_builder(request.name);
+  require_layer(info, chosen_layer(info, request));
+  require_kv_head(info, chosen_kv_head(info, request));
+  if (one_run || request.runs.empty()) check_block(info, one_run ? only_run(info, request) : 0, request);
+  for (const std::string& name : request.runs) check_block(info, find_run(info, name), request);
+}
+
+Figure build_figure(const Recording& recording, const FigureRequest& request) {
+  const Builder& builder = find_builder(request.name);
+  return builder.build(recording, *recording.info(), request);
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/figures/figure.hpp"
+#include "app/figures/reduction.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::figures {
+
+// A figure as it is asked for on the command line and by the window's copied command. What is left open takes
+// the recording's first layer, head 0, the end of the prompt, and a run that suits the figure.
+struct FigureRequest {
+  std::string name;
+  std::vector<std::string> runs;  // none: `keyspace` takes every run, the others `none` or the first
+  std::optional<int> layer;
+  std::optional<int> kv_head;
+  std::optional<int> query_head;
+  std::optional<std::int64_t> block;
+  int components = 2;
+  bool queries = false;        // keyspace: all queries of the group as well
+  bool retained_only = false;  // cosine-matrix
+  bool logarithmic = true;     // attention
+  std::optional<Reduction> reduction;
+};
+
+// Names that build_figure knows: "keyspace", "cosine-matrix", "attention".
+const std::vector<std::string_view>& figure_names();
+
+// Whether the figure is about a query head (else about a KV head).
+bool uses_query_head(std::string_view name);
+
+// Whether build_figure has what the figure is made of in this recording.
+bool is_recorded(const recording::RecordingInfo& info, std::string_view name);
+
+// All of build_figure's checks of the request, without building anything.
+void check_request(const recording::RecordingInfo& info, const FigureRequest& request);
+
+//   throws UsageError on an unknown name, saying which there are, and on a selection that the recording does
+//   not hold, saying what it holds; FileError when the figure needs what was not recorded
+Figure build_figure(const recording::Recording& recording, const FigureRequest& request);
+
+}  // namespace keyscope::figures

@@ -1,0 +1,147 @@
+#include "app/measures/head_data.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "analysis/finite_rows.hpp"
+
+namespace keyscope::measures {
+namespace {
+
+using recording::Recording;
+using recording::RecordingInfo;
+using recording::RunInfo;
+
+void check_finite(const MatrixView& rows, const RecordingInfo& info, const HeadSelection& head,
+                  std::string_view what) {
+  try {
+    analysis::require_finite(rows, what);
+  } catch (const InvalidInput& error) {
+    throw FileError(fmt::format("{}: run {}, layer {}, KV head {}: {}", info.source,
+                                info.runs[static_cast<std::size_t>(head.run)].plan.name, head.layer,
+                                head.kv_head, error.what()));
+  }
+}
+
+// Queries [first, end) of every query head of the group, head after head, with their positions.
+RowMatrixF read_group_queries(const Recording& recording, const RecordingInfo& info,
+                              const HeadSelection& head, std::int64_t first, std::int64_t end,
+                              std::vector<std::int32_t>& positions) {
+  const int group_size = info.model.group_size();
+  RowMatrixF queries(group_size * (end - first), info.model.head_dim);
+  for (int g = 0; g < group_size; ++g) {
+    queries.middleRows(g * (end - first), end - first) =
+        recording.queries(head.run, head.layer, head.kv_head * group_size + g, first, end - first);
+    for (std::int64_t i = first; i < end; ++i) positions.push_back(static_cast<std::int32_t>(i));
+  }
+  check_finite(queries, info, head, "queries");
+  return queries;
+}
+
+// M of the output error: how many of the last prompt positions were scored.
+std::int64_t score_last(const RecordingInfo& info, const RunInfo& full) {
+  if (full.n_scored > 0) return full.n_scored;
+  const auto options = nlohmann::json::parse(info.provenance.configuration, nullptr, false);
+  if (options.is_object() && options.contains("score_last") && options["score_last"].is_number_integer())
+    if (const auto n = options["score_last"].get<std::int64_t>(); n > 0) return n;
+  return 32;
+}
+
+void check_trace(const recording::HeadTrace& trace, std::int64_t n_tokens, const RecordingInfo& info) {
+  const auto n = static_cast<std::size_t>(n_tokens);
+  if (trace.evicted_at.size() < n || trace.attention_received.size() < n ||
+      trace.attention_queries.size() < n)
+    throw FileError(fmt::format("{}: evictions or attention of {} tokens, but {} were seen", info.source,
+                                trace.evicted_at.size(), n_tokens));
+  for (std::size_t i = 0; i < n; ++i)
+    if (!std::isfinite(trace.attention_received[i]))
+      throw FileError(fmt::format("{}: attention_received of token {} is {}", info.source, i,
+                                  trace.attention_received[i]));
+}
+
+}  // namespace
+
+const RunInfo& run_of(const RecordingInfo& info, int run) {
+  if (run < 0 || static_cast<std::size_t>(run) >= info.runs.size())
+    throw FileError(fmt::format("{}: there is no run {}; it has {}", info.source, run, info.runs.size()));
+  return info.runs[static_cast<std::size_t>(run)];
+}
+
+int full_cache_run(const RecordingInfo& info) {
+  for (std::size_t i = 0; i < info.runs.size(); ++i)
+    if (info.runs[i].plan.policy == "none" && info.runs[i].n_tokens >= info.n_prompt() && info.n_prompt() > 0)
+      return static_cast<int>(i);
+  return -1;
+}
+
+Moment find_moment(const RecordingInfo& info, int run, std::int64_t at_block) {
+  const RunInfo& about = run_of(info, run);
+  if (at_block >= about.blocks_done)
+    throw InvalidInput(
+        fmt::format("run {}: block {} of {} that were done", about.plan.name, at_block, about.blocks_done));
+  Moment moment;
+  moment.block = at_block < 0 ? std::min(about.plan.n_prompt_blocks, about.blocks_done) - 1 : at_block;
+  moment.n_seen = recording::tokens_seen(about, moment.block);
+  return moment;
+}
+
+HeadData read_head(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection) {
+  const RunInfo& about = run_of(info, selection.run);
+  const std::int64_t n_seen = std::min(info.n_prompt(), about.n_tokens);
+  HeadData head;
+  head.trace = recording.trace(selection.run, selection.layer, selection.kv_head);
+  check_trace(head.trace, about.n_tokens, info);
+  head.trace.attention_received.resize(static_cast<std::size_t>(n_seen));
+  head.trace.attention_queries.resize(static_cast<std::size_t>(n_seen));
+  if (n_seen == 0) return head;
+  if (info.keys) {
+    head.keys = recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_seen);
+    check_finite(head.keys, info, selection, "keys");
+  }
+  if (info.queries)
+    head.queries = read_group_queries(recording, info, selection, 0, n_seen, head.query_positions);
+  return head;
+}
+
+RowMatrixF read_retained_keys(const Recording& recording, const RecordingInfo& info,
+                              const HeadSelection& selection, const HeadData& head,
+                              const std::vector<std::int32_t>& retained) {
+  const bool past_prompt = !retained.empty() && retained.back() >= head.keys.rows();
+  const RowMatrixF all = past_prompt ? recording.keys(selection.run, selection.layer, selection.kv_head, 0,
+                                                      retained.back() + std::int64_t{1})
+                                     : RowMatrixF();
+  const RowMatrixF& from = past_prompt ? all : head.keys;
+  RowMatrixF keys(static_cast<Eigen::Index>(retained.size()), from.cols());
+  for (std::size_t i = 0; i < retained.size(); ++i)
+    keys.row(static_cast<Eigen::Index>(i)) = from.row(retained[i]);
+  if (past_prompt) check_finite(keys, info, selection, "retained keys");
+  return keys;
+}
+
+std::optional<FullCacheData> read_full_cache(const Recording& recording, const RecordingInfo& info,
+                                             const HeadSelection& selection, std::int64_t n_seen) {
+  const HeadSelection head{full_cache_run(info), selection.layer, selection.kv_head};
+  if (head.run < 0) return std::nullopt;
+  const RunInfo& about = run_of(info, head.run);
+  FullCacheData full;
+  full.n_seen = std::min(n_seen, info.n_prompt());
+  const recording::HeadTrace trace = recording.trace(head.run, head.layer, head.kv_head);
+  check_trace(trace, full.n_seen, info);
+  full.attention_received.assign(trace.attention_received.begin(),
+                                 trace.attention_received.begin() + full.n_seen);
+  if (!info.keys || !info.queries || !info.values || full.n_seen == 0) return full;
+
+  full.keys = recording.keys(head.run, head.layer, head.kv_head, 0, full.n_seen);
+  full.values = recording.values(head.run, head.layer, head.kv_head, 0, full.n_seen);
+  check_finite(full.keys, info, head, "keys");
+  check_finite(full.values, info, head, "values");
+  const std::int64_t first = std::max<std::int64_t>(0, full.n_seen - score_last(info, about));
+  full.queries = read_group_queries(recording, info, head, first, full.n_seen, full.query_positions);
+  return full;
+}
+
+}  // namespace keyscope::measures

@@ -1,0 +1,66 @@
+#pragma once
+
+// What the measures of one head are computed from, read out of a recording and checked.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/matrix_view.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::measures {
+
+struct HeadSelection {
+  int run = 0;
+  int layer = 0;
+  int kv_head = 0;
+};
+
+// A moment of a run: the end of a block.
+struct Moment {
+  std::int64_t block = -1;  // -1: before the first block
+  std::int64_t n_seen = 0;
+};
+
+// One head over the prompt tokens that the run has seen; matrices without rows were not recorded.
+struct HeadData {
+  RowMatrixF keys;     // (n_prompt_seen, head_dim)
+  RowMatrixF queries;  // (group_size * n_prompt_seen, head_dim), query head after query head
+  std::vector<std::int32_t> query_positions;  // (group_size * n_prompt_seen)
+  // (n_tokens) evicted_at; attention (n_prompt_seen)
+  recording::HeadTrace trace;
+};
+
+// The finished `none` run of the same prompt, over the prompt tokens seen at a moment of another run. Keys,
+// values and queries have no rows unless all three were recorded.
+struct FullCacheData {
+  std::int64_t n_seen = 0;
+  std::vector<double> attention_received;     // (n_seen)
+  RowMatrixF keys;                            // (n_seen, head_dim)
+  RowMatrixF values;                          // (n_seen, head_dim)
+  RowMatrixF queries;                         // (group_size * M, head_dim) of the last M positions
+  std::vector<std::int32_t> query_positions;  // (group_size * M)
+};
+
+// The run of that index; throws FileError where there is none.
+const recording::RunInfo& run_of(const recording::RecordingInfo& info, int run);
+
+// Index of the first `none` run that finished its prompt; -1 if there is none.
+int full_cache_run(const recording::RecordingInfo& info);
+
+// The end of block `at_block`, or of the last prompt block done for -1.
+//   throws InvalidInput on a block that was not done
+Moment find_moment(const recording::RecordingInfo& info, int run, std::int64_t at_block);
+
+// All three throw FileError as the recording does, and on entries that are not finite, naming the place.
+HeadData read_head(const recording::Recording& recording, const recording::RecordingInfo& info,
+                   const HeadSelection& selection);
+RowMatrixF read_retained_keys(const recording::Recording& recording, const recording::RecordingInfo& info,
+                              const HeadSelection& selection, const HeadData& head,
+                              const std::vector<std::int32_t>& retained);
+std::optional<FullCacheData> read_full_cache(const recording::Recording& recording,
+                                             const recording::RecordingInfo& info,
+                                             const HeadSelection& selection, std::int64_t n_seen);
+
+}  // namespace keyscope::measures

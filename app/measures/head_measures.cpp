@@ -1,0 +1,139 @@
+#include "app/measures/head_measures.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/finite_rows.hpp"
+#include "analysis/log_volume.hpp"
+#include "analysis/logit_divergence.hpp"
+#include "analysis/pca.hpp"
+#include "analysis/rank_correlation.hpp"
+#include "analysis/retained_set.hpp"
+#include "analysis/similarity.hpp"
+#include "analysis/theorem_bounds.hpp"
+#include "app/measures/head_data.hpp"
+
+namespace keyscope::measures {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+std::optional<double> if_defined(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional<double>(value);
+}
+
+void measure_direction(const HeadData& head, HeadMeasures& measures) {
+  const VectorXd mean = analysis::mean_row(head.keys);
+  if (head.keys.rows() == 0 || mean.norm() == 0) return;  // without a direction nothing is more or less alike
+  const VectorXd cosines = analysis::cosines_to(head.keys, mean);
+  measures.mean_key_cosine = cosines.mean();
+
+  const std::vector<double>& received = head.trace.attention_received;
+  std::vector<double> distinct, total, distinct_seen, per_query;
+  for (std::size_t i = 0; i < received.size(); ++i) {
+    distinct.push_back(-cosines[static_cast<Index>(i)]);
+    total.push_back(received[i]);
+    if (head.trace.attention_queries[i] == 0) continue;
+    distinct_seen.push_back(distinct.back());
+    per_query.push_back(received[i] / head.trace.attention_queries[i]);
+  }
+  measures.spearman = if_defined(analysis::spearman(distinct_seen, per_query).rho);
+  measures.spearman_total = if_defined(analysis::spearman(distinct, total).rho);
+
+  if (head.queries.rows() == 0) return;
+  const VectorXd mean_query = analysis::mean_row(head.queries);
+  if (mean_query.norm() != 0) measures.key_query_mean_cosine = analysis::cosine(mean, mean_query);
+}
+
+void measure_retained_keys(const RowMatrixF& keys, HeadMeasures& measures) {
+  if (keys.rows() == 0) return;
+  const analysis::LogVolume volume = analysis::log_volume(keys);
+  measures.log_volume_nats = volume.log_volume_nats;
+  measures.rank = volume.rank;
+  measures.regularised_log_volume_nats = volume.regularised_log_volume_nats;
+  measures.mean_pairwise_cosine = if_defined(analysis::mean_pairwise_cosine(keys));
+}
+
+void measure_against_full_cache(const FullCacheData& full, HeadMeasures& measures) {
+  std::vector<std::int32_t> retained = measures.retained;
+  std::erase_if(retained, [&](std::int32_t position) { return position >= full.n_seen; });
+  measures.attention_mass_kept = if_defined(analysis::attention_mass_kept(full.attention_received, retained));
+  if (full.queries.rows() > 0)
+    measures.output_error = if_defined(
+        analysis::output_error(full.queries, full.query_positions, full.keys, full.values, retained));
+}
+
+void measure_bounds(const HeadData& head, HeadMeasures& measures) {
+  const auto bounds = analysis::mean_key_bounds(head.keys, head.queries, head.query_positions);
+  measures.bound_pairs = bounds.pairs;
+  measures.bound_pairs_causal = bounds.pairs_causal;
+  measures.bound_violations = bounds.violations;
+  if (bounds.sampled > 0) measures.bound_sampled = bounds.sampled;
+  measures.bound_min_slack = if_defined(bounds.min_slack);
+  measures.bound_min_slack_exact = if_defined(bounds.min_slack_exact);
+}
+
+void measure_pca(const HeadData& head, HeadMeasures& measures) {
+  if (head.keys.cols() < 2) return;
+  const std::array<MatrixView, 2> blocks{head.keys, head.queries};
+  const analysis::Pca pca = analysis::fit_pca(blocks, 2);
+  if (!std::isnan(pca.explained_ratio[0]))
+    measures.pca_explained = std::vector<double>{pca.explained_ratio[0], pca.explained_ratio[1]};
+}
+
+void measure(const recording::Recording& recording, const HeadSelection& selection,
+             const MeasureOptions& options, HeadMeasures& measures) {
+  const auto info = recording.info();
+  const HeadData head = read_head(recording, *info, selection);
+  const Moment moment = find_moment(*info, selection.run, options.at_block);
+  measures.retained = recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
+  if (info->keys) {
+    measure_direction(head, measures);
+    measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), measures);
+  }
+  if (const auto full = read_full_cache(recording, *info, selection, moment.n_seen))
+    measure_against_full_cache(*full, measures);
+  if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
+  if (options.pca) measure_pca(head, measures);
+  if (options.bounds) measure_bounds(head, measures);
+}
+
+}  // namespace
+
+HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
+                          const MeasureOptions& options) {
+  HeadMeasures measures;
+  measures.layer = layer;
+  measures.kv_head = kv_head;
+  measure(recording, {run, layer, kv_head}, options, measures);
+  return measures;
+}
+
+RunMeasures measure_run(const recording::Recording& recording, int run) {
+  const auto info = recording.info();
+  const recording::RunInfo& about = run_of(*info, run);
+  RunMeasures measures;
+  measures.run = about.plan.name;
+  const int full = full_cache_run(*info);
+  if (full < 0) return measures;
+  const std::int64_t n_scored = info->runs[static_cast<std::size_t>(full)].n_scored;
+  if (n_scored == 0 || about.n_scored != n_scored) return measures;
+  const RowMatrixF reference = recording.logits(full);
+  try {
+    const auto divergence =
+        analysis::logit_divergence(reference, run == full ? reference : recording.logits(run));
+    measures.kl_nats = divergence.kl_nats;
+    measures.top1_agreement = divergence.top1_agreement;
+  } catch (const InvalidInput& error) {
+    throw FileError(fmt::format("{}: run {}: {}", info->source, about.plan.name, error.what()));
+  }
+  return measures;
+}
+
+}  // namespace keyscope::measures

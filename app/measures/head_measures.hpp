@@ -1,0 +1,68 @@
+#pragma once
+
+// Every number that `analyze` reports and the window shows for one KV head of one run: one code path for
+// both.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::measures {
+
+// Empty optionals are values that do not exist: constant input, an empty set, no `none` run, not recorded.
+// Means are over all prompt tokens unless "retained" is said; float64 throughout. Field names are the public
+// ones of `analyze --json`.
+struct HeadMeasures {
+  int layer = 0;
+  int kv_head = 0;
+  std::vector<std::int32_t> retained;    // positions present at the chosen block, ascending
+  std::optional<double> spearman;        // -cos(k_i, mean key) against attention per query that could see i
+  std::optional<double> spearman_total;  // the same against the plain sum
+  std::optional<double> mean_key_cosine;
+  std::optional<double> key_query_mean_cosine;
+  std::optional<double> log_volume_nats;
+  std::optional<std::int64_t> rank;
+  std::optional<double> regularised_log_volume_nats;
+  std::optional<double> mean_pairwise_cosine;
+  std::optional<double> attention_mass_kept;
+  std::optional<double> output_error;
+  std::optional<std::vector<double>> pca_explained;  // first two ratios
+  std::optional<std::int64_t> bound_pairs, bound_pairs_causal, bound_violations, bound_sampled;
+  std::optional<double> bound_min_slack, bound_min_slack_exact;
+};
+
+struct RunMeasures {
+  std::string run;
+  std::optional<double> kl_nats;  // teacher-forced mean over the recorded logits, against `none`
+  std::optional<double> top1_agreement;
+  std::vector<HeadMeasures> heads;
+};
+
+struct MeasureOptions {
+  bool bounds = true;  // Theorem 3.2 over all key-query pairs: the costly part
+  bool pca = true;
+  std::int64_t at_block = -1;  // moment that the retained set is taken at; -1: the last prompt block
+};
+
+// The measures of one KV head, by the definitions of docs/recording.md. In detail:
+//   Prompt tokens are those that the run has seen so far: all of them unless it was cut short or is still
+//   going on. retained, and what is measured of the retained keys (volumes, pairwise cosine), is the cache
+//   after `at_block`. attention_mass_kept is Σ attention received by retained prompt tokens / by all prompt
+//   tokens seen at that moment, both as the finished `none` run recorded them. output_error attends with the
+//   `none` run's keys and values to prompt tokens, from its queries at the last M prompt positions seen at
+//   that moment (M: --score-last, default 32) of every query head of the group, causally, over all keys and
+//   over the retained ones; Frobenius norms over all these outputs together. Models with a soft-capped or
+//   windowed attention weigh differently. spearman leaves out tokens that no recorded query could see. `run`
+//   indexes the recording's runs throws FileError as the recording does, and on keys, queries or values that
+//   are not finite; throws InvalidInput on a block that the run has not done
+HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
+                          const MeasureOptions& options = {});
+
+// KL divergence and top-1 agreement of one run's logits with those of `none`; heads are left empty.
+RunMeasures measure_run(const recording::Recording& recording, int run);
+
+}  // namespace keyscope::measures

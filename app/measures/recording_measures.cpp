@@ -1,0 +1,160 @@
+#include "app/measures/recording_measures.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <oneapi/tbb/parallel_for.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::measures {
+namespace {
+
+struct HeadTask {
+  std::size_t run_slot;
+  std::size_t head_slot;
+  int run, layer, kv_head;
+};
+
+std::vector<int> choose(const std::vector<int>& wanted, const std::vector<int>& there, const char* what) {
+  if (wanted.empty()) return there;
+  for (const int index : wanted)
+    if (std::find(there.begin(), there.end(), index) == there.end())
+      throw UsageError(
+          fmt::format("{} {} is not in the recording; it has {}", what, index, fmt::join(there, ", ")));
+  return wanted;
+}
+
+std::vector<int> count_up(std::size_t n) {
+  std::vector<int> indices(n);
+  for (std::size_t i = 0; i < n; ++i) indices[i] = static_cast<int>(i);
+  return indices;
+}
+
+std::vector<HeadTask> plan_tasks(const std::vector<int>& runs, const std::vector<int>& layers,
+                                 const std::vector<int>& kv_heads) {
+  std::vector<HeadTask> tasks;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    std::size_t slot = 0;
+    for (const int layer : layers)
+      for (const int head : kv_heads) tasks.push_back({r, slot++, runs[r], layer, head});
+  }
+  return tasks;
+}
+
+nlohmann::ordered_json head_json(const HeadMeasures& head) {
+  nlohmann::ordered_json json;
+  const auto put = [&](const char* name, const auto& value) {
+    if (value)
+      json[name] = *value;
+    else
+      json[name] = nullptr;
+  };
+  json["layer"] = head.layer;
+  json["kv_head"] = head.kv_head;
+  json["retained"] = head.retained;
+  put("spearman", head.spearman);
+  put("spearman_total", head.spearman_total);
+  put("mean_key_cosine", head.mean_key_cosine);
+  put("key_query_mean_cosine", head.key_query_mean_cosine);
+  put("log_volume_nats", head.log_volume_nats);
+  put("rank", head.rank);
+  put("regularised_log_volume_nats", head.regularised_log_volume_nats);
+  put("mean_pairwise_cosine", head.mean_pairwise_cosine);
+  put("attention_mass_kept", head.attention_mass_kept);
+  put("output_error", head.output_error);
+  put("pca_explained", head.pca_explained);
+  put("bound_pairs", head.bound_pairs);
+  put("bound_pairs_causal", head.bound_pairs_causal);
+  put("bound_violations", head.bound_violations);
+  if (head.bound_sampled) json["bound_sampled"] = *head.bound_sampled;
+  put("bound_min_slack", head.bound_min_slack);
+  put("bound_min_slack_exact", head.bound_min_slack_exact);
+  return json;
+}
+
+nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasures& run) {
+  nlohmann::ordered_json json;
+  json["run"] = run.run;
+  json["policy"] = info.plan.policy;
+  const auto parameters = nlohmann::ordered_json::parse(info.plan.parameters, nullptr, false);
+  json["parameters"] = parameters.is_discarded() ? nlohmann::ordered_json::object() : parameters;
+  json["budget"] = info.plan.budget;
+  json["block_size"] = info.plan.block_size;
+  json["generated"] = info.generated.id;
+  json["top_ids"] = info.top_ids;
+  json["top_logits"] = info.top_logits;
+  json["kl_nats"] = run.kl_nats ? nlohmann::ordered_json(*run.kl_nats) : nullptr;
+  json["top1_agreement"] = run.top1_agreement ? nlohmann::ordered_json(*run.top1_agreement) : nullptr;
+  json["heads"] = nlohmann::ordered_json::array();
+  for (const auto& head : run.heads) json["heads"].push_back(head_json(head));
+  return json;
+}
+
+}  // namespace
+
+std::vector<RunMeasures> measure_recording(const recording::Recording& recording,
+                                           const MeasureSelection& selection, const MeasureOptions& options,
+                                           const MeasureProgress& progress,
+                                           const std::atomic<bool>& cancelled) {
+  const auto info = recording.info();
+  const auto runs = choose(selection.runs, count_up(info->runs.size()), "run");
+  const auto layers = choose(selection.layers, info->layers, "layer");
+  const auto kv_heads =
+      choose(selection.kv_heads, count_up(static_cast<std::size_t>(info->model.n_kv_heads)), "KV head");
+
+  std::vector<RunMeasures> result;
+  for (const int run : runs) {
+    result.push_back(measure_run(recording, run));
+    result.back().heads.resize(layers.size() * kv_heads.size());
+  }
+  const auto tasks = plan_tasks(runs, layers, kv_heads);
+  std::atomic<std::int64_t> done = 0;
+  oneapi::tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
+    if (cancelled) throw Cancelled("interrupted; nothing was written");
+    const HeadTask& task = tasks[i];
+    result[task.run_slot].heads[task.head_slot] =
+        measure_head(recording, task.run, task.layer, task.kv_head, options);
+    if (progress)
+      progress(++done, static_cast<std::int64_t>(tasks.size()),
+               fmt::format("{} layer {}", result[task.run_slot].run, task.layer));
+  });
+  return result;
+}
+
+nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,
+                                     const std::vector<RunMeasures>& runs) {
+  nlohmann::ordered_json json;
+  json["format"] = 1;
+  json["model"] = {{"name", info.model.name},
+                   {"sha256", info.provenance.model_sha256},
+                   {"n_layers", info.model.n_layers},
+                   {"n_heads", info.model.n_heads},
+                   {"n_kv_heads", info.model.n_kv_heads},
+                   {"head_dim", info.model.head_dim}};
+  json["n_prompt"] = info.n_prompt();
+  json["complete"] = info.complete;
+  json["runs"] = nlohmann::ordered_json::array();
+  for (const auto& run : runs) {
+    const int index = info.run_index(run.run);
+    json["runs"].push_back(run_json(info.runs[static_cast<std::size_t>(index)], run));
+  }
+  return json;
+}
+
+std::optional<double> mean_over_heads(const std::vector<HeadMeasures>& heads,
+                                      std::optional<double> HeadMeasures::*measure) {
+  double sum = 0;
+  std::int64_t n = 0;
+  for (const auto& head : heads)
+    if (const auto& value = head.*measure) {
+      sum += *value;
+      ++n;
+    }
+  if (n == 0) return std::nullopt;
+  return sum / static_cast<double>(n);
+}
+
+}  // namespace keyscope::measures

@@ -1,0 +1,130 @@
+#include "app/panels/bars.hpp"
+
+#include <array>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/panels/live_controls.hpp"
+
+namespace keyscope::window {
+namespace {
+
+struct BarButton {
+  const char* label;
+  const char* name;
+  const char* hint;
+  BarAction action;
+  bool needs_recording;
+};
+
+constexpr std::array<BarButton, 5> kButtons{{
+    {"Open", "open", "Open a recording (Ctrl+O)", BarAction::kOpen, false},
+    {"Run a model", "live", "Run a model and watch its cache", BarAction::kLive, false},
+    {"Export", "export", "Save this key space as png, svg, pdf or h5 (Ctrl+E)", BarAction::kExport, true},
+    {"Theme", "theme", "Dark or light (Ctrl+T)", BarAction::kTheme, false},
+    {"?", "help", "Keys and mouse (?)", BarAction::kHelp, false},
+}};
+
+float button_width(const PanelContext& context, const BarButton& button) {
+  return text_size(context.fonts.regular, button.label).x + 2 * ImGui::GetStyle().FramePadding.x;
+}
+
+BarAction draw_buttons(PanelContext& context, const Rect& rect, float& left) {
+  const float gap = context.px(6);
+  float width = -gap;
+  for (const BarButton& button : kButtons) width += button_width(context, button) + gap;
+  left = rect.right() - width - context.px(12);
+  ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.h - ImGui::GetFrameHeight())});
+  BarAction action = BarAction::kNone;
+  for (const BarButton& button : kButtons) {
+    const bool off = button.needs_recording && !context.state().loaded();
+    ImGui::BeginDisabled(off);
+    if (ImGui::Button(button.label)) action = button.action;
+    ImGui::EndDisabled();
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", button.hint);
+    const ImVec2 low = ImGui::GetItemRectMin();
+    const ImVec2 high = ImGui::GetItemRectMax();
+    context.widgets[button.name] = {low.x, low.y, high.x - low.x, high.y - low.y};
+    ImGui::SameLine(0, gap);
+  }
+  return action;
+}
+
+std::string describe_recording(const recording::RecordingInfo& info) {
+  return fmt::format(
+      "{}{} tokens, {} layers × {} KV heads of {}", info.model.name.empty() ? "" : info.model.name + ": ",
+      figures::format_count(info.n_prompt()), info.layers.size(), info.model.n_kv_heads, info.model.head_dim);
+}
+
+std::string source_name(const session::SessionState& state) {
+  if (state.figure_file) return std::filesystem::path(state.figure_path).filename().string();
+  if (!state.info) return "Keyscope";
+  const std::string name = std::filesystem::path(state.info->source).filename().string();
+  return name.empty() ? "Keyscope" : name;
+}
+
+}  // namespace
+
+BarAction draw_top_bar(PanelContext& context, const Rect& rect) {
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
+  begin_panel("top", rect);
+  ImGui::PopStyleVar();
+  float buttons = 0;
+  const BarAction action = draw_buttons(context, rect, buttons);
+  const float left = rect.x + context.px(20);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const std::string name =
+      fit_text(context.fonts.title, source_name(context.state()), buttons - left - context.px(16));
+  draw_text(list, context.fonts.title, {left, rect.y + 0.5F * (rect.h - context.fonts.title->FontSize)},
+            context.theme.text, name);
+  const float detail = left + text_size(context.fonts.title, name).x + context.px(14);
+  const float room = buttons - detail - context.px(16);
+  if (context.state().loaded() && room > context.px(60)) {
+    const std::string facts = describe_recording(*context.state().info);
+    draw_text(list, context.fonts.small,
+              {detail, rect.y + 0.5F * (rect.h - context.fonts.small->FontSize) + context.px(1)},
+              context.theme.dim, fit_text(context.fonts.small, facts, room));
+  }
+  end_panel();
+  return action;
+}
+
+void draw_status_bar(PanelContext& context, const Rect& rect) {
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
+  begin_panel("status", rect);
+  ImGui::PopStyleVar();
+  const auto& state = context.state();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImFont* font = context.fonts.small;
+  const float y = rect.y + 0.5F * (rect.h - font->FontSize);
+
+  const auto live = context.session.live_status();
+  std::string left = "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   ?: all keys";
+  ImU32 colour = context.theme.dim;
+  if (!state.opening.empty()) left = fmt::format("opening {} …", state.opening);
+  if (live) left = describe_live(*live);
+  if (live && live->stage == session::LiveStage::kFailed) colour = context.theme.error;
+  if (!state.notice.text.empty()) {
+    left = state.notice.text;
+    colour = state.notice.error ? context.theme.error : context.theme.text;
+  }
+  std::string right;
+  if (state.points && state.selection.block >= 0)
+    right = fmt::format(
+        "showing all {} keys",
+        figures::format_count(state.selection.block < state.points->n_blocks()
+                                  ? state.points->seen[static_cast<std::size_t>(state.selection.block)]
+                                  : state.points->n_tokens));
+  const float right_x = rect.right() - context.px(20) - text_size(font, right).x;
+  const float left_x = rect.x + context.px(20);
+  draw_text(list, font, {left_x, y}, colour, fit_text(font, left, right_x - left_x - context.px(20)));
+  if (ImGui::IsMouseHoveringRect({left_x, rect.y}, {right_x, rect.bottom()}) && ImGui::IsWindowHovered() &&
+      text_size(font, left).x > right_x - left_x)
+    ImGui::SetTooltip("%s", left.c_str());
+  draw_text(list, font, {right_x, y}, context.theme.dim, right);
+  end_panel();
+}
+
+}  // namespace keyscope::window

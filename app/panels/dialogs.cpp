@@ -1,0 +1,172 @@
+#include "app/panels/dialogs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <imgui_stdlib.h>
+
+namespace keyscope::window {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostListed = 200;
+
+constexpr std::array<std::pair<const char*, const char*>, 17> kKeys{{
+    {"Left, Right", "block before, block after"},
+    {"Home, End", "first block, last block"},
+    {"Space", "play the blocks"},
+    {"Up, Down", "layer above, layer below"},
+    {"Shift + Left, Right", "KV head before, after"},
+    {"1 … 9", "policy"},
+    {"M", "next measure on the head map"},
+    {"F", "fit the view"},
+    {"Esc", "release the token, close what is open"},
+    {"Ctrl + O, Ctrl + E", "open, export"},
+    {"Ctrl + T, Ctrl + Q", "dark or light, quit"},
+    {"drag", "pan"},
+    {"wheel", "zoom at the cursor"},
+    {"right-drag", "zoom to a box"},
+    {"double-click", "fit the view"},
+    {"click", "hold a token; on the legend: hide a kind of point"},
+    {"right-click", "menu of the plot"},
+}};
+
+// Folders first, then files that may be recordings.
+std::vector<std::string> list_folder(const fs::path& folder) {
+  std::vector<std::string> folders, files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(".")) continue;
+    if (entry->is_directory(ignored)) folders.push_back(name + "/");
+    if (name.ends_with(".h5") || name.ends_with(".h5.part")) files.push_back(name);
+  }
+  std::ranges::sort(folders);
+  std::ranges::sort(files);
+  files.insert(files.end(), folders.begin(), folders.end());
+  files.resize(std::min(files.size(), kMostListed));
+  return files;
+}
+
+fs::path folder_of(const std::string& path) {
+  std::error_code error;
+  if (path.empty()) return fs::current_path(error);
+  if (fs::is_directory(path, error)) return path;
+  const fs::path parent = fs::path(path).parent_path();
+  return parent.empty() ? fs::current_path(error) : parent;
+}
+
+void begin_dialog(const PanelContext& context, const char* title, float width) {
+  const ImVec2 display = ImGui::GetIO().DisplaySize;
+  ImGui::SetNextWindowPos({0.5F * display.x, 0.46F * display.y}, ImGuiCond_Always, {0.5F, 0.5F});
+  ImGui::SetNextWindowSize({std::min(context.px(width), display.x - context.px(40)), 0});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {context.px(20), context.px(16)});
+  ImGui::OpenPopup("dialog");
+  ImGui::BeginPopupModal("dialog", nullptr,
+                         ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
+                             ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_AlwaysAutoResize);
+  ImGui::PushFont(context.fonts.title);
+  ImGui::TextUnformatted(title);
+  ImGui::PopFont();
+  ImGui::Dummy({0, context.px(2)});
+}
+
+void end_dialog() {
+  ImGui::EndPopup();
+  ImGui::PopStyleVar();
+}
+
+}  // namespace
+
+void Dialogs::open(Dialog dialog) {
+  open_ = dialog;
+  just_opened_ = true;
+}
+
+void Dialogs::draw(PanelContext& context) {
+  const Dialog before = open_;
+  if (open_ == Dialog::kOpen) draw_open(context);
+  if (open_ == Dialog::kExport) draw_export(context);
+  if (open_ == Dialog::kHelp) draw_help(context);
+  if (open_ == Dialog::kLive && before == Dialog::kLive) {
+    begin_dialog(context, "Run a model", 640);
+    if (auto request = live_form_.draw(context)) {
+      live_form_.fill(*request);
+      context.session.start_live(session::make_live_capture(std::move(*request)));
+      close();
+    }
+    ImGui::SameLine();
+    if (ImGui::Button("Close", {context.px(90), 0})) close();
+    end_dialog();
+  }
+  just_opened_ = just_opened_ && before != open_;
+}
+
+void Dialogs::draw_open(PanelContext& context) {
+  begin_dialog(context, "Open a recording", 640);
+  dim_text(context, "Path of a recording, or of a folder to look in");
+  if (just_opened_) ImGui::SetKeyboardFocusHere();
+  ImGui::SetNextItemWidth(-1);
+  bool go = ImGui::InputText("##path", &open_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  const fs::path folder = folder_of(open_path_);
+  if (folder.string() != listed_folder_ || just_opened_) {
+    listed_folder_ = folder.string();
+    listed_ = list_folder(folder);
+  }
+  ImGui::BeginChild("files", {0, context.px(220)}, true);
+  for (const std::string& name : listed_) {
+    if (!ImGui::Selectable(name.c_str())) continue;
+    open_path_ = (folder / name).string();
+    go = go || !name.ends_with("/");
+  }
+  if (listed_.empty()) dim_text(context, "no recordings (*.h5) here");
+  ImGui::EndChild();
+  std::error_code error;
+  go = ImGui::Button("Open", {context.px(110), 0}) || go;
+  ImGui::SameLine();
+  if (ImGui::Button("Close", {context.px(90), 0})) close();
+  if (go && !open_path_.empty() && !fs::is_directory(open_path_, error)) {
+    context.session.open(open_path_);
+    close();
+  }
+  just_opened_ = false;
+  end_dialog();
+}
+
+void Dialogs::draw_export(PanelContext& context) {
+  begin_dialog(context, "Export this key space", 560);
+  dim_text(context, "File: .png, .svg or .pdf for print, .h5 for its data");
+  if (just_opened_) ImGui::SetKeyboardFocusHere();
+  ImGui::SetNextItemWidth(-1);
+  const bool entered = ImGui::InputText("##path", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  if (ImGui::Button("Export", {context.px(110), 0}) || entered) {
+    context.session.export_keyspace(export_path_);
+    close();
+  }
+  ImGui::SameLine();
+  if (ImGui::Button("Close", {context.px(90), 0})) close();
+  just_opened_ = false;
+  end_dialog();
+}
+
+void Dialogs::draw_help(PanelContext& context) {
+  begin_dialog(context, "Keys and mouse", 520);
+  for (const auto& [keys, what] : kKeys) {
+    ImGui::PushFont(context.fonts.bold);
+    ImGui::TextUnformatted(keys);
+    ImGui::PopFont();
+    ImGui::SameLine(context.px(190));
+    ImGui::TextUnformatted(what);
+  }
+  ImGui::Dummy({0, context.px(4)});
+  if (ImGui::Button("Close", {context.px(90), 0})) close();
+  end_dialog();
+}
+
+}  // namespace keyscope::window

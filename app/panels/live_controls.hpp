@@ -1,0 +1,14 @@
+#pragma once
+
+#include "app/panels/panel_context.hpp"
+
+namespace keyscope::window {
+
+// Progress, Pause or Run, Step and Cancel of a live run; nothing without one.
+void draw_live_controls(PanelContext& context);
+float live_controls_height(const PanelContext& context);
+
+// "keydiff, block 5 of 16, 812 tokens/s, 12 s left".
+std::string describe_live(const session::LiveStatus& status);
+
+}  // namespace keyscope::window

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/panels/panel_context.hpp"
+#include "app/session/live_capture.hpp"
+
+namespace keyscope::window {
+
+// What a live run is made from: model, prompt, policies, budget, block. Configured first, started by Run.
+class LiveForm {
+ public:
+  LiveForm();
+
+  // Takes over what the command line asked for.
+  void fill(const session::LiveRequest& request);
+
+  // Returns what Run was pressed for; fields that cannot be are named beside them and keep Run from working.
+  std::optional<session::LiveRequest> draw(PanelContext& context);
+
+ private:
+  std::optional<session::LiveRequest> request(std::string& problem) const;
+  void draw_policies(PanelContext& context);
+
+  session::LiveRequest base_;  // what the form has no fields for
+  std::string model_;
+  std::string prompt_;
+  std::string out_;
+  std::vector<std::string> names_;  // of the registered policies
+  std::vector<char> chosen_;
+  int budget_ = 256;
+  int block_ = 64;
+  int generate_ = 0;
+};
+
+}  // namespace keyscope::window

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "app/figures/figure.hpp"
+#include "app/panels/panel_context.hpp"
+
+namespace keyscope::window {
+
+// One marker of a figure at `at`, outlined in `outline` so that it stands off the points under it.
+void draw_marker(ImDrawList& list, figures::Marker marker, ImVec2 at, float diameter, ImU32 fill,
+                 ImU32 outline);
+
+// Text that reads upwards, its centre at `centre`.
+void draw_vertical_text(ImDrawList& list, ImFont* font, ImVec2 centre, ImU32 colour, const std::string& text);
+
+}  // namespace keyscope::window

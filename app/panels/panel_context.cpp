@@ -1,0 +1,53 @@
+#include "app/panels/panel_context.hpp"
+
+#include <cfloat>
+
+namespace keyscope::window {
+
+void begin_panel(const char* name, const Rect& rect) {
+  ImGui::SetNextWindowPos(ImVec2(rect.x, rect.y));
+  ImGui::SetNextWindowSize(ImVec2(rect.w, rect.h));
+  constexpr ImGuiWindowFlags kFixed =
+      ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+      ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse;
+  ImGui::Begin(name, nullptr, kFixed);
+}
+
+void end_panel() { ImGui::End(); }
+
+void dim_text(const PanelContext& context, const std::string& text) {
+  ImGui::PushFont(context.fonts.small);
+  ImGui::PushStyleColor(ImGuiCol_Text, context.theme.dim);
+  ImGui::TextUnformatted(text.c_str());
+  ImGui::PopStyleColor();
+  ImGui::PopFont();
+}
+
+void heading(const PanelContext& context, const char* text) {
+  ImGui::PushFont(context.fonts.bold);
+  ImGui::TextUnformatted(text);
+  ImGui::PopFont();
+}
+
+ImVec2 text_size(ImFont* font, const std::string& text) {
+  return font->CalcTextSizeA(font->FontSize, FLT_MAX, 0, text.c_str(), text.c_str() + text.size());
+}
+
+std::string fit_text(ImFont* font, const std::string& text, float width) {
+  if (text_size(font, text).x <= width) return text;
+  static const std::string kEllipsis = "…";
+  std::size_t length = text.size();
+  while (length > 0) {
+    --length;
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+    const std::string cut = text.substr(0, length) + kEllipsis;
+    if (text_size(font, cut).x <= width) return cut;
+  }
+  return kEllipsis;
+}
+
+void draw_text(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour, const std::string& text) {
+  list.AddText(font, font->FontSize, at, colour, text.c_str(), text.c_str() + text.size());
+}
+
+}  // namespace keyscope::window

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "app/panels/bars.hpp"
+#include "app/panels/dialogs.hpp"
+#include "app/panels/keyspace_panel.hpp"
+#include "app/panels/panel_context.hpp"
+#include "app/window/glfw_window.hpp"
+
+namespace keyscope::window {
+
+// All panels on one session. Between ImGui::NewFrame and ImGui::Render, on the thread of the OpenGL context.
+class Ui {
+ public:
+  Ui(session::Session& session, float scale, bool light);
+
+  void set_theme(bool light);
+  bool light() const { return theme_.light; }
+  const Fonts& fonts() const { return fonts_; }
+  const Theme& theme() const { return theme_; }
+  Dialogs& dialogs() { return dialogs_; }
+  KeyspacePanel& keyspace() { return keyspace_; }
+
+  void handle_key(const KeyPress& press);
+  void draw(float width, float height);
+
+  // Whether something moves, so that the next frame should not wait for input.
+  bool wants_frames() const { return wants_frames_; }
+  bool wants_close() const { return wants_close_; }
+  // What is shown, as JSON: selection, hovered token, places of widgets.
+  std::string describe() const;
+
+ private:
+  void draw_panels(PanelContext& context, const Layout& layout);
+  void act(BarAction action);
+  bool handle_command(const KeyPress& press);
+  void play();
+
+  session::Session& session_;
+  float scale_;
+  Theme theme_;
+  Fonts fonts_;
+  Dialogs dialogs_;
+  KeyspacePanel keyspace_;
+  std::map<std::string, Rect> widgets_;
+  bool wants_frames_ = false;
+  bool wants_close_ = false;
+  std::chrono::steady_clock::time_point last_play_{};
+};
+
+}  // namespace keyscope::window

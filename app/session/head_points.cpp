@@ -1,0 +1,192 @@
+#include "app/session/head_points.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "app/figures/axis_ticks.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using figures::Marker;
+using figures::PointSeries;
+using recording::Recording;
+using recording::RecordingInfo;
+
+constexpr int kComponents = 3;
+constexpr float kMeanMarkerPx = 13;
+
+// Means over the tokens seen by the end of each block, as running sums in float64.
+//   rows: (n_rows, width), the first of them token `first`; means: (n_blocks, width), filled from
+//   `first_block`
+void running_means(const RowMatrixF& rows, std::int64_t first, const std::vector<std::int64_t>& seen,
+                   std::size_t first_block, RowMatrixD& means) {
+  Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(rows.cols());
+  if (first_block > 0) sum = means.row(first_block - 1) * static_cast<double>(seen[first_block - 1]);
+  std::int64_t next = first;
+  for (std::size_t block = first_block; block < seen.size(); ++block) {
+    for (; next < seen[block]; ++next) sum += rows.row(next - first).cast<double>();
+    means.row(block) = sum / static_cast<double>(std::max<std::int64_t>(1, seen[block]));
+  }
+}
+
+// The mean over the group of each token's queries: what the mean query of a block is made of.
+RowMatrixF group_mean_queries(const Recording& recording, const RecordingInfo& info, const HeadKey& head,
+                              std::int64_t first, std::int64_t count) {
+  const int group = info.model.group_size();
+  RowMatrixF mean = RowMatrixF::Zero(count, info.model.head_dim);
+  for (int g = 0; g < group; ++g)
+    mean += recording.queries(head.run, head.layer, head.kv_head * group + g, first, count);
+  return mean / static_cast<float>(group);
+}
+
+void include(Extent& extent, double x, double y) {
+  if (!std::isfinite(x) || !std::isfinite(y)) return;
+  extent.x_low = std::min(extent.x_low, x);
+  extent.x_high = std::max(extent.x_high, x);
+  extent.y_low = std::min(extent.y_low, y);
+  extent.y_high = std::max(extent.y_high, y);
+}
+
+void include_rows(Extent& extent, const RowMatrixD& coordinates) {
+  for (Eigen::Index row = 0; row < coordinates.rows(); ++row)
+    include(extent, coordinates(row, 0), coordinates(row, 1));
+}
+
+Extent extent_of(const HeadPoints& points) {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  Extent extent{kFar, -kFar, kFar, -kFar};
+  for (Eigen::Index row = 0; row < points.coordinates.rows(); ++row)
+    include(extent, points.coordinates(row, 0), points.coordinates(row, 1));
+  const auto project = [&](const RowMatrixD& rows) -> RowMatrixD {
+    return (rows.rowwise() - points.basis->mean.transpose()) * points.basis->axes;
+  };
+  if (points.mean_key.rows() > 0) include_rows(extent, project(points.mean_key));
+  if (points.mean_query.rows() > 0) include_rows(extent, project(points.mean_query));
+  return extent;
+}
+
+// Rows of an earlier reading, if there is one that this one continues.
+std::int64_t rows_to_keep(const HeadPoints* earlier, const HeadPoints& now) {
+  const bool same = earlier != nullptr && earlier->head == now.head && earlier->basis == now.basis &&
+                    earlier->n_tokens <= now.n_tokens && earlier->n_blocks() > 0 &&
+                    earlier->seen.back() == earlier->n_tokens;
+  return same ? earlier->n_tokens : 0;
+}
+
+RowMatrixF stack(const RowMatrixF* above, std::int64_t n_above, const RowMatrixF& below) {
+  if (n_above == 0) return below;
+  RowMatrixF all(n_above + below.rows(), below.cols());
+  all.topRows(n_above) = above->topRows(n_above);
+  all.bottomRows(below.rows()) = below;
+  return all;
+}
+
+PointSeries series_of(std::string id, figures::Colour colour, Marker marker) {
+  PointSeries series;
+  series.id = series.label = std::move(id);
+  series.colour = colour;
+  series.marker = marker;
+  return series;
+}
+
+void add_mean(figures::Panel& panel, const HeadPoints& points, const RowMatrixD& mean, std::int64_t block,
+              PointSeries series) {
+  if (block >= mean.rows()) return;
+  const Eigen::RowVectorXd at = (mean.row(block) - points.basis->mean.transpose()) * points.basis->axes;
+  series.x.push_back(static_cast<float>(at(0)));
+  series.y.push_back(static_cast<float>(at(1)));
+  series.size_px = kMeanMarkerPx;
+  panel.points.push_back(std::move(series));
+}
+
+// Big enough to hit where there are few, small enough to show the cloud's shape where there are many.
+float point_size_px(std::int64_t n_points) {
+  if (n_points <= 600) return 8;
+  if (n_points <= 3000) return 6.5F;
+  return n_points <= 20000 ? 5 : 4;
+}
+
+void add_keys(figures::Panel& panel, const HeadPoints& points, std::int64_t block) {
+  PointSeries evicted = series_of("evicted", figures::kOrange, Marker::kRing);
+  PointSeries retained = series_of("retained", figures::kBlue, Marker::kDisc);
+  const std::int64_t n_seen = points.seen[block];
+  for (std::int64_t token = 0; token < n_seen; ++token) {
+    const std::int32_t gone = points.trace.evicted_at[token];
+    PointSeries& series = gone >= 0 && gone <= block ? evicted : retained;
+    series.x.push_back(points.coordinates(token, 0));
+    series.y.push_back(points.coordinates(token, 1));
+    series.token.push_back(static_cast<std::int32_t>(token));
+  }
+  for (PointSeries* series : {&evicted, &retained}) {
+    series->label =
+        fmt::format("{} ({})", series->id, figures::format_count(static_cast<long long>(series->x.size())));
+    series->size_px = point_size_px(points.n_tokens);
+    panel.points.push_back(std::move(*series));
+  }
+}
+
+}  // namespace
+
+std::size_t HeadPoints::bytes() const {
+  const auto floats = static_cast<std::size_t>(keys.size() + coordinates.size());
+  const auto doubles = static_cast<std::size_t>(mean_key.size() + mean_query.size());
+  return 4 * floats + 8 * doubles + static_cast<std::size_t>(n_tokens) * 24;
+}
+
+std::shared_ptr<const HeadPoints> read_head_points(const Recording& recording, const RecordingInfo& info,
+                                                   const HeadKey& head,
+                                                   std::shared_ptr<const figures::KeyspaceBasis> basis,
+                                                   const HeadPoints* earlier) {
+  auto points = std::make_shared<HeadPoints>();
+  const recording::RunInfo& run = info.runs.at(head.run);
+  points->head = head;
+  points->basis = std::move(basis);
+  points->n_tokens = run.n_tokens;
+  for (std::int64_t block = 0; block < run.blocks_done; ++block)
+    points->seen.push_back(recording::tokens_seen(run, block));
+
+  const std::int64_t first = rows_to_keep(earlier, *points);
+  const std::int64_t count = points->n_tokens - first;
+  const std::size_t first_block = first > 0 ? earlier->seen.size() : 0;
+  const RowMatrixF keys = recording.keys(head.run, head.layer, head.kv_head, first, count);
+  points->keys = stack(first > 0 ? &earlier->keys : nullptr, first, keys);
+  points->coordinates = stack(first > 0 ? &earlier->coordinates : nullptr, first,
+                              figures::project_rows(*points->basis, keys, kComponents));
+  points->trace = recording.trace(head.run, head.layer, head.kv_head);
+  points->trace.evicted_at.resize(points->n_tokens, -1);  // a live recording may have gone on meanwhile
+
+  const auto continue_means = [&](const RowMatrixD* means, const RowMatrixF& rows, RowMatrixD& out) {
+    out.resize(static_cast<Eigen::Index>(points->seen.size()), rows.cols());
+    if (first_block > 0) out.topRows(first_block) = *means;
+    running_means(rows, first, points->seen, first_block, out);
+  };
+  continue_means(first > 0 ? &earlier->mean_key : nullptr, keys, points->mean_key);
+  if (info.queries)
+    continue_means(first > 0 ? &earlier->mean_query : nullptr,
+                   group_mean_queries(recording, info, head, first, count), points->mean_query);
+  points->extent = extent_of(*points);
+  return points;
+}
+
+figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block) {
+  figures::Panel panel;
+  panel.id = "keyspace";
+  panel.x.label = figures::component_label(*points.basis, 0);
+  panel.y.label = figures::component_label(*points.basis, 1);
+  panel.equal_aspect = true;
+  if (block < 0 || block >= points.n_blocks()) return panel;
+  add_keys(panel, points, block);
+  PointSeries anchor = series_of("anchor", figures::kGreen, Marker::kDiamond);
+  anchor.label = "anchor (mean key)";
+  add_mean(panel, points, points.mean_key, block, std::move(anchor));
+  PointSeries query = series_of("mean_query", figures::kPurple, Marker::kTriangle);
+  query.label = "mean query";
+  add_mean(panel, points, points.mean_query, block, std::move(query));
+  return panel;
+}
+
+}  // namespace keyscope::session

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "app/figures/figure.hpp"
+#include "app/figures/keyspace_basis.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::session {
+
+// Which head of which run.
+struct HeadKey {
+  int run = 0;
+  int layer = 0;
+  int kv_head = 0;
+
+  auto operator<=>(const HeadKey&) const = default;
+};
+
+// The rectangle that points lie in.
+struct Extent {
+  double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
+
+  bool empty() const { return x_low > x_high; }
+};
+
+// Everything the window shows of one head of one run at any block, read and projected once by a worker and
+// never changed after.
+struct HeadPoints {
+  HeadKey head;
+  std::int64_t n_tokens = 0;
+  std::shared_ptr<const figures::KeyspaceBasis> basis;
+  RowMatrixF keys;         // (n_tokens, head_dim)
+  RowMatrixF coordinates;  // (n_tokens, 3) of the keys in the basis
+  recording::HeadTrace trace;
+  std::vector<std::int64_t> seen;  // (n_blocks) tokens seen by the end of each block
+  RowMatrixD mean_key;             // (n_blocks, head_dim) over the tokens seen by then: the anchor
+  RowMatrixD mean_query;  // (n_blocks, head_dim) over the group's queries by then; no rows: not recorded
+  Extent extent;          // of all keys, anchors and mean queries
+
+  std::int64_t n_blocks() const { return static_cast<std::int64_t>(seen.size()); }
+  std::size_t bytes() const;
+};
+
+// Reads one head of one run up to the blocks that `info` counts.
+//   basis: of the same layer and head
+//   earlier: the same head, read when the recording was shorter, in the same basis; may be null. Only what
+//   came since is read. throws FileError as the recording does
+std::shared_ptr<const HeadPoints> read_head_points(const recording::Recording& recording,
+                                                   const recording::RecordingInfo& info, const HeadKey& head,
+                                                   std::shared_ptr<const figures::KeyspaceBasis> basis,
+                                                   const HeadPoints* earlier);
+
+// The key space after a block, from what was read before: retained discs, evicted rings, anchor, mean query.
+// The same panel that `figure keyspace` writes.
+//   block: -1: empty
+figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block);
+
+}  // namespace keyscope::session

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "app/figures/nexus.hpp"
+#include "app/measures/head_measures.hpp"
+#include "app/session/head_points.hpp"
+#include "app/session/selection.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::session {
+
+// Finished, immutable results of workers. Those about a recording carry the number of the document they were
+// made for, so that what arrives late for a closed one is dropped.
+struct Opened {
+  std::shared_ptr<const recording::Recording> recording;
+  SelectionRequest selection;
+};
+struct FiguresOpened {
+  std::string path;
+  std::shared_ptr<const figures::FigureFile> file;
+};
+struct PointsRead {
+  int document = 0;
+  std::shared_ptr<const HeadPoints> points;
+};
+struct HeadMeasured {
+  int document = 0;
+  HeadKey head;
+  std::int64_t n_tokens = 0;  // of the run when it was measured
+  measures::HeadMeasures measures;
+};
+struct MeasuresFailed {
+  int document = 0;
+  std::string what;
+};
+struct OpenFailed {
+  std::string path;
+  std::string what;
+};
+struct Notice {
+  std::string text;
+  bool error = false;
+};
+using WorkerResult =
+    std::variant<Opened, FiguresOpened, PointsRead, HeadMeasured, MeasuresFailed, OpenFailed, Notice>;
+
+// Where workers put results and the session takes them from. `wake` is called after every one, on the
+// worker's thread.
+class Inbox {
+ public:
+  explicit Inbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void put(WorkerResult result) {
+    {
+      std::lock_guard lock(mutex_);
+      results_.push_back(std::move(result));
+    }
+    if (wake_) wake_();
+  }
+
+  std::vector<WorkerResult> take_all() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(results_, {});
+  }
+
+ private:
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<WorkerResult> results_;
+};
+
+}  // namespace keyscope::session

@@ -1,0 +1,41 @@
+#include "app/session/measure_choice.hpp"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace keyscope::session {
+
+using figures::ColourMap;
+using measures::HeadMeasures;
+
+std::span<const MeasureChoice> measure_choices() {
+  static constexpr std::array<MeasureChoice, 6> kChoices{{
+      {"spearman", "Spearman ρ", "rank correlation of −cos(key, mean key) with attention received per query",
+       &HeadMeasures::spearman, ColourMap::kDiverging, 3},
+      {"mean_key_cosine", "Mean cos(key, mean key)", "how closely the keys point one way",
+       &HeadMeasures::mean_key_cosine, ColourMap::kDiverging, 3},
+      {"key_query_mean_cosine", "cos(mean key, mean query)", "below 0: keys and queries point apart",
+       &HeadMeasures::key_query_mean_cosine, ColourMap::kDiverging, 3},
+      {"log_volume_nats", "Log volume (nats)", "diversity of the retained keys; larger is more diverse",
+       &HeadMeasures::log_volume_nats, ColourMap::kViridis, 1},
+      {"mean_pairwise_cosine", "Redundancy", "mean cosine between two different retained keys",
+       &HeadMeasures::mean_pairwise_cosine, ColourMap::kDiverging, 3},
+      {"attention_mass_kept", "Attention mass kept", "share of full-cache attention on the retained keys",
+       &HeadMeasures::attention_mass_kept, ColourMap::kViridis, 3},
+  }};
+  return kChoices;
+}
+
+std::string signed_number(double value, int decimals) {
+  const std::string digits = fmt::format("{:.{}f}", std::abs(value), decimals);
+  const bool zero = digits.find_first_not_of("0.") == std::string::npos;
+  return value < 0 && !zero ? "−" + digits : digits;
+}
+
+std::string format_measure(const MeasureChoice& choice, const std::optional<double>& value) {
+  return value ? signed_number(*value, choice.decimals) : std::string("–");
+}
+
+}  // namespace keyscope::session

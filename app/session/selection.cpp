@@ -1,0 +1,59 @@
+#include "app/session/selection.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/head_selection.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using recording::RecordingInfo;
+using recording::RunInfo;
+
+// What evicts is what there is to see.
+int first_evicting_run(const RecordingInfo& info) {
+  for (std::size_t run = 0; run < info.runs.size(); ++run)
+    if (info.runs[run].plan.policy != "none") return static_cast<int>(run);
+  return 0;
+}
+
+}  // namespace
+
+std::int64_t end_of_prompt(const RunInfo& run) { return figures::resolve_block(run, -1); }
+
+Selection resolve_selection(const RecordingInfo& info, const SelectionRequest& request) {
+  if (info.runs.empty() || info.layers.empty())
+    throw UsageError(fmt::format("{}: there is nothing to show: it holds {} runs and {} layers", info.source,
+                                 info.runs.size(), info.layers.size()));
+  Selection selection;
+  selection.run = request.run ? figures::find_run(info, *request.run) : first_evicting_run(info);
+  selection.layer = request.layer.value_or(info.layers.front());
+  selection.kv_head = request.kv_head.value_or(0);
+  figures::require_layer(info, selection.layer);
+  figures::require_kv_head(info, selection.kv_head);
+  selection.block = figures::resolve_block(info.runs[selection.run], request.block.value_or(-1));
+  return selection;
+}
+
+Selection clamp_selection(const RecordingInfo& info, Selection selection) {
+  if (info.runs.empty() || info.layers.empty()) return {};
+  selection.run = std::clamp(selection.run, 0, static_cast<int>(info.runs.size()) - 1);
+  const auto nearest =
+      std::ranges::min_element(info.layers, {}, [&](int layer) { return std::abs(layer - selection.layer); });
+  selection.layer = *nearest;
+  selection.kv_head = std::clamp(selection.kv_head, 0, std::max(0, info.model.n_kv_heads - 1));
+  selection.block = std::min(selection.block, info.runs[selection.run].blocks_done - 1);
+  return selection;
+}
+
+std::string selection_options(const RecordingInfo& info, const Selection& selection) {
+  std::string options = fmt::format("--run {} --layer {} --kv-head {}", info.runs[selection.run].plan.name,
+                                    selection.layer, selection.kv_head);
+  if (selection.block >= 0) options += fmt::format(" --block {}", selection.block);
+  return options;
+}
+
+}  // namespace keyscope::session

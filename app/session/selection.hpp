@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::session {
+
+// A selection in the command line's words; what is left open is chosen by `resolve_selection`.
+struct SelectionRequest {
+  std::optional<std::string> run = std::nullopt;
+  std::optional<int> layer = std::nullopt;
+  std::optional<int> kv_head = std::nullopt;
+  std::optional<std::int64_t> block = std::nullopt;
+};
+
+// The one head and moment that every view shows. Run, layer and KV head exist in the recording.
+struct Selection {
+  int run = 0;
+  int layer = 0;
+  int kv_head = 0;
+  std::int64_t block = -1;  // -1: there is no block yet
+
+  bool operator==(const Selection&) const = default;
+};
+
+// The selection that a request means: the first evicting run (else the first), the first recorded layer, KV
+// head 0 and the end of the prompt where nothing was asked for.
+//   throws UsageError naming what was asked for and what there is
+Selection resolve_selection(const recording::RecordingInfo& info, const SelectionRequest& request);
+
+// The nearest selection that exists in `info`: for a recording that grew, or another one with fewer layers.
+Selection clamp_selection(const recording::RecordingInfo& info, Selection selection);
+
+// The run's last prompt block, or the last one done where the prompt was cut short; -1 without blocks.
+std::int64_t end_of_prompt(const recording::RunInfo& run);
+
+// `--run keydiff --layer 3 --kv-head 1 --block 7`: the options that ask for a selection.
+std::string selection_options(const recording::RecordingInfo& info, const Selection& selection);
+
+}  // namespace keyscope::session

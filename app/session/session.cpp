@@ -1,0 +1,245 @@
+#include "app/session/session.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using recording::Recording;
+using recording::RecordingInfo;
+
+// What a job may throw becomes a result, so that no worker ends the process.
+template <typename Work, typename Fail>
+void guarded(const Work& work, const Fail& fail) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    fail(std::string("memory ran out"));
+  } catch (const std::exception& error) {
+    fail(std::string(error.what()));
+  }
+}
+
+WorkerResult open_path(const std::string& path, const SelectionRequest& selection) {
+  if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
+  if (figures::is_figure_file(path))
+    return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path))};
+  return Opened{recording::open_recording(path), selection};
+}
+
+bool grew(const RecordingInfo& before, const RecordingInfo& now) {
+  if (before.runs.size() != now.runs.size() || before.complete != now.complete) return true;
+  for (std::size_t run = 0; run < now.runs.size(); ++run)
+    if (before.runs[run].blocks_done != now.runs[run].blocks_done ||
+        before.runs[run].generated.size() != now.runs[run].generated.size())
+      return true;
+  return false;
+}
+
+// The run that blocks are arriving for: the last one that has any.
+int newest_run(const RecordingInfo& info) {
+  int newest = 0;
+  for (std::size_t run = 0; run < info.runs.size(); ++run)
+    if (info.runs[run].blocks_done > 0) newest = static_cast<int>(run);
+  return newest;
+}
+
+}  // namespace
+
+Session::Session(std::function<void()> wake)
+    : inbox_(std::make_shared<Inbox>(wake)), wake_(std::move(wake)) {}
+
+Session::~Session() {
+  if (stop_measuring_) *stop_measuring_ = true;
+}
+
+bool Session::busy() const {
+  const auto live = live_status();
+  return !state_.opening.empty() || state_.reading || !reader_.idle() || !measurer_.idle() ||
+         (live && live->going_on());
+}
+
+bool Session::drain() {
+  std::vector<WorkerResult> results = inbox_->take_all();
+  for (WorkerResult& result : results)
+    std::visit([this](auto&& value) { take(std::forward<decltype(value)>(value)); }, std::move(result));
+  const auto info_before = state_.info;
+  refresh_live();
+  return !results.empty() || info_before != state_.info;
+}
+
+void Session::open(const std::filesystem::path& path, const SelectionRequest& request) {
+  state_.opening = path.string();
+  state_.open_error.clear();
+  reader_.post("open", [inbox = inbox_, name = path.string(), request] {
+    guarded([&] { inbox->put(open_path(name, request)); },
+            [&](std::string what) {
+              inbox->put(OpenFailed{name, std::move(what)});
+            });
+  });
+}
+
+void Session::show(std::shared_ptr<const Recording> recording, const SelectionRequest& request) {
+  take(Opened{std::move(recording), request});
+}
+
+void Session::close_document() {
+  ++document_;
+  if (stop_measuring_) *stop_measuring_ = true;
+  const std::size_t measure = state_.measure;
+  state_ = SessionState();
+  state_.measure = measure;
+  points_.clear();
+  bases_ = std::make_shared<BasisCache>();
+  measuring_run_ = -1;
+  measuring_tokens_ = -1;
+}
+
+void Session::take(Opened&& result) {
+  close_document();
+  state_.recording = std::move(result.recording);
+  state_.info = state_.recording->info();
+  if (!state_.loaded()) {
+    if (live_ && state_.recording == live_->recording()) return;  // its plan is still to come
+    state_.open_error = fmt::format("{}: it holds no run with recorded layers", state_.info->source);
+    return;
+  }
+  try {
+    state_.selection = resolve_selection(*state_.info, result.selection);
+  } catch (const Error& error) {
+    state_.selection = resolve_selection(*state_.info, {});
+    state_.notice = {error.what(), true};
+  }
+  if (!state_.info->complete && !live_)
+    state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
+  want_points();
+  want_measures();
+}
+
+void Session::take(FiguresOpened&& result) {
+  close_document();
+  state_.figure_file = std::move(result.file);
+  state_.figure_path = std::move(result.path);
+}
+
+void Session::take(PointsRead&& result) {
+  if (result.document != document_) return;
+  points_.put(result.points);
+  want_points();
+}
+
+void Session::take(HeadMeasured&& result) {
+  if (result.document != document_) return;
+  state_.measured[result.head] = {std::move(result.measures), result.n_tokens};
+}
+
+void Session::take(MeasuresFailed&& result) {
+  if (result.document == document_) state_.measures_error = std::move(result.what);
+}
+
+void Session::take(OpenFailed&& result) {
+  if (state_.opening == result.path) state_.opening.clear();
+  state_.open_error = result.what;
+  state_.notice = {std::move(result.what), true};
+}
+
+void Session::take(Notice&& result) { state_.notice = std::move(result); }
+
+void Session::refresh_live() {
+  if (!live_ || state_.recording != live_->recording()) return;
+  auto now = state_.recording->info();
+  if (state_.info && !grew(*state_.info, *now)) return;
+  const bool first = !state_.loaded();
+  state_.info = std::move(now);
+  if (!state_.loaded()) return;
+  if (first) {
+    try {
+      state_.selection = resolve_selection(*state_.info, live_request_);
+    } catch (const Error& error) {
+      state_.selection = resolve_selection(*state_.info, {});
+      state_.notice = {error.what(), true};
+    }
+  }
+  if (state_.following) {
+    state_.selection.run = newest_run(*state_.info);
+    state_.selection.block = state_.run().blocks_done - 1;
+  }
+  state_.selection = clamp_selection(*state_.info, state_.selection);
+  want_points();
+  want_measures();
+}
+
+// Makes `points` the selected head's: from the cache, or by asking the reader for it.
+void Session::want_points() {
+  if (!state_.loaded()) return;
+  const HeadKey head = state_.head();
+  const auto cached = points_.find(head);
+  if (cached) state_.points = cached;
+  state_.reading = !cached || cached->n_tokens < state_.run().n_tokens;
+  if (state_.reading) post_points(head);
+}
+
+void Session::post_points(const HeadKey& head) {
+  reader_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
+                          earlier = points_.find(head), head, document = document_] {
+    guarded(
+        [&] {
+          auto basis = bases->get(*recording, *info, head.layer, head.kv_head);
+          inbox->put(PointsRead{document,
+                                read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
+        },
+        [&](std::string what) {
+          inbox->put(Notice{std::move(what), true});
+        });
+  });
+}
+
+// Measures the selected run's heads that were not measured yet. Of a live run again when it has doubled and
+// when its prompt is complete.
+void Session::want_measures() {
+  if (!state_.loaded() || !state_.measures_error.empty()) return;
+  const int run = state_.selection.run;
+  const std::int64_t n_tokens = std::min(state_.run().n_tokens, state_.info->n_prompt());
+  const bool longer = n_tokens > measuring_tokens_ &&
+                      (n_tokens >= 2 * measuring_tokens_ || n_tokens == state_.info->n_prompt());
+  if (n_tokens == 0 || (run == measuring_run_ && !longer)) return;
+  measuring_run_ = run;
+  measuring_tokens_ = n_tokens;
+  if (stop_measuring_) *stop_measuring_ = true;
+  stop_measuring_ = std::make_shared<std::atomic<bool>>(false);
+
+  std::vector<HeadKey> heads;
+  for (const int layer : state_.info->layers)
+    for (int kv_head = 0; kv_head < state_.info->model.n_kv_heads; ++kv_head) {
+      const auto done = state_.measured.find({run, layer, kv_head});
+      if (done == state_.measured.end() || done->second.n_tokens < n_tokens)
+        heads.push_back({run, layer, kv_head});
+    }
+  measurer_.post("measures", [inbox = inbox_, recording = state_.recording, heads = std::move(heads),
+                              stop = stop_measuring_, document = document_, n_tokens] {
+    constexpr measures::MeasureOptions kCheap{.bounds = false, .pca = false};
+    for (const HeadKey& head : heads) {
+      if (*stop) return;
+      bool failed = false;
+      guarded(
+          [&] {
+            inbox->put(
+                HeadMeasured{document, head, n_tokens,
+                             measures::measure_head(*recording, head.run, head.layer, head.kv_head, kCheap)});
+          },
+          [&](std::string what) {
+            inbox->put(MeasuresFailed{document, std::move(what)});
+            failed = true;
+          });
+      if (failed) return;
+    }
+  });
+}
+
+}  // namespace keyscope::session

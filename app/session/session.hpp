@@ -1,0 +1,141 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/session/basis_cache.hpp"
+#include "app/session/head_points.hpp"
+#include "app/session/inbox.hpp"
+#include "app/session/job_queue.hpp"
+#include "app/session/live_runner.hpp"
+#include "app/session/measure_choice.hpp"
+#include "app/session/points_cache.hpp"
+#include "app/session/selection.hpp"
+
+namespace keyscope::session {
+
+// A measured head, and how long its run was then.
+struct MeasuredHead {
+  measures::HeadMeasures measures;
+  std::int64_t n_tokens = 0;
+};
+
+// Everything the panels draw from. Only `Session` changes it.
+struct SessionState {
+  std::shared_ptr<const recording::Recording> recording;  // null: nothing is open
+  std::shared_ptr<const recording::RecordingInfo> info;
+  std::shared_ptr<const figures::FigureFile> figure_file;  // shown instead of a recording
+  std::string figure_path;
+  Selection selection;
+  bool following = false;  // live: the selection moves to every new block
+  bool playing = false;
+  std::size_t measure = 0;  // index into measure_choices()
+
+  // The selected head; while it is read, the head before it, then `reading` is true.
+  std::shared_ptr<const HeadPoints> points;
+  bool reading = false;
+  std::map<HeadKey, MeasuredHead> measured;
+  std::string measures_error;
+
+  std::optional<std::int64_t> hovered;  // token positions
+  std::optional<std::int64_t> locked;
+
+  std::string opening;     // path that is being opened
+  std::string open_error;  // what went wrong with the last one
+  Notice notice;           // the status bar's last message
+
+  const recording::RunInfo& run() const { return info->runs[selection.run]; }
+  bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
+  HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
+  // The token that the token panel is about: the hovered one, else the locked one.
+  std::optional<std::int64_t> token() const { return hovered ? hovered : locked; }
+};
+
+// What is loaded, selected and running. Intents and `drain` belong to one thread (the window's) and never
+// wait for anything; workers read, measure and run the model, and their results come in by `drain`.
+class Session {
+ public:
+  // `wake` is called from worker threads when there is something to drain.
+  explicit Session(std::function<void()> wake);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const SessionState& state() const { return state_; }
+
+  // Takes in what workers have finished. Returns whether anything that is shown has changed.
+  bool drain();
+
+  // Whether workers still owe results.
+  bool busy() const;
+
+  // Opens a recording or a figure file; what is open stays until the new one has arrived.
+  void open(const std::filesystem::path& path, const SelectionRequest& request = {});
+  void show(std::shared_ptr<const recording::Recording> recording, const SelectionRequest& request = {});
+
+  void select_run(int run);
+  void select_head(int layer, int kv_head);
+  void move_layer(int by);  // to the next recorded layer, up or down
+  void move_kv_head(int by);
+  void set_block(std::int64_t block);
+  void step_block(std::int64_t by);
+  void show_first_block() { set_block(0); }
+  void show_last_block();
+  void toggle_play();
+  // While playing: the next block, or the end of playing at the last one.
+  void play_on();
+  void choose_measure(std::size_t measure);
+
+  void hover(std::optional<std::int64_t> position);
+  void lock(std::optional<std::int64_t> position);
+  void release();  // Esc: unlocks, stops playing, clears messages
+
+  void start_live(LiveCapture capture, const SelectionRequest& request = {});
+  void pause_live();
+  void resume_live();
+  void step_live();
+  void cancel_live();
+  std::optional<LiveStatus> live_status() const;  // empty: no live run was started
+
+  // Writes the key space that is shown, by the file's extension: png, svg, pdf, h5.
+  void export_keyspace(const std::filesystem::path& path);
+
+ private:
+  void close_document();
+  void refresh_live();
+  void select(Selection selection);
+  void want_points();
+  void want_measures();
+  void post_points(const HeadKey& head);
+  void take(Opened&& result);
+  void take(FiguresOpened&& result);
+  void take(PointsRead&& result);
+  void take(HeadMeasured&& result);
+  void take(MeasuresFailed&& result);
+  void take(OpenFailed&& result);
+  void take(Notice&& result);
+
+  SessionState state_;
+  std::shared_ptr<Inbox> inbox_;
+  std::shared_ptr<BasisCache> bases_;  // of this document; used on the reader's thread
+  PointsCache points_;
+  SelectionRequest live_request_;
+  int document_ = 0;
+  int measuring_run_ = -1;
+  std::int64_t measuring_tokens_ = -1;
+  std::shared_ptr<std::atomic<bool>> stop_measuring_;
+  std::function<void()> wake_;
+  std::unique_ptr<LiveRunner> live_;
+  // Last, so that their threads end before what they use.
+  JobQueue reader_{JobQueue::Priority::kNormal};
+  JobQueue measurer_{JobQueue::Priority::kLow};
+};
+
+}  // namespace keyscope::session

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <imgui.h>
+
+#include "app/figures/figure.hpp"
+
+namespace keyscope::window {
+
+// The window's colours. Data keep the figures' colours in both themes; the grounds are chosen for them.
+struct Theme {
+  bool light = false;
+  ImU32 ground = 0;  // behind the panels
+  ImU32 panel = 0;
+  ImU32 plot = 0;  // behind the points
+  ImU32 border = 0;
+  ImU32 grid = 0;
+  ImU32 text = 0;
+  ImU32 dim = 0;        // labels, units, what is unselected
+  ImU32 accent = 0;     // selection, focus
+  ImU32 on_accent = 0;  // text on it
+  ImU32 hover = 0;      // rows under the cursor
+  ImU32 selected = 0;
+  ImU32 error = 0;
+  ImU32 missing = 0;  // values that do not exist
+};
+
+Theme make_theme(bool light);
+
+// Sets ImGui's style by the theme, its sizes multiplied by `scale`.
+void apply_theme(const Theme& theme, float scale);
+
+ImU32 to_colour(figures::Colour colour, float alpha = 1);
+ImU32 with_alpha(ImU32 colour, float alpha);
+
+}  // namespace keyscope::window

@@ -1,0 +1,152 @@
+#include "app/window/window.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include <epoxy/gl.h>
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/window/gl_objects.hpp"
+#include "app/window/screenshot.hpp"
+#include "app/window/settings.hpp"
+#include "app/window/window_app.hpp"
+
+namespace keyscope::window {
+namespace {
+
+constexpr double kIdleWaitSeconds = 30;    // nothing changes without an event
+constexpr double kLiveWaitSeconds = 0.25;  // a live run is redrawn at most four times a second
+constexpr double kAnimationSeconds = 0.016;
+constexpr double kTypingSeconds = 0.4;  // the text cursor blinks
+constexpr int kSettlingFrames = 3;      // ImGui needs some frames until a change of layout has settled
+
+WindowApp::Options app_options(const WindowRequest& request, bool visible) {
+  WindowApp::Options options;
+  options.width = request.width;
+  options.height = request.height;
+  options.scale = request.scale;
+  options.light = request.light.value_or(visible && load_settings().light);
+  options.visible = visible;
+  options.state_file = request.state_file;
+  return options;
+}
+
+bool can_start(const session::LiveRequest& live) {
+  return !live.model_folder.empty() && (!live.prompt.empty() || !live.options.prompt_ids.empty());
+}
+
+void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
+  if (!request.path.empty()) app.session().open(request.path, request.selection);
+  if (!request.live) return;
+  app.ui().dialogs().live_form().fill(*request.live);
+  if (can_start(*request.live))
+    app.session().start_live(session::make_live_capture(*request.live), request.selection);
+  else
+    app.ui().dialogs().open(Dialog::kLive);
+}
+
+// How long the loop may sleep: as long as nothing moves by itself.
+double waiting_time(WindowApp& app) {
+  const auto live = app.session().live_status();
+  if (app.session().state().playing) return kAnimationSeconds * 2;
+  if (live && live->going_on()) return kLiveWaitSeconds;
+  if (ImGui::GetIO().WantTextInput) return kTypingSeconds;
+  return kIdleWaitSeconds;
+}
+
+// Set by request_close, from any thread.
+std::atomic<bool> close_requested = false;
+
+// Draws when there was input, news from a worker, or something that moves; sleeps otherwise.
+void run_loop(WindowApp& app) {
+  int frames = kSettlingFrames;
+  while (!app.window().should_close() && !app.ui().wants_close() && !close_requested) {
+    app.window().wait_events(frames > 0 ? 0 : waiting_time(app));
+    const bool typing = ImGui::GetIO().WantTextInput;
+    const bool live = app.session().live_status() && app.session().live_status()->going_on();
+    const bool changed = app.session().drain();
+    if (app.window().take_input() || changed || typing || live || app.session().state().playing)
+      frames = std::max(frames, app.session().state().playing || live ? 1 : kSettlingFrames);
+    if (frames == 0) continue;
+    --frames;
+    app.handle_input();
+    app.draw_frame();
+    app.window().swap();
+    if (app.ui().wants_frames()) frames = std::max(frames, 2);
+    app.write_state();
+  }
+}
+
+[[noreturn]] void refuse_without_display() {
+  throw Error(
+      "there is no display to open a window on (neither DISPLAY nor WAYLAND_DISPLAY is set); use `keyscope "
+      "figure` and `keyscope export` for files, or run this under `xvfb-run -s '-screen 0 1280x800x24'`");
+}
+
+// What went wrong while a picture was to be taken, which nobody would see in the window.
+void throw_failures(session::Session& session) {
+  const auto& state = session.state();
+  if (!state.open_error.empty()) throw FileError(state.open_error);
+  const auto live = session.live_status();
+  if (live && live->stage == session::LiveStage::kFailed) throw Error(live->message);
+  if (state.notice.error) throw Error(state.notice.text);
+}
+
+void take_screenshot(WindowApp& app, const WindowRequest& request) {
+  while (app.session().busy()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    app.session().drain();
+  }
+  app.session().drain();
+  throw_failures(app.session());
+  // Off screen, because the contents of a hidden window are undefined.
+  RenderTarget target;
+  target.resize(request.width, request.height);
+  for (int frame = 0; frame < kSettlingFrames; ++frame) {
+    app.session().drain();
+    glBindFramebuffer(GL_FRAMEBUFFER, target.framebuffer());
+    app.draw_frame(request.width, request.height);
+  }
+  save_screenshot(request.screenshot, request.width, request.height);
+  glBindFramebuffer(GL_FRAMEBUFFER, 0);
+  app.write_state();
+}
+
+}  // namespace
+
+void request_close() {
+  close_requested = true;
+  GlfwWindow::wake();
+}
+
+bool has_display() {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  return set("DISPLAY") || set("WAYLAND_DISPLAY");
+}
+
+int run_window(const WindowRequest& request) {
+  if (!has_display()) refuse_without_display();
+  const bool visible = request.screenshot.empty();
+  WindowApp app(app_options(request, visible));
+  open_what_was_asked_for(app, request);
+  if (!visible) {
+    take_screenshot(app, request);
+    return 0;
+  }
+  const bool light_before = app.ui().light();
+  close_requested = false;
+  run_loop(app);
+  app.window().hide();  // what still runs ends within a block; nobody should watch a dead window
+  if (app.ui().light() != light_before) save_settings({app.ui().light()});
+  return 0;
+}
+
+}  // namespace keyscope::window

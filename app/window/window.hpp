@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "app/session/live_capture.hpp"
+#include "app/session/selection.hpp"
+
+namespace keyscope::window {
+
+// What the window opens with; everything may be empty, then it says what can be done.
+struct WindowRequest {
+  std::filesystem::path path;                // a recording or a figure file
+  std::optional<session::LiveRequest> live;  // a model to run; started at once if it has model and prompt
+  session::SelectionRequest selection;       // by the command line's names
+  int width = 1280;                          // pixels
+  int height = 800;
+  float scale = 0;                   // of fonts and spacing; 0: the monitor's
+  std::optional<bool> light;         // theme; not given: as it was left
+  std::filesystem::path screenshot;  // draw off screen, save a PNG once all results are in, and return
+  std::filesystem::path state_file;  // JSON of what is shown, rewritten on every change: for tests
+};
+
+// Whether there is a display to open a window on.
+bool has_display();
+
+// Opens the window and returns when it is closed, with the process's exit status. Call on the main thread.
+//   throws Error without a display or without OpenGL 3.3, saying what to do; in screenshot mode also
+//   FileError, with what could not be opened or written
+int run_window(const WindowRequest& request);
+
+// Closes the window that is open as its user would. Safe from any thread, while run_window runs.
+void request_close();
+
+}  // namespace keyscope::window

@@ -1,0 +1,80 @@
+#include "app/window/window_app.hpp"
+
+#include <epoxy/gl.h>
+// After epoxy, so that GLFW does not bring another OpenGL header.
+#include <fstream>
+
+#include <GLFW/glfw3.h>
+#include <backends/imgui_impl_glfw.h>
+#include <backends/imgui_impl_opengl3.h>
+#include <imgui.h>
+
+namespace keyscope::window {
+
+ImguiContext::ImguiContext(GlfwWindow& window) {
+  IMGUI_CHECKVERSION();
+  ImGui::CreateContext();
+  ImGuiIO& io = ImGui::GetIO();
+  io.IniFilename = nullptr;  // the working folder is not ours to write to
+  io.LogFilename = nullptr;
+  io.ConfigWindowsMoveFromTitleBarOnly = true;
+  ImGui_ImplGlfw_InitForOpenGL(window.handle(), true);
+  ImGui_ImplOpenGL3_Init("#version 330 core");
+}
+
+ImguiContext::~ImguiContext() {
+  ImGui_ImplOpenGL3_Shutdown();
+  ImGui_ImplGlfw_Shutdown();
+  ImGui::DestroyContext();
+}
+
+WindowApp::WindowApp(const Options& options)
+    : window_(options.width, options.height, options.visible),
+      imgui_(window_),
+      session_([] { GlfwWindow::wake(); }),
+      scale_(options.scale > 0 ? options.scale : window_.content_scale()),
+      ui_(session_, scale_, options.light),
+      state_file_(options.state_file) {}
+
+void WindowApp::handle_input() {
+  for (const KeyPress& press : window_.take_keys()) ui_.handle_key(press);
+  for (const std::string& path : window_.take_dropped_files()) session_.open(path);
+}
+
+void WindowApp::draw_frame() {
+  int width = 0;
+  int height = 0;
+  window_.framebuffer_size(width, height);
+  draw_frame(width, height);
+}
+
+void WindowApp::draw_frame(int width, int height) {
+  GLint framebuffer = 0;
+  glGetIntegerv(GL_DRAW_FRAMEBUFFER_BINDING, &framebuffer);
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui_ImplGlfw_NewFrame();
+  ImGui::GetIO().DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
+  ImGui::GetIO().DisplayFramebufferScale = ImVec2(1, 1);
+  ImGui::NewFrame();
+  ui_.draw(static_cast<float>(width), static_cast<float>(height));
+  ImGui::Render();
+  glBindFramebuffer(GL_FRAMEBUFFER, static_cast<GLuint>(framebuffer));
+  glViewport(0, 0, width, height);
+  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(ui_.theme().ground);
+  glClearColor(ground.x, ground.y, ground.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+}
+
+void WindowApp::write_state() {
+  if (state_file_.empty()) return;
+  std::string state = ui_.describe();
+  if (state == written_state_) return;
+  written_state_ = std::move(state);
+  const std::filesystem::path part = state_file_.string() + ".part";
+  std::ofstream(part) << written_state_ << "\n";
+  std::error_code error;
+  std::filesystem::rename(part, state_file_, error);
+}
+
+}  // namespace keyscope::window

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "app/panels/ui.hpp"
+#include "app/session/session.hpp"
+#include "app/window/glfw_window.hpp"
+
+namespace keyscope::window {
+
+// ImGui's context with its backends on one window.
+class ImguiContext {
+ public:
+  explicit ImguiContext(GlfwWindow& window);
+  ~ImguiContext();
+  ImguiContext(const ImguiContext&) = delete;
+  ImguiContext& operator=(const ImguiContext&) = delete;
+};
+
+// The window, its session and its panels: everything but the loop.
+class WindowApp {
+ public:
+  struct Options {
+    int width = 1280, height = 800;
+    float scale = 0;  // 0: the monitor's
+    bool light = false;
+    bool visible = true;
+    std::filesystem::path state_file;
+  };
+
+  //   throws Error as GlfwWindow does
+  explicit WindowApp(const Options& options);
+
+  session::Session& session() { return session_; }
+  Ui& ui() { return ui_; }
+  GlfwWindow& window() { return window_; }
+
+  void handle_input();  // keys and dropped files
+  void draw_frame();    // into whatever framebuffer is bound, of this size
+  void draw_frame(int width, int height);
+  void write_state();  // where it changed since the last time
+
+ private:
+  GlfwWindow window_;
+  ImguiContext imgui_;
+  session::Session session_;  // ends before the window that its workers wake
+  float scale_;
+  Ui ui_;
+  std::filesystem::path state_file_;
+  std::string written_state_;
+};
+
+}  // namespace keyscope::window
