@@ -1,0 +1,121 @@
+"""Measures the saved model through transformers' LlamaForCausalLM, in float32.
+
+    python tools/demo_model/evaluate.py --text war-and-peace.txt --model assets/demo_model
+
+Greedy decoding under the full cache; an answer counts when the digits that the
+model writes are exactly the number asked for and something else follows them.
+Needles lie in the chapters held out of training. Writes results.json.
+"""
+
+import argparse
+import json
+import random
+import re
+import time
+from pathlib import Path
+
+import corpus
+import tasks
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+BOOKS = (8, 16, 32, 64, 96, 128)
+LENGTHS = (128, 256, 512, 1024, 2048)
+WINDOWS = (256, 1024, 2048)
+TASKS = ("prose", "phonebook", "needle", "needle_3_distractors")
+
+
+def load(folder: Path):
+    """The model in float32 and its tokenizer, from a Hugging Face folder."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return model.eval(), AutoTokenizer.from_pretrained(folder)
+
+
+@torch.inference_mode()
+def complete(model, tok, prompt: str, new_tokens: int = 12) -> tuple[str, int]:
+    """The greedy continuation of `prompt`, and the prompt's length in tokens."""
+    ids = tok(prompt, return_tensors="pt").input_ids  # [1, T]
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
+                         max_new_tokens=new_tokens)
+    return tok.decode(out[0, ids.shape[1]:]), ids.shape[1]
+
+
+def is_right(text: str, expected: str) -> bool:
+    """Whether a continuation answers with exactly the digits expected."""
+    found = re.match(r"\s*(\d+)\D", text)
+    return found is not None and found.group(1) == expected
+
+
+def score(model, tok, draw, prompts: int) -> dict:
+    """Exact match, in percent, over `prompts` prompts from `draw(i)`."""
+    right, lengths = 0, []
+    for i in range(prompts):
+        prompt, expected = draw(i)
+        text, tokens = complete(model, tok, prompt)
+        right += is_right(text, expected)
+        lengths.append(tokens)
+    return {"right": right, "prompts": prompts, "percent": round(100 * right / prompts, 1),
+            "mean_prompt_tokens": round(sum(lengths) / prompts)}
+
+
+@torch.inference_mode()
+def perplexity(model, tok, chapters: list[str], window: int) -> dict:
+    """Per-token perplexity of held-out prose in windows of `window` tokens after BOS."""
+    ids = tok("\n\n".join(chapters), add_special_tokens=False, return_tensors="pt",
+              verbose=False).input_ids[0]
+    rows = ids[: len(ids) // window * window].view(-1, window)  # [N, window]
+    total = 0.0
+    for row in rows.split(8):
+        bos = torch.full((len(row), 1), tok.bos_token_id)
+        logits = model(torch.cat([bos, row[:, :-1]], dim=1)).logits  # [n, window, V]
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), row.flatten(),
+                                                 reduction="sum")
+        total += float(loss)
+    return {"perplexity": round(float(torch.tensor(total / rows.numel()).exp()), 2),
+            "tokens": rows.numel()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--model", type=Path, default=Path("assets/demo_model"))
+    parser.add_argument("--prompts", type=int, default=60)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1,
+                        help="one is fast enough, and does not suffer on a busy machine")
+    parser.add_argument("--out", type=Path, help="default: results.json beside the model")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    model, tok = load(args.model)
+    _, held = corpus.split_chapters(args.text)
+    prose = corpus.Prose(held, tok.backend_tokenizer)
+
+    def rng(*key):
+        return random.Random("/".join(map(str, ("evaluate", args.seed, *key))))
+
+    results = {"decoding": "greedy, full cache, float32 from the saved bfloat16",
+               "seed": args.seed, "text_sha256": corpus.sha256(args.text),
+               **{task: {} for task in args.tasks}}
+    began = time.time()
+    for window in WINDOWS if "prose" in args.tasks else ():
+        results["prose"][window] = perplexity(model, tok, held, window)
+        print("prose", window, results["prose"][window], flush=True)
+    for entries in BOOKS if "phonebook" in args.tasks else ():
+        row = score(model, tok, lambda i, n=entries: tasks.phonebook_prompt(
+            rng("book", n, i), n), args.prompts)
+        results["phonebook"][entries] = row
+        print("phonebook", entries, row, flush=True)
+    for name, distractors in (("needle", 0), ("needle_3_distractors", 3)):
+        for length in LENGTHS if name in args.tasks else ():
+            row = score(model, tok, lambda i, n=length, k=distractors: tasks.needle_prompt(
+                rng("needle", n, k, i), prose, n, k), args.prompts)
+            results[name][length] = row
+            print(name, length, row, flush=True)
+    out = args.out or args.model / "results.json"
+    out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    print(f"{time.time() - began:.0f} s", out)
+
+
+if __name__ == "__main__":
+    main()
