@@ -1,0 +1,96 @@
+#include "analysis/retained_set.hpp"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/similarity.hpp"
+#include "goldens.hpp"
+#include "sample_rows.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+using Positions = std::vector<std::int32_t>;
+
+TEST(AttentionMass, IsTheShareOfRetainedRows) {
+  const std::vector<double> received{4, 3, 2, 1};
+  EXPECT_DOUBLE_EQ(attention_mass_kept(received, Positions{0, 3}), 0.5);
+  EXPECT_EQ(attention_mass_kept(received, Positions{0, 1, 2, 3}), 1);
+  EXPECT_EQ(attention_mass_kept(received, Positions{}), 0);
+  EXPECT_TRUE(std::isnan(attention_mass_kept(std::vector<double>{0, 0}, Positions{0})));
+  EXPECT_THROW(attention_mass_kept(received, Positions{4}), InvalidInput);
+  EXPECT_THROW(attention_mass_kept(received, Positions{-1}), InvalidInput);
+}
+
+TEST(Jaccard, IsOverlapOverUnion) {
+  EXPECT_DOUBLE_EQ(jaccard(Positions{1, 2, 3, 9}, Positions{2, 3, 4}), 0.4);
+  EXPECT_EQ(jaccard(Positions{1, 2}, Positions{1, 2}), 1);
+  EXPECT_EQ(jaccard(Positions{1, 2}, Positions{}), 0);
+  EXPECT_TRUE(std::isnan(jaccard(Positions{}, Positions{})));
+}
+
+TEST(CosineObjective, EqualsTheSumOverThePairs) {
+  const RowMatrixF keys = sample_rows(1, 30, 12, 0.2);
+  EXPECT_NEAR(cosine_objective(keys), cosine_matrix(keys).sum(), 1e-10);
+  EXPECT_EQ(cosine_objective(RowMatrixF(0, 12)), 0);
+}
+
+TEST(OutputError, MatchesNumPy) {
+  const auto golden = read_goldens("analysis_goldens.json", "output_error");
+  const auto seed = golden["seed"].get<std::uint64_t>();
+  const auto n = golden["n"].get<std::int32_t>();
+  const auto d = golden["d"].get<Eigen::Index>();
+  const auto m = golden["m"].get<std::int32_t>();
+  const RowMatrixF keys = sample_rows(seed, n, d, 0.4) * 8;
+  const RowMatrixF values = sample_rows(seed + 1, n, d);
+  const RowMatrixF queries = sample_rows(seed + 2, golden["group"].get<std::int32_t>() * m, d, 0.1) * 8;
+  Positions positions;
+  for (Eigen::Index i = 0; i < queries.rows(); ++i)
+    positions.push_back(n - m + static_cast<std::int32_t>(i) % m);
+  const auto retained = golden["retained"].get<Positions>();
+  EXPECT_NEAR(output_error(queries, positions, keys, values, retained), golden["output_error"].get<double>(),
+              1e-12);
+  RowMatrixF kept(static_cast<Eigen::Index>(retained.size()), d);
+  for (std::size_t i = 0; i < retained.size(); ++i)
+    kept.row(static_cast<Eigen::Index>(i)) = keys.row(retained[i]);
+  EXPECT_NEAR(cosine_objective(kept), golden["cosine_objective"].get<double>(), 1e-10);
+}
+
+TEST(OutputError, EndsOfTheScale) {
+  const RowMatrixF keys = sample_rows(1, 10, 4) * 2000;  // logits far beyond what exp takes
+  const RowMatrixF values = sample_rows(2, 10, 4);
+  const RowMatrixF queries = sample_rows(3, 3, 4) * 2000;
+  const Positions positions{3, 5, 9};
+  Positions all(10);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(output_error(queries, positions, keys, values, all), 0);
+  EXPECT_EQ(output_error(queries, positions, keys, values, Positions{}), 1)
+      << "nothing seen: an output of zero";
+  EXPECT_TRUE(std::isnan(output_error(queries, positions, keys, RowMatrixF(values * 0), all)));
+}
+
+TEST(OutputError, RowsAfterTheQueryCountForNothing) {
+  const RowMatrixF keys = sample_rows(1, 10, 4), values = sample_rows(2, 10, 4),
+                   queries = sample_rows(3, 1, 4);
+  EXPECT_EQ(output_error(queries, Positions{4}, keys, values, Positions{1, 2, 7, 9}),
+            output_error(queries, Positions{4}, keys, values, Positions{1, 2}));
+}
+
+TEST(OutputError, RefusesWhatDoesNotFit) {
+  const RowMatrixF keys = sample_rows(1, 10, 4), queries = sample_rows(3, 1, 4);
+  RowMatrixF values = sample_rows(2, 10, 4);
+  EXPECT_THROW(output_error(queries, Positions{10}, keys, values, Positions{}), InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{1, 2}, keys, values, Positions{}), InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{1}, keys, values.topRows(9), Positions{}), InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{-1}), InvalidInput);
+  values(0, 0) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{}), InvalidInput);
+}
+
+}  // namespace
+}  // namespace keyscope::analysis

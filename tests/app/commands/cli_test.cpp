@@ -1,0 +1,231 @@
+// The command line as its users meet it: exit statuses, messages, files.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/commands/cli_run.hpp"
+
+namespace keyscope::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
+const std::string kPrompt = kModel + "/prompts/phonebook.txt";
+
+std::vector<std::string> capture_arguments(const std::string& out) {
+  return {"capture",
+          "--model",
+          kModel,
+          "--prompt-file",
+          kPrompt,
+          "--policy",
+          "none",
+          "--policy",
+          "keydiff",
+          "--budget",
+          "128",
+          "--block",
+          "64",
+          "--generate",
+          "4",
+          "--record",
+          "keys,queries,values,logits",
+          "--out",
+          out};
+}
+
+// One recording serves all cases that only read it.
+class WithRecording : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    const CliResult result = run_cli(capture_arguments(recording()));
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+  static std::string recording() { return (folder_->path() / "book.h5").string(); }
+  static std::string file(const std::string& name) { return (folder_->path() / name).string(); }
+
+  static TemporaryFolder* folder_;
+};
+TemporaryFolder* WithRecording::folder_ = nullptr;
+
+TEST(Cli, WrongUsageExitsWithTwo) {
+  EXPECT_EQ(run_cli({}).status, 2);
+  EXPECT_EQ(run_cli({"no-such-command"}).status, 2);
+  EXPECT_EQ(run_cli({"capture", "--no-such-option"}).status, 2);
+  EXPECT_EQ(run_cli({"capture", "--model", kModel, "--out", "x.h5"}).status, 2) << "no prompt";
+}
+
+TEST(Cli, UnknownPolicyNamesWhatThereIs) {
+  const CliResult result = run_cli(
+      {"capture", "--model", kModel, "--prompt", "x", "--policy", "magic", "--budget", "8", "--dry-run"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("magic"));
+  EXPECT_THAT(result.err, HasSubstr("keydiff"));
+}
+
+TEST(Cli, APolicyWithoutBudgetIsWrongUsage) {
+  const CliResult result =
+      run_cli({"capture", "--model", kModel, "--prompt", "x", "--policy", "keydiff", "--dry-run"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--budget"));
+}
+
+TEST(Cli, HelpAndVersionSucceed) {
+  EXPECT_EQ(run_cli({"--help"}).status, 0);
+  const CliResult version = run_cli({"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_THAT(version.out, HasSubstr("keyscope 0."));
+  for (const char* command :
+       {"demo", "capture", "analyze", "figure", "export", "view", "inspect", "tokenize"}) {
+    const CliResult help = run_cli({command, "--help"});
+    EXPECT_EQ(help.status, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Example")) << command;
+  }
+}
+
+TEST(Cli, AMissingModelIsOneSentence) {
+  const CliResult result =
+      run_cli({"capture", "--model", "/no/such/folder", "--prompt", "x", "--out", "x.h5"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("/no/such/folder"));
+  EXPECT_FALSE(fs::exists("x.h5"));
+}
+
+TEST(Cli, APromptLongerThanTheContextIsRefusedWithBothFigures) {
+  const TemporaryFolder folder;
+  Json ids = Json::array();
+  for (int i = 0; i < 5000; ++i) ids.push_back(300);
+  std::ofstream(folder.path() / "ids.json") << ids.dump();
+  const CliResult result =
+      run_cli({"capture", "--model", kModel, "--prompt-ids", (folder.path() / "ids.json").string(), "--out",
+               (folder.path() / "x.h5").string()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("5000"));
+  EXPECT_THAT(result.err, HasSubstr("4096"));
+  EXPECT_FALSE(fs::exists(folder.path() / "x.h5"));
+  EXPECT_FALSE(fs::exists(folder.path() / "x.h5.part"));
+}
+
+TEST(Cli, DryRunSaysTheCostAndWritesNothing) {
+  const TemporaryFolder folder;
+  auto arguments = capture_arguments((folder.path() / "x.h5").string());
+  arguments.emplace_back("--dry-run");
+  const CliResult result = run_cli(arguments);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("of disk"));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST_F(WithRecording, AnExistingOutIsRefusedAndKept) {
+  const auto size = fs::file_size(recording());
+  const CliResult result = run_cli(capture_arguments(recording()));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("--force"));
+  EXPECT_EQ(fs::file_size(recording()), size);
+}
+
+TEST_F(WithRecording, AnalyzeWritesTheDocumentedFields) {
+  const CliResult result = run_cli({"analyze", recording(), "--json", "-"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json["format"], 1);
+  ASSERT_EQ(json["runs"].size(), 2U);
+  EXPECT_EQ(json["runs"][0]["run"], "none");
+  EXPECT_EQ(json["runs"][0]["kl_nats"], 0.0);
+  EXPECT_EQ(json["runs"][0]["top1_agreement"], 1.0);
+  EXPECT_EQ(json["runs"][1]["policy"], "keydiff");
+  EXPECT_EQ(json["runs"][1]["budget"], 128);
+  const Json& head = json["runs"][1]["heads"][0];
+  EXPECT_EQ(head["retained"].size(), 128U);
+  for (const char* field :
+       {"layer", "kv_head", "spearman", "spearman_total", "mean_key_cosine", "key_query_mean_cosine",
+        "log_volume_nats", "rank", "regularised_log_volume_nats", "mean_pairwise_cosine",
+        "attention_mass_kept", "output_error", "pca_explained", "bound_pairs", "bound_pairs_causal",
+        "bound_violations", "bound_min_slack", "bound_min_slack_exact"})
+    EXPECT_TRUE(head.contains(field)) << field;
+  for (const auto& run : json["runs"])
+    for (const auto& each : run["heads"]) EXPECT_EQ(each["bound_violations"], 0);
+  EXPECT_EQ(json["runs"][0]["heads"][0]["attention_mass_kept"], 1.0);
+}
+
+TEST_F(WithRecording, AnalyzePrintsATable) {
+  const CliResult result = run_cli({"analyze", recording()});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("spearman"));
+  EXPECT_THAT(result.out, HasSubstr("keydiff"));
+}
+
+TEST_F(WithRecording, SelectionsThatAreNotThereAreWrongUsage) {
+  EXPECT_EQ(run_cli({"analyze", recording(), "--run", "h2o"}).status, 2);
+  EXPECT_EQ(run_cli({"analyze", recording(), "--layers", "77"}).status, 2);
+  EXPECT_EQ(run_cli({"figure", recording(), "no-such-figure", "--out", file("f.png")}).status, 2);
+}
+
+TEST_F(WithRecording, EveryFigureAndFormat) {
+  for (const char* name : {"keyspace", "cosine-matrix", "attention"})
+    for (const char* extension : {"png", "svg", "pdf", "h5"}) {
+      const std::string out = file(std::string(name) + "." + extension);
+      const CliResult result = run_cli(
+          {"figure", recording(), name, "--run", "keydiff", "--layer", "1", "--kv-head", "2", "--out", out});
+      EXPECT_EQ(result.status, 0) << name << "." << extension << ": " << result.err;
+      ASSERT_TRUE(fs::exists(out));
+      EXPECT_GT(fs::file_size(out), 500U);
+    }
+}
+
+TEST_F(WithRecording, ExportAndInspect) {
+  const CliResult exported = run_cli({"export", recording(), "--out", file("figures.h5")});
+  EXPECT_EQ(exported.status, 0) << exported.err;
+  EXPECT_EQ(run_cli({"export", recording(), "--out", file("figures.h5")}).status, 1) << "exists already";
+  const CliResult inspected = run_cli({"inspect", recording()});
+  EXPECT_EQ(inspected.status, 0) << inspected.err;
+  EXPECT_THAT(inspected.out, HasSubstr("keydiff"));
+  EXPECT_EQ(run_cli({"inspect", file("figures.h5")}).status, 0);
+  const CliResult model = run_cli({"inspect", kModel});
+  EXPECT_EQ(model.status, 0) << model.err;
+  EXPECT_THAT(model.out, HasSubstr("192"));
+}
+
+TEST_F(WithRecording, ATruncatedRecordingIsOneSentence) {
+  const std::string cut = file("cut.h5");
+  fs::copy_file(recording(), cut);
+  fs::resize_file(cut, fs::file_size(cut) / 2);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"analyze", cut}, {"inspect", cut}, {"export", cut, "--out", file("c.h5")}}) {
+    const CliResult result = run_cli(arguments);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("cut.h5"));
+  }
+}
+
+TEST_F(WithRecording, ViewWithoutADisplaySaysSo) {
+  const CliResult result = run_cli({"view", recording()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("display"));
+}
+
+TEST(Cli, TokenizeThereAndBack) {
+  const std::string text = "The special magic number for Paris is: 1234567.\n";
+  const CliResult ids = run_cli({"tokenize", "--model", kModel, "--prompt", text});
+  ASSERT_EQ(ids.status, 0) << ids.err;
+  const CliResult back = run_cli({"tokenize", "--model", kModel, "--decode", "--prompt-file", "-"}, ids.out);
+  ASSERT_EQ(back.status, 0) << back.err;
+  EXPECT_EQ(Json::parse(back.out).get<std::string>(), text);
+}
+
+}  // namespace
+}  // namespace keyscope::test

@@ -1,0 +1,154 @@
+#include "app/figures/keyspace.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "tests/app/figures/fake_recording.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const PointSeries& series(const Panel& panel, const std::string& id) {
+  for (const PointSeries& each : panel.points)
+    if (each.id == id) return each;
+  throw InvalidInput("no series " + id);
+}
+
+// Six tokens in blocks of two along the first coordinate; token 1 goes after block 1, tokens 0 and 2 after
+// block 2.
+FakeRecording three_blocks() {
+  FakeRecording recording(1, 2, 1, 3, 6, 2);
+  recording.add_run("none", 0);
+  recording.add_run("keydiff", 3);
+  for (const int run : {0, 1}) {
+    recording.keys_of(run, 0, 0).col(0) << -5, -3, -1, 1, 3, 5;
+    recording.queries_of(run, 0, 0).col(1).setConstant(2);
+    recording.queries_of(run, 0, 1).col(1).setConstant(-1);
+  }
+  recording.evicted_at(1, 0, 0) = {2, 1, 2, -1, -1, -1};
+  return recording;
+}
+
+Panel panel_after(std::int64_t block) {
+  KeyspaceSelection selection;
+  selection.runs = {1};
+  selection.block = block;
+  return keyspace_figure(three_blocks(), selection).panels.at(0);
+}
+
+TEST(Keyspace, EveryMomentIsRebuiltFromEvictedAt) {
+  EXPECT_THAT(series(panel_after(0), "retained").token, ElementsAre(0, 1));
+  EXPECT_THAT(series(panel_after(0), "evicted").token, IsEmpty());
+  EXPECT_THAT(series(panel_after(1), "retained").token, ElementsAre(0, 2, 3));
+  EXPECT_THAT(series(panel_after(1), "evicted").token, ElementsAre(1));
+  EXPECT_THAT(series(panel_after(2), "retained").token, ElementsAre(3, 4, 5));
+  EXPECT_THAT(series(panel_after(2), "evicted").token, ElementsAre(0, 1, 2));
+  EXPECT_EQ(panel_after(2).note, "3 of 6 keys retained");
+  EXPECT_EQ(panel_after(0).note, "all 2 keys retained");
+}
+
+TEST(Keyspace, LooksAreTheAgreedOnes) {
+  const Panel panel = panel_after(2);
+  EXPECT_EQ(series(panel, "retained").marker, Marker::kDisc);
+  EXPECT_EQ(series(panel, "retained").colour.b, 0xB2);
+  EXPECT_EQ(series(panel, "evicted").marker, Marker::kRing);
+  EXPECT_EQ(series(panel, "evicted").colour.r, 0xE6);
+  EXPECT_TRUE(panel.equal_aspect);
+}
+
+// The basis: keys (±5, ±3, ±1, 0, 0), queries (0, 2, 0) and (0, -1, 0) six times each. Joint mean (0, 1/3,
+// 0); the first axis is x (variance 70 against 27 + ... along y), so the anchor after block 0 is the mean of
+// -5 and -3.
+TEST(Keyspace, AnchorAndMeanQueryAreMeansOfWhatWasSeen) {
+  const Panel panel = panel_after(0);
+  EXPECT_THAT(series(panel, "anchor").x, ElementsAre(FloatNear(-4, 1e-5F)));
+  EXPECT_THAT(series(panel, "anchor").y, ElementsAre(FloatNear(-1.0F / 3, 1e-5F)));
+  EXPECT_THAT(series(panel, "mean_query").x, ElementsAre(FloatNear(0, 1e-5F)));
+  EXPECT_THAT(series(panel, "mean_query").y, ElementsAre(FloatNear(0.5F - 1.0F / 3, 1e-5F)));
+  EXPECT_TRUE(series(panel, "anchor").token.empty());
+}
+
+TEST(Keyspace, PointsStandStillWhenBlockOrPolicyChanges) {
+  KeyspaceSelection selection;
+  selection.runs = {0, 1};
+  const Figure figure = keyspace_figure(three_blocks(), selection);
+  ASSERT_EQ(figure.panels.size(), 2U);
+  EXPECT_TRUE(figure.shared_ranges);
+  EXPECT_EQ(series(figure.panels[0], "retained").x[3], series(figure.panels[1], "retained").x[0]);
+  EXPECT_EQ(series(figure.panels[1], "retained").x[0], series(panel_after(1), "retained").x[2]);
+  EXPECT_EQ(figure.panels[0].x.label, figure.panels[1].x.label);
+}
+
+TEST(Keyspace, QueriesOfTheWholeGroupCanBeShown) {
+  KeyspaceSelection selection;
+  selection.runs = {1};
+  selection.block = 1;
+  selection.queries = true;
+  const Panel panel = keyspace_figure(three_blocks(), selection).panels.at(0);
+  EXPECT_THAT(series(panel, "queries").token, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3));
+  EXPECT_EQ(panel.points.front().id, "queries") << "drawn below the keys";
+}
+
+TEST(Keyspace, ThreeComponentsGiveAThirdAxis) {
+  KeyspaceSelection selection;
+  selection.runs = {1};
+  selection.components = 3;
+  const Panel panel = keyspace_figure(three_blocks(), selection).panels.at(0);
+  EXPECT_TRUE(panel.is_3d());
+  EXPECT_EQ(series(panel, "retained").z.size(), 3U);
+  EXPECT_EQ(panel.explained_variance.size(), 3U);
+}
+
+TEST(Keyspace, SeveralEvictingRunsAreShownTogetherAsWell) {
+  FakeRecording recording = three_blocks();
+  const int sink = recording.add_run("sink", 3);
+  recording.evicted_at(sink, 0, 0) = {-1, 1, 2, 2, -1, -1};
+  KeyspaceSelection selection;
+  selection.runs = {0, 1, sink};
+  const Figure figure = keyspace_figure(recording, selection);
+  ASSERT_EQ(figure.panels.size(), 4U);
+  EXPECT_THAT(series(figure.panels[3], "keydiff").token, ElementsAre(3, 4, 5));
+  EXPECT_THAT(series(figure.panels[3], "sink").token, ElementsAre(0, 4, 5));
+  EXPECT_THAT(figure.caption, HasSubstr("N = 3, B = 2"));
+}
+
+TEST(Keyspace, BeforeTheFirstBlockThereIsNothingToShow) {
+  FakeRecording recording = three_blocks();
+  auto& run = recording.edit_info().runs[1];
+  run.blocks_done = run.n_tokens = 0;
+  run.block_start.clear();
+  KeyspaceSelection selection;
+  selection.runs = {1};
+  const Panel panel = keyspace_figure(recording, selection).panels.at(0);
+  EXPECT_THAT(panel.note, HasSubstr("no token"));
+  for (const PointSeries& each : panel.points) EXPECT_THAT(each.x, IsEmpty());
+}
+
+TEST(Keyspace, SelectionsThatAreNotThereSayWhatIs) {
+  const FakeRecording recording = three_blocks();
+  const auto message = [&](KeyspaceSelection selection) -> std::string {
+    try {
+      keyspace_figure(recording, selection);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "nothing thrown";
+  };
+  KeyspaceSelection selection;
+  EXPECT_THAT(message(selection), HasSubstr("no run"));
+  selection.runs = {1};
+  EXPECT_THAT(message({{1}, 7, 0}), HasSubstr("recorded layers: 0"));
+  EXPECT_THAT(message({{1}, 0, 3}), HasSubstr("KV head 3"));
+  EXPECT_THAT(message({{1}, 0, 0, 3}), HasSubstr("blocks 0 to 2"));
+  EXPECT_THAT(message({{9}, 0, 0}), HasSubstr("2 runs"));
+  EXPECT_THAT(message({{1}, 0, 0, -1, 4}), HasSubstr("2 or 3"));
+}
+
+}  // namespace
+}  // namespace keyscope::figures

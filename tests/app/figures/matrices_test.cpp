@@ -1,0 +1,180 @@
+// The two matrix figures of Fig. 2, and the reduction they share.
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/similarity.hpp"
+#include "app/figures/attention.hpp"
+#include "app/figures/attention_weights.hpp"
+#include "app/figures/cosine_matrix.hpp"
+#include "app/figures/reduction.hpp"
+#include "tests/app/figures/fake_recording.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ReducedMatrix, EveryReductionOfATwoByTwoBlock) {
+  RowMatrixF matrix(3, 3);
+  matrix << 1, 2, 3, 4, NAN, 6, NAN, NAN, -9;
+  const auto reduce = [&](Reduction how) {
+    ReducedMatrix reduced(3, 3, 2, how);
+    reduced.add_rows(0, matrix.topRows(1));
+    reduced.add_rows(1, matrix.bottomRows(2));
+    EXPECT_EQ(reduced.factor(), 2);
+    return reduced.finish();
+  };
+  EXPECT_FLOAT_EQ(reduce(Reduction::kMean)(0, 0), 7.0F / 3) << "NaN is left out";
+  EXPECT_FLOAT_EQ(reduce(Reduction::kMax)(0, 0), 4);
+  EXPECT_FLOAT_EQ(reduce(Reduction::kMin)(0, 1), 3);
+  EXPECT_TRUE(std::isnan(reduce(Reduction::kMax)(1, 0))) << "a block of NaN alone";
+  EXPECT_FLOAT_EQ(reduce(Reduction::kMax)(1, 1), -9);
+}
+
+TEST(ReducedMatrix, NamesAreTheCommandLines) {
+  EXPECT_EQ(parse_reduction("max"), Reduction::kMax);
+  EXPECT_EQ(reduction_name(Reduction::kMean), "mean");
+  EXPECT_THROW(parse_reduction("median"), UsageError);
+  EXPECT_THROW(ReducedMatrix(4, 4, 0, Reduction::kMean), InvalidInput);
+}
+
+TEST(CosineMatrix, ThreeKeysByHand) {
+  FakeRecording recording(1, 1, 1, 2, 3, 2);
+  recording.add_run("none", 0);
+  recording.keys_of(0, 0, 0) << 2, 0, 0, 3, -1, 1;
+  const Figure figure = cosine_matrix_figure(recording, {});
+  const Heatmap& heatmap = *figure.panels.at(0).heatmap;
+  const float half = std::sqrt(0.5F);
+  RowMatrixF expected(3, 3);
+  expected << 1, 0, -half, 0, 1, half, -half, half, 1;
+  EXPECT_LT((heatmap.values - expected).cwiseAbs().maxCoeff(), 1e-6);
+  EXPECT_EQ(heatmap.low, -1);
+  EXPECT_EQ(heatmap.high, 1);
+  EXPECT_EQ(heatmap.colour_map, ColourMap::kDiverging);
+  EXPECT_EQ(figure.view.block, 1) << "the end of the prompt";
+}
+
+TEST(CosineMatrix, IsThatOfTheAnalysis) {
+  FakeRecording recording(1, 1, 1, 8, 300, 64);
+  recording.add_run("none", 0);
+  recording.fill(2);
+  recording.keys_of(0, 0, 0).row(17).setZero();
+  const Figure figure = cosine_matrix_figure(recording, {});
+  const RowMatrixD expected = analysis::cosine_matrix(recording.keys_of(0, 0, 0));
+  EXPECT_LT((figure.panels[0].heatmap->values.cast<double>() - expected).cwiseAbs().maxCoeff(), 1e-6);
+}
+
+TEST(CosineMatrix, LargeOnesSayHowManyAreShown) {
+  FakeRecording recording(1, 1, 1, 4, 100, 10);
+  recording.add_run("none", 0);
+  recording.fill(1);
+  CosineMatrixSelection selection;
+  selection.max_size = 30;
+  const Panel panel = cosine_matrix_figure(recording, selection).panels.at(0);
+  EXPECT_EQ(panel.heatmap->values.rows(), 25);
+  EXPECT_EQ(panel.heatmap->x_step, 4);
+  EXPECT_EQ(panel.heatmap->x_last(), 100);
+  EXPECT_THAT(panel.note, HasSubstr("25 of 100"));
+  EXPECT_THAT(panel.note, HasSubstr("mean"));
+}
+
+TEST(CosineMatrix, OfTheRetainedKeysOnly) {
+  FakeRecording recording(1, 1, 1, 2, 4, 2);
+  recording.add_run("keydiff", 2);
+  recording.keys_of(0, 0, 0) << 1, 0, 5, 5, 0, 1, 7, 7;
+  recording.evicted_at(0, 0, 0) = {-1, 1, -1, 1};
+  CosineMatrixSelection selection;
+  selection.retained_only = true;
+  const RowMatrixF values = cosine_matrix_figure(recording, selection).panels.at(0).heatmap->values;
+  EXPECT_TRUE(values.isApprox(RowMatrixF::Identity(2, 2)));
+}
+
+// Four tokens in blocks of two, head_dim 1 (scale 1), all logits 0 but for key 0, whose logit is ln 3. Key 1
+// is evicted after block 0, so queries 2 and 3 see keys {0, 2} and {0, 2, 3}.
+FakeRecording one_eviction() {
+  FakeRecording recording(1, 2, 1, 1, 4, 2);
+  recording.add_run("keydiff", 1);
+  recording.keys_of(0, 0, 0) << std::log(3.0F), 0, 0, 0;
+  recording.queries_of(0, 0, 1).setOnes();
+  recording.evicted_at(0, 0, 0) = {-1, 0, -1, -1};
+  return recording;
+}
+
+TEST(Attention, SoftmaxOverWhatEachQueryCouldSee) {
+  const RowMatrixF weights = recompute_attention(one_eviction(), 0, 0, 1, 0, 4);
+  RowMatrixF expected(4, 4);
+  expected << 1, NAN, NAN, NAN, 0.75F, 0.25F, NAN, NAN, 0.75F, NAN, 0.25F, NAN, 0.6F, NAN, 0.2F, 0.2F;
+  for (Eigen::Index i = 0; i < 16; ++i) {
+    const float value = weights.data()[i], wanted = expected.data()[i];
+    EXPECT_EQ(std::isnan(value), std::isnan(wanted)) << i;
+    if (!std::isnan(wanted)) {
+      EXPECT_NEAR(value, wanted, 1e-6) << i;
+    }
+  }
+}
+
+TEST(Attention, BandsAreThatPartOfTheWhole) {
+  FakeRecording recording(1, 1, 1, 8, 40, 8);
+  recording.add_run("sink", 12);
+  recording.fill(9);
+  const RowMatrixF whole = recompute_attention(recording, 0, 0, 0, 0, 40);
+  const RowMatrixF band = recompute_attention(recording, 0, 0, 0, 11, 9);
+  for (Eigen::Index r = 0; r < 9; ++r) {
+    double sum = 0;
+    for (Eigen::Index c = 0; c < 20; ++c) {
+      const float a = whole(11 + r, c), b = band(r, c);
+      EXPECT_EQ(std::isnan(a), std::isnan(b));
+      if (std::isnan(a)) continue;
+      EXPECT_NEAR(a, b, 1e-6);
+      sum += b;
+    }
+    EXPECT_NEAR(sum, 1, 1e-6);
+  }
+}
+
+TEST(Attention, RecordedWeightsArePreferredAndBlankedWhereNotVisible) {
+  FakeRecording recording = one_eviction();
+  recording.edit_info().attention = true;
+  recording.attention_of(0, 0, 1) = RowMatrixF::Constant(4, 4, 0.5F);
+  AttentionSelection selection;
+  selection.query_head = 1;
+  const Figure figure = attention_figure(recording, selection);
+  const RowMatrixF& values = figure.panels.at(0).heatmap->values;
+  EXPECT_EQ(values(3, 0), 0.5F);
+  EXPECT_TRUE(std::isnan(values(3, 1))) << "evicted";
+  EXPECT_TRUE(std::isnan(values(0, 3))) << "later";
+  EXPECT_THAT(figure.caption, HasSubstr("as recorded"));
+}
+
+TEST(Attention, WhatIsMoreThanASoftmaxIsRefused) {
+  FakeRecording recording = one_eviction();
+  const auto draw = [&](const char* config) {
+    recording.edit_info().model.config = config;
+    return attention_figure(recording, {});
+  };
+  EXPECT_NO_THROW(draw(R"({"sliding_window": null})"));
+  EXPECT_NO_THROW(draw(R"({"sliding_window": 2, "use_sliding_window": false})"));
+  EXPECT_NO_THROW(draw("no JSON at all"));
+  EXPECT_THROW(draw(R"({"sliding_window": 2})"), FileError);
+  EXPECT_THROW(draw(R"({"attn_logit_softcapping": 50.0})"), FileError);
+  recording.edit_info().queries = false;
+  EXPECT_THROW(draw("{}"), FileError);
+}
+
+TEST(Attention, TheScaleHoldsEveryWeightOnALogarithmicAxis) {
+  FakeRecording recording(1, 1, 1, 8, 64, 16);
+  recording.add_run("none", 0);
+  recording.fill(4);
+  const Heatmap heatmap = *attention_figure(recording, {}).panels.at(0).heatmap;
+  EXPECT_TRUE(heatmap.logarithmic);
+  EXPECT_GT(heatmap.low, 0);
+  EXPECT_LE(heatmap.low, heatmap.high);
+  EXPECT_FLOAT_EQ(heatmap.high, 1) << "the first query sees itself alone";
+}
+
+}  // namespace
+}  // namespace keyscope::figures

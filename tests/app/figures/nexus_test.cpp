@@ -1,0 +1,237 @@
+#include "app/figures/nexus.hpp"
+
+#include <cmath>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5_hl.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "app/figures/figure_json.hpp"
+#include "app/figures/registry.hpp"
+#include "capture/recording/hdf5.hpp"
+#include "tests/app/figures/fake_recording.hpp"
+#include "tests/app/figures/temporary_folder.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using recording::hdf5::File;
+using recording::hdf5::Group;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+FakeRecording make_recording() {
+  FakeRecording recording(2, 2, 1, 8, 90, 16);
+  recording.add_run("none", 0);
+  recording.add_run("keydiff", 24);
+  recording.add_run("sink", 24);
+  recording.fill(7);
+  return recording;
+}
+
+FigureFileOrigin origin_of(const FakeRecording& recording) {
+  const auto info = recording.info();
+  return {info->provenance, info->model, info->prompt};
+}
+
+std::vector<Figure> make_figures(const FakeRecording& recording) {
+  std::vector<Figure> figures;
+  const auto add = [&](const std::string& name, std::vector<std::string> runs, int components) {
+    FigureRequest request;
+    request.name = name;
+    request.runs = std::move(runs);
+    request.layer = 1;
+    request.components = components;
+    request.queries = components == 3;
+    figures.push_back(build_figure(recording, request));
+  };
+  add("attention", {"sink"}, 2);
+  add("cosine-matrix", {"none"}, 2);
+  add("keyspace", {"keydiff"}, 2);
+  add("keyspace", {"none", "keydiff", "sink"}, 3);
+  return figures;
+}
+
+void expect_same(const Figure& a, const Figure& b) {
+  EXPECT_EQ(figure_to_json(a), figure_to_json(b));
+  ASSERT_EQ(a.panels.size(), b.panels.size());
+  for (std::size_t p = 0; p < a.panels.size(); ++p) {
+    const Panel &x = a.panels[p], &y = b.panels[p];
+    EXPECT_EQ(x.explained_variance, y.explained_variance);
+    for (std::size_t s = 0; s < x.points.size(); ++s) {
+      EXPECT_EQ(x.points[s].x, y.points[s].x) << x.points[s].id;
+      EXPECT_EQ(x.points[s].y, y.points[s].y) << x.points[s].id;
+      EXPECT_EQ(x.points[s].z, y.points[s].z) << x.points[s].id;
+      EXPECT_EQ(x.points[s].token, y.points[s].token) << x.points[s].id;
+    }
+    ASSERT_EQ(x.heatmap.has_value(), y.heatmap.has_value());
+    if (!x.heatmap) continue;
+    ASSERT_EQ(x.heatmap->values.rows(), y.heatmap->values.rows());
+    for (Eigen::Index i = 0; i < x.heatmap->values.size(); ++i) {
+      const float v = x.heatmap->values.data()[i], w = y.heatmap->values.data()[i];
+      EXPECT_TRUE(v == w || (std::isnan(v) && std::isnan(w)));
+    }
+  }
+}
+
+TEST(Nexus, FiguresComeBackAsTheyWere) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  const std::vector<Figure> figures = make_figures(recording);
+  write_nexus(folder.file("f.h5"), figures, origin_of(recording));
+  EXPECT_TRUE(is_figure_file(folder.file("f.h5")));
+  const FigureFile file = read_figures(folder.file("f.h5"));
+  ASSERT_EQ(file.figures.size(), 4U);
+  // Groups lie in alphabetical order: the keyspace of one run names it.
+  for (std::size_t i = 0; i < 4; ++i) expect_same(figures[i], file.figures[i]);
+  EXPECT_EQ(file.origin.provenance.command, "keyscope capture");
+  EXPECT_EQ(file.origin.model.head_dim, 8);
+  EXPECT_EQ(file.origin.prompt.id, recording.info()->prompt.id);
+  EXPECT_EQ(file.origin.prompt.token(27), "b");
+}
+
+TEST(Nexus, ADefaultPlotIsFoundFromTheRoot) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  write_nexus(folder.file("f.h5"), {make_figures(recording)[3]}, origin_of(recording));
+  const File file = File::open(folder.file("f.h5"));
+  const Group root = file.root();
+  EXPECT_EQ(root.text("NX_class"), "NXroot");
+  const Group entry = root.open_group(root.text("default"));
+  EXPECT_EQ(entry.text("NX_class"), "NXentry");
+  const Group figure = entry.open_group(entry.text("default"));
+  EXPECT_EQ(figure.text("NX_class"), "NXcollection");
+  EXPECT_EQ(figure.open_group(figure.text("default")).text("NX_class"), "NXdata");
+}
+
+TEST(Nexus, AScatterIsASignalWithTwoAxesOfItsLength) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  write_nexus(folder.file("f.h5"), {make_figures(recording)[2]}, origin_of(recording));
+  const File file = File::open(folder.file("f.h5"));
+  const Group group = file.root().open_group("entry").open_group("keyspace_keydiff_layer_01_kv_head_0");
+  EXPECT_EQ(group.text("NX_class"), "NXdata");
+  EXPECT_EQ(group.text("signal"), "retained");
+  EXPECT_THAT(group.texts("axes"), ElementsAre("x", "y"));
+  EXPECT_EQ(group.integer("x_indices"), 0);
+  EXPECT_EQ(group.integer("y_indices"), 0);
+  const auto mask = group.open_dataset("retained");
+  EXPECT_EQ(mask.type(), recording::hdf5::ElementType::kUInt8);
+  const auto values = mask.read<std::uint8_t>();
+  ASSERT_EQ(values.size(), 90U);
+  EXPECT_EQ(std::count(values.begin(), values.end(), 1), 24);
+  const auto token = group.open_dataset("token").read<std::int32_t>();
+  for (std::int32_t i = 0; i < 90; ++i) {
+    EXPECT_EQ(token[i], i) << "in time order";
+    EXPECT_EQ(values[i] == 1, recording::HeadTrace(recording.trace(1, 1, 0)).evicted_at[i] < 0);
+  }
+  EXPECT_THAT(group.open_dataset("x").text("long_name"), HasSubstr("PC 1"));
+  EXPECT_EQ(group.open_dataset("anchor_x").shape(), recording::hdf5::Shape{1});
+  EXPECT_EQ(H5DSis_scale(group.open_dataset("x").id()), 1);
+  EXPECT_EQ(H5DSis_attached(mask.id(), group.open_dataset("y").id(), 0), 1);
+}
+
+TEST(Nexus, AHeatmapHasCentresAndEdges) {
+  const TemporaryFolder folder;
+  FakeRecording recording(1, 1, 1, 4, 5, 5);
+  recording.add_run("none", 0);
+  recording.fill(1);
+  FigureRequest request;
+  request.name = "cosine-matrix";
+  Figure figure = build_figure(recording, request);
+  figure.panels[0].heatmap->x_step = figure.panels[0].heatmap->y_step = 2;  // five tokens in three cells
+  figure.panels[0].heatmap->values = RowMatrixF::Random(3, 3);
+  write_nexus(folder.file("f.h5"), {figure}, origin_of(recording));
+  const File file = File::open(folder.file("f.h5"));
+  const Group group = file.root().open_group("entry").open_group("cosine_matrix_none_layer_00_kv_head_0");
+  EXPECT_EQ(group.text("signal"), "cosine");
+  EXPECT_THAT(group.texts("axes"), ElementsAre("y", "x"));
+  EXPECT_EQ(group.integer("x_indices"), 1);
+  EXPECT_EQ(group.open_dataset("cosine").text("interpretation"), "image");
+  EXPECT_THAT(group.open_dataset("x").read<double>(), ElementsAre(1, 3, 4.5));
+  EXPECT_THAT(group.open_dataset("x_edges").read<double>(), ElementsAre(0, 2, 4, 5));
+}
+
+TEST(Nexus, AnEmptyFigureAndOneWithoutPanelsAreStillFiles) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  Figure none;
+  none.name = "nothing";
+  Figure empty;
+  empty.name = "empty";
+  empty.panels.resize(1);
+  write_nexus(folder.file("f.h5"), {none, empty}, origin_of(recording));
+  EXPECT_EQ(read_figures(folder.file("f.h5")).figures.size(), 2U);
+}
+
+TEST(Nexus, AnUnfinishedFileLeavesNothing) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  {
+    NexusWriter writer(folder.file("f.h5"), origin_of(recording), false);
+    writer.add(make_figures(recording)[0]);
+    EXPECT_FALSE(std::filesystem::exists(folder.file("f.h5")));
+  }
+  EXPECT_TRUE(folder.empty());
+}
+
+TEST(Nexus, AFullDiskIsAnErrorAndLeavesNothing) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  const std::vector<Figure> figures = make_figures(recording);
+  for (const rlim_t bytes : {512, 20'000, 60'000}) {
+    const SmallDisk disk(bytes);
+    EXPECT_THROW(write_nexus(folder.file("f.h5"), figures, origin_of(recording)), FileError) << bytes;
+  }
+  EXPECT_TRUE(folder.empty());
+  write_nexus(folder.file("f.h5"), figures, origin_of(recording));
+  EXPECT_EQ(read_figures(folder.file("f.h5")).figures.size(), 4U);
+}
+
+TEST(Nexus, AnExistingFileIsKeptUnlessReplaced) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  std::ofstream(folder.file("f.h5")) << "mine";
+  EXPECT_THROW(write_nexus(folder.file("f.h5"), {}, origin_of(recording)), FileError);
+  EXPECT_EQ(std::filesystem::file_size(folder.file("f.h5")), 4U);
+  write_nexus(folder.file("f.h5"), {}, origin_of(recording), true);
+  EXPECT_TRUE(is_figure_file(folder.file("f.h5")));
+}
+
+TEST(Nexus, DamagedAndForeignFilesAreSaid) {
+  const TemporaryFolder folder;
+  const FakeRecording recording = make_recording();
+  EXPECT_THROW(read_figures(folder.file("none.h5")), FileError);
+  std::ofstream(folder.file("text.h5")) << "no HDF5";
+  EXPECT_THROW(read_figures(folder.file("text.h5")), FileError);
+  EXPECT_FALSE(is_figure_file(folder.file("text.h5")));
+  File::create(folder.file("bare.h5")).close();
+  EXPECT_THROW(read_figures(folder.file("bare.h5")), FileError);
+  write_nexus(folder.file("f.h5"), make_figures(recording), origin_of(recording));
+  const auto size = std::filesystem::file_size(folder.file("f.h5"));
+  for (int part = 0; part < 20; ++part) {
+    std::filesystem::copy_file(folder.file("f.h5"), folder.file("cut.h5"),
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(folder.file("cut.h5"), size * part / 20);
+    EXPECT_THROW(read_figures(folder.file("cut.h5")), FileError) << part;
+  }
+}
+
+TEST(FigureJson, WhatIsDamagedIsRefused) {
+  const nlohmann::json good = figure_to_json(make_figures(make_recording())[0]);
+  EXPECT_NO_THROW(figure_from_json(good));
+  for (const char* pointer : {"/name", "/view/layer", "/panels/0/heatmap/x", "/panels/0/x/label"}) {
+    nlohmann::json broken = good;
+    broken[nlohmann::json::json_pointer(pointer)] = nlohmann::json::array({"?"});
+    EXPECT_THROW(figure_from_json(broken), nlohmann::json::exception) << pointer;
+  }
+  nlohmann::json broken = good;
+  broken["panels"][0]["heatmap"]["colour_map"] = "jet";
+  EXPECT_THROW(figure_from_json(broken), InvalidInput);
+}
+
+}  // namespace
+}  // namespace keyscope::figures

@@ -1,0 +1,230 @@
+#include "app/measures/head_measures.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "fake_recording.hpp"
+
+namespace keyscope::measures {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr int kNone = 0;
+constexpr int kKeydiff = 1;
+constexpr int kLayer = 3;
+
+nlohmann::json goldens(const std::string& section) {
+  std::ifstream file(std::string(KEYSCOPE_SOURCE_DIR) + "/tests/app/measures/goldens/head_measures.json");
+  return nlohmann::json::parse(file).at(section);
+}
+
+void expect_near(const std::optional<double>& found, const nlohmann::json& golden, const char* field,
+                 double tolerance = 1e-12) {
+  ASSERT_TRUE(found.has_value()) << field;
+  const double expected = golden[field].get<double>();
+  EXPECT_NEAR(*found, expected, tolerance * std::max(1.0, std::abs(expected)))
+      << field << " in " << golden.dump();
+}
+
+TEST(HeadMeasures, MatchNumPyAtEveryMoment) {
+  const FakeRecording recording;
+  const auto heads = goldens("heads");
+  ASSERT_EQ(heads.size(), 8U);
+  for (const auto& golden : heads) {
+    MeasureOptions options;
+    // The last prompt block is what is taken if nothing else is asked for.
+    if (golden["block"] != 4) options.at_block = golden["block"].get<std::int64_t>();
+    const auto found =
+        measure_head(recording, golden["run"].get<int>(), kLayer, golden["kv_head"].get<int>(), options);
+    EXPECT_EQ(found.layer, kLayer);
+    EXPECT_EQ(found.kv_head, golden["kv_head"].get<int>());
+    EXPECT_EQ(found.retained, golden["retained"].get<std::vector<std::int32_t>>());
+    expect_near(found.spearman, golden, "spearman");
+    expect_near(found.spearman_total, golden, "spearman_total");
+    expect_near(found.mean_key_cosine, golden, "mean_key_cosine");
+    expect_near(found.key_query_mean_cosine, golden, "key_query_mean_cosine");
+    expect_near(found.log_volume_nats, golden, "log_volume_nats", 1e-9);
+    EXPECT_EQ(found.rank, golden["rank"].get<std::int64_t>());
+    expect_near(found.regularised_log_volume_nats, golden, "regularised_log_volume_nats");
+    expect_near(found.mean_pairwise_cosine, golden, "mean_pairwise_cosine");
+    expect_near(found.attention_mass_kept, golden, "attention_mass_kept");
+    expect_near(found.output_error, golden, "output_error");
+    ASSERT_TRUE(found.pca_explained.has_value());
+    EXPECT_NEAR((*found.pca_explained)[0], golden["pca_explained"][0].get<double>(), 1e-12);
+    EXPECT_NEAR((*found.pca_explained)[1], golden["pca_explained"][1].get<double>(), 1e-12);
+    EXPECT_EQ(found.bound_pairs, golden["bound_pairs"].get<std::int64_t>());
+    EXPECT_EQ(found.bound_pairs_causal, golden["bound_pairs_causal"].get<std::int64_t>());
+    EXPECT_EQ(found.bound_violations, golden["bound_violations"].get<std::int64_t>());
+    EXPECT_FALSE(found.bound_sampled.has_value());
+    expect_near(found.bound_min_slack, golden, "bound_min_slack");
+    expect_near(found.bound_min_slack_exact, golden, "bound_min_slack_exact", 1e-10);
+  }
+}
+
+TEST(HeadMeasures, TheFullCacheKeepsEverything) {
+  const auto found = measure_head(FakeRecording(), kNone, kLayer, 0);
+  EXPECT_EQ(found.attention_mass_kept, 1);
+  EXPECT_EQ(found.output_error, 0);
+  EXPECT_EQ(found.retained.size(), 40U);
+}
+
+TEST(HeadMeasures, RowsEvictedWhileGeneratingWereStillThereAfterThePrompt) {
+  const FakeRecording recording;
+  const auto after_prompt = measure_head(recording, kKeydiff, kLayer, 0);
+  EXPECT_THAT(after_prompt.retained, testing::Contains(2)) << "evicted at block 6, after the prompt's five";
+  const auto at_end = measure_head(recording, kKeydiff, kLayer, 0, {.at_block = 7});
+  EXPECT_THAT(at_end.retained, testing::Not(testing::Contains(2)));
+  EXPECT_EQ(at_end.retained.back(), 42);
+  EXPECT_LT(*at_end.attention_mass_kept, *after_prompt.attention_mass_kept);
+  EXPECT_EQ(at_end.spearman, after_prompt.spearman) << "over all prompt tokens at any moment";
+}
+
+TEST(HeadMeasures, WithoutANoneRunNothingIsComparedToIt) {
+  FakeRecording recording;
+  recording.about.runs[kNone].plan.policy = "sink";
+  const auto found = measure_head(recording, kKeydiff, kLayer, 0);
+  EXPECT_FALSE(found.attention_mass_kept);
+  EXPECT_FALSE(found.output_error);
+  EXPECT_TRUE(found.spearman);
+  EXPECT_FALSE(measure_run(recording, kKeydiff).kl_nats);
+}
+
+TEST(HeadMeasures, ANoneRunThatWasCutShortIsNoReference) {
+  FakeRecording recording;
+  recording.about.runs[kNone].blocks_done = 4;
+  recording.about.runs[kNone].n_tokens = 32;
+  EXPECT_FALSE(measure_head(recording, kKeydiff, kLayer, 0).attention_mass_kept);
+  const auto partial = measure_head(recording, kNone, kLayer, 0);
+  EXPECT_EQ(partial.retained.size(), 32U);
+  EXPECT_TRUE(partial.spearman);
+}
+
+TEST(HeadMeasures, WhatWasNotRecordedIsEmptyAndLeavesTheRest) {
+  FakeRecording recording;
+  recording.about.values = false;
+  auto found = measure_head(recording, kKeydiff, kLayer, 0);
+  EXPECT_FALSE(found.output_error);
+  EXPECT_TRUE(found.attention_mass_kept);
+
+  recording.about.queries = false;
+  found = measure_head(recording, kKeydiff, kLayer, 0);
+  EXPECT_FALSE(found.key_query_mean_cosine);
+  EXPECT_FALSE(found.pca_explained);
+  EXPECT_FALSE(found.bound_pairs);
+  EXPECT_TRUE(found.spearman);
+  EXPECT_TRUE(found.log_volume_nats);
+
+  recording.about.keys = false;
+  found = measure_head(recording, kKeydiff, kLayer, 0);
+  EXPECT_FALSE(found.spearman);
+  EXPECT_FALSE(found.mean_key_cosine);
+  EXPECT_FALSE(found.log_volume_nats);
+  EXPECT_TRUE(found.attention_mass_kept);
+  EXPECT_FALSE(found.retained.empty());
+}
+
+TEST(HeadMeasures, ConstantInputHasNoCorrelation) {
+  FakeRecording recording;
+  auto& head = recording.heads[kNone][0];
+  head.keys.setOnes();
+  for (auto& queries : head.queries) queries.setOnes();
+  const auto found = measure_head(recording, kNone, kLayer, 0);
+  EXPECT_FALSE(found.spearman);
+  EXPECT_FALSE(found.pca_explained);
+  EXPECT_EQ(found.rank, 1);
+  EXPECT_DOUBLE_EQ(*found.mean_key_cosine, 1);
+  EXPECT_EQ(found.bound_pairs, 0);
+  EXPECT_FALSE(found.bound_min_slack);
+
+  head.keys.setZero();
+  const auto zero = measure_head(recording, kNone, kLayer, 0);
+  EXPECT_FALSE(zero.mean_key_cosine);
+  EXPECT_FALSE(zero.key_query_mean_cosine);
+  EXPECT_EQ(zero.rank, 0);
+}
+
+TEST(HeadMeasures, BeforeTheFirstBlockThereIsNothing) {
+  FakeRecording recording;
+  recording.about.runs[kKeydiff].blocks_done = 0;
+  recording.about.runs[kKeydiff].n_tokens = 0;
+  recording.about.runs[kKeydiff].block_start.clear();
+  const auto found = measure_head(recording, kKeydiff, kLayer, 0);
+  EXPECT_TRUE(found.retained.empty());
+  EXPECT_FALSE(found.spearman);
+  EXPECT_FALSE(found.log_volume_nats);
+  EXPECT_FALSE(found.attention_mass_kept);
+  EXPECT_FALSE(found.bound_pairs);
+}
+
+TEST(HeadMeasures, CostlyPartsAreLeftOutOnRequest) {
+  const auto found = measure_head(FakeRecording(), kKeydiff, kLayer, 0, {.bounds = false, .pca = false});
+  EXPECT_FALSE(found.bound_pairs);
+  EXPECT_FALSE(found.pca_explained);
+  EXPECT_TRUE(found.spearman);
+}
+
+TEST(HeadMeasures, NotFiniteEntriesAreNamed) {
+  FakeRecording recording;
+  recording.heads[kKeydiff][1].keys(5, 2) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT([&] { measure_head(recording, kKeydiff, kLayer, 1); },
+              ThrowsMessage<FileError>(AllOf(
+                  HasSubstr("fake.h5"), HasSubstr("run keydiff, layer 3, KV head 1"), HasSubstr("row 5"))));
+  recording.heads[kNone][0].values(1, 1) = std::numeric_limits<float>::infinity();
+  EXPECT_THROW(measure_head(recording, kKeydiff, kLayer, 0), FileError);
+  recording.heads[kNone][0].values(1, 1) = 0;
+  recording.heads[kNone][0].trace.attention_received[3] = std::numeric_limits<double>::infinity();
+  EXPECT_THROW(measure_head(recording, kNone, kLayer, 0), FileError);
+}
+
+TEST(HeadMeasures, RefusesWhatIsNotThere) {
+  const FakeRecording recording;
+  EXPECT_THROW(measure_head(recording, 2, kLayer, 0), FileError);
+  EXPECT_THROW(measure_head(recording, -1, kLayer, 0), FileError);
+  EXPECT_THROW(measure_head(recording, kNone, 0, 0), FileError);
+  EXPECT_THROW(measure_head(recording, kNone, kLayer, 0, {.at_block = 8}), InvalidInput);
+}
+
+TEST(HeadMeasures, MComesFromTheConfigurationWithoutLogits) {
+  FakeRecording recording;
+  const auto by_logits = measure_head(recording, kKeydiff, kLayer, 0).output_error;
+  for (auto& run : recording.about.runs) run.n_scored = 0;
+  recording.about.provenance.configuration = R"({"score_last": 4})";
+  EXPECT_EQ(measure_head(recording, kKeydiff, kLayer, 0).output_error, by_logits);
+  recording.about.provenance.configuration = R"({"score_last": 32})";
+  const auto by_default = measure_head(recording, kKeydiff, kLayer, 0).output_error;
+  EXPECT_NE(by_default, by_logits);
+  for (const char* text : {"", "[1]", R"({"score_last": "4"})", R"({"score_last": 0})"}) {
+    recording.about.provenance.configuration = text;
+    EXPECT_EQ(measure_head(recording, kKeydiff, kLayer, 0).output_error, by_default) << text;
+  }
+}
+
+TEST(RunMeasures, ComparesLogitsWithTheFullCache) {
+  FakeRecording recording;
+  const auto golden = goldens("logits");
+  const auto found = measure_run(recording, kKeydiff);
+  EXPECT_EQ(found.run, "keydiff");
+  EXPECT_NEAR(*found.kl_nats, golden["kl_nats"].get<double>(), 1e-12);
+  EXPECT_EQ(found.top1_agreement, golden["top1_agreement"].get<double>());
+  EXPECT_EQ(measure_run(recording, kNone).kl_nats, 0);
+  EXPECT_EQ(measure_run(recording, kNone).top1_agreement, 1);
+
+  recording.about.runs[kKeydiff].n_scored = 0;
+  EXPECT_FALSE(measure_run(recording, kKeydiff).kl_nats);
+  EXPECT_THROW(measure_run(recording, 9), FileError);
+  recording.about.runs[kKeydiff].n_scored = 4;
+  recording.all_logits[kKeydiff](0, 0) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT([&] { measure_run(recording, kKeydiff); }, ThrowsMessage<FileError>(HasSubstr("run keydiff")));
+}
+
+}  // namespace
+}  // namespace keyscope::measures

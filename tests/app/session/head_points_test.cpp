@@ -1,0 +1,126 @@
+#include "app/session/head_points.hpp"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "app/figures/keyspace.hpp"
+#include "app/session/token_facts.hpp"
+#include "tests/app/session/synthetic_recording.hpp"
+
+namespace keyscope::session {
+namespace {
+
+constexpr SyntheticSize kSmall{
+    .n_layers = 2, .n_kv_heads = 2, .head_dim = 8, .n_tokens = 300, .block_size = 64, .budget = 128};
+
+std::shared_ptr<const HeadPoints> read_all(const SyntheticRecording& recording, const HeadKey& head) {
+  auto basis = std::make_shared<const figures::KeyspaceBasis>(
+      figures::fit_keyspace_basis(recording, head.layer, head.kv_head));
+  return read_head_points(recording, *recording.info(), head, basis, nullptr);
+}
+
+const figures::PointSeries* find(const figures::Panel& panel, const std::string& id) {
+  const auto found = std::ranges::find(panel.points, id, &figures::PointSeries::id);
+  return found == panel.points.end() ? nullptr : &*found;
+}
+
+// The window and `figure keyspace` must show the same points at every moment of a run.
+TEST(KeyspacePanel, EqualsTheFigureThatIsWrittenToFiles) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {1, 1, 1});
+  for (std::int64_t block = 0; block < points->n_blocks(); ++block) {
+    const figures::Panel window = keyspace_panel(*points, block);
+    const figures::Panel file =
+        figures::keyspace_figure(recording, {.runs = {1}, .layer = 1, .kv_head = 1, .block = block})
+            .panels.at(0);
+    EXPECT_EQ(window.x.label, file.x.label);
+    for (const char* id : {"retained", "evicted", "anchor", "mean_query"}) {
+      const auto* a = find(window, id);
+      const auto* b = find(file, id);
+      ASSERT_TRUE(a && b) << id;
+      EXPECT_EQ(a->token, b->token) << id << " at block " << block;
+      ASSERT_EQ(a->x.size(), b->x.size());
+      for (std::size_t i = 0; i < a->x.size(); ++i) {
+        EXPECT_NEAR(a->x[i], b->x[i], 1e-5) << id;
+        EXPECT_NEAR(a->y[i], b->y[i], 1e-5) << id;
+      }
+    }
+  }
+}
+
+TEST(KeyspacePanel, RebuildsEveryMomentFromEvictedAt) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {1, 0, 0});
+  for (std::int64_t block = 0; block < points->n_blocks(); ++block) {
+    const figures::Panel panel = keyspace_panel(*points, block);
+    const auto retained = recording::retained_positions(points->trace.evicted_at, points->seen[block], block);
+    EXPECT_EQ(find(panel, "retained")->token, retained);
+    EXPECT_EQ(find(panel, "evicted")->token.size() + retained.size(),
+              static_cast<std::size_t>(points->seen[block]));
+  }
+  EXPECT_TRUE(keyspace_panel(*points, -1).points.empty());
+}
+
+// A recording that pretends to be shorter than it is, as a live one was a moment ago.
+recording::RecordingInfo shortened(const SyntheticRecording& recording, std::int64_t n_blocks) {
+  recording::RecordingInfo info = *recording.info();
+  for (auto& run : info.runs) {
+    run.blocks_done = n_blocks;
+    run.block_start.resize(static_cast<std::size_t>(n_blocks));
+    run.n_tokens = n_blocks * kSmall.block_size;
+  }
+  return info;
+}
+
+TEST(HeadPoints, GrowsWithALiveRecordingToWhatOneReadingGives) {
+  const SyntheticRecording recording(kSmall);
+  const auto whole = read_all(recording, {1, 0, 1});
+  const HeadKey head{1, 0, 1};
+  std::shared_ptr<const HeadPoints> grown;
+  for (const std::int64_t n_blocks : {1, 2, 4})
+    grown = read_head_points(recording, shortened(recording, n_blocks), head, whole->basis, grown.get());
+  grown = read_head_points(recording, *recording.info(), head, whole->basis, grown.get());
+  EXPECT_EQ(grown->n_tokens, whole->n_tokens);
+  EXPECT_EQ(grown->seen, whole->seen);
+  EXPECT_EQ(grown->keys, whole->keys);
+  EXPECT_EQ(grown->coordinates, whole->coordinates);
+  EXPECT_LT((grown->mean_key - whole->mean_key).norm(), 1e-12 * whole->mean_key.norm());
+  EXPECT_LT((grown->mean_query - whole->mean_query).norm(), 1e-12 * whole->mean_query.norm());
+}
+
+TEST(TokenFacts, TellATokensStory) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {1, 0, 0});
+  const auto& evicted_at = points->trace.evicted_at;
+  const auto gone = std::ranges::find_if(evicted_at, [](std::int32_t block) { return block >= 1; });
+  ASSERT_NE(gone, evicted_at.end());
+  const std::int64_t position = gone - evicted_at.begin();
+  const TokenFacts before = token_facts(*recording.info(), *points, *gone - 1, position);
+  const TokenFacts after = token_facts(*recording.info(), *points, *gone, position);
+  EXPECT_TRUE(before.retained);
+  EXPECT_FALSE(after.retained);
+  EXPECT_EQ(before.evicted_at, *gone);
+  EXPECT_EQ(after.arrived, position / kSmall.block_size);
+  EXPECT_EQ(after.id, static_cast<std::int32_t>(position % 10));
+  ASSERT_TRUE(after.evicted_margin);
+  ASSERT_TRUE(after.attention_per_query);
+  EXPECT_DOUBLE_EQ(*after.attention_per_query * static_cast<double>(kSmall.n_tokens - position),
+                   *after.attention_received);
+
+  // The score by hand: -cos(key, mean of the keys seen).
+  const Eigen::VectorXd key = points->keys.row(position).transpose().cast<double>();
+  const Eigen::VectorXd mean =
+      points->keys.topRows(points->seen[*gone]).cast<double>().colwise().mean().transpose();
+  EXPECT_NEAR(*after.score, -key.dot(mean) / (key.norm() * mean.norm()), 1e-12);
+}
+
+TEST(TokenFacts, TextIsKnownOnlyForTokensThatAre) {
+  const SyntheticRecording recording(kSmall);
+  EXPECT_EQ(token_bytes(*recording.info(), 1, 0), " the");
+  EXPECT_EQ(token_bytes(*recording.info(), 1, kSmall.n_tokens), "");
+  EXPECT_EQ(token_bytes(*recording.info(), 1, -1), "");
+}
+
+}  // namespace
+}  // namespace keyscope::session

@@ -1,0 +1,205 @@
+#include "app/session/session.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/app/session/live_capture_double.hpp"
+#include "tests/app/session/synthetic_recording.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr SyntheticSize kSmall{.n_tokens = 320, .block_size = 64, .budget = 128};
+
+template <typename Condition>
+bool drain_until(Session& session, const Condition& done) {
+  for (int i = 0; i < 4000; ++i) {
+    session.drain();
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+bool settle(Session& session) {
+  return drain_until(session, [&] { return !session.busy(); }) && (session.drain(), true);
+}
+
+std::shared_ptr<SyntheticRecording> small_recording() { return std::make_shared<SyntheticRecording>(kSmall); }
+
+TEST(Session, ShowsTheSelectedHeadAndMeasuresItsRun) {
+  Session session({});
+  session.show(small_recording());
+  EXPECT_TRUE(session.state().reading);
+  ASSERT_TRUE(settle(session));
+  const SessionState& state = session.state();
+  EXPECT_FALSE(state.reading);
+  ASSERT_TRUE(state.points);
+  EXPECT_EQ(state.points->head, (HeadKey{1, 0, 0}));
+  EXPECT_EQ(state.measured.size(), 16U);
+  EXPECT_TRUE(state.measured.at({1, 3, 3}).measures.spearman);
+}
+
+TEST(Session, SelectingAHeadReadsItOnceAndKeepsIt) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  session.select_head(2, 3);
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().points->head, (HeadKey{1, 2, 3}));
+  const auto reads = recording->key_reads();
+  session.select_head(0, 0);
+  session.select_head(2, 3);
+  EXPECT_EQ(session.state().points->head, (HeadKey{1, 2, 3}));
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(recording->key_reads(), reads);
+}
+
+TEST(Session, SwitchingThePolicyKeepsHeadBlockAndBasis) {
+  Session session({});
+  session.show(small_recording(), {.layer = 2, .kv_head = 1, .block = 3});
+  ASSERT_TRUE(settle(session));
+  const auto basis = session.state().points->basis;
+  session.select_run(2);
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().selection, (Selection{2, 2, 1, 3}));
+  EXPECT_EQ(session.state().points->basis, basis);
+  session.select_run(7);  // there is none
+  EXPECT_EQ(session.state().selection.run, 2);
+}
+
+TEST(Session, BlocksAreClampedAndPlayed) {
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.set_block(99);
+  EXPECT_EQ(session.state().selection.block, 4);
+  session.step_block(-100);
+  EXPECT_EQ(session.state().selection.block, 0);
+  session.show_last_block();
+  session.toggle_play();  // from the end: begins again
+  EXPECT_EQ(session.state().selection.block, 0);
+  for (int i = 0; i < 4; ++i) session.play_on();
+  EXPECT_EQ(session.state().selection.block, 4);
+  EXPECT_FALSE(session.state().playing);
+}
+
+TEST(Session, LayersAndHeadsStopAtTheEdges) {
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.move_layer(-1);
+  EXPECT_EQ(session.state().selection.layer, 0);
+  session.move_layer(99);
+  EXPECT_EQ(session.state().selection.layer, 3);
+  session.move_kv_head(99);
+  EXPECT_EQ(session.state().selection.kv_head, 3);
+}
+
+TEST(Session, AMissingFileLeavesWhatIsOpen) {
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.open("/nowhere/at/all.h5");
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().loaded());
+  EXPECT_THAT(session.state().open_error, HasSubstr("/nowhere/at/all.h5"));
+  EXPECT_TRUE(session.state().notice.error);
+}
+
+TEST(Session, ACorruptFileIsAnErrorState) {
+  const auto path = std::filesystem::temp_directory_path() / "session_test_corrupt.h5";
+  std::ofstream(path) << "\x89HDF\r\n\x1a\n and then nothing that makes sense";
+  Session session({});
+  session.open(path);
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().loaded());
+  EXPECT_THAT(session.state().open_error, HasSubstr("session_test_corrupt.h5"));
+  std::filesystem::remove(path);
+}
+
+TEST(Session, DamageFoundWhileReadingIsAMessage) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  recording->break_keys();
+  session.select_head(3, 3);
+  ASSERT_TRUE(drain_until(session, [&] { return session.state().notice.error; }));
+  EXPECT_THAT(session.state().notice.text, HasSubstr("the bytes are damaged"));
+  EXPECT_EQ(session.state().points->head, (HeadKey{1, 0, 0}));  // what was there stays
+}
+
+TEST(Session, AnUnknownSelectionIsSaidAndTheDefaultShown) {
+  Session session({});
+  session.show(small_recording(), {.run = "h2o"});
+  EXPECT_TRUE(session.state().notice.error);
+  EXPECT_THAT(session.state().notice.text, HasSubstr("h2o"));
+  EXPECT_EQ(session.state().selection.run, 1);
+}
+
+TEST(Session, FollowsALiveRunBlockByBlock) {
+  Session session({});
+  session.start_live(invented_capture(6));
+  // The worker may be done before its last blocks have been drained.
+  ASSERT_TRUE(drain_until(session, [&] {
+    return session.live_status()->stage == LiveStage::kDone && session.state().selection.block == 5 &&
+           session.state().run().plan.name == "sink";  // the newest run
+  }));
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().selection.block, 5);
+  EXPECT_EQ(session.state().points->n_tokens, 48);
+  EXPECT_FALSE(session.busy());
+}
+
+TEST(Session, ChoosingABlockStopsFollowing) {
+  Session session({});
+  session.start_live(invented_capture(6));
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().following);
+  session.set_block(2);
+  EXPECT_FALSE(session.state().following);
+  EXPECT_EQ(session.state().selection.block, 2);
+}
+
+TEST(Session, AFailedLiveRunSaysWhy) {
+  Session session({});
+  session.start_live(invented_capture(6, 0));
+  ASSERT_TRUE(drain_until(session, [&] { return session.live_status()->stage == LiveStage::kFailed; }));
+  EXPECT_EQ(session.live_status()->message, "the invented model broke");
+}
+
+TEST(Session, ASecondLiveRunWaitsForTheFirstToEnd) {
+  Session session({});
+  session.start_live(invented_capture(100000));
+  session.start_live(invented_capture(1));
+  EXPECT_TRUE(session.state().notice.error);
+  session.cancel_live();
+  ASSERT_TRUE(drain_until(session, [&] { return !session.live_status()->going_on(); }));
+  session.start_live(invented_capture(1));
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.live_status()->stage, LiveStage::kDone);
+}
+
+TEST(Session, HoverAndHold) {
+  Session session({});
+  session.show(small_recording());
+  session.hover(5);
+  session.lock(9);
+  EXPECT_EQ(session.state().token(), 5);
+  session.hover(std::nullopt);
+  EXPECT_EQ(session.state().token(), 9);
+  session.release();
+  EXPECT_EQ(session.state().token(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace keyscope::session

@@ -1,0 +1,89 @@
+#include "app/panels/plot_view.hpp"
+
+#include <gtest/gtest.h>
+
+namespace keyscope::window {
+namespace {
+
+PlotView fitted(const session::Extent& extent = {-2, 2, -1, 1}) {
+  PlotView view;
+  view.set_frame(100, 50, 600, 400);
+  view.fit(extent, true);
+  return view;
+}
+
+TEST(PlotView, FitShowsEverythingWithEqualUnits) {
+  const PlotView view = fitted();
+  EXPECT_EQ(view.pixels_per_unit_x(), view.pixels_per_unit_y());
+  const Pixel low = view.to_pixel(-2, -1);
+  const Pixel high = view.to_pixel(2, 1);
+  EXPECT_NEAR(low.x, 130, 0.5);  // a twentieth of the width
+  EXPECT_NEAR(high.x, 670, 0.5);
+  EXPECT_LT(low.y, 450);
+  EXPECT_GT(high.y, 50);
+  EXPECT_GT(low.y, high.y);  // y goes upwards
+}
+
+TEST(PlotView, PixelsAndPlaneAreInverse) {
+  const PlotView view = fitted();
+  const PlotPoint point = view.to_plane(view.to_pixel(0.3, -0.7));
+  EXPECT_NEAR(point.x, 0.3, 1e-4);
+  EXPECT_NEAR(point.y, -0.7, 1e-4);
+}
+
+TEST(PlotView, ZoomKeepsThePointUnderTheCursor) {
+  PlotView view = fitted();
+  const Pixel cursor{250, 120};
+  const PlotPoint before = view.to_plane(cursor);
+  view.zoom_at(cursor, 3);
+  const PlotPoint after = view.to_plane(cursor);
+  EXPECT_NEAR(before.x, after.x, 1e-9);
+  EXPECT_NEAR(before.y, after.y, 1e-9);
+  EXPECT_TRUE(view.moved());
+}
+
+TEST(PlotView, PanMovesWithTheCursor) {
+  PlotView view = fitted();
+  const PlotPoint before = view.to_plane({300, 200});
+  view.pan(40, -25);
+  const PlotPoint after = view.to_plane({340, 175});
+  EXPECT_NEAR(before.x, after.x, 1e-9);
+  EXPECT_NEAR(before.y, after.y, 1e-9);
+}
+
+TEST(PlotView, ABoxFillsTheFrame) {
+  PlotView view = fitted();
+  const PlotPoint middle = view.to_plane({300, 200});
+  view.zoom_to({250, 150}, {350, 250});
+  const Pixel now = view.to_pixel(middle.x, middle.y);
+  EXPECT_NEAR(now.x, 400, 0.5);
+  EXPECT_NEAR(now.y, 250, 0.5);
+}
+
+TEST(PlotView, StaysFittedInANewFrameUntilItIsMoved) {
+  PlotView view = fitted();
+  view.set_frame(0, 0, 300, 300);
+  EXPECT_NEAR(view.to_pixel(-2, 0).x, 15, 0.5);
+  view.pan(10, 0);
+  const double scale = view.pixels_per_unit_x();
+  view.set_frame(0, 0, 500, 500);
+  EXPECT_EQ(view.pixels_per_unit_x(), scale);
+}
+
+TEST(PlotView, ASinglePointAndNoPointsAreShowable) {
+  const PlotView one = fitted({3, 3, 4, 4});
+  EXPECT_NEAR(one.to_pixel(3, 4).x, 400, 0.5);
+  const PlotView none = fitted({1, -1, 1, -1});
+  EXPECT_GT(none.pixels_per_unit_x(), 0);
+}
+
+TEST(PlotView, ZoomHasLimits) {
+  PlotView view = fitted();
+  for (int i = 0; i < 500; ++i) view.zoom_at({400, 250}, 2);
+  EXPECT_LT(view.pixels_per_unit_x(), 1e8);
+  for (int i = 0; i < 500; ++i) view.zoom_at({400, 250}, 0.5);
+  EXPECT_GT(view.pixels_per_unit_x(), 1e-3);
+}
+
+}  // namespace
+}  // namespace keyscope::window

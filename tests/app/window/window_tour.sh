@@ -1,0 +1,227 @@
+#!/bin/bash
+# Uses the window as a person does, by real input events, and checks what it shows by its state file.
+#   window_tour.sh KEYSCOPE MODEL PROMPT [PICTURES]
+# Exits with 77 (skipped) where Xvfb or xdotool is missing. PICTURES: a folder that keeps its screenshots.
+set -u
+
+for tool in Xvfb xvfb-run xdotool; do
+  command -v "$tool" >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
+done
+if [ "${KEYSCOPE_TOUR_INSIDE:-}" != 1 ]; then
+  export KEYSCOPE_TOUR_INSIDE=1 LIBGL_ALWAYS_SOFTWARE=1
+  exec xvfb-run -a -s "-screen 0 1280x800x24" "$0" "$@"
+fi
+
+keyscope=$1 model=$2 prompt=$3 pictures=${4:-}
+folder=$(mktemp -d)
+export XDG_CONFIG_HOME=$folder/config
+state=$folder/state.json
+window_pid=
+trap 'kill $window_pid 2>/dev/null; rm -rf "$folder"' EXIT
+
+fail() {
+  echo "FAILED: $1"
+  echo "state: $(cut -c1-1500 "$state" 2>/dev/null)"
+  echo "stderr: $(cat "$folder/stderr" 2>/dev/null)"
+  exit 1
+}
+
+# value NAME: a scalar of the state file.
+value() { sed -n "s/,\"widgets\".*//; s/.*\"$1\":\"\{0,1\}\([^\",}]*\)\"\{0,1\}[,}]\{0,1\}.*/\1/p" "$state" 2>/dev/null; }
+
+# expect NAME VALUE: waits until the state says so.
+expect() {
+  for _ in $(seq 600); do
+    [ "$(value "$1")" = "$2" ] && return
+    sleep 0.1
+  done
+  fail "$1 should be '$2', is '$(value "$1")' ($3)"
+}
+
+# expect_text REGEX WHAT: waits until the state file matches.
+expect_text() {
+  for _ in $(seq 600); do
+    grep -q -- "$1" "$state" 2>/dev/null && return
+    sleep 0.1
+  done
+  fail "$2"
+}
+
+# widget NAME: x y w h of a widget, as integers.
+widget() { sed -n "s/.*\"$1\":\[\([-0-9.]*\),\([-0-9.]*\),\([-0-9.]*\),\([-0-9.]*\)\].*/\1 \2 \3 \4/p" "$state" | awk '{printf "%d %d %d %d\n", $1, $2, $3, $4}'; }
+
+# at NAME SHARE_X SHARE_Y: a place inside a widget.
+at() {
+  local box
+  box=$(widget "$1")
+  [ -n "$box" ] || fail "there is no widget '$1'"
+  echo "$box" | awk -v sx="$2" -v sy="$3" '{printf "%d %d\n", $1 + sx * $3, $2 + sy * $4}'
+}
+
+# Every press lasts longer than two frames.
+move() { xdotool mousemove "$1" "$2"; sleep 0.25; }
+press() { xdotool mousedown "$1"; sleep 0.2; xdotool mouseup "$1"; sleep 0.2; }
+click() { move "$1" "$2"; press 1; }
+key() { xdotool keydown "$1"; sleep 0.15; xdotool keyup "$1"; sleep 0.15; }
+
+open_window() {
+  rm -f "$state"
+  "$keyscope" view --state-file "$state" --theme dark "$@" 2>"$folder/stderr" &
+  window_pid=$!
+  for _ in $(seq 600); do
+    [ -s "$state" ] && break
+    kill -0 $window_pid 2>/dev/null || fail "the window did not open: $*"
+    sleep 0.1
+  done
+}
+
+# close_window: with Ctrl+Q; the exit status must be 0.
+close_window() {
+  xdotool keydown ctrl; key q; xdotool keyup ctrl
+  for _ in $(seq 300); do
+    kill -0 $window_pid 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -0 $window_pid 2>/dev/null && fail "the window did not close ($1)"
+  wait $window_pid || fail "exit status $? ($1)"
+}
+
+# picture NAME: what the screen shows; it must not be one flat colour.
+picture() {
+  command -v import >/dev/null || return 0
+  import -window root "$folder/$1.png" || fail "no picture of $1"
+  local colours
+  colours=$(identify -format %k "$folder/$1.png")
+  [ "$colours" -gt 50 ] || fail "the picture $1 has only $colours colours"
+  [ -z "$pictures" ] || cp "$folder/$1.png" "$pictures/"
+}
+
+echo "== a recording is opened"
+"$keyscope" capture --quiet --model "$model" --prompt-file "$prompt" --max-tokens 400 --policy none \
+  --policy keydiff --policy sink --budget 128 --block 64 --generate 4 --out "$folder/tour.h5" 2>"$folder/stderr" ||
+  fail "no recording to look at"
+open_window "$folder/tour.h5"
+expect loaded true "opened"
+expect run keydiff "an evicting run comes first"
+expect block 6 "the end of the prompt"
+expect reading false "keys were read"
+picture opened
+
+echo "== a head is clicked"
+read -r n_layers n_heads <<<"$(value n_layers) $(value n_kv_heads)"
+click $(at heads "$(echo "1.5 $n_heads" | awk '{print $1 / $2}')" "$(echo "2.5 $n_layers" | awk '{print $1 / $2}')")
+expect layer 2 "the clicked layer"
+expect kv_head 1 "the clicked head"
+expect reading false "the head was read"
+picture head
+
+echo "== the slider is dragged"
+move $(at slider 0.95 0.5)
+xdotool mousedown 1; sleep 0.2
+move $(at slider 0.5 0.5)
+move $(at slider 0.0 0.5)
+xdotool mouseup 1; sleep 0.2
+expect block 0 "the slider's left end"
+expect_text '"retained":64' "64 keys were seen by the first block"
+key Right; expect block 1 "the next block"
+key End; expect_text '"block":\(8\|9\)' "the last block"
+key Home; expect block 0 "the first block"
+key Right; key Right; key Right
+expect block 3 "three steps"
+picture slider
+
+echo "== the policy is switched without losing the view"
+move $(at plot 0.4 0.4)
+xdotool click 4; sleep 0.2; xdotool click 4; sleep 0.3
+limits=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+click $(at run_2 0.5 0.5)
+expect run sink "the third run"
+expect block 3 "the block stays"
+expect reading false "the run was read"
+now=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+[ "$limits" = "$now" ] || fail "the view moved from $limits to $now"
+key 2; expect run keydiff "the key 2"
+picture policy
+
+echo "== panned, fitted"
+before=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+move $(at plot 0.5 0.5); xdotool mousedown 1; sleep 0.2
+move $(at plot 0.6 0.6); xdotool mouseup 1; sleep 0.3
+now=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+[ "$before" != "$now" ] || fail "dragging did not pan"
+key f; sleep 0.3
+
+echo "== a token is hovered and held"
+point=$(sed -n 's/.*"last_point":{[^}]*"retained":\[\([^]]*\)\].*/\1/p' "$state")
+token=$(echo "$point" | cut -d, -f3)
+move $(echo "$point" | awk -F, '{printf "%d %d\n", $1 + 0.5, $2 + 0.5}')
+expect_text '"hovered":[0-9]' "a token is hovered"
+picture hovered
+press 1
+expect_text '"locked":[0-9]' "the token is held"
+move $(at plot 0.01 0.01)
+expect hovered null "nothing is hovered any more"
+key Escape
+expect locked null "Esc releases"
+
+echo "== a kind of point is hidden, the measure and the theme are changed"
+click $(at legend_evicted 0.5 0.5)
+expect_text '"hidden":\["evicted"\]' "evicted keys are hidden"
+key m; expect measure mean_key_cosine "the next measure"
+xdotool keydown ctrl; key t; xdotool keyup ctrl
+expect theme light "the light theme"
+picture light
+echo "== help is shown"
+click $(at help 0.5 0.5); expect dialog 4 "the list of keys"
+picture help
+key Escape; expect dialog 0 "Esc closes it"
+
+echo "== the file vanishes"
+rm "$folder/tour.h5"
+key Down; expect layer 3 "another layer of a file that is gone"
+sleep 0.5
+kill -0 $window_pid || fail "the window died with its file"
+close_window "on a recording"
+
+echo "== a corrupt and a missing recording"
+head -c 3000 /dev/urandom >"$folder/corrupt.h5"
+open_window "$folder/corrupt.h5"
+expect_text '"open_error":"[^"]*corrupt.h5' "the file is named"
+picture corrupt
+close_window "on a corrupt file"
+open_window "$folder/missing.h5"
+expect_text '"open_error":"[^"]*missing.h5' "the missing file is named"
+close_window "on a missing file"
+
+echo "== a model that fails to load"
+mkdir "$folder/no_model"
+open_window --model "$folder/no_model" --prompt hello
+expect live failed "the folder holds no model"
+picture no_model
+close_window "on a model that is not there"
+
+echo "== live: paused, stepped, closed while running"
+open_window --model "$model" --prompt-file "$prompt" --policy none --policy keydiff --budget 64 --block 8 \
+  --out "$folder/live.h5"
+expect loaded true "the first block arrived"
+expect_text '"live":"\(running\|done\)"' "it runs"
+if [ "$(value live)" = running ]; then
+  click $(at pause 0.5 0.5)
+  expect live paused "paused"
+  sleep 0.5
+  before=$(value blocks_done)
+  click $(at step 0.5 0.5)
+  expect_text "\"blocks_done\":$((before + 1))," "one block more"
+  picture live
+  click $(at pause 0.5 0.5)
+  expect_text '"live":"\(running\|done\)"' "it goes on"
+fi
+close_window "while running"
+[ -s "$folder/live.h5" ] || fail "what was recorded is gone: $(ls "$folder")"
+"$keyscope" inspect "$folder/live.h5" >/dev/null 2>"$folder/stderr" || fail "the recording cannot be read"
+
+echo "== no display"
+(unset DISPLAY WAYLAND_DISPLAY; "$keyscope" view 2>"$folder/stderr")
+[ $? = 1 ] || fail "without a display the exit status is 1"
+grep -q "no display" "$folder/stderr" || fail "without a display it says so"
+echo "all went well"

@@ -1,0 +1,198 @@
+"""Block inference with eviction, once more and as plainly as possible: NumPy, float64, loops.
+
+Written from the definitions (policies and block schedule of the documentation; Hugging Face's Llama for the
+layers), not from the C++ code; shares nothing with it. One deliberate exception to float64: RoPE angles are
+position * frequency rounded to float32, because that is how Transformers defines them.
+"""
+
+import json
+import pathlib
+import struct
+
+import numpy as np
+
+
+def read_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8:8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        data = raw[8 + length + begin:8 + length + end]
+        if entry["dtype"] == "BF16":
+            flat = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+        else:
+            flat = np.frombuffer(data, {"F32": "<f4", "I32": "<i4"}[entry["dtype"]])
+        tensors[name] = flat.reshape(entry["shape"]).astype(np.float64)
+    return tensors
+
+
+class Head:
+    """The cache of one KV head: rows in time order."""
+
+    def __init__(self):
+        self.keys, self.values, self.positions = [], [], []
+
+
+class BlockLlama:
+    def __init__(self, folder: pathlib.Path):
+        self.config = json.loads((folder / "config.json").read_text())
+        self.w = read_safetensors(folder / "model.safetensors")
+        c = self.config
+        self.n_layers, self.n_heads = c["num_hidden_layers"], c["num_attention_heads"]
+        self.n_kv, self.d = c["num_key_value_heads"], c["head_dim"]
+        self.group = self.n_heads // self.n_kv
+        exponent = np.arange(0, self.d, 2, dtype=np.float32) / np.float32(self.d)
+        theta = np.float32(c["rope_parameters"]["rope_theta"])
+        assert c["rope_parameters"]["rope_type"] == "default"
+        self.frequency = (np.float32(1) / theta ** exponent).astype(np.float32)
+
+    def norm(self, x, name):
+        return x / np.sqrt((x * x).mean() + self.config["rms_norm_eps"]) * self.w[name]
+
+    def rotate(self, x, position):
+        angle = (np.float32(position) * self.frequency).astype(np.float64)
+        a, b = x[:self.d // 2], x[self.d // 2:]
+        return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)])
+
+    def qkv(self, layer, x, position):
+        at = f"model.layers.{layer}.self_attn."
+        split = lambda name, n: (self.w[at + name + "_proj.weight"] @ x).reshape(n, self.d)
+        queries = [self.rotate(q, position) for q in split("q", self.n_heads)]
+        keys = [self.rotate(k, position) for k in split("k", self.n_kv)]
+        return queries, keys, split("v", self.n_kv)
+
+    def logits(self, x):
+        return self.w["model.embed_tokens.weight"] @ self.norm(x, "model.norm.weight")
+
+
+def keydiff_scores(keys, options):
+    keys = np.array(keys)
+    unit = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+    anchor = {"mean": keys.mean(0), "normalized-mean": unit.mean(0), "median": np.median(keys, axis=0)}[
+        options.get("anchor", "mean")]
+    return -(unit @ anchor) / np.linalg.norm(anchor)
+
+
+def scores_and_forced(case, head, last_group, last_layer):
+    """Scores of the rows of one head, and which of them stay whatever they score."""
+    options, n = case["options"], len(head.positions)
+    forced = np.zeros(n, bool)
+    if case["policy"] == "keydiff":
+        scores = keydiff_scores(head.keys, options)
+        recent = int(np.floor(float(options.get("recent", 0)) * case["budget"] + 0.5))
+        forced[n - min(recent, n):] = True
+    elif case["policy"] == "sink":
+        scores = np.array(head.positions, float)
+        first = [i for i, p in enumerate(head.positions) if p < int(options.get("first", 4))]
+        forced[first[:case["budget"]]] = True
+    elif case["policy"] == "tova":
+        scores = last_layer if options.get("heads", "group") == "all" else last_group
+    else:
+        raise ValueError(case["policy"])
+    return scores, forced
+
+
+class Run:
+    """One policy's run; `smallest_gap` is the closest call any eviction made, relative to the scores."""
+
+    def __init__(self, model: BlockLlama, case: dict):
+        self.m, self.case = model, case
+        n_tokens = len(case["prompt"]) + max(case["generate"] - 1, 0)
+        self.cache = [[Head() for _ in range(model.n_kv)] for _ in range(model.n_layers)]
+        shape = (model.n_layers, model.n_kv, n_tokens)
+        self.evicted_at = np.full(shape, -1)
+        self.margin = np.full(shape, np.nan)
+        self.received, self.queries, self.last = np.zeros(shape), np.zeros(shape, int), np.zeros(shape)
+        self.position, self.block, self.smallest_gap = 0, 0, np.inf
+
+    def attend(self, layer, queries, start, prompt):
+        """Every query of the block over the rows at or before it; returns outputs and the last one's weights."""
+        m, outputs, last = self.m, [], []
+        for i, heads in enumerate(queries):
+            row = []
+            for h, q in enumerate(heads):
+                head = self.cache[layer][h // m.group]
+                seen = [j for j, p in enumerate(head.positions) if p <= start + i]
+                logits = np.array([head.keys[j] @ q for j in seen]) / np.sqrt(m.d)
+                weights = np.exp(logits - logits.max())
+                weights /= weights.sum()
+                row.append(weights @ np.array([head.values[j] for j in seen]))
+                if prompt:
+                    at = [head.positions[j] for j in seen]
+                    self.received[layer, h // m.group, at] += weights / m.group
+                    self.queries[layer, h // m.group, at] += 1 if h % m.group == 0 else 0
+                if i == len(queries) - 1:
+                    last.append(weights)
+            outputs.append(np.concatenate(row))
+        return outputs, last
+
+    def evict(self, layer, last):
+        m, case = self.m, self.case
+        if case["policy"] == "none":
+            return
+        layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
+        for g, head in enumerate(self.cache[layer]):
+            if len(head.positions) <= case["budget"]:
+                continue
+            group_mean = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
+            scores, forced = scores_and_forced(case, head, group_mean, layer_mean)
+            order = sorted(range(len(scores)), key=lambda j: (not forced[j], -scores[j], j))
+            kept, gone = sorted(order[:case["budget"]]), order[case["budget"]:]
+            free = [scores[j] for j in kept if not forced[j]]
+            if free:
+                gap = min(free) - max(scores[j] for j in gone)
+                self.smallest_gap = min(self.smallest_gap, gap / max(abs(min(free)), 1e-300))
+            for j in gone:
+                self.evicted_at[layer, g, head.positions[j]] = self.block
+                if free:
+                    self.margin[layer, g, head.positions[j]] = min(free) - scores[j]
+            for rows in (head.keys, head.values, head.positions):
+                rows[:] = [rows[j] for j in kept]
+
+    def run_block(self, ids, prompt):
+        m, start = self.m, self.position
+        hidden = [m.w["model.embed_tokens.weight"][i] for i in ids]
+        for layer in range(m.n_layers):
+            at = f"model.layers.{layer}."
+            queries = []
+            for i, x in enumerate(hidden):
+                q, k, v = m.qkv(layer, m.norm(x, at + "input_layernorm.weight"), start + i)
+                queries.append(q)
+                for head, key, value in zip(self.cache[layer], k, v):
+                    head.keys.append(key), head.values.append(value), head.positions.append(start + i)
+            outputs, last = self.attend(layer, queries, start, prompt)
+            if prompt and start + len(ids) == len(self.case["prompt"]):
+                for g, head in enumerate(self.cache[layer]):
+                    self.last[layer, g, head.positions] = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
+            self.evict(layer, last)
+            for i, out in enumerate(outputs):
+                x = hidden[i] + m.w[at + "self_attn.o_proj.weight"] @ out
+                y = m.norm(x, at + "post_attention_layernorm.weight")
+                gate, up = m.w[at + "mlp.gate_proj.weight"] @ y, m.w[at + "mlp.up_proj.weight"] @ y
+                hidden[i] = x + m.w[at + "mlp.down_proj.weight"] @ (gate / (1 + np.exp(-gate)) * up)
+        self.position += len(ids)
+        self.block += 1
+        return hidden[-1]
+
+    def run(self) -> dict:
+        prompt, size = self.case["prompt"], self.case["block"]
+        for first in range(0, len(prompt), size):
+            hidden = self.run_block(prompt[first:first + size], True)
+        logits = self.m.logits(hidden)
+        top = np.argsort(-logits, kind="stable")[:10]
+        result = {"top_ids": top.tolist(), "top_logits": logits[top].tolist()}
+        generated, logit_gap = [], np.inf
+        for step in range(self.case["generate"]):
+            if step > 0:
+                logits = self.m.logits(self.run_block(generated[-1:], False))
+            first, second = np.sort(logits)[::-1][:2]
+            logit_gap = min(logit_gap, (first - second) / np.abs(logits).max())
+            generated.append(int(np.argmax(logits)))
+        return result | {
+            "generated": generated, "smallest_gap": self.smallest_gap, "logit_gap": logit_gap,
+            "evicted_at": self.evicted_at.tolist(), "margin": self.margin.tolist(),
+            "attention_received": self.received.tolist(), "attention_queries": self.queries.tolist(),
+            "attention_last": self.last.tolist()}

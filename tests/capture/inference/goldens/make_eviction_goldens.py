@@ -1,0 +1,72 @@
+"""Which rows each policy keeps, by the float64 reference of block_reference.py on tiny_llama.
+
+    python make_eviction_goldens.py         writes eviction.golden.json beside itself; deterministic
+    made with numpy 2.x; seeds as stored
+
+The C++ code works in float32, so a prompt is taken only if no eviction and no generated token was a closer
+call than the contract's tolerances: 2e-5 between scores at the cut, and 1e-4 of the largest logit.
+"""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+
+from block_reference import BlockLlama, Run
+
+HERE = pathlib.Path(__file__).parent
+SCORE_GAP, LOGIT_GAP = 2e-5, 1e-4
+
+CASES = [
+    dict(policy="none", options={}, budget=0, block=16, n=24, generate=4),
+    dict(policy="keydiff", options={}, budget=12, block=8, n=40, generate=6),
+    dict(policy="keydiff", options={}, budget=16, block=16, n=40, generate=0),
+    dict(policy="keydiff", options={}, budget=7, block=1, n=30, generate=3),
+    dict(policy="keydiff", options={}, budget=5, block=64, n=33, generate=2),
+    dict(policy="keydiff", options={"recent": "0.25"}, budget=10, block=6, n=40, generate=3),
+    dict(policy="keydiff", options={"anchor": "normalized-mean"}, budget=12, block=8, n=40, generate=0),
+    dict(policy="keydiff", options={"anchor": "median"}, budget=12, block=7, n=40, generate=0),
+    dict(policy="sink", options={}, budget=12, block=8, n=40, generate=6),
+    dict(policy="sink", options={}, budget=3, block=5, n=23, generate=3),
+    dict(policy="sink", options={"first": "1"}, budget=9, block=1, n=30, generate=0),
+    dict(policy="tova", options={}, budget=12, block=8, n=40, generate=6),
+    dict(policy="tova", options={}, budget=9, block=1, n=30, generate=4),
+    dict(policy="tova", options={"heads": "all"}, budget=12, block=8, n=40, generate=4),
+]
+
+
+def rounded(value):
+    """Ten digits are enough for a float32 comparison, and keep the file small; what is not finite becomes null."""
+    if isinstance(value, list):
+        return [rounded(v) for v in value]
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else float(f"{value:.9g}")
+    return value
+
+
+def solve(model: BlockLlama, case: dict) -> dict:
+    for seed in range(100):
+        prompt = np.random.default_rng(seed).integers(4, model.config["vocab_size"], case["n"]).tolist()
+        result = Run(model, case | {"prompt": prompt}).run()
+        if result["smallest_gap"] >= SCORE_GAP and result["logit_gap"] >= LOGIT_GAP:
+            if case["policy"] == "none":
+                result["smallest_gap"] = None
+            if case["generate"] == 0:
+                result["logit_gap"] = None
+            return case | {"seed": seed, "prompt": prompt} | {k: rounded(v) for k, v in result.items()}
+    raise RuntimeError(f"no prompt without a close call for {case}")
+
+
+def main() -> None:
+    model = BlockLlama(HERE / "tiny_llama")
+    solved = [solve(model, case) for case in CASES]
+    for case in solved:
+        print(case["policy"], case["options"], case["budget"], case["block"], "seed", case["seed"],
+              "gap", case["smallest_gap"])
+    text = ",\n".join(json.dumps(case, separators=(",", ":")) for case in solved)
+    (HERE / "eviction.golden.json").write_text(f"[\n{text}\n]\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+#include "capture/inference/memory_need.hpp"
+
+#include <limits>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kGiB = 1 << 30;
+
+recording::RunPlan run_of(std::int64_t budget, std::int64_t block_size, std::int64_t generate = 0) {
+  recording::RunPlan run;
+  run.name = budget > 0 ? "keydiff" : "none";
+  run.budget = budget;
+  run.block_size = block_size;
+  run.max_generated = generate;
+  return run;
+}
+
+// A shape like Llama 3.2 3B's.
+ModelConfig large_model() {
+  ModelConfig config;
+  config.n_layers = 28;
+  config.n_heads = 24;
+  config.n_kv_heads = 8;
+  config.head_dim = 128;
+  config.hidden_size = 3072;
+  config.intermediate_size = 8192;
+  return config;
+}
+
+recording::RecordPlan plan_of(std::int64_t n_prompt, const recording::RunPlan& run) {
+  recording::RecordPlan plan;
+  plan.prompt.id.resize(static_cast<std::size_t>(n_prompt));
+  plan.runs = {run};
+  return plan;
+}
+
+std::string complaint(const recording::RecordPlan& plan, std::int64_t available) {
+  try {
+    check_memory(large_model(), plan, 2, available);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(CacheRows, AreTheBudgetAndOneBlockOrEveryToken) {
+  EXPECT_EQ(cache_rows(run_of(256, 64), 1000, true), 320);
+  EXPECT_EQ(cache_rows(run_of(256, 64), 1000, false), 1000);
+  EXPECT_EQ(cache_rows(run_of(0, 64, 5), 1000, false), 1004);
+  EXPECT_EQ(cache_rows(run_of(256, 64), 300, true), 300);
+  EXPECT_EQ(cache_rows(run_of(256, 640), 100, true), 100);
+  EXPECT_EQ(cache_rows(run_of(256, 640, 300), 100, true), 356);
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(cache_rows(run_of(kMost, kMost), 100, true), 100);
+}
+
+TEST(MemoryNeed, OfTheCacheIsExact) {
+  const auto plan = plan_of(1000, run_of(0, 128));
+  EXPECT_EQ(memory_need(large_model(), plan, plan.runs[0], 2).cache_bytes, 1000LL * 2 * 28 * 8 * 128 * 2);
+}
+
+TEST(MemoryNeed, RefusesWithBothFiguresAndTheBudgetThatFits) {
+  const auto full = plan_of(131072, run_of(0, 128));
+  EXPECT_EQ(complaint(full, 16 * kGiB), "");
+  const std::string said = complaint(full, 8 * kGiB);
+  EXPECT_THAT(said, AllOf(HasSubstr("14.00 GiB"), HasSubstr("8.00 GiB"), HasSubstr("--budget ")));
+  const std::int64_t budget = std::stoll(said.substr(said.find("--budget ") + 9));
+  EXPECT_EQ(complaint(plan_of(131072, run_of(budget, 128)), 8 * kGiB), "");
+  EXPECT_THAT(complaint(plan_of(131072, run_of(budget + 1, 128)), 8 * kGiB), HasSubstr("--budget "));
+}
+
+TEST(MemoryNeed, CountsAttentionThatIsRecorded) {
+  auto plan = plan_of(16384, run_of(256, 128));
+  EXPECT_EQ(complaint(plan, 4 * kGiB), "");
+  plan.attention = true;
+  for (int layer = 0; layer < 28; ++layer) plan.layers.push_back(layer);
+  EXPECT_THAT(complaint(plan, 4 * kGiB), HasSubstr("--record attention"));
+}
+
+}  // namespace
+}  // namespace keyscope::capture

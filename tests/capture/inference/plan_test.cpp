@@ -1,0 +1,174 @@
+// What a capture says about itself, and what it refuses, before it begins.
+
+#include <limits>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "tests/capture/inference/captured.hpp"
+#include "tests/capture/model/random_model.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Plan : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = Model::load(folder_.save(), {});
+    options_.prompt_ids = test::random_ids(20, 50);
+    options_.policies = test::policies({"none"});
+    options_.budget = 8;
+    options_.block_size = 6;
+  }
+
+  recording::RecordPlan plan() const { return plan_capture(*model_, options_); }
+
+  // The complaint, with the kind of exception before it.
+  std::string complaint() const {
+    try {
+      plan();
+      return "";
+    } catch (const UsageError& error) {
+      return std::string("usage: ") + error.what();
+    } catch (const InvalidInput& error) {
+      return std::string("input: ") + error.what();
+    }
+  }
+
+  test::RandomModel folder_;
+  std::shared_ptr<const Model> model_;
+  CaptureOptions options_;
+};
+
+TEST_F(Plan, NamesRunsAfterTheirPoliciesAndCountsRepeats) {
+  options_.policies = test::policies({"none", "keydiff", "sink:first=2", "keydiff:recent=0.25"});
+  const auto plan = this->plan();
+  ASSERT_EQ(plan.runs.size(), 4U);
+  EXPECT_EQ(plan.runs[0].name, "none");
+  EXPECT_EQ(plan.runs[0].budget, 0);
+  EXPECT_EQ(plan.runs[1].name, "keydiff");
+  EXPECT_EQ(plan.runs[3].name, "keydiff-2");
+  EXPECT_EQ(plan.runs[3].policy, "keydiff");
+  EXPECT_EQ(plan.runs[3].budget, 8);
+  EXPECT_EQ(plan.runs[3].n_prompt_blocks, 4);
+  EXPECT_EQ(plan.runs[3].block_size, 6);
+}
+
+TEST_F(Plan, ParametersAreJsonWithEveryDefault) {
+  options_.policies = test::policies({"keydiff:recent=0.25", "sink"});
+  const auto keydiff = nlohmann::json::parse(plan().runs[0].parameters);
+  EXPECT_EQ(keydiff["anchor"], "mean");
+  EXPECT_EQ(keydiff["metric"], "cosine");
+  EXPECT_EQ(keydiff["recent"], 0.25);
+  EXPECT_EQ(nlohmann::json::parse(plan().runs[1].parameters)["first"], 4);
+}
+
+TEST_F(Plan, TellsWhereItComesFrom) {
+  options_.command = "keyscope capture …";
+  options_.prompt_ids = {1, 25, 0};
+  const auto plan = this->plan();
+  EXPECT_EQ(plan.provenance.command, "keyscope capture …");
+  // python: hashlib.sha256(struct.pack("<3i", 1, 25, 0)).hexdigest()
+  EXPECT_EQ(plan.provenance.prompt_sha256,
+            "a779ab9e5a68231d25c16e85b82a89988761e00e665090af11c89f34f916fb8d");
+  EXPECT_EQ(plan.provenance.model_sha256, model_->model_sha256());
+  EXPECT_EQ(plan.provenance.device, "cpu");
+  EXPECT_THAT(plan.provenance.versions,
+              AllOf(HasSubstr("keyscope 0."), HasSubstr("LibTorch 2."), HasSubstr("HDF5 ")));
+  EXPECT_THAT(plan.provenance.started, ::testing::MatchesRegex("....-..-..T..:..:..Z"));
+  const auto configuration = nlohmann::json::parse(plan.provenance.configuration);
+  EXPECT_EQ(configuration["block"], 6);
+  EXPECT_EQ(configuration["dtype"], "float32");
+  EXPECT_EQ(plan.model.config, model_->config().raw_json);
+  EXPECT_EQ(plan.model.name, folder_.folder().filename());
+  EXPECT_EQ(plan.n_prompt(), 3);
+}
+
+TEST_F(Plan, RecordsTheLayersThatAreAsked) {
+  EXPECT_THAT(plan().layers, ElementsAre(0, 1));
+  options_.layers = {1, 1};
+  EXPECT_THAT(plan().layers, ElementsAre(1));
+  options_.layers = {0, 2};
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("0 to 1")));
+}
+
+TEST_F(Plan, ScoresNoMorePositionsThanThereAre) {
+  options_.record_logits = true;
+  EXPECT_EQ(plan().score_last, 20);
+  options_.score_last = 5;
+  EXPECT_EQ(plan().score_last, 5);
+}
+
+TEST_F(Plan, RefusesPromptsThatCannotBe) {
+  options_.prompt_ids.clear();
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("input: "), HasSubstr("empty")));
+  options_.prompt_ids = {3, 50};
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("input: "), HasSubstr("token 1 is id 50"), HasSubstr("0 to 49")));
+  options_.prompt_ids = {-1};
+  EXPECT_THAT(complaint(), HasSubstr("-1"));
+}
+
+TEST_F(Plan, RefusesMoreTokensThanTheContextHolds) {
+  options_.prompt_ids = test::random_ids(512, 50);
+  EXPECT_EQ(complaint(), "");
+  options_.generate = 1;  // never fed back
+  EXPECT_EQ(complaint(), "");
+  options_.generate = 2;
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("input: "), HasSubstr("512"), HasSubstr("1 ")));
+  options_.generate = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(complaint(), HasSubstr("512"));
+  options_.generate = 0;
+  options_.prompt_ids.push_back(4);
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("513"), HasSubstr("512")));
+}
+
+TEST_F(Plan, RefusesOptionsThatCannotBe) {
+  options_.policies = test::policies({"keydiff"});
+  options_.budget = 0;
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("--budget")));
+  options_.budget = 4;
+  options_.block_size = 0;
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("--block")));
+  options_.block_size = 4;
+  options_.generate = -1;
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("--generate")));
+  options_.generate = 0;
+  options_.score_last = 0;
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("--score-last")));
+  options_.score_last = 4;
+  options_.policies = {{"nonsense", {}}};
+  EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("nonsense")));
+  options_.policies.clear();
+  EXPECT_THAT(complaint(), HasSubstr("usage: "));
+}
+
+TEST_F(Plan, TakesTheLargestNumbersThereAre) {
+  options_.policies = test::policies({"keydiff"});
+  options_.budget = options_.block_size = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(plan().runs[0].n_prompt_blocks, 1);
+  EXPECT_GT(estimate_capture(*model_, plan()).cache_bytes, 0);
+  EXPECT_EQ(test::run_in_memory(*model_, options_).outcomes[0].peak_cache_rows, 20);
+}
+
+TEST_F(Plan, EstimatesTheCacheThatARunThenTakes) {
+  options_.prompt_ids = test::random_ids(400, 50);
+  for (const auto* policy : {"none", "keydiff"}) {
+    options_.policies = test::policies({policy});
+    const auto estimate = estimate_capture(*model_, plan());
+    EXPECT_EQ(estimate.cache_bytes, test::run_in_memory(*model_, options_).outcomes[0].peak_cache_bytes)
+        << policy;
+    EXPECT_EQ(estimate.weight_bytes, model_->weight_bytes());
+    EXPECT_GT(estimate.disk_bytes, 0);
+    EXPECT_GT(estimate.seconds, 0);
+  }
+}
+
+}  // namespace
+}  // namespace keyscope::capture

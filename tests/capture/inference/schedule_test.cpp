@@ -1,0 +1,139 @@
+// What must hold whatever the weights are: block sizes, budgets and the memory of the cache.
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/capture/inference/captured.hpp"
+#include "tests/capture/model/random_model.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+class Schedule : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = Model::load(folder_.save(), {});
+    options_.prompt_ids = test::random_ids(70, 50);
+    options_.policies = test::policies({"none"});
+    options_.generate = 4;
+    options_.ignore_eos = true;
+  }
+
+  // Largest difference of keys and of attention received, over all heads and tokens.
+  static double difference(const test::Captured& a, const test::Captured& b) {
+    double largest = 0;
+    for (int layer = 0; layer < 2; ++layer)
+      for (int head = 0; head < 2; ++head) {
+        const RowMatrixF keys = a.recording->keys(0, layer, head) - b.recording->keys(0, layer, head);
+        largest = std::max<double>(largest, keys.cwiseAbs().maxCoeff());
+        const auto x = a.recording->trace(0, layer, head), y = b.recording->trace(0, layer, head);
+        for (std::size_t i = 0; i < x.attention_received.size(); ++i)
+          largest = std::max(largest, std::abs(x.attention_received[i] - y.attention_received[i]));
+      }
+    return largest;
+  }
+
+  test::RandomModel folder_;
+  std::shared_ptr<const Model> model_;
+  CaptureOptions options_;
+};
+
+TEST_F(Schedule, WithoutEvictionTheBlockSizeChangesNothing) {
+  options_.block_size = 70;
+  const auto whole = test::run_in_memory(*model_, options_);
+  for (const std::int64_t block_size : {1, 3, 16, 69, 1000}) {
+    options_.block_size = block_size;
+    const auto in_blocks = test::run_in_memory(*model_, options_);
+    EXPECT_EQ(in_blocks.outcomes[0].generated, whole.outcomes[0].generated) << block_size;
+    EXPECT_LT(difference(in_blocks, whole), 3e-5) << block_size;
+  }
+}
+
+TEST_F(Schedule, ABudgetThatNothingExceedsEvictsNothing) {
+  const auto full = test::run_in_memory(*model_, options_);
+  for (const char* policy : {"keydiff", "sink", "tova", "random"}) {
+    options_.policies = test::policies({policy});
+    options_.budget = 73;
+    const auto run = test::run_in_memory(*model_, options_);
+    EXPECT_EQ(run.outcomes[0].generated, full.outcomes[0].generated) << policy;
+    EXPECT_EQ(difference(run, full), 0) << policy;
+    const auto trace = run.recording->trace(0, 1, 0);
+    EXPECT_TRUE(std::all_of(trace.evicted_at.begin(), trace.evicted_at.end(), [](int at) { return at < 0; }));
+  }
+}
+
+TEST_F(Schedule, NoHeadEverHoldsMoreThanTheBudgetAndOneBlock) {
+  for (const char* policy : {"keydiff", "sink", "tova", "random"})
+    for (const auto& [budget, block_size] : {std::pair{16, 8}, {5, 1}, {1, 7}, {30, 64}}) {
+      options_.policies = test::policies({policy});
+      options_.budget = budget;
+      options_.block_size = block_size;
+      const auto run = test::run_in_memory(*model_, options_);
+      EXPECT_LE(run.outcomes[0].peak_cache_rows, std::min(budget + block_size, 70)) << policy;
+      const auto info = run.recording->info();
+      for (std::int64_t block = 0; block < info->runs[0].blocks_done; ++block) {
+        const std::int64_t seen = recording::tokens_seen(info->runs[0], block);
+        const auto trace = run.recording->trace(0, 1, 1);
+        EXPECT_EQ(
+            static_cast<std::int64_t>(recording::retained_positions(trace.evicted_at, seen, block).size()),
+            std::min<std::int64_t>(seen, budget))
+            << policy << ", block " << block;
+      }
+    }
+}
+
+TEST_F(Schedule, AttentionReceivedIsOneForEveryPromptQuery) {
+  options_.policies = test::policies({"keydiff"});
+  options_.budget = 16;
+  options_.block_size = 8;
+  const auto run = test::run_in_memory(*model_, options_);
+  for (int layer = 0; layer < 2; ++layer)
+    for (int head = 0; head < 2; ++head) {
+      const auto trace = run.recording->trace(0, layer, head);
+      double sum = 0, last = 0;
+      for (const double received : trace.attention_received) sum += received;
+      for (const float weight : trace.attention_last) last += weight;
+      EXPECT_NEAR(sum, 70, 1e-4);
+      EXPECT_NEAR(last, 1, 1e-5);
+      EXPECT_EQ(trace.attention_received.back(), 0) << "a generated token's queries do not count";
+    }
+}
+
+TEST_F(Schedule, TheSameSeedGivesTheSameRun) {
+  options_.policies = test::policies({"random"});
+  options_.budget = 9;
+  options_.block_size = 8;
+  const auto evicted = [&](std::uint64_t seed) {
+    options_.seed = seed;
+    return test::run_in_memory(*model_, options_).recording->trace(0, 0, 0).evicted_at;
+  };
+  EXPECT_EQ(evicted(1), evicted(1));
+  EXPECT_NE(evicted(1), evicted(2));
+}
+
+// A cache of N + B rows, whatever the prompt: 1K, 4K and 16K tokens with N = 256 and B = 64.
+TEST(CacheMemory, StaysFlatWhileThePromptGrows) {
+  const test::RandomModel folder({.n_layers = 1,
+                                  .n_heads = 2,
+                                  .n_kv_heads = 1,
+                                  .hidden_size = 16,
+                                  .intermediate_size = 16,
+                                  .max_positions = 20000});
+  const auto model = Model::load(folder.save(), {});
+  CaptureOptions options;
+  options.policies = test::policies({"keydiff"});
+  options.budget = 256;
+  options.block_size = 64;
+  options.record_keys = options.record_queries = false;
+  for (const std::int64_t n : {1024, 4096, 16384}) {
+    options.prompt_ids = test::random_ids(n, 50);
+    const auto outcome = test::run_in_memory(*model, options).outcomes[0];
+    EXPECT_EQ(outcome.peak_cache_rows, 256 + 64) << n;
+    EXPECT_EQ(outcome.peak_cache_bytes, 2 * (256 + 64) * 8 * 4) << n;
+  }
+}
+
+}  // namespace
+}  // namespace keyscope::capture

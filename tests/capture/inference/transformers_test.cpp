@@ -1,0 +1,139 @@
+// Keys, queries, values, attention and logits against Hugging Face Transformers; the goldens and how they
+// were made stand in goldens/.
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/matrix_view.hpp"
+#include "capture/model/safetensors.hpp"
+#include "tests/capture/inference/captured.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+const std::filesystem::path kGoldens = KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens";
+
+class Golden {
+ public:
+  explicit Golden(const std::string& name) : file_(kGoldens / (name + ".golden.safetensors")) {}
+
+  template <typename T>
+  std::vector<T> read(const std::string& name) const {
+    const StoredTensor& tensor = file_.tensors().at(name);
+    const auto* data = reinterpret_cast<const T*>(tensor.data.data());
+    return {data, data + tensor.data.size() / sizeof(T)};
+  }
+
+  // Transformers' own relative errors in bfloat16, by tensor.
+  nlohmann::json bfloat16_errors() const {
+    const auto header = nlohmann::json::parse(file_.header());
+    return nlohmann::json::parse(header["__metadata__"]["bfloat16_errors"].get<std::string>());
+  }
+
+ private:
+  SafetensorsFile file_;
+};
+
+// All that was recorded of one run under the goldens' names: heads one after another.
+std::map<std::string, std::vector<float>> recorded_tensors(const recording::Recording& recording) {
+  std::map<std::string, std::vector<float>> tensors;
+  const auto add = [&](const std::string& name, const RowMatrixF& rows) {
+    tensors[name].insert(tensors[name].end(), rows.data(), rows.data() + rows.size());
+  };
+  const auto info = recording.info();
+  for (const int layer : info->layers) {
+    for (int head = 0; head < info->model.n_kv_heads; ++head) {
+      add(fmt::format("keys.{}", layer), recording.keys(0, layer, head));
+      add(fmt::format("values.{}", layer), recording.values(0, layer, head));
+    }
+    for (int head = 0; head < info->model.n_heads; ++head) {
+      add(fmt::format("queries.{}", layer), recording.queries(0, layer, head));
+      add(fmt::format("attention.{}", layer), recording.attention(0, layer, head));
+    }
+  }
+  add("logits", recording.logits(0));
+  return tensors;
+}
+
+std::map<std::string, std::vector<float>> run_golden(const std::string& name,
+                                                     const ModelOptions& model_options,
+                                                     std::int64_t block_size) {
+  const auto model = Model::load(kGoldens / name, model_options);
+  CaptureOptions options;
+  options.prompt_ids = Golden(name).read<std::int32_t>("prompt_ids");
+  options.policies = test::policies({"none"});
+  options.block_size = block_size;
+  options.record_values = options.record_attention = options.record_logits = true;
+  options.score_last = 1000;
+  return recorded_tensors(*test::run_in_memory(*model, options).recording);
+}
+
+void expect_close(const std::string& name, const std::vector<float>& found,
+                  const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size()) << name;
+  float largest = 0, difference = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    difference = std::max(difference, std::abs(found[i] - expected[i]));
+  }
+  EXPECT_LE(difference, 1e-5F * largest) << name;
+}
+
+double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
+  double squares = 0, of_difference = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    squares += static_cast<double>(expected[i]) * expected[i];
+    of_difference += std::pow(static_cast<double>(found[i]) - expected[i], 2);
+  }
+  return std::sqrt(of_difference / squares);
+}
+
+struct Run {
+  const char* model;
+  std::int64_t block_size;
+};
+
+void PrintTo(const Run& run, std::ostream* out) { *out << run.model << " in blocks of " << run.block_size; }
+
+class AgainstTransformers : public ::testing::TestWithParam<Run> {};
+
+TEST_P(AgainstTransformers, Float32) {
+  const Golden golden(GetParam().model);
+  const auto tensors = run_golden(GetParam().model, {.dtype = DType::kFloat32}, GetParam().block_size);
+  EXPECT_GE(tensors.size(), 9U);
+  for (const auto& [name, found] : tensors) expect_close(name, found, golden.read<float>(name));
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, AgainstTransformers,
+                         ::testing::Values(Run{"tiny_llama", 1}, Run{"tiny_llama", 16},
+                                           Run{"tiny_llama", 128}, Run{"tiny_llama3", 1},
+                                           Run{"tiny_llama3", 16}, Run{"tiny_llama3", 128}));
+
+// No worse than 1.5 times the error that Transformers itself makes in bfloat16.
+TEST(AgainstTransformers, BFloat16) {
+  const Golden golden("tiny_llama3");
+  const auto own_errors = golden.bfloat16_errors();
+  for (const std::int64_t block_size : {1, 16, 128}) {
+    const auto tensors = run_golden("tiny_llama3", {}, block_size);
+    for (const auto& [name, found] : tensors)
+      EXPECT_LE(relative_error(found, golden.read<float>(name)), 1.5 * own_errors.at(name).get<double>())
+          << name << " in blocks of " << block_size;
+  }
+}
+
+TEST(AgainstTransformers, Float16) {
+  const Golden golden("tiny_llama");
+  for (const auto& [name, found] : run_golden("tiny_llama", {.dtype = DType::kFloat16}, 16))
+    EXPECT_LE(relative_error(found, golden.read<float>(name)), 1e-2) << name;
+}
+
+}  // namespace
+}  // namespace keyscope::capture

@@ -1,0 +1,225 @@
+#include "capture/model/config.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "tests/capture/model/random_model.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::ordered_json;
+
+// A folder that holds a sound configuration but for what a test changes.
+class Folder {
+ public:
+  Json& config() { return model_.config; }
+  void write(const std::string& name, const std::string& text) const { model_.write(name, text); }
+
+  ModelConfig read() const {
+    model_.write("config.json", model_.config.dump());
+    return read_config(model_.folder());
+  }
+
+  std::string complaint() const {
+    try {
+      read();
+      return "";
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  }
+
+  const std::filesystem::path& path() const { return model_.folder(); }
+
+ private:
+  test::RandomModel model_;
+};
+
+TEST(Config, ReadsEveryField) {
+  Folder folder;
+  folder.config()["rope_theta"] = 500000;
+  const ModelConfig config = folder.read();
+  EXPECT_EQ(config.model_type, "llama");
+  EXPECT_EQ(config.n_layers, 2);
+  EXPECT_EQ(config.n_heads, 4);
+  EXPECT_EQ(config.n_kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 8);
+  EXPECT_EQ(config.hidden_size, 24);
+  EXPECT_EQ(config.intermediate_size, 40);
+  EXPECT_EQ(config.vocab_size, 50);
+  EXPECT_EQ(config.context_length, 512);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_EQ(config.rope_theta, 500000);
+  EXPECT_EQ(config.rope_scaling.kind, RopeScaling::Kind::kNone);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(config.dtype, "float32");
+  EXPECT_EQ(config.raw_json, folder.config().dump());
+}
+
+TEST(Config, FillsInWhatTransformersFillsIn) {
+  Folder folder;
+  for (const char* name : {"num_key_value_heads", "head_dim", "max_position_embeddings", "rms_norm_eps",
+                           "rope_theta", "tie_word_embeddings", "torch_dtype", "eos_token_id", "hidden_act"})
+    folder.config().erase(name);
+  const ModelConfig config = folder.read();
+  EXPECT_EQ(config.n_kv_heads, 4);
+  EXPECT_EQ(config.head_dim, 6);
+  EXPECT_EQ(config.context_length, 2048);
+  EXPECT_EQ(config.rope_theta, 10000);
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_THAT(config.eos_token_ids, IsEmpty());
+}
+
+TEST(Config, ReadsOldAndNewSpellings) {
+  Folder folder;
+  folder.config().erase("torch_dtype");
+  folder.config().erase("rope_theta");
+  folder.config()["dtype"] = "bfloat16";
+  folder.config()["rope_parameters"] = {{"rope_type", "llama3"},   {"rope_theta", 500.0},
+                                        {"factor", 8.0},           {"low_freq_factor", 1.0},
+                                        {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 64}};
+  const ModelConfig config = folder.read();
+  EXPECT_EQ(config.dtype, "bfloat16");
+  EXPECT_EQ(config.rope_theta, 500);
+  EXPECT_EQ(config.rope_scaling.kind, RopeScaling::Kind::kLlama3);
+  EXPECT_EQ(config.rope_scaling.factor, 8);
+  EXPECT_EQ(config.rope_scaling.original_context, 64);
+
+  Folder old;
+  old.config()["torch_dtype"] = "torch.float16";
+  old.config()["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
+  EXPECT_EQ(old.read().rope_scaling.kind, RopeScaling::Kind::kLinear);
+  EXPECT_EQ(old.read().rope_scaling.factor, 2);
+  EXPECT_EQ(old.read().dtype, "float16");
+}
+
+TEST(Config, EndOfTextIdsComeFromTheGenerationConfigFirst) {
+  Folder folder;
+  EXPECT_THAT(folder.read().eos_token_ids, ElementsAre(2));
+  folder.config()["eos_token_id"] = {3, 4};
+  EXPECT_THAT(folder.read().eos_token_ids, ElementsAre(3, 4));
+  folder.write("generation_config.json", R"({"eos_token_id": [5, 6]})");
+  EXPECT_THAT(folder.read().eos_token_ids, ElementsAre(5, 6));
+  folder.write("generation_config.json", R"({"eos_token_id": null})");
+  EXPECT_THAT(folder.read().eos_token_ids, ElementsAre(3, 4));
+  folder.write("generation_config.json", "not json");
+  EXPECT_THAT(folder.complaint(), HasSubstr("generation_config.json"));
+}
+
+struct Fault {
+  const char* name;
+  const char* field;
+  Json value;
+  const char* says;
+};
+
+class FaultyConfig : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(FaultyConfig, IsRefusedByFileAndField) {
+  Folder folder;
+  folder.config()[GetParam().field] = GetParam().value;
+  EXPECT_THAT(folder.complaint(), AllOf(HasSubstr("config.json"), HasSubstr(GetParam().says)));
+}
+
+const std::vector<Fault>& faults() {
+  static const std::vector<Fault> kFaults = {
+      {"UnknownArchitecture", "model_type", "mamba", "\"mamba\", expected \"llama\""},
+      {"NoArchitecture", "model_type", nullptr, "model_type"},
+      {"AnotherHead", "architectures", {"LlamaForSequenceClassification"}, "LlamaForSequenceClassification"},
+      {"ArchitecturesNoList", "architectures", 3, "architectures"},
+      {"NoLayers", "num_hidden_layers", 0, "num_hidden_layers"},
+      {"NegativeLayers", "num_hidden_layers", -1, "num_hidden_layers"},
+      {"FractionalHeads", "num_attention_heads", 4.5, "4.5"},
+      {"TextForANumber", "hidden_size", "24", "hidden_size"},
+      {"HeadsThatDoNotDivide", "num_key_value_heads", 3, "num_key_value_heads is 3"},
+      {"MoreKvHeadsThanHeads", "num_key_value_heads", 8, "num_key_value_heads is 8"},
+      {"OddHeadDim", "head_dim", 7, "head_dim is 7"},
+      {"HugeHidden", "hidden_size", 9.3e18, "hidden_size"},
+      {"BeyondInt64", "vocab_size", 18446744073709551615ULL, "vocab_size"},
+      {"NoVocabulary", "vocab_size", nullptr, "vocab_size"},
+      {"ZeroEpsilon", "rms_norm_eps", 0, "rms_norm_eps"},
+      {"NegativeTheta", "rope_theta", -1, "rope_theta"},
+      {"AnotherActivation", "hidden_act", "gelu", "hidden_act is \"gelu\""},
+      {"UnknownScaling", "rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "yarn"},
+      {"ScalingNoObject", "rope_scaling", 8, "rope_scaling"},
+      {"ScalingWithoutFactor", "rope_scaling", {{"type", "linear"}}, "factor"},
+      {"ScalingUpsideDown",
+       "rope_scaling",
+       {{"rope_type", "llama3"},
+        {"factor", 8},
+        {"low_freq_factor", 4},
+        {"high_freq_factor", 1},
+        {"original_max_position_embeddings", 64}},
+       "high_freq_factor"},
+      {"PartialRotary", "partial_rotary_factor", 0.5, "partial_rotary_factor"},
+      {"UnknownDtype", "torch_dtype", "int8", "int8"},
+      {"Quantized", "quantization_config", {{"quant_method", "gptq"}}, "quantization_config"},
+      {"FlagNoFlag", "tie_word_embeddings", "yes", "tie_word_embeddings"},
+      {"NegativeEos", "eos_token_id", -2, "eos_token_id"},
+      {"EosText", "eos_token_id", {"</s>"}, "eos_token_id"}};
+  return kFaults;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FaultyConfig, ::testing::ValuesIn(faults()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Config, RefusesWhatIsNoConfiguration) {
+  Folder folder;
+  const auto complaint = [&](const std::string& text) -> std::string {
+    folder.write("config.json", text);
+    try {
+      read_config(folder.path());
+      return "";
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  };
+  for (const char* text : {"", "[1]", "{\"model_type\": \"llama\"", "\xFF\xFE", "null"})
+    EXPECT_THAT(complaint(text), HasSubstr("config.json")) << text;
+  EXPECT_THAT(complaint(R"({"model_type":"llama","hidden_size":24,"hidden_size":32})"), HasSubstr("twice"));
+}
+
+TEST(Config, SaysThatItIsMissing) {
+  const test::RandomModel nothing;
+  EXPECT_THROW(read_config(nothing.folder()), FileError);
+}
+
+// Real configurations: the Llama family is read, every other is refused by its name.
+TEST(Config, RealConfigurations) {
+  const char* data = std::getenv("KEYSCOPE_TEST_DATA");
+  if (data == nullptr) GTEST_SKIP() << "KEYSCOPE_TEST_DATA is not set";
+  int n_llama = 0, n_others = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(data) / "configs")) {
+    std::ifstream file(entry.path());
+    const Json json = Json::parse(file);
+    Folder folder;
+    folder.config() = json;
+    const std::string family = json.at("model_type");
+    if (family == "llama") {
+      const ModelConfig config = folder.read();
+      EXPECT_EQ(config.n_heads * config.head_dim % config.n_kv_heads, 0) << entry.path();
+      EXPECT_EQ(config.context_length, json.at("max_position_embeddings")) << entry.path();
+      ++n_llama;
+    } else {
+      EXPECT_THAT(folder.complaint(), HasSubstr('"' + family + '"')) << entry.path();
+      ++n_others;
+    }
+  }
+  EXPECT_GT(n_llama, 0);
+  EXPECT_GT(n_others, 0);
+}
+
+}  // namespace
+}  // namespace keyscope::capture

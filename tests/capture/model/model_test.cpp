@@ -1,0 +1,175 @@
+#include "capture/model/model.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "capture/model/transformer.hpp"
+#include "tests/capture/model/random_model.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using test::RandomModel;
+using test::RandomModelShape;
+using test::safetensors_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::filesystem::path kGoldens = KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens";
+const std::string kEmbedding = "model.embed_tokens.weight";
+
+std::vector<float> logits_of(const Model& model) {
+  const std::vector<std::int32_t> ids{3, 1, 4};
+  const at::Tensor logits = model.transformer().logits(model.transformer().embed(ids)).contiguous();
+  const float* data = logits.const_data_ptr<float>();
+  return {data, data + logits.numel()};
+}
+
+std::string complaint(const std::filesystem::path& folder, const ModelOptions& options = {}) {
+  try {
+    Model::load(folder, options);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Model, LoadsAFolder) {
+  const RandomModel folder;
+  const auto model = Model::load(folder.save(), {});
+  EXPECT_EQ(model->config().n_layers, 2);
+  EXPECT_EQ(model->dtype_name(), "float32");
+  EXPECT_EQ(model->device_name(), "cpu");
+  EXPECT_EQ(model->tokenizer(), nullptr);
+  EXPECT_GE(model->threads(), 1);
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : folder.tensors) bytes += static_cast<std::int64_t>(tensor.bytes.size());
+  EXPECT_EQ(model->weight_bytes(), bytes);
+}
+
+TEST(Model, ATiedPairMayBeStoredUnderEitherNameOrBoth) {
+  RandomModel folder;
+  const auto expected = logits_of(*Model::load(folder.save(), {}));
+  auto embedding = folder.tensors.extract(kEmbedding);
+  embedding.key() = "lm_head.weight";
+  folder.tensors.insert(std::move(embedding));
+  EXPECT_EQ(logits_of(*Model::load(folder.save(), {})), expected);
+  folder.tensors[kEmbedding] = folder.tensors["lm_head.weight"];
+  EXPECT_EQ(logits_of(*Model::load(folder.save(), {})), expected);
+}
+
+TEST(Model, ATiedPairOfTwoMatricesIsAContradiction) {
+  RandomModel folder;
+  folder.tensors["lm_head.weight"] = folder.tensors[kEmbedding];
+  folder.tensors["lm_head.weight"].bytes[5] ^= 1;
+  EXPECT_THAT(complaint(folder.save()), HasSubstr("tie_word_embeddings"));
+}
+
+TEST(Model, UnalignedWeightsAreCopied) {
+  const RandomModel folder;
+  const auto expected = logits_of(*Model::load(folder.save(), {}));
+  std::string file = safetensors_of(folder.tensors, 4);
+  for (std::size_t pad = 0; pad < 4; ++pad) {
+    nlohmann::ordered_json header;
+    std::string data(pad, 'x');
+    if (pad > 0)
+      header["model.layers.0.self_attn.rotary_emb.inv_freq"] = {
+          {"dtype", "U8"}, {"shape", {pad}}, {"data_offsets", {0, pad}}};
+    for (const auto& [name, tensor] : folder.tensors) {
+      header[name] = {{"dtype", tensor.dtype},
+                      {"shape", tensor.shape},
+                      {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+      data += tensor.bytes;
+    }
+    folder.write("model.safetensors", safetensors_of(header.dump(), data));
+    EXPECT_EQ(logits_of(*Model::load(folder.folder(), {})), expected) << pad;
+  }
+}
+
+TEST(Model, ComputesInTheDtypeThatIsAsked) {
+  RandomModel folder;
+  folder.save();
+  EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kBFloat16})->dtype_name(), "bfloat16");
+  EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kFloat16})->dtype_name(), "float16");
+  folder.config["torch_dtype"] = "bfloat16";
+  const auto model = Model::load(folder.save(), {});
+  EXPECT_EQ(model->dtype_name(), "bfloat16");
+  EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kFloat32})->dtype_name(), "float32");
+  EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kFloat32})->weight_bytes(),
+            2 * model->weight_bytes());
+}
+
+TEST(Model, NamesTheTensorThatIsMissing) {
+  RandomModel folder;
+  folder.tensors.erase("model.layers.1.mlp.up_proj.weight");
+  EXPECT_THAT(complaint(folder.save()),
+              AllOf(HasSubstr("model.layers.1.mlp.up_proj.weight"), HasSubstr("[40, 24]")));
+}
+
+TEST(Model, RefusesAConfigurationThatContradictsItsTensors) {
+  const auto with = [](const char* field, const nlohmann::ordered_json& value) {
+    RandomModel folder;
+    folder.config[field] = value;
+    return complaint(folder.save());
+  };
+  EXPECT_THAT(with("vocab_size", 51),
+              AllOf(HasSubstr(kEmbedding), HasSubstr("[50, 24]"), HasSubstr("[51, 24]")));
+  EXPECT_THAT(with("num_hidden_layers", 3), HasSubstr("model.layers.2."));
+  EXPECT_THAT(with("num_hidden_layers", 1), HasSubstr("model.layers.1."));
+  EXPECT_THAT(with("num_key_value_heads", 4), HasSubstr("k_proj"));
+  EXPECT_THAT(with("attention_bias", true), HasSubstr("q_proj.bias"));
+  EXPECT_THAT(with("tie_word_embeddings", false), HasSubstr("lm_head.weight"));
+  EXPECT_THAT(with("intermediate_size", 1 << 30), HasSubstr("mlp."));
+}
+
+TEST(Model, RefusesTensorsThatTheConfigurationDoesNotKnow) {
+  RandomModel folder;
+  folder.tensors["model.layers.0.self_attn.q_proj.bias"] = {"F32", {32}, std::string(128, '\0')};
+  EXPECT_THAT(complaint(folder.save()), HasSubstr("model.layers.0.self_attn.q_proj.bias"));
+}
+
+TEST(Model, OldRotaryBuffersAreNoWeights) {
+  RandomModel folder;
+  folder.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {"F32", {4}, std::string(16, '\0')};
+  EXPECT_EQ(complaint(folder.save()), "");
+}
+
+TEST(Model, RefusesWeightsThatAreNoFloats) {
+  RandomModel folder;
+  folder.tensors["model.norm.weight"] = {"I32", {24}, std::string(96, '\0')};
+  EXPECT_THAT(complaint(folder.save()), AllOf(HasSubstr("model.norm.weight"), HasSubstr("I32")));
+}
+
+TEST(Model, SaysWhatIsWrongWithAFolder) {
+  const RandomModel folder;
+  EXPECT_THAT(complaint(folder.folder() / "absent"), HasSubstr("absent"));
+  EXPECT_THAT(complaint(folder.folder()), HasSubstr("config.json"));
+  folder.save();
+  const std::string whole = safetensors_of(folder.tensors);
+  folder.write("model.safetensors", whole.substr(0, whole.size() - 100));
+  EXPECT_THAT(complaint(folder.folder()), AllOf(HasSubstr("model.safetensors"), HasSubstr("cut short")));
+}
+
+TEST(Model, SaysThatThereIsNoSuchDevice) {
+  const RandomModel folder;
+  EXPECT_THAT(complaint(folder.save(), {.device = "cuda"}), HasSubstr("cuda"));
+  EXPECT_THAT(complaint(folder.folder(), {.device = "toaster"}), HasSubstr("toaster"));
+}
+
+// As a script would compute it: config.json, then name, size and header of each weight file.
+TEST(Model, HashesConfigurationAndHeaders) {
+  EXPECT_EQ(Model::load(kGoldens / "tiny_llama", {})->model_sha256(),
+            "5f9d21b293b858b2e4ed81fe50e33d5a409b771a207a54c5b4f4b66037d27385");
+  EXPECT_EQ(Model::load(kGoldens / "tiny_llama3", {})->model_sha256(),
+            "7cbbd9712fa58d3f33f2bcfd264954aa267e02af04a780ce65d4e76f75eec157");
+}
+
+}  // namespace
+}  // namespace keyscope::capture

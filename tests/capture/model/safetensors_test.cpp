@@ -1,0 +1,198 @@
+#include "capture/model/safetensors.hpp"
+
+#include <cstring>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "tests/capture/model/random_model.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using test::safetensors_of;
+using ::testing::HasSubstr;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TensorTable parse(const std::string& file) { return parse_safetensors(bytes_of(file), "a.safetensors"); }
+
+// The complaint about a file; empty if it was accepted.
+std::string complaint(const std::string& file) {
+  try {
+    parse(file);
+    return "";
+  } catch (const FileError& error) {
+    return error.what();
+  }
+}
+
+const std::string kTwoTensors = R"({"b":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]},)"
+                                R"("a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})";
+
+TEST(Safetensors, FindsEveryTensorWhereItLies) {
+  const std::string file = safetensors_of(kTwoTensors, "abcdEFGHijkl");
+  const TensorTable table = parse(file);
+  ASSERT_EQ(table.size(), 2U);
+  const StoredTensor& b = table.at("b");
+  EXPECT_EQ(b.dtype, "F32");
+  EXPECT_EQ(b.shape, (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(b.n_elements(), 2);
+  ASSERT_EQ(b.data.size(), 8U);
+  EXPECT_EQ(std::memcmp(b.data.data(), "EFGHijkl", 8), 0);
+  EXPECT_EQ(static_cast<const void*>(b.data.data()), file.data() + file.size() - 8);
+}
+
+TEST(Safetensors, AllowsWhitespaceAroundTheHeader) {
+  EXPECT_EQ(complaint(safetensors_of(" \n\t" + kTwoTensors + "   ", "abcdEFGHijkl")), "");
+}
+
+TEST(Safetensors, AllowsEmptyTensorsAndScalars) {
+  const TensorTable table = parse(safetensors_of(
+      R"({"empty":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]},)"
+      R"("scalar":{"dtype":"F64","shape":[],"data_offsets":[0,8]},"none":{"dtype":"I8","shape":[0],)"
+      R"("data_offsets":[8,8]}})",
+      "12345678"));
+  EXPECT_EQ(table.at("empty").n_elements(), 0);
+  EXPECT_EQ(table.at("scalar").n_elements(), 1);
+  EXPECT_EQ(table.at("scalar").data.size(), 8U);
+}
+
+TEST(Safetensors, AFileWithoutTensorsIsSound) {
+  EXPECT_EQ(complaint(safetensors_of("{}", "")), "");
+  EXPECT_EQ(complaint(safetensors_of(R"({"__metadata__":{"format":"pt"}})", "")), "");
+}
+
+TEST(Safetensors, ACutFileIsRefusedWhereverItIsCut) {
+  const std::string whole = safetensors_of(kTwoTensors, "abcdEFGHijkl");
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_THAT(complaint(whole.substr(0, length)), HasSubstr("a.safetensors: ")) << length;
+  EXPECT_THAT(complaint(whole + "m"), HasSubstr("the file holds 13"));
+}
+
+TEST(Safetensors, NoDamagedByteOfAHeaderGetsPastTheRules) {
+  const std::string whole = safetensors_of(kTwoTensors, "abcdEFGHijkl");
+  for (std::size_t at = 0; at < whole.size() - 12; ++at)
+    for (const int flip : {0x01, 0x20, 0x80, 0xFF}) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ flip);
+      try {
+        for (const auto& [name, tensor] : parse(damaged)) {
+          const auto* first = reinterpret_cast<const char*>(tensor.data.data());
+          EXPECT_LE(tensor.data.size(), 12U);
+          EXPECT_TRUE(tensor.data.empty() || (first >= damaged.data() + 8 &&
+                                              first + tensor.data.size() <= damaged.data() + damaged.size()));
+        }
+      } catch (const FileError&) {
+      }
+    }
+}
+
+struct Damage {
+  const char* name;
+  std::string file;
+  const char* says;
+};
+
+std::string one(const std::string& entry, const std::string& data = "1234") {
+  return safetensors_of(R"({"w":)" + entry + "}", data);
+}
+
+std::string long_length() {
+  std::string file(16, '\0');
+  const std::uint64_t length = 100'000'001;
+  std::memcpy(file.data(), &length, sizeof length);
+  return file;
+}
+
+class DamagedSafetensors : public ::testing::TestWithParam<Damage> {};
+
+TEST_P(DamagedSafetensors, IsRefusedWithItsReason) {
+  EXPECT_THAT(complaint(GetParam().file), HasSubstr(GetParam().says));
+}
+
+const std::vector<Damage>& damages() {
+  static const std::vector<Damage> kDamages = {
+      {"TooShort", "1234567", "7 bytes"},
+      {"LengthTooLarge", long_length(), "100000001"},
+      {"LengthPastTheEnd", std::string("\x09\0\0\0\0\0\0\0{}", 10), "cut short"},
+      {"LengthNegative", std::string(8, '\xFF') + "{}", "18446744073709551615"},
+      {"NotJson", safetensors_of("{nonsense", ""), "JSON"},
+      {"NotAnObject", safetensors_of("[]", ""), "JSON object"},
+      {"NotUtf8", safetensors_of("{\"\xC3\x28\":{}}", ""), "UTF-8"},
+      {"ByteOrderMark", safetensors_of("\xEF\xBB\xBF{}", ""), "JSON object"},
+      {"TextAfterTheObject", safetensors_of("{} {}", ""), "JSON"},
+      {"TwoTensorsOfOneName",
+       safetensors_of(R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                      R"("w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                      "12"),
+       "\"w\" twice"},
+      {"TwoFieldsOfOneName", one(R"({"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]})"),
+       "twice"},
+      {"MetadataNotAnObject", safetensors_of(R"({"__metadata__":7})", ""), "__metadata__"},
+      {"MetadataNotText", safetensors_of(R"({"__metadata__":{"format":1}})", ""), "__metadata__"},
+      {"EntryNotAnObject", one("3"), "w"},
+      {"NoDtype", one(R"({"shape":[1],"data_offsets":[0,4]})"), "dtype"},
+      {"UnknownDtype", one(R"({"dtype":"F33","shape":[1],"data_offsets":[0,4]})"), "F33"},
+      {"DtypeNotText", one(R"({"dtype":32,"shape":[1],"data_offsets":[0,4]})"), "dtype"},
+      {"NoShape", one(R"({"dtype":"F32","data_offsets":[0,4]})"), "shape"},
+      {"ShapeNotAnArray", one(R"({"dtype":"F32","shape":1,"data_offsets":[0,4]})"), "shape"},
+      {"NegativeSize", one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})"), "-1"},
+      {"FractionalSize", one(R"({"dtype":"F32","shape":[1.0],"data_offsets":[0,4]})"), "1.0"},
+      {"HugeSize", one(R"({"dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,4]})"), "shape"},
+      {"SizesThatOverflow", one(R"({"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,4]})"),
+       "64 bits"},
+      {"NoOffsets", one(R"({"dtype":"F32","shape":[1]})"), "data_offsets"},
+      {"OneOffset", one(R"({"dtype":"F32","shape":[1],"data_offsets":[4]})"), "data_offsets"},
+      {"ThreeOffsets", one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4,4]})"), "data_offsets"},
+      {"OffsetsBackwards", one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})"), "4"},
+      {"OffsetsAgainstShape", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), "8 bytes"},
+      {"OffsetsPastTheEnd", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), "cut short"},
+      {"GapAtTheBeginning", one(R"({"dtype":"U8","shape":[3],"data_offsets":[1,4]})"), "gap"},
+      {"GapAtTheEnd", one(R"({"dtype":"U8","shape":[3],"data_offsets":[0,3]})"), "holds 4"},
+      {"Overlap",
+       safetensors_of(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                      R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                      "1234"),
+       "overlap"},
+      {"DeepNesting", safetensors_of(std::string(200'000, '['), ""), "JSON"},
+      {"DeepNestingInside",
+       safetensors_of("{\"w\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}", ""),
+       "nested"}};
+  return kDamages;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedSafetensors, ::testing::ValuesIn(damages()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(SafetensorsFile, MapsAFileAndKnowsItsHeader) {
+  const test::RandomModel model;
+  model.write("a.safetensors", safetensors_of(kTwoTensors, "abcdEFGHijkl"));
+  const SafetensorsFile file(model.folder() / "a.safetensors");
+  EXPECT_EQ(file.header(), kTwoTensors);
+  EXPECT_EQ(file.n_bytes(), static_cast<std::int64_t>(8 + kTwoTensors.size() + 12));
+  EXPECT_EQ(std::memcmp(file.tensors().at("a").data.data(), "abcd", 4), 0);
+}
+
+TEST(SafetensorsFile, SaysWhatIsWrongWithAPath) {
+  const test::RandomModel model;
+  const auto complaint_about = [](const std::filesystem::path& path) -> std::string {
+    try {
+      const SafetensorsFile file(path);
+      return "";
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  };
+  model.write("empty.safetensors", "");
+  EXPECT_THAT(complaint_about(model.folder() / "absent.safetensors"), HasSubstr("No such file"));
+  EXPECT_THAT(complaint_about(model.folder() / "empty.safetensors"), HasSubstr("0 bytes"));
+  EXPECT_THAT(complaint_about(model.folder()), HasSubstr("file"));
+}
+
+}  // namespace
+}  // namespace keyscope::capture

@@ -1,0 +1,192 @@
+// The file as other tools see it, through the HDF5 C API alone: names, types, shapes and chunks of the
+// contract.
+
+#include "capture/recording/layout.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include "capture/recording/writer.hpp"
+#include "tests/capture/recording/scratch_folder.hpp"
+#include "tests/capture/recording/synthetic_capture.hpp"
+
+namespace keyscope::recording {
+namespace {
+
+class Layout : public ::testing::Test {
+ protected:
+  void record(SyntheticOptions options = {}) {
+    const auto path = folder_.path() / "a.h5";
+    SyntheticCapture capture(options);
+    auto writer = make_recording_writer(path, true);
+    capture.send(*writer);
+    writer->end(true);
+    file_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    ASSERT_GE(file_, 0);
+  }
+  ~Layout() override { H5Fclose(file_); }
+
+  hid_t attribute(const std::string& object, const char* name) const {
+    return H5Aopen_by_name(file_, object.c_str(), name, H5P_DEFAULT, H5P_DEFAULT);
+  }
+
+  // Only of a scalar, variable-length UTF-8 string.
+  std::string text(const std::string& object, const char* name) const {
+    const hid_t opened = attribute(object, name), type = H5Aget_type(opened), space = H5Aget_space(opened);
+    EXPECT_GT(H5Tis_variable_str(type), 0) << object << " " << name;
+    EXPECT_EQ(H5Tget_cset(type), H5T_CSET_UTF8) << object << " " << name;
+    EXPECT_EQ(H5Sget_simple_extent_type(space), H5S_SCALAR) << object << " " << name;
+    char* raw = nullptr;
+    EXPECT_GE(H5Aread(opened, type, &raw), 0);
+    std::string copy = raw == nullptr ? "" : raw;
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, &raw);
+    H5Sclose(space), H5Tclose(type), H5Aclose(opened);
+    return copy;
+  }
+
+  // Only of a scalar int64.
+  std::int64_t integer(const std::string& object, const char* name) const {
+    const hid_t opened = attribute(object, name), type = H5Aget_type(opened), space = H5Aget_space(opened);
+    EXPECT_GT(H5Tequal(type, H5T_STD_I64LE), 0) << object << " " << name;
+    EXPECT_EQ(H5Sget_simple_extent_type(space), H5S_SCALAR) << object << " " << name;
+    std::int64_t value = -1;
+    EXPECT_GE(H5Aread(opened, H5T_NATIVE_INT64, &value), 0);
+    H5Sclose(space), H5Tclose(type), H5Aclose(opened);
+    return value;
+  }
+
+  using Shape = std::vector<hsize_t>;
+  void expect_dataset(const std::string& path, hid_t type, const Shape& shape) const {
+    const hid_t dataset = H5Dopen2(file_, path.c_str(), H5P_DEFAULT);
+    ASSERT_GE(dataset, 0) << path;
+    const hid_t found = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    EXPECT_GT(H5Tequal(found, type), 0) << path;
+    Shape extent(static_cast<std::size_t>(H5Sget_simple_extent_ndims(space)));
+    H5Sget_simple_extent_dims(space, extent.data(), nullptr);
+    EXPECT_EQ(extent, shape) << path;
+    H5Sclose(space), H5Tclose(found), H5Dclose(dataset);
+  }
+
+  Shape chunk_of(const std::string& path, int& n_filters) const {
+    const hid_t dataset = H5Dopen2(file_, path.c_str(), H5P_DEFAULT),
+                properties = H5Dget_create_plist(dataset);
+    Shape chunk(H5S_MAX_RANK);
+    EXPECT_EQ(H5Pget_layout(properties), H5D_CHUNKED) << path;
+    chunk.resize(static_cast<std::size_t>(H5Pget_chunk(properties, H5S_MAX_RANK, chunk.data())));
+    n_filters = H5Pget_nfilters(properties);
+    H5Pclose(properties), H5Dclose(dataset);
+    return chunk;
+  }
+
+  ScratchFolder folder_;
+  hid_t file_ = -1;
+};
+
+TEST_F(Layout, HasTheAttributesOfTheContract) {
+  record();
+  EXPECT_EQ(text("/", "NX_class"), "NXroot");
+  EXPECT_EQ(text("/", "default"), "entry");
+  EXPECT_EQ(integer("/", "keyscope_format"), 1);
+  EXPECT_EQ(text("/entry", "NX_class"), "NXentry");
+  EXPECT_EQ(text("/entry/provenance", "command"), "keyscope capture --out 'x y.h5'");
+  EXPECT_EQ(text("/entry/provenance", "configuration"), R"({"block": 8})");
+  for (const char* name : {"versions", "model_sha256", "prompt_sha256", "device", "schedule", "started"})
+    EXPECT_NE(text("/entry/provenance", name), "") << name;
+  EXPECT_EQ(integer("/entry/provenance", "seed"), 7);
+  EXPECT_EQ(integer("/entry/provenance", "complete"), 1);
+  EXPECT_EQ(text("/entry/model", "config"), R"({"model_type": "llama", "name": "Ünï"})");
+  EXPECT_EQ(integer("/entry/model", "n_layers"), 3);
+  EXPECT_EQ(integer("/entry/model", "n_heads"), 4);
+  EXPECT_EQ(integer("/entry/model", "n_kv_heads"), 2);
+  EXPECT_EQ(integer("/entry/model", "head_dim"), 8);
+  EXPECT_EQ(integer("/entry/tokens", "n_prompt"), 50);
+  EXPECT_EQ(text("/entry/runs/keydiff", "policy"), "keydiff");
+  EXPECT_EQ(text("/entry/runs/keydiff", "parameters"), R"({"anchor": "mean"})");
+  EXPECT_EQ(integer("/entry/runs/keydiff", "budget"), 12);
+  EXPECT_EQ(integer("/entry/runs/none", "budget"), 0);
+  EXPECT_EQ(integer("/entry/runs/none", "block_size"), 8);
+  EXPECT_EQ(integer("/entry/runs/none", "n_prompt"), 50);
+  EXPECT_EQ(integer("/entry/runs/none", "n_prompt_blocks"), 7);
+  EXPECT_EQ(integer("/entry/runs/none", "replayed"), 0);
+}
+
+TEST_F(Layout, HasTheDatasetsOfTheContract) {
+  record();
+  expect_dataset("/entry/tokens/id", H5T_STD_I32LE, {50});
+  expect_dataset("/entry/tokens/text_offset", H5T_STD_I64LE, {51});
+  const std::string run = "/entry/runs/keydiff/";
+  expect_dataset(run + "block_start", H5T_STD_I32LE, {10});
+  expect_dataset(run + "block_ms", H5T_IEEE_F32LE, {10});
+  expect_dataset(run + "generated", H5T_STD_I32LE, {4});
+  expect_dataset(run + "generated_text", H5T_STD_U8LE, {9});
+  expect_dataset(run + "generated_text_offset", H5T_STD_I64LE, {5});
+  expect_dataset(run + "top_logits", H5T_IEEE_F32LE, {10});
+  expect_dataset(run + "top_ids", H5T_STD_I32LE, {10});
+  expect_dataset(run + "logits", H5T_IEEE_F32LE, {5, 40});
+  expect_dataset(run + "layer_02/keys", H5T_IEEE_F32LE, {2, 53, 8});
+  expect_dataset(run + "layer_02/queries", H5T_IEEE_F32LE, {4, 53, 8});
+  expect_dataset(run + "layer_02/values", H5T_IEEE_F32LE, {2, 53, 8});
+  expect_dataset(run + "layer_02/evicted_at", H5T_STD_I32LE, {2, 53});
+  expect_dataset(run + "layer_02/evicted_margin", H5T_IEEE_F32LE, {2, 53});
+  expect_dataset(run + "layer_02/attention_received", H5T_IEEE_F64LE, {2, 53});
+  expect_dataset(run + "layer_02/attention_queries", H5T_STD_I32LE, {2, 53});
+  expect_dataset(run + "layer_02/attention_last", H5T_IEEE_F32LE, {2, 53});
+  expect_dataset(run + "layer_02/attention", H5T_IEEE_F32LE, {4, 53, 53});
+  EXPECT_EQ(H5Lexists(file_, "/entry/runs/keydiff/layer_01", H5P_DEFAULT), 0) << "not recorded";
+}
+
+TEST_F(Layout, StoresHalfPrecisionAsIeeeSays) {
+  SyntheticOptions options;
+  options.store = StoreType::kFloat16;
+  record(options);
+  const hid_t dataset = H5Dopen2(file_, "/entry/runs/none/layer_00/keys", H5P_DEFAULT),
+              type = H5Dget_type(dataset);
+  std::size_t sign = 0, exponent = 0, n_exponent = 0, mantissa = 0, n_mantissa = 0;
+  H5Tget_fields(type, &sign, &exponent, &n_exponent, &mantissa, &n_mantissa);
+  EXPECT_EQ(H5Tget_size(type), 2u);
+  EXPECT_EQ(H5Tget_ebias(type), 15u);
+  EXPECT_EQ((std::vector<std::size_t>{sign, exponent, n_exponent, mantissa, n_mantissa}),
+            (std::vector<std::size_t>{15, 10, 5, 0, 10}));
+  H5Tclose(type), H5Dclose(dataset);
+}
+
+TEST_F(Layout, ChunksOneHeadsRowsTogether) {
+  SyntheticOptions options;
+  options.attention = false;
+  options.n_prompt = 5000;
+  options.block_size = 1000;
+  options.head_dim = 128;
+  options.n_kv_heads = 1;
+  options.n_heads = 1;
+  options.layers = {0};
+  record(options);
+  int n_filters = -1;
+  EXPECT_EQ(chunk_of("/entry/runs/none/layer_00/keys", n_filters), (Shape{1, 2048, 128})) << "1 MiB";
+  EXPECT_EQ(n_filters, 0);
+  EXPECT_EQ(chunk_of("/entry/tokens/id", n_filters), Shape{5000});
+  EXPECT_EQ(n_filters, 2) << "shuffle and gzip";
+}
+
+TEST_F(Layout, CompressesAFinishedRecordingIfAsked) {
+  SyntheticOptions options;
+  options.compress = true;
+  record(options);
+  int n_filters = -1;
+  chunk_of("/entry/runs/none/layer_00/keys", n_filters);
+  EXPECT_EQ(n_filters, 2);
+  EXPECT_EQ(H5Lexists(file_, "/entry/runs/none/layer_00/partial_attention_received", H5P_DEFAULT), 0);
+  EXPECT_EQ(integer("/entry/provenance", "complete"), 1);
+}
+
+TEST(LayerGroupName, HasTwoOrMoreDigits) {
+  EXPECT_EQ(layer_group_name(0), "layer_00");
+  EXPECT_EQ(layer_group_name(31), "layer_31");
+  EXPECT_EQ(layer_group_name(126), "layer_126");
+}
+
+}  // namespace
+}  // namespace keyscope::recording

@@ -1,0 +1,201 @@
+#include "capture/tokenizer/tokenizer.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "capture/tokenizer/utf8.hpp"
+
+namespace keyscope::tokenizer {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+const fs::path kGoldens = fs::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/tokenizer/goldens";
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The shares of all tokens, joined, are the decoded text.
+void expect_shares_join(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+  const auto text = tokenizer.token_text(ids);
+  ASSERT_EQ(text.id, ids);
+  ASSERT_EQ(text.offset.size(), ids.size() + 1);
+  ASSERT_TRUE(std::is_sorted(text.offset.begin(), text.offset.end()));
+  ASSERT_EQ(static_cast<std::size_t>(text.offset.back()), text.text.size());
+  ASSERT_EQ(text.text, tokenizer.decode(ids));
+}
+
+// --- goldens of the tokenizers library: goldens/make_tokenizer_goldens.py
+
+class GoldenTokenizer : public testing::TestWithParam<const char*> {};
+
+// Where decoding gives something other than the text, the goldens say what, with U+FFFD for stray bytes.
+std::string expected_decoding(const json& differing, std::size_t i, const std::string& text) {
+  const auto found = differing.find(std::to_string(i));
+  return found == differing.end() ? text : found->get<std::string>();
+}
+
+std::string shown(const std::string& decoded) {
+  std::string buffer;
+  return std::string(replace_invalid_utf8(decoded, buffer));
+}
+
+TEST_P(GoldenTokenizer, EncodesAndDecodesAsTheLibrary) {
+  const std::string name = GetParam();
+  const auto tokenizer = Tokenizer::load(kGoldens / (name + ".tokenizer.json"));
+  const json golden = json::parse(read_text(kGoldens / (name + ".golden.json")));
+  const auto texts = json::parse(read_text(kGoldens / "texts.json")).get<std::vector<std::string>>();
+  ASSERT_EQ(golden["ids"].size(), texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    SCOPED_TRACE(json(texts[i]).dump());
+    const auto ids = golden["ids"][i].get<std::vector<std::int32_t>>();
+    ASSERT_EQ(tokenizer->encode(texts[i], false), ids);
+    const std::string decoded = expected_decoding(golden["decoded"], i, texts[i]);
+    EXPECT_EQ(shown(tokenizer->decode(ids)), decoded);
+    EXPECT_EQ(shown(tokenizer->decode(ids, true)),
+              expected_decoding(golden["decoded_without_special"], i, decoded));
+    expect_shares_join(*tokenizer, ids);
+    if (i < golden["with_special"].size()) {
+      EXPECT_EQ(tokenizer->encode(texts[i], true),
+                golden["with_special"][i].get<std::vector<std::int32_t>>());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GoldenTokenizer,
+                         testing::Values("gpt2", "gpt2_prefix_space", "llama3", "qwen", "cl100k", "qwen35",
+                                         "o200k", "tekken", "smollm", "digit_runs", "other_patterns",
+                                         "llama2", "mistral", "metaspace", "word_ends", "words_only"),
+                         [](const auto& shape) { return std::string(shape.param); });
+
+TEST(Tokenizer, InvalidUtf8IsReadAsReplacementCharacters) {
+  const auto tokenizer = Tokenizer::load(kGoldens / "gpt2.tokenizer.json");
+  EXPECT_EQ(tokenizer->encode("a\xE2\x96 b\xFF", false), tokenizer->encode("a\uFFFD b\uFFFD", false));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("\xFF", false)), "\uFFFD");
+}
+
+TEST(Tokenizer, IdsWithoutATokenAddNothing) {
+  const auto tokenizer = Tokenizer::load(kGoldens / "gpt2.tokenizer.json");
+  const std::vector<std::int32_t> a = tokenizer->encode("a", false);
+  ASSERT_EQ(a.size(), 1U);
+  const std::vector<std::int32_t> ids{a[0], 1'000'000, -1, INT32_MIN, INT32_MAX, a[0]};
+  EXPECT_EQ(tokenizer->decode(ids), "aa");
+  expect_shares_join(*tokenizer, ids);
+  EXPECT_EQ(tokenizer->vocab_size(), 421);
+}
+
+TEST(Tokenizer, NoIds) {
+  const auto tokenizer = Tokenizer::load(kGoldens / "llama2.tokenizer.json");
+  EXPECT_EQ(tokenizer->decode({}), "");
+  EXPECT_EQ(tokenizer->token_text({}).size(), 0);
+  EXPECT_EQ(tokenizer->encode("", true), std::vector<std::int32_t>{1});
+}
+
+TEST(Tokenizer, ThreeMegabytesWithoutASpace) {
+  for (const char* name : {"llama3", "o200k", "llama2"}) {
+    const auto tokenizer = Tokenizer::load(kGoldens / (std::string(name) + ".tokenizer.json"));
+    for (const std::string unit : {"a", "theKeys", "\u65e5", " "}) {
+      std::string text = "x";
+      while (text.size() < (3U << 20U)) text += unit;
+      ASSERT_EQ(tokenizer->decode(tokenizer->encode(text, false)), text) << name << " " << unit;
+    }
+  }
+}
+
+TEST(Tokenizer, FolderOrFile) {
+  const auto folder = fs::path(KEYSCOPE_SOURCE_DIR) / "assets/demo_model";
+  const auto ids = Tokenizer::load(folder)->encode("The magic number", true);
+  EXPECT_EQ(Tokenizer::load(folder / "tokenizer.json")->encode("The magic number", true), ids);
+  EXPECT_GT(ids.size(), 3U);
+}
+
+// --- real tokenizers, found through KEYSCOPE_TEST_DATA
+
+class RealTokenizer : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* folder = std::getenv("KEYSCOPE_TEST_DATA");
+    if (folder == nullptr || !fs::exists(folder)) GTEST_SKIP() << "KEYSCOPE_TEST_DATA does not name a folder";
+    data_ = folder;
+  }
+
+  void expect_cases(const std::string& model, const std::string& cases) {
+    const auto tokenizer = Tokenizer::load(data_ / "tokenizers" / model);
+    std::ifstream lines(data_ / "tokenizers/tests" / cases);
+    int n = 0;
+    for (std::string line; std::getline(lines, line); ++n) {
+      const json row = json::parse(line);
+      const auto text = row["text"].get<std::string>();
+      const auto ids = row["ids"].get<std::vector<std::int32_t>>();
+      ASSERT_EQ(tokenizer->encode(text, false), ids) << text;
+      ASSERT_EQ(tokenizer->decode(ids), text);
+      expect_shares_join(*tokenizer, ids);
+    }
+    EXPECT_GE(n, 40);
+  }
+
+  std::string war_and_peace() { return read_text(data_ / "text/war-and-peace.txt"); }
+
+  fs::path data_;
+};
+
+TEST_F(RealTokenizer, Llama3Cases) { expect_cases("llama3", "llama-bpe.jsonl"); }
+TEST_F(RealTokenizer, Qwen3Cases) { expect_cases("qwen3", "qwen2.jsonl"); }
+
+// Expected values: tokenizers 0.23.3.
+TEST_F(RealTokenizer, SpecialTokens) {
+  const auto llama = Tokenizer::load(data_ / "tokenizers/llama3");
+  EXPECT_EQ(llama->encode("<|eot_id|> x", true), (std::vector<std::int32_t>{128000, 128009, 865}));
+  EXPECT_EQ(llama->decode(std::vector<std::int32_t>{128000, 128009, 865}, true), " x");
+  EXPECT_EQ(llama->vocab_size(), 128256);
+  const auto qwen = Tokenizer::load(data_ / "tokenizers/qwen3");
+  EXPECT_EQ(qwen->encode("<|im_end|>\nHi", true), (std::vector<std::int32_t>{151645, 198, 13048}));
+  const auto stories = Tokenizer::load(data_ / "models/TinyStories-656K");
+  EXPECT_EQ(stories->encode("<|end_story|>Hello <|end_story|> x", true),
+            (std::vector<std::int32_t>{1, 2, 1288, 67, 2, 80, 76}));
+  EXPECT_EQ(stories->encode("Once upon a time", true), (std::vector<std::int32_t>{1, 80, 147, 201, 282, 57}));
+}
+
+TEST_F(RealTokenizer, WarAndPeaceComesBack) {
+  const std::string text = war_and_peace();
+  ASSERT_GT(text.size(), 3'000'000U);
+  const std::map<std::string, std::size_t> n_tokens{{"llama3", 769838}, {"qwen3", 771215}};
+  for (const auto& [model, n] : n_tokens) {
+    const auto tokenizer = Tokenizer::load(data_ / "tokenizers" / model);
+    const auto ids = tokenizer->encode(text, false);
+    EXPECT_EQ(ids.size(), n);
+    ASSERT_EQ(tokenizer->decode(ids), text);
+    expect_shares_join(*tokenizer, ids);
+  }
+}
+
+// TinyStories has neither these characters nor byte tokens: all else comes back.
+TEST_F(RealTokenizer, WarAndPeaceComesBackFromTinyStoriesButForUnknownCharacters) {
+  const auto tokenizer = Tokenizer::load(data_ / "models/TinyStories-656K");
+  std::string known;
+  const std::string text = war_and_peace();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    next_code_point(text, at);
+    const std::string character = text.substr(begin, at - begin);
+    if (character.size() == 1 && std::string("()*/=").find(character) == std::string::npos)
+      known += character;
+  }
+  ASSERT_GT(known.size(), 3'000'000U);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(known, false)), known);
+}
+
+}  // namespace
+}  // namespace keyscope::tokenizer

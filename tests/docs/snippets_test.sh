@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs every Python snippet of docs/ as printed, on a recording that the README's first command makes.
+set -euo pipefail
+source_dir=$1 keyscope=$2
+/usr/bin/python3 -c 'import h5py' 2>/dev/null || { echo "skipped: python3-h5py is not installed"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+"$keyscope" capture --model "$source_dir/assets/demo_model" \
+  --prompt-file "$source_dir/assets/demo_model/prompts/needle.txt" \
+  --policy none --policy keydiff --budget 256 --block 64 --generate 12 --quiet --out needle.h5
+
+n_run=0
+for page in "$source_dir"/docs/*.md; do
+  awk -v stem="$(basename "$page" .md)" '
+    /^```python$/ { inside = 1; n++; next }
+    /^```$/ { inside = 0 }
+    inside { print > (stem "-" n ".py") }' "$page"
+done
+for snippet in *.py; do
+  echo "+ $snippet"
+  /usr/bin/python3 "$snippet"
+  n_run=$((n_run + 1))
+done
+[[ $n_run -ge 1 ]] || { echo "no snippet found in docs/"; exit 1; }
