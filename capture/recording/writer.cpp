@@ -1,7 +1,6 @@
 #include "capture/recording/writer.hpp"
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -19,45 +18,20 @@
 namespace keyscope::recording {
 namespace {
 
-// What may wait for the disk: memory stays bounded, whatever the context, and the capture waits instead.
-// As much again may be on its way to the disk.
-constexpr std::size_t kQueueBytes = std::size_t{128} << 20;
-constexpr std::size_t kQueueItems = 16;
-
 struct RunDone {
   int run = 0;
   TokenText generated;
 };
 using Item = std::variant<std::shared_ptr<const BlockRecord>, PromptResult, RunDone>;
 
-std::size_t bytes_of(const BlockRecord& record) {
-  std::size_t bytes = sizeof(record);
-  for (const LayerBlock& layer : record.layers) {
-    bytes += sizeof(float) *
-             (layer.keys.size() + layer.queries.size() + layer.values.size() + layer.attention_rows.size());
-    for (const HeadAttention& head : layer.attention) bytes += 20 * head.position.size();
-    for (const HeadEvictions& head : layer.evictions) bytes += 8 * head.position.size();
-  }
-  return bytes;
-}
-
-std::size_t bytes_of(const Item& item) {
-  if (const auto* block = std::get_if<std::shared_ptr<const BlockRecord>>(&item)) return bytes_of(**block);
-  if (const auto* result = std::get_if<PromptResult>(&item)) return sizeof(float) * result->logits.size();
-  return 0;
-}
-
 // The file side: called by one thread at a time.
 class RecordingFile {
  public:
   RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan);
 
+  // When this returns, the item is on the disk, and a block is counted.
   void write(const Item& item) {
     guarded([&] { write_item(item); });
-  }
-  // Counts the blocks written since the last commit, durably.
-  void commit() {
-    guarded([&] { count_blocks(); });
   }
   void finish(bool complete) {
     guarded([&] { finish_file(complete); });
@@ -78,7 +52,7 @@ class RecordingFile {
 
   void lay_out();
   void write_item(const Item& item);
-  void count_blocks();
+  void write_block(const BlockRecord& record);
   void finish_file(bool complete);
   RunWriter& run(int index);
   void leave_run();
@@ -93,7 +67,6 @@ class RecordingFile {
   hdf5::File file_;
   std::optional<RunWriter> run_;  // the one being written
   int run_index_ = -1;
-  std::int64_t uncounted_ = 0;
   std::int64_t blocks_done_ = 0;  // of all runs
 };
 
@@ -134,7 +107,6 @@ RunWriter& RecordingFile::run(int index) {
 }
 
 void RecordingFile::leave_run() {
-  commit();
   if (!run_) return;
   extents_[static_cast<std::size_t>(run_index_)] = run_->extent();
   run_.reset();
@@ -142,15 +114,12 @@ void RecordingFile::leave_run() {
 
 void RecordingFile::write_item(const Item& item) {
   if (const auto* block = std::get_if<std::shared_ptr<const BlockRecord>>(&item)) {
-    run((*block)->run).write_block(**block);
-    ++uncounted_;
+    write_block(**block);
   } else if (const auto* result = std::get_if<PromptResult>(&item)) {
-    commit();
     run(result->run).write_prompt_result(*result);
     flush_and_sync();
   } else {
     const auto& done = std::get<RunDone>(item);
-    commit();
     run(done.run).write_generated(done.generated);
     flush_and_sync();
   }
@@ -161,14 +130,14 @@ void RecordingFile::flush_and_sync() {
   sync_data(file_.descriptor(), name_);
 }
 
-void RecordingFile::count_blocks() {
-  if (uncounted_ == 0) return;
-  run_->write_journal();
+void RecordingFile::write_block(const BlockRecord& record) {
+  RunWriter& writer = run(record.run);
+  writer.write_block(record);
+  writer.write_journal();
   flush_and_sync();
-  run_->count_blocks();
+  writer.count_blocks();
   flush_and_sync();
-  blocks_done_ += uncounted_;
-  uncounted_ = 0;
+  ++blocks_done_;
 }
 
 void RecordingFile::cut_runs() {
@@ -180,7 +149,6 @@ void RecordingFile::cut_runs() {
 }
 
 void RecordingFile::finish_file(bool complete) {
-  commit();
   if (run_ && !complete) run_->write_unfinished_sums();
   file_.flush();  // while the datasets are open: a failure to write what they hold back must be seen
   leave_run();
@@ -204,8 +172,9 @@ class RecordingWriter final : public RecordSink {
 
  private:
   void push(Item item);
-  void write_items();             // the I/O thread
-  std::deque<Item> next_items();  // all that wait; none when there will be no more
+  void write_items();  // the I/O thread
+  const Item* next_item();
+  void item_is_written();
   void stop_thread();
   void finish(bool complete);
   void let_go() noexcept;  // of a file that cannot be finished: kept if it holds a block
@@ -220,8 +189,7 @@ class RecordingWriter final : public RecordSink {
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> queue_;
-  std::size_t queued_bytes_ = 0;
+  std::optional<Item> in_hand_;  // until it is on the disk
   bool stopping_ = false;
   std::exception_ptr error_;
 };
@@ -248,36 +216,35 @@ void RecordingWriter::block(std::shared_ptr<const BlockRecord> record) {
   push(std::move(record));
 }
 
+// Waits until what was pushed before is on the disk: a kill then loses no more than the block that is in
+// hand, and memory holds no more than that block and the one being computed.
 void RecordingWriter::push(Item item) {
   std::unique_lock lock(mutex_);
   if (!file_) throw InvalidInput("recording: not begun, or ended already");
-  const std::size_t bytes = bytes_of(item);
-  changed_.wait(lock, [&] {
-    return error_ || queue_.empty() || (queue_.size() < kQueueItems && queued_bytes_ + bytes <= kQueueBytes);
-  });
+  changed_.wait(lock, [&] { return error_ || !in_hand_; });
   if (error_) std::rethrow_exception(error_);
-  queue_.push_back(std::move(item));
-  queued_bytes_ += bytes;
+  in_hand_ = std::move(item);
   changed_.notify_all();
 }
 
-std::deque<Item> RecordingWriter::next_items() {
+// Null when there will be no more. What it gives is not touched by others until it is written.
+const Item* RecordingWriter::next_item() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-  std::deque<Item> items;
-  items.swap(queue_);
-  queued_bytes_ = 0;
+  changed_.wait(lock, [&] { return stopping_ || in_hand_; });
+  return in_hand_ ? &*in_hand_ : nullptr;
+}
+
+void RecordingWriter::item_is_written() {
+  const std::lock_guard lock(mutex_);
+  in_hand_.reset();
   changed_.notify_all();
-  return items;
 }
 
 void RecordingWriter::write_items() {
   try {
-    // Blocks that have come while the disk was busy are counted together: as durable as one by one, and a
-    // slow disk costs fewer waits.
-    for (auto items = next_items(); !items.empty(); items = next_items()) {
-      for (const Item& item : items) file_->write(item);
-      file_->commit();
+    while (const Item* item = next_item()) {
+      file_->write(*item);
+      item_is_written();
     }
   } catch (...) {
     const std::lock_guard lock(mutex_);

@@ -8,7 +8,8 @@
 namespace keyscope::recording {
 
 // Writes a recording while it happens, from one I/O thread of its own, by the `.part` protocol: all metadata
-// before the first block, raw data and then the counter per block, each fsynced, a rename at the end.
+// before the first block, raw data and then the counter per block, each fsynced, a rename at the end. A call
+// returns when what was handed in before it is on the disk: a kill loses at most the block in flight.
 //   path: the recording's final place; `path` + ".part" is what is written to
 //   replace: whether an existing file may be replaced (at the end, by the rename); otherwise
 //   throws FileError if `path` exists, and from any call once writing has failed (a full disk, say): what was
