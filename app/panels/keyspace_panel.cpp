@@ -140,14 +140,14 @@ PlotGrid KeyspacePanel::draw_axes(PanelContext& context) const {
   const int n_x = std::max(2, static_cast<int>(view_.width() / context.px(90)));
   for (const figures::Tick& tick : figures::linear_ticks(view_.x_low(), view_.x_high(), n_x)) {
     const float x = view_.to_pixel(tick.value, 0).x;
-    grid.x_px.push_back(x - view_.left());
+    grid.x_px.push_back(static_cast<int>(std::floor(x - view_.left())));
     draw_text(list, font, {x - 0.5F * text_size(font, tick.label).x, bottom + context.px(5)},
               context.theme.dim, tick.label);
   }
   const int n_y = std::max(2, static_cast<int>(view_.height() / context.px(70)));
   for (const figures::Tick& tick : figures::linear_ticks(view_.y_low(), view_.y_high(), n_y)) {
     const float y = view_.to_pixel(0, tick.value).y;
-    grid.y_px.push_back(y - view_.top());
+    grid.y_px.push_back(static_cast<int>(std::floor(y - view_.top())));
     const ImVec2 size = text_size(font, tick.label);
     draw_text(list, font, {view_.left() - context.px(6) - size.x, y - 0.5F * size.y}, context.theme.dim,
               tick.label);
@@ -162,7 +162,6 @@ PlotGrid KeyspacePanel::draw_axes(PanelContext& context) const {
 
 void KeyspacePanel::draw_plot(PanelContext& context, const Rect& plot) {
   view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.w), std::round(plot.h));
-  const PlotGrid grid = draw_axes(context);
   ImGui::SetCursorScreenPos({view_.left(), view_.top()});
   ImGui::InvisibleButton("plot", {view_.width(), view_.height()},
                          ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight |
@@ -170,6 +169,7 @@ void KeyspacePanel::draw_plot(PanelContext& context, const Rect& plot) {
   context.widgets["plot"] = {view_.left(), view_.top(), view_.width(), view_.height()};
   handle_mouse(context);
 
+  const PlotGrid grid = draw_axes(context);
   layer_.draw(panel_, revision_, view_, grid, context.theme, hidden_, context.scale);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 low(view_.left(), view_.top());
@@ -197,8 +197,12 @@ void KeyspacePanel::handle_mouse(PanelContext& context) {
   if (hovered && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) fit();
 
   if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Left, context.px(kDragThresholdPx))) {
-    view_.pan(io.MouseDelta.x, io.MouseDelta.y);
-    dragged_ = true;
+    // By whole pixels, also where the mouse moves by fractions: most of the picture can then be kept.
+    const Pixel moved{std::round(mouse.x - io.MouseClickedPos[0].x),
+                      std::round(mouse.y - io.MouseClickedPos[0].y)};
+    const Pixel before = dragged_.value_or(Pixel{});
+    view_.pan(moved.x - before.x, moved.y - before.y);
+    dragged_ = moved;
   }
   if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Right, context.px(kDragThresholdPx)) &&
       !box_from_)
@@ -219,7 +223,7 @@ void KeyspacePanel::handle_mouse(PanelContext& context) {
       context.session.lock(token ? std::optional<std::int64_t>(*token) : std::nullopt);
     if (token) draw_tooltip(context, *token);
   }
-  if (!io.MouseDown[ImGuiMouseButton_Left]) dragged_ = false;
+  if (!io.MouseDown[ImGuiMouseButton_Left]) dragged_.reset();
 }
 
 void KeyspacePanel::draw_menu(PanelContext& context) {

@@ -62,7 +62,7 @@ class KeyspacePanel {
   int fitted_layer_ = -1, fitted_kv_head_ = -1;
   session::Extent fitted_extent_;
   std::optional<Pixel> box_from_;  // where a right-drag began
-  bool dragged_ = false;
+  std::optional<Pixel> dragged_;   // how far the left-drag under way has panned
 };
 
 }  // namespace keyscope::window

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/window/visible_centres.hpp"
 #include "shaders/shaders.hpp"
 
 namespace keyscope::window {
@@ -11,7 +12,11 @@ namespace {
 constexpr float kStrokePx = 1.6F;  // of rings, at scale 1
 constexpr float kDiscAlpha = 0.95F;
 constexpr float kRingAlpha = 0.85F;  // what is retained comes first
-constexpr int kCellsPerPixel = 2;
+
+// OpenGL's rows go upwards.
+void scissor(const PixelRect& part, int height) {
+  glScissor(part.x_low, height - part.y_high, part.x_high - part.x_low, part.y_high - part.y_low);
+}
 
 void clear_to(ImU32 colour) {
   const ImVec4 c = ImGui::ColorConvertU32ToFloat4(colour);
@@ -20,50 +25,24 @@ void clear_to(ImU32 colour) {
 }
 
 // Lines one pixel wide, as clears of a column or row: they lie under the points at no cost.
-void draw_grid(const PlotGrid& grid, ImU32 colour, int width, int height) {
-  glEnable(GL_SCISSOR_TEST);
-  for (const float x : grid.x_px) {
-    glScissor(static_cast<int>(x), 0, 1, height);
+void draw_grid(const PlotGrid& grid, ImU32 colour, const PixelRect& part, int height) {
+  for (const int x : grid.x_px) {
+    if (x < part.x_low || x >= part.x_high) continue;
+    scissor({x, part.y_low, x + 1, part.y_high}, height);
     clear_to(colour);
   }
-  for (const float y : grid.y_px) {
-    glScissor(0, height - 1 - static_cast<int>(y), width, 1);
+  for (const int y : grid.y_px) {
+    if (y < part.y_low || y >= part.y_high) continue;
+    scissor({part.x_low, y, part.x_high, y + 1}, height);
     clear_to(colour);
   }
-  glDisable(GL_SCISSOR_TEST);
+}
+
+bool is_sprite(const figures::PointSeries& series) {
+  return series.marker == figures::Marker::kDisc || series.marker == figures::Marker::kRing;
 }
 
 }  // namespace
-
-void visible_centres(const figures::PointSeries& series, const PlotView& view, float diameter_px,
-                     std::vector<float>& out, std::vector<std::uint64_t>& occupied) {
-  const float margin = 0.5F * diameter_px + 1;
-  const float width = view.width();
-  const float height = view.height();
-  const auto columns = static_cast<std::size_t>((width + 2 * margin) * kCellsPerPixel) + 1;
-  const auto rows = static_cast<std::size_t>((height + 2 * margin) * kCellsPerPixel) + 1;
-  occupied.assign((columns * rows + 63) / 64, 0);
-
-  const PlotPoint centre = view.centre();
-  const double sx = view.pixels_per_unit_x();
-  const double sy = view.pixels_per_unit_y();
-  out.clear();
-  // From the last drawn to the first, so that what is kept is what lies on top.
-  for (std::size_t i = series.x.size(); i-- > 0;) {
-    const auto x = static_cast<float>(0.5 * width + (series.x[i] - centre.x) * sx);
-    const auto y = static_cast<float>(0.5 * height - (series.y[i] - centre.y) * sy);
-    if (!(x > -margin && x < width + margin && y > -margin && y < height + margin)) continue;
-    const auto column = static_cast<std::size_t>((x + margin) * kCellsPerPixel);
-    const auto row = static_cast<std::size_t>((y + margin) * kCellsPerPixel);
-    const std::size_t cell = row * columns + column;
-    const std::uint64_t bit = std::uint64_t{1} << (cell % 64);
-    if ((occupied[cell / 64] & bit) != 0) continue;
-    occupied[cell / 64] |= bit;
-    out.push_back(y);
-    out.push_back(x);
-  }
-  std::reverse(out.begin(), out.end());
-}
 
 PointLayer::PointLayer() : program_(shaders::points_vert, shaders::points_frag) {
   glBindVertexArray(vertices_.get());
@@ -78,44 +57,91 @@ void PointLayer::draw(const figures::Panel& panel, std::uint64_t panel_revision,
                       float scale) {
   const int width = std::max(1, static_cast<int>(std::lround(view.width())));
   const int height = std::max(1, static_cast<int>(std::lround(view.height())));
-  Drawn now{panel_revision, view.revision(), theme.light, hidden};
-  if (!empty_ && now == drawn_ && width == target_.width() && height == target_.height()) return;
-  drawn_ = std::move(now);
-  empty_ = false;
-  points_drawn_ = 0;
+  Content content{panel_revision, theme.light, hidden, scale};
+  const bool same = !empty_ && content == content_ && width == shown().width() && height == shown().height();
+  const auto shift = same ? whole_pixel_shift(whole_view_, view) : std::nullopt;
+  if (shift && *shift == shift_ && grid == grid_) return;
+  content_ = std::move(content);
+  if (shift && scroll(*shift, panel, view, grid, theme)) return;
 
-  target_.resize(width, height);
-  glBindFramebuffer(GL_FRAMEBUFFER, target_.framebuffer());
-  glViewport(0, 0, width, height);
+  shown().resize(width, height);
+  points_drawn_ = 0;
+  draw_part({0, 0, width, height}, panel, view, grid, theme);
+  empty_ = false;
+  whole_view_ = view;
+  shift_ = {};
+  grid_ = grid;
+}
+
+// Moves what is there and draws what comes into sight; false where nothing that is there can be used.
+bool PointLayer::scroll(PixelShift shift, const figures::Panel& panel, const PlotView& view,
+                        const PlotGrid& grid, const Theme& theme) {
+  const int width = shown().width(), height = shown().height();
+  const PixelShift step{shift.x - shift_.x, shift.y - shift_.y};
+  if (std::abs(step.x) >= width || std::abs(step.y) >= height ||
+      !lines_follow(grid_, grid, width, height, step))
+    return false;
+  RenderTarget& next = targets_[1 - shown_];
+  next.resize(width, height);
+  glBindFramebuffer(GL_READ_FRAMEBUFFER, shown().framebuffer());
+  glBindFramebuffer(GL_DRAW_FRAMEBUFFER, next.framebuffer());
   glDisable(GL_SCISSOR_TEST);
-  glDisable(GL_DEPTH_TEST);
+  const int left = std::max(0, step.x), right = std::min(width, width + step.x);
+  const int bottom = std::max(0, -step.y), top = std::min(height, height - step.y);  // upwards, as in OpenGL
+  glBlitFramebuffer(left - step.x, bottom + step.y, right - step.x, top + step.y, left, bottom, right, top,
+                    GL_COLOR_BUFFER_BIT, GL_NEAREST);
+  shown_ = 1 - shown_;
+  points_drawn_ = 0;
+  for (const PixelRect& part : exposed_parts(width, height, step)) draw_part(part, panel, view, grid, theme);
+  shift_ = shift;
+  grid_ = grid;
+  return true;
+}
+
+void PointLayer::draw_part(const PixelRect& part, const figures::Panel& panel, const PlotView& view,
+                           const PlotGrid& grid, const Theme& theme) {
+  const int width = shown().width(), height = shown().height();
+  glBindFramebuffer(GL_FRAMEBUFFER, shown().framebuffer());
+  glEnable(GL_SCISSOR_TEST);
+  scissor(part, height);
   clear_to(theme.plot);
-  draw_grid(grid, theme.grid, width, height);
+  draw_grid(grid, theme.grid, part, height);
+  scissor(part, height);
+  glDisable(GL_DEPTH_TEST);
   glEnable(GL_BLEND);
   glBlendFunc(GL_ONE, GL_ONE_MINUS_SRC_ALPHA);
   glEnable(GL_PROGRAM_POINT_SIZE);
   glUseProgram(program_.get());
-  glUniform2f(program_.uniform("viewport_px"), static_cast<float>(width), static_cast<float>(height));
   glBindVertexArray(vertices_.get());
   for (const figures::PointSeries& series : panel.points) {
-    const bool is_sprite = series.marker == figures::Marker::kDisc || series.marker == figures::Marker::kRing;
-    if (is_sprite && std::ranges::find(hidden, series.id) == hidden.end()) draw_series(series, view, scale);
+    if (!is_sprite(series) || std::ranges::find(content_.hidden, series.id) != content_.hidden.end())
+      continue;
+    // OpenGL drops sprites whose centre lies outside the viewport, so it reaches beyond the picture.
+    const int beyond = static_cast<int>(std::ceil(series.size_px * content_.scale)) + 2;
+    glViewport(-beyond, -beyond, width + 2 * beyond, height + 2 * beyond);
+    glUniform2f(program_.uniform("viewport_px"), static_cast<float>(width + 2 * beyond),
+                static_cast<float>(height + 2 * beyond));
+    glUniform1f(program_.uniform("beyond_px"), static_cast<float>(beyond));
+    draw_series(series, part, view);
   }
   glBindVertexArray(0);
   glUseProgram(0);
+  glDisable(GL_SCISSOR_TEST);
   glBindFramebuffer(GL_FRAMEBUFFER, 0);
 }
 
-void PointLayer::draw_series(const figures::PointSeries& series, const PlotView& view, float scale) {
-  const float diameter = series.size_px * scale;
-  visible_centres(series, view, diameter, buffer_, occupied_);
+void PointLayer::draw_series(const figures::PointSeries& series, const PixelRect& part,
+                             const PlotView& view) {
+  const float diameter = series.size_px * content_.scale;
+  visible_centres(series, view, part, diameter, buffer_, occupied_);
   if (buffer_.empty()) return;
   const bool ring = series.marker == figures::Marker::kRing;
   const auto channel = [](std::uint8_t value) { return static_cast<float>(value) / 255; };
   glUniform4f(program_.uniform("colour"), channel(series.colour.r), channel(series.colour.g),
               channel(series.colour.b), ring ? kRingAlpha : kDiscAlpha);
   glUniform1f(program_.uniform("diameter_px"), diameter);
-  glUniform1f(program_.uniform("stroke_px"), ring ? std::min(kStrokePx * scale, 0.32F * diameter) : 0);
+  glUniform1f(program_.uniform("stroke_px"),
+              ring ? std::min(kStrokePx * content_.scale, 0.32F * diameter) : 0);
   glBindBuffer(GL_ARRAY_BUFFER, centres_.get());
   glBufferData(GL_ARRAY_BUFFER, static_cast<GLsizeiptr>(buffer_.size() * sizeof(float)), buffer_.data(),
                GL_STREAM_DRAW);

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "app/window/visible_centres.hpp"
 
-#include "app/window/point_layer.hpp"
+#include <gtest/gtest.h>
 
 namespace keyscope::window {
 namespace {
@@ -12,13 +12,14 @@ PlotView pixel_view() {  // one unit is 900 pixels, the origin at (50, 950)
   return view;
 }
 
-std::vector<float> centres_of(const std::vector<float>& x, const std::vector<float>& y) {
+std::vector<float> centres_of(const std::vector<float>& x, const std::vector<float>& y,
+                              const PixelRect& part = {0, 0, 1000, 1000}) {
   figures::PointSeries series;
   series.x = x;
   series.y = y;
   std::vector<float> centres;
   std::vector<std::uint64_t> occupied;
-  visible_centres(series, pixel_view(), 4, centres, occupied);
+  visible_centres(series, pixel_view(), part, 4, centres, occupied);
   return centres;
 }
 
@@ -42,6 +43,14 @@ TEST(VisibleCentres, DropWhatIsOutsideButNotWhatReachesIn) {
   const float left_edge = -50 / 900.0F;
   EXPECT_EQ(centres_of({left_edge - two_px}, {0.5F}).size(), 2U);
   EXPECT_TRUE(centres_of({left_edge - 10 * two_px, NAN}, {0.5F, 0.5F}).empty());
+}
+
+TEST(VisibleCentres, OfAPartAreThoseThatReachIntoIt) {
+  const float px = 1 / 900.0F;
+  const std::vector<float> x{0, 100 * px, 107 * px, 120 * px};
+  const auto centres = centres_of(x, {0.5F, 0.5F, 0.5F, 0.5F}, {155, 0, 165, 1000});
+  ASSERT_EQ(centres.size(), 2U);  // at 157; 150 and 170 are further away than a radius and its edge
+  EXPECT_NEAR(centres[0], 157, 1e-3);
 }
 
 }  // namespace

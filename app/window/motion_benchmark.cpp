@@ -1,4 +1,4 @@
-#include "app/window/pan_benchmark.hpp"
+#include "app/window/motion_benchmark.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kWarmUpFrames = 10;
 constexpr int kTurnFrames = 40;  // a slow circle, so that the points stay in sight
 constexpr float kStepPx = 4;
+constexpr double kZoom = 1.5;
 
 void settle(WindowApp& app) {
   while (app.session().busy()) {
@@ -28,9 +29,18 @@ void settle(WindowApp& app) {
   app.session().drain();
 }
 
-void draw_panned_frame(WindowApp& app, int frame) {
+void move(PlotView& view, Motion motion, int frame) {
+  if (motion == Motion::kZoom) {
+    const Pixel middle{view.left() + 0.5F * view.width(), view.top() + 0.5F * view.height()};
+    view.zoom_at(middle, frame % kTurnFrames < kTurnFrames / 2 ? 1.01 : 1 / 1.01);
+    return;
+  }
   const float angle = 6.2831853F * static_cast<float>(frame) / kTurnFrames;
-  app.ui().keyspace().view().pan(kStepPx * std::cos(angle), kStepPx * std::sin(angle));
+  view.pan(std::round(kStepPx * std::cos(angle)), std::round(kStepPx * std::sin(angle)));
+}
+
+void draw_moved_frame(WindowApp& app, Motion motion, int frame) {
+  move(app.ui().keyspace().view(), motion, frame);
   app.window().wait_events(0);
   app.draw_frame();
   app.window().swap();
@@ -39,8 +49,8 @@ void draw_panned_frame(WindowApp& app, int frame) {
 
 }  // namespace
 
-PanTimes measure_panning(std::shared_ptr<const recording::Recording> recording, int n_frames, int width,
-                         int height) {
+MotionTimes measure_motion(std::shared_ptr<const recording::Recording> recording, Motion motion, int n_frames,
+                           int width, int height) {
   if (!has_display()) throw Error("there is no display to measure on; run this under xvfb-run");
   WindowApp::Options options;
   options.width = width;
@@ -49,13 +59,17 @@ PanTimes measure_panning(std::shared_ptr<const recording::Recording> recording, 
   WindowApp app(options);
   app.session().show(std::move(recording));
   settle(app);
-  for (int frame = 0; frame < kWarmUpFrames; ++frame) draw_panned_frame(app, frame);
+  // Closer than fitted, so that panning brings points into sight.
+  PlotView& view = app.ui().keyspace().view();
+  app.draw_frame();
+  view.zoom_at({view.left() + 0.5F * view.width(), view.top() + 0.5F * view.height()}, kZoom);
+  for (int frame = 0; frame < kWarmUpFrames; ++frame) draw_moved_frame(app, motion, frame);
 
-  PanTimes times;
+  MotionTimes times;
   const auto started = Clock::now();
   for (int frame = 0; frame < n_frames; ++frame) {
     const auto before = Clock::now();
-    draw_panned_frame(app, frame);
+    draw_moved_frame(app, motion, frame);
     times.frame_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - before).count());
   }
   times.seconds = std::chrono::duration<double>(Clock::now() - started).count();
