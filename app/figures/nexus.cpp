@@ -10,7 +10,6 @@
 
 #include "analysis/errors.hpp"
 #include "app/figures/figure_json.hpp"
-#include "app/figures/nexus_origin.hpp"
 #include "app/figures/nexus_panel.hpp"
 #include "app/figures/output_file.hpp"
 #include "capture/recording/hdf5.hpp"
@@ -103,7 +102,7 @@ struct NexusWriter::State {
   bool has_default = false;
 };
 
-NexusWriter::NexusWriter(std::filesystem::path path, const FigureFileOrigin& origin, bool replace)
+NexusWriter::NexusWriter(std::filesystem::path path, const recording::Origin& origin, bool replace)
     : state_(std::make_unique<State>(std::move(path), replace)) {
   Group root = state_->file.root();
   root.set_text("NX_class", "NXroot");
@@ -111,7 +110,7 @@ NexusWriter::NexusWriter(std::filesystem::path path, const FigureFileOrigin& ori
   root.set_integer(kFormatAttribute, kFormat);
   state_->entry = root.create_group("entry", "NXentry");
   state_->entry.create_text("title", "Keyscope: figures of " + origin.model.name);
-  write_origin(state_->entry, origin);
+  recording::write_origin(state_->entry, origin);
 }
 
 NexusWriter::~NexusWriter() = default;
@@ -129,7 +128,7 @@ void NexusWriter::finish() {
 }
 
 void write_nexus(const std::filesystem::path& path, const std::vector<Figure>& figures,
-                 const FigureFileOrigin& origin, bool replace) {
+                 const recording::Origin& origin, bool replace) {
   NexusWriter writer(path, origin, replace);
   for (const Figure& figure : figures) writer.add(figure);
   writer.finish();
@@ -145,7 +144,7 @@ FigureFile read_figures(const std::filesystem::path& path) {
     throw FileError(
         fmt::format("{}: figures of format {}; this program reads {}", path.string(), format, kFormat));
   const Group entry = root.open_group("entry");
-  FigureFile figures{read_origin(entry), {}};
+  FigureFile figures{recording::read_origin(entry), {}};
   for (const std::string& name : entry.names()) {
     if (!entry.has_group(name)) continue;
     const Group group = entry.open_group(name);

@@ -5,19 +5,12 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "capture/recording/records.hpp"
+#include "capture/recording/origin.hpp"
 
 namespace keyscope::figures {
 
-// What a figure file holds besides its figures, as recordings do.
-struct FigureFileOrigin {
-  recording::Provenance provenance;
-  recording::ModelInfo model;
-  recording::TokenText prompt;
-};
-
 struct FigureFile {
-  FigureFileOrigin origin;
+  recording::Origin origin;
   std::vector<Figure> figures;
 };
 
@@ -30,12 +23,12 @@ struct FigureFile {
 //   replace: whether an existing file may be replaced
 //   throws FileError where it exists and may not be replaced, or cannot be written
 void write_nexus(const std::filesystem::path& path, const std::vector<Figure>& figures,
-                 const FigureFileOrigin& origin, bool replace = false);
+                 const recording::Origin& origin, bool replace = false);
 
 // Writes figures one by one, for many of them: at no time is more than one in memory.
 class NexusWriter {
  public:
-  NexusWriter(std::filesystem::path path, const FigureFileOrigin& origin, bool replace);
+  NexusWriter(std::filesystem::path path, const recording::Origin& origin, bool replace);
   ~NexusWriter();  // what was not finished is removed
   NexusWriter(const NexusWriter&) = delete;
   NexusWriter& operator=(const NexusWriter&) = delete;

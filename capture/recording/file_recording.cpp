@@ -9,7 +9,7 @@
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/info_reader.hpp"
 #include "capture/recording/layout.hpp"
-#include "capture/recording/recorded_dataset.hpp"
+#include "capture/recording/checked_read.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::recording {

@@ -4,11 +4,11 @@
 #include <charconv>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "analysis/errors.hpp"
+#include "capture/recording/checked_read.hpp"
 #include "capture/recording/layout.hpp"
-#include "capture/recording/recorded_dataset.hpp"
+#include "capture/recording/origin.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -17,80 +17,7 @@ using hdf5::ElementType;
 using hdf5::Group;
 using hdf5::Shape;
 
-constexpr std::int64_t kMostHeads = 1 << 20;
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
-
 hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
-
-std::int64_t integer_in(const Group& group, const std::string& name, std::int64_t low, std::int64_t high) {
-  const std::int64_t value = group.integer(name);
-  if (value < low || value > high)
-    throw FileError(
-        fmt::format("{}: attribute '{}' is {}; expected {} to {}", group.where(), name, value, low, high));
-  return value;
-}
-
-std::string json_text(const Group& group, const std::string& name) {
-  std::string text = group.text(name);
-  if (!nlohmann::json::accept(text))
-    throw FileError(fmt::format("{}: attribute '{}' is no JSON", group.where(), name));
-  return text;
-}
-
-Provenance read_provenance(const Group& group) {
-  const auto text = [&](const char* name) {
-    return group.has_attribute(name) ? group.text(name) : std::string();
-  };
-  Provenance provenance;
-  provenance.command = text("command");
-  provenance.configuration = text("configuration");
-  provenance.versions = text("versions");
-  provenance.model_sha256 = text("model_sha256");
-  provenance.prompt_sha256 = text("prompt_sha256");
-  provenance.seed = group.has_attribute("seed") ? group.integer("seed") : 0;
-  provenance.device = text("device");
-  provenance.schedule = text("schedule");
-  provenance.started = text("started");
-  return provenance;
-}
-
-ModelInfo read_model(const Group& group) {
-  ModelInfo model;
-  model.config = json_text(group, "config");
-  if (group.has_attribute("name")) model.name = group.text("name");
-  model.n_layers = static_cast<int>(integer_in(group, "n_layers", 1, kMostHeads));
-  model.n_heads = static_cast<int>(integer_in(group, "n_heads", 1, kMostHeads));
-  model.n_kv_heads = static_cast<int>(integer_in(group, "n_kv_heads", 1, model.n_heads));
-  model.head_dim = static_cast<int>(integer_in(group, "head_dim", 1, kMostHeads));
-  if (model.n_heads % model.n_kv_heads != 0)
-    throw FileError(fmt::format("{}: {} query heads do not divide over {} KV heads", group.where(),
-                                model.n_heads, model.n_kv_heads));
-  return model;
-}
-
-// Bytes and offsets of tokens, checked.
-TokenText read_text(const Group& group, std::vector<std::int32_t> ids, const std::string& text_name) {
-  const hdf5::Dataset text = open_list(group, text_name, ElementType::kUInt8);
-  const hdf5::Dataset offset =
-      open_dataset(group, text_name + "_offset", {ElementType::kInt64}, {ids.size() + 1});
-  const auto bytes = text.read<std::uint8_t>();
-  TokenText tokens{std::move(ids), std::string(bytes.begin(), bytes.end()), offset.read<std::int64_t>()};
-  const auto negative =
-      std::find_if(tokens.id.begin(), tokens.id.end(), [](std::int32_t id) { return id < 0; });
-  if (negative != tokens.id.end())
-    throw FileError(fmt::format("{}: token {} has id {}; ids are not negative", group.where(),
-                                negative - tokens.id.begin(), *negative));
-  if (tokens.offset.front() != 0 || tokens.offset.back() != static_cast<std::int64_t>(tokens.text.size()) ||
-      !std::is_sorted(tokens.offset.begin(), tokens.offset.end()))
-    throw FileError(fmt::format("{}: offsets must ascend from 0 to {}", offset.where(), tokens.text.size()));
-  return tokens;
-}
-
-TokenText read_prompt(const Group& group) {
-  const std::int64_t n_prompt = integer_in(group, "n_prompt", 1, kMostTokens);
-  const auto id = open_dataset(group, "id", {ElementType::kInt32}, {size(n_prompt)}).read<std::int32_t>();
-  return read_text(group, id, "text");
-}
 
 // One run, from its group.
 class RunReader {
@@ -193,7 +120,7 @@ void RunReader::read_generated() {
   run_.plan.max_generated =
       group_.has_attribute("max_generated") ? integer_in(group_, "max_generated", n_ids, kMostTokens) : n_ids;
   if (info_.complete) {
-    run_.generated = read_text(group_, std::move(ids), "generated_text");
+    run_.generated = read_tokens(group_, std::move(ids), "generated_text");
     return;
   }
   // Ids are written with the block that produced them; those of blocks that are not counted do not count.
@@ -311,10 +238,11 @@ RecordingInfo read_info(const hdf5::File& file, const std::string& source) {
   RecordingInfo info;
   info.source = source;
   const Group provenance = entry.open_group("provenance");
-  info.provenance = read_provenance(provenance);
   info.complete = integer_in(provenance, "complete", 0, 1) == 1;
-  info.model = read_model(entry.open_group("model"));
-  info.prompt = read_prompt(entry.open_group("tokens"));
+  Origin origin = read_origin(entry);
+  info.provenance = std::move(origin.provenance);
+  info.model = std::move(origin.model);
+  info.prompt = std::move(origin.prompt);
   const Group runs = entry.open_group("runs");
   const std::vector<std::string> names = ordered_runs(runs);
   find_contents(info, runs.open_group(names.front()));

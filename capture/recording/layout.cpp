@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "capture/recording/origin.hpp"
+
 namespace keyscope::recording {
 namespace {
 
@@ -120,52 +122,6 @@ void create_run(Group& runs, const RecordPlan& plan, std::size_t index) {
   for (const int layer : plan.layers) create_layer(run, plan, about, layer);
 }
 
-void write_provenance(Group& entry, const Provenance& from) {
-  Group group = entry.create_group("provenance", "NXcollection");
-  group.set_text("command", from.command);
-  group.set_text("configuration", from.configuration);
-  group.set_text("versions", from.versions);
-  group.set_text("model_sha256", from.model_sha256);
-  group.set_text("prompt_sha256", from.prompt_sha256);
-  group.set_integer("seed", from.seed);
-  group.set_text("device", from.device);
-  group.set_text("schedule", from.schedule);
-  group.set_text("started", from.started);
-  group.set_integer("complete", 0);
-}
-
-void write_model(Group& entry, const ModelInfo& from) {
-  Group group = entry.create_group("model", "NXcollection");
-  group.set_text("config", from.config);
-  group.set_text("name", from.name);
-  group.set_integer("n_layers", from.n_layers);
-  group.set_integer("n_heads", from.n_heads);
-  group.set_integer("n_kv_heads", from.n_kv_heads);
-  group.set_integer("head_dim", from.head_dim);
-}
-
-template <typename T>
-void write_compressed(Group& group, const std::string& name, ElementType type, const std::vector<T>& values) {
-  DatasetOptions options;
-  options.chunk = {std::clamp<hsize_t>(values.size(), 1, kRowChunkBytes / sizeof(T))};
-  options.max_shape = {H5S_UNLIMITED};
-  options.shuffle = sizeof(T) > 1;
-  options.gzip = 4;
-  options.cache_bytes = kRowChunkBytes;
-  group.create_dataset(name, type, {values.size()}, options).write(std::span<const T>(values));
-}
-
-void write_tokens(Group& entry, const TokenText& prompt) {
-  Group group = entry.create_group("tokens", "NXcollection");
-  group.set_integer("n_prompt", prompt.size());
-  write_compressed(group, "id", ElementType::kInt32, prompt.id);
-  write_compressed(group, "text", ElementType::kUInt8,
-                   std::vector<std::uint8_t>(prompt.text.begin(), prompt.text.end()));
-  std::vector<std::int64_t> offset = prompt.offset;
-  offset.resize(prompt.id.size() + 1, 0);  // without a tokenizer there is no text
-  write_compressed(group, "text_offset", ElementType::kInt64, offset);
-}
-
 void cut(Group& group, const std::string& name, const Shape& shape) {
   if (!group.has_dataset(name)) return;
   group.open_dataset(name).resize(shape);
@@ -181,9 +137,8 @@ void create_layout(hdf5::File& file, const RecordPlan& plan) {
   root.set_text("default", "entry");
   root.set_integer("keyscope_format", kFormat);
   Group entry = root.create_group("entry", "NXentry");
-  write_provenance(entry, plan.provenance);
-  write_model(entry, plan.model);
-  write_tokens(entry, plan.prompt);
+  write_origin(entry, {plan.provenance, plan.model, plan.prompt});
+  entry.open_group("provenance").set_integer("complete", 0);
   Group runs = entry.create_group("runs", "NXcollection");
   for (std::size_t i = 0; i < plan.runs.size(); ++i) create_run(runs, plan, i);
 }

@@ -32,7 +32,7 @@ FakeRecording make_recording() {
   return recording;
 }
 
-FigureFileOrigin origin_of(const FakeRecording& recording) {
+recording::Origin origin_of(const FakeRecording& recording) {
   const auto info = recording.info();
   return {info->provenance, info->model, info->prompt};
 }
