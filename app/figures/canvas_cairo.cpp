@@ -135,21 +135,29 @@ Page make_page(cairo_t* cairo, const PageOptions& options, bool raster) {
   return {cairo, options.dark ? kDarkTheme : kLightTheme, options.dpi / kPointsPerInch, raster};
 }
 
-std::string draw_png(const Figure& figure, const PageLayout& layout, const PageOptions& options,
-                     const std::filesystem::path& path) {
+// The page as pixels.
+//   where: what the figure is drawn for, for messages
+Surface draw_raster(const Figure& figure, const PageLayout& layout, const PageOptions& options,
+                    const std::string& where) {
   const double scale = options.dpi / kPointsPerInch;
   const double width = std::round(layout.width * scale), height = std::ceil(layout.height * scale);
   if (width > kMostPixels || height > kMostPixels)
     throw UsageError(
         fmt::format("{}: {:.0f} x {:.0f} pixels are asked for; at most {:.0f} each way: choose a smaller "
                     "--dpi or --width",
-                    path.string(), width, height, kMostPixels));
-  const Surface surface(
+                    where, width, height, kMostPixels));
+  Surface surface(
       cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height)));
   const Context cairo(cairo_create(surface.get()));
   cairo_scale(cairo.get(), scale, scale);
   draw_page(make_page(cairo.get(), options, true), figure, layout);
-  require_success(cairo_status(cairo.get()), path);
+  require_success(cairo_status(cairo.get()), where);
+  return surface;
+}
+
+std::string draw_png(const Figure& figure, const PageLayout& layout, const PageOptions& options,
+                     const std::filesystem::path& path) {
+  const Surface surface = draw_raster(figure, layout, options, path.string());
   std::string bytes;
   require_success(cairo_surface_write_to_png_stream(surface.get(), append_bytes, &bytes), path);
   return with_resolution(std::move(bytes), options.dpi);
@@ -189,6 +197,30 @@ FileFormat format_of(const std::filesystem::path& path) {
   if (extension == ".pdf") return FileFormat::kPdf;
   throw UsageError(fmt::format("{}: {} is no picture format; expected .png, .svg, .pdf or .h5", path.string(),
                                extension.empty() ? "a name without extension" : "'" + extension + "'"));
+}
+
+Image draw_to_image(const Figure& figure, int width, int height, double dpi, bool dark) {
+  PageOptions options;
+  options.dpi = dpi;
+  options.dark = dark;
+  // The height follows from the width: narrower until it fits, but never so narrow that text would suffer.
+  double points = width * kPointsPerInch / dpi;
+  PageLayout layout = lay_out(figure, points);
+  while (layout.height > height * kPointsPerInch / dpi && points > kSingleColumnInches * kPointsPerInch) {
+    points *= 0.95;
+    layout = lay_out(figure, points);
+  }
+  const Surface surface = draw_raster(figure, layout, options, figure.name);
+  cairo_surface_flush(surface.get());
+  Image image{
+      cairo_image_surface_get_width(surface.get()), cairo_image_surface_get_height(surface.get()), {}};
+  const unsigned char* data = cairo_image_surface_get_data(surface.get());
+  const auto row_bytes = static_cast<std::ptrdiff_t>(image.width) * 4;
+  for (int row = 0; row < image.height; ++row) {
+    const unsigned char* from = data + std::ptrdiff_t{row} * cairo_image_surface_get_stride(surface.get());
+    image.bgrx.insert(image.bgrx.end(), from, from + row_bytes);
+  }
+  return image;
 }
 
 void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {

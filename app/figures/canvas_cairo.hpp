@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "app/figures/figure.hpp"
 
@@ -32,5 +34,16 @@ FileFormat format_of(const std::filesystem::path& path);
 //   throws UsageError on an unknown extension or a width outside 1 to 30 inches; FileError where the file
 //   exists and may not be replaced, or cannot be written
 void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options = {});
+
+// Pixels, rows from the top, four bytes each: blue, green, red, one that means nothing.
+struct Image {
+  int width = 0, height = 0;
+  std::vector<std::uint8_t> bgrx;
+};
+
+// Draws a figure for the screen, into a place of at most `width` pixels; it is narrower where it would be
+// higher than `height`, and higher only where it would have to be narrower than a single column.
+//   dpi: pixels per inch of its text
+Image draw_to_image(const Figure& figure, int width, int height, double dpi, bool dark);
 
 }  // namespace keyscope::figures

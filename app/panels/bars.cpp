@@ -103,6 +103,7 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
   const auto live = context.session.live_status();
   std::string left = "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   ?: all keys";
   ImU32 colour = context.theme.dim;
+  if (state.figure_file && !state.loaded()) left = "↑ ↓: the figures of this file   ?: all keys";
   if (!state.opening.empty()) left = fmt::format("opening {} …", state.opening);
   if (live) left = describe_live(*live);
   if (live && live->stage == session::LiveStage::kFailed) colour = context.theme.error;

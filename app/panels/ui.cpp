@@ -60,6 +60,20 @@ bool Ui::handle_command(const KeyPress& press) {
   return true;
 }
 
+// Keys of the list of figures; true where that is what is shown.
+bool Ui::handle_figure_key(const KeyPress& press) {
+  const auto& state = session_.state();
+  if (!state.figure_file || state.loaded()) return false;
+  const auto now = static_cast<std::int64_t>(state.figure);
+  const auto last = static_cast<std::int64_t>(state.figure_file->figures.size()) - 1;
+  if (press.key == GLFW_KEY_UP || press.key == GLFW_KEY_LEFT) session_.select_figure(now - 1);
+  if (press.key == GLFW_KEY_DOWN || press.key == GLFW_KEY_RIGHT) session_.select_figure(now + 1);
+  if (press.key == GLFW_KEY_HOME) session_.select_figure(0);
+  if (press.key == GLFW_KEY_END) session_.select_figure(last);
+  if (press.key == GLFW_KEY_SLASH && (press.modifiers & GLFW_MOD_SHIFT) != 0) act(BarAction::kHelp);
+  return true;
+}
+
 void Ui::handle_key(const KeyPress& press) {
   const bool shift = (press.modifiers & GLFW_MOD_SHIFT) != 0;
   if (press.key == GLFW_KEY_ESCAPE) {
@@ -67,6 +81,7 @@ void Ui::handle_key(const KeyPress& press) {
     return;
   }
   if (ImGui::GetIO().WantTextInput || handle_command(press) || dialogs_.current() != Dialog::kNone) return;
+  if (handle_figure_key(press)) return;
   if (press.key >= GLFW_KEY_1 && press.key <= GLFW_KEY_9) session_.select_run(press.key - GLFW_KEY_1);
   switch (press.key) {
     case GLFW_KEY_LEFT:
@@ -125,13 +140,13 @@ void Ui::draw(float width, float height) {
   PanelContext context{session_, theme_, fonts_, scale_, {}, std::nullopt, false};
   const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));
   const BarAction action = draw_top_bar(context, layout.top);
-  if (session_.state().loaded()) {
+  const Rect middle{0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()};
+  if (session_.state().loaded())
     draw_panels(context, layout);
-  } else if (const auto chosen = draw_empty_state(
-                 context, {0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()});
-             chosen != BarAction::kNone) {
-    act(chosen);
-  }
+  else if (session_.state().figure_file)
+    figure_.draw(context, middle);
+  else
+    act(draw_empty_state(context, middle));
   draw_status_bar(context, layout.status);
   dialogs_.draw(context);
   act(action);
@@ -166,6 +181,11 @@ std::string Ui::describe() const {
     json["n_kv_heads"] = state.info->model.n_kv_heads;
     json["reading"] = state.reading;
     json["n_measured"] = state.measured.size();
+  }
+  if (state.figure_file) {
+    json["source"] = state.figure_path;
+    json["n_figures"] = state.figure_file->figures.size();
+    json["figure"] = state.figure_file->figures[state.figure].name;
   }
   json["hovered"] = state.hovered ? nlohmann::ordered_json(*state.hovered) : nlohmann::ordered_json();
   json["locked"] = state.locked ? nlohmann::ordered_json(*state.locked) : nlohmann::ordered_json();

@@ -6,6 +6,7 @@
 
 #include "app/panels/bars.hpp"
 #include "app/panels/dialogs.hpp"
+#include "app/panels/figure_panel.hpp"
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/window/glfw_window.hpp"
@@ -36,6 +37,7 @@ class Ui {
  private:
   void draw_panels(PanelContext& context, const Layout& layout);
   void act(BarAction action);
+  bool handle_figure_key(const KeyPress& press);
   bool handle_command(const KeyPress& press);
   void play();
 
@@ -45,6 +47,7 @@ class Ui {
   Fonts fonts_;
   Dialogs dialogs_;
   KeyspacePanel keyspace_;
+  FigurePanel figure_;
   std::map<std::string, Rect> widgets_;
   bool wants_frames_ = false;
   bool wants_close_ = false;

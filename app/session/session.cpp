@@ -124,6 +124,10 @@ void Session::take(Opened&& result) {
 
 void Session::take(FiguresOpened&& result) {
   close_document();
+  if (result.file->figures.empty()) {
+    state_.open_error = fmt::format("{}: this figure file holds no figure", result.path);
+    return;
+  }
   state_.figure_file = std::move(result.file);
   state_.figure_path = std::move(result.path);
 }

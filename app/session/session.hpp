@@ -33,6 +33,7 @@ struct SessionState {
   std::shared_ptr<const recording::RecordingInfo> info;
   std::shared_ptr<const figures::FigureFile> figure_file;  // shown instead of a recording
   std::string figure_path;
+  std::size_t figure = 0;  // the selected one
   Selection selection;
   bool following = false;  // live: the selection moves to every new block
   bool playing = false;
@@ -80,6 +81,7 @@ class Session {
   void open(const std::filesystem::path& path, const SelectionRequest& request = {});
   void show(std::shared_ptr<const recording::Recording> recording, const SelectionRequest& request = {});
 
+  void select_figure(std::int64_t figure);
   void select_run(int run);
   void select_head(int layer, int kv_head);
   void move_layer(int by);  // to the next recorded layer, up or down

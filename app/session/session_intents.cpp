@@ -38,6 +38,12 @@ void Session::select(Selection selection) {
   if (other_run) want_measures();
 }
 
+void Session::select_figure(std::int64_t figure) {
+  if (!state_.figure_file) return;
+  const std::int64_t last = std::ssize(state_.figure_file->figures) - 1;
+  state_.figure = static_cast<std::size_t>(std::clamp<std::int64_t>(figure, 0, last));
+}
+
 void Session::select_run(int run) {
   if (!state_.loaded() || run < 0 || run >= static_cast<int>(state_.info->runs.size())) return;
   Selection selection = state_.selection;

@@ -31,7 +31,7 @@ std::string slurp(const std::filesystem::path& path) {
 
 CliResult run_cli(const std::vector<std::string>& arguments, const std::string& input,
                   const std::filesystem::path& folder) {
-  const TemporaryFolder files;
+  const ScratchFolder files;
   std::ofstream(files.path() / "in", std::ios::binary) << input;
   std::string command =
       fmt::format("cd {} && env -u DISPLAY {}", quote(folder.string()), quote(KEYSCOPE_EXECUTABLE));
@@ -44,16 +44,6 @@ CliResult run_cli(const std::vector<std::string>& arguments, const std::string& 
   result.out = slurp(files.path() / "out");
   result.err = slurp(files.path() / "err");
   return result;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "keyscope-test-XXXXXX").string();
-  path_ = mkdtemp(pattern.data());
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace keyscope::test

@@ -47,7 +47,7 @@ std::vector<std::string> capture_arguments(const std::string& out) {
 class WithRecording : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TemporaryFolder;
+    folder_ = new ScratchFolder;
     const CliResult result = run_cli(capture_arguments(recording()));
     ASSERT_EQ(result.status, 0) << result.err;
   }
@@ -58,9 +58,9 @@ class WithRecording : public ::testing::Test {
   static std::string recording() { return (folder_->path() / "book.h5").string(); }
   static std::string file(const std::string& name) { return (folder_->path() / name).string(); }
 
-  static TemporaryFolder* folder_;
+  static ScratchFolder* folder_;
 };
-TemporaryFolder* WithRecording::folder_ = nullptr;
+ScratchFolder* WithRecording::folder_ = nullptr;
 
 TEST(Cli, WrongUsageExitsWithTwo) {
   EXPECT_EQ(run_cli({}).status, 2);
@@ -106,7 +106,7 @@ TEST(Cli, AMissingModelIsOneSentence) {
 }
 
 TEST(Cli, APromptLongerThanTheContextIsRefusedWithBothFigures) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   Json ids = Json::array();
   for (int i = 0; i < 5000; ++i) ids.push_back(300);
   std::ofstream(folder.path() / "ids.json") << ids.dump();
@@ -121,7 +121,7 @@ TEST(Cli, APromptLongerThanTheContextIsRefusedWithBothFigures) {
 }
 
 TEST(Cli, DryRunSaysTheCostAndWritesNothing) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   auto arguments = capture_arguments((folder.path() / "x.h5").string());
   arguments.emplace_back("--dry-run");
   const CliResult result = run_cli(arguments);

@@ -61,7 +61,7 @@ int wait_for(pid_t child) {
 }
 
 TEST(Interrupt, CtrlCKeepsWhatWasRecorded) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   write_prompt(folder.path());
   const fs::path out = folder.path() / "cut.h5";
   const pid_t child = start_capture(out);
@@ -76,7 +76,7 @@ TEST(Interrupt, CtrlCKeepsWhatWasRecorded) {
 }
 
 TEST(Interrupt, AKilledCapturesPartFileOpens) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   write_prompt(folder.path());
   const fs::path out = folder.path() / "killed.h5";
   const pid_t child = start_capture(out);

@@ -12,7 +12,8 @@
 #include "analysis/errors.hpp"
 #include "app/figures/registry.hpp"
 #include "tests/app/figures/fake_recording.hpp"
-#include "tests/app/figures/temporary_folder.hpp"
+#include "tests/app/figures/small_disk.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -85,7 +86,7 @@ struct Picture {
 };
 
 TEST(CanvasCairo, PngHasTheAskedWidthAndTheFiguresColours) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   PageOptions options;
   options.width_inches = kSingleColumnInches;
   options.dpi = 200;
@@ -104,7 +105,7 @@ TEST(CanvasCairo, PngHasTheAskedWidthAndTheFiguresColours) {
 
 // 200 dpi are 7874 pixels a metre; the checksum is zlib.crc32's of the chunk.
 TEST(CanvasCairo, PngSaysHowLargeItIsOnPaper) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   PageOptions options;
   options.dpi = 200;
   draw_to_file(build("keyspace"), folder.file("a.png"), options);
@@ -113,7 +114,7 @@ TEST(CanvasCairo, PngSaysHowLargeItIsOnPaper) {
 }
 
 TEST(CanvasCairo, DarkIsDark) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   PageOptions options;
   options.dark = true;
   options.dpi = 72;
@@ -123,7 +124,7 @@ TEST(CanvasCairo, DarkIsDark) {
 
 // A single bright column among 3,000 must survive on a page of far fewer pixels.
 TEST(CanvasCairo, AnAttentionSinkDoesNotVanishOnASmallPage) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   Figure figure = build("attention");
   Heatmap& heatmap = *figure.panels[0].heatmap;
   heatmap.values = RowMatrixF::Zero(3000, 3000);
@@ -139,7 +140,7 @@ TEST(CanvasCairo, AnAttentionSinkDoesNotVanishOnASmallPage) {
 }
 
 TEST(CanvasCairo, SvgIsXmlWithTheFiguresWords) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   Figure figure = build("keyspace");
   figure.title = "a < b & \"c\" \x01 \xFF";
   draw_to_file(figure, folder.file("a.svg"));
@@ -151,7 +152,7 @@ TEST(CanvasCairo, SvgIsXmlWithTheFiguresWords) {
 }
 
 TEST(CanvasCairo, ManyPointsBecomeAnImageSoThatSvgStaysSmall) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   PageOptions options;
   options.dpi = 100;
   Figure figure = build("keyspace", 2, 9000);
@@ -164,7 +165,7 @@ TEST(CanvasCairo, ManyPointsBecomeAnImageSoThatSvgStaysSmall) {
 }
 
 TEST(CanvasCairo, EveryFigureInEveryFormat) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   PageOptions options;
   options.dpi = 72;
   for (const std::string name : {"keyspace", "cosine-matrix", "attention"})
@@ -178,7 +179,7 @@ TEST(CanvasCairo, EveryFigureInEveryFormat) {
 }
 
 TEST(CanvasCairo, StrangeFiguresDoNotCrash) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   PageOptions options;
   options.replace = true;
   options.dpi = 50;
@@ -212,7 +213,7 @@ TEST(CanvasCairo, FormatsAreTold) {
 }
 
 TEST(CanvasCairo, WhatCannotBeWrittenIsSaidAndLeavesNothing) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const Figure figure = build("keyspace");
   EXPECT_THROW(draw_to_file(figure, folder.file("no/such.png")), FileError);
   PageOptions wide;
@@ -222,7 +223,7 @@ TEST(CanvasCairo, WhatCannotBeWrittenIsSaidAndLeavesNothing) {
     const SmallDisk disk(4096);
     EXPECT_THROW(draw_to_file(figure, folder.file("a.png")), FileError);
   }
-  EXPECT_TRUE(folder.empty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   std::ofstream(folder.file("a.png")) << "mine";
   EXPECT_THROW(draw_to_file(figure, folder.file("a.png")), FileError);
   EXPECT_EQ(read(folder.file("a.png")), "mine");

@@ -13,7 +13,8 @@
 #include "app/figures/registry.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "tests/app/figures/fake_recording.hpp"
-#include "tests/app/figures/temporary_folder.hpp"
+#include "tests/app/figures/small_disk.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -78,7 +79,7 @@ void expect_same(const Figure& a, const Figure& b) {
 }
 
 TEST(Nexus, FiguresComeBackAsTheyWere) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   const std::vector<Figure> figures = make_figures(recording);
   write_nexus(folder.file("f.h5"), figures, origin_of(recording));
@@ -94,7 +95,7 @@ TEST(Nexus, FiguresComeBackAsTheyWere) {
 }
 
 TEST(Nexus, ADefaultPlotIsFoundFromTheRoot) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   write_nexus(folder.file("f.h5"), {make_figures(recording)[3]}, origin_of(recording));
   const File file = File::open(folder.file("f.h5"));
@@ -108,7 +109,7 @@ TEST(Nexus, ADefaultPlotIsFoundFromTheRoot) {
 }
 
 TEST(Nexus, AScatterIsASignalWithTwoAxesOfItsLength) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   write_nexus(folder.file("f.h5"), {make_figures(recording)[2]}, origin_of(recording));
   const File file = File::open(folder.file("f.h5"));
@@ -135,7 +136,7 @@ TEST(Nexus, AScatterIsASignalWithTwoAxesOfItsLength) {
 }
 
 TEST(Nexus, AHeatmapHasCentresAndEdges) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   FakeRecording recording(1, 1, 1, 4, 5, 5);
   recording.add_run("none", 0);
   recording.fill(1);
@@ -156,7 +157,7 @@ TEST(Nexus, AHeatmapHasCentresAndEdges) {
 }
 
 TEST(Nexus, AnEmptyFigureAndOneWithoutPanelsAreStillFiles) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   Figure none;
   none.name = "nothing";
@@ -168,31 +169,31 @@ TEST(Nexus, AnEmptyFigureAndOneWithoutPanelsAreStillFiles) {
 }
 
 TEST(Nexus, AnUnfinishedFileLeavesNothing) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   {
     NexusWriter writer(folder.file("f.h5"), origin_of(recording), false);
     writer.add(make_figures(recording)[0]);
     EXPECT_FALSE(std::filesystem::exists(folder.file("f.h5")));
   }
-  EXPECT_TRUE(folder.empty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Nexus, AFullDiskIsAnErrorAndLeavesNothing) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   const std::vector<Figure> figures = make_figures(recording);
   for (const rlim_t bytes : {512, 20'000, 60'000}) {
     const SmallDisk disk(bytes);
     EXPECT_THROW(write_nexus(folder.file("f.h5"), figures, origin_of(recording)), FileError) << bytes;
   }
-  EXPECT_TRUE(folder.empty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   write_nexus(folder.file("f.h5"), figures, origin_of(recording));
   EXPECT_EQ(read_figures(folder.file("f.h5")).figures.size(), 4U);
 }
 
 TEST(Nexus, AnExistingFileIsKeptUnlessReplaced) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   std::ofstream(folder.file("f.h5")) << "mine";
   EXPECT_THROW(write_nexus(folder.file("f.h5"), {}, origin_of(recording)), FileError);
@@ -202,7 +203,7 @@ TEST(Nexus, AnExistingFileIsKeptUnlessReplaced) {
 }
 
 TEST(Nexus, DamagedAndForeignFilesAreSaid) {
-  const TemporaryFolder folder;
+  const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
   EXPECT_THROW(read_figures(folder.file("none.h5")), FileError);
   std::ofstream(folder.file("text.h5")) << "no HDF5";

@@ -8,8 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/figures/nexus.hpp"
 #include "tests/app/session/live_capture_double.hpp"
 #include "tests/app/session/synthetic_recording.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -199,6 +201,48 @@ TEST(Session, HoverAndHold) {
   EXPECT_EQ(session.state().token(), 9);
   session.release();
   EXPECT_EQ(session.state().token(), std::nullopt);
+}
+
+TEST(Session, OpensAFigureFileAndSelectsWithinIt) {
+  const test::ScratchFolder folder;
+  const auto path = folder.file("figures.h5");
+  const auto info = small_recording()->info();
+  figures::Figure first, second;
+  first.name = "first";
+  second.name = "second";
+  for (figures::Figure* figure : {&first, &second}) {
+    figures::Panel& panel = figure->panels.emplace_back();
+    panel.id = figure->name;
+    figures::PointSeries& points = panel.points.emplace_back();
+    points.id = "retained";
+    points.x = {1};
+    points.y = {2};
+  }
+  figures::write_nexus(path, {first, second}, {info->provenance, info->model, info->prompt});
+  Session session({});
+  session.open(path);
+  ASSERT_TRUE(settle(session));
+  const SessionState& state = session.state();
+  ASSERT_TRUE(state.figure_file) << state.open_error;
+  EXPECT_FALSE(state.loaded());
+  ASSERT_EQ(state.figure_file->figures.size(), 2U);
+  session.select_figure(7);
+  EXPECT_EQ(state.figure, 1U);
+  session.select_figure(-1);
+  EXPECT_EQ(state.figure, 0U);
+  session.show(small_recording());
+  EXPECT_FALSE(state.figure_file) << "a recording takes its place";
+}
+
+TEST(Session, AFigureFileWithoutFiguresSaysSo) {
+  const test::ScratchFolder folder;
+  const auto path = folder.file("empty.h5");
+  const auto info = small_recording()->info();
+  figures::write_nexus(path, {}, {info->provenance, info->model, info->prompt});
+  Session session({});
+  session.open(path);
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(session.state().open_error, HasSubstr("no figure"));
 }
 
 }  // namespace

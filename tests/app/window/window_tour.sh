@@ -176,6 +176,9 @@ click $(at help 0.5 0.5); expect dialog 4 "the list of keys"
 picture help
 key Escape; expect dialog 0 "Esc closes it"
 
+"$keyscope" export --quiet "$folder/tour.h5" --figure keyspace --figure cosine-matrix --kv-head 0 \
+  --out "$folder/figures.h5" 2>"$folder/stderr" || fail "no figures to look at"
+
 echo "== the file vanishes"
 rm "$folder/tour.h5"
 key Down; expect layer 3 "another layer of a file that is gone"
@@ -192,6 +195,16 @@ close_window "on a corrupt file"
 open_window "$folder/missing.h5"
 expect_text '"open_error":"[^"]*missing.h5' "the missing file is named"
 close_window "on a missing file"
+
+echo "== a figure file"
+open_window "$folder/figures.h5"
+expect n_figures 8 "two figures of four layers"
+expect figure cosine-matrix "the first one"
+key End; expect figure keyspace "the last one"
+picture figure
+click $(at figure_0 0.5 0.5); expect figure cosine-matrix "the clicked one"
+key End; key Up; key Home; expect figure cosine-matrix "end and home"
+close_window "on a figure file"
 
 echo "== a model that fails to load"
 mkdir "$folder/no_model"

@@ -1,24 +1,11 @@
 #include "tests/capture/model/random_model.hpp"
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
 
 namespace keyscope::test {
-namespace {
-
-namespace fs = std::filesystem;
-
-fs::path make_folder() {
-  std::string pattern = (fs::temp_directory_path() / "keyscope-model-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder could be made");
-  return pattern;
-}
-
-}  // namespace
-
 std::string safetensors_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string file(sizeof length, '\0');
@@ -40,8 +27,7 @@ std::string safetensors_of(const TensorMap& tensors, std::size_t alignment) {
   return safetensors_of(text, data);
 }
 
-RandomModel::RandomModel(const RandomModelShape& shape, unsigned seed)
-    : folder_(make_folder()), state_(seed) {
+RandomModel::RandomModel(const RandomModelShape& shape, unsigned seed) : state_(seed) {
   config = {{"architectures", {"LlamaForCausalLM"}},
             {"model_type", "llama"},
             {"hidden_act", "silu"},
@@ -78,11 +64,6 @@ RandomModel::RandomModel(const RandomModelShape& shape, unsigned seed)
   }
 }
 
-RandomModel::~RandomModel() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
-
 // Uniform in offset ± scale, by splitmix64 (Steele, Lea, Flood 2014).
 void RandomModel::add(const std::string& name, std::vector<std::int64_t> shape, float scale, float offset) {
   std::size_t n = 1;
@@ -99,16 +80,16 @@ void RandomModel::add(const std::string& name, std::vector<std::int64_t> shape, 
   tensors[name] = {"F32", std::move(shape), std::move(bytes)};
 }
 
-const fs::path& RandomModel::save() const {
+const std::filesystem::path& RandomModel::save() const {
   write("config.json", config.dump(2));
   write("model.safetensors", safetensors_of(tensors));
-  return folder_;
+  return folder_.path();
 }
 
 void RandomModel::write(const std::string& name, const std::string& bytes) const {
-  std::ofstream file(folder_ / name, std::ios::binary);
+  std::ofstream file(folder_.file(name), std::ios::binary);
   file << bytes;
-  if (!file.flush()) throw std::runtime_error("cannot write " + (folder_ / name).string());
+  if (!file.flush()) throw std::runtime_error("cannot write " + (folder_.file(name)).string());
 }
 
 }  // namespace keyscope::test

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/scratch_folder.hpp"
+
 namespace keyscope::test {
 
 // A tensor as a safetensors file stores it.
@@ -42,21 +44,18 @@ struct RandomModelShape {
 class RandomModel {
  public:
   explicit RandomModel(const RandomModelShape& shape = {}, unsigned seed = 1);
-  ~RandomModel();
-  RandomModel(const RandomModel&) = delete;
-  RandomModel& operator=(const RandomModel&) = delete;
 
   nlohmann::ordered_json config;
   TensorMap tensors;
 
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& folder() const { return folder_.path(); }
   const std::filesystem::path& save() const;  // config.json and model.safetensors
   void write(const std::string& name, const std::string& bytes) const;
 
  private:
   void add(const std::string& name, std::vector<std::int64_t> shape, float scale, float offset = 0);
 
-  std::filesystem::path folder_;
+  ScratchFolder folder_;
   std::uint64_t state_;
 };
 

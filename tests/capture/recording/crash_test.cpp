@@ -12,8 +12,8 @@
 
 #include "capture/recording/writer.hpp"
 #include "tests/capture/recording/counted_blocks.hpp"
-#include "tests/capture/recording/scratch_folder.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace {
 
@@ -115,7 +115,7 @@ long capture_until(const SyntheticCapture& capture, const std::filesystem::path&
 
 TEST(CrashedCapture, HoldsItsCountedBlocksWhateverTheWrite) {
   const SyntheticCapture capture(early_end());
-  const ScratchFolder whole;
+  const test::ScratchFolder whole;
   const long total = capture_until(capture, whole.path() / "a.h5", kNever);
   ASSERT_GT(total, 500);
   // Every write of the end, where metadata moves, and some of the many before.
@@ -124,7 +124,7 @@ TEST(CrashedCapture, HoldsItsCountedBlocksWhateverTheWrite) {
   for (long at = total - 100; at < total; ++at) places.insert(at);
   std::set<std::int64_t> counted;
   for (const long at : places) {
-    const ScratchFolder folder;
+    const test::ScratchFolder folder;
     const auto path = folder.path() / "a.h5";
     ASSERT_EQ(capture_until(capture, path, at), 0) << "survived write " << at << " of " << total;
     const auto recording = open_recording(path.string() + ".part");

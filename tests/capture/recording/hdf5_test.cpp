@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
-#include "tests/capture/recording/scratch_folder.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::recording::hdf5 {
 namespace {
 
 class Hdf5 : public ::testing::Test {
  protected:
-  ScratchFolder folder_;
+  test::ScratchFolder folder_;
   std::filesystem::path path_ = folder_.path() / "a.h5";
 };
 

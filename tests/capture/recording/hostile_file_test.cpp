@@ -14,8 +14,8 @@
 #include "capture/recording/recording.hpp"
 #include "capture/recording/writer.hpp"
 #include "tests/capture/recording/read_everything.hpp"
-#include "tests/capture/recording/scratch_folder.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -82,7 +82,7 @@ class HostileFile : public ::testing::Test {
     EXPECT_THAT(message(), AllOf(HasSubstr(path_.string()), HasSubstr(place), HasSubstr(what)));
   }
 
-  ScratchFolder folder_;
+  test::ScratchFolder folder_;
   std::filesystem::path path_ = folder_.path() / "a.h5";
 };
 

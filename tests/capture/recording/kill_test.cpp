@@ -11,8 +11,8 @@
 
 #include "capture/recording/writer.hpp"
 #include "tests/capture/recording/counted_blocks.hpp"
-#include "tests/capture/recording/scratch_folder.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -75,7 +75,7 @@ TEST(KilledCapture, LosesAtMostTheBlockInFlight) {
   std::mt19937 random(20240607);
   std::uniform_int_distribution<int> block(0, n_blocks), delay_us(0, 30000);
   for (int round = 0; round < 24; ++round) {
-    const ScratchFolder folder;
+    const test::ScratchFolder folder;
     const auto path = folder.path() / "killed.h5";
     const int at = block(random);
     capture_and_kill(capture, path, at, std::chrono::microseconds(delay_us(random)));

@@ -11,8 +11,8 @@
 #include <hdf5.h>
 
 #include "capture/recording/writer.hpp"
-#include "tests/capture/recording/scratch_folder.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -82,7 +82,7 @@ class Layout : public ::testing::Test {
     return chunk;
   }
 
-  ScratchFolder folder_;
+  test::ScratchFolder folder_;
   hid_t file_ = -1;
 };
 

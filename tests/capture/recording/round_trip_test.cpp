@@ -8,8 +8,8 @@
 #include "capture/recording/memory_recording.hpp"
 #include "capture/recording/writer.hpp"
 #include "tests/capture/recording/recording_comparison.hpp"
-#include "tests/capture/recording/scratch_folder.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -36,7 +36,7 @@ class RoundTrip : public ::testing::TestWithParam<Kind> {
     return open_recording(path.string());
   }
 
-  ScratchFolder folder_;
+  test::ScratchFolder folder_;
   std::unique_ptr<SyntheticCapture> capture_;
 };
 

@@ -15,8 +15,8 @@
 #include "capture/recording/memory_recording.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/capture/recording/recording_comparison.hpp"
-#include "tests/capture/recording/scratch_folder.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -43,7 +43,7 @@ class Writer : public ::testing::Test {
     return "no FileError";
   }
 
-  ScratchFolder folder_;
+  test::ScratchFolder folder_;
   std::filesystem::path out_ = folder_.path() / "out.h5";
   SyntheticCapture capture_;
 };
@@ -98,7 +98,7 @@ TEST_F(Writer, RefusesPlacesThatCannotBe) {
 
 TEST_F(Writer, KeepsWhatCameBeforeAnInterrupt) {
   for (const std::int64_t n_blocks : {1, 3, 7, 9, 12, 15, 21}) {
-    const ScratchFolder folder;
+    const test::ScratchFolder folder;
     const auto out = folder.path() / "out.h5";
     auto writer = make_recording_writer(out, false);
     capture_.send(*writer, n_blocks);
