@@ -18,6 +18,23 @@ double round_step(double at_least) {
   return 10 * power;
 }
 
+// The next smaller one: 10, 5, 2, 1, 0.5 …
+double smaller_step(double step) {
+  const double power = std::pow(10.0, std::floor(std::log10(step) + 1e-9));
+  return std::abs(step / power - 5) < 1e-6 ? 2 * power : step / 2;
+}
+
+// Multiples of `step` by whole numbers: the first and the last one inside [low, high].
+struct Multiples {
+  double first = 0, last = -1;
+  double count() const { return last - first + 1; }
+};
+
+Multiples multiples_inside(double low, double high, double step) {
+  const double slack = (high - low) * 1e-9;
+  return {std::ceil((low - slack) / step), std::floor((high + slack) / step)};
+}
+
 // As many decimals as tell neighbouring ticks apart; powers of ten where that would be long.
 std::string format_tick(double value, double step) {
   if (std::abs(value) < step * 1e-6) return "0";
@@ -59,10 +76,17 @@ std::vector<Tick> linear_ticks(double low, double high, int n_wanted, bool integ
   if (range <= magnitude * 1e-12) return {{low, fmt::format("{:.4g}", low)}};
   double step = round_step(range / std::max(1, n_wanted));
   if (integers) step = std::max(step, 1.0);
+  Multiples multiples = multiples_inside(low, high, step);
+  // One label alone gives no scale.
+  while (multiples.count() < 2 && !(integers && step <= 1)) {
+    step = smaller_step(step);
+    multiples = multiples_inside(low, high, step);
+  }
+  // A step that had to be smaller may give more than there is room for: every second one will do.
+  const bool thin = multiples.count() > std::max(3, n_wanted + 1);
   std::vector<Tick> ticks;
-  const double slack = range * 1e-9;
-  for (double n = std::ceil((low - slack) / step); n * step <= high + slack; ++n)
-    ticks.push_back({n * step, format_tick(n * step, step)});
+  for (double n = multiples.first; n <= multiples.last; ++n)
+    if (!thin || std::fmod(n, 2) == 0) ticks.push_back({n * step, format_tick(n * step, step)});
   return ticks;
 }
 

@@ -27,6 +27,13 @@ TEST(LinearTicks, StepsAreOneTwoFive) {
 
 TEST(LinearTicks, CountedThingsHaveNoFractions) {
   EXPECT_THAT(labels(linear_ticks(0, 1, 10, true)), ElementsAre("0", "1"));
+  EXPECT_THAT(labels(linear_ticks(0.5, 1.5, 10, true)), ElementsAre("1"));
+}
+
+TEST(LinearTicks, OneAloneGivesNoScale) {
+  EXPECT_THAT(labels(linear_ticks(-19, 19, 2)), ElementsAre("−10", "0", "10")) << "20 would leave 0 alone";
+  EXPECT_THAT(labels(linear_ticks(-4.9, 4.9, 2)), ElementsAre("−4", "0", "4")) << "not five in place of one";
+  EXPECT_THAT(labels(linear_ticks(0.11, 0.19, 1)), ElementsAre("0.12", "0.16"));
 }
 
 TEST(LinearTicks, ExtremesStayReadable) {
@@ -39,9 +46,10 @@ TEST(LinearTicks, ExtremesStayReadable) {
 
 TEST(LinearTicks, NeverManyMoreThanWanted) {
   for (double high = 1e-12; high < 1e12; high *= 1.7)
-    for (const int wanted : {1, 3, 7}) {
+    for (const int wanted : {1, 2, 3, 7}) {
       const auto ticks = linear_ticks(-high / 3, high, wanted);
-      EXPECT_LE(ticks.size(), static_cast<std::size_t>(wanted) + 1) << high;
+      EXPECT_GE(ticks.size(), 2U) << high;
+      EXPECT_LE(ticks.size(), static_cast<std::size_t>(std::max(3, wanted + 1))) << high;
       for (const Tick& tick : ticks)
         EXPECT_TRUE(tick.value >= -high / 3 * 1.001 && tick.value <= high * 1.001);
     }
