@@ -23,6 +23,7 @@ using recording::hdf5::Group;
 constexpr std::int64_t kFormat = 1;
 constexpr const char* kFormatAttribute = "keyscope_figures";  // of the root: what tells a figure file
 constexpr const char* kFigureAttribute = "keyscope_figure";   // of a figure's group
+constexpr const char* kOrder = "order";  // in that attribute: how many figures the file had before this one
 
 // "keyspace_keydiff_layer_01_kv_head_2": unique in most files, and read by people in a file's tree.
 std::string group_name(const Figure& figure) {
@@ -52,11 +53,12 @@ std::string panel_name(const Figure& figure, std::size_t i) {
   return fmt::format("panel_{:02}_{}", i + 1, nexus_name(figure.panels[i].id));
 }
 
-void write_figure(Group& entry, const std::string& name, const Figure& figure) {
+void write_figure(Group& entry, const std::string& name, const Figure& figure, std::int64_t order) {
   const bool alone = figure.panels.size() == 1;
   Group group = entry.create_group(name, alone ? "NXdata" : "NXcollection");
-  group.set_text(kFigureAttribute,
-                 figure_to_json(figure).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  nlohmann::json json = figure_to_json(figure);
+  json[kOrder] = order;
+  group.set_text(kFigureAttribute, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   group.create_text("caption", figure.caption);
   if (alone) return write_panel(group, figure.panels.front(), plot_title(figure, figure.panels.front()));
   if (!figure.panels.empty()) group.set_text("default", panel_name(figure, 0));
@@ -66,10 +68,21 @@ void write_figure(Group& entry, const std::string& name, const Figure& figure) {
   }
 }
 
-Figure read_figure(const Group& group) {
+// A figure, its group's name, and its place among the others.
+struct OrderedFigure {
+  std::int64_t order = 0;
+  std::string name;
   Figure figure;
+};
+
+// Files from before the order was written have their figures in alphabetical order, as groups lie in a file.
+OrderedFigure read_figure(const Group& group, const std::string& name) {
+  OrderedFigure read{0, name, {}};
+  Figure& figure = read.figure;
   try {
-    figure = figure_from_json(nlohmann::json::parse(group.text(kFigureAttribute)));
+    const auto json = nlohmann::json::parse(group.text(kFigureAttribute));
+    figure = figure_from_json(json);
+    read.order = json.value(kOrder, std::int64_t{0});
   } catch (const nlohmann::json::exception& error) {
     throw FileError(
         fmt::format("{}: attribute '{}' is damaged: {}", group.where(), kFigureAttribute, error.what()));
@@ -83,7 +96,7 @@ Figure read_figure(const Group& group) {
     for (std::size_t i = 0; i < figure.panels.size(); ++i)
       read_panel(group.open_group(panel_name(figure, i)), figure.panels[i]);
   }
-  return figure;
+  return read;
 }
 
 }  // namespace
@@ -99,7 +112,7 @@ struct NexusWriter::State {
   OutputFile output;  // outlives the file
   File file;
   Group entry;
-  bool has_default = false;
+  std::int64_t n_figures = 0;
 };
 
 NexusWriter::NexusWriter(std::filesystem::path path, const recording::Origin& origin, bool replace)
@@ -117,8 +130,8 @@ NexusWriter::~NexusWriter() = default;
 
 void NexusWriter::add(const Figure& figure) {
   const std::string name = unique_name(state_->entry, group_name(figure));
-  write_figure(state_->entry, name, figure);
-  if (!std::exchange(state_->has_default, true)) state_->entry.set_text("default", name);
+  write_figure(state_->entry, name, figure, state_->n_figures);
+  if (state_->n_figures++ == 0) state_->entry.set_text("default", name);
 }
 
 void NexusWriter::finish() {
@@ -144,11 +157,18 @@ FigureFile read_figures(const std::filesystem::path& path) {
     throw FileError(
         fmt::format("{}: figures of format {}; this program reads {}", path.string(), format, kFormat));
   const Group entry = root.open_group("entry");
-  FigureFile figures{recording::read_origin(entry), {}};
+  std::vector<OrderedFigure> found;
   for (const std::string& name : entry.names()) {
     if (!entry.has_group(name)) continue;
     const Group group = entry.open_group(name);
-    if (group.has_attribute(kFigureAttribute)) figures.figures.push_back(read_figure(group));
+    if (group.has_attribute(kFigureAttribute)) found.push_back(read_figure(group, name));
+  }
+  std::ranges::stable_sort(found, std::less<>(), &OrderedFigure::order);
+  const std::string shown = entry.has_attribute("default") ? entry.text("default") : "";
+  FigureFile figures{recording::read_origin(entry), {}, 0};
+  for (OrderedFigure& each : found) {
+    if (each.name == shown) figures.default_figure = figures.figures.size();
+    figures.figures.push_back(std::move(each.figure));
   }
   return figures;
 }

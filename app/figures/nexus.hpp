@@ -11,14 +11,16 @@ namespace keyscope::figures {
 
 struct FigureFile {
   recording::Origin origin;
-  std::vector<Figure> figures;
+  std::vector<Figure> figures;     // as they were written
+  std::size_t default_figure = 0;  // the one that NeXus viewers open on
 };
 
 // Writes figures as NeXus NXdata groups that open as plots in H5Web, silx and HDFView. Layout below /entry:
 //   a figure of one panel is an NXdata group, one of several an NXcollection of NXdata groups;
 //   scatter: `x`, `y`, `z`, `token`, `retained` (uint8, the signal), `<series>_x` … for the rest;
 //   heatmap: the matrix (signal) with `x`, `y` (cell centres) and `x_edges`, `y_edges`;
-//   attribute `keyscope_figure` (JSON): name, view, looks, so that read_figures gives the same figures back.
+//   attribute `keyscope_figure` (JSON): name, view, looks, place in the file, so that read_figures gives the
+//   same figures back.
 // The file appears under its name when it is complete, not before.
 //   replace: whether an existing file may be replaced
 //   throws FileError where it exists and may not be replaced, or cannot be written

@@ -129,6 +129,7 @@ void Session::take(FiguresOpened&& result) {
     return;
   }
   state_.figure_file = std::move(result.file);
+  state_.figure = state_.figure_file->default_figure;
   state_.figure_path = std::move(result.path);
 }
 

@@ -1,5 +1,6 @@
 #include "app/figures/nexus.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -81,17 +82,46 @@ void expect_same(const Figure& a, const Figure& b) {
 TEST(Nexus, FiguresComeBackAsTheyWere) {
   const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
-  const std::vector<Figure> figures = make_figures(recording);
+  std::vector<Figure> figures = make_figures(recording);
+  std::ranges::reverse(figures);  // groups lie in alphabetical order, figures come back as they were written
   write_nexus(folder.file("f.h5"), figures, origin_of(recording));
   EXPECT_TRUE(is_figure_file(folder.file("f.h5")));
   const FigureFile file = read_figures(folder.file("f.h5"));
   ASSERT_EQ(file.figures.size(), 4U);
-  // Groups lie in alphabetical order: the keyspace of one run names it.
   for (std::size_t i = 0; i < 4; ++i) expect_same(figures[i], file.figures[i]);
   EXPECT_EQ(file.origin.provenance.command, "keyscope capture");
   EXPECT_EQ(file.origin.model.head_dim, 8);
   EXPECT_EQ(file.origin.prompt.id, recording.info()->prompt.id);
   EXPECT_EQ(file.origin.prompt.token(27), "b");
+}
+
+TEST(Nexus, TheDefaultIsTheFilesOwn) {
+  const test::ScratchFolder folder;
+  const FakeRecording recording = make_recording();
+  const std::vector<Figure> figures = make_figures(recording);
+  write_nexus(folder.file("f.h5"), {figures[2], figures[0]}, origin_of(recording));
+  EXPECT_EQ(read_figures(folder.file("f.h5")).default_figure, 0U);
+  EXPECT_EQ(read_figures(folder.file("f.h5")).figures[0].name, "keyspace");
+  // Another program has chosen another one.
+  const hid_t file = H5Fopen(folder.file("f.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const std::string name = "attention_sink_layer_01_query_head_0";
+  ASSERT_GE(H5LTset_attribute_string(file, "/entry", "default", name.c_str()), 0);
+  H5Fclose(file);
+  EXPECT_EQ(read_figures(folder.file("f.h5")).default_figure, 1U);
+}
+
+TEST(Nexus, FiguresWithoutAWrittenOrderComeAlphabetically) {
+  const test::ScratchFolder folder;
+  const FakeRecording recording = make_recording();
+  const std::vector<Figure> figures = make_figures(recording);
+  write_nexus(folder.file("f.h5"), {figures[2], figures[0]}, origin_of(recording));
+  const hid_t file = H5Fopen(folder.file("f.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  for (const auto& [group, figure] : {std::pair{"/entry/keyspace_keydiff_layer_01_kv_head_0", &figures[2]},
+                                      std::pair{"/entry/attention_sink_layer_01_query_head_0", &figures[0]}})
+    ASSERT_GE(
+        H5LTset_attribute_string(file, group, "keyscope_figure", figure_to_json(*figure).dump().c_str()), 0);
+  H5Fclose(file);
+  EXPECT_EQ(read_figures(folder.file("f.h5")).figures[0].name, "attention");
 }
 
 TEST(Nexus, ADefaultPlotIsFoundFromTheRoot) {
