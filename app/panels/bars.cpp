@@ -65,6 +65,13 @@ std::string source_name(const session::SessionState& state) {
   return name.empty() ? "Keyscope" : name;
 }
 
+std::string what_can_be_done(const session::SessionState& state) {
+  if (state.loaded())
+    return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   ?: all keys";
+  if (state.figure_file) return "↑ ↓: the figures of this file   ?: all keys";
+  return "drop a file: open it   Ctrl+O: choose one   ?: all keys";
+}
+
 }  // namespace
 
 BarAction draw_top_bar(PanelContext& context, const Rect& rect) {
@@ -101,9 +108,8 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
   const float y = rect.y + 0.5F * (rect.h - font->FontSize);
 
   const auto live = context.session.live_status();
-  std::string left = "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   ?: all keys";
+  std::string left = what_can_be_done(state);
   ImU32 colour = context.theme.dim;
-  if (state.figure_file && !state.loaded()) left = "↑ ↓: the figures of this file   ?: all keys";
   if (!state.opening.empty()) left = fmt::format("opening {} …", state.opening);
   if (live) left = describe_live(*live);
   if (live && live->stage == session::LiveStage::kFailed) colour = context.theme.error;
