@@ -8,6 +8,7 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/panels/markers.hpp"
+#include "app/panels/token_tooltip.hpp"
 #include "app/session/token_facts.hpp"
 
 namespace keyscope::window {
@@ -266,25 +267,8 @@ void KeyspacePanel::draw_token(PanelContext& context, std::int64_t token, bool h
 
 void KeyspacePanel::draw_tooltip(PanelContext& context, std::int64_t token) const {
   if (!made_.points || made_.block < 0 || token >= made_.points->n_tokens) return;
-  const auto facts = session::token_facts(*context.state().info, *made_.points, made_.block, token);
-  // Towards the middle of the plot, so that the token's panel stays in sight.
-  const ImVec2 mouse = ImGui::GetMousePos();
-  const bool right_half = mouse.x > view_.left() + 0.5F * view_.width();
-  const bool lower_half = mouse.y > view_.top() + 0.5F * view_.height();
-  const float gap = context.px(16);
-  ImGui::SetNextWindowPos({mouse.x + (right_half ? -gap : gap), mouse.y + (lower_half ? -gap : gap)},
-                          ImGuiCond_Always, {right_half ? 1.0F : 0.0F, lower_half ? 1.0F : 0.0F});
-  ImGui::BeginTooltip();
-  ImGui::PushFont(context.fonts.mono);
-  ImGui::TextUnformatted(facts.text.empty() ? "(text not recorded)" : facts.text.c_str());
-  ImGui::PopFont();
-  dim_text(context, fmt::format("position {}, {}", figures::format_count(facts.position),
-                                facts.retained ? std::string("retained")
-                                               : fmt::format("evicted at block {}", *facts.evicted_at)));
-  if (facts.score) dim_text(context, "score " + session::signed_number(*facts.score, 4));
-  if (facts.attention_received)
-    dim_text(context, fmt::format("attention received {:.4g}", *facts.attention_received));
-  ImGui::EndTooltip();
+  draw_token_tooltip(context, session::token_facts(*context.state().info, *made_.points, made_.block, token),
+                     {view_.left(), view_.top(), view_.width(), view_.height()});
 }
 
 nlohmann::ordered_json KeyspacePanel::describe() const {

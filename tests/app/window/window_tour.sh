@@ -156,6 +156,9 @@ point=$(sed -n 's/.*"last_point":{[^}]*"retained":\[\([^]]*\)\].*/\1/p' "$state"
 token=$(echo "$point" | cut -d, -f3)
 move $(echo "$point" | awk -F, '{printf "%d %d\n", $1 + 0.5, $2 + 0.5}')
 expect_text '"hovered":[0-9]' "a token is hovered"
+expect_text '"tooltip":\[' "its tooltip is shown"
+inside=$(echo "$(widget tooltip) $(widget plot)" | awk '{print ($1 >= $5 - 1 && $2 >= $6 - 1 && $1 + $3 <= $5 + $7 + 1 && $2 + $4 <= $6 + $8 + 1)}')
+[ "$inside" = 1 ] || fail "the tooltip ($(widget tooltip)) leaves the plot ($(widget plot))"
 picture hovered
 press 1
 expect_text '"locked":[0-9]' "the token is held"
