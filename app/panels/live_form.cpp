@@ -14,9 +14,13 @@ namespace {
 
 void label(const PanelContext& context, const char* text) { dim_text(context, text); }
 
-bool number_field(const char* name, int& value, float width) {
+// A number under its label, as one column of `width`.
+void number_column(const PanelContext& context, const char* text, const char* name, int& value, float width) {
+  ImGui::BeginGroup();
+  dim_text(context, fit_text(context.fonts.small, text, width));
   ImGui::SetNextItemWidth(width);
-  return ImGui::InputInt(name, &value, 0, 0);
+  ImGui::InputInt(name, &value, 0, 0);
+  ImGui::EndGroup();
 }
 
 }  // namespace
@@ -86,6 +90,18 @@ void LiveForm::draw_policies(PanelContext& context) {
   }
 }
 
+void LiveForm::draw_numbers(PanelContext& context) {
+  const float gap = context.px(24);
+  const float width = std::min(context.px(170), (ImGui::GetContentRegionAvail().x - 2 * gap) / 3);
+  // Placed by hand: SameLine would set the labels on the fields' baseline.
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  number_column(context, "Budget (rows per KV head)", "##budget", budget_, width);
+  ImGui::SetCursorScreenPos({at.x + width + gap, at.y});
+  number_column(context, "Block (tokens)", "##block", block_, width);
+  ImGui::SetCursorScreenPos({at.x + 2 * (width + gap), at.y});
+  number_column(context, "Tokens to generate", "##generate", generate_, width);
+}
+
 std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   label(context, "Model folder (Hugging Face layout)");
   ImGui::SetNextItemWidth(-1);
@@ -97,13 +113,7 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   if (base_.options.prompt_ids.empty())
     ImGui::InputTextMultiline("##prompt", &prompt_, {-1, context.px(120)});
   draw_policies(context);
-  label(context, "Budget (rows per KV head)        Block (tokens)        Tokens to generate");
-  const float width = context.px(150);
-  number_field("##budget", budget_, width);
-  ImGui::SameLine(0, context.px(24));
-  number_field("##block", block_, width);
-  ImGui::SameLine(0, context.px(24));
-  number_field("##generate", generate_, width);
+  draw_numbers(context);
   label(context, "Also record into this file (empty: kept in memory until the window closes)");
   ImGui::SetNextItemWidth(-1);
   ImGui::InputText("##out", &out_);

@@ -23,6 +23,7 @@ class LiveForm {
  private:
   std::optional<session::LiveRequest> request(std::string& problem) const;
   void draw_policies(PanelContext& context);
+  void draw_numbers(PanelContext& context);
 
   session::LiveRequest base_;  // what the form has no fields for
   std::string model_;
