@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <imgui_stdlib.h>
 
+#include "app/figures/nexus.hpp"
+
 namespace keyscope::window {
 namespace {
 
@@ -36,7 +38,7 @@ constexpr std::array<std::pair<const char*, const char*>, 17> kKeys{{
     {"right-click", "menu of the plot"},
 }};
 
-// Folders first, then files that may be recordings.
+// Files that may be recordings or figures, then folders.
 std::vector<std::string> list_folder(const fs::path& folder) {
   std::vector<std::string> folders, files;
   std::error_code error;
@@ -45,7 +47,7 @@ std::vector<std::string> list_folder(const fs::path& folder) {
     std::error_code ignored;
     if (name.starts_with(".")) continue;
     if (entry->is_directory(ignored)) folders.push_back(name + "/");
-    if (name.ends_with(".h5") || name.ends_with(".h5.part")) files.push_back(name);
+    if (figures::is_nexus_path(name) || name.ends_with(".h5.part")) files.push_back(name);
   }
   std::ranges::sort(folders);
   std::ranges::sort(files);
@@ -98,6 +100,7 @@ void Dialogs::draw(PanelContext& context) {
     begin_dialog(context, "Run a model", 640);
     if (auto request = live_form_.draw(context)) {
       live_form_.fill(*request);
+      live_form_.started();
       context.session.start_live(session::make_live_capture(std::move(*request)));
       close();
     }
@@ -125,7 +128,7 @@ void Dialogs::draw_open(PanelContext& context) {
     open_path_ = (folder / name).string();
     go = go || !name.ends_with("/");
   }
-  if (listed_.empty()) dim_text(context, "no recordings (*.h5) here");
+  if (listed_.empty()) dim_text(context, "no recordings or figures (*.h5) here");
   ImGui::EndChild();
   std::error_code error;
   go = ImGui::Button("Open", {context.px(110), 0}) || go;
@@ -141,12 +144,20 @@ void Dialogs::draw_open(PanelContext& context) {
 
 void Dialogs::draw_export(PanelContext& context) {
   begin_dialog(context, "Export this key space", 560);
-  dim_text(context, "File: .png, .svg or .pdf for print, .h5 for its data");
+  dim_text(context, "File: .png, .svg or .pdf for print, .h5, .hdf5 or .nxs for its data");
   if (just_opened_) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(-1);
   const bool entered = ImGui::InputText("##path", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  std::error_code error;
+  const bool taken = std::filesystem::exists(export_path_, error);
+  ImGui::Checkbox("Replace", &export_replace_);
+  if (taken && !export_replace_) {
+    ImGui::SameLine();
+    dim_text(context, "this file exists already");
+  }
   if (ImGui::Button("Export", {context.px(110), 0}) || entered) {
-    context.session.export_keyspace(export_path_);
+    context.session.export_keyspace(export_path_, export_replace_);
+    export_replace_ = false;  // asked for anew, file by file
     close();
   }
   ImGui::SameLine();

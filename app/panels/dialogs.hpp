@@ -30,6 +30,7 @@ class Dialogs {
   bool just_opened_ = false;
   std::string open_path_;
   std::string export_path_ = "keyspace.svg";
+  bool export_replace_ = false;
   std::string listed_folder_;
   std::vector<std::string> listed_;
   LiveForm live_form_;

@@ -36,6 +36,7 @@ void LiveForm::fill(const session::LiveRequest& request) {
   model_ = request.model_folder.string();
   prompt_ = request.prompt;
   out_ = request.out.string();
+  replace_ = request.replace;
   budget_ = request.options.budget > 0 ? static_cast<int>(request.options.budget) : budget_;
   block_ = static_cast<int>(request.options.block_size);
   generate_ = static_cast<int>(request.options.generate);
@@ -51,6 +52,7 @@ std::optional<session::LiveRequest> LiveForm::request(std::string& problem) cons
   request.model_folder = model_;
   request.prompt = prompt_;
   request.out = out_;
+  request.replace = replace_;
   // Policies that the command line gave options to keep them while they are chosen.
   request.options.policies.clear();
   for (const auto& given : base_.options.policies) {
@@ -76,6 +78,8 @@ std::optional<session::LiveRequest> LiveForm::request(std::string& problem) cons
     problem = "Choose a policy.";
   else if (budget_ < 1 || block_ < 1 || generate_ < 0)
     problem = "Budget and block are at least 1, generated tokens at least 0.";
+  else if (!out_.empty() && !replace_ && std::filesystem::exists(out_, error))
+    problem = "The recording's file exists already: choose another name, or tick Replace.";
   return problem.empty() ? std::optional(std::move(request)) : std::nullopt;
 }
 
@@ -115,8 +119,12 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   draw_policies(context);
   draw_numbers(context);
   label(context, "Also record into this file (empty: kept in memory until the window closes)");
-  ImGui::SetNextItemWidth(-1);
+  const float box = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x +
+                    text_size(context.fonts.regular, "Replace").x;
+  ImGui::SetNextItemWidth(-box - ImGui::GetStyle().ItemSpacing.x);
   ImGui::InputText("##out", &out_);
+  ImGui::SameLine();
+  ImGui::Checkbox("Replace", &replace_);
 
   std::string problem;
   auto wanted = request(problem);

@@ -106,8 +106,10 @@ class Session {
   void cancel_live();
   std::optional<LiveStatus> live_status() const;  // empty: no live run was started
 
-  // Writes the key space that is shown, by the file's extension: png, svg, pdf, h5.
-  void export_keyspace(const std::filesystem::path& path);
+  // Writes the key space that is shown, by the file's extension: png, svg, pdf, or as NeXus HDF5. Notices say
+  // how it ended.
+  //   replace: whether an existing file may be replaced
+  void export_keyspace(const std::filesystem::path& path, bool replace);
 
  private:
   void close_document();

@@ -1,6 +1,7 @@
 // What panels and keys ask of the session.
 
 #include <algorithm>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -13,17 +14,21 @@ namespace keyscope::session {
 namespace {
 
 void write_keyspace(const recording::Recording& recording, const recording::RecordingInfo& info,
-                    const Selection& selection, const std::filesystem::path& path) {
+                    const Selection& selection, const std::filesystem::path& path, bool replace) {
+  if (std::error_code error; !replace && std::filesystem::exists(path, error))
+    throw FileError(fmt::format("{}: exists already; choose another name, or tick Replace", path.string()));
   figures::KeyspaceSelection wanted;
   wanted.runs = {selection.run};
   wanted.layer = selection.layer;
   wanted.kv_head = selection.kv_head;
   wanted.block = selection.block;
   const figures::Figure figure = figures::keyspace_figure(recording, wanted);
-  if (path.extension() == ".h5")
-    figures::write_nexus(path, {figure}, {info.provenance, info.model, info.prompt});
+  figures::PageOptions page;
+  page.replace = replace;
+  if (figures::is_nexus_path(path))
+    figures::write_nexus(path, {figure}, {info.provenance, info.model, info.prompt}, replace);
   else
-    figures::draw_to_file(figure, path);
+    figures::draw_to_file(figure, path, page);
 }
 
 }  // namespace
@@ -154,13 +159,13 @@ std::optional<LiveStatus> Session::live_status() const {
   return live_->status();
 }
 
-void Session::export_keyspace(const std::filesystem::path& path) {
+void Session::export_keyspace(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
   state_.notice = {fmt::format("writing {} …", path.string()), false};
   reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info,
-                          selection = state_.selection, path] {
+                          selection = state_.selection, path, replace] {
     try {
-      write_keyspace(*recording, *info, selection, path);
+      write_keyspace(*recording, *info, selection, path, replace);
       inbox->put(Notice{fmt::format("written: {}", path.string()), false});
     } catch (const std::exception& error) {
       inbox->put(Notice{error.what(), true});

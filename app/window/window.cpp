@@ -44,10 +44,12 @@ void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
   if (!request.path.empty()) app.session().open(request.path, request.selection);
   if (!request.live) return;
   app.ui().dialogs().live_form().fill(*request.live);
-  if (can_start(*request.live))
+  if (can_start(*request.live)) {
     app.session().start_live(session::make_live_capture(*request.live), request.selection);
-  else
+    app.ui().dialogs().live_form().started();
+  } else {
     app.ui().dialogs().open(Dialog::kLive);
+  }
 }
 
 // How long the loop may sleep: as long as nothing moves by itself.

@@ -203,6 +203,39 @@ TEST(Session, HoverAndHold) {
   EXPECT_EQ(session.state().token(), std::nullopt);
 }
 
+TEST(Session, ExportsByTheExtensionsThatTheCommandLineKnows) {
+  const test::ScratchFolder folder;
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  for (const char* name : {"a.h5", "a.HDF5", "a.nxs"}) {
+    session.export_keyspace(folder.file(name), false);
+    ASSERT_TRUE(settle(session));
+    EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+    EXPECT_TRUE(figures::is_figure_file(folder.file(name))) << name;
+  }
+  session.export_keyspace(folder.file("a.SVG"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.SVG")));
+}
+
+TEST(Session, ExportReplacesOnlyWhenToldTo) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder.file("a.svg")) << "mine";
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.export_keyspace(folder.file("a.svg"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().notice.error);
+  EXPECT_THAT(session.state().notice.text, HasSubstr("tick Replace"));
+  EXPECT_EQ(std::filesystem::file_size(folder.file("a.svg")), 4U);
+  session.export_keyspace(folder.file("a.svg"), true);
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+  EXPECT_GT(std::filesystem::file_size(folder.file("a.svg")), 1000U);
+}
+
 TEST(Session, OpensAFigureFileAndSelectsWithinIt) {
   const test::ScratchFolder folder;
   const auto path = folder.file("figures.h5");

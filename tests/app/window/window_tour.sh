@@ -178,6 +178,9 @@ echo "== help is shown"
 click $(at help 0.5 0.5); expect dialog 4 "the list of keys"
 picture help
 key Escape; expect dialog 0 "Esc closes it"
+xdotool keydown ctrl; key e; xdotool keyup ctrl; expect dialog 2 "the export"
+picture export
+key Escape; expect dialog 0 "Esc closes it too"
 
 "$keyscope" export --quiet "$folder/tour.h5" --figure keyspace --figure cosine-matrix --kv-head 0 \
   --out "$folder/figures.h5" 2>"$folder/stderr" || fail "no figures to look at"
