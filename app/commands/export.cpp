@@ -14,6 +14,7 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"
+#include "app/figures/head_selection.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"
 #include "app/figures/registry.hpp"
@@ -45,10 +46,11 @@ std::vector<int> chosen_kv_heads(const RecordingInfo& info, const ExportArgument
 void add_requests(std::vector<figures::FigureRequest>& requests, const RecordingInfo& info,
                   const ExportArguments& arguments, figures::FigureRequest request) {
   const bool keyspace = request.name == "keyspace";
-  std::vector<std::vector<std::string>> run_sets{arguments.runs};
-  if (!keyspace && arguments.runs.size() > 1) {
+  const std::vector<std::string> given = figures::without_repeats(arguments.runs);
+  std::vector<std::vector<std::string>> run_sets{given};
+  if (!keyspace && given.size() > 1) {
     run_sets.clear();
-    for (const auto& run : arguments.runs) run_sets.push_back({run});
+    for (const auto& run : given) run_sets.push_back({run});
   }
   for (auto& runs : run_sets) {
     request.runs = runs;

@@ -40,6 +40,13 @@ int find_run(const RecordingInfo& info, std::string_view name) {
                                fmt::join(run_names(info), ", ")));
 }
 
+std::vector<std::string> without_repeats(const std::vector<std::string>& runs) {
+  std::vector<std::string> distinct;
+  for (const std::string& run : runs)
+    if (std::ranges::find(distinct, run) == distinct.end()) distinct.push_back(run);
+  return distinct;
+}
+
 void require_layer(const RecordingInfo& info, int layer) {
   if (std::ranges::find(info.layers, layer) != info.layers.end()) return;
   throw UsageError(fmt::format("layer {} was not recorded in {}; recorded layers: {}", layer, info.source,

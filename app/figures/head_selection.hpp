@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "capture/recording/recording.hpp"
 
@@ -11,6 +12,8 @@ namespace keyscope::figures {
 // Checks of what is asked for against what a recording holds; each throws UsageError saying what there is.
 void require_run(const recording::RecordingInfo& info, int run);
 int find_run(const recording::RecordingInfo& info, std::string_view name);
+// Names given twice mean one run: each once, where it was first given.
+std::vector<std::string> without_repeats(const std::vector<std::string>& runs);
 void require_layer(const recording::RecordingInfo& info, int layer);
 void require_kv_head(const recording::RecordingInfo& info, int kv_head);
 void require_query_head(const recording::RecordingInfo& info, int query_head);

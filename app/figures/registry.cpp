@@ -19,9 +19,9 @@ using recording::Recording;
 using recording::RecordingInfo;
 
 int only_run(const RecordingInfo& info, const FigureRequest& request) {
-  if (request.runs.size() > 1)
-    throw UsageError(
-        fmt::format("figure '{}' shows one run, but {} were given", request.name, request.runs.size()));
+  const std::size_t n_runs = without_repeats(request.runs).size();
+  if (n_runs > 1)
+    throw UsageError(fmt::format("figure '{}' shows one run, but {} were given", request.name, n_runs));
   return request.runs.empty() ? reference_run(info) : find_run(info, request.runs.front());
 }
 
@@ -47,7 +47,8 @@ void check_block(const RecordingInfo& info, int run, const FigureRequest& reques
 
 Figure build_keyspace(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
   KeyspaceSelection selection;
-  for (const std::string& name : request.runs) selection.runs.push_back(find_run(info, name));
+  for (const std::string& name : without_repeats(request.runs))
+    selection.runs.push_back(find_run(info, name));
   if (request.runs.empty())
     for (std::size_t run = 0; run < info.runs.size(); ++run) selection.runs.push_back(static_cast<int>(run));
   selection.layer = chosen_layer(info, request);

@@ -61,6 +61,18 @@ TEST(Registry, WhatIsLeftOpenIsFilledIn) {
   EXPECT_EQ(view.block, 3) << "the end of the prompt";
 }
 
+TEST(Registry, ARunGivenTwiceIsShownOnce) {
+  FigureRequest request;
+  request.name = "keyspace";
+  request.runs = {"none", "keydiff", "none"};
+  const Figure figure = build_figure(two_runs(), request);
+  EXPECT_THAT(figure.view.runs, ElementsAre("none", "keydiff"));
+  EXPECT_EQ(figure.panels.size(), 2U);
+  request.name = "attention";
+  request.runs = {"none", "none"};
+  EXPECT_THAT(build_figure(two_runs(), request).view.runs, ElementsAre("none"));
+}
+
 TEST(Registry, AQueryHeadMeansItsKvHead) {
   FigureRequest request;
   request.name = "keyspace";
