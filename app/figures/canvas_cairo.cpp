@@ -63,7 +63,7 @@ void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) 
   cairo_clip(page.cairo);
   cairo_set_line_width(page.cairo, 1);
   for (const LineSeries& series : panel.lines) {
-    page.set_colour(series.colour);
+    page.set_colour(page.theme.of_series(series.colour));
     cairo_set_dash(page.cairo, dash.data(), series.dashed ? 2 : 0, 0);
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
       const bool there = std::isfinite(series.x[i]) && std::isfinite(series.y[i]);

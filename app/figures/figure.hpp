@@ -15,6 +15,7 @@ namespace keyscope::figures {
 
 struct Colour {
   std::uint8_t r = 0, g = 0, b = 0;
+  bool operator==(const Colour&) const = default;
 };
 
 // Okabe & Ito's palette: distinguishable with every common colour vision.
@@ -22,13 +23,28 @@ inline constexpr Colour kBlue{0x00, 0x72, 0xB2};    // retained
 inline constexpr Colour kOrange{0xE6, 0x9F, 0x00};  // evicted
 inline constexpr Colour kGreen{0x00, 0x9E, 0x73};   // anchor
 inline constexpr Colour kVermillion{0xD5, 0x5E, 0x00};
-inline constexpr Colour kPurple{0xCC, 0x79, 0xA7};   // mean query
-inline constexpr Colour kSkyBlue{0x56, 0xB4, 0xE9};  // queries
+inline constexpr Colour kPurple{0xCC, 0x79, 0xA7};  // mean query
+inline constexpr Colour kSkyBlue{0x56, 0xB4, 0xE9};
 inline constexpr Colour kYellow{0xF0, 0xE4, 0x42};
-inline constexpr Colour kGrey{0x80, 0x80, 0x80};
+inline constexpr Colour kBlack{0x00, 0x00, 0x00};  // the ink's colour on a dark ground
+inline constexpr Colour kGrey{0x80, 0x80, 0x80};   // queries
 
 // Shapes differ as well as colours, so that colour is never the only cue.
-enum class Marker { kDisc, kRing, kDiamond, kCross, kTriangle };
+// The first five are those of the key space; the others are free for what is compared.
+enum class Marker {
+  kDisc,
+  kRing,
+  kDiamond,
+  kCross,
+  kTriangle,
+  kSquare,
+  kDownTriangle,
+  kPlus,
+  kOpenSquare,
+  kStar,
+  kOpenDownTriangle,
+  kOpenDiamond
+};
 
 // Points with one look, one legend entry. x, y (and z, in 3D) have one entry per point.
 struct PointSeries {

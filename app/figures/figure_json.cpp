@@ -13,7 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 5> kMarkers{"disc", "ring", "diamond", "cross", "triangle"};
+constexpr std::array<std::string_view, 12> kMarkers{
+    "disc",          "ring", "diamond",     "cross", "triangle",           "square",
+    "down_triangle", "plus", "open_square", "star",  "open_down_triangle", "open_diamond"};
 constexpr std::array<std::string_view, 2> kColourMaps{"viridis", "diverging"};
 constexpr std::size_t kMostPanels = 1000;
 

@@ -19,10 +19,13 @@ using recording::RecordingInfo;
 using recording::RunInfo;
 
 constexpr float kAnchorSize = 10;
-// The overlay's looks, one per policy; past their number colours repeat with another marker.
-constexpr std::array<Colour, 6> kPolicyColours{kVermillion, kGreen, kSkyBlue, kPurple, kBlue, kOrange};
-constexpr std::array<Marker, 4> kPolicyMarkers{Marker::kDisc, Marker::kTriangle, Marker::kDiamond,
-                                               Marker::kRing};
+// The overlay's looks, one per policy. No other series of the figure has one of these colours or markers. The
+// first seven policies differ by their markers; colours repeat from the fourth on, so that a look comes again
+// with the 22nd.
+constexpr std::array<Colour, 3> kPolicyColours{kBlack, kSkyBlue, kVermillion};
+constexpr std::array<Marker, 7> kPolicyMarkers{
+    Marker::kSquare,      Marker::kDownTriangle,     Marker::kPlus,      Marker::kStar,
+    Marker::kOpenDiamond, Marker::kOpenDownTriangle, Marker::kOpenSquare};
 
 // Smaller points where there are many, so that clouds keep their shape.
 float point_size(std::size_t n_points) {
@@ -120,7 +123,7 @@ void add_keys(Panel& panel, const Moment& moment) {
 
 void add_queries(Panel& panel, const KeyspaceBasis& basis, const RowMatrixF& queries, std::int64_t n_seen,
                  int components) {
-  PointSeries series = make_series("queries", "queries", kSkyBlue, Marker::kCross);
+  PointSeries series = make_series("queries", "queries", kGrey, Marker::kCross);
   const RowMatrixF coordinates = project_rows(basis, queries, components);
   for (Eigen::Index row = 0; row < coordinates.rows(); ++row) {
     add_point(series, coordinates, row);

@@ -67,7 +67,7 @@ void draw_key(const Page& page, const LegendEntry& entry) {
     look.token = {0};
     return draw_marker(page, look, entry.box.x + kKeyWidth / 2, y);
   }
-  page.set_colour(entry.line->colour);
+  page.set_colour(page.theme.of_series(entry.line->colour));
   cairo_set_line_width(page.cairo, 1.2);
   const std::array dash{3.0, 2.0};
   cairo_set_dash(page.cairo, dash.data(), entry.line->dashed ? 2 : 0, 0);

@@ -25,7 +25,7 @@ bool is_landmark(const PointSeries& series) { return series.token.empty(); }
 double opacity(const PointSeries& series) {
   if (is_landmark(series)) return 1;
   if (series.x.size() <= 2000) return 0.85;
-  return series.marker == Marker::kDisc ? 0.75 : 0.5;
+  return series.marker == Marker::kRing || series.marker == Marker::kCross ? 0.5 : 0.75;
 }
 
 Colour fade(Colour colour, Colour ground, double share) {
@@ -39,6 +39,14 @@ void polygon(cairo_t* cairo, double x, double y, double radius, int corners, dou
   for (int i = 0; i < corners; ++i) {
     const double angle = start + 2 * std::numbers::pi * i / corners;
     cairo_line_to(cairo, x + radius * std::cos(angle), y + radius * std::sin(angle));
+  }
+  cairo_close_path(cairo);
+}
+
+void star(cairo_t* cairo, double x, double y, double radius) {
+  for (int i = 0; i < 10; ++i) {
+    const double angle = (2 * i - 5) * std::numbers::pi / 10, reach = i % 2 == 0 ? radius : 0.42 * radius;
+    cairo_line_to(cairo, x + reach * std::cos(angle), y + reach * std::sin(angle));
   }
   cairo_close_path(cairo);
 }
@@ -63,10 +71,34 @@ bool add_path(cairo_t* cairo, Marker marker, double x, double y, double diameter
       cairo_move_to(cairo, x - arm, y + arm), cairo_line_to(cairo, x + arm, y - arm);
       return false;
     }
+    case Marker::kPlus: {
+      const double arm = radius * 1.05;
+      cairo_move_to(cairo, x - arm, y), cairo_line_to(cairo, x + arm, y);
+      cairo_move_to(cairo, x, y - arm), cairo_line_to(cairo, x, y + arm);
+      return false;
+    }
     case Marker::kRing:
       cairo_new_sub_path(cairo);
       cairo_arc(cairo, x, y, radius * 0.82, 0, 2 * std::numbers::pi);
       return false;
+    case Marker::kSquare:
+      polygon(cairo, x, y, radius * 1.2, 4, std::numbers::pi / 4);
+      return true;
+    case Marker::kOpenSquare:
+      polygon(cairo, x, y, radius * 1.1, 4, std::numbers::pi / 4);
+      return false;
+    case Marker::kDownTriangle:
+      polygon(cairo, x, y - radius * 0.1, radius * 1.2, 3, std::numbers::pi / 2);
+      return true;
+    case Marker::kOpenDownTriangle:
+      polygon(cairo, x, y - radius * 0.1, radius * 1.1, 3, std::numbers::pi / 2);
+      return false;
+    case Marker::kOpenDiamond:
+      polygon(cairo, x, y, radius * 1.1, 4, 0);
+      return false;
+    case Marker::kStar:
+      star(cairo, x, y, radius * 1.35);
+      return true;
     case Marker::kDisc:
       break;
   }
@@ -131,7 +163,7 @@ void stamp_points(const Page& page, cairo_t* cairo, const std::vector<PointSerie
       cairo_restore(cairo);
       continue;
     }
-    target.set_colour(fade(look.colour, page.theme.ground, point.faded), opacity(look));
+    target.set_colour(fade(page.theme.of_series(look.colour), page.theme.ground, point.faded), opacity(look));
     stamps[point.series].press(cairo, point.x * scale - origin_x, point.y * scale - origin_y);
   }
 }
@@ -162,7 +194,7 @@ void draw_as_paths(const Page& page, const std::vector<PointSeries>& series,
       continue;
     }
     const double diameter = diameter_of(page, look);
-    page.set_colour(fade(look.colour, page.theme.ground, point.faded), opacity(look));
+    page.set_colour(fade(page.theme.of_series(look.colour), page.theme.ground, point.faded), opacity(look));
     paint_path(page.cairo, add_path(page.cairo, look.marker, point.x, point.y, diameter), diameter);
   }
 }
@@ -173,7 +205,7 @@ void draw_marker(const Page& page, const PointSeries& series, double x, double y
   const double diameter = diameter_of(page, series);
   cairo_new_path(page.cairo);
   if (is_landmark(series)) draw_halo(page, series, x, y, diameter);
-  page.set_colour(series.colour);
+  page.set_colour(page.theme.of_series(series.colour));
   paint_path(page.cairo, add_path(page.cairo, series.marker, x, y, diameter), diameter);
 }
 

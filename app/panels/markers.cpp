@@ -1,11 +1,35 @@
 #include "app/panels/markers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numbers>
 
 namespace keyscope::window {
 
 using figures::Marker;
+
+namespace {
+
+constexpr float kPi = std::numbers::pi_v<float>;
+
+// A regular polygon with its first corner at angle `start`, clockwise from the right.
+void draw_polygon(ImDrawList& list, ImVec2 at, float radius, int n_corners, float start, bool filled,
+                  float edge, ImU32 fill, ImU32 outline) {
+  std::array<ImVec2, 4> corners;
+  for (int i = 0; i < n_corners; ++i) {
+    const float angle = start + 2 * kPi * static_cast<float>(i) / static_cast<float>(n_corners);
+    corners[static_cast<std::size_t>(i)] = {at.x + radius * std::cos(angle), at.y + radius * std::sin(angle)};
+  }
+  if (filled)
+    list.AddConvexPolyFilled(corners.data(), n_corners, fill);
+  else
+    list.AddPolyline(corners.data(), n_corners, fill, ImDrawFlags_Closed, edge);
+  if ((outline & IM_COL32_A_MASK) != 0)
+    list.AddPolyline(corners.data(), n_corners, outline, ImDrawFlags_Closed, edge);
+}
+
+}  // namespace
 
 void draw_marker(ImDrawList& list, Marker marker, ImVec2 at, float diameter, ImU32 fill, ImU32 outline) {
   const float r = 0.5F * diameter;
@@ -20,21 +44,27 @@ void draw_marker(ImDrawList& list, Marker marker, ImVec2 at, float diameter, ImU
       if (outlined) list.AddCircle(at, r - 0.5F * edge, outline, 0, 2.6F * edge);
       list.AddCircle(at, r - 0.5F * edge, fill, 0, edge);
       break;
-    case Marker::kDiamond: {
-      const float d = 1.2F * r;
-      const ImVec2 corners[] = {{at.x, at.y - d}, {at.x + d, at.y}, {at.x, at.y + d}, {at.x - d, at.y}};
-      list.AddConvexPolyFilled(corners, 4, fill);
-      if (outlined) list.AddPolyline(corners, 4, outline, ImDrawFlags_Closed, edge);
+    case Marker::kDiamond:
+    case Marker::kOpenDiamond:
+      return draw_polygon(list, at, 1.2F * r, 4, -0.5F * kPi, marker == Marker::kDiamond, edge, fill,
+                          outline);
+    case Marker::kTriangle:
+      return draw_polygon(list, at, 1.25F * r, 3, -0.5F * kPi, true, edge, fill, outline);
+    case Marker::kDownTriangle:
+    case Marker::kOpenDownTriangle:
+      return draw_polygon(list, at, 1.25F * r, 3, 0.5F * kPi, marker == Marker::kDownTriangle, edge, fill,
+                          outline);
+    case Marker::kSquare:
+    case Marker::kOpenSquare:
+      return draw_polygon(list, at, 1.25F * r, 4, 0.25F * kPi, marker == Marker::kSquare, edge, fill,
+                          outline);
+    case Marker::kStar:  // two triangles, as both are convex
+      draw_polygon(list, at, 1.25F * r, 3, -0.5F * kPi, true, edge, fill, outline);
+      return draw_polygon(list, at, 1.25F * r, 3, 0.5F * kPi, true, edge, fill, 0);
+    case Marker::kPlus:
+      list.AddLine({at.x - r, at.y}, {at.x + r, at.y}, fill, edge);
+      list.AddLine({at.x, at.y - r}, {at.x, at.y + r}, fill, edge);
       break;
-    }
-    case Marker::kTriangle: {
-      const float d = 1.25F * r;
-      const ImVec2 corners[] = {
-          {at.x, at.y - d}, {at.x + 0.92F * d, at.y + 0.62F * d}, {at.x - 0.92F * d, at.y + 0.62F * d}};
-      list.AddConvexPolyFilled(corners, 3, fill);
-      if (outlined) list.AddPolyline(corners, 3, outline, ImDrawFlags_Closed, edge);
-      break;
-    }
     case Marker::kCross: {
       const float d = 0.8F * r;
       list.AddLine({at.x - d, at.y - d}, {at.x + d, at.y + d}, fill, edge);

@@ -1,5 +1,6 @@
 #include "app/figures/canvas_cairo.hpp"
 
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "app/figures/page.hpp"
 #include "app/figures/registry.hpp"
 #include "tests/app/figures/fake_recording.hpp"
 #include "tests/app/figures/small_disk.hpp"
@@ -120,6 +122,26 @@ TEST(CanvasCairo, DarkIsDark) {
   options.dpi = 72;
   draw_to_file(build("keyspace"), folder.file("a.png"), options);
   EXPECT_LT(Picture(folder.file("a.png")).pixel(0, 0) & 0xFFU, 0x40U);
+}
+
+// WCAG's contrast of two colours: 1 to 21; 3 is what graphics need.
+double contrast(Colour a, Colour b) {
+  const auto luminance = [](Colour colour) {
+    const auto linear = [](std::uint8_t value) {
+      const double share = value / 255.0;
+      return share <= 0.04045 ? share / 12.92 : std::pow((share + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * linear(colour.r) + 0.7152 * linear(colour.g) + 0.0722 * linear(colour.b);
+  };
+  const double x = luminance(a), y = luminance(b);
+  return (std::max(x, y) + 0.05) / (std::min(x, y) + 0.05);
+}
+
+TEST(Theme, SeriesStandOutOfADarkGround) {
+  for (const Colour colour : {kBlue, kOrange, kGreen, kPurple, kBlack, kSkyBlue, kVermillion, kGrey})
+    EXPECT_GT(contrast(kDarkTheme.of_series(colour), kDarkTheme.ground), 4);
+  EXPECT_EQ(kLightTheme.of_series(kBlue), kBlue);
+  EXPECT_EQ(kLightTheme.of_series(kBlack), kBlack);
 }
 
 // A single bright column among 3,000 must survive on a page of far fewer pixels.

@@ -118,6 +118,28 @@ TEST(Keyspace, SeveralEvictingRunsAreShownTogetherAsWell) {
   EXPECT_THAT(figure.caption, HasSubstr("N = 3, B = 2"));
 }
 
+// Twelve evicting runs, with everything else that a key space can show.
+TEST(Keyspace, APolicysLookIsNoOtherSeries) {
+  FakeRecording recording = three_blocks();
+  KeyspaceSelection selection;
+  selection.runs = {1};
+  selection.queries = true;
+  for (int i = 0; i < 12; ++i) selection.runs.push_back(recording.add_run("policy " + std::to_string(i), 3));
+  const Figure figure = keyspace_figure(recording, selection);
+  const std::vector<PointSeries>& policies = figure.panels.back().points;
+  ASSERT_EQ(policies.size(), 13U);
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    for (const PointSeries& other : figure.panels.front().points) {
+      EXPECT_NE(policies[i].colour, other.colour) << policies[i].id << " and " << other.id;
+      EXPECT_NE(policies[i].marker, other.marker) << policies[i].id << " and " << other.id;
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(policies[i].colour == policies[j].colour && policies[i].marker == policies[j].marker);
+      EXPECT_TRUE(i >= 7 || policies[i].marker != policies[j].marker);
+    }
+  }
+}
+
 TEST(Keyspace, BeforeTheFirstBlockThereIsNothingToShow) {
   FakeRecording recording = three_blocks();
   auto& run = recording.edit_info().runs[1];
