@@ -225,8 +225,9 @@ Image draw_to_image(const Figure& figure, int width, int height, double dpi, boo
 
 void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {
   const FileFormat format = format_of(path);
-  if (!(options.width_inches >= 1 && options.width_inches <= 30))
-    throw UsageError(fmt::format("a width of {} in is asked for; expected 1 to 30", options.width_inches));
+  if (!(options.width_inches >= kLeastInches && options.width_inches <= kMostInches))
+    throw UsageError(fmt::format("a width of {} in is asked for; expected {} to {}", options.width_inches,
+                                 kLeastInches, kMostInches));
   if (!(options.dpi >= 36 && options.dpi <= 1200))
     throw UsageError(fmt::format("{} dpi are asked for; expected 36 to 1200", options.dpi));
   const PageLayout layout = lay_out(figure, options.width_inches * kPointsPerInch);

@@ -11,6 +11,7 @@ namespace keyscope::figures {
 
 inline constexpr double kSingleColumnInches = 3.4;
 inline constexpr double kDoubleColumnInches = 7.0;
+inline constexpr double kLeastInches = 2.5, kMostInches = 30;  // narrower, labels would not fit their plots
 
 // A scatter with more points than this becomes an image inside an svg or pdf: text and axes stay vectors, the
 // file stays small.
@@ -31,7 +32,7 @@ FileFormat format_of(const std::filesystem::path& path);
 
 // Draws a figure into a png, svg or pdf file. The file appears under its name when it is complete, not
 // before.
-//   throws UsageError on an unknown extension or a width outside 1 to 30 inches; FileError where the file
+//   throws UsageError on an unknown extension or a width outside 2.5 to 30 inches; FileError where the file
 //   exists and may not be replaced, or cannot be written
 void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options = {});
 

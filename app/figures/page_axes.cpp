@@ -9,10 +9,6 @@
 namespace keyscope::figures {
 namespace {
 
-std::string label_of(const Axis& axis) {
-  return axis.units.empty() ? axis.label : axis.label + " [" + axis.units + "]";
-}
-
 // Token positions are counted things; where rows stand for cells, the ranges are whole numbers.
 std::vector<Tick> ticks_of(const Panel& panel, const Range& range, double length, double per_tick) {
   const int wanted = std::max(2, static_cast<int>(length / per_tick));
@@ -29,6 +25,20 @@ void line(cairo_t* cairo, double x0, double y0, double x1, double y1) {
 }
 
 }  // namespace
+
+std::string axis_label(const Axis& axis) {
+  return axis.units.empty() ? axis.label : axis.label + " [" + axis.units + "]";
+}
+
+TextStyle x_label_style(cairo_t* cairo, const Panel& panel, const PanelLayout& place) {
+  const double centre = place.plot.x + place.plot.width / 2;
+  const double room = 2 * std::min(centre - place.cell.x, place.cell.right() - centre);
+  return fit_label(cairo, axis_label(panel.x), std::max(room, place.plot.width));
+}
+
+TextStyle y_label_style(cairo_t* cairo, const Panel& panel, double plot_height) {
+  return fit_label(cairo, axis_label(panel.y), plot_height);
+}
 
 std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width) {
   return ticks_of(panel, ranges.x, plot_width, 36);
@@ -78,11 +88,12 @@ void draw_axes(const Page& page, const Panel& panel, const PanelLayout& place) {
   page.set_colour(page.theme.ink);
   const double tick_height = measure_text(cairo, "0", {kTickSize}).height;
   if (place.x_labels)
-    draw_text(cairo, label_of(panel.x), {kLabelSize}, plot.x + plot.width / 2,
+    draw_text(cairo, axis_label(panel.x), x_label_style(cairo, panel, place), plot.x + plot.width / 2,
               plot.bottom() + kTickLength + kTickGap + tick_height + 2, {0.5, 0});
   if (place.y_labels)
-    draw_text(cairo, label_of(panel.y), {kLabelSize}, plot.x - kTickLength - kTickGap - widest - 3,
-              plot.y + plot.height / 2, {0.5, 1}, -std::numbers::pi / 2);
+    draw_text(cairo, axis_label(panel.y), y_label_style(cairo, panel, plot.height),
+              plot.x - kTickLength - kTickGap - widest - 3, plot.y + plot.height / 2, {0.5, 1},
+              -std::numbers::pi / 2);
 }
 
 }  // namespace keyscope::figures

@@ -13,6 +13,11 @@ inline constexpr double kTickLength = 2.5, kTickGap = 2;
 std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width);
 std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double plot_height);
 
+// The axes' labels with their units, set so that they fit: y along the plot, x centred below it in the cell.
+std::string axis_label(const Axis& axis);
+TextStyle x_label_style(cairo_t* cairo, const Panel& panel, const PanelLayout& place);
+TextStyle y_label_style(cairo_t* cairo, const Panel& panel, double plot_height);
+
 // Data to page coordinates inside a plot.
 struct PlotScale {
   Range x, y;

@@ -14,7 +14,6 @@ namespace keyscope::figures {
 namespace {
 
 constexpr TextStyle kTickStyle{6.5};
-constexpr TextStyle kLabelStyle{7.5};
 constexpr double kTickLength = 2.5;
 
 struct Destroy {
@@ -100,7 +99,8 @@ void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& plot) {
 }
 
 double colour_bar_extent(cairo_t* cairo, const Heatmap& heatmap, double height) {
-  const double label = measure_text(cairo, label_of(heatmap), kLabelStyle).height;
+  const double label =
+      measure_text(cairo, label_of(heatmap), fit_label(cairo, label_of(heatmap), height)).height;
   return kColourBarGap + kColourBarWidth + kTickLength + 2 + widest_tick(cairo, bar_ticks(heatmap, height)) +
          4 + label;
 }
@@ -132,7 +132,8 @@ void draw_colour_bar(const Page& page, const Heatmap& heatmap, const Box& bar) {
   }
   page.set_colour(page.theme.ink);
   const double x = bar.right() + kTickLength + 2 + widest_tick(cairo, ticks) + 4;
-  draw_text(cairo, label_of(heatmap), kLabelStyle, x, bar.y + bar.height / 2, {0.5, 0}, -std::acos(0.0));
+  draw_text(cairo, label_of(heatmap), fit_label(cairo, label_of(heatmap), bar.height), x,
+            bar.y + bar.height / 2, {0.5, 0}, -std::acos(0.0));
 }
 
 }  // namespace keyscope::figures

@@ -32,14 +32,18 @@ double left_room(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges, 
   for (const Tick& tick : y_ticks(panel, ranges, plot_height))
     widest = std::max(widest, measure_text(cairo, tick.label, {kTickSize}).width);
   const double label =
-      panel.y.label.empty() ? 0 : measure_text(cairo, panel.y.label, {kLabelSize}).height + 3;
+      panel.y.label.empty()
+          ? 0
+          : measure_text(cairo, axis_label(panel.y), y_label_style(cairo, panel, plot_height)).height + 3;
   return widest + kTickLength + kTickGap + label;
 }
 
-double bottom_room(cairo_t* cairo, const Panel& panel) {
+double bottom_room(cairo_t* cairo, const Panel& panel, const PanelLayout& place) {
   const double ticks = measure_text(cairo, "0", {kTickSize}).height;
   return kTickLength + kTickGap + ticks +
-         (panel.x.label.empty() ? 0 : measure_text(cairo, panel.x.label, {kLabelSize}).height + 2);
+         (panel.x.label.empty()
+              ? 0
+              : measure_text(cairo, axis_label(panel.x), x_label_style(cairo, panel, place)).height + 2);
 }
 
 // Height of the plot for its width: as the cells are in a heatmap; in a scatter of equal units as the data
@@ -79,9 +83,18 @@ struct Grid {
 Grid make_grid(cairo_t* cairo, const Figure& figure, const PanelRanges& shared, double width) {
   Grid grid;
   grid.columns = n_columns(figure, width);
+  if (figure.panels.empty()) return grid;
   const bool one_axis = figure.shared_ranges && grid.columns > 1 && !figure.panels.front().is_3d();
-  if (one_axis) grid.room = left_room(cairo, figure.panels.front(), shared, width / grid.columns);
-  grid.cell_width = (width - grid.room - kColumnGap * (grid.columns - 1)) / grid.columns;
+  PanelRanges ranges = shared;
+  double height = width / grid.columns;
+  for (int again = 0; again < 3; ++again) {
+    if (one_axis) grid.room = std::max(grid.room, left_room(cairo, figure.panels.front(), ranges, height));
+    grid.cell_width = (width - grid.room - kColumnGap * (grid.columns - 1)) / grid.columns;
+    const double plot_width = grid.cell_width - kRightRoom;
+    height = plot_height(figure.panels.front(), shared, plot_width, false);
+    ranges = shared;
+    if (figure.panels.front().equal_aspect) equalize(ranges, plot_width, height);
+  }
   return grid;
 }
 
@@ -97,7 +110,8 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
   place.title_y = place.cell.y;
   place.note_y = place.cell.y + heading.title;
   const double y = place.cell.y + heading.height();
-  const double room_right = panel.heatmap ? colour_bar_extent(cairo, *panel.heatmap, 200) : kRightRoom;
+  const double before = place.plot.height > 0 ? place.plot.height : place.cell.width;
+  const double room_right = panel.heatmap ? colour_bar_extent(cairo, *panel.heatmap, before) : kRightRoom;
   const double most_width = place.cell.width - room_left - room_right;
   double width = most_width, height = plot_height(panel, place.ranges, width, alone);
   if (panel.heatmap && height > kMostHeatmapHeight) {
@@ -108,20 +122,22 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
   if (panel.heatmap) place.colour_bar = {place.plot.right() + kColourBarGap, y, kColourBarWidth, height};
   if (panel.equal_aspect && !panel.heatmap && !panel.is_3d()) equalize(place.ranges, width, height);
   const bool labels_below = place.x_labels && !panel.is_3d();
-  place.cell.height = place.plot.bottom() - place.cell.y + (labels_below ? bottom_room(cairo, panel) : 0);
+  place.cell.height =
+      place.plot.bottom() - place.cell.y + (labels_below ? bottom_room(cairo, panel, place) : 0);
 }
 
-// The room for the y axis depends on its ticks, these on the plot's height, and that on the room: placed
-// twice.
+// The room for labels depends on the plot's height, and that on the room. Every time the plot can only become
+// smaller, and a label take a second line: after three times nothing changes any more.
 void place_panel(cairo_t* cairo, const Panel& panel, PanelLayout& place, const Heading& heading,
                  bool own_axis, bool alone) {
   const PanelRanges ranges = place.ranges;
   double room = own_axis ? left_room(cairo, panel, ranges, place.cell.width) : 0;
   place_plot(cairo, panel, place, heading, room, alone);
-  if (!own_axis) return;
-  room = left_room(cairo, panel, place.ranges, place.plot.height);
-  place.ranges = ranges;
-  place_plot(cairo, panel, place, heading, room, alone);
+  for (int again = 0; again < 2; ++again) {
+    if (own_axis) room = std::max(room, left_room(cairo, panel, place.ranges, place.plot.height));
+    place.ranges = ranges;
+    place_plot(cairo, panel, place, heading, room, alone);
+  }
 }
 
 // One row of the grid from `first` on; returns where it ends.

@@ -3,12 +3,10 @@
 #include <vector>
 
 #include "app/figures/page.hpp"
+#include "app/figures/page_text.hpp"
 #include "app/figures/plot_range.hpp"
 
 namespace keyscope::figures {
-
-inline constexpr double kTitleSize = 9, kPanelTitleSize = 8, kLabelSize = 7.5, kTickSize = 6.5,
-                        kNoteSize = 6.5;
 
 // An entry of a legend: the look of one series.
 struct LegendEntry {

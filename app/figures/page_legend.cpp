@@ -100,8 +100,8 @@ void place_legend(cairo_t* cairo, Legend& legend, double x, double y, double wid
     double used = 0;
     std::size_t end = first;
     for (; end < legend.entries.size(); ++end) {
-      const double entry =
-          kKeyWidth + 3 + measure_text(cairo, label_of(legend.entries[end]), kEntryStyle).width;
+      const double label = measure_text(cairo, label_of(legend.entries[end]), kEntryStyle).width;
+      const double entry = std::min(width, kKeyWidth + 3 + label);
       const double with_it = used + (end > first ? kEntryGap : 0) + entry;
       if (end > first && with_it > width) break;
       legend.entries[end].box = {used + (end > first ? kEntryGap : 0), y + legend.height, entry, kRowHeight};
@@ -118,7 +118,10 @@ void draw_legend(const Page& page, const Legend& legend) {
   for (const LegendEntry& entry : legend.entries) {
     draw_key(page, entry);
     page.set_colour(page.theme.ink);
-    draw_text(page.cairo, label_of(entry), kEntryStyle, entry.box.x + kKeyWidth + 3,
+    TextStyle style = kEntryStyle;
+    style.wrap_width = entry.box.width - kKeyWidth - 3 + 0.5;  // cut where it is wider than the page
+    style.max_lines = 1;
+    draw_text(page.cairo, label_of(entry), style, entry.box.x + kKeyWidth + 3,
               entry.box.y + entry.box.height / 2, {0, 0.5});
   }
 }

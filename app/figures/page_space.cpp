@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kAzimuth = -55 * std::numbers::pi / 180, kElevation = 24 * std::numbers::pi / 180;
 constexpr double kLabelRoom = 28;  // points around the box
-constexpr double kLeastSide = 0.4;
+constexpr double kLeastTickDistance = 16;
 
 using Point3 = std::array<double, 3>;
 
@@ -50,6 +50,14 @@ class Camera {
 
   Projected middle() const { return {centre_x_, centre_y_, 0}; }
   const Range& range(std::size_t axis) const { return ranges_[axis]; }
+
+  // As many as there is room for along the axis on the page.
+  std::vector<Tick> ticks(std::size_t axis) const {
+    const Projected a = project(corner(0, 0, 0));
+    const Projected b = project(corner(axis == 0, axis == 1, axis == 2));
+    const int fitting = static_cast<int>(std::hypot(b.x - a.x, b.y - a.y) / kLeastTickDistance);
+    return linear_ticks(ranges_[axis].low, ranges_[axis].high, std::clamp(fitting, 2, 5));
+  }
 
  private:
   static Projected turn(const Point3& p) {
@@ -91,7 +99,7 @@ void draw_walls(const Page& page, const Camera& camera) {
   cairo_set_line_width(page.cairo, 0.5);
   const Point3 low = camera.corner(0, 0, 0), high = camera.corner(1, 1, 1);
   for (std::size_t axis = 0; axis < 3; ++axis)
-    for (const Tick& tick : linear_ticks(low[axis], high[axis], 5)) {
+    for (const Tick& tick : camera.ticks(axis)) {
       Point3 a = low, b = low, c = low;
       if (axis == 0)
         a = {tick.value, low[1], low[2]}, b = {tick.value, high[1], low[2]},
@@ -130,7 +138,7 @@ void label_edge(const Page& page, const Camera& camera, const std::string& label
   if ((centre_x - middle.x) * out_x + (centre_y - middle.y) * out_y < 0) out_x = -out_x, out_y = -out_y;
   page.set_colour(page.theme.ink);
   Point3 at = edge_low;
-  for (const Tick& tick : linear_ticks(range.low, range.high, 5)) {
+  for (const Tick& tick : camera.ticks(axis)) {
     at[axis] = tick.value;
     const Projected place = camera.project(at);
     draw_text(page.cairo, tick.label, {kTickSize}, place.x + out_x * tick_distance,

@@ -40,6 +40,11 @@ Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& sty
   if (style.wrap_width > 0) {
     pango_layout_set_width(layout.get(), static_cast<int>(style.wrap_width * PANGO_SCALE));
     pango_layout_set_wrap(layout.get(), PANGO_WRAP_WORD_CHAR);
+    if (style.max_lines > 0) {
+      pango_layout_set_height(layout.get(), -style.max_lines);
+      pango_layout_set_ellipsize(layout.get(), PANGO_ELLIPSIZE_END);
+    }
+    if (style.centred) pango_layout_set_alignment(layout.get(), PANGO_ALIGN_CENTER);
   } else {
     pango_layout_set_single_paragraph_mode(layout.get(), true);
   }
@@ -65,11 +70,23 @@ TextSize measure_text(cairo_t* cairo, const std::string& text, const TextStyle& 
   return size_of(make_layout(cairo, text, style).get());
 }
 
+TextStyle fit_label(cairo_t* cairo, const std::string& text, double room) {
+  for (const double size : {kLabelSize, kLeastLabelSize})
+    if (measure_text(cairo, text, {size}).width <= room) return {size};
+  for (const double size : {kLabelSize, kLeastLabelSize}) {
+    const TextStyle wrapped{size, false, room, 0, true};
+    const double two_lines = 2 * measure_text(cairo, "0", {size}).height + 0.1;
+    if (measure_text(cairo, text, wrapped).height <= two_lines) return wrapped;
+  }
+  return {kLeastLabelSize, false, room, 2, true};
+}
+
 void draw_text(cairo_t* cairo, const std::string& text, const TextStyle& style, double x, double y,
                TextAnchor anchor, double angle) {
   if (text.empty()) return;
   const Layout layout = make_layout(cairo, text, style);
-  const TextSize size = size_of(layout.get());
+  TextSize size = size_of(layout.get());
+  if (style.centred) size.width = style.wrap_width;
   cairo_save(cairo);
   cairo_translate(cairo, x, y);
   cairo_rotate(cairo, angle);

@@ -8,10 +8,16 @@
 
 namespace keyscope::figures {
 
+// Points.
+inline constexpr double kTitleSize = 9, kPanelTitleSize = 8, kLabelSize = 7.5, kLeastLabelSize = 6.5,
+                        kTickSize = 6.5, kNoteSize = 6.5;
+
 struct TextStyle {
   double size_pt = 7;
   bool bold = false;
   double wrap_width = 0;  // points; 0: one line
+  int max_lines = 0;      // of wrapped text; what is beyond becomes an ellipsis. 0: as many as it needs
+  bool centred = false;   // wrapped lines; the text is then as wide as `wrap_width`
 };
 
 struct TextSize {
@@ -29,6 +35,9 @@ std::string valid_utf8(const std::string& text);
 // Sizes do not depend on the surface, so that a page can be laid out before it exists. Units are points.
 // Bytes that are no UTF-8 are shown as U+FFFD.
 TextSize measure_text(cairo_t* cairo, const std::string& text, const TextStyle& style);
+
+// How a label is set along `room` points: on one line, smaller on one line, on two, and only then cut.
+TextStyle fit_label(cairo_t* cairo, const std::string& text, double room);
 
 // Draws with the current colour. angle: radians, clockwise, about (x, y).
 void draw_text(cairo_t* cairo, const std::string& text, const TextStyle& style, double x, double y,

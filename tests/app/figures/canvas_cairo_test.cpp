@@ -238,9 +238,11 @@ TEST(CanvasCairo, WhatCannotBeWrittenIsSaidAndLeavesNothing) {
   const test::ScratchFolder folder;
   const Figure figure = build("keyspace");
   EXPECT_THROW(draw_to_file(figure, folder.file("no/such.png")), FileError);
-  PageOptions wide;
-  wide.width_inches = 99;
-  EXPECT_THROW(draw_to_file(figure, folder.file("a.png"), wide), UsageError);
+  for (const double inches : {99.0, 2.4, std::nan("")}) {
+    PageOptions page;
+    page.width_inches = inches;
+    EXPECT_THROW(draw_to_file(figure, folder.file("a.png"), page), UsageError);
+  }
   {
     const SmallDisk disk(4096);
     EXPECT_THROW(draw_to_file(figure, folder.file("a.png")), FileError);
