@@ -24,7 +24,7 @@ struct ViewArguments {
   int layer = -1;
   int kv_head = -1;
   std::int64_t block = -1;
-  std::string size = "1280x800";
+  std::string size;
   std::string theme;
   float scale = 0;
   std::string screenshot;
@@ -51,7 +51,7 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (arguments.layer >= 0) request.selection.layer = arguments.layer;
   if (arguments.kv_head >= 0) request.selection.kv_head = arguments.kv_head;
   if (arguments.block >= 0) request.selection.block = arguments.block;
-  parse_size(arguments.size, request.width, request.height);
+  if (!arguments.size.empty()) parse_size(arguments.size, request.width, request.height);
   if (!arguments.theme.empty()) {
     if (arguments.theme != "dark" && arguments.theme != "light")
       throw UsageError(fmt::format("--theme: '{}' is not one of dark, light", arguments.theme));
@@ -123,7 +123,9 @@ void add_view(CLI::App& app) {
   command->add_option("--layer", arguments->layer, "The layer to show first")->check(CLI::NonNegativeNumber);
   command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--size", arguments->size, "WIDTHxHEIGHT in pixels")->capture_default_str();
+  command->add_option(
+      "--size", arguments->size,
+      "WIDTHxHEIGHT in pixels (default: 1280x800 at the monitor's scale, within its work area)");
   command->add_option("--theme", arguments->theme, "dark or light (default: as it was left)");
   command->add_option("--scale", arguments->scale, "Of fonts and spacing (default: the monitor's)")
       ->check(CLI::Range(0.5, 4.0));

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -31,14 +32,29 @@ float button_width(const PanelContext& context, const BarButton& button) {
   return text_size(context.fonts.regular, button.label).x + 2 * ImGui::GetStyle().FramePadding.x;
 }
 
+// Those that fit; the first to go are those that have keys.
+std::vector<BarButton> fitting_buttons(const PanelContext& context, float room, float gap, float& width) {
+  std::vector<BarButton> buttons(kButtons.begin(), kButtons.end());
+  const auto total = [&] {
+    float sum = -gap;
+    for (const BarButton& button : buttons) sum += button_width(context, button) + gap;
+    return sum;
+  };
+  for (const BarAction first : {BarAction::kTheme, BarAction::kExport, BarAction::kLive})
+    if (total() > room)
+      std::erase_if(buttons, [&](const BarButton& button) { return button.action == first; });
+  width = total();
+  return buttons;
+}
+
 BarAction draw_buttons(PanelContext& context, const Rect& rect, float& left) {
   const float gap = context.px(6);
-  float width = -gap;
-  for (const BarButton& button : kButtons) width += button_width(context, button) + gap;
+  float width = 0;
+  const auto buttons = fitting_buttons(context, rect.w - context.px(24), gap, width);
   left = rect.right() - width - context.px(12);
   ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.h - ImGui::GetFrameHeight())});
   BarAction action = BarAction::kNone;
-  for (const BarButton& button : kButtons) {
+  for (const BarButton& button : buttons) {
     const bool off = button.needs_recording && !context.state().loaded();
     ImGui::BeginDisabled(off);
     if (ImGui::Button(button.label)) action = button.action;
@@ -82,8 +98,10 @@ BarAction draw_top_bar(PanelContext& context, const Rect& rect) {
   const BarAction action = draw_buttons(context, rect, buttons);
   const float left = rect.x + context.px(20);
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const std::string name =
-      fit_text(context.fonts.title, source_name(context.state()), buttons - left - context.px(16));
+  const float name_room = buttons - left - context.px(16);
+  const std::string name = name_room < context.px(30)
+                               ? std::string()
+                               : fit_text(context.fonts.title, source_name(context.state()), name_room);
   draw_text(list, context.fonts.title, {left, rect.y + 0.5F * (rect.h - context.fonts.title->FontSize)},
             context.theme.text, name);
   const float detail = left + text_size(context.fonts.title, name).x + context.px(14);

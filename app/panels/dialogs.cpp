@@ -66,8 +66,10 @@ fs::path folder_of(const std::string& path) {
 
 void begin_dialog(const PanelContext& context, const char* title, float width) {
   const ImVec2 display = ImGui::GetIO().DisplaySize;
-  ImGui::SetNextWindowPos({0.5F * display.x, 0.46F * display.y}, ImGuiCond_Always, {0.5F, 0.5F});
-  ImGui::SetNextWindowSize({std::min(context.px(width), display.x - context.px(40)), 0});
+  ImGui::SetNextWindowPos({0.5F * display.x, 0.5F * display.y}, ImGuiCond_Always, {0.5F, 0.5F});
+  const float shown_width = std::min(context.px(width), display.x - context.px(40));
+  ImGui::SetNextWindowSize({shown_width, 0});
+  ImGui::SetNextWindowSizeConstraints({shown_width, 0}, {shown_width, display.y - context.px(16)});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {context.px(20), context.px(16)});
   ImGui::OpenPopup("dialog");
   ImGui::BeginPopupModal("dialog", nullptr,

@@ -16,6 +16,8 @@ namespace {
 
 constexpr float kPickRadiusPx = 9;
 constexpr float kDragThresholdPx = 4;
+constexpr float kLeastHeightForLegend = 150;
+constexpr float kLeastHeightForAxisNames = 120;
 constexpr double kWheelFactor = 1.18;
 
 Pixel to_pixel(ImVec2 at) { return {at.x, at.y}; }
@@ -68,16 +70,20 @@ void KeyspacePanel::draw_title(PanelContext& context) {
   ImGui::TextUnformatted(
       fmt::format("Layer {}, KV head {}", state.selection.layer, state.selection.kv_head).c_str());
   ImGui::PopFont();
-  ImGui::SameLine();
   const auto& plan = state.run().plan;
   std::string detail = plan.policy == "none"
                            ? std::string("none: full cache")
                            : fmt::format("{}, N = {}", plan.name, figures::format_count(plan.budget));
   if (plan.replayed) detail += ", replayed on full-cache keys";
   if (state.reading) detail += "  ·  reading …";
-  ImGui::SetCursorPosY(ImGui::GetCursorPosY() + context.px(4));
-  const float room = ImGui::GetContentRegionAvail().x;
-  dim_text(context, fit_text(context.fonts.small, detail, room));
+  // Beside the title where most of it fits there, else below.
+  ImGui::SameLine();
+  const float beside = ImGui::GetContentRegionAvail().x;
+  if (beside >= std::min(context.px(150), text_size(context.fonts.small, detail).x))
+    ImGui::SetCursorPosY(ImGui::GetCursorPosY() + context.px(4));
+  else
+    ImGui::NewLine();
+  dim_text(context, fit_text(context.fonts.small, detail, ImGui::GetContentRegionAvail().x));
 }
 
 // One clickable entry; on the same line as the one before it where it fits.
@@ -133,7 +139,7 @@ void KeyspacePanel::draw_legend(PanelContext& context) {
 }
 
 // Ticks and labels around the plot; returns where the grid's lines lie inside it.
-PlotGrid KeyspacePanel::draw_axes(PanelContext& context) const {
+PlotGrid KeyspacePanel::draw_axes(PanelContext& context, bool names) const {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImFont* font = context.fonts.small;
   PlotGrid grid;
@@ -153,6 +159,7 @@ PlotGrid KeyspacePanel::draw_axes(PanelContext& context) const {
     draw_text(list, font, {view_.left() - context.px(6) - size.x, y - 0.5F * size.y}, context.theme.dim,
               tick.label);
   }
+  if (!names) return grid;
   const ImVec2 x_size = text_size(font, panel_.x.label);
   draw_text(list, font, {view_.left() + 0.5F * (view_.width() - x_size.x), bottom + context.px(22)},
             context.theme.text, panel_.x.label);
@@ -161,7 +168,7 @@ PlotGrid KeyspacePanel::draw_axes(PanelContext& context) const {
   return grid;
 }
 
-void KeyspacePanel::draw_plot(PanelContext& context, const Rect& plot) {
+void KeyspacePanel::draw_plot(PanelContext& context, const Rect& plot, bool names) {
   view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.w), std::round(plot.h));
   ImGui::SetCursorScreenPos({view_.left(), view_.top()});
   ImGui::InvisibleButton("plot", {view_.width(), view_.height()},
@@ -170,7 +177,7 @@ void KeyspacePanel::draw_plot(PanelContext& context, const Rect& plot) {
   context.widgets["plot"] = {view_.left(), view_.top(), view_.width(), view_.height()};
   handle_mouse(context);
 
-  const PlotGrid grid = draw_axes(context);
+  const PlotGrid grid = draw_axes(context, names);
   layer_.draw(panel_, revision_, view_, grid, context.theme, hidden_, context.scale);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 low(view_.left(), view_.top());
@@ -295,13 +302,16 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
     return;
   }
   update_view(context);
-  draw_legend(context);
+  // The plot comes first: without the legend, and then without the axes' names, where it would be too small.
+  if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(kLeastHeightForLegend))
+    draw_legend(context);
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float left = context.px(58);
-  const float below = context.px(42);
+  const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForAxisNames);
+  const float left = context.px(names ? 58 : 40);
+  const float below = context.px(names ? 42 : 26);
   const Rect plot{at.x + left, at.y + context.px(2), rect.right() - context.px(14) - at.x - left,
                   rect.bottom() - below - at.y - context.px(2)};
-  if (plot.w > context.px(60) && plot.h > context.px(60)) draw_plot(context, plot);
+  if (plot.w > context.px(40) && plot.h > context.px(20)) draw_plot(context, plot, names);
   end_panel();
 }
 

@@ -41,8 +41,8 @@ class KeyspacePanel {
   void draw_title(PanelContext& context);
   void draw_legend(PanelContext& context);
   bool legend_entry(PanelContext& context, const figures::PointSeries& series, float right);
-  void draw_plot(PanelContext& context, const Rect& plot);
-  PlotGrid draw_axes(PanelContext& context) const;
+  void draw_plot(PanelContext& context, const Rect& plot, bool names);
+  PlotGrid draw_axes(PanelContext& context, bool names) const;
   void handle_mouse(PanelContext& context);
   void draw_menu(PanelContext& context);
   void draw_means(PanelContext& context) const;

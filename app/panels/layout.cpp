@@ -12,6 +12,8 @@ constexpr float kGap = 8;
 constexpr float kLeastColumn = 212;
 constexpr float kMostColumn = 340;
 constexpr float kColumnShare = 0.232F;
+constexpr float kLeastKeyspaceWidth = 300;
+constexpr float kLeastKeyspaceHeight = 190;
 
 }  // namespace
 
@@ -23,17 +25,30 @@ Layout make_layout(float width, float height, float scale, float runs_height) {
   layout.status = {0, height - kStatusHeight * scale, width, kStatusHeight * scale};
 
   const float above = layout.top.bottom() + gap;
-  const float below = std::max(above + 1, layout.status.y - gap);
-  const float inner = std::max(1.0F, below - above);
-  const float timeline = std::min(kTimelineHeight * scale, inner / 2);
-  const float middle = std::max(1.0F, width - 2 * column - 4 * gap);
+  const float inner = std::max(1.0F, layout.status.y - gap - above);
+  const float beside = width - 2 * gap - kLeastKeyspaceWidth * scale;  // what columns may take
+  const bool has_left = beside >= column + gap;
+  const bool has_token = beside >= 2 * (column + gap);
+  const bool has_timeline = inner >= (kLeastKeyspaceHeight + kTimelineHeight) * scale + gap;
 
-  const float runs = std::min(runs_height, inner / 2);
-  layout.heads = {gap, above, column, inner - runs - gap};
-  layout.runs = {gap, layout.heads.bottom() + gap, column, runs};
-  layout.keyspace = {2 * gap + column, above, middle, inner - timeline - gap};
-  layout.timeline = {layout.keyspace.x, layout.keyspace.bottom() + gap, middle, timeline};
-  layout.token = {layout.keyspace.right() + gap, above, column, inner};
+  float left = gap;
+  float right = width - gap;
+  if (has_left) {
+    const float runs = std::min(runs_height, inner / 2);
+    layout.heads = {gap, above, column, inner - runs - gap};
+    layout.runs = {gap, layout.heads.bottom() + gap, column, runs};
+    left += column + gap;
+  }
+  if (has_token) {
+    layout.token = {right - column, above, column, inner};
+    right -= column + gap;
+  }
+  layout.keyspace = {left, above, std::max(1.0F, right - left), inner};
+  if (has_timeline) {
+    const float timeline = kTimelineHeight * scale;
+    layout.keyspace.h -= timeline + gap;
+    layout.timeline = {left, layout.keyspace.bottom() + gap, layout.keyspace.w, timeline};
+  }
   return layout;
 }
 

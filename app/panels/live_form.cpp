@@ -115,7 +115,8 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
             ? "Prompt"
             : fmt::format("Prompt: {} token ids from a file", base_.options.prompt_ids.size()).c_str());
   if (base_.options.prompt_ids.empty())
-    ImGui::InputTextMultiline("##prompt", &prompt_, {-1, context.px(120)});
+    ImGui::InputTextMultiline("##prompt", &prompt_,
+                              {-1, std::min(context.px(120), 0.2F * ImGui::GetIO().DisplaySize.y)});
   draw_policies(context);
   draw_numbers(context);
   label(context, "Also record into this file (empty: kept in memory until the window closes)");

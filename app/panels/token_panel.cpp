@@ -118,6 +118,14 @@ void draw_separator(PanelContext& context) {
   ImGui::Dummy({0, context.px(7)});
 }
 
+void draw_text_part(PanelContext& context, float end) {
+  draw_separator(context);
+  heading(context, "In the text");
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  draw_text_strip(context, {at.x, at.y, ImGui::GetContentRegionAvail().x, end - at.y});
+  ImGui::SetCursorScreenPos(at);
+}
+
 }  // namespace
 
 void draw_token_panel(PanelContext& context, const Rect& rect) {
@@ -142,15 +150,18 @@ void draw_token_panel(PanelContext& context, const Rect& rect) {
   ImGui::PopStyleVar();
   // A fixed height, so that nothing moves when a token comes under the cursor.
   ImGui::SetCursorPosY(facts_top + context.px(34) + 8 * (context.fonts.small->FontSize + context.px(4)));
-  draw_separator(context);
-  heading(context, "In the text");
-  const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float below = measures_height(context) + context.px(24);
-  const Rect strip{at.x, at.y, ImGui::GetContentRegionAvail().x, rect.bottom() - below - at.y};
-  if (strip.h > context.px(30)) draw_text_strip(context, strip);
-  ImGui::SetCursorScreenPos({at.x, rect.bottom() - below});
-  draw_separator(context);
-  draw_measures(context);
+  // What has no room is left out: the text first, then the head's measures, which the map has as well.
+  const float end = rect.bottom() - context.px(8);
+  const float measures = measures_height(context) + context.px(16);
+  const bool has_measures = end - ImGui::GetCursorScreenPos().y >= measures;
+  const float text_end = end - (has_measures ? measures : 0);
+  const float least_text = context.px(12) + context.fonts.bold->FontSize + 3 * context.fonts.mono->FontSize;
+  if (text_end - ImGui::GetCursorScreenPos().y >= least_text) draw_text_part(context, text_end);
+  if (has_measures) {
+    ImGui::SetCursorScreenPos({ImGui::GetCursorScreenPos().x, text_end});
+    draw_separator(context);
+    draw_measures(context);
+  }
   end_panel();
 }
 

@@ -128,11 +128,11 @@ void Ui::play() {
 }
 
 void Ui::draw_panels(PanelContext& context, const Layout& layout) {
-  draw_heads_panel(context, layout.heads);
-  draw_runs_panel(context, layout.runs);
+  if (!layout.heads.empty()) draw_heads_panel(context, layout.heads);
+  if (!layout.runs.empty()) draw_runs_panel(context, layout.runs);
   keyspace_.draw(context, layout.keyspace);
-  draw_token_panel(context, layout.token);
-  draw_timeline_panel(context, layout.timeline);
+  if (!layout.token.empty()) draw_token_panel(context, layout.token);
+  if (!layout.timeline.empty()) draw_timeline_panel(context, layout.timeline);
 }
 
 void Ui::draw(float width, float height) {

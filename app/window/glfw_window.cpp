@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "app/window/default_size.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -31,6 +32,16 @@ void set_hints(bool visible) {
   glfwWindowHintString(GLFW_X11_CLASS_NAME, "keyscope");
 }
 
+WindowSize primary_default_size() {
+  GLFWmonitor* monitor = glfwGetPrimaryMonitor();
+  if (monitor == nullptr) return default_size(1, {});
+  float scale_x = 1, scale_y = 1;
+  glfwGetMonitorContentScale(monitor, &scale_x, &scale_y);
+  WindowSize area;
+  glfwGetMonitorWorkarea(monitor, nullptr, nullptr, &area.width, &area.height);
+  return default_size(scale_x, area);
+}
+
 }  // namespace
 
 GlfwWindow::GlfwWindow(int width, int height, bool visible) {
@@ -38,6 +49,11 @@ GlfwWindow::GlfwWindow(int width, int height, bool visible) {
     throw Error(
         fmt::format("the window system cannot be reached ({}); is DISPLAY right?", last_glfw_error()));
   set_hints(visible);
+  if (width <= 0 || height <= 0) {
+    const WindowSize size = primary_default_size();
+    width = size.width;
+    height = size.height;
+  }
   window_ = glfwCreateWindow(width, height, "Keyscope", nullptr, nullptr);
   if (window_ == nullptr) {
     const std::string why = last_glfw_error();

@@ -15,6 +15,7 @@ struct KeyPress {
 // A window with an OpenGL 3.3 core context that is current on this thread. One at a time.
 class GlfwWindow {
  public:
+  //   width, height: pixels; 0: as default_size says of the primary monitor
   //   throws Error where there is no display or no OpenGL 3.3, saying what to do
   GlfwWindow(int width, int height, bool visible);
   ~GlfwWindow();

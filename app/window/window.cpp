@@ -108,13 +108,19 @@ void take_screenshot(WindowApp& app, const WindowRequest& request) {
   throw_failures(app.session());
   // Off screen, because the contents of a hidden window are undefined.
   RenderTarget target;
-  target.resize(request.width, request.height);
+  int width = 0, height = 0;
+  app.window().framebuffer_size(width, height);
+  if (request.width > 0 && request.height > 0) {  // larger than the screen, if need be
+    width = request.width;
+    height = request.height;
+  }
+  target.resize(width, height);
   for (int frame = 0; frame < kSettlingFrames; ++frame) {
     app.session().drain();
     glBindFramebuffer(GL_FRAMEBUFFER, target.framebuffer());
-    app.draw_frame(request.width, request.height);
+    app.draw_frame(width, height);
   }
-  save_screenshot(request.screenshot, request.width, request.height);
+  save_screenshot(request.screenshot, width, height);
   glBindFramebuffer(GL_FRAMEBUFFER, 0);
   app.write_state();
 }

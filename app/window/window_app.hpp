@@ -23,8 +23,8 @@ class ImguiContext {
 class WindowApp {
  public:
   struct Options {
-    int width = 1280, height = 800;
-    float scale = 0;  // 0: the monitor's
+    int width = 0, height = 0;  // 0: to suit the monitor
+    float scale = 0;            // 0: the monitor's
     bool light = false;
     bool visible = true;
     std::filesystem::path state_file;
