@@ -199,10 +199,14 @@ File File::open(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw FileError(path.string() + ": no such file");
-  if (!std::filesystem::is_regular_file(status)) throw FileError(path.string() + ": not a regular file");
+  if (!std::filesystem::is_regular_file(status))
+    throw FileError(fmt::format("{}: is {}, expected an HDF5 file", path.string(),
+                                std::filesystem::is_directory(status) ? "a folder" : "no regular file"));
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) throw FileError(fmt::format("{}: cannot open: {}", path.string(), error.message()));
   const Lock lock;
+  if (H5Fis_hdf5(path.c_str()) == 0)
+    throw FileError(path.string() + ": is no HDF5 file (or has lost its beginning)");
   const Handle access = file_properties(path.string());
   check(H5Pset_file_locking(access.id(), false, true), path.string(), "set locking");
   return {own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path.string(), "open as HDF5"),

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "analysis/errors.hpp"
+#include "capture/recording/output_path.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -59,23 +60,13 @@ int rename_without_replacing(const std::filesystem::path& from, const std::files
 
 }  // namespace
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
 PartFile::PartFile(std::filesystem::path out, bool replace)
-    : out_(std::move(out)), part_(out_.string() + ".part"), replace_(replace) {
-  if (std::filesystem::is_directory(out_))
-    throw FileError(out_.string() + ": is a folder; expected a file name");
-  if (!std::filesystem::is_directory(folder_of(out_)))
-    throw FileError(fmt::format("{}: there is no folder {}", out_.string(), folder_of(out_).string()));
-  if (!replace_) refuse_existing();
+    : out_(output_path(out, replace)), part_(out_.string() + ".part"), replace_(replace) {
+  if (!replace_) refuse_existing_part();
 }
 
-void PartFile::refuse_existing() const {
+void PartFile::refuse_existing_part() const {
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(out_, error)))
-    throw FileError(out_.string() + ": exists already; name another file, or use --force to replace it");
   if (std::filesystem::exists(std::filesystem::symlink_status(part_, error)))
     throw FileError(part_.string() +
                     ": a recording in progress, or left by a capture that was killed; keep it under another "

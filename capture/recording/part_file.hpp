@@ -28,7 +28,7 @@ class PartFile {
   bool replace() const { return replace_; }
 
  private:
-  void refuse_existing() const;
+  void refuse_existing_part() const;
 
   std::filesystem::path out_;
   std::filesystem::path part_;
@@ -42,8 +42,5 @@ void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& whe
 // Waits until the file's data lie on the disk.
 void sync_data(int descriptor, const std::string& where);
 void sync_path(const std::filesystem::path& file_or_folder);
-
-// The folder that holds `path`; "." where it names none.
-std::filesystem::path folder_of(const std::filesystem::path& path);
 
 }  // namespace keyscope::recording

@@ -7,13 +7,11 @@
 #include <thread>
 #include <variant>
 
-#include <fmt/format.h>
-
 #include "analysis/errors.hpp"
 #include "capture/recording/part_file.hpp"
 #include "capture/recording/record_check.hpp"
+#include "capture/recording/recording_file.hpp"
 #include "capture/recording/repack.hpp"
-#include "capture/recording/run_writer.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -23,141 +21,6 @@ struct RunDone {
   TokenText generated;
 };
 using Item = std::variant<std::shared_ptr<const BlockRecord>, PromptResult, RunDone>;
-
-// The file side: called by one thread at a time.
-class RecordingFile {
- public:
-  RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan);
-
-  // When this returns, the item is on the disk, and a block is counted.
-  void write(const Item& item) {
-    guarded([&] { write_item(item); });
-  }
-  void finish(bool complete) {
-    guarded([&] { finish_file(complete); });
-  }
-  std::int64_t blocks_done() const { return blocks_done_; }
-
- private:
-  // What HDF5 makes of a file that could not be written is not worth reporting; why it could not, is.
-  template <typename Work>
-  void guarded(Work work) {
-    try {
-      work();
-    } catch (const FileError&) {
-      file_.check_output();
-      throw;
-    }
-  }
-
-  void lay_out();
-  void write_item(const Item& item);
-  void write_block(const BlockRecord& record);
-  void finish_file(bool complete);
-  RunWriter& run(int index);
-  void leave_run();
-  void cut_runs();
-  void flush_and_sync();
-
-  hdf5::Group runs_group() const { return file_.root().open_group("entry").open_group("runs"); }
-
-  std::string name_;
-  std::shared_ptr<const RecordPlan> plan_;
-  std::vector<RunExtent> extents_;  // per run
-  hdf5::File file_;
-  std::optional<RunWriter> run_;  // the one being written
-  int run_index_ = -1;
-  std::int64_t blocks_done_ = 0;  // of all runs
-};
-
-RecordingFile::RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan)
-    : name_(place.part().string()), plan_(std::move(plan)), file_(place.create()) {
-  for (const RunPlan& run : plan_->runs) {
-    RunExtent& extent = extents_.emplace_back();
-    extent.n_tokens = plan_->n_prompt();
-    extent.n_blocks = run.n_prompt_blocks;
-  }
-  try {
-    guarded([&] { lay_out(); });
-    sync_path(place.part());
-    sync_path(folder_of(place.part()));
-  } catch (...) {
-    file_.abandon();
-    place.remove();
-    throw;
-  }
-}
-
-void RecordingFile::lay_out() {
-  create_layout(file_, *plan_);
-  file_.check_output();
-  reserve_space(file_.descriptor(), file_.size(), name_);
-  file_.flush();
-}
-
-RunWriter& RecordingFile::run(int index) {
-  if (index == run_index_) return *run_;
-  if (index < 0 || static_cast<std::size_t>(index) >= plan_->runs.size() || index < run_index_)
-    throw InvalidInput(fmt::format("recording: run {} cannot follow run {}", index, run_index_));
-  leave_run();
-  const RunPlan& about = plan_->runs[static_cast<std::size_t>(index)];
-  run_.emplace(runs_group().open_group(about.name), plan_, about);
-  run_index_ = index;
-  return *run_;
-}
-
-void RecordingFile::leave_run() {
-  if (!run_) return;
-  extents_[static_cast<std::size_t>(run_index_)] = run_->extent();
-  run_.reset();
-}
-
-void RecordingFile::write_item(const Item& item) {
-  if (const auto* block = std::get_if<std::shared_ptr<const BlockRecord>>(&item)) {
-    write_block(**block);
-  } else if (const auto* result = std::get_if<PromptResult>(&item)) {
-    run(result->run).write_prompt_result(*result);
-    flush_and_sync();
-  } else {
-    const auto& done = std::get<RunDone>(item);
-    run(done.run).write_generated(done.generated);
-    flush_and_sync();
-  }
-}
-
-void RecordingFile::flush_and_sync() {
-  file_.flush();
-  sync_data(file_.descriptor(), name_);
-}
-
-void RecordingFile::write_block(const BlockRecord& record) {
-  RunWriter& writer = run(record.run);
-  writer.write_block(record);
-  writer.write_journal();
-  flush_and_sync();
-  writer.count_blocks();
-  flush_and_sync();
-  ++blocks_done_;
-}
-
-void RecordingFile::cut_runs() {
-  hdf5::Group runs = runs_group();
-  for (std::size_t i = 0; i < extents_.size(); ++i) {
-    hdf5::Group run = runs.open_group(plan_->runs[i].name);
-    cut_run(run, *plan_, extents_[i]);
-  }
-}
-
-void RecordingFile::finish_file(bool complete) {
-  if (run_ && !complete) run_->write_unfinished_sums();
-  file_.flush();  // while the datasets are open: a failure to write what they hold back must be seen
-  leave_run();
-  cut_runs();
-  flush_and_sync();
-  file_.root().open_group("entry").open_group("provenance").set_integer("complete", complete ? 1 : 0);
-  flush_and_sync();
-  file_.close();
-}
 
 class RecordingWriter final : public RecordSink {
  public:
@@ -173,6 +36,7 @@ class RecordingWriter final : public RecordSink {
  private:
   void push(Item item);
   void write_items();  // the I/O thread
+  void write(const Item& item);
   const Item* next_item();
   void item_is_written();
   void stop_thread();
@@ -240,10 +104,18 @@ void RecordingWriter::item_is_written() {
   changed_.notify_all();
 }
 
+void RecordingWriter::write(const Item& item) {
+  if (const auto* block = std::get_if<std::shared_ptr<const BlockRecord>>(&item))
+    return file_->write(**block);
+  if (const auto* result = std::get_if<PromptResult>(&item)) return file_->write(*result);
+  const auto& done = std::get<RunDone>(item);
+  file_->write_run_done(done.run, done.generated);
+}
+
 void RecordingWriter::write_items() {
   try {
     while (const Item* item = next_item()) {
-      file_->write(*item);
+      write(*item);
       item_is_written();
     }
   } catch (...) {
@@ -279,12 +151,9 @@ void RecordingWriter::end(bool complete) {
 void RecordingWriter::finish(bool complete) {
   file_->finish(complete);
   if (complete && plan_->compress) repack(place_.part());
-  const bool empty = !complete && file_->blocks_done() == 0;
-  if (empty && std::filesystem::exists(place_.out())) {
-    place_.remove();  // an interrupted start replaces nothing
-    return;
-  }
-  place_.publish();
+  // What was cut short replaces nothing: it keeps the name of a part, unless it holds nothing.
+  if (complete || !std::filesystem::exists(place_.out())) return place_.publish();
+  if (file_->blocks_done() == 0) place_.remove();
 }
 
 void RecordingWriter::let_go() noexcept {

@@ -296,7 +296,7 @@ TEST_F(HostileFile, JsonThatIsNoneIsRefused) {
 
 TEST_F(HostileFile, OtherFilesAreNoRecordings) {
   std::ofstream(path_, std::ios::trunc) << "hello";
-  expect_refused("", "file signature not found");
+  expect_refused("", "is no HDF5 file");
   std::ofstream(path_, std::ios::trunc) << "";
   EXPECT_NE(message(), "");
   std::filesystem::remove(path_);

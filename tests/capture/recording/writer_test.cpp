@@ -93,7 +93,7 @@ TEST_F(Writer, RefusesASecondWriterEvenWithReplace) {
 TEST_F(Writer, RefusesPlacesThatCannotBe) {
   EXPECT_THAT(message_of([&] { make_recording_writer(folder_.path(), false); }), HasSubstr("folder"));
   EXPECT_THAT(message_of([&] { make_recording_writer(folder_.path() / "no" / "out.h5", false); }),
-              HasSubstr("no folder"));
+              HasSubstr("folder does not exist"));
 }
 
 TEST_F(Writer, KeepsWhatCameBeforeAnInterrupt) {
@@ -118,6 +118,32 @@ TEST_F(Writer, AnInterruptedStartReplacesNothing) {
   writer->end(false);
   EXPECT_EQ(read_text(out_), "precious");
   EXPECT_FALSE(std::filesystem::exists(part()));
+}
+
+TEST_F(Writer, AnInterruptedCaptureReplacesNothing) {
+  write_text(out_, "precious");
+  auto writer = make_recording_writer(out_, true);
+  capture_.send(*writer, 4);
+  writer->end(false);
+  EXPECT_EQ(read_text(out_), "precious");
+  EXPECT_EQ(open_recording(part().string())->info()->runs[0].blocks_done, 4);
+}
+
+TEST_F(Writer, FollowsALinkAndLeavesIt) {
+  const auto target = folder_.file("target.h5"), link = folder_.file("link.h5");
+  write_text(target, "old");
+  std::filesystem::create_symlink(target, link);
+  auto writer = make_recording_writer(link, true);
+  capture_.send(*writer);
+  writer->end(true);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(open_recording(target.string())->info()->complete);
+}
+
+TEST_F(Writer, RefusesWhatIsNoFile) {
+  ASSERT_EQ(mkfifo(out_.c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { make_recording_writer(out_, true); }), HasSubstr("no regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(out_));
 }
 
 TEST_F(Writer, DestroyedWithoutAnEndLeavesThePart) {

@@ -1,0 +1,118 @@
+#include "capture/recording/recording_file.hpp"
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/output_path.hpp"
+
+namespace keyscope::recording {
+
+template <typename Work>
+void RecordingFile::guarded(Work work) {
+  try {
+    work();
+  } catch (const FileError&) {
+    file_.check_output();
+    throw;
+  }
+}
+
+hdf5::Group RecordingFile::runs_group() const { return file_.root().open_group("entry").open_group("runs"); }
+
+RecordingFile::RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan)
+    : name_(place.part().string()), plan_(std::move(plan)), file_(place.create()) {
+  for (const RunPlan& run : plan_->runs) {
+    RunExtent& extent = extents_.emplace_back();
+    extent.n_tokens = plan_->n_prompt();
+    extent.n_blocks = run.n_prompt_blocks;
+  }
+  try {
+    guarded([&] { lay_out(); });
+    sync_path(place.part());
+    sync_path(folder_of(place.part()));
+  } catch (...) {
+    file_.abandon();
+    place.remove();
+    throw;
+  }
+}
+
+void RecordingFile::lay_out() {
+  create_layout(file_, *plan_);
+  file_.check_output();
+  reserve_space(file_.descriptor(), file_.size(), name_);
+  file_.flush();
+}
+
+RunWriter& RecordingFile::run(int index) {
+  if (index == run_index_) return *run_;
+  if (index < 0 || static_cast<std::size_t>(index) >= plan_->runs.size() || index < run_index_)
+    throw InvalidInput(fmt::format("recording: run {} cannot follow run {}", index, run_index_));
+  leave_run();
+  const RunPlan& about = plan_->runs[static_cast<std::size_t>(index)];
+  run_.emplace(runs_group().open_group(about.name), plan_, about);
+  run_index_ = index;
+  return *run_;
+}
+
+void RecordingFile::leave_run() {
+  if (!run_) return;
+  extents_[static_cast<std::size_t>(run_index_)] = run_->extent();
+  run_.reset();
+}
+
+void RecordingFile::flush_and_sync() {
+  file_.flush();
+  sync_data(file_.descriptor(), name_);
+}
+
+void RecordingFile::write(const BlockRecord& record) {
+  guarded([&] {
+    RunWriter& writer = run(record.run);
+    writer.write_block(record);
+    writer.write_journal();
+    flush_and_sync();
+    writer.count_blocks();
+    flush_and_sync();
+  });
+  ++blocks_done_;
+}
+
+void RecordingFile::write(const PromptResult& result) {
+  guarded([&] {
+    run(result.run).write_prompt_result(result);
+    flush_and_sync();
+  });
+}
+
+void RecordingFile::write_run_done(int index, const TokenText& generated) {
+  guarded([&] {
+    run(index).write_generated(generated);
+    flush_and_sync();
+  });
+}
+
+void RecordingFile::cut_runs() {
+  hdf5::Group runs = runs_group();
+  for (std::size_t i = 0; i < extents_.size(); ++i) {
+    hdf5::Group run = runs.open_group(plan_->runs[i].name);
+    cut_run(run, *plan_, extents_[i]);
+  }
+}
+
+void RecordingFile::finish(bool complete) {
+  guarded([&] { finish_file(complete); });
+}
+
+void RecordingFile::finish_file(bool complete) {
+  if (run_ && !complete) run_->write_unfinished_sums();
+  file_.flush();  // while the datasets are open: a failure to write what they hold back must be seen
+  leave_run();
+  cut_runs();
+  flush_and_sync();
+  file_.root().open_group("entry").open_group("provenance").set_integer("complete", complete ? 1 : 0);
+  flush_and_sync();
+  file_.close();
+}
+
+}  // namespace keyscope::recording

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capture/recording/hdf5.hpp"
+#include "capture/recording/layout.hpp"
+#include "capture/recording/part_file.hpp"
+#include "capture/recording/records.hpp"
+#include "capture/recording/run_writer.hpp"
+
+namespace keyscope::recording {
+
+// An OUT.part that grows into a recording. All calls come from one thread at a time, and throw FileError
+// where the file cannot be written.
+class RecordingFile {
+ public:
+  RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan);
+
+  // When these return, it is on the disk, and a block is counted.
+  void write(const BlockRecord& record);
+  void write(const PromptResult& result);
+  void write_run_done(int run, const TokenText& generated);
+  // Cuts away what never came, and closes.
+  void finish(bool complete);
+  std::int64_t blocks_done() const { return blocks_done_; }
+
+ private:
+  // What HDF5 makes of a file that could not be written is not worth reporting; why it could not, is.
+  template <typename Work>
+  void guarded(Work work);
+
+  void lay_out();
+  void finish_file(bool complete);
+  RunWriter& run(int index);
+  void leave_run();
+  void cut_runs();
+  void flush_and_sync();
+
+  hdf5::Group runs_group() const;
+
+  std::string name_;
+  std::shared_ptr<const RecordPlan> plan_;
+  std::vector<RunExtent> extents_;  // per run
+  hdf5::File file_;
+  std::optional<RunWriter> run_;  // the one being written
+  int run_index_ = -1;
+  std::int64_t blocks_done_ = 0;  // of all runs
+};
+
+}  // namespace keyscope::recording
