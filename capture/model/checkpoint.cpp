@@ -45,6 +45,7 @@ Checkpoint::Checkpoint(const fs::path& folder) {
   std::error_code error;
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
+  source_ = (fs::exists(single, error) ? single : index).string();
   if (fs::exists(single, error)) {
     files_.push_back(std::make_unique<SafetensorsFile>(single));
     for (const auto& [name, tensor] : files_.back()->tensors()) tensors_.emplace(name, &tensor);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -96,6 +97,9 @@ void read_shape(const Fields& fields, ModelConfig& config) {
 
 RopeScaling read_rope_scaling(const Fields& fields, std::int64_t context_length) {
   RopeScaling scaling;
+  const bool named = fields.has("rope_type") || fields.has("type");
+  if (!named && fields.has("factor"))
+    fields.fail("rope_type", "nothing", "the kind of scaling by the factor");
   const std::string kind = fields.text_or("rope_type", fields.text_or("type", "default"));
   if (kind == "default") return scaling;
   if (kind != "linear" && kind != "llama3")
@@ -121,18 +125,40 @@ void refuse_partial_rotary(const Fields& fields) {
   if (part != 1) fields.fail("partial_rotary_factor", fmt::format("{}", part), "1: every coordinate rotates");
 }
 
+// The highest frequency is 1, the lowest must still be a float32 that does something, and the factor's
+// inverse as well.
+void check_frequencies(const Fields& fields, const ModelConfig& config) {
+  constexpr double kLeast = 1e-6, kMost = 1e30;
+  if (config.rope_theta < 1 || config.rope_theta > kMost)
+    fields.fail("rope_theta", fmt::format("{}", config.rope_theta), fmt::format("1 to {}", kMost));
+  if (config.rope_scaling.kind != RopeScaling::Kind::kNone &&
+      (config.rope_scaling.factor < kLeast || config.rope_scaling.factor > 1 / kLeast))
+    fields.fail("the factor of the RoPE scaling", fmt::format("{}", config.rope_scaling.factor),
+                fmt::format("{} to {}", kLeast, 1 / kLeast));
+}
+
 // Older files have rope_theta and rope_scaling side by side, newer ones both inside rope_parameters.
 void read_rope(const Fields& fields, ModelConfig& config) {
   config.rope_theta = fields.positive_or("rope_theta", 10000);
   refuse_partial_rotary(fields);
+  std::optional<RopeScaling> scaling;
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(name)) continue;
     if (!fields.at(name).is_object()) fields.fail(name, fields.at(name).dump(), "an object or null");
     const Fields inner(fields.at(name), fields.file() + ": " + name);
+    if (fields.has("rope_theta") && inner.has("rope_theta") &&
+        inner.positive("rope_theta") != config.rope_theta)
+      inner.fail("rope_theta", inner.at("rope_theta").dump(),
+                 fmt::format("{}, as rope_theta outside says", config.rope_theta));
     config.rope_theta = inner.positive_or("rope_theta", config.rope_theta);
-    config.rope_scaling = read_rope_scaling(inner, config.context_length);
+    const RopeScaling read = read_rope_scaling(inner, config.context_length);
+    if (scaling && *scaling != read)
+      inner.fail("rope_type", "another scaling", "what rope_scaling says, or only one of the two");
+    scaling = read;
     refuse_partial_rotary(inner);
   }
+  if (scaling) config.rope_scaling = *scaling;
+  check_frequencies(fields, config);
 }
 
 std::vector<std::int32_t> read_eos(const Fields& fields) {
@@ -163,22 +189,37 @@ void check_architecture(const Fields& fields, const ModelConfig& config) {
                 "none: weights in full floats");
   const std::string activation = fields.text_or("hidden_act", "silu");
   if (activation != "silu") fields.fail("hidden_act", shown(activation), "\"silu\"");
-  if (!config.dtype.empty() && config.dtype != "float32" && config.dtype != "bfloat16" &&
-      config.dtype != "float16")
-    fields.fail("torch_dtype", shown(config.dtype), "float32, bfloat16 or float16");
+}
+
+// Newer files say `dtype`, older ones `torch_dtype`.
+std::string read_dtype(const Fields& fields) {
+  std::string found;
+  for (const char* name : {"dtype", "torch_dtype"}) {
+    std::string dtype = fields.text_or(name, "");
+    if (dtype.empty()) continue;
+    if (dtype.starts_with("torch.")) dtype.erase(0, 6);  // as some older files spell it
+    if (dtype != "float32" && dtype != "bfloat16" && dtype != "float16")
+      fields.fail(name, shown(dtype), "float32, bfloat16 or float16");
+    if (!found.empty() && found != dtype) fields.fail(name, shown(dtype), found + ", as dtype says");
+    found = dtype;
+  }
+  return found;
 }
 
 }  // namespace
 
 ModelConfig read_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
+  std::error_code unused;
+  if (!fs::exists(path, unused))
+    throw FileError(fmt::format("{}: holds no config.json; expected a model folder in Hugging Face layout",
+                                folder.string()));
   ModelConfig config;
   config.raw_json = read_small_file(path);
   const Json json = parse_json_object(config.raw_json, path.string());
   const Fields fields(json, path.string());
   config.model_type = fields.text_or("model_type", "");
-  config.dtype = fields.text_or("dtype", fields.text_or("torch_dtype", ""));
-  if (config.dtype.starts_with("torch.")) config.dtype.erase(0, 6);  // as some older files spell it
+  config.dtype = read_dtype(fields);
   check_architecture(fields, config);
   read_shape(fields, config);
   read_rope(fields, config);

@@ -19,6 +19,7 @@ struct RopeScaling {
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   double original_context = 8192;  // tokens
+  bool operator==(const RopeScaling&) const = default;
 };
 
 // A model's shape, from its folder's config.json, checked field against field.

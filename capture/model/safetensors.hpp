@@ -60,11 +60,13 @@ class Checkpoint {
   const StoredTensor* find(std::string_view name) const;  // null if there is none
   const std::map<std::string, const StoredTensor*, std::less<>>& tensors() const { return tensors_; }
   const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
-  std::int64_t data_bytes() const;  // of all tensors
+  std::int64_t data_bytes() const;                       // of all tensors
+  const std::string& source() const { return source_; }  // the one file, or the index of several
 
  private:
   void open_sharded(const std::filesystem::path& folder, const std::filesystem::path& index);
 
+  std::string source_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;  // ascending by name
   std::map<std::string, const StoredTensor*, std::less<>> tensors_;
 };

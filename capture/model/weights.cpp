@@ -115,8 +115,7 @@ const StoredTensor& checked(const Checkpoint& checkpoint, const Wanted& wanted) 
   const StoredTensor* stored = checkpoint.find(wanted.name);
   if (stored == nullptr)
     throw FileError(fmt::format("{}: tensor {} is missing, expected [{}] as config.json implies",
-                                checkpoint.files().front()->path().string(), wanted.name,
-                                fmt::join(wanted.shape, ", ")));
+                                checkpoint.source(), wanted.name, fmt::join(wanted.shape, ", ")));
   if (stored->shape != wanted.shape)
     throw FileError(fmt::format("{}: tensor {} is [{}], expected [{}] as config.json implies", stored->file,
                                 wanted.name, fmt::join(stored->shape, ", "), fmt::join(wanted.shape, ", ")));

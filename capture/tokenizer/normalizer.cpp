@@ -135,11 +135,23 @@ class ByteLevelNormalizer : public Normalizer {
   }
 };
 
+// Far above what any script's decomposition and any known tokenizer's replacements come to.
+constexpr std::size_t kMostGrowth = 64;
+constexpr std::size_t kShortText = 4096;  // of which prefixes may be
+
 class NormalizerSequence : public Normalizer {
  public:
   explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> steps) : steps_(std::move(steps)) {}
   void normalize(std::string& text) const override {
-    for (const auto& step : steps_) step->normalize(text);
+    const std::size_t before = text.size();
+    for (const auto& step : steps_) {
+      step->normalize(text);
+      // Steps that each double a text would go on for long until the limit of all texts stops them.
+      if (text.size() > kMostGrowth * before + kShortText)
+        throw InvalidInput(
+            fmt::format("the tokenizer's normalizer makes {} bytes of {}; expected at most {} times as many",
+                        text.size(), before, kMostGrowth));
+    }
   }
 
  private:

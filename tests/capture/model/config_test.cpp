@@ -163,6 +163,11 @@ const std::vector<Fault>& faults() {
         {"high_freq_factor", 1},
         {"original_max_position_embeddings", 64}},
        "high_freq_factor"},
+      {"ScalingWithoutKind", "rope_scaling", {{"factor", 8}}, "rope_type is nothing"},
+      {"ScalingThatVanishes", "rope_scaling", {{"rope_type", "linear"}, {"factor", 1e-300}}, "factor"},
+      {"ThetaThatVanishes", "rope_theta", 5e-324, "rope_theta"},
+      {"TwoThetas", "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7}}, "rope_theta is 7"},
+      {"TwoDtypes", "dtype", "bfloat16", "as dtype says"},
       {"PartialRotary", "partial_rotary_factor", 0.5, "partial_rotary_factor"},
       {"UnknownDtype", "torch_dtype", "int8", "int8"},
       {"Quantized", "quantization_config", {{"quant_method", "gptq"}}, "quantization_config"},
@@ -174,6 +179,16 @@ const std::vector<Fault>& faults() {
 
 INSTANTIATE_TEST_SUITE_P(All, FaultyConfig, ::testing::ValuesIn(faults()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Config, RefusesTwoScalingsThatDisagree) {
+  Folder folder;
+  const Json linear{{"rope_type", "linear"}, {"factor", 4}};
+  folder.config()["rope_scaling"] = linear;
+  folder.config()["rope_parameters"] = linear;
+  EXPECT_EQ(folder.complaint(), "");
+  folder.config()["rope_parameters"] = {{"rope_type", "default"}};
+  EXPECT_THAT(folder.complaint(), AllOf(HasSubstr("rope_parameters"), HasSubstr("rope_scaling")));
+}
 
 TEST(Config, RefusesWhatIsNoConfiguration) {
   Folder folder;

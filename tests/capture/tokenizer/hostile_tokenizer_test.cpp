@@ -143,5 +143,20 @@ TEST_F(HostileTokenizer, AnEmptyModelEncodesToNothing) {
   EXPECT_EQ(complaint(R"({"model": {"type": "BPE", "vocab": {}, "merges": []}})"), "");
 }
 
+TEST_F(HostileTokenizer, ReplacementsThatDoubleAgainAndAgainEndSoon) {
+  json document = json::parse(good_[1]);
+  json steps = json::array();
+  for (int i = 0; i < 40; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "e"}}}, {"content", "ee"}});
+  document["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+  const auto tokenizer = Tokenizer::parse(document.dump(), "f/tokenizer.json");
+  try {
+    tokenizer->encode("Hello there", false);
+    FAIL() << "nothing thrown";
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr("normalizer"));
+  }
+}
+
 }  // namespace
 }  // namespace keyscope::tokenizer
