@@ -36,6 +36,10 @@ struct CaptureOptions {
   std::string command;  // for the provenance
 };
 
+// Checks what can be checked without the model.
+//   throws UsageError on options that cannot be: no budget, say
+void check_options(const CaptureOptions& options);
+
 // The plan that `run_capture` will hand to its sinks, for estimates and `--dry-run`.
 //   throws UsageError on options that cannot be (an unknown policy, no budget, a layer that is not there)
 //   throws InvalidInput on an empty prompt, ids outside the vocabulary, or more than the model's context

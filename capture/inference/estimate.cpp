@@ -37,20 +37,22 @@ double measured_rate(const Model& model, std::int64_t block) {
   return static_cast<double>(n_products * rows * config.hidden_size * config.intermediate_size) / elapsed;
 }
 
-std::int64_t disk_bytes(const recording::RecordPlan& plan) {
+// In float64: exact as far as any disk reaches, and without overflow beyond.
+double disk_bytes(const recording::RecordPlan& plan) {
   const recording::ModelInfo& model = plan.model;
-  const std::int64_t width = plan.store == recording::StoreType::kFloat16 ? 2 : 4;
-  const std::int64_t rows = (plan.keys ? model.n_kv_heads : 0) + (plan.queries ? model.n_heads : 0) +
-                            (plan.values ? model.n_kv_heads : 0);
-  constexpr std::int64_t kStatisticsBytes =
-      4 + 4 + 8 + 4 + 4 + 16;  // per token and KV head, with the journal
-  std::int64_t bytes = 0;
+  const double width = plan.store == recording::StoreType::kFloat16 ? 2 : 4;
+  const double rows = (plan.keys ? model.n_kv_heads : 0) + (plan.queries ? model.n_heads : 0) +
+                      (plan.values ? model.n_kv_heads : 0);
+  constexpr double kStatisticsBytes = 4 + 4 + 8 + 4 + 4 + 24;  // per token and KV head, with the journal
+  double bytes = 0;
   for (const auto& run : plan.runs) {
-    const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());
-    std::int64_t layer = n_tokens * (rows * model.head_dim * width + model.n_kv_heads * kStatisticsBytes);
+    const auto n_tokens = static_cast<double>(run.max_tokens(plan.n_prompt()));
+    double layer = n_tokens * (rows * model.head_dim * width + model.n_kv_heads * kStatisticsBytes);
     if (plan.attention) layer += model.n_heads * n_tokens * n_tokens * width;
-    bytes += layer * static_cast<std::int64_t>(plan.layers.size());
-    if (plan.logits) bytes += std::min(plan.score_last, plan.n_prompt()) * plan.vocab_size * 4;
+    bytes += layer * static_cast<double>(plan.layers.size());
+    if (plan.logits)
+      bytes += 4.0 * static_cast<double>(std::min(plan.score_last, plan.n_prompt())) *
+               static_cast<double>(plan.vocab_size);
   }
   return bytes;
 }
@@ -60,7 +62,7 @@ std::int64_t disk_bytes(const recording::RecordPlan& plan) {
 CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan& plan) {
   const ModelConfig& config = model.config();
   CaptureEstimate estimate;
-  estimate.disk_bytes = disk_bytes(plan);
+  estimate.disk_bytes = whole_bytes(disk_bytes(plan));
   estimate.weight_bytes = model.weight_bytes();
   const std::int64_t width = model.dtype_name() == "float32" ? 4 : 2;
   const double layer_products =

@@ -37,7 +37,11 @@ KvCache::KvCache(int n_kv_heads, int head_dim, std::int64_t capacity, at::Scalar
       queries_(static_cast<std::size_t>(n_kv_heads),
                std::vector<std::int32_t>(static_cast<std::size_t>(capacity))) {}
 
-std::int64_t KvCache::n_bytes() const { return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes()); }
+std::int64_t KvCache::n_bytes() const {
+  const std::size_t entries = positions_.size() * (positions_.empty() ? 0 : positions_.front().size());
+  constexpr std::size_t kEntry = sizeof(std::int32_t) + sizeof(double) + sizeof(std::int32_t);
+  return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes() + entries * kEntry);
+}
 
 void KvCache::append(const at::Tensor& keys, const at::Tensor& values, std::int64_t first_position) {
   const std::int64_t n_new = keys.size(1);

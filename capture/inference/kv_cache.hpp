@@ -15,7 +15,7 @@ class KvCache {
   KvCache(int n_kv_heads, int head_dim, std::int64_t capacity, at::ScalarType dtype);
 
   std::int64_t n_rows() const { return n_rows_; }
-  std::int64_t n_bytes() const;  // allocated
+  std::int64_t n_bytes() const;  // allocated: rows, positions, attention received
 
   // Appends the rows of tokens first_position, first_position + 1, …; keys, values: (n_kv_heads, n,
   // head_dim).

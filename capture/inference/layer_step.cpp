@@ -9,15 +9,10 @@
 #include "analysis/errors.hpp"
 #include "capture/inference/attention.hpp"
 #include "capture/inference/eviction.hpp"
+#include "capture/inference/to_floats.hpp"
 
 namespace keyscope::capture {
 namespace {
-
-std::vector<float> to_floats(const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.to(at::kFloat).contiguous();
-  const float* data = plain.const_data_ptr<float>();
-  return {data, data + plain.numel()};
-}
 
 // Adds the block's attention to what the cache's rows have received, and to the record.
 void count_attention(const LayerStep& step, const AttentionInput& input, const at::Tensor& log_sum_exp,

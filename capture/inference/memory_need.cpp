@@ -1,6 +1,7 @@
 #include "capture/inference/memory_need.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -13,9 +14,11 @@ std::int64_t block_tokens(const recording::RunPlan& run, std::int64_t n_prompt) 
   return std::min(run.block_size, n_prompt);
 }
 
-// Keys and values of one row in every layer and head.
+// One row in every layer and head: key, value, position, and the attention it has received.
 std::int64_t row_bytes(const ModelConfig& config, std::int64_t element_bytes) {
-  return std::int64_t{2} * config.n_layers * config.n_kv_heads * config.head_dim * element_bytes;
+  constexpr std::int64_t kBookkeeping = sizeof(std::int32_t) + sizeof(double) + sizeof(std::int32_t);
+  return std::int64_t{config.n_layers} * config.n_kv_heads *
+         (std::int64_t{2} * config.head_dim * element_bytes + kBookkeeping);
 }
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -40,19 +43,28 @@ std::int64_t cache_rows(const recording::RunPlan& run, std::int64_t n_prompt, bo
 
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
                        const recording::RunPlan& run, std::int64_t element_bytes) {
-  const std::int64_t n = block_tokens(run, plan.n_prompt());
-  const std::int64_t rows = cache_rows(run, plan.n_prompt(), run.budget > 0);
+  // In float64: without overflow, whatever a damaged configuration asks for.
+  const auto n = static_cast<double>(block_tokens(run, plan.n_prompt()));
+  const auto rows = static_cast<double>(cache_rows(run, plan.n_prompt(), run.budget > 0));
   MemoryNeed need;
-  need.cache_bytes = rows * row_bytes(config, element_bytes);
+  need.cache_bytes = whole_bytes(rows * static_cast<double>(row_bytes(config, element_bytes)));
   // Queries, keys and values several times over (rotated, as float32, copied into the record), and the MLP.
-  const std::int64_t projected = std::int64_t{config.n_heads + 2 * config.n_kv_heads} * config.head_dim;
-  need.block_bytes = n * (4 * config.hidden_size + 3 * config.intermediate_size + 4 * projected) * 4;
-  const auto n_recorded = static_cast<std::int64_t>(plan.layers.size());
-  need.block_bytes += n * projected * 4 * n_recorded;
+  const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
+  double block = n * 4 *
+                 (4 * static_cast<double>(config.hidden_size) +
+                  3 * static_cast<double>(config.intermediate_size) + 4 * projected);
+  const auto n_recorded = static_cast<double>(plan.layers.size());
+  block += n * projected * 4 * n_recorded;
   if (plan.attention)
-    need.block_bytes += n * config.n_heads * run.max_tokens(plan.n_prompt()) * 4 * (n_recorded + 2);
-  if (plan.logits) need.block_bytes += 2 * plan.score_last * plan.vocab_size * 4;
+    block += n * config.n_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_recorded + 2);
+  if (plan.logits) block += 8 * static_cast<double>(plan.score_last) * static_cast<double>(plan.vocab_size);
+  need.block_bytes = whole_bytes(block);
   return need;
+}
+
+std::int64_t whole_bytes(double bytes) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max() / 4;  // some of them can be added
+  return bytes < static_cast<double>(kMost) ? static_cast<std::int64_t>(bytes) : kMost;
 }
 
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,

@@ -23,4 +23,7 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
                   std::int64_t available);
 
+// A count of bytes from float64; what no machine has is the largest that there is.
+std::int64_t whole_bytes(double bytes);
+
 }  // namespace keyscope::capture

@@ -31,10 +31,16 @@ void check_prompt(const Model& model, const CaptureOptions& options) {
                                      i, options.prompt_ids[i], config.vocab_size - 1));
   const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
   const std::int64_t fed_back = std::max<std::int64_t>(options.generate - 1, 0);
-  if (n_prompt > config.context_length || fed_back > config.context_length - n_prompt)
-    throw InvalidInput(fmt::format(
-        "the prompt has {} tokens{}, and the model's context is {}; shorten it with --max-tokens", n_prompt,
-        fed_back > 0 ? fmt::format(" and {} generated ones follow", fed_back) : "", config.context_length));
+  const std::int64_t room = config.context_length - n_prompt;
+  if (room < 0)
+    throw InvalidInput(
+        fmt::format("the prompt has {} tokens, and the model's context is {}; shorten it with --max-tokens",
+                    n_prompt, config.context_length));
+  if (fed_back > room)
+    throw InvalidInput(
+        fmt::format("the prompt has {} tokens, {} generated ones follow, and the model's context is {}; at "
+                    "most --generate {} fits, or shorten the prompt with --max-tokens",
+                    n_prompt, fed_back, config.context_length, room + 1));
 }
 
 std::vector<int> choose_layers(const ModelConfig& config, const std::vector<int>& wanted) {
@@ -60,10 +66,6 @@ std::string parameters_json(const analysis::PolicySpec& spec) {
 }
 
 std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
-  if (options.policies.empty()) throw UsageError("no policy was given; `none` keeps everything");
-  if (options.block_size < 1) throw UsageError("--block: expected at least 1");
-  if (options.generate < 0) throw UsageError("--generate: expected at least 0");
-  if (options.score_last < 1) throw UsageError("--score-last: expected at least 1");
   std::vector<recording::RunPlan> runs;
   std::map<std::string, int> uses;
   for (const analysis::PolicySpec& spec : options.policies) {
@@ -72,11 +74,7 @@ std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
     const int use = ++uses[spec.name];
     run.name = use == 1 ? spec.name : fmt::format("{}-{}", spec.name, use);
     run.parameters = parameters_json(analysis::with_defaults(spec, options.seed));
-    if (spec.name != "none") {
-      if (options.budget < 1)
-        throw UsageError(fmt::format("policy {} needs a --budget of at least 1 row per KV head", spec.name));
-      run.budget = options.budget;
-    }
+    if (spec.name != "none") run.budget = options.budget;
     run.block_size = options.block_size;
     const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
     run.n_prompt_blocks = (n_prompt - 1) / options.block_size + 1;
@@ -135,7 +133,18 @@ recording::Provenance provenance(const Model& model, const CaptureOptions& optio
 
 }  // namespace
 
+void check_options(const CaptureOptions& options) {
+  if (options.policies.empty()) throw UsageError("no policy was given; `none` keeps everything");
+  if (options.block_size < 1) throw UsageError("--block: expected at least 1");
+  if (options.generate < 0) throw UsageError("--generate: expected at least 0");
+  if (options.score_last < 1) throw UsageError("--score-last: expected at least 1");
+  for (const analysis::PolicySpec& spec : options.policies)
+    if (spec.name != "none" && options.budget < 1)
+      throw UsageError(fmt::format("policy {} needs a --budget of at least 1 row per KV head", spec.name));
+}
+
 recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& options) {
+  check_options(options);
   check_prompt(model, options);
   const ModelConfig& config = model.config();
   recording::RecordPlan plan;

@@ -11,17 +11,12 @@
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "capture/inference/memory_need.hpp"
+#include "capture/inference/to_floats.hpp"
 
 namespace keyscope::capture {
 namespace {
 
 constexpr std::size_t kTopLogits = 10;
-
-std::vector<float> to_floats(const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.contiguous();
-  const float* data = plain.const_data_ptr<float>();
-  return {data, data + plain.numel()};
-}
 
 // Ids of the largest logits, descending; equal logits in order of id.
 std::vector<std::int32_t> top_ids(const std::vector<float>& logits, std::size_t n) {
