@@ -13,7 +13,9 @@
 #include "app/commands/interrupt.hpp"
 #include "app/commands/json_output.hpp"
 #include "app/commands/measures_table.hpp"
+#include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
+#include "app/figures/head_selection.hpp"
 #include "app/measures/recording_measures.hpp"
 
 namespace keyscope::commands {
@@ -22,24 +24,24 @@ namespace {
 struct AnalyzeArguments {
   std::string file;
   std::vector<std::string> runs;
-  std::string layers, kv_heads, json;
+  std::string layers, kv_heads;
+  JsonTarget json;
   bool no_bounds = false;
   bool quiet = false;
-  bool force = false;
 };
 
+// Each run once, in the order in which they were asked for.
 std::vector<int> find_runs(const recording::RecordingInfo& info, const std::vector<std::string>& names) {
   std::vector<int> runs;
   for (const auto& name : names) {
-    const int index = info.run_index(name);
-    if (index < 0) throw UsageError(fmt::format("--run: {} has no run '{}'", info.source, name));
-    runs.push_back(index);
+    const int run = figures::find_run(info, name);
+    if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
   }
   return runs;
 }
 
 void run_analyze(const AnalyzeArguments& arguments) {
-  refuse_existing_json(arguments.json, arguments.force);
+  require_writable(arguments.json, arguments.file);
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
   measures::MeasureSelection selection;
@@ -59,8 +61,8 @@ void run_analyze(const AnalyzeArguments& arguments) {
       },
       cancelled);
   progress.clear();
-  if (arguments.json != "-") print_measures(*info, runs);
-  if (!arguments.json.empty()) write_json(arguments.json, measures::measures_json(*info, runs));
+  if (!arguments.json.is_stdout()) print_measures(*info, runs);
+  if (arguments.json.given()) write_json(arguments.json, measures::measures_json(*info, runs));
 }
 
 }  // namespace
@@ -70,12 +72,13 @@ void add_analyze(CLI::App& app) {
   CLI::App* command = app.add_subcommand("analyze", "All statistics of a recording");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
   command->add_option("--run", arguments->runs, "Only this run, repeatable")->allow_extra_args(false);
-  command->add_option("--layers,--layer", arguments->layers, "Only these layers, such as 0,3,5-9");
-  command->add_option("--kv-heads,--kv-head", arguments->kv_heads, "Only these KV heads");
-  command->add_option("--json", arguments->json, "Write the statistics as JSON; - for stdout");
+  command->add_option("--layers,--layer", arguments->layers, "Only these layers, such as 0,3,5-9")
+      ->check(not_empty());
+  command->add_option("--kv-heads,--kv-head", arguments->kv_heads, "Only these KV heads")->check(not_empty());
+  command->add_option("--json", arguments->json.path, "Write the statistics as JSON; - for stdout");
   command->add_flag("--no-bounds", arguments->no_bounds,
                     "Leave out Theorem 3.2 over all key-query pairs, the costly part");
-  command->add_flag("--force", arguments->force, "Replace an existing --json file");
+  command->add_flag("--force", arguments->json.replace, "Replace an existing --json file");
   command->add_flag("--quiet", arguments->quiet, "No progress");
   command->footer("Example:\n  keyscope analyze needle.h5 --json needle.json");
   command->callback([arguments] { run_analyze(*arguments); });

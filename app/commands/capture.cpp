@@ -5,6 +5,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
+#include "capture/recording/output_path.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -20,12 +21,12 @@ struct CaptureArguments {
 void run_capture_command(const CaptureArguments& arguments) {
   capture::CaptureOptions options = arguments.options.capture_options();
   options.command = command_line();
-  if (!arguments.dry_run) refuse_existing(arguments.out, arguments.force);
+  if (!arguments.out.empty()) recording::output_path(arguments.out, arguments.force);
   const auto model =
       capture::Model::load(arguments.options.model_folder(), arguments.options.model_options());
   options.prompt_ids = arguments.options.prompt.read(model->tokenizer());
   const recording::RecordPlan plan = capture::plan_capture(*model, options);
-  print_plan(*model, plan, arguments.dry_run ? "" : arguments.out, arguments.quiet && !arguments.dry_run);
+  print_plan(*model, plan, arguments.out, arguments.quiet && !arguments.dry_run);
   if (arguments.dry_run) return;
   capture_to_file(*model, options, {arguments.out, arguments.force, arguments.quiet});
 }

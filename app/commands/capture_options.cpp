@@ -9,6 +9,7 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "app/commands/option_checks.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -65,20 +66,21 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required) {
   prompt.add_to(command);
   command.add_option("--policy", policies_, policy_help())->allow_extra_args(false);
   command.add_option("--budget", budget_, "N: rows kept per KV head; every policy but none needs it")
-      ->check(CLI::PositiveNumber);
+      ->check(one_or_more());
   command.add_option("--block", block_, "B: prompt tokens per block")
-      ->check(CLI::PositiveNumber)
+      ->check(one_or_more())
       ->capture_default_str();
   command.add_option("--generate", generate_, "Greedy tokens to generate after the prompt")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   command.add_flag("--ignore-eos", ignore_eos_, "Go on generating after an end-of-text token");
-  command.add_option("--layers", layers_, "Layers to record, such as 0,3,5-9 (default: all)");
+  command.add_option("--layers", layers_, "Layers to record, such as 0,3,5-9 (default: all)")
+      ->check(not_empty());
   command
       .add_option("--record", record_, "Of keys, queries, values, attention, logits (default keys,queries)")
       ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--score-last", score_last_, "Prompt positions whose logits are recorded")
-      ->check(CLI::PositiveNumber)
+      ->check(one_or_more())
       ->capture_default_str();
   command.add_option("--store", store_, "float32 or float16: how tensors lie in the file")
       ->capture_default_str();
@@ -87,8 +89,10 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required) {
   command.add_option("--device", device_, "auto, cpu or cuda")->capture_default_str();
   command
       .add_option("--threads", threads_, "Threads for inference (default: all cores; one for tiny models)")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--seed", seed_, "Seed of policies that draw")->capture_default_str();
+      ->check(one_or_more());
+  command.add_option("--seed", seed_, "Seed of policies that draw")
+      ->check(zero_or_more())
+      ->capture_default_str();
 }
 
 capture::ModelOptions CaptureCommandOptions::model_options() const {

@@ -11,9 +11,6 @@ namespace keyscope::commands {
 void set_command_line(int argc, char** argv);
 const std::string& command_line();
 
-//   throws FileError if `path` exists and `force` is not given, or its folder is not there
-void refuse_existing(const std::filesystem::path& path, bool force);
-
 // Says on stderr what a capture will read, hold and write.
 //   throws Error when disk or memory is short
 void print_plan(const capture::Model& model, const recording::RecordPlan& plan,

@@ -13,11 +13,13 @@
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
+#include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/figures/head_selection.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"
 #include "app/figures/registry.hpp"
+#include "capture/recording/output_path.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
@@ -109,7 +111,7 @@ std::string label_of(const figures::FigureRequest& request) {
 
 void run_export(const ExportArguments& arguments) {
   for (const auto& name : arguments.names) figures::uses_query_head(name);  // says it if unknown
-  refuse_existing(arguments.out, arguments.force);
+  recording::output_path(arguments.out, arguments.force);
   figures::refuse_same_file(arguments.file, arguments.out);
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
@@ -151,16 +153,21 @@ void add_export(CLI::App& app) {
                    "Only this run, repeatable; by default keyspace shows every run, "
                    "the others `none` or the first")
       ->allow_extra_args(false);
-  command->add_option("--layers,--layer", arguments->layers, "Only these layers, such as 0,3,5-9");
-  command->add_option(
-      "--kv-heads,--kv-head", arguments->kv_heads,
-      "Only these KV heads; by default keyspace of all, and cosine-matrix and attention of head 0");
-  command->add_option("--query-heads,--query-head", arguments->query_heads,
-                      "Query heads of attention; by default the first of each KV head's group");
+  command->add_option("--layers,--layer", arguments->layers, "Only these layers, such as 0,3,5-9")
+      ->check(not_empty());
+  command
+      ->add_option(
+          "--kv-heads,--kv-head", arguments->kv_heads,
+          "Only these KV heads; by default keyspace of all, and cosine-matrix and attention of head 0")
+      ->check(not_empty());
+  command
+      ->add_option("--query-heads,--query-head", arguments->query_heads,
+                   "Query heads of attention; by default the first of each KV head's group")
+      ->check(not_empty());
   command
       ->add_option("--block", arguments->block,
                    "The moment after this block; by default the end of the prompt")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
   command->add_option("--components", arguments->components, "Principal components of keyspace: 2 or 3")
       ->check(CLI::IsMember({2, 3}));
   command->add_flag("--force", arguments->force, "Replace an existing --out file");

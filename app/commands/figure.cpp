@@ -8,10 +8,12 @@
 #include "analysis/errors.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
+#include "app/commands/option_checks.hpp"
 #include "app/figures/canvas_cairo.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"
 #include "app/figures/registry.hpp"
+#include "capture/recording/output_path.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
@@ -32,15 +34,28 @@ double parse_width(const std::string& text) {
   throw UsageError(fmt::format("--width {}: expected single, double or a number of inches", text));
 }
 
-void run_figure(FigureArguments& arguments) {
+// A look that the figure does not have would change nothing.
+void refuse_foreign_looks(const CLI::App& command, const std::string& figure) {
+  for (const std::string look : {"components", "queries", "retained", "linear", "reduce"}) {
+    if (command.get_option("--" + look)->count() == 0 || figures::understands(figure, look)) continue;
+    std::vector<std::string_view> others;
+    for (const auto name : figures::figure_names())
+      if (figures::understands(name, look)) others.push_back(name);
+    throw UsageError(
+        fmt::format("--{} does nothing to {}; it is for {}", look, figure, fmt::join(others, ", ")));
+  }
+}
+
+void run_figure(FigureArguments& arguments, const CLI::App& command) {
   figures::FigureRequest& request = arguments.request;
   figures::uses_query_head(request.name);  // an unknown name is said before anything is read
+  refuse_foreign_looks(command, request.name);
   const bool nexus = figures::is_nexus_path(arguments.out);
   if (!nexus) figures::format_of(arguments.out);
   arguments.page.width_inches = parse_width(arguments.width);
   request.logarithmic = !arguments.linear;
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
-  refuse_existing(arguments.out, arguments.page.replace);
+  recording::output_path(arguments.out, arguments.page.replace);
   figures::refuse_same_file(arguments.file, arguments.out);
 
   const auto recording = recording::open_recording(arguments.file);
@@ -63,7 +78,7 @@ void add_selection(CLI::App& command, figures::FigureRequest& request) {
                      "Query head, for attention; by default the first of the KV head's group");
   command
       .add_option("--block", request.block, "The moment after this block; by default the end of the prompt")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more());
 }
 
 void add_looks(CLI::App& command, FigureArguments& arguments) {
@@ -99,7 +114,7 @@ void add_figure(CLI::App& app) {
   command->footer(
       "Example:\n  keyscope figure needle.h5 keyspace --run keydiff --layer 1 --kv-head 0 --out "
       "keyspace.png");
-  command->callback([arguments] { run_figure(*arguments); });
+  command->callback([arguments, command] { run_figure(*arguments, *command); });
 }
 
 }  // namespace keyscope::commands

@@ -17,8 +17,7 @@ using Json = nlohmann::ordered_json;
 
 struct InspectArguments {
   std::string path;
-  std::string json;
-  bool force = false;
+  JsonTarget json;
 };
 
 // Text and numbers as they are, lists on one line.
@@ -81,10 +80,10 @@ void print_fields(const Json& fields, int indent) {
 }
 
 void run_inspect(const InspectArguments& arguments) {
-  refuse_existing_json(arguments.json, arguments.force);
+  require_writable(arguments.json, arguments.path);
   const Json found = inspect_path(arguments.path);
-  if (arguments.json != "-") print_fields(found, 0);
-  if (!arguments.json.empty()) write_json(arguments.json, found);
+  if (!arguments.json.is_stdout()) print_fields(found, 0);
+  if (arguments.json.given()) write_json(arguments.json, found);
 }
 
 }  // namespace
@@ -95,8 +94,8 @@ void add_inspect(CLI::App& app) {
       app.add_subcommand("inspect", "What a model folder, a recording or a figure file holds");
   command->add_option("PATH", arguments->path, "A model folder, a recording (or its .part), a figure file")
       ->required();
-  command->add_option("--json", arguments->json, "Write it as JSON; - for stdout");
-  command->add_flag("--force", arguments->force, "Replace an existing --json file");
+  command->add_option("--json", arguments->json.path, "Write it as JSON; - for stdout");
+  command->add_flag("--force", arguments->json.replace, "Replace an existing --json file");
   command->footer("Example:\n  keyscope inspect assets/demo_model");
   command->callback([arguments] { run_inspect(*arguments); });
 }

@@ -1,16 +1,28 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace keyscope::commands {
 
-//   throws FileError if `target` is an existing file and `force` is not given; "" and "-" never exist
-void refuse_existing_json(const std::string& target, bool force);
+// Where --json goes: a file, or stdout for "-", or nowhere for "".
+struct JsonTarget {
+  std::string path;
+  bool replace = false;
 
-// Writes to a file (whole or not at all) or, for "-", to stdout. Bytes that are no UTF-8 become U+FFFD.
+  bool given() const { return !path.empty(); }
+  bool is_stdout() const { return path == "-"; }
+};
+
+// Before long work: whether it can be written.
+//   source: what is read; it is not replaced, whatever was asked for
+//   throws UsageError where both are one file; FileError if it exists and may not be replaced
+void require_writable(const JsonTarget& target, const std::filesystem::path& source);
+
+// Writes a file (whole or not at all) or stdout. Bytes that are no UTF-8 become U+FFFD.
 //   throws FileError when it cannot be written
-void write_json(const std::string& target, const nlohmann::ordered_json& json);
+void write_json(const JsonTarget& target, const nlohmann::ordered_json& json);
 
 }  // namespace keyscope::commands

@@ -1,12 +1,16 @@
 // The command line `keyscope`: one subcommand per file in this folder.
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
 #include "app/commands/capture_run.hpp"
@@ -32,16 +36,39 @@ void add_subcommands(CLI::App& app) {
   app.require_subcommand(1);
 }
 
+// Where to read on.
+std::string hint(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  return fmt::format("Run `keyscope {}--help` for the options.\n",
+                     used.empty() ? "" : used.front()->get_name() + " ");
+}
+
+// The first word, where it should be a subcommand and is none.
+//   throws UsageError then, saying which there are
+void require_known_subcommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  if (std::ranges::find(known, argv[1]) != known.end()) return;
+  throw keyscope::UsageError(
+      fmt::format("there is no subcommand '{}'; there are: {}", argv[1], fmt::join(known, ", ")));
+}
+
 // The one place where errors end: a sentence on stderr and the documented exit status.
 int run(CLI::App& app, int argc, char** argv) {
   try {
+    require_known_subcommand(app, argc, argv);
     app.parse(argc, argv);
-    if (std::fflush(stdout) != 0) throw keyscope::Error("standard output: could not be written");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw keyscope::Error("standard output: could not be written");
     return 0;
   } catch (const CLI::ParseError& error) {
-    const bool asked_for_help = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
-    app.exit(error);
-    return asked_for_help ? 0 : kWrongUsage;
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+      app.exit(error);  // prints what was asked for: help, the version
+      return 0;
+    }
+    fmt::print(stderr, "keyscope: {}\n{}", error.what(), hint(app));
+    return kWrongUsage;
   } catch (const keyscope::Cancelled& error) {
     fmt::print(stderr, "keyscope: {}\n", error.what());
     return kInterrupted;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string>
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@ struct Column {
   const char* title;
   Measure measure;
   int decimals;
+  bool share = false;  // shown as a percentage
 };
 
 constexpr std::array<Column, 7> kLayerColumns{{
@@ -26,7 +28,7 @@ constexpr std::array<Column, 7> kLayerColumns{{
     {"cos(k̄,q̄)", &HeadMeasures::key_query_mean_cosine, 3},
     {"log volume", &HeadMeasures::log_volume_nats, 2},
     {"redundancy", &HeadMeasures::mean_pairwise_cosine, 3},
-    {"mass kept", &HeadMeasures::attention_mass_kept, 3},
+    {"mass kept", &HeadMeasures::attention_mass_kept, 1, true},
 }};
 constexpr int kColumnWidth = 12;
 
@@ -62,10 +64,17 @@ void print_layers(const measures::RunMeasures& run) {
   fmt::print("\n");
   for (const auto& [layer, heads] : layers) {
     fmt::print("  {:<8}", layer);
-    for (const auto& column : kLayerColumns)
-      fmt::print("{}", cell(measures::mean_over_heads(heads, column.measure), column.decimals));
+    for (const auto& column : kLayerColumns) {
+      const auto mean = measures::mean_over_heads(heads, column.measure);
+      fmt::print("{}", column.share ? share_cell(mean) : cell(mean, column.decimals));
+    }
     fmt::print("\n");
   }
+}
+
+// "1 layer", "4 layers"
+std::string counted(std::size_t n, const std::string& what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -87,11 +96,17 @@ void print_run_summary(const recording::RecordingInfo& info, const std::vector<m
 }
 
 void print_measures(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
-  fmt::print("{}: {} tokens, means over {} layers and {} KV heads{}\n\n", info.model.name, info.n_prompt(),
-             info.layers.size(), info.model.n_kv_heads, info.complete ? "" : " (the capture was cut short)");
+  std::set<int> layers, kv_heads;
+  for (const auto& run : runs)
+    for (const auto& head : run.heads) {
+      layers.insert(head.layer);
+      kv_heads.insert(head.kv_head);
+    }
+  fmt::print("{}: {} tokens, means over {} and {}{}\n\n", info.model.name, info.n_prompt(),
+             counted(layers.size(), "layer"), counted(kv_heads.size(), "KV head"),
+             info.complete ? "" : " (the capture was cut short)");
   print_run_summary(info, runs);
   for (const auto& run : runs) print_layers(run);
-  std::fflush(stdout);
 }
 
 }  // namespace keyscope::commands

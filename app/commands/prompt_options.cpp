@@ -1,28 +1,25 @@
-#include <fstream>
-#include <iostream>
-#include <iterator>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "analysis/errors.hpp"
 #include "app/commands/capture_options.hpp"
+#include "app/commands/option_checks.hpp"
+#include "app/commands/text_input.hpp"
 
 namespace keyscope::commands {
 namespace {
 
-std::string read_text(const std::string& path) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("{}: the prompt file cannot be read; is the path right?", path));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) throw FileError(fmt::format("{}: the prompt file could not be read to its end", path));
-  return text;
-}
+std::string read_text(const std::string& path) { return TextInput(path).read_all(); }
 
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& path) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_array())
+  // Ids are numbers: nothing is nested, and nothing need be parsed further where something is.
+  bool nested = false;
+  const auto flat = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    nested = nested || depth > 1;
+    return depth <= 1;
+  };
+  const auto json = nlohmann::json::parse(text, flat, false);
+  if (!json.is_array() || nested)
     throw FileError(fmt::format("{}: a JSON array of token ids is expected, such as [1, 80, 147]", path));
   std::vector<std::int32_t> ids;
   ids.reserve(json.size());
@@ -46,10 +43,11 @@ void PromptOptions::add_to(CLI::App& command) {
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   command.add_option("--max-tokens", max_tokens_, "Keep only the first N prompt tokens")
-      ->check(CLI::PositiveNumber);
+      ->check(one_or_more());
 }
 
 std::optional<std::string> PromptOptions::text() const {
+  if (text_) require_utf8(*text_, "--prompt");
   if (text_) return text_;
   return file_ ? std::optional(read_text(*file_)) : std::nullopt;
 }
@@ -59,10 +57,11 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokeni
   if (ids_file_) {
     ids = parse_ids(read_text(*ids_file_), *ids_file_);
   } else {
-    if (!text_ && !file_) throw UsageError("a prompt is needed: --prompt, --prompt-file or --prompt-ids");
+    const auto prompt = text();
+    if (!prompt) throw UsageError("a prompt is needed: --prompt, --prompt-file or --prompt-ids");
     if (tokenizer == nullptr)
       throw FileError("the model's folder has no tokenizer.json, so text cannot be read; give --prompt-ids");
-    ids = tokenizer->encode(text_ ? *text_ : read_text(*file_), true);
+    ids = tokenizer->encode(*prompt, true);
   }
   if (max_tokens_ && static_cast<std::int64_t>(ids.size()) > *max_tokens_)
     ids.resize(static_cast<std::size_t>(*max_tokens_));

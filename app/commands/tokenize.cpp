@@ -1,14 +1,8 @@
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <istream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <CLI/App.hpp>
@@ -19,6 +13,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/commands/commands.hpp"
+#include "app/commands/text_input.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::commands {
@@ -32,36 +27,6 @@ struct TokenizeArguments {
   bool lines = false;
   bool decode = false;
   bool special = false;
-};
-
-// Where text or ids come from, with the name that error messages give it.
-class Input {
- public:
-  explicit Input(const std::optional<std::string>& path) {
-    if (!path || *path == "-") return;
-    name_ = *path;
-    std::error_code ignored;
-    if (std::filesystem::is_directory(name_, ignored))
-      throw FileError(fmt::format("{}: found a folder, expected a text file", name_));
-    file_.open(*path, std::ios::binary);
-    if (!file_) throw FileError(fmt::format("{}: cannot be read; is the path right?", name_));
-  }
-
-  const std::string& name() const { return name_; }
-  std::istream& stream() { return file_.is_open() ? file_ : std::cin; }
-
-  std::string read_all() {
-    std::string text{std::istreambuf_iterator<char>(stream()), {}};
-    check();
-    return text;
-  }
-  void check() {
-    if (stream().bad()) throw FileError(fmt::format("{}: could not be read to its end", name_));
-  }
-
- private:
-  std::string name_ = "standard input";
-  std::ifstream file_;
 };
 
 // Bytes that are no UTF-8 become U+FFFD.
@@ -123,11 +88,12 @@ void check_usage(const TokenizeArguments& arguments) {
 void run_tokenize(const TokenizeArguments& arguments) {
   check_usage(arguments);
   const auto tokenizer = tokenizer::Tokenizer::load(arguments.model);
+  if (arguments.prompt) require_utf8(*arguments.prompt, "--prompt");
   if (arguments.prompt && !arguments.decode)
     return print_json(tokenizer->encode(*arguments.prompt, arguments.special));
   if (arguments.prompt) return print_json(convert_line(arguments, *tokenizer, *arguments.prompt, "--prompt"));
 
-  Input input(arguments.prompt_file);
+  TextInput input(arguments.prompt_file.value_or("-"));
   if (arguments.lines) {
     std::string line;
     for (std::int64_t n = 1; std::getline(input.stream(), line); ++n)

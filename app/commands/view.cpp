@@ -10,7 +10,9 @@
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
+#include "app/commands/option_checks.hpp"
 #include "app/window/window.hpp"
+#include "capture/recording/output_path.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -59,6 +61,8 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   }
   request.scale = arguments.scale;
   request.screenshot = arguments.screenshot;
+  request.replace_screenshot = arguments.force;
+  if (!arguments.screenshot.empty()) recording::output_path(arguments.screenshot, arguments.force);
   request.state_file = arguments.state_file;
   return request;
 }
@@ -73,9 +77,10 @@ session::LiveRequest live_request(const ViewArguments& arguments) {
   live.options.command = command_line();
   live.out = arguments.out;
   live.replace = arguments.force;
-  if (!arguments.out.empty()) refuse_existing(arguments.out, arguments.force);
+  if (!arguments.out.empty()) recording::output_path(arguments.out, arguments.force);
   if (live.options.block_size <= 0) throw UsageError("--block: expected 1 or more prompt tokens per block");
   if (!arguments.live.prompt.given()) return live;
+  capture::check_options(live.options);  // without a prompt, the window asks for what is missing
   live.max_tokens = arguments.live.prompt.max_tokens();
   if (const auto text = arguments.live.prompt.text())
     live.prompt = *text;
@@ -84,13 +89,22 @@ session::LiveRequest live_request(const ViewArguments& arguments) {
   return live;
 }
 
-void run_view(ViewArguments& arguments, const CLI::Option& block) {
+// What only a live run understands does nothing without one.
+void refuse_live_options(const CLI::App& command) {
+  for (const char* name : {"--prompt", "--prompt-file", "--prompt-ids", "--max-tokens", "--policy",
+                           "--budget", "--generate", "--ignore-eos", "--layers", "--record", "--score-last",
+                           "--store", "--compress", "--dtype", "--device", "--threads", "--seed", "--out"})
+    if (command.get_option(name)->count() > 0)
+      throw UsageError(fmt::format("view: {} is for a live run, and needs a --model", name));
+}
+
+void run_view(ViewArguments& arguments, const CLI::App& command) {
+  const CLI::Option& block = *command.get_option("--block");
   if (!arguments.live.model_given() && block.count() > 0) arguments.block = block.as<std::int64_t>();
   window::WindowRequest request = window_request(arguments);
   if (!arguments.file.empty() && arguments.live.model_given())
     throw UsageError("view: give a FILE to look at or a --model to run, not both");
-  if (!arguments.live.model_given() && arguments.live.prompt.given())
-    throw UsageError("view: a prompt needs a --model that reads it");
+  if (!arguments.live.model_given()) refuse_live_options(command);
   if (arguments.live.model_given()) request.live = live_request(arguments);
   std::atomic<bool> interrupted = false;
   {
@@ -118,11 +132,11 @@ void add_view(CLI::App& app) {
   block->get_validator(0)->active(false);  // blocks are counted from 0
   block->description("Live: prompt tokens per block; on a recording: the block to show first");
   command->add_option("--out", arguments->out, "Live: also record into this file");
-  command->add_flag("--force", arguments->force, "Replace an existing --out once the new one is complete");
+  command->add_flag("--force", arguments->force,
+                    "Replace an existing --out once the new one is complete, and an existing --screenshot");
   command->add_option("--run", arguments->run, "The run to show first");
-  command->add_option("--layer", arguments->layer, "The layer to show first")->check(CLI::NonNegativeNumber);
-  command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--layer", arguments->layer, "The layer to show first")->check(zero_or_more());
+  command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")->check(zero_or_more());
   command->add_option(
       "--size", arguments->size,
       "WIDTHxHEIGHT in pixels (default: 1280x800 at the monitor's scale, within its work area)");
@@ -135,7 +149,7 @@ void add_view(CLI::App& app) {
       "Example:\n"
       "  keyscope view --model assets/demo_model --prompt-file assets/demo_model/prompts/needle.txt \\\n"
       "    --policy none --policy keydiff --budget 256 --block 64");
-  command->callback([arguments, block] { run_view(*arguments, *block); });
+  command->callback([arguments, command] { run_view(*arguments, *command); });
 }
 
 }  // namespace keyscope::commands

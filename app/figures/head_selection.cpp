@@ -89,8 +89,8 @@ int reference_run(const RecordingInfo& info) {
 }
 
 std::string describe_prompt(const RecordingInfo& info) {
-  return fmt::format("{}{}prompt of {} tokens", info.model.name, info.model.name.empty() ? "" : ", ",
-                     format_count(info.n_prompt()));
+  return fmt::format("{}{}prompt of {} token{}", info.model.name, info.model.name.empty() ? "" : ", ",
+                     format_count(info.n_prompt()), info.n_prompt() == 1 ? "" : "s");
 }
 
 std::string describe_run(const RecordingInfo& info, const RunInfo& run) {

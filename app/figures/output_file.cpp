@@ -10,23 +10,12 @@
 #include <unistd.h>
 
 #include "analysis/errors.hpp"
+#include "capture/recording/output_path.hpp"
 
 namespace keyscope::figures {
 namespace {
 
 namespace fs = std::filesystem;
-
-void require_free(const fs::path& path, bool replace) {
-  std::error_code error;
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, error))
-    throw FileError(fmt::format("{}: its folder does not exist; make it first", path.string()));
-  if (fs::is_directory(path, error))
-    throw FileError(fmt::format("{}: is a folder, expected the name of a file to write", path.string()));
-  if (!replace && fs::exists(path, error))
-    throw FileError(
-        fmt::format("{}: exists already; choose another name, or replace it with --force", path.string()));
-}
 
 // Onto the disk, so that the rename cannot overtake the bytes.
 void sync_file(const fs::path& part, const fs::path& path) {
@@ -40,12 +29,10 @@ void sync_file(const fs::path& part, const fs::path& path) {
 
 }  // namespace
 
-OutputFile::OutputFile(fs::path path, bool replace)
-    : path_(std::move(path)),
+OutputFile::OutputFile(const fs::path& path, bool replace)
+    : path_(recording::output_path(path, replace)),
       part_(fmt::format("{}.{}.part", path_.string(), ::getpid())),
-      replace_(replace) {
-  require_free(path_, replace_);
-}
+      replace_(replace) {}
 
 OutputFile::~OutputFile() {
   std::error_code error;
@@ -54,7 +41,7 @@ OutputFile::~OutputFile() {
 
 void OutputFile::commit() {
   sync_file(part_, path_);
-  require_free(path_, replace_);
+  recording::output_path(path_, replace_);
   std::error_code error;
   fs::rename(part_, path_, error);
   if (error)
@@ -63,11 +50,11 @@ void OutputFile::commit() {
   committed_ = true;
 }
 
-void refuse_same_file(const fs::path& source, const fs::path& out) {
+void refuse_same_file(const fs::path& source, const fs::path& out, std::string_view option) {
   std::error_code error;
   if (fs::equivalent(source, out, error))
     throw UsageError(
-        fmt::format("--out {}: that is the recording itself; choose another name", out.string()));
+        fmt::format("{} {}: that is the file that is read; choose another name", option, out.string()));
 }
 
 void write_file(const fs::path& path, std::string_view bytes, bool replace) {

@@ -9,9 +9,8 @@ namespace keyscope::figures {
 // a name that no other process and no recording's `.part` has.
 class OutputFile {
  public:
-  //   replace: whether an existing file may be replaced
-  //   throws FileError where it exists and may not be replaced, or is a folder, or its folder is not there
-  OutputFile(std::filesystem::path path, bool replace);
+  //   throws FileError as recording::output_path does
+  OutputFile(const std::filesystem::path& path, bool replace);
   ~OutputFile();  // what was not committed is removed
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -30,9 +29,11 @@ class OutputFile {
   bool committed_ = false;
 };
 
-// Figures never replace what they are made of, whatever was asked for.
+// Nothing replaces what it is made of, whatever was asked for.
+//   option: which one names `out`, for the message
 //   throws UsageError where both paths are one file
-void refuse_same_file(const std::filesystem::path& source, const std::filesystem::path& out);
+void refuse_same_file(const std::filesystem::path& source, const std::filesystem::path& out,
+                      std::string_view option = "--out");
 
 // Writes bytes as a whole file by way of OutputFile.
 void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace);

@@ -87,14 +87,15 @@ Figure build_attention(const Recording& recording, const RecordingInfo& info, co
 struct Builder {
   std::string_view name;
   bool query_head;
+  std::string_view looks;  // that it understands, between spaces
   Figure (*build)(const Recording&, const RecordingInfo&, const FigureRequest&);
 };
 
 // A new figure is one file with its builder and one line here.
 constexpr std::array kBuilders{
-    Builder{"keyspace", false, build_keyspace},
-    Builder{"cosine-matrix", false, build_cosine_matrix},
-    Builder{"attention", true, build_attention},
+    Builder{"keyspace", false, " components queries ", build_keyspace},
+    Builder{"cosine-matrix", false, " retained reduce ", build_cosine_matrix},
+    Builder{"attention", true, " linear reduce ", build_attention},
 };
 
 const Builder& find_builder(std::string_view name) {
@@ -116,6 +117,10 @@ const std::vector<std::string_view>& figure_names() {
 }
 
 bool uses_query_head(std::string_view name) { return find_builder(name).query_head; }
+
+bool understands(std::string_view figure, std::string_view look) {
+  return find_builder(figure).looks.find(fmt::format(" {} ", look)) != std::string_view::npos;
+}
 
 bool is_recorded(const RecordingInfo& info, std::string_view name) {
   return (info.keys && (!find_builder(name).query_head || info.queries)) ||

@@ -36,6 +36,10 @@ bool uses_query_head(std::string_view name);
 // Whether build_figure has what the figure is made of in this recording.
 bool is_recorded(const recording::RecordingInfo& info, std::string_view name);
 
+// Looks that only some figures have, by their names on the command line: "components", "queries", "retained",
+// "linear", "reduce".
+bool understands(std::string_view figure, std::string_view look);
+
 // All of build_figure's checks of the request, without building anything.
 void check_request(const recording::RecordingInfo& info, const FigureRequest& request);
 

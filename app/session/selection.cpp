@@ -13,11 +13,16 @@ namespace {
 using recording::RecordingInfo;
 using recording::RunInfo;
 
-// What evicts is what there is to see.
+// What evicts is what there is to see; but not a run that has no block, of a capture that was cut short.
 int first_evicting_run(const RecordingInfo& info) {
-  for (std::size_t run = 0; run < info.runs.size(); ++run)
-    if (info.runs[run].plan.policy != "none") return static_cast<int>(run);
-  return 0;
+  int chosen = 0;
+  for (std::size_t run = info.runs.size(); run-- > 0;) {
+    const RunInfo& candidate = info.runs[run];
+    const bool best = info.runs[chosen].plan.policy != "none" && info.runs[chosen].blocks_done > 0;
+    if (candidate.blocks_done == 0) continue;
+    if (candidate.plan.policy != "none" || !best) chosen = static_cast<int>(run);
+  }
+  return chosen;
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ void Session::take(Opened&& result) {
     state_.selection = resolve_selection(*state_.info, {});
     state_.notice = {error.what(), true};
   }
-  if (!state_.info->complete && !live_)
+  if (!state_.info->complete && !live_ && !state_.notice.error)
     state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
   want_points();
   want_measures();

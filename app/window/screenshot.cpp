@@ -1,7 +1,6 @@
 #include "app/window/screenshot.hpp"
 
 #include <cstring>
-#include <system_error>
 #include <vector>
 
 #include <cairo.h>
@@ -9,10 +8,11 @@
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "app/figures/output_file.hpp"
 
 namespace keyscope::window {
 
-void save_screenshot(const std::filesystem::path& path, int width, int height) {
+void save_screenshot(const std::filesystem::path& path, int width, int height, bool replace) {
   std::vector<unsigned char> pixels(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 4);
   glPixelStorei(GL_PACK_ALIGNMENT, 4);
   // BGRA in memory is cairo's RGB24 on little-endian machines.
@@ -26,15 +26,13 @@ void save_screenshot(const std::filesystem::path& path, int width, int height) {
                 pixels.data() + static_cast<std::ptrdiff_t>(width) * 4 * (height - 1 - row),
                 static_cast<std::size_t>(width) * 4);
   cairo_surface_mark_dirty(surface);
-  const std::filesystem::path part = path.string() + ".part";
-  const cairo_status_t status = cairo_surface_write_to_png(surface, part.c_str());
+  figures::OutputFile output(path, replace);
+  const cairo_status_t status = cairo_surface_write_to_png(surface, output.part().c_str());
   cairo_surface_destroy(surface);
-  std::error_code error;
-  if (status == CAIRO_STATUS_SUCCESS) std::filesystem::rename(part, path, error);
-  if (status == CAIRO_STATUS_SUCCESS && !error) return;
-  std::filesystem::remove(part, error);
-  throw FileError(fmt::format("{}: the picture cannot be written ({}); is the folder there and writable?",
-                              path.string(), cairo_status_to_string(status)));
+  if (status != CAIRO_STATUS_SUCCESS)
+    throw FileError(
+        fmt::format("{}: the picture cannot be written ({})", path.string(), cairo_status_to_string(status)));
+  output.commit();
 }
 
 }  // namespace keyscope::window

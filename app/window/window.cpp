@@ -96,11 +96,13 @@ void throw_failures(session::Session& session) {
   if (!state.open_error.empty()) throw FileError(state.open_error);
   const auto live = session.live_status();
   if (live && live->stage == session::LiveStage::kFailed) throw Error(live->message);
-  if (state.notice.error) throw Error(state.notice.text);
+  if (state.notice.error) throw UsageError(state.notice.text);  // of the selection that was asked for
 }
 
 void take_screenshot(WindowApp& app, const WindowRequest& request) {
   while (app.session().busy()) {
+    // A live run that is left ends within a block, and keeps what it recorded.
+    if (close_requested) throw Cancelled("interrupted; no picture was taken");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     app.session().drain();
   }
@@ -120,7 +122,7 @@ void take_screenshot(WindowApp& app, const WindowRequest& request) {
     glBindFramebuffer(GL_FRAMEBUFFER, target.framebuffer());
     app.draw_frame(width, height);
   }
-  save_screenshot(request.screenshot, width, height);
+  save_screenshot(request.screenshot, width, height, request.replace_screenshot);
   glBindFramebuffer(GL_FRAMEBUFFER, 0);
   app.write_state();
 }
@@ -143,6 +145,7 @@ bool has_display() {
 int run_window(const WindowRequest& request) {
   if (!has_display()) refuse_without_display();
   const bool visible = request.screenshot.empty();
+  close_requested = false;
   WindowApp app(app_options(request, visible));
   open_what_was_asked_for(app, request);
   if (!visible) {
@@ -150,7 +153,6 @@ int run_window(const WindowRequest& request) {
     return 0;
   }
   const bool light_before = app.ui().light();
-  close_requested = false;
   run_loop(app);
   app.window().hide();  // what still runs ends within a block; nobody should watch a dead window
   if (app.ui().light() != light_before) save_settings({app.ui().light()});

@@ -19,6 +19,7 @@ struct WindowRequest {
   float scale = 0;                   // of fonts and spacing; 0: the monitor's
   std::optional<bool> light;         // theme; not given: as it was left
   std::filesystem::path screenshot;  // draw off screen, save a PNG once all results are in, and return
+  bool replace_screenshot = false;   // whether an existing file may be replaced
   std::filesystem::path state_file;  // JSON of what is shown, rewritten on every change: for tests
 };
 
@@ -27,7 +28,8 @@ bool has_display();
 
 // Opens the window and returns when it is closed, with the process's exit status. Call on the main thread.
 //   throws Error without a display or without OpenGL 3.3, saying what to do; in screenshot mode also
-//   FileError, with what could not be opened or written
+//   FileError, with what could not be opened or written, UsageError, with what is not there to be shown, and
+//   Cancelled after request_close
 int run_window(const WindowRequest& request);
 
 // Closes the window that is open as its user would. Safe from any thread, while run_window runs.

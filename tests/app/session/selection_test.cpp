@@ -21,6 +21,16 @@ TEST(Selection, StartsAtAnEvictingRunAtTheEndOfThePrompt) {
   EXPECT_EQ(selection, (Selection{1, 0, 0, 4}));
 }
 
+TEST(Selection, StartsAtARunThatHasBlocks) {
+  recording::RecordingInfo info = small_info();
+  info.runs[1].blocks_done = 0;
+  EXPECT_EQ(resolve_selection(info, {}).run, 2);
+  info.runs[2].blocks_done = 0;
+  EXPECT_EQ(resolve_selection(info, {}).run, 0);
+  info.runs[0].blocks_done = 0;
+  EXPECT_EQ(resolve_selection(info, {}).run, 0);
+}
+
 TEST(Selection, TakesTheCommandLinesNames) {
   const auto selection =
       resolve_selection(small_info(), {.run = "sink", .layer = 3, .kv_head = 2, .block = 1});
