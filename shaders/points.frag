@@ -9,7 +9,7 @@ uniform float stroke_px;
 out vec4 fragment;
 
 void main() {
-  float from_centre = length(gl_PointCoord - 0.5) * (diameter_px + 2.0);
+  float from_centre = length(gl_PointCoord - 0.5) * (diameter_px + 1.0);
   float radius = 0.5 * diameter_px;
   float coverage = clamp(radius + 0.5 - from_centre, 0.0, 1.0);
   if (stroke_px > 0.0) coverage *= clamp(from_centre - (radius - stroke_px) + 0.5, 0.0, 1.0);

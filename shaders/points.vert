@@ -11,5 +11,5 @@ uniform float diameter_px;
 void main() {
   vec2 ndc = 2.0 * (centre_px + beyond_px) / viewport_px - 1.0;
   gl_Position = vec4(ndc.x, -ndc.y, 0.0, 1.0);
-  gl_PointSize = diameter_px + 2.0;  // a pixel around the edge for its anti-aliasing
+  gl_PointSize = diameter_px + 1.0;  // half a pixel around the edge for its anti-aliasing
 }
