@@ -1,10 +1,9 @@
 #include "analysis/policies/keydiff.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "analysis/policies/force_recent.hpp"
 #include "analysis/policies/option_values.hpp"
 #include "analysis/row_products.hpp"
 #include "analysis/similarity.hpp"
@@ -38,10 +37,9 @@ class KeyDiff : public Policy {
     products = (norms == 0).select(0.0, -scale * (products / norms));
   }
 
-  void force(const PolicyInput& input, std::int64_t budget, std::span<std::uint8_t> forced) const override {
-    const auto n_rows = static_cast<std::int64_t>(input.positions.size());
-    const std::int64_t n_recent = std::min({round_half_up(recent_, budget), budget, n_rows});
-    std::fill(forced.end() - n_recent, forced.end(), std::uint8_t{1});
+  void force(const PolicyInput& /*input*/, std::int64_t budget,
+             std::span<std::uint8_t> forced) const override {
+    force_recent(round_half_up(recent_, budget), budget, forced);
   }
 
  private:

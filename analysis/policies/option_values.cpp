@@ -56,6 +56,13 @@ double read_fraction(const PolicySpec& spec, std::string_view key) {
   return value;
 }
 
+double read_positive(const PolicySpec& spec, std::string_view key) {
+  double value = 0;
+  if (!read_all(value_of(spec, key), value) || !(value > 0) || !std::isfinite(value))
+    refuse(spec, key, "a number above 0");
+  return value;
+}
+
 std::int64_t round_half_up(double fraction, std::int64_t whole) {
   return static_cast<std::int64_t>(std::floor(fraction * static_cast<double>(whole) + 0.5 + 1e-9));
 }

@@ -23,6 +23,9 @@ std::uint64_t read_whole_number(const PolicySpec& spec, std::string_view key, st
 // A decimal fraction within [0, 1].
 double read_fraction(const PolicySpec& spec, std::string_view key);
 
+// A number that is finite and more than 0.
+double read_positive(const PolicySpec& spec, std::string_view key);
+
 // `fraction` of `whole`, halves rounded up. Exact for fractions of up to nine decimals, although 0.29 · 50 is
 // less than 14.5 in binary.
 std::int64_t round_half_up(double fraction, std::int64_t whole);

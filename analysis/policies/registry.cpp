@@ -6,10 +6,17 @@
 #include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
+#include "analysis/policies/cur.hpp"
 #include "analysis/policies/definition.hpp"
+#include "analysis/policies/h2o.hpp"
 #include "analysis/policies/keydiff.hpp"
+#include "analysis/policies/l2norm.hpp"
+#include "analysis/policies/leverage.hpp"
+#include "analysis/policies/logdet.hpp"
+#include "analysis/policies/manifold.hpp"
 #include "analysis/policies/random.hpp"
 #include "analysis/policies/sink.hpp"
+#include "analysis/policies/snapkv.hpp"
 #include "analysis/policies/tova.hpp"
 
 namespace keyscope::analysis {
@@ -24,8 +31,16 @@ const std::vector<PolicyDefinition>& definitions() {
        nullptr},
       keydiff_definition(),
       sink_definition(),
+      l2norm_definition(),
       tova_definition(),
+      h2o_definition(),
+      snapkv_definition(),
       random_definition(),
+      // Scores in circulation, for comparison.
+      manifold_definition(),
+      cur_definition(),
+      leverage_definition(),
+      logdet_definition(),
   };
   return kDefinitions;
 }
@@ -41,6 +56,7 @@ const PolicyDefinition& definition_of(const std::string& name) {
 
 std::vector<std::string> option_list(const PolicyDefinition& definition) {
   std::vector<std::string> list;
+  list.reserve(definition.options.size());
   for (const auto& option : definition.options) list.push_back(option.key + "=" + option.accepted);
   return list;
 }

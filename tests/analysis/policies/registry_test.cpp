@@ -60,7 +60,8 @@ TEST(Registry, RefusalsNameWhatIsAccepted) {
                 ThrowsMessage<UsageError>(AllOf(HasSubstr(part), HasSubstr(other))))
         << text;
   };
-  expect("keydif", "\"keydif\" is not known", "none, keydiff, sink, tova, random");
+  expect("keydif", "\"keydif\" is not known",
+         "none, keydiff, sink, l2norm, tova, h2o, snapkv, random, manifold, cur, leverage, logdet");
   expect("", "\"\" is not known", "keydiff");
   expect("KeyDiff", "is not known", "keydiff");
   expect("keydiff:anker=mean", "no option \"anker\"", "anchor=mean|normalized-mean|median|pairwise");

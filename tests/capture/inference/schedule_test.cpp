@@ -53,7 +53,8 @@ TEST_F(Schedule, WithoutEvictionTheBlockSizeChangesNothing) {
 
 TEST_F(Schedule, ABudgetThatNothingExceedsEvictsNothing) {
   const auto full = test::run_in_memory(*model_, options_);
-  for (const char* policy : {"keydiff", "sink", "tova", "random"}) {
+  for (const char* policy :
+       {"keydiff", "sink", "l2norm", "tova", "h2o", "snapkv", "random", "cur", "logdet"}) {
     options_.policies = test::policies({policy});
     options_.budget = 73;
     const auto run = test::run_in_memory(*model_, options_);
@@ -65,7 +66,7 @@ TEST_F(Schedule, ABudgetThatNothingExceedsEvictsNothing) {
 }
 
 TEST_F(Schedule, NoHeadEverHoldsMoreThanTheBudgetAndOneBlock) {
-  for (const char* policy : {"keydiff", "sink", "tova", "random"})
+  for (const char* policy : {"keydiff", "sink", "l2norm", "tova", "h2o", "snapkv", "random", "cur", "logdet"})
     for (const auto& [budget, block_size] : {std::pair{16, 8}, {5, 1}, {1, 7}, {30, 64}}) {
       options_.policies = test::policies({policy});
       options_.budget = budget;
@@ -131,7 +132,7 @@ TEST(CacheMemory, StaysFlatWhileThePromptGrows) {
     options.prompt_ids = test::random_ids(n, 50);
     const auto outcome = test::run_in_memory(*model, options).outcomes[0];
     EXPECT_EQ(outcome.peak_cache_rows, 256 + 64) << n;
-    EXPECT_EQ(outcome.peak_cache_bytes, 2 * (256 + 64) * 8 * 4) << n;
+    EXPECT_EQ(outcome.peak_cache_bytes, (256 + 64) * (2 * 8 * 4 + 16)) << n;
   }
 }
 

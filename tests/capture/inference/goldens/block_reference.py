@@ -34,6 +34,10 @@ class Head:
 
     def __init__(self):
         self.keys, self.values, self.positions = [], [], []
+        self.received, self.seen_by = [], []  # attention over all queries so far, and how many could see the row
+
+    def lists(self):
+        return self.keys, self.values, self.positions, self.received, self.seen_by
 
 
 class BlockLlama:
@@ -76,7 +80,31 @@ def keydiff_scores(keys, options):
     return -(unit @ anchor) / np.linalg.norm(anchor)
 
 
-def scores_and_forced(case, head, last_group, last_layer):
+def to_digits(value, digits):
+    return float(f"{value:.{digits - 1}e}")
+
+
+def greedy_log_det(keys, ridge):
+    """What each row raises log det(lambda I + sum k k^T) by when it is taken, always the best one next."""
+    keys = np.array(keys)
+    m = ridge * (keys ** 2).mean() * np.eye(keys.shape[1])
+    gains, left = np.zeros(len(keys)), list(range(len(keys)))
+    while left:
+        before = np.linalg.slogdet(m)[1]
+        raised = [np.linalg.slogdet(m + np.outer(keys[j], keys[j]))[1] - before for j in left]
+        best = left[int(np.argmax(raised))]
+        gains[best] = max(raised)
+        m += np.outer(keys[best], keys[best])
+        left.remove(best)
+    return gains
+
+
+def pooled(sums, kernel):
+    padded = np.concatenate([np.zeros(kernel // 2), sums, np.zeros(kernel // 2)])
+    return np.array([padded[i:i + kernel].sum() / kernel for i in range(len(sums))])
+
+
+def scores_and_forced(case, head, last_group, last_layer, window_sums):
     """Scores of the rows of one head, and which of them stay whatever they score."""
     options, n = case["options"], len(head.positions)
     forced = np.zeros(n, bool)
@@ -90,6 +118,27 @@ def scores_and_forced(case, head, last_group, last_layer):
         forced[first[:case["budget"]]] = True
     elif case["policy"] == "tova":
         scores = last_layer if options.get("heads", "group") == "all" else last_group
+    elif case["policy"] == "h2o":
+        scores = np.array(head.received)
+        if int(options.get("normalize", 0)):
+            scores = scores / np.array(head.seen_by)
+        recent = int(np.floor(float(options.get("recent", 0)) * case["budget"] + 0.5))
+        forced[n - min(recent, n):] = True
+    elif case["policy"] == "snapkv":
+        scores = pooled(window_sums, int(options.get("kernel", 7)))
+        forced[n - min(int(options.get("recent", 32)), case["budget"]):] = True
+    elif case["policy"] == "l2norm":
+        scores = np.array([-to_digits(np.linalg.norm(k), 5) for k in head.keys])
+    elif case["policy"] == "manifold":
+        scores = np.linalg.norm(np.array(head.keys) - np.mean(head.keys, axis=0), axis=1)
+    elif case["policy"] == "cur":
+        scores = (np.array(head.keys) ** 2).sum(1) * (np.array(head.values) ** 2).sum(1)
+    elif case["policy"] == "leverage":
+        keys = np.array(head.keys)
+        u, sigma, _ = np.linalg.svd(keys, full_matrices=False)
+        scores = (u[:, sigma ** 2 > 1e-10 * sigma.max() ** 2] ** 2).sum(1)
+    elif case["policy"] == "logdet":
+        scores = greedy_log_det(head.keys, float(options.get("ridge", 1)))
     else:
         raise ValueError(case["policy"])
     return scores, forced
@@ -109,8 +158,14 @@ class Run:
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
 
     def attend(self, layer, queries, start, prompt):
-        """Every query of the block over the rows at or before it; returns outputs and the last one's weights."""
+        """Every query of the block over the rows at or before it.
+
+        Returns outputs, the last query's weights per query head, and per KV head the weights of the last `window`
+        queries summed, mean over the group.
+        """
         m, outputs, last = self.m, [], []
+        window = min(int(self.case["options"].get("window", 32)), len(queries))
+        window_sums = [np.zeros(len(head.positions)) for head in self.cache[layer]]
         for i, heads in enumerate(queries):
             row = []
             for h, q in enumerate(heads):
@@ -124,21 +179,26 @@ class Run:
                     at = [head.positions[j] for j in seen]
                     self.received[layer, h // m.group, at] += weights / m.group
                     self.queries[layer, h // m.group, at] += 1 if h % m.group == 0 else 0
+                for j, weight in zip(seen, weights):
+                    head.received[j] += weight / m.group
+                    head.seen_by[j] += 1 if h % m.group == 0 else 0
+                    if i >= len(queries) - window:
+                        window_sums[h // m.group][j] += weight / m.group
                 if i == len(queries) - 1:
                     last.append(weights)
             outputs.append(np.concatenate(row))
-        return outputs, last
+        return outputs, last, window_sums
 
-    def evict(self, layer, last):
+    def evict(self, layer, last, window_sums):
         m, case = self.m, self.case
-        if case["policy"] == "none":
+        if case["policy"] == "none" or layer < int(case["options"].get("skip", 0)):
             return
         layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
         for g, head in enumerate(self.cache[layer]):
             if len(head.positions) <= case["budget"]:
                 continue
             group_mean = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
-            scores, forced = scores_and_forced(case, head, group_mean, layer_mean)
+            scores, forced = scores_and_forced(case, head, group_mean, layer_mean, window_sums[g])
             order = sorted(range(len(scores)), key=lambda j: (not forced[j], -scores[j], j))
             kept, gone = sorted(order[:case["budget"]]), order[case["budget"]:]
             free = [scores[j] for j in kept if not forced[j]]
@@ -149,7 +209,7 @@ class Run:
                 self.evicted_at[layer, g, head.positions[j]] = self.block
                 if free:
                     self.margin[layer, g, head.positions[j]] = min(free) - scores[j]
-            for rows in (head.keys, head.values, head.positions):
+            for rows in head.lists():
                 rows[:] = [rows[j] for j in kept]
 
     def run_block(self, ids, prompt):
@@ -162,12 +222,13 @@ class Run:
                 q, k, v = m.qkv(layer, m.norm(x, at + "input_layernorm.weight"), start + i)
                 queries.append(q)
                 for head, key, value in zip(self.cache[layer], k, v):
-                    head.keys.append(key), head.values.append(value), head.positions.append(start + i)
-            outputs, last = self.attend(layer, queries, start, prompt)
+                    for rows, new in zip(head.lists(), (key, value, start + i, 0.0, 0)):
+                        rows.append(new)
+            outputs, last, window_sums = self.attend(layer, queries, start, prompt)
             if prompt and start + len(ids) == len(self.case["prompt"]):
                 for g, head in enumerate(self.cache[layer]):
                     self.last[layer, g, head.positions] = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
-            self.evict(layer, last)
+            self.evict(layer, last, window_sums)
             for i, out in enumerate(outputs):
                 x = hidden[i] + m.w[at + "self_attn.o_proj.weight"] @ out
                 y = m.norm(x, at + "post_attention_layernorm.weight")

@@ -33,6 +33,19 @@ CASES = [
     dict(policy="tova", options={}, budget=12, block=8, n=40, generate=6),
     dict(policy="tova", options={}, budget=9, block=1, n=30, generate=4),
     dict(policy="tova", options={"heads": "all"}, budget=12, block=8, n=40, generate=4),
+    dict(policy="h2o", options={}, budget=12, block=8, n=40, generate=6),
+    dict(policy="h2o", options={"recent": "0.5"}, budget=9, block=5, n=33, generate=4),
+    dict(policy="h2o", options={"normalize": "1"}, budget=12, block=8, n=40, generate=4),
+    dict(policy="snapkv", options={}, budget=40, block=16, n=72, generate=4),
+    dict(policy="snapkv", options={"window": "3", "kernel": "3", "recent": "2"}, budget=10, block=7, n=40, generate=4),
+    dict(policy="snapkv", options={"window": "8", "kernel": "1", "recent": "0"}, budget=9, block=1, n=30, generate=3),
+    dict(policy="l2norm", options={}, budget=12, block=8, n=40, generate=4),
+    dict(policy="l2norm", options={"skip": "1"}, budget=12, block=8, n=40, generate=4),
+    dict(policy="manifold", options={}, budget=12, block=8, n=40, generate=4),
+    dict(policy="cur", options={}, budget=12, block=8, n=40, generate=4),
+    dict(policy="leverage", options={}, budget=12, block=8, n=40, generate=4),
+    dict(policy="logdet", options={}, budget=12, block=8, n=40, generate=4),
+    dict(policy="logdet", options={"ridge": "0.01"}, budget=12, block=7, n=40, generate=0),
 ]
 
 
