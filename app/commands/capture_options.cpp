@@ -16,6 +16,7 @@ namespace {
 
 std::string policy_help() {
   std::vector<std::string> names;
+  names.reserve(analysis::registered_policies().size());
   for (const auto& entry : analysis::registered_policies()) names.push_back(entry.name);
   return fmt::format("NAME[:key=value,…], repeatable, one run each: {}", fmt::join(names, ", "));
 }
@@ -26,6 +27,7 @@ Value choose(const std::string& option, const std::string& word, const std::map<
   const auto found = words.find(word);
   if (found != words.end()) return found->second;
   std::vector<std::string> known;
+  known.reserve(words.size());
   for (const auto& [name, value] : words) known.push_back(name);
   throw UsageError(fmt::format("{}: '{}' is not one of {}", option, word, fmt::join(known, ", ")));
 }

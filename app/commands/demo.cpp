@@ -47,7 +47,7 @@ struct DemoPrompt {
 // The project's assets: where they were built from, or beside an executable that was moved with its checkout.
 fs::path assets_folder() {
   std::error_code error;
-  const fs::path built_from = KEYSCOPE_ASSETS_DIR;
+  fs::path built_from = KEYSCOPE_ASSETS_DIR;
   if (fs::is_directory(built_from, error)) return built_from;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
   const fs::path beside = executable.parent_path() / "../../assets";

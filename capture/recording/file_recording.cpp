@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "capture/recording/checked_read.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/info_reader.hpp"
 #include "capture/recording/layout.hpp"
-#include "capture/recording/checked_read.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::recording {
