@@ -34,8 +34,11 @@ void check_prompt(const Model& model, const CaptureOptions& options) {
   const std::int64_t room = config.context_length - n_prompt;
   if (room < 0)
     throw InvalidInput(
-        fmt::format("the prompt has {} tokens, and the model's context is {}; shorten it with --max-tokens",
-                    n_prompt, config.context_length));
+        fmt::format("the prompt has {} tokens, and the model's context is {}{}; shorten it with --max-tokens",
+                    n_prompt, config.context_length,
+                    config.sliding_window == config.context_length
+                        ? " (its sliding window, beyond which it is not supported)"
+                        : ""));
   if (fed_back > room)
     throw InvalidInput(
         fmt::format("the prompt has {} tokens, {} generated ones follow, and the model's context is {}; at "

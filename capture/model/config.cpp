@@ -5,9 +5,11 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "analysis/errors.hpp"
+#include "capture/model/family.hpp"
 #include "capture/model/strict_json.hpp"
 
 namespace keyscope::capture {
@@ -26,6 +28,7 @@ class Fields {
  public:
   Fields(const Json& json, std::string file) : json_(json), file_(std::move(file)) {}
 
+  bool is_null(const char* name) const { return json_.contains(name) && json_.at(name).is_null(); }
   bool has(const char* name) const { return json_.contains(name) && !json_.at(name).is_null(); }
 
   std::int64_t count(const char* name, std::int64_t least, std::int64_t most) const {
@@ -74,25 +77,58 @@ class Fields {
   std::string file_;
 };
 
-void read_shape(const Fields& fields, ModelConfig& config) {
+// How many tokens a query sees; 0: all. A null means none, nothing at all means the family's default.
+std::int64_t read_window(const Fields& fields, const Family& family) {
+  if (!family.window) return 0;
+  if (!family.window_flag.empty() && !fields.flag_or(std::string(family.window_flag).c_str(), false))
+    return 0;
+  if (fields.is_null("sliding_window")) return 0;
+  return fields.count_or("sliding_window", family.default_window, 1, kLargestSize);
+}
+
+void read_shape(const Fields& fields, const Family& family, ModelConfig& config) {
   config.n_layers = static_cast<int>(fields.count("num_hidden_layers", 1, kMostLayers));
   config.n_heads = static_cast<int>(fields.count("num_attention_heads", 1, kMostHeads));
-  config.n_kv_heads = static_cast<int>(fields.count_or("num_key_value_heads", config.n_heads, 1, kMostHeads));
+  const std::int64_t kv_heads = family.default_kv_heads > 0 ? family.default_kv_heads : config.n_heads;
+  config.n_kv_heads = static_cast<int>(fields.count_or("num_key_value_heads", kv_heads, 1, kMostHeads));
   config.hidden_size = fields.count("hidden_size", 1, kLargestSize);
   config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
   config.vocab_size = fields.count("vocab_size", 1, kLargestSize);
-  config.context_length = fields.count_or("max_position_embeddings", 2048, 1, kLargestSize);
+  config.context_length = fields.count_or("max_position_embeddings", family.default_context, 1, kLargestSize);
+  config.sliding_window = read_window(fields, family);
+  if (config.sliding_window > 0)
+    config.context_length = std::min(config.context_length, config.sliding_window);
   if (config.n_heads % config.n_kv_heads != 0)
     fields.fail("num_key_value_heads", std::to_string(config.n_kv_heads),
                 fmt::format("a divisor of num_attention_heads, which is {}", config.n_heads));
-  if (!fields.has("head_dim") && config.hidden_size % config.n_heads != 0)
+  const bool divided = !fields.has("head_dim") && family.default_head_dim == 0;
+  if (divided && config.hidden_size % config.n_heads != 0)
     fields.fail("hidden_size", std::to_string(config.hidden_size),
                 fmt::format("a multiple of num_attention_heads, which is {}, or a head_dim", config.n_heads));
-  config.head_dim =
-      static_cast<int>(fields.count_or("head_dim", config.hidden_size / config.n_heads, 1, kMostHeads));
+  const std::int64_t head_dim =
+      family.default_head_dim > 0 ? family.default_head_dim : config.hidden_size / config.n_heads;
+  config.head_dim = static_cast<int>(fields.count_or("head_dim", head_dim, 1, kMostHeads));
   if (config.head_dim % 2 != 0)
     fields.fail("head_dim", std::to_string(config.head_dim),
                 "an even number, as rotary positions need pairs");
+}
+
+// As Transformers reads it; `mscale` and `mscale_all_dim` belong to families that are not supported.
+RopeScaling read_yarn(const Fields& fields, RopeScaling scaling, std::int64_t context_length) {
+  for (const char* name : {"mscale", "mscale_all_dim"})
+    if (fields.has(name)) fields.fail(name, fields.at(name).dump(), "nothing: it is not supported");
+  scaling.kind = RopeScaling::Kind::kYarn;
+  scaling.original_context =
+      fields.positive_or("original_max_position_embeddings", static_cast<double>(context_length));
+  scaling.beta_fast = fields.positive_or("beta_fast", 32);
+  scaling.beta_slow = fields.positive_or("beta_slow", 1);
+  if (scaling.beta_fast < scaling.beta_slow)
+    fields.fail("beta_fast", fmt::format("{}", scaling.beta_fast),
+                fmt::format("at least beta_slow, which is {}", scaling.beta_slow));
+  scaling.truncate = fields.flag_or("truncate", true);
+  const double usual = scaling.factor <= 1 ? 1 : 0.1 * std::log(scaling.factor) + 1;
+  scaling.attention_factor = fields.positive_or("attention_factor", usual);
+  return scaling;
 }
 
 RopeScaling read_rope_scaling(const Fields& fields, std::int64_t context_length) {
@@ -102,9 +138,10 @@ RopeScaling read_rope_scaling(const Fields& fields, std::int64_t context_length)
     fields.fail("rope_type", "nothing", "the kind of scaling by the factor");
   const std::string kind = fields.text_or("rope_type", fields.text_or("type", "default"));
   if (kind == "default") return scaling;
-  if (kind != "linear" && kind != "llama3")
-    fields.fail("rope_type", shown(kind), "default, linear or llama3");
+  if (kind != "linear" && kind != "llama3" && kind != "yarn")
+    fields.fail("rope_type", shown(kind), "default, linear, llama3 or yarn");
   scaling.factor = fields.positive("factor");
+  if (kind == "yarn") return read_yarn(fields, scaling, context_length);
   if (kind == "linear") {
     scaling.kind = RopeScaling::Kind::kLinear;
     return scaling;
@@ -175,20 +212,26 @@ std::vector<std::int32_t> read_eos(const Fields& fields) {
   return ids;
 }
 
-void check_architecture(const Fields& fields, const ModelConfig& config) {
-  if (config.model_type != "llama")
+const Family& check_architecture(const Fields& fields, const ModelConfig& config) {
+  const Family* family = find_family(config.model_type);
+  if (family == nullptr) {
+    std::vector<std::string_view> known;
+    for (const Family& each : known_families()) known.push_back(each.model_type);
     fields.fail("model_type", config.model_type.empty() ? "nothing" : shown(config.model_type),
-                "\"llama\", the architecture that is supported");
+                fmt::format("one of {}, the families that are supported", fmt::join(known, ", ")));
+  }
   if (fields.has("architectures")) {
     const Json& list = fields.at("architectures");
-    if (!list.is_array() || std::find(list.begin(), list.end(), "LlamaForCausalLM") == list.end())
-      fields.fail("architectures", list.dump(), "a list with \"LlamaForCausalLM\"");
+    if (!list.is_array() ||
+        std::find(list.begin(), list.end(), std::string(family->architecture)) == list.end())
+      fields.fail("architectures", list.dump(), fmt::format("a list with \"{}\"", family->architecture));
   }
   if (fields.has("quantization_config"))
     fields.fail("quantization_config", fields.at("quantization_config").dump(),
                 "none: weights in full floats");
   const std::string activation = fields.text_or("hidden_act", "silu");
   if (activation != "silu") fields.fail("hidden_act", shown(activation), "\"silu\"");
+  return *family;
 }
 
 // Newer files say `dtype`, older ones `torch_dtype`.
@@ -220,13 +263,15 @@ ModelConfig read_config(const fs::path& folder) {
   const Fields fields(json, path.string());
   config.model_type = fields.text_or("model_type", "");
   config.dtype = read_dtype(fields);
-  check_architecture(fields, config);
-  read_shape(fields, config);
+  const Family& family = check_architecture(fields, config);
+  read_shape(fields, family, config);
   read_rope(fields, config);
   config.rms_norm_eps = fields.positive_or("rms_norm_eps", 1e-6);
   config.tie_word_embeddings = fields.flag_or("tie_word_embeddings", false);
-  config.attention_bias = fields.flag_or("attention_bias", false);
+  config.output_bias = !family.qkv_bias && fields.flag_or("attention_bias", false);
+  config.qkv_bias = family.qkv_bias || config.output_bias;
   config.mlp_bias = fields.flag_or("mlp_bias", false);
+  config.qk_norm = family.qk_norm;
   config.eos_token_ids = read_eos(fields);
 
   const fs::path generation = folder / "generation_config.json";

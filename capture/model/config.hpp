@@ -13,12 +13,16 @@ struct RopeScaling {
     kNone,
     kLinear,  // f_i / factor
     kLlama3,  // f_i / factor for long wavelengths, f_i for short ones, a ramp between (Llama 3.1)
+    kYarn,    // the same by the number of turns over the original context (YaRN, arXiv 2309.00071)
   };
   Kind kind = Kind::kNone;
   double factor = 1;
   double low_freq_factor = 1;
   double high_freq_factor = 4;
-  double original_context = 8192;  // tokens
+  double original_context = 8192;        // tokens
+  double beta_fast = 32, beta_slow = 1;  // kYarn: turns at which the ramp begins and ends
+  bool truncate = true;                  // kYarn: the ramp's ends are whole pairs of coordinates
+  double attention_factor = 1;           // kYarn: multiplies cosines and sines
   bool operator==(const RopeScaling&) const = default;
 };
 
@@ -35,12 +39,15 @@ struct ModelConfig {
   std::int64_t intermediate_size = 0;
   std::int64_t vocab_size = 0;
   std::int64_t context_length = 0;  // true positions are below it
+  std::int64_t sliding_window = 0;  // 0: none; the context ends with it, as what lies beyond is not supported
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   RopeScaling rope_scaling;
   bool tie_word_embeddings = false;  // one matrix for the embedding and the head
-  bool attention_bias = false;
+  bool qkv_bias = false;             // of the projections to queries, keys and values
+  bool output_bias = false;          // of attention's output projection
   bool mlp_bias = false;
+  bool qk_norm = false;                     // RMSNorm over each head's query and key, before RoPE
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 };
 

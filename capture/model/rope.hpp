@@ -24,6 +24,7 @@ class Rope {
 
  private:
   at::Tensor inverse_frequency_;  // (head_dim / 2) float32
+  double attention_factor_ = 1;
 };
 
 // Rotates x: (heads, n, head_dim) by a table of n positions.

@@ -32,8 +32,13 @@ Projections Transformer::project(int layer, const at::Tensor& hidden, const Rota
   const auto heads = [&](const at::Tensor& projected, int n_heads) {
     return projected.view({n, n_heads, config_.head_dim}).transpose(0, 1);
   };
-  return {rotate(heads(at::linear(x, w.wq, w.bq), config_.n_heads), rotary),
-          rotate(heads(at::linear(x, w.wk, w.bk), config_.n_kv_heads), rotary),
+  at::Tensor queries = heads(at::linear(x, w.wq, w.bq), config_.n_heads);
+  at::Tensor keys = heads(at::linear(x, w.wk, w.bk), config_.n_kv_heads);
+  if (config_.qk_norm) {
+    queries = normalize(queries, w.query_norm);
+    keys = normalize(keys, w.key_norm);
+  }
+  return {rotate(queries, rotary), rotate(keys, rotary),
           heads(at::linear(x, w.wv, w.bv), config_.n_kv_heads)};
 }
 

@@ -18,7 +18,8 @@ struct Projections {
   at::Tensor values;   // (n_kv_heads, n, head_dim)
 };
 
-// The Llama architecture without its attention: RMSNorm, projections, RoPE, SwiGLU, head. Attention and the
+// The Llama architecture and its relatives (see Family) without attention: RMSNorm, projections, RoPE,
+// SwiGLU, head. Attention and the
 // cache lie with the caller, who may therefore go block by block or layer by layer.
 // All tensors are in the model's dtype; n is the number of tokens at hand.
 class Transformer {

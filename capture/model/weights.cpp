@@ -50,11 +50,15 @@ std::vector<Wanted> layer_tensors(LayerWeights& layer, const ModelConfig& config
                              {&layer.gate, at + "mlp.gate_proj.weight", {f, d}},
                              {&layer.up, at + "mlp.up_proj.weight", {f, d}},
                              {&layer.down, at + "mlp.down_proj.weight", {d, f}}};
-  if (config.attention_bias) {
+  if (config.qkv_bias) {
     wanted.push_back({&layer.bq, at + "self_attn.q_proj.bias", {wide}});
     wanted.push_back({&layer.bk, at + "self_attn.k_proj.bias", {narrow}});
     wanted.push_back({&layer.bv, at + "self_attn.v_proj.bias", {narrow}});
-    wanted.push_back({&layer.bo, at + "self_attn.o_proj.bias", {d}});
+  }
+  if (config.output_bias) wanted.push_back({&layer.bo, at + "self_attn.o_proj.bias", {d}});
+  if (config.qk_norm) {
+    wanted.push_back({&layer.query_norm, at + "self_attn.q_norm.weight", {config.head_dim}});
+    wanted.push_back({&layer.key_norm, at + "self_attn.k_norm.weight", {config.head_dim}});
   }
   if (config.mlp_bias) {
     wanted.push_back({&layer.gate_bias, at + "mlp.gate_proj.bias", {f}});

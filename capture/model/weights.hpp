@@ -16,8 +16,9 @@ struct LayerWeights {
   at::Tensor attention_norm;  // (D)
   at::Tensor wq, wk, wv, wo;  // (n_heads·E, D), (n_kv_heads·E, D), the same, (D, n_heads·E)
   at::Tensor bq, bk, bv, bo;
-  at::Tensor mlp_norm;        // (D)
-  at::Tensor gate, up, down;  // (F, D), (F, D), (D, F)
+  at::Tensor query_norm, key_norm;  // (E); undefined where heads are not normalised
+  at::Tensor mlp_norm;              // (D)
+  at::Tensor gate, up, down;        // (F, D), (F, D), (D, F)
   at::Tensor gate_bias, up_bias, down_bias;
 };
 

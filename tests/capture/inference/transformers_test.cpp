@@ -115,17 +115,20 @@ TEST_P(AgainstTransformers, Float32) {
 INSTANTIATE_TEST_SUITE_P(Blocks, AgainstTransformers,
                          ::testing::Values(Run{"tiny_llama", 1}, Run{"tiny_llama", 16},
                                            Run{"tiny_llama", 128}, Run{"tiny_llama3", 1},
-                                           Run{"tiny_llama3", 16}, Run{"tiny_llama3", 128}));
+                                           Run{"tiny_llama3", 16}, Run{"tiny_llama3", 128},
+                                           Run{"tiny_qwen2", 1}, Run{"tiny_qwen2", 16}, Run{"tiny_qwen3", 1},
+                                           Run{"tiny_qwen3", 16}, Run{"tiny_mistral", 1},
+                                           Run{"tiny_mistral", 16}));
 
 // No worse than 1.5 times the error that Transformers itself makes in bfloat16.
 TEST(AgainstTransformers, BFloat16) {
-  const Golden golden("tiny_llama3");
-  const auto own_errors = golden.bfloat16_errors();
-  for (const std::int64_t block_size : {1, 16, 128}) {
-    const auto tensors = run_golden("tiny_llama3", {}, block_size);
-    for (const auto& [name, found] : tensors)
-      EXPECT_LE(relative_error(found, golden.read<float>(name)), 1.5 * own_errors.at(name).get<double>())
-          << name << " in blocks of " << block_size;
+  for (const std::string model : {"tiny_llama3", "tiny_qwen2"}) {
+    const Golden golden(model);
+    const auto own_errors = golden.bfloat16_errors();
+    for (const std::int64_t block_size : {1, 16, 128})
+      for (const auto& [name, found] : run_golden(model, {}, block_size))
+        EXPECT_LE(relative_error(found, golden.read<float>(name)), 1.5 * own_errors.at(name).get<double>())
+            << model << ", " << name << " in blocks of " << block_size;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "capture/model/family.hpp"
 #include "tests/capture/model/random_model.hpp"
 
 namespace keyscope::capture {
@@ -135,7 +136,7 @@ TEST_P(FaultyConfig, IsRefusedByFileAndField) {
 
 const std::vector<Fault>& faults() {
   static const std::vector<Fault> kFaults = {
-      {"UnknownArchitecture", "model_type", "mamba", "\"mamba\", expected \"llama\""},
+      {"UnknownArchitecture", "model_type", "mamba", "\"mamba\", expected one of llama"},
       {"NoArchitecture", "model_type", nullptr, "model_type"},
       {"AnotherHead", "architectures", {"LlamaForSequenceClassification"}, "LlamaForSequenceClassification"},
       {"ArchitecturesNoList", "architectures", 3, "architectures"},
@@ -152,7 +153,11 @@ const std::vector<Fault>& faults() {
       {"ZeroEpsilon", "rms_norm_eps", 0, "rms_norm_eps"},
       {"NegativeTheta", "rope_theta", -1, "rope_theta"},
       {"AnotherActivation", "hidden_act", "gelu", "hidden_act is \"gelu\""},
-      {"UnknownScaling", "rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "yarn"},
+      {"UnknownScaling", "rope_scaling", {{"rope_type", "longrope"}, {"factor", 4}}, "longrope"},
+      {"YarnUpsideDown",
+       "rope_scaling",
+       {{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}},
+       "beta_fast"},
       {"ScalingNoObject", "rope_scaling", 8, "rope_scaling"},
       {"ScalingWithoutFactor", "rope_scaling", {{"type", "linear"}}, "factor"},
       {"ScalingUpsideDown",
@@ -179,6 +184,32 @@ const std::vector<Fault>& faults() {
 
 INSTANTIATE_TEST_SUITE_P(All, FaultyConfig, ::testing::ValuesIn(faults()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Config, TheContextEndsWithASlidingWindow) {
+  Folder folder;
+  folder.config()["model_type"] = "mistral";
+  folder.config()["architectures"] = {"MistralForCausalLM"};
+  folder.config()["max_position_embeddings"] = 32768;
+  EXPECT_EQ(folder.read().context_length, 4096) << "Mistral's default window";
+  folder.config()["sliding_window"] = 1024;
+  EXPECT_EQ(folder.read().context_length, 1024);
+  folder.config()["sliding_window"] = nullptr;
+  EXPECT_EQ(folder.read().context_length, 32768);
+  EXPECT_EQ(folder.read().sliding_window, 0);
+}
+
+TEST(Config, QwensWindowIsOffUnlessItsFlagIsSet) {
+  Folder folder;
+  folder.config()["model_type"] = "qwen2";
+  folder.config()["architectures"] = {"Qwen2ForCausalLM"};
+  folder.config()["max_position_embeddings"] = 32768;
+  folder.config()["sliding_window"] = 256;
+  EXPECT_EQ(folder.read().context_length, 32768);
+  EXPECT_TRUE(folder.read().qkv_bias);
+  EXPECT_FALSE(folder.read().output_bias);
+  folder.config()["use_sliding_window"] = true;
+  EXPECT_EQ(folder.read().context_length, 256);
+}
 
 TEST(Config, RefusesTwoScalingsThatDisagree) {
   Folder folder;
@@ -215,24 +246,26 @@ TEST(Config, SaysThatItIsMissing) {
 TEST(Config, RealConfigurations) {
   const char* data = std::getenv("KEYSCOPE_TEST_DATA");
   if (data == nullptr) GTEST_SKIP() << "KEYSCOPE_TEST_DATA is not set";
-  int n_llama = 0, n_others = 0;
+  int n_known = 0, n_others = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(data) / "configs")) {
     std::ifstream file(entry.path());
     const Json json = Json::parse(file);
     Folder folder;
     folder.config() = json;
     const std::string family = json.at("model_type");
-    if (family == "llama") {
+    if (find_family(family) != nullptr) {
       const ModelConfig config = folder.read();
       EXPECT_EQ(config.n_heads * config.head_dim % config.n_kv_heads, 0) << entry.path();
-      EXPECT_EQ(config.context_length, json.at("max_position_embeddings")) << entry.path();
-      ++n_llama;
+      const std::int64_t context = json.at("max_position_embeddings");
+      EXPECT_EQ(config.context_length, config.sliding_window > 0 ? config.sliding_window : context)
+          << entry.path();
+      ++n_known;
     } else {
       EXPECT_THAT(folder.complaint(), HasSubstr('"' + family + '"')) << entry.path();
       ++n_others;
     }
   }
-  EXPECT_GT(n_llama, 0);
+  EXPECT_GT(n_known, 0);
   EXPECT_GT(n_others, 0);
 }
 
