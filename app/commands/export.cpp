@@ -104,9 +104,11 @@ std::vector<figures::FigureRequest> plan_export(const RecordingInfo& info, const
 }
 
 std::string label_of(const figures::FigureRequest& request) {
-  return request.query_head
-             ? fmt::format("{}, layer {}, query head {}", request.name, *request.layer, *request.query_head)
-             : fmt::format("{}, layer {}, KV head {}", request.name, *request.layer, *request.kv_head);
+  std::string label = request.name;
+  if (request.layer) label += fmt::format(", layer {}", *request.layer);
+  if (request.query_head) return label + fmt::format(", query head {}", *request.query_head);
+  if (request.kv_head) label += fmt::format(", KV head {}", *request.kv_head);
+  return label;
 }
 
 void run_export(const ExportArguments& arguments) {

@@ -32,6 +32,7 @@ void add_subcommands(CLI::App& app) {
   add_export(app);
   add_view(app);
   add_inspect(app);
+  add_compare(app);
   add_tokenize(app);
   app.require_subcommand(1);
 }
@@ -87,11 +88,16 @@ int run(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  keyscope::commands::watch_interrupts();
-  keyscope::commands::set_command_line(argc, argv);
-  CLI::App app("Keyscope makes the geometry of the KV cache visible: which keys an eviction policy keeps.",
-               "keyscope");
-  app.set_version_flag("--version", "keyscope " KEYSCOPE_VERSION);
-  add_subcommands(app);
-  return run(app, argc, argv);
+  try {
+    keyscope::commands::watch_interrupts();
+    keyscope::commands::set_command_line(argc, argv);
+    CLI::App app("Keyscope makes the geometry of the KV cache visible: which keys an eviction policy keeps.",
+                 "keyscope");
+    app.set_version_flag("--version", "keyscope " KEYSCOPE_VERSION);
+    add_subcommands(app);
+    return run(app, argc, argv);
+  } catch (const std::exception& error) {  // what could not even be reported
+    std::fputs(error.what(), stderr);
+    return kFailed;
+  }
 }

@@ -1,5 +1,6 @@
 // The command line as its users meet it: exit statuses, messages, files.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -90,7 +91,7 @@ TEST(Cli, HelpAndVersionSucceed) {
   EXPECT_EQ(version.status, 0);
   EXPECT_THAT(version.out, HasSubstr("keyscope 0."));
   for (const char* command :
-       {"demo", "capture", "analyze", "figure", "export", "view", "inspect", "tokenize"}) {
+       {"demo", "capture", "analyze", "figure", "export", "view", "inspect", "compare", "tokenize"}) {
     const CliResult help = run_cli({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Example")) << command;
@@ -225,6 +226,19 @@ TEST(Cli, TokenizeThereAndBack) {
   const CliResult back = run_cli({"tokenize", "--model", kModel, "--decode", "--prompt-file", "-"}, ids.out);
   ASSERT_EQ(back.status, 0) << back.err;
   EXPECT_EQ(Json::parse(back.out).get<std::string>(), text);
+}
+
+TEST_F(WithRecording, CompareFindsNothingAgainstItselfAndSomethingAgainstAnother) {
+  const CliResult same = run_cli({"compare", "--quiet", recording(), recording(), "--json", "-"});
+  EXPECT_EQ(same.status, 0) << same.err;
+  EXPECT_EQ(Json::parse(same.out)["agree"], true);
+  auto arguments = capture_arguments(file("other.h5"));
+  arguments[std::size_t(std::find(arguments.begin(), arguments.end(), "128") - arguments.begin())] = "100";
+  ASSERT_EQ(run_cli(arguments).status, 0);
+  const CliResult other = run_cli({"compare", "--quiet", recording(), file("other.h5")});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.out, HasSubstr("beyond the tolerance"));
+  EXPECT_THAT(other.err, HasSubstr("differ"));
 }
 
 }  // namespace

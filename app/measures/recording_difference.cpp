@@ -1,0 +1,244 @@
+#include "app/measures/recording_difference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::measures {
+namespace {
+
+using recording::HeadTrace;
+using recording::Recording;
+using recording::RecordingInfo;
+using recording::RunInfo;
+
+class Collector {
+ public:
+  explicit Collector(double tolerance) { found_.tolerance = tolerance; }
+
+  template <typename T>
+  void add(const T* a, const T* b, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      if (std::isnan(x) || std::isnan(y)) {
+        if (std::isnan(x) != std::isnan(y)) ++found_.n_different;
+        continue;
+      }
+      found_.largest_value = std::max({found_.largest_value, std::abs(x), std::abs(y)});
+      found_.largest_difference = std::max(found_.largest_difference, std::abs(x - y));
+    }
+  }
+
+  // Integers, positions, ids: alike or not.
+  template <typename T>
+  void add_exact(const T* a, const T* b, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i)
+      if (a[i] != b[i]) ++found_.n_different;
+  }
+
+  DatasetDifference take(const std::string& run, int layer, const std::string& dataset) {
+    DatasetDifference found = found_;
+    found.run = run;
+    found.layer = layer;
+    found.dataset = dataset;
+    *this = Collector(found_.tolerance);
+    return found;
+  }
+
+ private:
+  DatasetDifference found_;
+};
+
+// A pair of runs of one name.
+struct Pair {
+  const Recording& a;
+  const Recording& b;
+  int run_a = 0, run_b = 0;
+  const RunInfo& info_a;
+  const RunInfo& info_b;
+  std::int64_t n_tokens = 0;  // that both have
+
+  const std::string& name() const { return info_a.plan.name; }
+};
+
+void compare_rows(const Pair& pair, int layer, const RecordingInfo& info, const RecordingInfo& other,
+                  const ComparisonOptions& options, RecordingDifference& result) {
+  Collector collector(options.tolerance);
+  const auto add = [&](const RowMatrixF& x, const RowMatrixF& y) {
+    collector.add(x.data(), y.data(), static_cast<std::size_t>(std::min(x.size(), y.size())));
+  };
+  const auto n = pair.n_tokens;
+  if (info.keys && other.keys) {
+    for (int head = 0; head < info.model.n_kv_heads; ++head)
+      add(pair.a.keys(pair.run_a, layer, head, 0, n), pair.b.keys(pair.run_b, layer, head, 0, n));
+    result.datasets.push_back(collector.take(pair.name(), layer, "keys"));
+  }
+  if (info.queries && other.queries) {
+    for (int head = 0; head < info.model.n_heads; ++head)
+      add(pair.a.queries(pair.run_a, layer, head, 0, n), pair.b.queries(pair.run_b, layer, head, 0, n));
+    result.datasets.push_back(collector.take(pair.name(), layer, "queries"));
+  }
+  if (info.values && other.values) {
+    for (int head = 0; head < info.model.n_kv_heads; ++head)
+      add(pair.a.values(pair.run_a, layer, head, 0, n), pair.b.values(pair.run_b, layer, head, 0, n));
+    result.datasets.push_back(collector.take(pair.name(), layer, "values"));
+  }
+  if (!info.attention || !other.attention) return;
+  constexpr std::int64_t kRows = 256;  // a matrix of all queries may be larger than memory
+  for (int head = 0; head < info.model.n_heads; ++head)
+    for (std::int64_t first = 0; first < n; first += kRows) {
+      const std::int64_t count = std::min(kRows, n - first);
+      const RowMatrixF x = pair.a.attention(pair.run_a, layer, head, first, count);
+      const RowMatrixF y = pair.b.attention(pair.run_b, layer, head, first, count);
+      add(RowMatrixF(x.leftCols(n)), RowMatrixF(y.leftCols(n)));
+    }
+  result.datasets.push_back(collector.take(pair.name(), layer, "attention"));
+}
+
+// Whether a row that one run evicted was so close to what it kept that rounding may decide. Its margin is
+// relative to nothing that is recorded; keys' cosines, which most policies score by, are of the order of 1.
+bool is_close_call(float margin, const ComparisonOptions& options) {
+  return std::isfinite(margin) && std::abs(static_cast<double>(margin)) < options.close_call;
+}
+
+void compare_traces(const Pair& pair, int layer, int n_kv_heads, const ComparisonOptions& options,
+                    RecordingDifference& result) {
+  Collector received(options.tolerance), last(options.tolerance), queries(options.tolerance);
+  DatasetDifference evicted;
+  const auto n = static_cast<std::size_t>(pair.n_tokens);
+  for (int head = 0; head < n_kv_heads; ++head) {
+    const HeadTrace x = pair.a.trace(pair.run_a, layer, head), y = pair.b.trace(pair.run_b, layer, head);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (x.evicted_at[i] == y.evicted_at[i]) continue;
+      const bool close =
+          is_close_call(x.evicted_margin[i], options) || is_close_call(y.evicted_margin[i], options);
+      ++(close ? evicted.n_close_calls : evicted.n_different);
+    }
+    received.add(x.attention_received.data(), y.attention_received.data(), n);
+    last.add(x.attention_last.data(), y.attention_last.data(), n);
+    queries.add_exact(x.attention_queries.data(), y.attention_queries.data(), n);
+  }
+  evicted.run = pair.name();
+  evicted.layer = layer;
+  evicted.dataset = "evicted_at";
+  result.datasets.push_back(evicted);
+  result.datasets.push_back(queries.take(pair.name(), layer, "attention_queries"));
+  result.datasets.push_back(received.take(pair.name(), layer, "attention_received"));
+  result.datasets.push_back(last.take(pair.name(), layer, "attention_last"));
+}
+
+void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDifference& result) {
+  const auto &x = pair.info_a, &y = pair.info_b;
+  Collector exact(options.tolerance);
+  const auto lists = [&](const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b,
+                         const char* name) {
+    exact.add_exact(a.data(), b.data(), std::min(a.size(), b.size()));
+    if (a.size() != b.size())
+      result.structure.push_back(
+          fmt::format("run {}: {} has {} entries against {}", pair.name(), name, a.size(), b.size()));
+    result.datasets.push_back(exact.take(pair.name(), -1, name));
+  };
+  if (x.plan.parameters != y.plan.parameters || x.plan.budget != y.plan.budget ||
+      x.plan.block_size != y.plan.block_size)
+    result.structure.push_back(fmt::format("run {}: {} N = {} B = {} against {} N = {} B = {}", pair.name(),
+                                           x.plan.parameters, x.plan.budget, x.plan.block_size,
+                                           y.plan.parameters, y.plan.budget, y.plan.block_size));
+  lists(x.generated.id, y.generated.id, "generated");
+  lists(x.top_ids, y.top_ids, "top_ids");
+  Collector floats(options.tolerance);
+  floats.add(x.top_logits.data(), y.top_logits.data(), std::min(x.top_logits.size(), y.top_logits.size()));
+  result.datasets.push_back(floats.take(pair.name(), -1, "top_logits"));
+  if (x.n_scored == 0 || y.n_scored == 0) return;
+  const RowMatrixF a = pair.a.logits(pair.run_a), b = pair.b.logits(pair.run_b);
+  const Eigen::Index rows = std::min(a.rows(), b.rows());  // of the last prompt positions
+  const RowMatrixF tail_a = a.bottomRows(rows), tail_b = b.bottomRows(rows);
+  floats.add(tail_a.data(), tail_b.data(), static_cast<std::size_t>(tail_a.size()));
+  result.datasets.push_back(floats.take(pair.name(), -1, "logits"));
+}
+
+void require_comparable(const RecordingInfo& a, const RecordingInfo& b) {
+  const auto shape = [](const RecordingInfo& info) {
+    return fmt::format("{} layers, {} query and {} KV heads of {}", info.model.n_layers, info.model.n_heads,
+                       info.model.n_kv_heads, info.model.head_dim);
+  };
+  if (shape(a) != shape(b))
+    throw UsageError(fmt::format("{} is of a model of {}, {} of one of {}: there is nothing to compare",
+                                 a.source, shape(a), b.source, shape(b)));
+  const auto first = std::ranges::mismatch(a.prompt.id, b.prompt.id);
+  if (first.in1 != a.prompt.id.end() || first.in2 != b.prompt.id.end())
+    throw UsageError(
+        fmt::format("the prompts of {} and {} differ from token {} on: there is nothing to compare", a.source,
+                    b.source, first.in1 - a.prompt.id.begin()));
+}
+
+std::vector<int> common_layers(const RecordingInfo& a, const RecordingInfo& b, RecordingDifference& result) {
+  std::vector<int> layers;
+  std::ranges::set_intersection(a.layers, b.layers, std::back_inserter(layers));
+  for (const auto& [info, other] : {std::pair{&a, &b}, {&b, &a}})
+    for (const int layer : info->layers)
+      if (std::ranges::find(other->layers, layer) == other->layers.end())
+        result.structure.push_back(fmt::format("layer {} is only in {}", layer, info->source));
+  return layers;
+}
+
+void note_contents(const RecordingInfo& a, const RecordingInfo& b, RecordingDifference& result) {
+  const auto note = [&](const char* what, bool in_a, bool in_b) {
+    if (in_a != in_b)
+      result.structure.push_back(fmt::format("{} are only in {}", what, (in_a ? a : b).source));
+  };
+  note("keys", a.keys, b.keys);
+  note("queries", a.queries, b.queries);
+  note("values", a.values, b.values);
+  note("attention weights", a.attention, b.attention);
+  for (const RunInfo& run : b.runs)
+    if (a.run_index(run.plan.name) < 0)
+      result.structure.push_back(fmt::format("run {} is only in {}", run.plan.name, b.source));
+}
+
+}  // namespace
+
+bool RecordingDifference::agrees() const {
+  return structure.empty() && std::ranges::all_of(datasets, &DatasetDifference::agrees);
+}
+
+RecordingDifference compare_recordings(const Recording& a, const Recording& b,
+                                       const ComparisonOptions& options,
+                                       const std::function<void(std::int64_t, std::int64_t)>& progress,
+                                       const std::atomic<bool>& cancelled) {
+  const auto info_a = a.info(), info_b = b.info();
+  require_comparable(*info_a, *info_b);
+  RecordingDifference result;
+  note_contents(*info_a, *info_b, result);
+  const std::vector<int> layers = common_layers(*info_a, *info_b, result);
+  std::int64_t done = 0;
+  const auto total = static_cast<std::int64_t>(info_a->runs.size() * layers.size());
+  for (std::size_t run = 0; run < info_a->runs.size(); ++run) {
+    const RunInfo& run_a = info_a->runs[run];
+    const int other = info_b->run_index(run_a.plan.name);
+    if (other < 0) {
+      result.structure.push_back(fmt::format("run {} is only in {}", run_a.plan.name, info_a->source));
+      continue;
+    }
+    const RunInfo& run_b = info_b->runs[static_cast<std::size_t>(other)];
+    const Pair pair{
+        a, b, static_cast<int>(run), other, run_a, run_b, std::min(run_a.n_tokens, run_b.n_tokens)};
+    if (run_a.n_tokens != run_b.n_tokens)
+      result.structure.push_back(
+          fmt::format("run {}: {} tokens against {}", pair.name(), run_a.n_tokens, run_b.n_tokens));
+    compare_run(pair, options, result);
+    for (const int layer : layers) {
+      if (cancelled) throw Cancelled("interrupted; nothing was changed");
+      compare_rows(pair, layer, *info_a, *info_b, options, result);
+      compare_traces(pair, layer, info_a->model.n_kv_heads, options, result);
+      progress(++done, total);
+    }
+  }
+  return result;
+}
+
+}  // namespace keyscope::measures
