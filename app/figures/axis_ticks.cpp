@@ -85,8 +85,11 @@ std::vector<Tick> linear_ticks(double low, double high, int n_wanted, bool integ
   // A step that had to be smaller may give more than there is room for: every second one will do.
   const bool thin = multiples.count() > std::max(3, n_wanted + 1);
   std::vector<Tick> ticks;
-  for (double n = multiples.first; n <= multiples.last; ++n)
+  const auto n_multiples = static_cast<int>(multiples.count());
+  for (int i = 0; i < n_multiples; ++i) {
+    const double n = multiples.first + i;
     if (!thin || std::fmod(n, 2) == 0) ticks.push_back({n * step, format_tick(n * step, step)});
+  }
   return ticks;
 }
 

@@ -16,6 +16,7 @@ using recording::RunInfo;
 
 std::vector<std::string> run_names(const RecordingInfo& info) {
   std::vector<std::string> names;
+  names.reserve(info.runs.size());
   for (const RunInfo& run : info.runs) names.push_back(run.plan.name);
   return names;
 }

@@ -13,7 +13,6 @@ namespace keyscope::figures {
 namespace {
 
 using recording::Recording;
-using recording::RecordingInfo;
 
 constexpr int kMaxComponents = 3;
 

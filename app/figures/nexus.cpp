@@ -102,8 +102,8 @@ OrderedFigure read_figure(const Group& group, const std::string& name) {
 }  // namespace
 
 struct NexusWriter::State {
-  State(std::filesystem::path path, bool replace)
-      : output(std::move(path), replace), file(File::create(output.part())) {}
+  State(const std::filesystem::path& path, bool replace)
+      : output(path, replace), file(File::create(output.part())) {}
   ~State() {
     entry = Group();
     file.abandon();
@@ -115,8 +115,8 @@ struct NexusWriter::State {
   std::int64_t n_figures = 0;
 };
 
-NexusWriter::NexusWriter(std::filesystem::path path, const recording::Origin& origin, bool replace)
-    : state_(std::make_unique<State>(std::move(path), replace)) {
+NexusWriter::NexusWriter(const std::filesystem::path& path, const recording::Origin& origin, bool replace)
+    : state_(std::make_unique<State>(path, replace)) {
   Group root = state_->file.root();
   root.set_text("NX_class", "NXroot");
   root.set_text("default", "entry");

@@ -30,7 +30,7 @@ void write_nexus(const std::filesystem::path& path, const std::vector<Figure>& f
 // Writes figures one by one, for many of them: at no time is more than one in memory.
 class NexusWriter {
  public:
-  NexusWriter(std::filesystem::path path, const recording::Origin& origin, bool replace);
+  NexusWriter(const std::filesystem::path& path, const recording::Origin& origin, bool replace);
   ~NexusWriter();  // what was not finished is removed
   NexusWriter(const NexusWriter&) = delete;
   NexusWriter& operator=(const NexusWriter&) = delete;

@@ -170,8 +170,7 @@ void write_cells(Group& group, const Dataset& signal, const std::string& name, c
   attach_scale(signal, scale, dimension, name.c_str());
 }
 
-void write_heatmap(Group& group, const Panel& panel) {
-  const Heatmap& heatmap = *panel.heatmap;
+void write_heatmap(Group& group, const Panel& panel, const Heatmap& heatmap) {
   const std::string name = nexus_name(heatmap.id);
   const Eigen::Index rows = heatmap.values.rows(), columns = heatmap.values.cols();
   DatasetOptions options;
@@ -268,7 +267,7 @@ void write_panel(Group& group, const Panel& panel, const std::string& title) {
     write_list(group, "explained_variance", panel.explained_variance,
                "share of the variance along each axis");
   if (panel.heatmap)
-    write_heatmap(group, panel);
+    write_heatmap(group, panel, *panel.heatmap);
   else if (!panel.points.empty() || panel.lines.empty())
     write_scatter(group, panel);
   write_lines(group, panel, !panel.heatmap && panel.points.empty());

@@ -27,8 +27,9 @@ std::uint32_t pixel_of(Colour colour) {
 }
 
 void put_pixel(cairo_surface_t* image, int row, int column, std::uint32_t pixel) {
-  unsigned char* line = cairo_image_surface_get_data(image) + row * cairo_image_surface_get_stride(image);
-  std::memcpy(line + column * 4, &pixel, sizeof pixel);
+  const std::ptrdiff_t stride = cairo_image_surface_get_stride(image);
+  unsigned char* line = cairo_image_surface_get_data(image) + row * stride;
+  std::memcpy(line + std::ptrdiff_t{column} * 4, &pixel, sizeof pixel);
 }
 
 // The cells as an image, one pixel each.

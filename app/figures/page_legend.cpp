@@ -83,6 +83,7 @@ LegendPlan plan_legends(const Figure& figure) {
   LegendPlan plan;
   plan.panels.resize(figure.panels.size());
   std::vector<std::set<std::string>> ids;
+  ids.reserve(figure.panels.size());
   for (const Panel& panel : figure.panels) ids.push_back(look_ids(panel));
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
     if (!figure.panels[i].legend) continue;

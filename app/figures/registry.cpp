@@ -110,6 +110,7 @@ const Builder& find_builder(std::string_view name) {
 const std::vector<std::string_view>& figure_names() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
+    all.reserve(kBuilders.size());
     for (const Builder& builder : kBuilders) all.push_back(builder.name);
     return all;
   }();

@@ -7,6 +7,7 @@
 
 #include "analysis/errors.hpp"
 #include "capture/recording/hdf5_guard.hpp"
+#include "capture/recording/hdf5_input.hpp"
 #include "capture/recording/hdf5_types.hpp"
 
 namespace keyscope::recording::hdf5 {
@@ -208,7 +209,7 @@ File File::open(const std::filesystem::path& path) {
   if (H5Fis_hdf5(path.c_str()) == 0)
     throw FileError(path.string() + ": is no HDF5 file (or has lost its beginning)");
   const Handle access = file_properties(path.string());
-  check(H5Pset_file_locking(access.id(), false, true), path.string(), "set locking");
+  use_input_driver(access.id(), path.string());
   return {own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path.string(), "open as HDF5"),
           path.string(), bytes};
 }

@@ -14,7 +14,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // HDF5 resolves the path of what it opens: a real file it must be. TMPDIR=/dev/shm keeps it off the disk.
-  static const keyscope::recording::test::ScratchFolder folder;
+  static const keyscope::test::ScratchFolder folder;
   const std::filesystem::path path = folder.path() / "recording.h5";
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   if (!file.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size)).flush())

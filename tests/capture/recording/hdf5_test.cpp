@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "capture/recording/hdf5_input.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace keyscope::recording::hdf5 {
@@ -91,6 +92,40 @@ TEST_F(Hdf5, NumbersBeyondAllMemoryAreRefused) {
   EXPECT_EQ(n_elements({}, "x"), 1u);
   EXPECT_EQ(n_elements({hsize_t{1} << 62, 0}, "x"), 0u);
   EXPECT_THROW(n_elements({hsize_t{1} << 40, hsize_t{1} << 40}, "x"), FileError);
+}
+
+// A heap of `size` bytes: its header, then what `add` put in.
+class Heap {
+ public:
+  explicit Heap(std::uint64_t size) : size_(size) { put(0x4C4F4347, 4), put(1, 4), put(size, 8); }
+  Heap& object(std::uint64_t index, std::uint64_t size, std::size_t stored) {
+    put(index, 2), put(1, 2), put(0, 4), put(size, 8);
+    bytes_.resize(bytes_.size() + stored);
+    return *this;
+  }
+  bool sound(std::uint64_t room = 1 << 20) const {
+    std::vector<std::byte> whole = bytes_;
+    whole.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size_, 1 << 16)));
+    return is_sound_heap(whole, 8, room);
+  }
+
+ private:
+  void put(std::uint64_t value, int n_bytes) {
+    for (int i = 0; i < n_bytes; ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xFF));
+  }
+  std::uint64_t size_;
+  std::vector<std::byte> bytes_;
+};
+
+TEST(GlobalHeap, IsWalkedFromItsFirstObjectToItsEnd) {
+  EXPECT_TRUE(Heap(4096).object(1, 5, 8).object(2, 16, 16).object(0, 4096 - 16 - 24 - 32, 0).sound());
+  EXPECT_TRUE(Heap(4096).object(1, 4096 - 32, 0).sound()) << "full to the last byte";
+  EXPECT_FALSE(Heap(4096).object(1, 5, 8).object(0, 0, 0).sound()) << "free space without size: no end";
+  EXPECT_FALSE(Heap(4096).object(0, 8, 0).sound()) << "smaller than its own header";
+  EXPECT_FALSE(Heap(4096).object(1, 4096, 0).sound()) << "beyond the end";
+  EXPECT_FALSE(Heap(4096).object(1, ~std::uint64_t{0} - 3, 0).sound()) << "wraps around";
+  EXPECT_FALSE(Heap(4096).object(1, 5, 8).object(0, 4096 - 40, 0).sound(1000)) << "cut short";
+  EXPECT_FALSE(Heap(8).sound());
 }
 
 }  // namespace
