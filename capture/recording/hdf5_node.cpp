@@ -1,7 +1,6 @@
 #include "capture/recording/hdf5_node.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include <fmt/format.h>
 
@@ -64,17 +63,16 @@ herr_t collect_name(hid_t, const char* name, const H5A_info_t*, void* names) {
 }
 
 // The library trusts an attribute's own word on how long an element is, and reads beyond what it holds.
-void require_stored(hid_t attribute, std::size_t n, std::initializer_list<std::size_t> element_bytes,
-                    const std::string& where) {
+void require_stored(hid_t attribute, std::size_t n, std::size_t element_bytes, const std::string& where) {
   const hsize_t stored = H5Aget_storage_size(attribute);
-  for (const std::size_t bytes : element_bytes)
-    if (stored == n * bytes) return;
-  throw FileError(fmt::format("{}: stores {} bytes for {} elements; it is damaged", where, stored, n));
+  if (stored != n * element_bytes)
+    throw FileError(
+        fmt::format("{}: stores {} bytes; expected {} elements of {}", where, stored, n, element_bytes));
 }
 
-// A text of variable length is stored as its length, and the address and index of an object in a heap;
-// addresses have 8 bytes, or 4 in small files of some writers.
-constexpr std::initializer_list<std::size_t> kVariableTextBytes{16, 12};
+// A text of variable length is stored as its length, and the address (8 bytes) and index of an object in a
+// heap.
+constexpr std::size_t kVariableTextBytes = 16;
 
 }  // namespace
 
@@ -153,10 +151,7 @@ std::vector<std::string> Node::texts(const std::string& name) const {
   if (n == 0) return {};
   const auto count = static_cast<std::size_t>(n);
   const bool variable = check(H5Tis_variable_str(type.id()), where, "read its type") > 0;
-  if (variable)
-    require_stored(attribute.id(), count, kVariableTextBytes, where);
-  else
-    require_stored(attribute.id(), count, {H5Tget_size(type.id())}, where);
+  require_stored(attribute.id(), count, variable ? kVariableTextBytes : H5Tget_size(type.id()), where);
   if (variable) return read_variable(attribute.id(), space.id(), H5Tget_cset(type.id()), count, where);
   return read_fixed(attribute.id(), type.id(), count, where);
 }
@@ -178,7 +173,7 @@ std::int64_t Node::integer(const std::string& name) const {
   if (H5Tget_class(type.id()) != H5T_INTEGER || H5Tget_size(type.id()) > sizeof(std::int64_t) ||
       H5Sget_simple_extent_npoints(space.id()) != 1)
     throw FileError(where + " is no single integer; expected an int64 scalar");
-  require_stored(attribute.id(), 1, {H5Tget_size(type.id())}, where);
+  require_stored(attribute.id(), 1, H5Tget_size(type.id()), where);
   std::int64_t value = 0;
   check(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), where, "read it");
   return value;
