@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,17 +19,21 @@ using hdf5::Group;
 constexpr hsize_t kChunkBytes = 1 << 20;
 constexpr std::int64_t kMostHeads = 1 << 20;
 
+// The texts of the provenance, and where they belong.
+constexpr std::pair<const char*, std::string Provenance::*> kTexts[]{
+    {"command", &Provenance::command},
+    {"configuration", &Provenance::configuration},
+    {"versions", &Provenance::versions},
+    {"model_sha256", &Provenance::model_sha256},
+    {"prompt_sha256", &Provenance::prompt_sha256},
+    {"device", &Provenance::device},
+    {"schedule", &Provenance::schedule},
+    {"started", &Provenance::started}};
+
 void write_provenance(Group& entry, const Provenance& from) {
   Group group = entry.create_group("provenance", "NXcollection");
-  group.set_text("command", from.command);
-  group.set_text("configuration", from.configuration);
-  group.set_text("versions", from.versions);
-  group.set_text("model_sha256", from.model_sha256);
-  group.set_text("prompt_sha256", from.prompt_sha256);
+  for (const auto& [name, text] : kTexts) group.set_text(name, from.*text);
   group.set_integer("seed", from.seed);
-  group.set_text("device", from.device);
-  group.set_text("schedule", from.schedule);
-  group.set_text("started", from.started);
 }
 
 void write_model(Group& entry, const ModelInfo& from) {
@@ -63,20 +68,12 @@ void write_tokens(Group& entry, const TokenText& prompt) {
   write_compressed(group, "text_offset", ElementType::kInt64, offset);
 }
 
+// What another writer left out is empty.
 Provenance read_provenance(const Group& group) {
-  const auto text = [&](const char* name) {
-    return group.has_attribute(name) ? group.text(name) : std::string();
-  };
   Provenance provenance;
-  provenance.command = text("command");
-  provenance.configuration = text("configuration");
-  provenance.versions = text("versions");
-  provenance.model_sha256 = text("model_sha256");
-  provenance.prompt_sha256 = text("prompt_sha256");
+  for (const auto& [name, text] : kTexts)
+    provenance.*text = group.has_attribute(name) ? group.text(name) : std::string();
   provenance.seed = group.has_attribute("seed") ? group.integer("seed") : 0;
-  provenance.device = text("device");
-  provenance.schedule = text("schedule");
-  provenance.started = text("started");
   return provenance;
 }
 
