@@ -68,7 +68,7 @@ std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
   } catch (const Cancelled&) {
     progress.clear();
     // What was cut short does not replace an older recording.
-    const std::filesystem::path part = target.out.string() + ".part";
+    const std::filesystem::path part = recording::output_path(target.out, true).string() + ".part";
     const auto& kept = std::filesystem::exists(part) ? part : target.out;
     throw Cancelled(fmt::format("interrupted; what was recorded by then is kept in {}", kept.string()));
   }
