@@ -24,6 +24,17 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     "SHELL:-idirafter ${LIBTORCH_INCLUDE_DIR}"
     "SHELL:-idirafter ${LIBTORCH_INCLUDE_DIR}/torch/csrc/api/include")
   target_link_libraries(LibTorch::LibTorch INTERFACE ${LIBTORCH_CPU} ${LIBTORCH_C10})
+  # at::parallel_for is serial in what is compiled without OpenMP. The runtime is the one that LibTorch brings,
+  # if it brings one: a process has room for one.
+  find_package(OpenMP COMPONENTS CXX)
+  if(OpenMP_CXX_FOUND)
+    target_compile_options(LibTorch::LibTorch INTERFACE ${OpenMP_CXX_FLAGS})
+    if(EXISTS ${libtorch_lib_dir}/libgomp.so.1)
+      target_link_libraries(LibTorch::LibTorch INTERFACE ${libtorch_lib_dir}/libgomp.so.1)
+    else()
+      target_link_libraries(LibTorch::LibTorch INTERFACE OpenMP::OpenMP_CXX)
+    endif()
+  endif()
   # The wheel's libraries name their CUDA companions by $ORIGIN paths that a CPU build does not follow.
   target_link_options(LibTorch::LibTorch INTERFACE
     LINKER:-rpath,${libtorch_lib_dir} LINKER:--disable-new-dtags LINKER:--allow-shlib-undefined)

@@ -1,0 +1,136 @@
+#pragma once
+
+// Sixteen float32 lanes, and how each element type becomes them. In an anonymous namespace on purpose: every
+// level of x86-64 has its own.
+
+#include <cstdint>
+
+namespace keyscope::capture::kernels {
+namespace {  // NOLINT(google-build-namespaces)
+
+using std::int32_t;
+using std::int64_t;
+using std::uint16_t;
+using std::uint32_t;
+
+constexpr int64_t kLanes = 16;
+
+using Floats = float __attribute__((vector_size(64)));
+using Ints = int32_t __attribute__((vector_size(64)));
+using Words = uint32_t __attribute__((vector_size(64)));
+using Shorts = uint16_t __attribute__((vector_size(32)));
+using Doubles = double __attribute__((vector_size(128)));
+
+template <typename To, typename From>
+inline To cast(const From& from) {
+  return __builtin_bit_cast(To, from);
+}
+
+template <typename V>
+inline V load_vector(const void* from) {
+  V vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+template <typename V>
+inline void store_vector(void* to, const V& vector) {
+  __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+inline Floats all(float value) { return Floats{} + value; }
+
+inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+
+inline float sum_of(Floats v) {
+  float total[kLanes];
+  store_vector(total, v);
+  for (int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (int64_t i = 0; i < width; ++i) total[i] += total[i + width];
+  return total[0];
+}
+
+inline float max_of(Floats v) {
+  float most[kLanes];
+  store_vector(most, v);
+  for (int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (int64_t i = 0; i < width; ++i) most[i] = most[i] > most[i + width] ? most[i] : most[i + width];
+  return most[0];
+}
+
+// e^x for x from -87 to 88, within two units of the last place: x = n ln 2 + r, and a polynomial in r.
+inline Floats exponential(Floats x) {
+  const Floats shifter = all(12582912.F);  // 1.5 · 2^23: adding it rounds to a whole number
+  x = larger(x, all(-87.F));
+  const Floats shifted = x * 1.44269504F + shifter;
+  const Floats n = shifted - shifter;
+  const Floats r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+  Floats p = all(1.9875691500e-4F);
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r + 1.F;
+  const Ints exponent = (cast<Ints>(shifted) - cast<Ints>(shifter)) << 23;
+  return cast<Floats>(cast<Ints>(p) + exponent);
+}
+
+// tanh x = 1 - 2 / (e^2x + 1)
+inline Floats hyperbolic_tangent(Floats x) {
+  const Floats bounded = larger(x < all(20.F) ? x : all(20.F), all(-20.F));
+  return 1.F - 2.F / (exponential(2.F * bounded) + 1.F);
+}
+
+// An element type: how sixteen of them, or one, become float32 and back.
+struct Float32 {
+  float value;
+  static Floats load(const Float32* from) { return load_vector<Floats>(from); }
+  static void store(Float32* to, Floats v) { store_vector(to, v); }
+};
+
+struct BFloat16 {
+  uint16_t bits;
+  static Floats load(const BFloat16* from) {
+    return cast<Floats>(__builtin_convertvector(load_vector<Shorts>(from), Words) << 16U);
+  }
+  // To the nearest, ties to even; what is not a number stays one.
+  static void store(BFloat16* to, Floats v) {
+    const Words bits = cast<Words>(v);
+    const Words rounded = (bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U;
+    const Words kept = v == v ? rounded : (bits >> 16U) | 0x40U;
+    store_vector(to, __builtin_convertvector(kept, Shorts));
+  }
+};
+
+struct Float16 {
+  _Float16 value;
+  static Floats load(const Float16* from) {
+    Floats v;
+    for (int64_t i = 0; i < kLanes; ++i) v[i] = static_cast<float>(from[i].value);
+    return v;
+  }
+  static void store(Float16* to, Floats v) {
+    for (int64_t i = 0; i < kLanes; ++i) to[i].value = static_cast<_Float16>(v[i]);
+  }
+};
+
+// The first `n` of sixteen lanes; the others are zero, or left as they are.
+template <typename T>
+inline Floats load_some(const T* from, int64_t n) {
+  if (n >= kLanes) return T::load(from);
+  T whole[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) whole[i] = from[i];
+  return T::load(whole);
+}
+
+template <typename T>
+inline void store_some(T* to, Floats v, int64_t n) {
+  if (n >= kLanes) return T::store(to, v);
+  T whole[kLanes];
+  T::store(whole, v);
+  for (int64_t i = 0; i < n; ++i) to[i] = whole[i];
+}
+
+}  // namespace
+}  // namespace keyscope::capture::kernels

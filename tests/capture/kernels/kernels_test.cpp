@@ -1,0 +1,268 @@
+// Every loop, at every level of x86-64 that this processor has and for every element type, against the
+// definition in float64.
+
+#include "capture/kernels/kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+namespace keyscope::capture::kernels {
+namespace {
+
+using std::int64_t;
+
+at::Tensor filled(std::initializer_list<int64_t> shape, unsigned seed, float spread, at::ScalarType dtype) {
+  at::Tensor tensor = at::empty(at::IntArrayRef(shape), at::TensorOptions().dtype(at::kFloat));
+  std::uint32_t state = seed * 2654435761U + 12345U;
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    state = state * 1664525U + 1013904223U;
+    tensor.mutable_data_ptr<float>()[i] = spread * (static_cast<float>(state >> 8U) / 8388608.0F - 1);
+  }
+  return tensor.to(dtype);
+}
+
+std::vector<double> doubles(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.to(at::kFloat).contiguous();
+  return {plain.const_data_ptr<float>(), plain.const_data_ptr<float>() + plain.numel()};
+}
+
+class Loops : public ::testing::TestWithParam<std::tuple<std::size_t, at::ScalarType>> {
+ protected:
+  const Kernels& kernels() const { return available()[std::get<0>(GetParam())]; }
+  at::ScalarType dtype() const { return std::get<1>(GetParam()); }
+  const ElementKernels& loops() const { return of(kernels(), dtype()); }
+  at::Tensor input(std::initializer_list<int64_t> shape, unsigned seed, float spread = 2) const {
+    return filled(shape, seed, spread, dtype());
+  }
+
+  // Half a unit in the last place of the element type, and what float32 sums lose.
+  double tolerance(double value) const {
+    const double step = dtype() == at::kFloat ? 4e-7 : (dtype() == at::kHalf ? 5e-4 : 4e-3);
+    return step * std::max(0.25, std::abs(value));
+  }
+  void expect_near(const at::Tensor& found, const std::vector<double>& expected, double times = 1) const {
+    const auto values = doubles(found);
+    ASSERT_EQ(values.size(), expected.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_NEAR(values[i], expected[i], times * tolerance(expected[i]))
+          << kernels().level << ", element " << i;
+  }
+};
+
+TEST_P(Loops, RmsNorm) {
+  for (const int64_t cols : {4, 16, 45, 128})
+    for (const bool unit_offset : {false, true}) {
+      const at::Tensor x = input({3, cols}, 1), w = input({cols}, 2), out = at::empty_like(x);
+      loops().rms_norm(
+          {x.const_data_ptr(), w.const_data_ptr(), out.mutable_data_ptr(), 3, cols, 1e-5F, unit_offset});
+      auto expected = doubles(x);
+      const auto weight = doubles(w);
+      for (int64_t row = 0; row < 3; ++row) {
+        double mean = 0;
+        for (int64_t i = 0; i < cols; ++i)
+          mean += std::pow(expected[row * cols + i], 2) / static_cast<double>(cols);
+        for (int64_t i = 0; i < cols; ++i)
+          expected[row * cols + i] *= (unit_offset ? 1 + weight[i] : weight[i]) / std::sqrt(mean + 1e-5);
+      }
+      expect_near(out, expected, 2);
+    }
+}
+
+TEST_P(Loops, Rotation) {
+  for (const int64_t head_dim : {2, 12, 64}) {
+    const int64_t half = head_dim / 2;
+    const at::Tensor x = input({5, 2 * head_dim}, 3);  // rows of two heads, of which the second is rotated
+    const at::Tensor cos = filled({5, half}, 4, 1, at::kFloat), sin = filled({5, half}, 5, 1, at::kFloat);
+    const at::Tensor out = input({5, head_dim}, 6);
+    loops().rotate({static_cast<const char*>(x.const_data_ptr()) + head_dim * x.element_size(), 2 * head_dim,
+                    cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), out.mutable_data_ptr(),
+                    head_dim, 5, head_dim});
+    const auto from = doubles(x), c = doubles(cos), s = doubles(sin);
+    std::vector<double> expected;
+    for (int64_t row = 0; row < 5; ++row)
+      for (int64_t i = 0; i < head_dim; ++i) {
+        const int64_t pair = i % half;
+        const double a = from[row * 2 * head_dim + head_dim + pair];
+        const double b = from[row * 2 * head_dim + head_dim + half + pair];
+        const double cosine = c[row * half + pair], sine = s[row * half + pair];
+        expected.push_back(i < half ? a * cosine - b * sine : b * cosine + a * sine);
+      }
+    expect_near(out, expected);
+  }
+}
+
+TEST_P(Loops, GatedActivations) {
+  at::Tensor gate = input({100}, 7, 30);
+  const at::Tensor up = input({100}, 8);
+  const auto g = doubles(gate), u = doubles(up);
+  std::vector<double> silu, gelu;
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    silu.push_back(g[i] / (1 + std::exp(-g[i])) * u[i]);
+    gelu.push_back(0.5 * g[i] * (1 + std::tanh(std::sqrt(2 / M_PI) * (g[i] + 0.044715 * std::pow(g[i], 3)))) *
+                   u[i]);
+  }
+  at::Tensor again = gate.clone();
+  loops().gate(gate.mutable_data_ptr(), up.const_data_ptr(), 100, Activation::kSilu);
+  expect_near(gate, silu, 3);
+  loops().gate(again.mutable_data_ptr(), up.const_data_ptr(), 100, Activation::kGeluTanh);
+  expect_near(again, gelu, 3);
+}
+
+TEST_P(Loops, SumAndConversions) {
+  const at::Tensor sum = input({37}, 9), other = input({37}, 10);
+  auto expected = doubles(sum);
+  const auto added = doubles(other);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added[i];
+  loops().add(sum.mutable_data_ptr(), other.const_data_ptr(), 37);
+  expect_near(sum, expected);
+
+  const at::Tensor wide = filled({37}, 11, 100, at::kFloat), narrow = at::empty({37}, sum.options());
+  loops().from_float(wide.const_data_ptr<float>(), narrow.mutable_data_ptr(), 37);
+  EXPECT_TRUE(narrow.equal(wide.to(dtype()))) << "rounded otherwise than LibTorch rounds";
+  std::vector<float> back(37);
+  loops().to_float(narrow.const_data_ptr(), back.data(), 37);
+  EXPECT_EQ(std::vector<double>(back.begin(), back.end()), doubles(narrow));
+}
+
+TEST_P(Loops, WhatIsNotFiniteIsSeenWhereverItIs) {
+  for (const int64_t n : {1, 16, 45})
+    for (int64_t at = 0; at < n; ++at)
+      for (const float bad : {NAN, INFINITY, -INFINITY}) {
+        const at::Tensor values = input({n}, 12);
+        EXPECT_TRUE(loops().all_finite(values.const_data_ptr(), n));
+        values[at].fill_(bad);
+        EXPECT_FALSE(loops().all_finite(values.const_data_ptr(), n)) << n << ", " << at << ", " << bad;
+      }
+}
+
+TEST_P(Loops, ThinProducts) {
+  for (const int64_t rows : {1, 2, 4, 5})
+    for (const auto& [inner, outer] : {std::pair<int64_t, int64_t>{8, 3}, {64, 9}, {150, 21}, {2048, 8}}) {
+      const at::Tensor x = filled({rows, inner}, 13, 1, at::kFloat), w = input({outer, inner}, 14, 1);
+      at::Tensor y = at::zeros({rows, outer + 1}, at::TensorOptions().dtype(at::kFloat));
+      loops().thin_product({x.const_data_ptr<float>(), w.const_data_ptr(), inner, y.mutable_data_ptr<float>(),
+                            outer + 1, rows, inner, 1, outer});
+      const auto a = doubles(x), b = doubles(w);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t j = 0; j <= outer; ++j) {
+          double expected = 0;
+          for (int64_t i = 0; j >= 1 && j < outer && i < inner; ++i)
+            expected += a[row * inner + i] * b[j * inner + i];
+          ASSERT_NEAR(y[row][j].item<float>(), expected, 1e-4) << kernels().level << ", " << row << ", " << j;
+        }
+    }
+}
+
+TEST_P(Loops, WeightedSums) {
+  for (const int64_t n : {1, 2, 33})
+    for (const int64_t width : {6, 16, 40}) {
+      const at::Tensor weights = filled({3, n + 5}, 15, 1, at::kFloat), rows = input({n, width}, 16);
+      at::Tensor out = at::empty({3, width}, at::TensorOptions().dtype(at::kFloat));
+      loops().weighted_sum({weights.const_data_ptr<float>(), n + 5, rows.const_data_ptr(),
+                            out.mutable_data_ptr<float>(), 3, n, width});
+      const auto w = doubles(weights), r = doubles(rows);
+      for (int64_t i = 0; i < 3; ++i)
+        for (int64_t x = 0; x < width; ++x) {
+          double expected = 0;
+          for (int64_t j = 0; j < n; ++j) expected += w[i * (n + 5) + j] * r[j * width + x];
+          ASSERT_NEAR(out[i][x].item<float>(), expected, 1e-5 * static_cast<double>(n));
+        }
+    }
+}
+
+TEST_P(Loops, TransposedPanelsEndInZeros) {
+  const int64_t n = 37, width = 20;
+  const at::Tensor rows = input({n, width}, 17);
+  std::vector<float> panel(static_cast<std::size_t>(width * kPanel), NAN);
+  loops().transpose_panel(rows.const_data_ptr(), n, width, panel.data());
+  const auto values = doubles(rows);
+  for (int64_t i = 0; i < width; ++i)
+    for (int64_t row = 0; row < kPanel; ++row)
+      ASSERT_EQ(panel[static_cast<std::size_t>(i * kPanel + row)], row < n ? values[row * width + i] : 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Loops,
+                         ::testing::Combine(::testing::Range<std::size_t>(0, available().size()),
+                                            ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)),
+                         [](const auto& test) {
+                           std::string level = available()[std::get<0>(test.param)].level;
+                           std::replace(level.begin(), level.end(), '-', '_');
+                           return level + "_" + c10::toString(std::get<1>(test.param));
+                         });
+
+TEST(Panels, AreMultiplied) {
+  for (const Kernels& kernels : available())
+    for (const int64_t cols : {5, 16, 24, 64, 128})
+      for (const bool add : {false, true}) {
+        const int64_t rows = 7, inner = 33;
+        const at::Tensor a = filled({rows, inner + 2}, 18, 1, at::kFloat),
+                         b = filled({inner, cols}, 19, 1, at::kFloat);
+        at::Tensor c = filled({rows, cols}, 20, 1, at::kFloat);
+        const auto left = doubles(a), right = doubles(b), before = doubles(c);
+        kernels.multiply_panel({a.const_data_ptr<float>(), inner + 2, b.const_data_ptr<float>(),
+                                c.mutable_data_ptr<float>(), rows, inner, cols, add});
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < cols; ++j) {
+            double expected = add ? before[i * cols + j] : 0;
+            for (int64_t k = 0; k < inner; ++k) expected += left[i * (inner + 2) + k] * right[k * cols + j];
+            ASSERT_NEAR(c[i][j].item<float>(), expected, 1e-5) << kernels.level;
+          }
+      }
+}
+
+TEST(Panels, ArePairedAlongColumnsAndAlongRows) {
+  const int64_t n = 37, width = 12;
+  std::vector<std::uint16_t> rows(static_cast<std::size_t>(n * width));
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::uint16_t>(i + 1);
+  const auto at = [&](int64_t row, int64_t column) { return row < n ? rows[row * width + column] : 0; };
+  for (const Kernels& kernels : available()) {
+    std::vector<std::uint16_t> panel(static_cast<std::size_t>(kPanel * width), 0xffff);
+    kernels.pair_columns(rows.data(), n, width, panel.data());
+    for (int64_t i = 0; i < width; ++i)
+      for (int64_t row = 0; row < kPanel; ++row)
+        ASSERT_EQ(panel[(i / 2 * kPanel + row) * 2 + i % 2], at(row, i)) << kernels.level;
+    std::fill(panel.begin(), panel.end(), 0xffff);
+    kernels.pair_rows(rows.data(), n, width, panel.data());
+    for (int64_t row = 0; row < kPanel; ++row)
+      for (int64_t i = 0; i < width; ++i)
+        ASSERT_EQ(panel[(row / 2 * width + i) * 2 + row % 2], at(row, i)) << kernels.level;
+  }
+}
+
+TEST(Exponentials, AreThoseOfTheLibraryOverTheWholeRange) {
+  // A row of two scores, x and 0, has weights 1 / (1 + e^-x) and 1 / (1 + e^x).
+  for (const Kernels& kernels : available())
+    for (float x = -80; x <= 0; x += 0.37F) {
+      std::vector<float> scores(kPanel);
+      scores[0] = x;
+      const std::int32_t begin = 0, end = 2;
+      float log_sum_exp = 0;
+      kernels.float32.softmax({.scores = scores.data(),
+                               .n_rows = 1,
+                               .n_panels = 1,
+                               .begin = &begin,
+                               .end = &end,
+                               .scale = 1,
+                               .softcap = 0,
+                               .weights = nullptr,
+                               .log_sum_exp = &log_sum_exp,
+                               .entropy = nullptr,
+                               .column_sums = nullptr});
+      const double weight = 1 / (1 + std::exp(-static_cast<double>(x)));
+      ASSERT_NEAR(scores[0], weight, 3e-7 * weight) << kernels.level << ", " << x;
+      ASSERT_NEAR(log_sum_exp, std::log1p(std::exp(static_cast<double>(x))), 2e-7);
+    }
+}
+
+}  // namespace
+}  // namespace keyscope::capture::kernels
