@@ -11,20 +11,26 @@ namespace keyscope::capture {
 struct RopeScaling {
   enum class Kind {
     kNone,
-    kLinear,  // f_i / factor
-    kLlama3,  // f_i / factor for long wavelengths, f_i for short ones, a ramp between (Llama 3.1)
-    kYarn,    // the same by the number of turns over the original context (YaRN, arXiv 2309.00071)
+    kLinear,    // f_i / factor
+    kDynamic,   // theta grows with the length seen, once that exceeds the original context (NTK-aware)
+    kLlama3,    // f_i / factor for long wavelengths, f_i for short ones, a ramp between (Llama 3.1)
+    kYarn,      // the same by the number of turns over the original context (YaRN, arXiv 2309.00071)
+    kLongRope,  // f_i / long_factors_i once the length seen exceeds the original context, until then
+                // f_i / short_factors_i (LongRoPE, arXiv 2402.13753)
   };
   Kind kind = Kind::kNone;
   double factor = 1;
   double low_freq_factor = 1;
   double high_freq_factor = 4;
-  double original_context = 8192;        // tokens
-  double beta_fast = 32, beta_slow = 1;  // kYarn: turns at which the ramp begins and ends
-  bool truncate = true;                  // kYarn: the ramp's ends are whole pairs of coordinates
-  double attention_factor = 1;           // kYarn: multiplies cosines and sines
+  double original_context = 8192;                   // tokens
+  double beta_fast = 32, beta_slow = 1;             // kYarn: turns at which the ramp begins and ends
+  bool truncate = true;                             // kYarn: the ramp's ends are whole pairs of coordinates
+  double attention_factor = 1;                      // kYarn, kLongRope: multiplies cosines and sines
+  std::vector<double> short_factors, long_factors;  // kLongRope: (head_dim / 2)
   bool operator==(const RopeScaling&) const = default;
 };
+
+enum class HiddenActivation { kSilu, kGeluTanh };
 
 // A model's shape, from its folder's config.json, checked field against field.
 struct ModelConfig {
@@ -38,22 +44,42 @@ struct ModelConfig {
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;
   std::int64_t vocab_size = 0;
-  std::int64_t context_length = 0;  // true positions are below it
-  std::int64_t sliding_window = 0;  // 0: none; the context ends with it, as what lies beyond is not supported
+  std::int64_t context_length = 0;  // true positions are below it; with dynamic RoPE what it stretches to
+  // Per layer, how many tokens back a query sees, its own included; 0: all. Empty: all in every layer.
+  std::vector<std::int64_t> layer_windows;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   RopeScaling rope_scaling;
+  double local_rope_theta = 0;   // of layers with a window, whose RoPE is not scaled; 0: as the others
+  double attention_scale = 0;    // of q·k; 0: 1/√head_dim
+  double attention_softcap = 0;  // c: scores become c tanh(score / c); 0: they do not
+  double logit_softcap = 0;      // the same of the logits
+  double embedding_scale = 1;    // embeddings are multiplied by it, rounded to the model's dtype
+  HiddenActivation activation = HiddenActivation::kSilu;
+  bool unit_offset_norms = false;    // norms multiply by 1 + weight
+  bool post_norms = false;           // attention's and the MLP's output are normalised before they are added
+  bool fused_projections = false;    // q, k, v are stored as one matrix, gate and up as another
   bool tie_word_embeddings = false;  // one matrix for the embedding and the head
   bool qkv_bias = false;             // of the projections to queries, keys and values
   bool output_bias = false;          // of attention's output projection
   bool mlp_bias = false;
   bool qk_norm = false;                     // RMSNorm over each head's query and key, before RoPE
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
+
+  std::int64_t window(int layer) const {
+    return layer_windows.empty() ? 0 : layer_windows[static_cast<std::size_t>(layer)];
+  }
+  bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
 };
 
+// Reads the text of a config.json, such as a recording holds.
+//   where: what messages name
+//   throws FileError naming where, field, what was found and what was expected; an architecture, activation
+//   or RoPE variant that is not supported is refused by name
+ModelConfig parse_config(std::string raw_json, const std::string& where);
+
 // Reads DIR/config.json and, where it is there, DIR/generation_config.json.
-//   throws FileError naming file, field, what was found and what was expected; an architecture, activation or
-//   RoPE variant that is not supported is refused by name
+//   throws FileError as parse_config does, naming the file
 ModelConfig read_config(const std::filesystem::path& folder);
 
 }  // namespace keyscope::capture

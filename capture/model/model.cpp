@@ -52,20 +52,13 @@ void check_device(const std::string& device) {
   throw Error("--device cuda: this version runs on the CPU only; use --device cpu");
 }
 
-std::int64_t bytes_as(const Checkpoint& checkpoint, at::ScalarType dtype) {
-  std::int64_t n_elements = 0;
-  for (const auto& [name, tensor] : checkpoint.tensors()) n_elements += tensor->n_elements();
-  return n_elements * static_cast<std::int64_t>(c10::elementSize(dtype));
-}
-
-void check_memory(std::int64_t needed, const fs::path& folder) {
-  const std::int64_t available = available_memory();
-  if (needed > available)
-    throw Error(
-        fmt::format("{}: its weights need {:.1f} GiB of memory, and {:.1f} GiB are available; choose a "
-                    "smaller model or a narrower --dtype",
-                    folder.string(), static_cast<double>(needed) / (1 << 30),
-                    static_cast<double>(available) / (1 << 30)));
+Residency residency_for(const WeightBytes& needed, const ModelOptions& options, const fs::path& folder) {
+  if (options.residency) return *options.residency;
+  try {
+    return choose_residency(needed, options.may_stream, available_memory());
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", folder.string(), error.what()));
+  }
 }
 
 // All cores, but one where a layer's products are so small that waking other threads costs more than it gains
@@ -88,12 +81,14 @@ class LoadedModel : public Model {
       : folder_(std::move(folder)), config_(read_config(folder_)), checkpoint_(folder_) {
     check_device(options.device);
     const at::ScalarType dtype = choose_dtype(options.dtype, config_);
-    weight_bytes_ = bytes_as(checkpoint_, dtype);
-    check_memory(weight_bytes_, folder_);
+    const WeightBytes needed = capture::weight_bytes(checkpoint_, dtype);
+    residency_ = residency_for(needed, options, folder_);
+    weight_bytes_ = residency_ == Residency::kWhole ? needed.all : needed.streamed();
     check_threads(options.threads);
     threads_ = options.threads > 0 ? options.threads : default_threads(config_);
     const c10::InferenceMode inference;
-    transformer_ = std::make_unique<Transformer>(config_, bind_weights(checkpoint_, config_, dtype));
+    transformer_ =
+        std::make_unique<Transformer>(config_, WeightStore(checkpoint_, config_, dtype, residency_));
     std::error_code ignored;
     if (fs::exists(folder_ / "tokenizer.json", ignored)) tokenizer_ = tokenizer::Tokenizer::load(folder_);
   }
@@ -105,6 +100,7 @@ class LoadedModel : public Model {
   std::string device_name() const override { return "cpu"; }
   std::string dtype_name() const override { return name_of(transformer_->dtype()); }
   std::int64_t weight_bytes() const override { return weight_bytes_; }
+  Residency residency() const override { return residency_; }
   int threads() const override { return threads_; }
 
   std::string model_sha256() const override {
@@ -125,6 +121,7 @@ class LoadedModel : public Model {
   ModelConfig config_;
   Checkpoint checkpoint_;  // before the transformer, whose weights lie in it
   std::int64_t weight_bytes_ = 0;
+  Residency residency_ = Residency::kWhole;
   int threads_ = 1;
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "capture/model/config.hpp"
+#include "capture/model/residency.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::capture {
@@ -19,6 +21,10 @@ struct ModelOptions {
   DType dtype = DType::kAuto;
   std::string device = "auto";  // auto, cpu, cuda
   int threads = 0;              // 0: as many as cores, one for models too small to gain by more
+  // Whether layers' weights may come and go: under the layer schedule each is used once for all blocks. They
+  // then do so if not all of them fit into memory.
+  bool may_stream = false;
+  std::optional<Residency> residency = {};  // decided already
 };
 
 // A model folder in Hugging Face layout, loaded for inference. Safe to share between threads; it never
@@ -42,7 +48,8 @@ class Model {
 
   virtual std::string device_name() const = 0;
   virtual std::string dtype_name() const = 0;
-  virtual std::int64_t weight_bytes() const = 0;  // in memory, as this model's dtype
+  virtual std::int64_t weight_bytes() const = 0;  // in memory at once, as this model's dtype
+  virtual Residency residency() const = 0;
   virtual int threads() const = 0;
 };
 

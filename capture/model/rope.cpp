@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/where.h>
 
@@ -49,35 +51,64 @@ at::Tensor scale_yarn(const at::Tensor& frequency, const ModelConfig& config) {
   return frequency / scaling.factor * (1 - kept) + frequency * kept;
 }
 
+// LongRoPE: every pair of coordinates has a factor of its own.
+at::Tensor scale_longrope(const at::Tensor& power, const std::vector<double>& factors) {
+  const std::vector<float> narrow(factors.begin(), factors.end());
+  at::Tensor factor = at::empty_like(power);
+  std::copy(narrow.begin(), narrow.end(), factor.mutable_data_ptr<float>());
+  return (factor * power).reciprocal();
+}
+
+// NTK-aware scaling: theta grows so that the lowest frequency, stretched by the factor, fits the length seen
+// while the highest stays as it is. In float32, like the length in Transformers.
+at::Tensor scale_dynamic(const at::Tensor& exponent, double theta, const RopeScaling& scaling,
+                         std::int64_t length) {
+  const double n_coordinates = 2.0 * static_cast<double>(exponent.numel());
+  const at::Tensor seen = at::full({}, static_cast<double>(length), exponent.options());
+  const at::Tensor growth = (seen * scaling.factor) / scaling.original_context - (scaling.factor - 1);
+  const at::Tensor grown = theta * at::pow(growth, n_coordinates / (n_coordinates - 2));
+  return at::pow(grown, exponent).reciprocal();
+}
+
 }  // namespace
 
 // In float32, operation by operation as Transformers does: at position 10,000 one rounding of a frequency is
 // already a visible angle.
-Rope::Rope(const ModelConfig& config) {
-  const at::Tensor exponent =
-      at::arange(0, config.head_dim, 2, at::TensorOptions().dtype(at::kFloat)) / config.head_dim;
-  inverse_frequency_ = at::pow(config.rope_theta, exponent).reciprocal();
-  if (config.rope_scaling.kind == RopeScaling::Kind::kLinear)
-    inverse_frequency_ = inverse_frequency_ / config.rope_scaling.factor;
-  if (config.rope_scaling.kind == RopeScaling::Kind::kLlama3)
-    inverse_frequency_ = scale_llama3(inverse_frequency_, config.rope_scaling);
-  if (config.rope_scaling.kind == RopeScaling::Kind::kYarn) {
-    inverse_frequency_ = scale_yarn(inverse_frequency_, config);
-    attention_factor_ = config.rope_scaling.attention_factor;
+Rope::Rope(const ModelConfig& config, bool local)
+    : scaling_(local ? RopeScaling() : config.rope_scaling),
+      theta_(local ? config.local_rope_theta : config.rope_theta),
+      exponent_(at::arange(0, config.head_dim, 2, at::TensorOptions().dtype(at::kFloat)) / config.head_dim) {
+  const at::Tensor power = at::pow(theta_, exponent_);
+  inverse_frequency_ = power.reciprocal();
+  switch (scaling_.kind) {
+    case RopeScaling::Kind::kNone:
+    case RopeScaling::Kind::kDynamic:
+      break;
+    case RopeScaling::Kind::kLinear:
+      inverse_frequency_ = inverse_frequency_ / scaling_.factor;
+      break;
+    case RopeScaling::Kind::kLlama3:
+      inverse_frequency_ = scale_llama3(inverse_frequency_, scaling_);
+      break;
+    case RopeScaling::Kind::kYarn:
+      inverse_frequency_ = scale_yarn(inverse_frequency_, config);
+      break;
+    case RopeScaling::Kind::kLongRope:
+      inverse_frequency_ = scale_longrope(power, scaling_.short_factors);
+      long_inverse_frequency_ = scale_longrope(power, scaling_.long_factors);
   }
 }
 
-RotaryTable Rope::table(std::int64_t first, std::int64_t n, at::ScalarType dtype) const {
-  const at::Tensor positions = at::arange(first, first + n, at::TensorOptions().dtype(at::kFloat));
-  const at::Tensor half = positions.unsqueeze(1) * inverse_frequency_.unsqueeze(0);
-  const at::Tensor angle = at::cat({half, half}, 1);
-  return {(angle.cos() * attention_factor_).to(dtype), (angle.sin() * attention_factor_).to(dtype)};
+at::Tensor Rope::inverse_frequency(std::int64_t length) const {
+  if (static_cast<double>(length) <= scaling_.original_context) return inverse_frequency_;
+  if (scaling_.kind == RopeScaling::Kind::kDynamic) return scale_dynamic(exponent_, theta_, scaling_, length);
+  return scaling_.kind == RopeScaling::Kind::kLongRope ? long_inverse_frequency_ : inverse_frequency_;
 }
 
-at::Tensor rotate(const at::Tensor& x, const RotaryTable& table) {
-  const std::int64_t half = x.size(-1) / 2;
-  const at::Tensor turned = at::cat({-x.narrow(-1, half, half), x.narrow(-1, 0, half)}, -1);
-  return x * table.cos + turned * table.sin;
+RotaryTable Rope::table(std::int64_t first, std::int64_t n) const {
+  const at::Tensor positions = at::arange(first, first + n, at::TensorOptions().dtype(at::kFloat));
+  const at::Tensor angle = positions.unsqueeze(1) * inverse_frequency(first + n).unsqueeze(0);
+  return {angle.cos() * scaling_.attention_factor, angle.sin() * scaling_.attention_factor};
 }
 
 }  // namespace keyscope::capture

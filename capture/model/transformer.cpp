@@ -1,65 +1,130 @@
 #include "capture/model/transformer.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
-#include <ATen/TensorOperators.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/silu.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tanh.h>
+
+#include "capture/kernels/kernels.hpp"
+#include "capture/model/linear.hpp"
 
 namespace keyscope::capture {
+namespace {
 
-Transformer::Transformer(const ModelConfig& config, Weights weights)
-    : config_(config), weights_(std::move(weights)), rope_(config) {}
+// Rows that go through the MLP at once: enough for products at full speed, few enough for what lies between
+// them to stay in the processor's caches.
+constexpr std::int64_t kMlpRows = 512;
+
+constexpr std::int64_t kElementsPerTask = 1 << 15;
+
+std::byte* bytes(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
+
+// Calls loop(first, count) for ranges of n elements, on all threads.
+template <typename Loop>
+void parallel(std::int64_t n, std::int64_t grain, const Loop& loop) {
+  at::parallel_for(0, n, grain, [&](std::int64_t begin, std::int64_t end) { loop(begin, end - begin); });
+}
+
+void add(at::Tensor& sum, const at::Tensor& other) {
+  const auto& kernels = kernels::of(sum.scalar_type());
+  const auto width = static_cast<std::int64_t>(sum.element_size());
+  parallel(sum.numel(), kElementsPerTask, [&](std::int64_t first, std::int64_t n) {
+    kernels.add(bytes(sum) + first * width, bytes(other) + first * width, n);
+  });
+}
+
+}  // namespace
+
+Transformer::Transformer(const ModelConfig& config, WeightStore weights)
+    : config_(config),
+      weights_(std::move(weights)),
+      rope_(config),
+      local_rope_(config, config.local_rope_theta > 0) {}
 
 at::Tensor Transformer::embed(std::span<const std::int32_t> ids) const {
   const at::Tensor index =
       at::from_blob(const_cast<std::int32_t*>(ids.data()), {static_cast<std::int64_t>(ids.size())},
                     at::TensorOptions().dtype(at::kInt));
-  return at::embedding(weights_.embedding, index);
+  at::Tensor hidden = at::embedding(weights_.embedding(), index);
+  // The factor is a tensor of the model's dtype in Transformers, and rounded as such.
+  if (config_.embedding_scale != 1) hidden.mul_(at::full({}, config_.embedding_scale, hidden.options()));
+  return hidden;
 }
 
-RotaryTable Transformer::rotary(std::int64_t first, std::int64_t n) const {
-  return rope_.table(first, n, dtype());
+double Transformer::attention_scale() const {
+  return config_.attention_scale > 0 ? config_.attention_scale
+                                     : 1 / std::sqrt(static_cast<double>(config_.head_dim));
 }
 
-Projections Transformer::project(int layer, const at::Tensor& hidden, const RotaryTable& rotary) const {
-  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+Projections Transformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalize(hidden, w.attention_norm);
-  const std::int64_t n = hidden.size(0);
-  const auto heads = [&](const at::Tensor& projected, int n_heads) {
-    return projected.view({n, n_heads, config_.head_dim}).transpose(0, 1);
-  };
-  at::Tensor queries = heads(at::linear(x, w.wq, w.bq), config_.n_heads);
-  at::Tensor keys = heads(at::linear(x, w.wk, w.bk), config_.n_kv_heads);
+  Projections projections{linear(x, w.wq, w.bq), linear(x, w.wk, w.bk), linear(x, w.wv, w.bv)};
   if (config_.qk_norm) {
-    queries = normalize(queries, w.query_norm);
-    keys = normalize(keys, w.key_norm);
+    normalize_heads(projections.queries, w.query_norm);
+    normalize_heads(projections.keys, w.key_norm);
   }
-  return {rotate(queries, rotary), rotate(keys, rotary),
-          heads(at::linear(x, w.wv, w.bv), config_.n_kv_heads)};
+  return projections;
 }
 
-at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& attention) const {
-  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
-  const at::Tensor joined = attention.transpose(0, 1).reshape({hidden.size(0), -1});
-  const at::Tensor after_attention = hidden + at::linear(joined, w.wo, w.bo);
-  const at::Tensor x = normalize(after_attention, w.mlp_norm);
-  const at::Tensor gated = at::silu(at::linear(x, w.gate, w.gate_bias)) * at::linear(x, w.up, w.up_bias);
-  return after_attention + at::linear(gated, w.down, w.down_bias);
+void Transformer::finish_layer(const LayerWeights& w, const at::Tensor& attention, at::Tensor& hidden) const {
+  at::Tensor projected = linear(attention, w.wo, w.bo);
+  if (config_.post_norms) projected = normalize(projected, w.attention_post_norm);
+  add(hidden, projected);
+  for (std::int64_t row = 0; row < hidden.size(0); row += kMlpRows) {
+    at::Tensor rows = hidden.narrow(0, row, std::min(kMlpRows, hidden.size(0) - row));
+    at::Tensor out = mlp(w, normalize(rows, w.mlp_norm));
+    if (config_.post_norms) out = normalize(out, w.mlp_post_norm);
+    add(rows, out);
+  }
+}
+
+at::Tensor Transformer::mlp(const LayerWeights& w, const at::Tensor& x) const {
+  at::Tensor gate = linear(x, w.gate, w.gate_bias);
+  const at::Tensor up = linear(x, w.up, w.up_bias);
+  const auto activation = config_.activation == HiddenActivation::kSilu ? kernels::Activation::kSilu
+                                                                        : kernels::Activation::kGeluTanh;
+  const auto& kernels = kernels::of(x.scalar_type());
+  const auto width = static_cast<std::int64_t>(x.element_size());
+  parallel(gate.numel(), kElementsPerTask, [&](std::int64_t first, std::int64_t n) {
+    kernels.gate(bytes(gate) + first * width, bytes(up) + first * width, n, activation);
+  });
+  return linear(gate, w.down, w.down_bias);
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
-  return at::linear(normalize(hidden, weights_.final_norm), weights_.head).to(at::kFloat);
+  at::Tensor logits = linear(normalize(hidden, weights_.final_norm()), weights_.head(), {}).to(at::kFloat);
+  if (config_.logit_softcap > 0)
+    logits = at::tanh(logits.div_(config_.logit_softcap)).mul_(config_.logit_softcap);
+  return logits;
 }
 
-// RMSNorm in float32, rounded to the model's dtype before the weight multiplies it, as Transformers does.
 at::Tensor Transformer::normalize(const at::Tensor& x, const at::Tensor& weight) const {
-  const at::Tensor wide = x.to(at::kFloat);
-  const at::Tensor variance = wide.square().mean(-1, true);
-  return weight * (wide * at::rsqrt(variance + config_.rms_norm_eps)).to(x.scalar_type());
+  at::Tensor out = at::empty_like(x);
+  normalize_into(x, weight, x.size(1), out);
+  return out;
+}
+
+// Each head by itself, in place.
+void Transformer::normalize_heads(at::Tensor& projected, const at::Tensor& weight) const {
+  normalize_into(projected, weight, config_.head_dim, projected);
+}
+
+void Transformer::normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
+                                 at::Tensor& out) const {
+  const auto& kernels = kernels::of(x.scalar_type());
+  const std::int64_t row_bytes = cols * static_cast<std::int64_t>(x.element_size());
+  const std::int64_t grain = std::max<std::int64_t>(1, kElementsPerTask / cols);
+  parallel(x.numel() / cols, grain, [&](std::int64_t first, std::int64_t n) {
+    kernels.rms_norm({bytes(x) + first * row_bytes, weight.const_data_ptr(), bytes(out) + first * row_bytes,
+                      n, cols, static_cast<float>(config_.rms_norm_eps), config_.unit_offset_norms});
+  });
 }
 
 }  // namespace keyscope::capture

@@ -11,44 +11,52 @@
 
 namespace keyscope::capture {
 
-// What attention works on: after RoPE.
+// What attention works on, before RoPE.
 struct Projections {
-  at::Tensor queries;  // (n_heads, n, head_dim)
-  at::Tensor keys;     // (n_kv_heads, n, head_dim)
-  at::Tensor values;   // (n_kv_heads, n, head_dim)
+  at::Tensor queries;  // (n, n_heads · head_dim)
+  at::Tensor keys;     // (n, n_kv_heads · head_dim)
+  at::Tensor values;   // (n, n_kv_heads · head_dim)
 };
 
-// The Llama architecture and its relatives (see Family) without attention: RMSNorm, projections, RoPE,
-// SwiGLU, head. Attention and the
-// cache lie with the caller, who may therefore go block by block or layer by layer.
+// The Llama architecture and its relatives (see Family) without attention: norms, projections, MLP, head.
+// Attention and the cache lie with the caller, who may therefore go block by block or layer by layer.
 // All tensors are in the model's dtype; n is the number of tokens at hand.
 class Transformer {
  public:
-  Transformer(const ModelConfig& config, Weights weights);
+  Transformer(const ModelConfig& config, WeightStore weights);
 
   const ModelConfig& config() const { return config_; }
-  at::ScalarType dtype() const { return weights_.embedding.scalar_type(); }
+  at::ScalarType dtype() const { return weights_.embedding().scalar_type(); }
+  const WeightStore& weights() const { return weights_; }
 
   // (n, hidden_size) for n ids.
   at::Tensor embed(std::span<const std::int32_t> ids) const;
 
-  // Rotary cosines and sines for positions first … first + n - 1: the same for every layer of a block.
-  RotaryTable rotary(std::int64_t first, std::int64_t n) const;
+  // The rotary frequencies of a layer.
+  const Rope& rope(int layer) const { return config_.rotates_locally(layer) ? local_rope_ : rope_; }
 
-  Projections project(int layer, const at::Tensor& hidden, const RotaryTable& rotary) const;
+  // What attention multiplies q·k by.
+  double attention_scale() const;
 
-  // The layer's output: attention's (n_heads, n, head_dim) projected back and added, then the MLP.
-  at::Tensor finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& attention) const;
+  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const;
+
+  // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim) projected back and
+  // added, then the MLP.
+  void finish_layer(const LayerWeights& weights, const at::Tensor& attention, at::Tensor& hidden) const;
 
   // float32 logits (n, vocab) of the hidden states (n, hidden_size) that the last layer gave.
   at::Tensor logits(const at::Tensor& hidden) const;
 
  private:
   at::Tensor normalize(const at::Tensor& x, const at::Tensor& weight) const;
+  void normalize_heads(at::Tensor& projected, const at::Tensor& weight) const;
+  void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
+                      at::Tensor& out) const;
+  at::Tensor mlp(const LayerWeights& weights, const at::Tensor& x) const;
 
   ModelConfig config_;
-  Weights weights_;
-  Rope rope_;
+  WeightStore weights_;
+  Rope rope_, local_rope_;
 };
 
 }  // namespace keyscope::capture

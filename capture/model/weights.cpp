@@ -4,11 +4,14 @@
 #include <cstring>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "analysis/errors.hpp"
 #include "capture/model/strict_json.hpp"
@@ -23,7 +26,7 @@ constexpr const char* kHead = "lm_head.weight";
 
 // A tensor that the model needs: where it goes, what it is called, what shape it must have.
 struct Wanted {
-  at::Tensor* target;
+  at::Tensor* target;  // null where several places share it
   std::string name;
   Shape shape;
 };
@@ -36,51 +39,102 @@ at::ScalarType scalar_type(const StoredTensor& tensor, const std::string& name) 
       fmt::format("{}: tensor {} is {}, expected F32, BF16 or F16", tensor.file, name, tensor.dtype));
 }
 
-std::vector<Wanted> layer_tensors(LayerWeights& layer, const ModelConfig& config, int index) {
-  const std::string at = fmt::format("model.layers.{}.", index);
-  const std::int64_t d = config.hidden_size, f = config.intermediate_size;
-  const std::int64_t wide = std::int64_t{config.n_heads} * config.head_dim;
-  const std::int64_t narrow = std::int64_t{config.n_kv_heads} * config.head_dim;
-  std::vector<Wanted> wanted{{&layer.attention_norm, at + "input_layernorm.weight", {d}},
-                             {&layer.wq, at + "self_attn.q_proj.weight", {wide, d}},
-                             {&layer.wk, at + "self_attn.k_proj.weight", {narrow, d}},
-                             {&layer.wv, at + "self_attn.v_proj.weight", {narrow, d}},
-                             {&layer.wo, at + "self_attn.o_proj.weight", {d, wide}},
-                             {&layer.mlp_norm, at + "post_attention_layernorm.weight", {d}},
-                             {&layer.gate, at + "mlp.gate_proj.weight", {f, d}},
-                             {&layer.up, at + "mlp.up_proj.weight", {f, d}},
-                             {&layer.down, at + "mlp.down_proj.weight", {d, f}}};
-  if (config.qkv_bias) {
-    wanted.push_back({&layer.bq, at + "self_attn.q_proj.bias", {wide}});
-    wanted.push_back({&layer.bk, at + "self_attn.k_proj.bias", {narrow}});
-    wanted.push_back({&layer.bv, at + "self_attn.v_proj.bias", {narrow}});
-  }
-  if (config.output_bias) wanted.push_back({&layer.bo, at + "self_attn.o_proj.bias", {d}});
-  if (config.qk_norm) {
-    wanted.push_back({&layer.query_norm, at + "self_attn.q_norm.weight", {config.head_dim}});
-    wanted.push_back({&layer.key_norm, at + "self_attn.k_norm.weight", {config.head_dim}});
-  }
-  if (config.mlp_bias) {
-    wanted.push_back({&layer.gate_bias, at + "mlp.gate_proj.bias", {f}});
-    wanted.push_back({&layer.up_bias, at + "mlp.up_proj.bias", {f}});
-    wanted.push_back({&layer.down_bias, at + "mlp.down_proj.bias", {d}});
-  }
-  return wanted;
-}
+// A tensor stored by itself, or one of several that are stored as one matrix, by rows.
+struct Place {
+  at::Tensor* target;
+  std::int64_t rows;
+};
 
-std::vector<Wanted> model_tensors(Weights& weights, const ModelConfig& config, const Checkpoint& checkpoint) {
+// Splits a stored matrix among its places when it is bound.
+struct Fused {
+  std::string name;
+  std::vector<Place> places;
+};
+
+std::string layer_prefix(int index) { return fmt::format("model.layers.{}.", index); }
+
+// What a layer of this model has, and where it goes.
+class LayerPlan {
+ public:
+  LayerPlan(LayerWeights& layer, const ModelConfig& config, int index)
+      : config_(config), prefix_(layer_prefix(index)) {
+    const std::int64_t d = config.hidden_size, f = config.intermediate_size;
+    const std::int64_t wide = std::int64_t{config.n_heads} * config.head_dim;
+    const std::int64_t narrow = std::int64_t{config.n_kv_heads} * config.head_dim;
+    add(layer.attention_norm, "input_layernorm.weight", {d});
+    add_norms(layer);
+    if (config.fused_projections) {
+      fuse("self_attn.qkv_proj.weight", d, {{&layer.wq, wide}, {&layer.wk, narrow}, {&layer.wv, narrow}});
+      fuse("mlp.gate_up_proj.weight", d, {{&layer.gate, f}, {&layer.up, f}});
+    } else {
+      add(layer.wq, "self_attn.q_proj.weight", {wide, d});
+      add(layer.wk, "self_attn.k_proj.weight", {narrow, d});
+      add(layer.wv, "self_attn.v_proj.weight", {narrow, d});
+      add(layer.gate, "mlp.gate_proj.weight", {f, d});
+      add(layer.up, "mlp.up_proj.weight", {f, d});
+    }
+    add(layer.wo, "self_attn.o_proj.weight", {d, wide});
+    add(layer.down, "mlp.down_proj.weight", {d, f});
+    if (config.qkv_bias) {
+      add(layer.bq, "self_attn.q_proj.bias", {wide});
+      add(layer.bk, "self_attn.k_proj.bias", {narrow});
+      add(layer.bv, "self_attn.v_proj.bias", {narrow});
+    }
+    if (config.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d});
+    if (config.mlp_bias) {
+      add(layer.gate_bias, "mlp.gate_proj.bias", {f});
+      add(layer.up_bias, "mlp.up_proj.bias", {f});
+      add(layer.down_bias, "mlp.down_proj.bias", {d});
+    }
+  }
+
+  const std::vector<Wanted>& tensors() const { return tensors_; }
+  const std::vector<Fused>& fused() const { return fused_; }
+
+ private:
+  // Where the outputs are normalised as well, the MLP's own norm has another name.
+  void add_norms(LayerWeights& layer) {
+    const std::int64_t d = config_.hidden_size;
+    if (config_.post_norms) {
+      add(layer.attention_post_norm, "post_attention_layernorm.weight", {d});
+      add(layer.mlp_norm, "pre_feedforward_layernorm.weight", {d});
+      add(layer.mlp_post_norm, "post_feedforward_layernorm.weight", {d});
+    } else {
+      add(layer.mlp_norm, "post_attention_layernorm.weight", {d});
+    }
+    if (config_.qk_norm) {
+      add(layer.query_norm, "self_attn.q_norm.weight", {config_.head_dim});
+      add(layer.key_norm, "self_attn.k_norm.weight", {config_.head_dim});
+    }
+  }
+
+  void add(at::Tensor& target, std::string_view name, Shape shape) {
+    tensors_.push_back({&target, prefix_ + std::string(name), std::move(shape)});
+  }
+
+  void fuse(std::string_view name, std::int64_t columns, std::vector<Place> places) {
+    std::int64_t rows = 0;
+    for (const Place& place : places) rows += place.rows;
+    tensors_.push_back({nullptr, prefix_ + std::string(name), {rows, columns}});
+    fused_.push_back({prefix_ + std::string(name), std::move(places)});
+  }
+
+  const ModelConfig& config_;
+  std::string prefix_;
+  std::vector<Wanted> tensors_;
+  std::vector<Fused> fused_;
+};
+
+std::vector<Wanted> outer_tensors(at::Tensor& embedding, at::Tensor& head, at::Tensor& final_norm,
+                                  const ModelConfig& config, const Checkpoint& checkpoint) {
   const Shape table{config.vocab_size, config.hidden_size};
-  std::vector<Wanted> wanted{{&weights.final_norm, "model.norm.weight", {config.hidden_size}}};
+  std::vector<Wanted> wanted{{&final_norm, "model.norm.weight", {config.hidden_size}}};
   if (config.tie_word_embeddings) {
     const bool only_head = checkpoint.find(kEmbedding) == nullptr && checkpoint.find(kHead) != nullptr;
-    wanted.push_back({&weights.embedding, only_head ? kHead : kEmbedding, table});
+    wanted.push_back({&embedding, only_head ? kHead : kEmbedding, table});
   } else {
-    wanted.push_back({&weights.embedding, kEmbedding, table});
-    wanted.push_back({&weights.head, kHead, table});
-  }
-  for (int i = 0; i < config.n_layers; ++i) {
-    auto layer = layer_tensors(weights.layers[static_cast<std::size_t>(i)], config, i);
-    wanted.insert(wanted.end(), layer.begin(), layer.end());
+    wanted.push_back({&embedding, kEmbedding, table});
+    wanted.push_back({&head, kHead, table});
   }
   return wanted;
 }
@@ -148,17 +202,84 @@ at::Tensor bind(const StoredTensor& stored, const std::string& name, at::ScalarT
 
 }  // namespace
 
-Weights bind_weights(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype) {
-  Weights weights;
-  weights.layers.resize(static_cast<std::size_t>(config.n_layers));
-  const auto wanted = model_tensors(weights, config, checkpoint);
+WeightStore::WeightStore(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype,
+                         Residency residency)
+    : checkpoint_(&checkpoint), config_(config), dtype_(dtype), residency_(residency) {
+  const auto outer = outer_tensors(embedding_, head_, final_norm_, config, checkpoint);
+  std::vector<Wanted> wanted = outer;
+  LayerWeights unused;
+  for (int i = 0; i < config.n_layers; ++i) {
+    const LayerPlan plan(unused, config, i);
+    wanted.insert(wanted.end(), plan.tensors().begin(), plan.tensors().end());
+  }
   for (const Wanted& tensor : wanted) checked(checkpoint, tensor);
   refuse_unknown(checkpoint, wanted, config.tie_word_embeddings);
   if (config.tie_word_embeddings) check_tied_pair(checkpoint);
-  for (const Wanted& tensor : wanted)
-    *tensor.target = bind(checked(checkpoint, tensor), tensor.name, dtype, weights.copied_bytes);
-  if (config.tie_word_embeddings) weights.head = weights.embedding;
-  return weights;
+  for (const Wanted& tensor : outer)
+    *tensor.target = bind(checked(checkpoint, tensor), tensor.name, dtype, copied_bytes_);
+  if (config.tie_word_embeddings) head_ = embedding_;
+  if (residency == Residency::kStreamed) return;
+  for (int i = 0; i < config.n_layers; ++i) layers_.push_back(bind_layer(i, copied_bytes_));
+}
+
+std::shared_ptr<const LayerWeights> WeightStore::layer(int index) const {
+  if (residency_ == Residency::kWhole) return layers_[static_cast<std::size_t>(index)];
+  std::int64_t copied_bytes = 0;
+  return bind_layer(index, copied_bytes);
+}
+
+std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index, std::int64_t& copied_bytes) const {
+  auto layer = std::make_shared<LayerWeights>();
+  const LayerPlan plan(*layer, config_, index);
+  for (const Wanted& tensor : plan.tensors())
+    if (tensor.target != nullptr)
+      *tensor.target = bind(checked(*checkpoint_, tensor), tensor.name, dtype_, copied_bytes);
+  for (const Fused& fused : plan.fused()) {
+    const at::Tensor whole = bind(*checkpoint_->find(fused.name), fused.name, dtype_, copied_bytes);
+    std::int64_t row = 0;
+    for (const Place& place : fused.places) {
+      *place.target = whole.narrow(0, row, place.rows);
+      row += place.rows;
+    }
+  }
+  return layer;
+}
+
+void WeightStore::prefetch(int index) const { advise(index, MADV_WILLNEED); }
+
+void WeightStore::release(int index) const { advise(index, MADV_DONTNEED); }
+
+// Of a file mapped for reading only, pages that were given back are read again when they are touched.
+void WeightStore::advise(int index, int advice) const {
+  if (residency_ == Residency::kWhole || index < 0 || index >= config_.n_layers) return;
+  LayerWeights unused;
+  const LayerPlan plan(unused, config_, index);
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  for (const Wanted& tensor : plan.tensors()) {
+    const std::span<const std::byte> data = checkpoint_->find(tensor.name)->data;
+    // A page shared with a neighbouring tensor may go as well: it comes back when it is needed.
+    const auto begin = reinterpret_cast<std::uintptr_t>(data.data()) / page * page;
+    const auto end = reinterpret_cast<std::uintptr_t>(data.data() + data.size());
+    madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  }
+}
+
+WeightBytes weight_bytes(const Checkpoint& checkpoint, at::ScalarType dtype) {
+  WeightBytes bytes;
+  std::map<std::string, std::int64_t, std::less<>> layers;
+  constexpr std::string_view kLayers = "model.layers.";
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const std::int64_t n = tensor->n_elements() * static_cast<std::int64_t>(c10::elementSize(dtype));
+    bytes.all += n;
+    if (!name.starts_with(kLayers)) {
+      bytes.outside_layers += n;
+      continue;
+    }
+    std::int64_t& layer = layers[name.substr(0, name.find('.', kLayers.size()))];
+    layer += n;
+    bytes.largest_layer = std::max(bytes.largest_layer, layer);
+  }
+  return bytes;
 }
 
 }  // namespace keyscope::capture

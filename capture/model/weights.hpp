@@ -1,39 +1,69 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "capture/model/config.hpp"
+#include "capture/model/residency.hpp"
 #include "capture/model/safetensors.hpp"
 
 namespace keyscope::capture {
 
-// One decoder layer's weights; D hidden, F intermediate, E head_dim. Biases are undefined where there are
-// none.
+// One decoder layer's weights; D hidden, F intermediate, E head_dim. What a family does not have is
+// undefined.
 struct LayerWeights {
   at::Tensor attention_norm;  // (D)
   at::Tensor wq, wk, wv, wo;  // (n_heads·E, D), (n_kv_heads·E, D), the same, (D, n_heads·E)
   at::Tensor bq, bk, bv, bo;
-  at::Tensor query_norm, key_norm;  // (E); undefined where heads are not normalised
+  at::Tensor query_norm, key_norm;  // (E)
+  at::Tensor attention_post_norm;   // (D), of attention's output
   at::Tensor mlp_norm;              // (D)
   at::Tensor gate, up, down;        // (F, D), (F, D), (D, F)
   at::Tensor gate_bias, up_bias, down_bias;
+  at::Tensor mlp_post_norm;  // (D), of the MLP's output
 };
 
-struct Weights {
-  at::Tensor embedding;  // (vocab, D)
-  std::vector<LayerWeights> layers;
-  at::Tensor final_norm;          // (D)
-  at::Tensor head;                // (vocab, D); the embedding itself where the two are tied
-  std::int64_t copied_bytes = 0;  // of tensors that could not be used where they lie
+// A checkpoint's tensors as a transformer needs them: used where they lie in the mapped file if dtype and
+// alignment permit, copied elsewhere. The checkpoint must outlive the store.
+class WeightStore {
+ public:
+  // Finds every tensor of the architecture and checks all shapes and dtypes before anything is allocated. A
+  // tied pair may be stored under either name.
+  //   throws FileError naming file, tensor, what was found and what was expected
+  WeightStore(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype,
+              Residency residency);
+
+  const at::Tensor& embedding() const { return embedding_; }    // (vocab, D)
+  const at::Tensor& final_norm() const { return final_norm_; }  // (D)
+  const at::Tensor& head() const { return head_; }  // (vocab, D); the embedding itself where the two are tied
+
+  // A layer's weights, for as long as the result is held.
+  std::shared_ptr<const LayerWeights> layer(int index) const;
+
+  // Where weights are streamed: asks for a layer to be read soon; gives a layer's memory back.
+  void prefetch(int index) const;
+  void release(int index) const;
+
+  Residency residency() const { return residency_; }
+  std::int64_t copied_bytes() const { return copied_bytes_; }  // of resident tensors not used where they lie
+
+ private:
+  std::shared_ptr<const LayerWeights> bind_layer(int index, std::int64_t& copied_bytes) const;
+  void advise(int index, int advice) const;
+
+  const Checkpoint* checkpoint_;
+  ModelConfig config_;
+  at::ScalarType dtype_;
+  Residency residency_;
+  at::Tensor embedding_, final_norm_, head_;
+  std::vector<std::shared_ptr<const LayerWeights>> layers_;  // empty where they are streamed
+  std::int64_t copied_bytes_ = 0;
 };
 
-// Finds every tensor of the Llama architecture, checks all shapes and dtypes before anything is allocated,
-// and hands them out as `dtype`: in place where the stored dtype is that one and the data is aligned, copied
-// elsewhere. A tied pair may be stored under either name. The checkpoint must outlive the weights.
-//   throws FileError naming file, tensor, what was found and what was expected
-Weights bind_weights(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype);
+// What a checkpoint takes in memory as `dtype`.
+WeightBytes weight_bytes(const Checkpoint& checkpoint, at::ScalarType dtype);
 
 }  // namespace keyscope::capture
