@@ -42,6 +42,7 @@ class FileRecording final : public Recording {
     return head_rows("values", info_->values, info_->model.n_kv_heads, run, layer, kv_head, {first, count});
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
+  AttentionStatistics statistics(int run, int layer) const override;
   RowMatrixF attention(int run, int layer, int head, std::int64_t first, std::int64_t count) const override;
   RowMatrixF logits(int run) const override;
 
@@ -187,10 +188,32 @@ void FileRecording::read_journal(int run, int layer, int kv_head, HeadTrace& tra
   }
 }
 
+AttentionStatistics FileRecording::statistics(int run, int layer) const {
+  check_place(run, layer, 0, 1);
+  const hdf5::Lock lock;
+  AttentionStatistics statistics;
+  if (!run_group(run).open_group(layer_group_name(layer)).has("attention_entropy")) return statistics;
+  const auto matrix = [&](const char* name, std::int64_t n_rows, std::int64_t n_columns) {
+    RowMatrixF values(n_rows, n_columns);
+    dataset(run, layer, name)
+        .read(std::span(values.data(), static_cast<std::size_t>(values.size())), {0, 0},
+              {size(n_rows), size(n_columns)});
+    return values;
+  };
+  statistics.entropy = matrix("attention_entropy", info_->model.n_heads, info_->n_prompt());
+  statistics.window = matrix("attention_window", info_->model.n_kv_heads, run_info(run).n_tokens);
+  statistics.gini = dataset(run, layer, "attention_gini").read<double>();
+  statistics.top_share = dataset(run, layer, "attention_top_share").read<double>();
+  return statistics;
+}
+
 RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t first,
                                     std::int64_t count) const {
   check_place(run, layer, head, info_->model.n_heads);
   if (!info_->attention) throw FileError(info_->source + ": attention was not recorded");
+  if (run_info(run).plan.replayed)
+    throw FileError(fmt::format("{}: run {} was replayed without the model, and has no attention of its own",
+                                info_->source, run_info(run).plan.name));
   const RowRange rows = check_rows(run, {first, count});
   const std::int64_t n_tokens = run_info(run).n_tokens;
   RowMatrixF weights(rows.count, n_tokens);

@@ -105,6 +105,12 @@ Dataset Group::create_dataset(const std::string& name, ElementType type, const S
       where};
 }
 
+void Group::link_dataset(const std::string& name, const Dataset& dataset) {
+  const Lock lock;
+  check(H5Lcreate_hard(dataset.id(), ".", id(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), where_,
+        "link to " + dataset.where() + " as " + name);
+}
+
 void Group::create_text(const std::string& name, const std::string& text) {
   const Lock lock;
   const std::string where = fmt::format("{}: {}", file_, path_of(name));

@@ -26,6 +26,8 @@ class Group : public Node {
   Group create_group(const std::string& name, const std::string& nx_class);
   Dataset create_dataset(const std::string& name, ElementType type, const Shape& shape,
                          const DatasetOptions& options = {});
+  // A second name for a dataset of the same file: its bytes lie there once.
+  void link_dataset(const std::string& name, const Dataset& dataset);
   // A scalar text dataset, such as NXdata's `title`.
   void create_text(const std::string& name, const std::string& text);
 

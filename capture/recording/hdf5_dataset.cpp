@@ -81,6 +81,24 @@ std::uint64_t Dataset::stored_bytes() const {
   return H5Dget_storage_size(id());
 }
 
+bool Dataset::compressed() const {
+  const Lock lock;
+  const Handle properties = own(H5Dget_create_plist(id()), H5Pclose, where_, "read its layout");
+  return check(H5Pget_nfilters(properties.id()), where_, "read its filters") > 0;
+}
+
+std::string Dataset::identity() const {
+  const Lock lock;
+  H5O_info_t info;
+#if H5_VERSION_GE(1, 12, 0)
+  check(H5Oget_info(id(), &info, H5O_INFO_BASIC), where_, "find where it lies");
+  return {reinterpret_cast<const char*>(&info.token), sizeof info.token};
+#else
+  check(H5Oget_info(id(), &info), where_, "find where it lies");
+  return {reinterpret_cast<const char*>(&info.addr), sizeof info.addr};
+#endif
+}
+
 Handle Dataset::select(const Shape& start, const Shape& count, std::size_t n_values) const {
   if (start.size() != shape_.size() || count.size() != shape_.size() || n_elements(count, where_) != n_values)
     throw InvalidInput(fmt::format("{}: {} values do not fill rows {} of {}", where_, n_values,

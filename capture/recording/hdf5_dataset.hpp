@@ -44,6 +44,8 @@ class Dataset : public Node {
   const Shape& shape() const { return shape_; }
   ElementType type() const { return type_; }
   std::uint64_t stored_bytes() const;  // in the file, after compression
+  bool compressed() const;             // or filtered in another way
+  std::string identity() const;        // the same bytes for all names that one dataset of a file goes by
 
   template <typename T>
   void write(std::span<const T> values) {

@@ -71,6 +71,11 @@ void RunReader::read_plan() {
   plan.n_prompt_blocks = integer_in(group_, "n_prompt_blocks", 1, info_.n_prompt());
   integer_in(group_, "n_prompt", info_.n_prompt(), info_.n_prompt());
   plan.replayed = integer_in(group_, "replayed", 0, 1) == 1;
+  if (group_.has_attribute("oracle")) plan.oracle = integer_in(group_, "oracle", 0, 1) == 1;
+  if (group_.has_attribute("positions")) plan.cache_positions = group_.text("positions") == "cache";
+  if (!group_.has("budgets")) return;
+  const Shape shape{size(info_.model.n_layers), size(info_.model.n_kv_heads)};
+  plan.budgets = open_dataset(group_, "budgets", {ElementType::kInt64}, shape).read<std::int64_t>();
 }
 
 void RunReader::read_blocks() {
@@ -170,12 +175,19 @@ void RunReader::check_layer(const Group& group) const {
   if (info_.keys) open_dataset(group, "keys", kRowTypes, {n_kv_heads, n_tokens, head_dim}, rows);
   if (info_.queries) open_dataset(group, "queries", kRowTypes, {n_heads, n_tokens, head_dim}, rows);
   if (info_.values) open_dataset(group, "values", kRowTypes, {n_kv_heads, n_tokens, head_dim}, rows);
-  if (info_.attention) open_dataset(group, "attention", kRowTypes, {n_heads, n_tokens, n_tokens}, matrix);
+  // Nothing attended under the eviction of a replayed run.
+  if (info_.attention && !run_.plan.replayed)
+    open_dataset(group, "attention", kRowTypes, {n_heads, n_tokens, n_tokens}, matrix);
   open_dataset(group, "evicted_at", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "evicted_margin", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_received", {ElementType::kFloat64}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_queries", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_last", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  if (!group.has("attention_entropy")) return;
+  open_dataset(group, "attention_entropy", {ElementType::kFloat32}, {n_heads, size(info_.n_prompt())});
+  open_dataset(group, "attention_window", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  for (const char* name : {"attention_gini", "attention_top_share"})
+    open_dataset(group, name, {ElementType::kFloat64}, {n_heads});
 }
 
 // The layers that a run has recorded, ascending.
@@ -195,6 +207,21 @@ std::vector<int> find_layers(const Group& run, int n_layers) {
   std::sort(layers.begin(), layers.end());
   if (layers.empty()) throw FileError(run.where() + ": holds no layer");
   return layers;
+}
+
+// Of a recording that grew layer by layer and was cut short: the layers that all runs have been through, or
+// the first one as far as it came.
+std::vector<int> layers_to_show(const Group& runs, const std::vector<std::string>& names,
+                                const std::vector<int>& layers) {
+  std::vector<int> shown = layers;
+  for (const std::string& name : names) {
+    const Group run = runs.open_group(name);
+    if (!run.has("layers_complete")) return layers;
+    const auto complete = open_list(run, "layers_complete", ElementType::kInt32).read<std::int32_t>();
+    std::erase_if(shown, [&](int layer) { return std::ranges::find(complete, layer) == complete.end(); });
+  }
+  if (shown.empty()) shown.push_back(layers.front());
+  return shown;
 }
 
 // What was recorded: the first layer of the first run tells, every other one is held to it.
@@ -250,6 +277,10 @@ RecordingInfo read_info(const hdf5::File& file, const std::string& source) {
     const Group run = runs.open_group(name);
     if (find_layers(run, info.model.n_layers) != info.layers)
       throw FileError(run.where() + ": holds other layers than " + names.front());
+  }
+  if (!info.complete) info.layers = layers_to_show(runs, names, info.layers);
+  for (const std::string& name : names) {
+    const Group run = runs.open_group(name);
     info.runs.push_back(RunReader(run, name, info).read());
   }
   return info;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -74,6 +75,18 @@ void create_journal(Group& group, const RecordPlan& plan) {
   group.create_dataset("partial_attention_queries", ElementType::kInt32, shape, overwritten(chunk));
 }
 
+// What attention over the whole prompt came to, per query head; and each query's entropy.
+void create_attention_statistics(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
+  const hsize_t n_heads = size(plan.model.n_heads), n_prompt = size(plan.n_prompt());
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  group.create_dataset("attention_entropy", ElementType::kFloat32, {n_heads, n_prompt},
+                       overwritten({1, std::min(n_prompt, kTraceChunk)}, unknown));
+  group.create_dataset("attention_window", ElementType::kFloat32, {size(plan.model.n_kv_heads), n_tokens},
+                       overwritten({1, std::min(n_tokens, kTraceChunk)}));
+  for (const char* name : {"attention_gini", "attention_top_share"})
+    group.create_dataset(name, ElementType::kFloat64, {n_heads}, overwritten({n_heads}, unknown));
+}
+
 void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int layer) {
   Group group = run.create_group(layer_group_name(layer), "NXcollection");
   const hsize_t n_tokens = size(about.max_tokens(plan.n_prompt()));
@@ -83,7 +96,9 @@ void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int 
   if (plan.queries) create_rows(group, "queries", {n_heads, n_tokens, head_dim}, plan.store);
   if (plan.values) create_rows(group, "values", {n_kv_heads, n_tokens, head_dim}, plan.store);
   create_traces(group, plan, n_tokens);
-  create_journal(group, plan);
+  create_attention_statistics(group, plan, n_tokens);
+  // Under the layer schedule a layer that was cut short is not shown, but for the first.
+  if (!plan.by_layers() || layer == plan.layers.front()) create_journal(group, plan);
   if (plan.attention) {
     const hsize_t edge = std::min(n_tokens, kMatrixChunk);
     const ElementType type =
@@ -104,6 +119,13 @@ void create_run(Group& runs, const RecordPlan& plan, std::size_t index) {
   run.set_integer("n_prompt_blocks", about.n_prompt_blocks);
   run.set_integer("max_generated", about.max_generated);
   run.set_integer("replayed", about.replayed ? 1 : 0);
+  run.set_integer("oracle", about.oracle ? 1 : 0);
+  run.set_text("positions", about.cache_positions ? "cache" : "true");
+  if (!about.budgets.empty()) {
+    const Shape shape{size(plan.model.n_layers), size(plan.model.n_kv_heads)};
+    run.create_dataset("budgets", ElementType::kInt64, shape, {})
+        .write(std::span<const std::int64_t>(about.budgets));
+  }
   create_list(run, "block_start", ElementType::kInt32, about.max_blocks(), -1);
   create_list(run, "block_ms", ElementType::kFloat32, about.max_blocks(),
               std::numeric_limits<double>::quiet_NaN());
@@ -119,6 +141,11 @@ void create_run(Group& runs, const RecordPlan& plan, std::size_t index) {
   }
   run.create_dataset("blocks_done", ElementType::kInt64, {}, overwritten({}));
   run.create_dataset("partial_attention_blocks", ElementType::kInt64, {2}, overwritten({}));
+  if (plan.by_layers()) {
+    const std::int64_t n_layers = static_cast<std::int64_t>(plan.layers.size());
+    create_list(run, "layers_complete", ElementType::kInt32, n_layers, -1);
+    run.create_dataset("blocks_done_by_layer", ElementType::kInt64, {size(n_layers)}, overwritten({}));
+  }
   for (const int layer : plan.layers) create_layer(run, plan, about, layer);
 }
 
@@ -146,6 +173,7 @@ void create_layout(hdf5::File& file, const RecordPlan& plan) {
 void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
   cut(run, "block_start", {size(extent.n_blocks)});
   cut(run, "block_ms", {size(extent.n_blocks)});
+  cut(run, "layers_complete", {size(extent.n_layers)});
   cut(run, "generated", {size(extent.n_generated)});
   cut(run, "generated_text", {size(extent.n_text_bytes)});
   if (!extent.late_text.empty()) {
@@ -164,8 +192,8 @@ void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
     cut(group, "queries", {n_heads, n_tokens, head_dim});
     cut(group, "values", {n_kv_heads, n_tokens, head_dim});
     cut(group, "attention", {n_heads, n_tokens, n_tokens});
-    for (const char* name :
-         {"evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last"})
+    for (const char* name : {"evicted_at", "evicted_margin", "attention_received", "attention_queries",
+                             "attention_last", "attention_window"})
       cut(group, name, {n_kv_heads, n_tokens});
   }
 }

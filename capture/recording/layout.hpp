@@ -29,7 +29,8 @@ struct RunExtent {
   std::int64_t n_text_bytes = 0;
   std::int64_t n_top = 0;
   std::int64_t n_scored = 0;
-  std::string late_text;  // the generated text, if it had no room when it came
+  std::int64_t n_layers = 0;  // read to the prompt's end, where a recording grows layer by layer
+  std::string late_text;      // the generated text, if it had no room when it came
 };
 
 // Cuts a run's datasets to what it came to: that generation ends early is known only when it has. This moves

@@ -8,59 +8,16 @@
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "capture/recording/live_layer.hpp"
 #include "capture/recording/record_check.hpp"
 
 namespace keyscope::recording {
 namespace {
 
-// Per head, rows one after another; grown block by block.
-using HeadRows = std::vector<std::vector<float>>;
-
-struct LiveLayer {
-  HeadRows keys, queries, values;
-  std::vector<HeadTrace> traces;                   // per KV head, as long as the tokens seen
-  std::vector<std::vector<float>> attention_rows;  // per block: (n_heads, n_new, start + n_new)
-};
-
 struct LiveRun {
   std::vector<LiveLayer> layers;
   std::vector<float> logits;
 };
-
-void append_rows(HeadRows& heads, const std::vector<float>& block, std::size_t n_values) {
-  if (block.empty()) return;
-  for (std::size_t h = 0; h < heads.size(); ++h) {
-    const auto first = block.begin() + static_cast<std::ptrdiff_t>(h * n_values);
-    heads[h].insert(heads[h].end(), first, first + static_cast<std::ptrdiff_t>(n_values));
-  }
-}
-
-void grow(HeadTrace& trace, std::size_t n_seen) {
-  trace.evicted_at.resize(n_seen, -1);
-  trace.evicted_margin.resize(n_seen, std::numeric_limits<float>::quiet_NaN());
-  trace.attention_received.resize(n_seen, 0);
-  trace.attention_queries.resize(n_seen, 0);
-  trace.attention_last.resize(n_seen, 0);
-}
-
-void add_attention(HeadTrace& trace, const HeadAttention& head) {
-  for (std::size_t i = 0; i < head.position.size(); ++i) {
-    const auto at = static_cast<std::size_t>(head.position[i]);
-    trace.attention_received[at] += head.received[i];
-    trace.attention_queries[at] += head.queries[i];
-    if (!head.last.empty()) trace.attention_last[at] = head.last[i];
-  }
-}
-
-void add_evictions(HeadTrace& trace, const HeadEvictions& head, std::int32_t block) {
-  for (std::size_t i = 0; i < head.position.size(); ++i) {
-    const auto at = static_cast<std::size_t>(head.position[i]);
-    if (trace.evicted_at[at] >= 0)
-      throw InvalidInput(fmt::format("recording: position {} was evicted twice", head.position[i]));
-    trace.evicted_at[at] = block;
-    trace.evicted_margin[at] = head.margin[i];
-  }
-}
 
 void append_token(TokenText& text, std::int32_t id, const std::string& piece) {
   if (text.offset.empty()) text.offset.push_back(0);
@@ -88,6 +45,7 @@ class LiveRecording final : public MemoryRecording {
     return rows(&LiveLayer::values, "values", run, layer, kv_head, first, count);
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
+  AttentionStatistics statistics(int run, int layer) const override;
   RowMatrixF attention(int run, int layer, int head, std::int64_t first, std::int64_t count) const override;
   RowMatrixF logits(int run) const override;
 
@@ -96,9 +54,12 @@ class LiveRecording final : public MemoryRecording {
   RowMatrixF rows(HeadRows LiveLayer::*tensor, const char* name, int run, int layer, int head,
                   std::int64_t first, std::int64_t count) const;
   std::int64_t check_rows(int run, std::int64_t first, std::int64_t count) const;
+  std::size_t layer_index(int layer) const;
+  void show_complete_layers();
 
   mutable std::mutex mutex_;
   std::shared_ptr<const RecordPlan> plan_;
+  std::optional<BlockOrder> order_;
   RecordingInfo info_;
   std::vector<LiveRun> runs_;
   mutable std::shared_ptr<const RecordingInfo> snapshot_;  // null: stale
@@ -114,51 +75,55 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
   info_.model = plan_->model;
   info_.prompt = plan_->prompt;
   info_.layers = plan_->layers;
+  if (plan_->by_layers()) info_.layers.resize(1);
+  order_.emplace(plan_);
   info_.keys = plan_->keys;
   info_.queries = plan_->queries;
   info_.values = plan_->values;
   info_.attention = plan_->attention;
-  LiveLayer empty;
-  const auto n_kv_heads = static_cast<std::size_t>(plan_->model.n_kv_heads);
-  empty.keys.resize(n_kv_heads);
-  empty.values.resize(n_kv_heads);
-  empty.queries.resize(static_cast<std::size_t>(plan_->model.n_heads));
-  empty.traces.resize(n_kv_heads);
-  runs_.assign(plan_->runs.size(), {std::vector<LiveLayer>(plan_->layers.size(), empty), {}});
-  for (const RunPlan& run : plan_->runs) info_.runs.emplace_back().plan = run;
+  runs_.clear();
+  for (const RunPlan& run : plan_->runs) {
+    info_.runs.emplace_back().plan = run;
+    runs_.push_back({std::vector<LiveLayer>(plan_->layers.size(), LiveLayer(*plan_, run)), {}});
+  }
   snapshot_.reset();
 }
 
 void LiveRecording::block(std::shared_ptr<const BlockRecord> record) {
   const std::lock_guard lock(mutex_);
-  const RunInfo* known = record->run >= 0 && static_cast<std::size_t>(record->run) < info_.runs.size()
-                             ? &info_.runs[static_cast<std::size_t>(record->run)]
-                             : nullptr;
-  check_block(*plan_, *record, known ? known->blocks_done : 0, known ? known->n_tokens : 0);
+  order_->accept(*record);
   RunInfo& run = info_.runs[static_cast<std::size_t>(record->run)];
   const auto n_seen = static_cast<std::size_t>(record->start + record->n_new);
-  const auto n_values =
-      static_cast<std::size_t>(record->n_new) * static_cast<std::size_t>(plan_->model.head_dim);
-  for (std::size_t l = 0; l < record->layers.size(); ++l) {
-    LiveLayer& layer = runs_[static_cast<std::size_t>(record->run)].layers[l];
-    const LayerBlock& from = record->layers[l];
-    append_rows(layer.keys, from.keys, n_values);
-    append_rows(layer.queries, from.queries, n_values);
-    append_rows(layer.values, from.values, n_values);
-    if (plan_->attention) layer.attention_rows.push_back(from.attention_rows);
-    for (HeadTrace& trace : layer.traces) grow(trace, n_seen);
-    if (record->prompt)
-      for (std::size_t h = 0; h < from.attention.size(); ++h)
-        add_attention(layer.traces[h], from.attention[h]);
-    for (std::size_t h = 0; h < from.evictions.size(); ++h)
-      add_evictions(layer.traces[h], from.evictions[h], record->block);
+  for (const LayerBlock& block : record->layers)
+    runs_[static_cast<std::size_t>(record->run)].layers[layer_index(block.layer)].add(*record, block);
+  const bool first_of_layers = record->layers.front().layer == plan_->layers.front();
+  if (first_of_layers) {
+    run.block_start.push_back(record->start);
+    run.block_ms.push_back(record->elapsed_ms);
+    ++run.blocks_done;
+    run.n_tokens = static_cast<std::int64_t>(n_seen);
   }
-  run.block_start.push_back(record->start);
-  run.block_ms.push_back(record->elapsed_ms);
-  ++run.blocks_done;
-  run.n_tokens = static_cast<std::int64_t>(n_seen);
+  if (plan_->by_layers() && record->prompt) show_complete_layers();
   if (record->next_id >= 0) append_token(run.generated, record->next_id, record->next_text);
   snapshot_.reset();
+}
+
+std::size_t LiveRecording::layer_index(int layer) const {
+  const auto& layers = plan_->layers;
+  return static_cast<std::size_t>(std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin());
+}
+
+// Under the layer schedule, layers are to be seen when all runs have been through them; the first one while
+// it grows.
+void LiveRecording::show_complete_layers() {
+  const auto complete = [&](std::size_t layer) {
+    return std::ranges::all_of(runs_, [&](const LiveRun& run) {
+      return static_cast<std::int64_t>(run.layers[layer].traces.front().evicted_at.size()) >=
+             plan_->n_prompt();
+    });
+  };
+  while (info_.layers.size() < plan_->layers.size() && complete(info_.layers.size()))
+    info_.layers.push_back(plan_->layers[info_.layers.size()]);
 }
 
 void LiveRecording::prompt_done(const PromptResult& result) {
@@ -167,6 +132,7 @@ void LiveRecording::prompt_done(const PromptResult& result) {
   RunInfo& run = info_.runs.at(at);
   run.top_logits = result.top_logits;
   run.top_ids = result.top_ids;
+  if (result.next_id >= 0) append_token(run.generated, result.next_id, result.next_text);
   if (plan_->logits) {
     runs_.at(at).logits = result.logits;
     run.n_scored = static_cast<std::int64_t>(result.logits.size()) / plan_->vocab_size;
@@ -234,6 +200,13 @@ HeadTrace LiveRecording::trace(int run, int layer, int kv_head) const {
     throw FileError(
         fmt::format("{}: there is no KV head {}; there are {}", info_.source, kv_head, found.traces.size()));
   return found.traces[static_cast<std::size_t>(kv_head)];
+}
+
+AttentionStatistics LiveRecording::statistics(int run, int layer) const {
+  const std::lock_guard lock(mutex_);
+  AttentionStatistics statistics = find(run, layer).statistics;
+  statistics.window = statistics.window.leftCols(info_.runs[static_cast<std::size_t>(run)].n_tokens).eval();
+  return statistics;
 }
 
 RowMatrixF LiveRecording::attention(int run, int layer, int head, std::int64_t first,

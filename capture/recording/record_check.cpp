@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -54,6 +55,12 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
   expect_size(layer.values.size(), plan.values ? model.n_kv_heads * row_values : 0, where, "value values");
   expect_size(layer.attention_rows.size(), plan.attention ? model.n_heads * record.n_new * n_seen : 0, where,
               "attention weights");
+  if (!layer.entropy.empty())
+    expect_size(layer.entropy.size(), std::int64_t{model.n_heads} * record.n_new, where, "entropies");
+  if (!layer.attention_window.empty())
+    expect_size(layer.attention_window.size(), model.n_kv_heads * plan.n_prompt(), where, "window sums");
+  if (!layer.gini.empty()) expect_size(layer.gini.size(), model.n_heads, where, "Gini coefficients");
+  if (!layer.top_share.empty()) expect_size(layer.top_share.size(), model.n_heads, where, "top shares");
   if (!layer.evictions.empty())
     expect_size(layer.evictions.size(), model.n_kv_heads, where, "heads with evictions");
   if (!layer.attention.empty())
@@ -106,28 +113,55 @@ void check_plan(const RecordPlan& plan) {
   }
 }
 
-void check_block(const RecordPlan& plan, const BlockRecord& record, std::int64_t next_block,
-                 std::int64_t next_token) {
-  if (record.run < 0 || static_cast<std::size_t>(record.run) >= plan.runs.size())
+BlockOrder::BlockOrder(std::shared_ptr<const RecordPlan> plan) : plan_(std::move(plan)) {
+  const std::size_t n_layers = plan_->by_layers() ? plan_->layers.size() : 1;
+  next_.assign(plan_->runs.size(), std::vector<Next>(n_layers));
+}
+
+// Which of a run's sequences a record belongs to: under the layer schedule, each layer's prompt is one.
+std::size_t BlockOrder::sequence(const BlockRecord& record, const std::string& where) const {
+  if (!plan_->by_layers() || !record.prompt) return 0;
+  expect_size(record.layers.size(), 1, where, "layers");
+  const auto found = std::find(plan_->layers.begin(), plan_->layers.end(), record.layers.front().layer);
+  if (found == plan_->layers.end())
+    throw InvalidInput(fmt::format("{}: layer {} is not recorded", where, record.layers.front().layer));
+  return static_cast<std::size_t>(found - plan_->layers.begin());
+}
+
+void BlockOrder::check(const BlockRecord& record) const {
+  if (record.run < 0 || static_cast<std::size_t>(record.run) >= plan_->runs.size())
     throw InvalidInput(fmt::format("recording: there is no run {}", record.run));
-  const RunPlan& run = plan.runs[static_cast<std::size_t>(record.run)];
+  const RunPlan& run = plan_->runs[static_cast<std::size_t>(record.run)];
   const std::string where = fmt::format("recording: run '{}', block {}", run.name, record.block);
-  expect(record.block == next_block && next_block < run.max_blocks(), where, "block", record.block,
-         next_block);
-  expect(record.start == next_token, where, "start", record.start, next_token);
+  const Next& next = next_[static_cast<std::size_t>(record.run)][sequence(record, where)];
+  expect(record.block == next.block && next.block < run.max_blocks(), where, "block", record.block,
+         next.block);
+  expect(record.start == next.token, where, "start", record.start, next.token);
   const bool prompt = record.block < run.n_prompt_blocks;
   const bool last_block = record.block + 1 == run.n_prompt_blocks;
   expect(record.prompt == prompt, where, "prompt", record.prompt, prompt);
-  const std::int64_t limit = prompt ? plan.n_prompt() : run.max_tokens(plan.n_prompt());
+  const std::int64_t limit = prompt ? plan_->n_prompt() : run.max_tokens(plan_->n_prompt());
   const std::int64_t n_seen = std::int64_t{record.start} + record.n_new;
   expect(record.n_new >= 1 && n_seen <= limit, where, "number of tokens seen", n_seen, limit);
   if (last_block) expect(n_seen == limit, where, "number of tokens seen", n_seen, limit);
-  expect_size(record.layers.size(), static_cast<std::int64_t>(plan.layers.size()), where, "layers");
-  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    expect(record.layers[i].layer == plan.layers[i], where, "layer", record.layers[i].layer, plan.layers[i]);
-    check_layer(plan, record, record.layers[i], last_block,
-                fmt::format("{}, layer {}", where, plan.layers[i]));
+  check_layers(record, last_block, where);
+}
+
+void BlockOrder::check_layers(const BlockRecord& record, bool last_block, const std::string& where) const {
+  const bool one = plan_->by_layers() && record.prompt;
+  const std::vector<int> expected = one ? std::vector<int>{record.layers.front().layer} : plan_->layers;
+  expect_size(record.layers.size(), static_cast<std::int64_t>(expected.size()), where, "layers");
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    expect(record.layers[i].layer == expected[i], where, "layer", record.layers[i].layer, expected[i]);
+    check_layer(*plan_, record, record.layers[i], last_block,
+                fmt::format("{}, layer {}", where, expected[i]));
   }
+}
+
+void BlockOrder::accept(const BlockRecord& record) {
+  check(record);
+  auto& run = next_[static_cast<std::size_t>(record.run)];
+  run[sequence(record, {})] = {record.block + std::int64_t{1}, std::int64_t{record.start} + record.n_new};
 }
 
 }  // namespace keyscope::recording

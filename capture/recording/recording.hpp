@@ -51,6 +51,15 @@ struct HeadTrace {
   std::vector<float> attention_last;  // from the last prompt query
 };
 
+// What attention over a run's prompt came to in one layer. Empty where it was not recorded; NaN where the
+// prompt was not read so far.
+struct AttentionStatistics {
+  RowMatrixF entropy;  // (n_heads, n_prompt) of each query's weights, in nats
+  RowMatrixF window;   // (n_kv_heads, n_tokens) weights of the prompt's last 32 queries, summed, group mean
+  std::vector<double> gini;       // (n_heads) of the attention that the prompt's positions received
+  std::vector<double> top_share;  // (n_heads) the share of it that the 1 % of them with the most have
+};
+
 // A recording to read from: a file, or a capture that is still running. Reads copy, and may be called from
 // any thread. `run` indexes RecordingInfo::runs. Every reader
 //   throws FileError when the bytes are damaged or the dataset was not recorded, naming file and dataset
@@ -70,7 +79,10 @@ class Recording {
                             std::int64_t count = -1) const = 0;
   virtual HeadTrace trace(int run, int layer, int kv_head) const = 0;
 
-  // Weights of rows [first, first + count) of query head `query_head`: (count, n_tokens).
+  virtual AttentionStatistics statistics(int /*run*/, int /*layer*/) const { return {}; }
+
+  // Weights of rows [first, first + count) of query head `query_head`: (count, n_tokens). A replayed run has
+  // none of its own, whatever RecordingInfo::attention says.
   virtual RowMatrixF attention(int run, int layer, int query_head, std::int64_t first = 0,
                                std::int64_t count = -1) const = 0;
 

@@ -26,6 +26,7 @@ RecordingFile::RecordingFile(const PartFile& place, std::shared_ptr<const Record
     extent.n_tokens = plan_->n_prompt();
     extent.n_blocks = run.n_prompt_blocks;
   }
+  runs_.resize(plan_->runs.size());
   try {
     guarded([&] { lay_out(); });
     sync_path(place.part());
@@ -45,20 +46,25 @@ void RecordingFile::lay_out() {
 }
 
 RunWriter& RecordingFile::run(int index) {
-  if (index == run_index_) return *run_;
-  if (index < 0 || static_cast<std::size_t>(index) >= plan_->runs.size() || index < run_index_)
-    throw InvalidInput(fmt::format("recording: run {} cannot follow run {}", index, run_index_));
-  leave_run();
-  const RunPlan& about = plan_->runs[static_cast<std::size_t>(index)];
-  run_.emplace(runs_group().open_group(about.name), plan_, about);
-  run_index_ = index;
-  return *run_;
+  const auto at = static_cast<std::size_t>(index);
+  if (index < 0 || at >= plan_->runs.size())
+    throw InvalidInput(fmt::format("recording: there is no run {}", index));
+  if (runs_[at]) return *runs_[at];
+  // One after another, unless their prompts are read together.
+  if (!plan_->by_layers())
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      if (i > at && runs_[i])
+        throw InvalidInput(fmt::format("recording: run {} cannot follow run {}", index, i));
+      leave_run(i);
+    }
+  const RunPlan& about = plan_->runs[at];
+  return runs_[at].emplace(runs_group().open_group(about.name), plan_, about);
 }
 
-void RecordingFile::leave_run() {
-  if (!run_) return;
-  extents_[static_cast<std::size_t>(run_index_)] = run_->extent();
-  run_.reset();
+void RecordingFile::leave_run(std::size_t index) {
+  if (!runs_[index]) return;
+  extents_[index] = runs_[index]->extent();
+  runs_[index].reset();
 }
 
 void RecordingFile::flush_and_sync() {
@@ -105,9 +111,10 @@ void RecordingFile::finish(bool complete) {
 }
 
 void RecordingFile::finish_file(bool complete) {
-  if (run_ && !complete) run_->write_unfinished_sums();
+  for (auto& run : runs_)
+    if (run && !complete) run->write_unfinished_sums();
   file_.flush();  // while the datasets are open: a failure to write what they hold back must be seen
-  leave_run();
+  for (std::size_t i = 0; i < runs_.size(); ++i) leave_run(i);
   cut_runs();
   flush_and_sync();
   file_.root().open_group("entry").open_group("provenance").set_integer("complete", complete ? 1 : 0);

@@ -35,7 +35,7 @@ class RecordingFile {
   void lay_out();
   void finish_file(bool complete);
   RunWriter& run(int index);
-  void leave_run();
+  void leave_run(std::size_t index);
   void cut_runs();
   void flush_and_sync();
 
@@ -45,9 +45,8 @@ class RecordingFile {
   std::shared_ptr<const RecordPlan> plan_;
   std::vector<RunExtent> extents_;  // per run
   hdf5::File file_;
-  std::optional<RunWriter> run_;  // the one being written
-  int run_index_ = -1;
-  std::int64_t blocks_done_ = 0;  // of all runs
+  std::vector<std::optional<RunWriter>> runs_;  // those being written: all of them where layers are in turn
+  std::int64_t blocks_done_ = 0;                // of all runs
 };
 
 }  // namespace keyscope::recording

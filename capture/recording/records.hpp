@@ -19,8 +19,8 @@ struct Provenance {
   std::string prompt_sha256;  // of the ids as little-endian int32
   std::int64_t seed = 0;
   std::string device;
-  std::string schedule = "block";
-  std::string started;  // ISO 8601, UTC
+  std::string schedule = "block";  // or "layer": see RecordSink
+  std::string started;             // ISO 8601, UTC
 };
 
 struct ModelInfo {
@@ -58,7 +58,22 @@ struct RunPlan {
   std::int64_t block_size = 0;
   std::int64_t n_prompt_blocks = 0;
   std::int64_t max_generated = 0;
-  bool replayed = false;
+  bool replayed = false;  // simulated on the keys of a `none` run: no query attended under this eviction
+  // Scored after attention over the whole prompt: a captured run evicts only then, a replayed one ranks rows
+  // by what the whole prompt's queries attended to.
+  bool oracle = false;
+  bool cache_positions = false;  // rows rotated by their place in the cache, not by their true position
+  // (n_layers · n_kv_heads) where layers or heads have budgets of their own, `budget` being the largest;
+  // empty: `budget` everywhere.
+  std::vector<std::int64_t> budgets = {};
+
+  // Per KV head of a layer.
+  std::vector<std::int64_t> layer_budgets(int layer, int n_kv_heads) const {
+    const auto n = static_cast<std::size_t>(n_kv_heads);
+    if (budgets.empty()) return std::vector<std::int64_t>(n, budget);
+    const auto first = budgets.begin() + static_cast<std::ptrdiff_t>(n) * layer;
+    return {first, first + static_cast<std::ptrdiff_t>(n)};
+  }
 
   // Tokens that pass through the model if generation goes to its limit: the last id is never fed back.
   std::int64_t max_tokens(std::int64_t n_prompt) const {
@@ -88,7 +103,11 @@ struct RecordPlan {
   bool compress = false;
 
   std::int64_t n_prompt() const { return prompt.size(); }
+  bool by_layers() const { return provenance.schedule == "layer"; }
 };
+
+// How many of a prompt's last queries `attention_window` sums the weights of.
+inline constexpr std::int64_t kRecordedWindow = 32;
 
 // Rows that one KV head lost at the end of a block.
 struct HeadEvictions {
@@ -115,17 +134,21 @@ struct LayerBlock {
   // (n_heads, n_new, start + n_new): weights by true key position, 0 where not visible; empty if not
   // recorded.
   std::vector<float> attention_rows;
+  std::vector<float> entropy;  // (n_heads, n_new) of each query's weights, in nats; empty after the prompt
+  // With a prompt's last block, what attention over the whole prompt came to:
+  std::vector<float> attention_window;  // (n_kv_heads, n_prompt) weights of the last queries, summed
+  std::vector<double> gini, top_share;  // (n_heads) of the attention that positions received
 };
 
-// One block of one run through all layers.
+// One block of one run: through all layers, or, in a prompt under the layer schedule, through one.
 struct BlockRecord {
   int run = 0;             // index into RecordPlan::runs
   int block = 0;           // counted from 0 over prompt and generation
   std::int32_t start = 0;  // true position of the block's first token
   std::int32_t n_new = 0;
-  bool prompt = true;    // false: a generated token fed back
-  float elapsed_ms = 0;  // NaN where the schedule has none
-  std::vector<LayerBlock> layers;
+  bool prompt = true;              // false: a generated token fed back
+  float elapsed_ms = 0;            // NaN where the schedule has none
+  std::vector<LayerBlock> layers;  // recorded ones, ascending
   // The id generated from this block's last row, with its text: what a killed capture has generated so far is
   // then in its recording. -1 where no id was generated, or where only `run_done` will tell.
   std::int32_t next_id = -1;
@@ -138,10 +161,14 @@ struct PromptResult {
   std::vector<float> top_logits;  // 10 largest at the last prompt position, descending
   std::vector<std::int32_t> top_ids;
   std::vector<float> logits;  // (n_scored, vocab_size) last prompt positions; empty if not recorded
+  // The id generated from the prompt's last position, where no block has told of it; -1: none.
+  std::int32_t next_id = -1;
+  std::string next_text;
 };
 
 // Receives a capture as it happens, always in this order: begin; per run its blocks, prompt_done after the
-// last prompt block, run_done; end. Calls come from the inference thread; a sink that blocks slows it down.
+// last prompt block, run_done; end. Under the layer schedule all runs' prompt blocks come first: per recorded
+// layer, per run, block by block. Calls come from the inference thread; a sink that blocks slows it down.
 class RecordSink {
  public:
   virtual ~RecordSink() = default;

@@ -41,7 +41,21 @@ RunWriter::RunWriter(Group run, std::shared_ptr<const RecordPlan> plan, const Ru
   generated_ids_ = group_.open_dataset("generated");
   generated_text_ = group_.open_dataset("generated_text");
   generated_offset_ = group_.open_dataset("generated_text_offset");
-  for (const int layer : plan_->layers) layers_.push_back(open_layer(layer));
+  layers_.resize(plan_->layers.size());
+  if (!plan_->by_layers()) return;
+  layer_counter_ = group_.open_dataset("blocks_done_by_layer");
+  complete_layers_ = group_.open_dataset("layers_complete");
+}
+
+RunWriter::Layer& RunWriter::layer(std::size_t index) {
+  auto& found = layers_[index];
+  if (!found) found = open_layer(plan_->layers[index]);
+  return *found;
+}
+
+std::size_t RunWriter::layer_index(int layer) const {
+  const auto& layers = plan_->layers;
+  return static_cast<std::size_t>(std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin());
 }
 
 RunWriter::Layer RunWriter::open_layer(int layer) const {
@@ -56,14 +70,25 @@ RunWriter::Layer RunWriter::open_layer(int layer) const {
   opened.attention_received = group.open_dataset("attention_received", kTraceCacheBytes);
   opened.attention_queries = group.open_dataset("attention_queries", kTraceCacheBytes);
   opened.attention_last = group.open_dataset("attention_last", kTraceCacheBytes);
-  opened.partial_received = group.open_dataset("partial_attention_received");
-  opened.partial_queries = group.open_dataset("partial_attention_queries");
+  opened.entropy = group.open_dataset("attention_entropy", kTraceCacheBytes);
+  opened.window = group.open_dataset("attention_window", kTraceCacheBytes);
+  opened.gini = group.open_dataset("attention_gini");
+  opened.top_share = group.open_dataset("attention_top_share");
+  if (group.has("partial_attention_received")) {
+    opened.partial_received = group.open_dataset("partial_attention_received");
+    opened.partial_queries = group.open_dataset("partial_attention_queries");
+  }
   opened.sums.resize(static_cast<std::size_t>(plan_->model.n_kv_heads));
   return opened;
 }
 
 void RunWriter::write_block(const BlockRecord& record) {
-  for (std::size_t l = 0; l < layers_.size(); ++l) write_layer(layers_[l], record, record.layers[l]);
+  for (const LayerBlock& block : record.layers) {
+    layer_written_ = layer_index(block.layer);
+    write_layer(layer(layer_written_), record, block);
+  }
+  const bool first_of_layers = record.layers.front().layer == plan_->layers.front();
+  if (!first_of_layers) return;
   write_at(block_start_, record.block, record.start);
   write_at(block_ms_, record.block, record.elapsed_ms);
   ++blocks_done_;
@@ -82,6 +107,8 @@ void RunWriter::write_layer(Layer& layer, const BlockRecord& record, const Layer
     for (std::size_t h = 0; h < block.attention.size(); ++h) layer.sums[h].add(block.attention[h]);
   }
   write_evictions(layer, record, block);
+  write_statistics(layer, record, block);
+  ++layer.blocks_done;
   if (record.block + 1 == about_.n_prompt_blocks) {
     write_last_attention(layer, block);
     write_remaining_sums(layer);
@@ -122,6 +149,18 @@ void RunWriter::write_evictions(Layer& layer, const BlockRecord& record, const L
   queries.write(layer.attention_queries);
 }
 
+void RunWriter::write_statistics(Layer& layer, const BlockRecord& record, const LayerBlock& block) {
+  const hsize_t n_heads = size(plan_->model.n_heads), n_kv_heads = size(plan_->model.n_kv_heads);
+  if (!block.entropy.empty())
+    layer.entropy.write(std::span<const float>(block.entropy), {0, size(record.start)},
+                        {n_heads, size(record.n_new)});
+  if (!block.attention_window.empty())
+    layer.window.write(std::span<const float>(block.attention_window), {0, 0},
+                       {n_kv_heads, size(plan_->n_prompt())});
+  if (!block.gini.empty()) layer.gini.write(std::span<const double>(block.gini));
+  if (!block.top_share.empty()) layer.top_share.write(std::span<const double>(block.top_share));
+}
+
 void RunWriter::write_last_attention(Layer& layer, const LayerBlock& block) {
   ScatteredRows<float> last;
   for (std::size_t h = 0; h < block.attention.size(); ++h)
@@ -153,6 +192,8 @@ void RunWriter::write_prompt_result(const PromptResult& result) {
   top_logits.write(std::span<const float>(result.top_logits.data(), n_top), {0}, {n_top});
   top_ids.write(std::span<const std::int32_t>(result.top_ids.data(), n_top), {0}, {n_top});
   n_top_ = static_cast<std::int64_t>(n_top);
+  if (result.next_id >= 0 && generated_.size() < about_.max_generated)
+    add_generated(result.next_id, result.next_text);
 }
 
 void RunWriter::add_generated(std::int32_t id, const std::string& text) {
@@ -185,22 +226,37 @@ void RunWriter::write_generated(const TokenText& generated) {
 void RunWriter::write_journal() {
   if (!in_prompt()) return;
   journal_slot_ = 1 - journal_slot_;
-  for (Layer& layer : layers_) {
-    for (hsize_t h = 0; h < layer.sums.size(); ++h) {
-      const AttentionSums::Rows& rows = layer.sums[h].rows();
+  for (auto& opened : layers_) {
+    if (!opened || !opened->partial_received) continue;
+    for (hsize_t h = 0; h < opened->sums.size(); ++h) {
+      const AttentionSums::Rows& rows = opened->sums[h].rows();
       const Shape start{journal_slot_, h, 0}, count{1, 1, rows.position.size()};
-      layer.partial_received.write(std::span<const double>(rows.received), start, count);
-      layer.partial_queries.write(std::span<const std::int32_t>(rows.queries), start, count);
+      opened->partial_received->write(std::span<const double>(rows.received), start, count);
+      opened->partial_queries->write(std::span<const std::int32_t>(rows.queries), start, count);
     }
   }
   write_at(journal_blocks_, static_cast<std::int64_t>(journal_slot_), blocks_done_);
 }
 
-void RunWriter::count_blocks() { counter_.write(std::span<const std::int64_t>(&blocks_done_, 1)); }
+void RunWriter::count_blocks() {
+  counter_.write(std::span<const std::int64_t>(&blocks_done_, 1));
+  if (layer_counter_ && n_complete_layers_ < static_cast<std::int64_t>(layers_.size()))
+    count_layer(layer_written_);
+}
+
+// A layer that has been read to the prompt's end is closed: no more of it is to come unless tokens are fed
+// back.
+void RunWriter::count_layer(std::size_t index) {
+  const std::int64_t blocks_done = layer(index).blocks_done;
+  write_at(*layer_counter_, static_cast<std::int64_t>(index), blocks_done);
+  if (blocks_done < about_.n_prompt_blocks) return;
+  write_at(*complete_layers_, n_complete_layers_++, static_cast<std::int32_t>(plan_->layers[index]));
+  layers_[index].reset();
+}
 
 void RunWriter::write_unfinished_sums() {
-  if (!in_prompt()) return;
-  for (Layer& layer : layers_) write_remaining_sums(layer);
+  for (auto& opened : layers_)
+    if (opened && !opened->sums.empty()) write_remaining_sums(*opened);
 }
 
 RunExtent RunWriter::extent() const {
@@ -212,6 +268,7 @@ RunExtent RunWriter::extent() const {
   extent.n_text_bytes = static_cast<std::int64_t>(generated_.text.size());
   extent.n_top = n_top_;
   extent.n_scored = n_scored_;
+  extent.n_layers = n_complete_layers_;
   if (generated_.text.size() > generated_text_.shape()[0]) extent.late_text = generated_.text;
   return extent;
 }

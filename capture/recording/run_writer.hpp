@@ -18,14 +18,15 @@ namespace keyscope::recording {
 // Sums of a row are final, and go to `attention_received` and `attention_queries`, when the row is evicted or
 // with the last prompt block. Until then those of the rows still present stand in a journal of two slots,
 //   partial_attention_received, partial_attention_queries: (2, n_kv_heads, n_prompt)
-// one after another in ascending position, and `partial_attention_blocks` (2) says after how many blocks each
-// slot was written. A commit writes the slot that the last one did not, so that the slot of the blocks that
-// are counted is whole whenever a kill comes.
+// one after another in ascending position (under the layer schedule of the first recorded layer only: the
+// others are of no use before they are complete), and `partial_attention_blocks` (2) says after how many
+// blocks each slot was written. A commit writes the slot that the last one did not, so that the slot of the
+// blocks that are counted is whole whenever a kill comes.
 class RunWriter {
  public:
   RunWriter(hdf5::Group run, std::shared_ptr<const RecordPlan> plan, const RunPlan& about);
 
-  //   record: what comes next, and checked (see check_block)
+  //   record: what comes next, and checked (see BlockOrder)
   //   throws InvalidInput where it evicts rows that are not there, FileError when it cannot be written
   void write_block(const BlockRecord& record);
   void write_prompt_result(const PromptResult& result);
@@ -33,7 +34,7 @@ class RunWriter {
 
   // Brings the journal up to date: to be called before the blocks so far are counted.
   void write_journal();
-  void count_blocks();  // raises `blocks_done`
+  void count_blocks();  // raises `blocks_done`; of a layer by itself, what is told of that layer
 
   // Puts the sums of an unfinished prompt where those of a finished one stand.
   void write_unfinished_sums();
@@ -45,11 +46,17 @@ class RunWriter {
   struct Layer {
     std::optional<hdf5::Dataset> keys, queries, values, attention;
     hdf5::Dataset evicted_at, evicted_margin, attention_received, attention_queries, attention_last;
-    hdf5::Dataset partial_received, partial_queries;
+    hdf5::Dataset entropy, window, gini, top_share;
+    std::optional<hdf5::Dataset> partial_received, partial_queries;
     std::vector<AttentionSums> sums;  // per KV head; empty after the prompt
+    std::int64_t blocks_done = 0;
   };
 
   Layer open_layer(int layer) const;
+  Layer& layer(std::size_t index);
+  std::size_t layer_index(int layer) const;
+  void write_statistics(Layer& layer, const BlockRecord& record, const LayerBlock& block);
+  void count_layer(std::size_t index);
   void write_layer(Layer& layer, const BlockRecord& record, const LayerBlock& block);
   void write_rows(const BlockRecord& record, Layer& layer, const LayerBlock& block);
   void write_last_attention(Layer& layer, const LayerBlock& block);
@@ -61,8 +68,11 @@ class RunWriter {
   hdf5::Group group_;
   std::shared_ptr<const RecordPlan> plan_;
   RunPlan about_;
-  std::vector<Layer> layers_;
+  std::vector<std::optional<Layer>> layers_;  // open while they are written
   hdf5::Dataset block_start_, block_ms_, counter_, journal_blocks_;
+  std::optional<hdf5::Dataset> layer_counter_, complete_layers_;  // where layers are written one by one
+  std::size_t layer_written_ = 0;                                 // the last one
+  std::int64_t n_complete_layers_ = 0;
   hdf5::Dataset generated_ids_, generated_text_, generated_offset_;
   std::int64_t blocks_done_ = 0;
   std::int64_t n_tokens_ = 0;

@@ -46,10 +46,7 @@ class RecordingWriter final : public RecordSink {
   PartFile place_;
   std::shared_ptr<const RecordPlan> plan_;
   std::unique_ptr<RecordingFile> file_;
-  int expected_run_ = -1;
-  struct {
-    std::int64_t block = 0, token = 0;
-  } expected_;  // what comes next in that run
+  std::optional<BlockOrder> order_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -66,17 +63,14 @@ RecordingWriter::~RecordingWriter() {
 void RecordingWriter::begin(std::shared_ptr<const RecordPlan> plan) {
   check_plan(*plan);
   plan_ = std::move(plan);
+  order_.emplace(plan_);
   file_ = std::make_unique<RecordingFile>(place_, plan_);
   thread_ = std::thread([this] { write_items(); });
 }
 
 void RecordingWriter::block(std::shared_ptr<const BlockRecord> record) {
   if (!file_) throw InvalidInput("recording: not begun, or ended already");
-  // Checked before anything of it is written.
-  if (record->run != expected_run_) expected_ = {};
-  check_block(*plan_, *record, expected_.block, expected_.token);
-  expected_run_ = record->run;
-  expected_ = {record->block + std::int64_t{1}, std::int64_t{record->start} + record->n_new};
+  order_->accept(*record);  // before anything of it is written
   push(std::move(record));
 }
 

@@ -112,6 +112,7 @@ TEST_F(Layout, HasTheAttributesOfTheContract) {
   EXPECT_EQ(integer("/entry/runs/none", "n_prompt"), 50);
   EXPECT_EQ(integer("/entry/runs/none", "n_prompt_blocks"), 7);
   EXPECT_EQ(integer("/entry/runs/none", "replayed"), 0);
+  EXPECT_EQ(integer("/entry/runs/none", "oracle"), 0);
 }
 
 TEST_F(Layout, HasTheDatasetsOfTheContract) {

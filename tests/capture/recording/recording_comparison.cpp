@@ -42,6 +42,7 @@ void expect_same_run(const RunInfo& expected, const RunInfo& found) {
   EXPECT_EQ(expected.plan.n_prompt_blocks, found.plan.n_prompt_blocks);
   EXPECT_EQ(expected.plan.max_generated, found.plan.max_generated);
   EXPECT_EQ(expected.plan.replayed, found.plan.replayed);
+  EXPECT_EQ(expected.plan.oracle, found.plan.oracle);
   ASSERT_EQ(expected.blocks_done, found.blocks_done) << name;
   ASSERT_EQ(expected.n_tokens, found.n_tokens) << name;
   EXPECT_EQ(expected.n_scored, found.n_scored) << name;
