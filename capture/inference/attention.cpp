@@ -2,119 +2,283 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <string>
 
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/abs.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/max.h>
-#include <ATen/ops/triu.h>
-#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
 
 #include "analysis/errors.hpp"
+#include "capture/inference/attention_operands.hpp"
 
 namespace keyscope::capture {
 namespace {
 
-// Queries per tile: the additive mask and the tile of weights stay small whatever the block and the context.
-constexpr std::int64_t kTileQueries = 128;
-constexpr std::int64_t kTileRows = 4096;
+using kernels::kPanel;
 
-void require_finite(const at::Tensor& tensor, const char* what) {
-  if (tensor.numel() > 0 && !std::isfinite(at::max(at::abs(tensor)).item<float>()))
+// Queries that go through the tile at once; fewer where the cache is long, so that a tile's scores stay near.
+constexpr std::int64_t kTileQueries = 64;
+constexpr std::int64_t kLeastTileQueries = 16;
+constexpr std::int64_t kTileScores = std::int64_t{1} << 19;
+
+// Up to so many queries the cached rows are read as they lie: packing them would cost more than it gains.
+constexpr std::int64_t kThinQueries = 4;
+
+std::int64_t tile_queries(std::int64_t n_rows) {
+  std::int64_t n = kTileQueries;
+  while (n > kLeastTileQueries && n * n_rows > kTileScores) n /= 2;
+  return n;
+}
+
+// Half-open ranges of visible rows, per query.
+struct Visible {
+  std::vector<std::int32_t> begin, end;
+};
+
+Visible visible_rows(const HeadRows& rows, std::int64_t n_queries, std::int64_t window) {
+  Visible visible;
+  const std::int64_t n_old = rows.n_rows() - n_queries;
+  for (std::int64_t i = 0; i < n_queries; ++i) {
+    const std::int64_t own = n_old + i;
+    std::int64_t begin = 0;
+    if (window > 0) {
+      const std::int64_t oldest = rows.positions[static_cast<std::size_t>(own)] - window + 1;
+      begin = std::lower_bound(rows.positions.begin(), rows.positions.end(), oldest) - rows.positions.begin();
+    }
+    visible.begin.push_back(static_cast<std::int32_t>(begin));
+    visible.end.push_back(static_cast<std::int32_t>(own + 1));
+  }
+  return visible;
+}
+
+// One thread's share: query heads of one KV head.
+class HeadAttention {
+ public:
+  HeadAttention(const AttentionInput& input, const AttentionWants& wants, const kernels::Kernels& kernels,
+                AttentionOutput& output)
+      : input_(input),
+        wants_(wants),
+        kernels_(kernels),
+        element_(kernels::of(kernels, input.queries.scalar_type())),
+        output_(output),
+        n_(input.n_queries()),
+        head_dim_(input.head_dim()),
+        element_bytes_(static_cast<std::int64_t>(input.queries.element_size())) {
+    for (const std::int64_t window : wants.windows) largest_window_ = std::max(largest_window_, window);
+  }
+
+  // Query heads [first, last), all of KV head `kv_head`.
+  void run(std::int64_t kv_head, std::int64_t first, std::int64_t last) {
+    rows_ = &input_.heads[static_cast<std::size_t>(kv_head)];
+    visible_ = visible_rows(*rows_, n_, input_.rules.window);
+    if (n_ <= kThinQueries) {
+      first_row_ = 0;
+      for (std::int64_t head = first; head < last; ++head) run_thin(head);
+      return;
+    }
+    // Rows that no query of the block sees any more are left out, by whole panels.
+    first_row_ = visible_.begin.front() / kPanel * kPanel;
+    for (auto* bounds : {&visible_.begin, &visible_.end})
+      for (std::int32_t& bound : *bounds) bound -= static_cast<std::int32_t>(first_row_);
+    AttentionOperands& operands = scratch().operands(kernels_, input_.queries.scalar_type(), head_dim_);
+    operands.pack(*rows_, first_row_);
+    const std::int64_t step = tile_queries(operands.n_panels() * kPanel);
+    for (std::int64_t head = first; head < last; ++head)
+      for (std::int64_t query = 0; query < n_; query += step)
+        run_tile(operands, head, query, std::min(step, n_ - query));
+    operands.release();
+  }
+
+ private:
+  // What a thread keeps from call to call, so that no page is faulted in twice.
+  struct Scratch {
+    std::unique_ptr<AttentionOperands> held;
+    at::ScalarType dtype = at::kFloat;
+    std::int64_t head_dim = 0;
+    const kernels::Kernels* kernels = nullptr;
+    ScratchBuffer scores, weights, mixed, sums, queries;
+
+    AttentionOperands& operands(const kernels::Kernels& wanted, at::ScalarType type, std::int64_t dim) {
+      if (!held || type != dtype || dim != head_dim || kernels != &wanted) {
+        held = std::make_unique<AttentionOperands>(wanted, type, dim);
+        dtype = type;
+        head_dim = dim;
+        kernels = &wanted;
+      }
+      return *held;
+    }
+  };
+  static Scratch& scratch() {
+    thread_local Scratch mine;
+    return mine;
+  }
+
+  std::size_t n_visible_rows() const { return static_cast<std::size_t>(rows_->n_rows()); }
+
+  const std::byte* query_row(std::int64_t head, std::int64_t query) const {
+    return static_cast<const std::byte*>(input_.queries.const_data_ptr()) +
+           (head * n_ + query) * head_dim_ * element_bytes_;
+  }
+
+  kernels::SoftmaxTile softmax_tile(std::int64_t head, std::int64_t query, std::int64_t count,
+                                    std::int64_t n_panels, float* scores) const {
+    const std::int64_t at = head * n_ + query;
+    return {.scores = scores,
+            .n_rows = count,
+            .n_panels = n_panels,
+            .begin = visible_.begin.data() + query,
+            .end = visible_.end.data() + query,
+            .scale = static_cast<float>(input_.rules.scale),
+            .softcap = static_cast<float>(input_.rules.softcap),
+            .weights = nullptr,
+            .log_sum_exp = output_.log_sum_exp.mutable_data_ptr<float>() + at,
+            .entropy = wants_.entropy ? output_.entropy.mutable_data_ptr<float>() + at : nullptr,
+            .column_sums = nullptr};
+  }
+
+  void run_tile(AttentionOperands& operands, std::int64_t head, std::int64_t query, std::int64_t count) {
+    const std::int64_t n_panels =
+        (visible_.end[static_cast<std::size_t>(query + count - 1)] + kPanel - 1) / kPanel;
+    const std::int64_t n_scores = n_panels * count * kPanel;
+    auto* scores = scratch().scores.reserve<float>(n_scores);
+    auto* paired = operands.paired() ? scratch().weights.reserve<std::byte>(n_scores * 2) : nullptr;
+    operands.score(query_row(head, query), count, n_panels, scores);
+    kernels::SoftmaxTile tile = softmax_tile(head, query, count, n_panels, scores);
+    tile.weights = paired;
+    if (wants_.column_sums) {
+      tile.column_sums = scratch().sums.reserve<double>(n_panels * kPanel);
+      std::fill(tile.column_sums, tile.column_sums + n_panels * kPanel, 0.0);
+    }
+    element_.softmax(tile);
+    auto* mixed = scratch().mixed.reserve<float>(count * head_dim_);
+    operands.mix(scores, paired, count, n_panels, mixed);
+    store_output(head, query, count, mixed);
+    take_statistics(head, query, tile);
+  }
+
+  // A few queries of one head against rows as they lie.
+  void run_thin(std::int64_t head) {
+    const std::int64_t n_rows = rows_->n_rows();
+    const std::int64_t n_panels = (n_rows + kPanel - 1) / kPanel, stride = n_panels * kPanel;
+    auto* queries = scratch().queries.reserve<float>(n_ * head_dim_);
+    element_.to_float(query_row(head, 0), queries, n_ * head_dim_);
+    auto* scores = scratch().scores.reserve<float>(n_ * stride);
+    element_.thin_product({queries, rows_->keys, head_dim_, scores, stride, n_, head_dim_, 0, n_rows});
+    auto* sums = scratch().sums.reserve<double>(stride);
+    for (std::int64_t query = 0; query < n_; ++query) {
+      kernels::SoftmaxTile tile = softmax_tile(head, query, 1, n_panels, scores + query * stride);
+      if (wants_.column_sums) {
+        std::fill(sums, sums + stride, 0.0);
+        tile.column_sums = sums;
+      }
+      element_.softmax(tile);
+      take_statistics(head, query, tile);
+    }
+    auto* mixed = scratch().mixed.reserve<float>(n_ * head_dim_);
+    element_.weighted_sum({scores, stride, rows_->values, mixed, n_, n_rows, head_dim_});
+    store_output(head, 0, n_, mixed);
+  }
+
+  void store_output(std::int64_t head, std::int64_t query, std::int64_t count, const float* mixed) {
+    auto* out = static_cast<std::byte*>(output_.output.mutable_data_ptr());
+    const std::int64_t width = input_.n_heads() * head_dim_;
+    for (std::int64_t i = 0; i < count; ++i)
+      element_.from_float(mixed + i * head_dim_,
+                          out + ((query + i) * width + head * head_dim_) * element_bytes_, head_dim_);
+  }
+
+  void take_statistics(std::int64_t head, std::int64_t query, const kernels::SoftmaxTile& tile) {
+    const auto at = static_cast<std::size_t>(head);
+    const std::int64_t n_columns = std::min(tile.n_panels * kPanel, rows_->n_rows() - first_row_);
+    if (wants_.column_sums) {
+      double* sums = output_.column_sums[at].data() + first_row_;
+      for (std::int64_t row = 0; row < n_columns; ++row) sums[row] += tile.column_sums[row];
+    }
+    for (std::int64_t i = 0; i < tile.n_rows; ++i) {
+      const bool last = query + i == n_ - 1;
+      const bool in_window = query + i >= n_ - largest_window_;
+      if (!(wants_.last_row && last) && !in_window && wants_.weights == nullptr) continue;
+      for (std::int64_t row = 0; row < n_columns; ++row) {
+        const float weight = tile.scores[(row / kPanel * tile.n_rows + i) * kPanel + row % kPanel];
+        const auto to = static_cast<std::size_t>(first_row_ + row);
+        if (wants_.last_row && last) output_.last_row[at][to] = weight;
+        for (std::size_t w = 0; w < wants_.windows.size(); ++w)
+          if (query + i >= n_ - wants_.windows[w])
+            output_.window_sums[w][at][to] += static_cast<double>(weight);
+        if (wants_.weights != nullptr)
+          wants_.weights[(head * n_ + query + i) * wants_.n_positions + rows_->positions[to]] = weight;
+      }
+    }
+  }
+
+  const AttentionInput& input_;
+  const AttentionWants& wants_;
+  const kernels::Kernels& kernels_;
+  const kernels::ElementKernels& element_;
+  AttentionOutput& output_;
+  std::int64_t n_, head_dim_, element_bytes_;
+  std::int64_t largest_window_ = 0;
+  const HeadRows* rows_ = nullptr;
+  Visible visible_;
+  std::int64_t first_row_ = 0;  // of the cached rows, what the tiles' first column is
+};
+
+template <typename T>
+void make_room(PerRow<T>& statistic, const AttentionInput& input) {
+  for (std::int64_t head = 0; head < input.n_heads(); ++head)
+    statistic.emplace_back(input.heads[static_cast<std::size_t>(head / input.group_size())].positions.size());
+}
+
+void require_finite(bool finite, const char* what) {
+  if (!finite)
     throw InvalidInput(std::string("attention: the ") + what +
                        " hold NaN or Inf; are the weights damaged, or too large for this --dtype?");
 }
 
-// Rows that query i of the block may see: all before it, itself included.
-std::int64_t visible_rows(const AttentionInput& input, std::int64_t query) {
-  return input.keys.size(1) - input.queries.size(1) + query + 1;
+// Older rows were looked at with the block that brought them.
+void check_input(const AttentionInput& input, const kernels::ElementKernels& element) {
+  require_finite(element.all_finite(input.queries.const_data_ptr(), input.queries.numel()), "queries");
+  const std::int64_t n_new = input.n_queries() * input.head_dim();
+  for (const HeadRows& rows : input.heads) {
+    const std::int64_t offset = (rows.n_rows() * input.head_dim() - n_new) * input.queries.element_size();
+    require_finite(element.all_finite(static_cast<const std::byte*>(rows.keys) + offset, n_new), "keys");
+    require_finite(element.all_finite(static_cast<const std::byte*>(rows.values) + offset, n_new), "values");
+  }
 }
 
-// The causal mask of queries [first, first + count) over the rows that the last of them sees: 0 or -inf.
-std::optional<at::Tensor> tile_mask(const AttentionInput& input, std::int64_t first, std::int64_t count) {
-  if (count == 1) return std::nullopt;
-  const std::int64_t n_rows = visible_rows(input, first + count - 1);
-  at::Tensor mask = at::zeros({count, n_rows}, input.queries.options());
-  mask.narrow(1, n_rows - count, count)
-      .copy_(at::triu(at::full({count, count}, -INFINITY, input.queries.options()), 1));
-  return mask;
-}
-
-double scale_of(const AttentionInput& input) {
-  return 1.0 / std::sqrt(static_cast<double>(input.queries.size(2)));
-}
-
-// Weights of queries [first, first + count) of one KV head's group on rows [row, row + n_rows):
-// (G, count, n_rows) float32, 0 where not visible.
-at::Tensor weight_tile(const AttentionInput& input, const at::Tensor& log_sum_exp, std::int64_t kv_head,
-                       std::int64_t first, std::int64_t count, std::int64_t row, std::int64_t n_rows) {
-  const std::int64_t group = input.queries.size(0) / input.keys.size(0);
-  const at::Tensor q = input.queries.narrow(0, kv_head * group, group).narrow(1, first, count).to(at::kFloat);
-  const at::Tensor k = input.keys.select(0, kv_head).narrow(0, row, n_rows).to(at::kFloat);
-  const at::Tensor lse = log_sum_exp.narrow(0, kv_head * group, group).narrow(1, first, count);
-  at::Tensor weights = at::matmul(q, k.transpose(0, 1));
-  weights.mul_(scale_of(input)).sub_(lse.unsqueeze(2)).exp_();
-  // Query first + i sees rows below visible_rows(first + i): a band that moves by one per query.
-  const std::int64_t last_common = visible_rows(input, first);
-  if (row + n_rows > last_common) weights.tril_(last_common - 1 - row);
-  return weights;
+// Into how many parts each KV head's group is cut, so that every thread has work.
+std::int64_t parts_per_group(const AttentionInput& input) {
+  const std::int64_t wanted = at::get_num_threads(),
+                     n_kv_heads = static_cast<std::int64_t>(input.heads.size());
+  return std::clamp<std::int64_t>((wanted + n_kv_heads - 1) / n_kv_heads, 1, input.group_size());
 }
 
 }  // namespace
 
-AttentionOutput attend(const AttentionInput& input) {
-  require_finite(input.queries, "queries");
-  require_finite(input.keys.narrow(1, input.keys.size(1) - input.queries.size(1), input.queries.size(1)),
-                 "keys");
-  require_finite(input.values.narrow(1, input.values.size(1) - input.queries.size(1), input.queries.size(1)),
-                 "values");
-  const std::int64_t n = input.queries.size(1);
-  AttentionOutput result{at::empty_like(input.queries, input.queries.options(), at::MemoryFormat::Contiguous),
-                         at::empty({input.queries.size(0), n}, at::TensorOptions().dtype(at::kFloat))};
-  for (std::int64_t first = 0; first < n; first += kTileQueries) {
-    const std::int64_t count = std::min(kTileQueries, n - first);
-    const std::int64_t n_rows = visible_rows(input, first + count - 1);
-    const auto [output, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-        input.queries.narrow(1, first, count).unsqueeze(0), input.keys.narrow(1, 0, n_rows).unsqueeze(0),
-        input.values.narrow(1, 0, n_rows).unsqueeze(0), 0.0, false, tile_mask(input, first, count),
-        scale_of(input));
-    result.output.narrow(1, first, count).copy_(output.squeeze(0));
-    result.log_sum_exp.narrow(1, first, count).copy_(lse.squeeze(0));
-  }
-  return result;
-}
-
-at::Tensor attention_column_sums(const AttentionInput& input, const at::Tensor& log_sum_exp) {
-  const std::int64_t n_kv_heads = input.keys.size(0), n_rows = input.keys.size(1), n = input.queries.size(1);
-  const auto group = static_cast<double>(input.queries.size(0) / n_kv_heads);
-  at::Tensor sums = at::zeros({n_kv_heads, n_rows}, at::TensorOptions().dtype(at::kDouble));
-  for (std::int64_t head = 0; head < n_kv_heads; ++head)
-    for (std::int64_t first = 0; first < n; first += kTileQueries) {
-      const std::int64_t count = std::min(kTileQueries, n - first);
-      const std::int64_t n_visible = visible_rows(input, first + count - 1);
-      for (std::int64_t row = 0; row < n_visible; row += kTileRows) {
-        const std::int64_t n_tile = std::min(kTileRows, n_visible - row);
-        const at::Tensor tile = weight_tile(input, log_sum_exp, head, first, count, row, n_tile);
-        sums.select(0, head)
-            .narrow(0, row, n_tile)
-            .add_(tile.sum(at::IntArrayRef({0, 1}), false, at::kDouble).div_(group));
-      }
-    }
-  return sums;
-}
-
-at::Tensor attention_rows(const AttentionInput& input, const at::Tensor& log_sum_exp, std::int64_t first,
-                          std::int64_t count) {
-  const std::int64_t n_kv_heads = input.keys.size(0), n_rows = input.keys.size(1);
-  const std::int64_t group = input.queries.size(0) / n_kv_heads;
-  at::Tensor rows = at::empty({input.queries.size(0), count, n_rows}, at::TensorOptions().dtype(at::kFloat));
-  for (std::int64_t head = 0; head < n_kv_heads; ++head)
-    rows.narrow(0, head * group, group).copy_(weight_tile(input, log_sum_exp, head, first, count, 0, n_rows));
-  return rows;
+AttentionOutput attend(const AttentionInput& input, const AttentionWants& wants,
+                       const kernels::Kernels& kernels) {
+  check_input(input, kernels::of(kernels, input.queries.scalar_type()));
+  const std::int64_t n_heads = input.n_heads(), n = input.n_queries(), group = input.group_size();
+  const auto floats = at::TensorOptions().dtype(at::kFloat);
+  AttentionOutput output;
+  output.output = at::empty({n, n_heads * input.head_dim()}, input.queries.options());
+  output.log_sum_exp = at::empty({n_heads, n}, floats);
+  if (wants.entropy) output.entropy = at::empty({n_heads, n}, floats);
+  if (wants.column_sums) make_room(output.column_sums, input);
+  if (wants.last_row) make_room(output.last_row, input);
+  for (std::size_t w = 0; w < wants.windows.size(); ++w) make_room(output.window_sums.emplace_back(), input);
+  const std::int64_t parts = parts_per_group(input);
+  at::parallel_for(0, static_cast<std::int64_t>(input.heads.size()) * parts, 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     const c10::InferenceMode inference;  // a property of each thread
+                     HeadAttention attention(input, wants, kernels, output);
+                     for (std::int64_t task = begin; task < end; ++task) {
+                       const std::int64_t kv_head = task / parts, part = task % parts;
+                       attention.run(kv_head, kv_head * group + group * part / parts,
+                                     kv_head * group + group * (part + 1) / parts);
+                     }
+                   });
+  return output;
 }
 
 }  // namespace keyscope::capture

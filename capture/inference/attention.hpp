@@ -1,35 +1,85 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "capture/kernels/kernels.hpp"
+
 namespace keyscope::capture {
 
-// A block's queries against the rows of a cache whose last rows are the block's own: query i of n sees all
-// but the last n - 1 - i rows. H_q query heads share H_kv KV heads, G = H_q / H_kv each.
-struct AttentionInput {
-  at::Tensor queries;  // (H_q, n, head_dim)
-  at::Tensor keys;     // (H_kv, n_rows, head_dim)
-  at::Tensor values;   // (H_kv, n_rows, head_dim)
+// What attention does besides weighing values by softmax(q·k · scale).
+struct AttentionRules {
+  double scale = 1;
+  double softcap = 0;       // c: scores become c tanh(score / c); 0: they do not
+  std::int64_t window = 0;  // rows are visible whose distance from the query is less; 0: all
 };
+
+// Cached rows of one KV head in time order, those of the block's own tokens last.
+struct HeadRows {
+  const void* keys = nullptr;               // (n_rows, head_dim), contiguous
+  const void* values = nullptr;             // (n_rows, head_dim), contiguous
+  std::span<const std::int32_t> positions;  // (n_rows) true positions, ascending
+
+  std::int64_t n_rows() const { return static_cast<std::int64_t>(positions.size()); }
+};
+
+// A block's queries and what they may see: rows up to their own position. n_heads query heads share
+// heads.size() KV heads, G each.
+struct AttentionInput {
+  at::Tensor queries;  // (n_heads, n, head_dim), contiguous
+  std::vector<HeadRows> heads;
+  AttentionRules rules;
+
+  std::int64_t n_heads() const { return queries.size(0); }
+  std::int64_t n_queries() const { return queries.size(1); }
+  std::int64_t head_dim() const { return queries.size(2); }
+  std::int64_t group_size() const { return n_heads() / static_cast<std::int64_t>(heads.size()); }
+};
+
+// Which statistics are to be taken on the way.
+struct AttentionWants {
+  bool column_sums = false;
+  bool entropy = false;
+  bool last_row = false;
+  std::vector<std::int64_t> windows;  // of how many last queries the weights are summed, each by itself
+  float* weights = nullptr;           // (n_heads, n, n_positions) by true position, zeroed; null: not wanted
+  std::int64_t n_positions = 0;
+};
+
+// A statistic per query head, over the rows that the head's KV head has: [n_heads][n_rows].
+template <typename T>
+using PerRow = std::vector<std::vector<T>>;
 
 struct AttentionOutput {
-  at::Tensor output;       // (H_q, n, head_dim)
-  at::Tensor log_sum_exp;  // (H_q, n) float32, of the scaled logits
+  at::Tensor output;                        // (n, n_heads · head_dim) in the queries' dtype
+  at::Tensor log_sum_exp;                   // (n_heads, n) float32, of the scaled and capped scores
+  at::Tensor entropy;                       // (n_heads, n) float32, in nats; undefined if not wanted
+  PerRow<double> column_sums;               // over all queries of the block
+  PerRow<float> last_row;                   // the last query's weights
+  std::vector<PerRow<double>> window_sums;  // per window, over that many last queries or all there are
 };
 
-// Fused attention, in query tiles so that no mask is larger than tile × n_rows.
-//   throws InvalidInput where queries, keys or values hold NaN or Inf (the fused kernel would return zeros)
-AttentionOutput attend(const AttentionInput& input);
+// Exact attention of a block, tile by tile: no more of the weights is in memory than a tile of queries needs,
+// and statistics come from the very weights that multiply the values. Products are taken in the queries'
+// dtype with float32 sums, everything else in float32, sums over queries in float64.
+//   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
+AttentionOutput attend(const AttentionInput& input, const AttentionWants& wants = {},
+                       const kernels::Kernels& kernels = kernels::best());
 
-// Exact weights, recomputed tile by tile from the log-sum-exp: A_ij = exp(q_i·k_j/√d - lse_i).
-// Sums over the block's queries, mean over each group: (H_kv, n_rows) float64.
-at::Tensor attention_column_sums(const AttentionInput& input, const at::Tensor& log_sum_exp);
-
-// Rows of the weights of the last `count` queries: (H_q, count, n_rows) float32.
-at::Tensor attention_rows(const AttentionInput& input, const at::Tensor& log_sum_exp, std::int64_t first,
-                          std::int64_t count);
+// Mean over each group's query heads: [n_kv_heads][n_rows].
+template <typename T>
+PerRow<T> group_mean(const PerRow<T>& heads, std::int64_t group_size) {
+  PerRow<T> mean;
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    if (head % static_cast<std::size_t>(group_size) == 0) mean.emplace_back(heads[head].size());
+    for (std::size_t row = 0; row < heads[head].size(); ++row) mean.back()[row] += heads[head][row];
+  }
+  for (auto& rows : mean)
+    for (T& value : rows) value /= static_cast<T>(group_size);
+  return mean;
+}
 
 }  // namespace keyscope::capture

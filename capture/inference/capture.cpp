@@ -2,57 +2,73 @@
 
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
+#include "capture/inference/layer_schedule.hpp"
 #include "capture/inference/memory_need.hpp"
-#include "capture/inference/run_policy.hpp"
+#include "capture/inference/policy_run.hpp"
 #include "capture/model/available_memory.hpp"
 
 namespace keyscope::capture {
 namespace {
 
-// Counts blocks and tokens over all runs and tells whoever listens.
+// Counts blocks and tokens over all runs and tells whoever listens. Under the layer schedule a token counts
+// once per layer, which is what time goes by.
 class ProgressCount {
  public:
-  ProgressCount(const recording::RecordPlan& plan, const CaptureControl& control) : control_(control) {
+  ProgressCount(const recording::RecordPlan& plan, int n_layers, const CaptureControl& control)
+      : plan_(plan), n_layers_(n_layers), control_(control) {
     progress_.n_runs = static_cast<int>(plan.runs.size());
     for (const auto& run : plan.runs) progress_.tokens_total += run.max_tokens(plan.n_prompt());
   }
 
-  void begin_run(const recording::RunPlan& run, int index) {
-    progress_.run = run.name;
-    progress_.run_index = index;
-    progress_.block = 0;
-    progress_.n_blocks = run.max_blocks();
-  }
-
-  void add(std::int64_t block, std::int64_t n_tokens) {
+  void add(int run, std::int64_t block, std::int64_t n_tokens, int n_layers) {
+    const recording::RunPlan& about = plan_.runs[static_cast<std::size_t>(run)];
+    progress_.run = about.name;
+    progress_.run_index = run;
     progress_.block = block;
-    progress_.tokens_done += n_tokens;
+    progress_.n_blocks = about.max_blocks();
+    layer_tokens_ += n_tokens * n_layers;
+    progress_.tokens_done = layer_tokens_ / n_layers_;
     progress_.elapsed_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     if (control_.on_progress) control_.on_progress(progress_);
   }
 
  private:
+  const recording::RecordPlan& plan_;
+  int n_layers_;
   const CaptureControl& control_;
   CaptureProgress progress_;
+  std::int64_t layer_tokens_ = 0;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
 std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& options,
                                 const recording::RecordPlan& plan,
                                 std::span<recording::RecordSink* const> sinks, CaptureControl& control) {
-  ProgressCount progress(plan, control);
+  ProgressCount progress(plan, model.config().n_layers, control);
+  const CaptureContext context{model,
+                               options,
+                               plan,
+                               sinks,
+                               [&] { control.wait_for_turn(); },
+                               [&](int run, std::int64_t block, std::int64_t n_tokens, int n_layers) {
+                                 progress.add(run, block, n_tokens, n_layers);
+                               }};
+  std::vector<std::unique_ptr<PolicyRun>> runs;
+  for (int run = 0; run < static_cast<int>(plan.runs.size()); ++run)
+    runs.push_back(std::make_unique<PolicyRun>(context, run));
+  if (plan.by_layers()) run_prompts_by_layers(context, runs);
   std::vector<RunOutcome> outcomes;
-  for (int run = 0; run < static_cast<int>(plan.runs.size()); ++run) {
-    progress.begin_run(plan.runs[static_cast<std::size_t>(run)], run);
-    PolicyRun policy_run(model, options, plan, run, sinks);
-    outcomes.push_back(
-        policy_run.run([&] { control.wait_for_turn(); },
-                       [&](std::int64_t block, std::int64_t n_tokens) { progress.add(block, n_tokens); }));
+  for (auto& run : runs) {
+    if (!plan.by_layers()) run->run_prompt_by_blocks();
+    run->generate();
+    outcomes.push_back(run->outcome());
+    run.reset();  // and with it its caches
   }
   return outcomes;
 }
@@ -72,7 +88,9 @@ std::vector<RunOutcome> run_capture(const Model& model, const CaptureOptions& op
                                     std::span<recording::RecordSink* const> sinks, CaptureControl& control) {
   const c10::InferenceMode inference;
   at::set_num_threads(model.threads());
-  const auto plan = std::make_shared<const recording::RecordPlan>(plan_capture(model, options));
+  recording::RecordPlan wanted = plan_capture(model, options);
+  if (sinks.empty()) wanted.layers.clear();
+  const auto plan = std::make_shared<const recording::RecordPlan>(std::move(wanted));
   check_memory(model.config(), *plan,
                static_cast<std::int64_t>(c10::elementSize(model.transformer().dtype())), available_memory());
   std::vector<RunOutcome> outcomes;

@@ -15,12 +15,23 @@
 
 namespace keyscope::capture {
 
+// In which order blocks and layers of a prompt are taken. The result is the same.
+enum class Schedule {
+  kBlock,  // block by block through all layers, as a device does
+  kLayer,  // layer by layer with all blocks of all runs: every layer's weights are read once
+};
+
 // What to run and what to record of it. One run per policy, in order, over the same prompt ids.
 struct CaptureOptions {
   std::vector<std::int32_t> prompt_ids;
   std::vector<analysis::PolicySpec> policies;
-  std::int64_t budget = 0;        // N: rows per KV head; needed by every policy but `none`
+  std::int64_t budget = 0;  // N: rows per KV head; needed by every policy but `none`
+  // (n_layers, n_kv_heads) budgets, row after row, where they are not the same everywhere; else empty.
+  std::vector<std::int64_t> budgets;
   std::int64_t block_size = 128;  // B
+  Schedule schedule = Schedule::kBlock;
+  bool oracle = false;           // evict once, after attention over the whole prompt
+  bool cache_positions = false;  // rotate rows by their place in the cache, not by their true position
   std::int64_t generate = 0;
   bool ignore_eos = false;
   std::vector<int> layers;  // empty: all
@@ -60,10 +71,17 @@ struct RunOutcome {
   std::vector<std::int32_t> generated;
   std::int64_t peak_cache_rows = 0;   // largest row count any KV head's cache held, measured
   std::int64_t peak_cache_bytes = 0;  // bytes allocated for caches at their largest, measured
+  // Seconds from the beginning of the run's first block to the first logits, and what of them attention (with
+  // its statistics) and eviction (scores, selection, compaction) took; seconds of the tokens fed back.
+  double prompt_seconds = 0;
+  double attention_seconds = 0;
+  double eviction_seconds = 0;
+  double generation_seconds = 0;
 };
 
 // Runs every policy by block inference and hands each block to all sinks. Ends with `end(false)` and throws
 // Cancelled when `control` says so, within one block; on any other error the sinks get `end(false)` as well.
+// Without sinks nothing is recorded, and no statistics are taken.
 std::vector<RunOutcome> run_capture(const Model& model, const CaptureOptions& options,
                                     std::span<recording::RecordSink* const> sinks, CaptureControl& control);
 

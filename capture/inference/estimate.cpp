@@ -72,7 +72,7 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
   double products = 0;
   for (const auto& run : plan.runs) {
     const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());
-    const std::int64_t rows = cache_rows(run, plan.n_prompt(), run.budget > 0);
+    const std::int64_t rows = cache_rows(config, run, plan.n_prompt(), 0, run.budget > 0).front();
     estimate.cache_bytes = std::max(estimate.cache_bytes, memory_need(config, plan, run, width).cache_bytes);
     // Attention and its statistics: scores twice and values once, over half the rows while the cache fills.
     const double attention =

@@ -1,7 +1,9 @@
 #include "capture/inference/kv_cache.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -11,11 +13,17 @@
 namespace keyscope::capture {
 namespace {
 
+std::size_t row_bytes(const at::Tensor& rows) {
+  return static_cast<std::size_t>(rows.size(1)) * rows.element_size();
+}
+
 // Moves rows up to where they belong; ascending order makes every move safe.
-void move_rows(std::byte* data, std::size_t row_bytes, std::span<const std::int32_t> retained) {
+void move_rows(const at::Tensor& tensor, std::span<const std::int32_t> retained) {
+  auto* data = static_cast<std::byte*>(tensor.mutable_data_ptr());
+  const std::size_t n_bytes = row_bytes(tensor);
   for (std::size_t to = 0; to < retained.size(); ++to) {
     const auto from = static_cast<std::size_t>(retained[to]);
-    if (from != to) std::memcpy(data + to * row_bytes, data + from * row_bytes, row_bytes);
+    if (from != to) std::memcpy(data + to * n_bytes, data + from * n_bytes, n_bytes);
   }
 }
 
@@ -25,52 +33,71 @@ void move_entries(std::vector<T>& entries, std::span<const std::int32_t> retaine
     entries[to] = entries[static_cast<std::size_t>(retained[to])];
 }
 
+std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
+  return static_cast<std::byte*>(rows.mutable_data_ptr()) + static_cast<std::size_t>(row) * row_bytes(rows);
+}
+
 }  // namespace
 
-KvCache::KvCache(int n_kv_heads, int head_dim, std::int64_t capacity, at::ScalarType dtype)
-    : keys_(at::empty({n_kv_heads, capacity, head_dim}, at::TensorOptions().dtype(dtype))),
-      values_(at::empty({n_kv_heads, capacity, head_dim}, at::TensorOptions().dtype(dtype))),
-      positions_(static_cast<std::size_t>(n_kv_heads),
-                 std::vector<std::int32_t>(static_cast<std::size_t>(capacity))),
-      received_(static_cast<std::size_t>(n_kv_heads),
-                std::vector<double>(static_cast<std::size_t>(capacity))),
-      queries_(static_cast<std::size_t>(n_kv_heads),
-               std::vector<std::int32_t>(static_cast<std::size_t>(capacity))) {}
+KvCache::KvCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, at::ScalarType dtype) {
+  const auto options = at::TensorOptions().dtype(dtype);
+  for (const std::int64_t capacity : capacities) {
+    const auto n = static_cast<std::size_t>(capacity);
+    heads_.push_back({.keys = at::empty({capacity, head_dim}, options),
+                      .values = at::empty({capacity, head_dim}, options),
+                      .positions = std::vector<std::int32_t>(n),
+                      .queries = std::vector<std::int32_t>(n),
+                      .received = std::vector<double>(n)});
+  }
+}
+
+std::int64_t KvCache::largest_rows() const {
+  std::int64_t largest = 0;
+  for (const Head& head : heads_) largest = std::max(largest, head.n_rows);
+  return largest;
+}
 
 std::int64_t KvCache::n_bytes() const {
-  const std::size_t entries = positions_.size() * (positions_.empty() ? 0 : positions_.front().size());
   constexpr std::size_t kEntry = sizeof(std::int32_t) + sizeof(double) + sizeof(std::int32_t);
-  return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes() + entries * kEntry);
+  std::size_t n = 0;
+  for (const Head& head : heads_)
+    n += head.keys.nbytes() + head.values.nbytes() + head.positions.size() * kEntry;
+  return static_cast<std::int64_t>(n);
 }
 
-void KvCache::append(const at::Tensor& keys, const at::Tensor& values, std::int64_t first_position) {
-  const std::int64_t n_new = keys.size(1);
-  if (n_rows_ + n_new > keys_.size(1))
-    throw InvalidInput(fmt::format("KV cache: {} rows do not fit into the {} that are free", n_new,
-                                   keys_.size(1) - n_rows_));
-  keys_.narrow(1, n_rows_, n_new).copy_(keys);
-  values_.narrow(1, n_rows_, n_new).copy_(values);
-  const auto first = static_cast<std::size_t>(n_rows_);
-  for (std::size_t head = 0; head < positions_.size(); ++head)
-    for (std::size_t i = 0; i < static_cast<std::size_t>(n_new); ++i) {
-      positions_[head][first + i] = static_cast<std::int32_t>(first_position + static_cast<std::int64_t>(i));
-      received_[head][first + i] = 0;
-      queries_[head][first + i] = 0;
-    }
-  n_rows_ += n_new;
+KvCache::NewRows KvCache::append(int head, std::int64_t n, std::int64_t first_position) {
+  Head& to = at(head);
+  if (to.n_rows + n > to.keys.size(0))
+    throw InvalidInput(fmt::format("KV cache: {} rows do not fit into the {} that are free", n,
+                                   to.keys.size(0) - to.n_rows));
+  const auto first = static_cast<std::ptrdiff_t>(to.n_rows);
+  std::iota(to.positions.begin() + first, to.positions.begin() + first + n,
+            static_cast<std::int32_t>(first_position));
+  std::fill_n(to.received.begin() + first, n, 0.0);
+  std::fill_n(to.queries.begin() + first, n, 0);
+  to.n_rows += n;
+  return {row_at(to.keys, first), row_at(to.values, first)};
 }
 
-void KvCache::compact(int kv_head, std::span<const std::int32_t> retained) {
-  const auto head = static_cast<std::size_t>(kv_head);
-  for (const at::Tensor& tensor : {keys_, values_}) {
-    const std::size_t row_bytes =
-        static_cast<std::size_t>(tensor.size(2)) * static_cast<std::size_t>(tensor.element_size());
-    auto* data = static_cast<std::byte*>(tensor.mutable_data_ptr());
-    move_rows(data + head * static_cast<std::size_t>(tensor.size(1)) * row_bytes, row_bytes, retained);
-  }
-  move_entries(positions_[head], retained);
-  move_entries(received_[head], retained);
-  move_entries(queries_[head], retained);
+HeadRows KvCache::rows(int head) const {
+  return {at(head).keys.const_data_ptr(), at(head).values.const_data_ptr(), positions(head)};
+}
+
+void KvCache::retain(int head, std::span<const std::int32_t> rows) {
+  Head& kept = at(head);
+  move_rows(kept.keys, rows);
+  move_rows(kept.values, rows);
+  move_entries(kept.positions, rows);
+  move_entries(kept.received, rows);
+  move_entries(kept.queries, rows);
+  kept.n_rows = static_cast<std::int64_t>(rows.size());
+}
+
+void KvCache::drop_front(int head, std::int64_t n) {
+  if (n == 0) return;
+  std::vector<std::int32_t> rest(static_cast<std::size_t>(n_rows(head) - n));
+  std::iota(rest.begin(), rest.end(), static_cast<std::int32_t>(n));
+  retain(head, rest);
 }
 
 }  // namespace keyscope::capture

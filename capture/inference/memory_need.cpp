@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "capture/inference/layer_schedule.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -14,11 +16,29 @@ std::int64_t block_tokens(const recording::RunPlan& run, std::int64_t n_prompt) 
   return std::min(run.block_size, n_prompt);
 }
 
-// One row in every layer and head: key, value, position, and the attention it has received.
+// One row in one layer and KV head: key, value, position, and the attention it has received.
 std::int64_t row_bytes(const ModelConfig& config, std::int64_t element_bytes) {
   constexpr std::int64_t kBookkeeping = sizeof(std::int32_t) + sizeof(double) + sizeof(std::int32_t);
-  return std::int64_t{config.n_layers} * config.n_kv_heads *
-         (std::int64_t{2} * config.head_dim * element_bytes + kBookkeeping);
+  return std::int64_t{2} * config.head_dim * element_bytes + kBookkeeping;
+}
+
+// Layers whose caches are in memory at once: all of them, but under the layer schedule one, unless tokens are
+// fed back after the prompt.
+bool holds_all_layers(const recording::RecordPlan& plan, const recording::RunPlan& run) {
+  return !plan.by_layers() || run.max_generated > 1;
+}
+
+// Rows of all layers and heads that are in memory at once.
+double cached_rows(const ModelConfig& config, const recording::RecordPlan& plan,
+                   const recording::RunPlan& run) {
+  double all = 0, largest = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer) {
+    const auto rows = cache_rows(config, run, plan.n_prompt(), layer, run.budget > 0);
+    const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
+    all += sum;
+    largest = std::max(largest, sum);
+  }
+  return holds_all_layers(plan, run) ? all : largest;
 }
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -35,29 +55,42 @@ std::string advice(std::int64_t free_for_caches, std::int64_t bytes_per_row, con
 
 }  // namespace
 
-std::int64_t cache_rows(const recording::RunPlan& run, std::int64_t n_prompt, bool evicts) {
-  const std::int64_t all = run.max_tokens(n_prompt);
-  if (!evicts || run.budget >= all) return all;
-  return std::min(all, run.budget + block_tokens(run, n_prompt));
+std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
+                                     std::int64_t n_prompt, int layer, bool evicts) {
+  const std::int64_t all = run.max_tokens(n_prompt), block = block_tokens(run, n_prompt);
+  std::int64_t most = all;
+  if (config.window(layer) > 0) most = std::min(most, config.window(layer) + block);
+  std::vector<std::int64_t> rows = run.layer_budgets(layer, config.n_kv_heads);
+  for (std::int64_t& n : rows) n = evicts && !run.oracle && n < most ? std::min(most, n + block) : most;
+  return rows;
 }
 
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
                        const recording::RunPlan& run, std::int64_t element_bytes) {
   // In float64: without overflow, whatever a damaged configuration asks for.
   const auto n = static_cast<double>(block_tokens(run, plan.n_prompt()));
-  const auto rows = static_cast<double>(cache_rows(run, plan.n_prompt(), run.budget > 0));
+  const double n_all = static_cast<double>(plan.n_prompt());
   MemoryNeed need;
-  need.cache_bytes = whole_bytes(rows * static_cast<double>(row_bytes(config, element_bytes)));
+  need.cache_bytes =
+      whole_bytes(cached_rows(config, plan, run) * static_cast<double>(row_bytes(config, element_bytes)));
   // Queries, keys and values several times over (rotated, as float32, copied into the record), and the MLP.
   const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
-  double block = n * 4 *
+  const double at_once =
+      plan.by_layers() ? std::min(n_all, static_cast<double>(chunk_tokens(run.block_size))) : n;
+  double block = at_once * 4 *
                  (4 * static_cast<double>(config.hidden_size) +
                   3 * static_cast<double>(config.intermediate_size) + 4 * projected);
-  const auto n_recorded = static_cast<double>(plan.layers.size());
+  const double n_recorded = plan.by_layers() ? 1 : static_cast<double>(plan.layers.size());
   block += n * projected * 4 * n_recorded;
+  // Attention received per query head, by position.
+  block += n_all * config.n_heads * 8 * n_recorded;
   if (plan.attention)
     block += n * config.n_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_recorded + 2);
   if (plan.logits) block += 8 * static_cast<double>(plan.score_last) * static_cast<double>(plan.vocab_size);
+  // Under the layer schedule every run's hidden states of the whole prompt lie in memory.
+  if (plan.by_layers())
+    block += n_all * static_cast<double>(config.hidden_size * element_bytes) *
+             static_cast<double>(plan.runs.size());
   need.block_bytes = whole_bytes(block);
   return need;
 }
@@ -76,8 +109,10 @@ void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, 
         fmt::format("run {}: its KV cache needs {:.2f} GiB and a block {:.2f} GiB of memory, and {:.2f} GiB "
                     "are available; {}",
                     run.name, gib(need.cache_bytes), gib(need.block_bytes), gib(available),
-                    advice(available - need.block_bytes, row_bytes(config, element_bytes), run,
-                           block_tokens(run, plan.n_prompt()))));
+                    advice(available - need.block_bytes,
+                           row_bytes(config, element_bytes) * config.n_kv_heads *
+                               (holds_all_layers(plan, run) ? config.n_layers : 1),
+                           run, block_tokens(run, plan.n_prompt()))));
   }
 }
 

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "capture/model/config.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
 
-// Rows that a cache is made for: N + B where its layer evicts, every token where it does not.
-std::int64_t cache_rows(const recording::RunPlan& run, std::int64_t n_prompt, bool evicts);
+// Rows that each KV head's cache in a layer is made for: N + B where the layer evicts, every token where it
+// does not, and no more than its window and a block where it has one.
+std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
+                                     std::int64_t n_prompt, int layer, bool evicts);
 
 // Bytes besides the weights that a run needs at its largest, every layer evicting if any does.
 struct MemoryNeed {

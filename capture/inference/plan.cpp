@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <map>
 #include <set>
 
 #include <H5public.h>
@@ -16,11 +15,33 @@
 #include "analysis/policies/registry.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/model/sha256.hpp"
+#include "capture/recording/run_plan.hpp"
 
 namespace keyscope::capture {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Places in the cache never exceed N + B, whatever the length of the text.
+void check_cache_positions(const ModelConfig& config, const CaptureOptions& options) {
+  if (!config.layer_windows.empty())
+    throw UsageError(
+        "--positions cache: this model has layers with a sliding window, which is kept by true "
+        "positions; leave the option out");
+  const std::int64_t budget = options.budgets.empty() ? options.budget : std::ranges::max(options.budgets);
+  const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
+  const bool evicts = std::ranges::all_of(
+      options.policies, [](const analysis::PolicySpec& spec) { return spec.name != "none"; });
+  const std::int64_t all = n_prompt + std::max<std::int64_t>(options.generate - 1, 0);
+  const std::int64_t rows =
+      evicts && !options.oracle ? std::min(all, budget + std::min(options.block_size, n_prompt)) : all;
+  if (rows > config.context_length)
+    throw InvalidInput(
+        fmt::format("--positions cache: the cache will hold {} rows, and the model's context is {}; {}", rows,
+                    config.context_length,
+                    evicts && !options.oracle ? "take a smaller --budget or --block"
+                                              : "only a policy that evicts as it reads goes beyond it"));
+}
 
 void check_prompt(const Model& model, const CaptureOptions& options) {
   const ModelConfig& config = model.config();
@@ -31,14 +52,12 @@ void check_prompt(const Model& model, const CaptureOptions& options) {
                                      i, options.prompt_ids[i], config.vocab_size - 1));
   const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
   const std::int64_t fed_back = std::max<std::int64_t>(options.generate - 1, 0);
+  if (options.cache_positions) return check_cache_positions(config, options);
   const std::int64_t room = config.context_length - n_prompt;
   if (room < 0)
     throw InvalidInput(
-        fmt::format("the prompt has {} tokens, and the model's context is {}{}; shorten it with --max-tokens",
-                    n_prompt, config.context_length,
-                    config.sliding_window == config.context_length
-                        ? " (its sliding window, beyond which it is not supported)"
-                        : ""));
+        fmt::format("the prompt has {} tokens, and the model's context is {}; shorten it with --max-tokens",
+                    n_prompt, config.context_length));
   if (fed_back > room)
     throw InvalidInput(
         fmt::format("the prompt has {} tokens, {} generated ones follow, and the model's context is {}; at "
@@ -58,26 +77,39 @@ std::vector<int> choose_layers(const ModelConfig& config, const std::vector<int>
   return layers;
 }
 
-// Options as JSON: what reads as a number is one.
-std::string parameters_json(const analysis::PolicySpec& spec) {
-  Json json = Json::object();
-  for (const auto& [key, value] : spec.options) {
-    const Json number = Json::parse(value, nullptr, false);
-    json[key] = number.is_number() ? number : Json(value);
+// One set of rows for a whole layer cannot have several sizes.
+void check_budgets(const ModelConfig& config, const CaptureOptions& options) {
+  if (options.budgets.empty()) return;
+  const auto n_heads = static_cast<std::size_t>(config.n_kv_heads);
+  if (options.budgets.size() != n_heads * static_cast<std::size_t>(config.n_layers))
+    throw UsageError(fmt::format("{} budgets; expected one for each of {} layers' {} KV heads",
+                                 options.budgets.size(), config.n_layers, config.n_kv_heads));
+  if (std::ranges::min(options.budgets) < 1) throw UsageError("a budget of no row; expected at least 1");
+  for (const analysis::PolicySpec& spec : options.policies) {
+    const auto policy = analysis::make_policy(spec, options.seed);
+    if (policy == nullptr || !policy->needs().last_row_layer) continue;
+    for (std::size_t i = 0; i < options.budgets.size(); ++i)
+      if (options.budgets[i] != options.budgets[i / n_heads * n_heads])
+        throw UsageError(
+            fmt::format("policy {} keeps one set of rows per layer, and the KV heads of layer {} have "
+                        "budgets of their own; give the layer one budget, or take heads=group",
+                        spec.name, i / n_heads));
   }
-  return json.dump();
 }
 
 std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
   std::vector<recording::RunPlan> runs;
-  std::map<std::string, int> uses;
   for (const analysis::PolicySpec& spec : options.policies) {
     recording::RunPlan run;
     run.policy = spec.name;
-    const int use = ++uses[spec.name];
-    run.name = use == 1 ? spec.name : fmt::format("{}-{}", spec.name, use);
-    run.parameters = parameters_json(analysis::with_defaults(spec, options.seed));
-    if (spec.name != "none") run.budget = options.budget;
+    run.name = recording::next_run_name(spec.name, runs);
+    run.parameters = recording::parameters_json(analysis::with_defaults(spec, options.seed).options);
+    if (spec.name != "none") {
+      run.budget = options.budgets.empty() ? options.budget : std::ranges::max(options.budgets);
+      run.budgets = options.budgets;
+      run.oracle = options.oracle;
+      run.cache_positions = options.cache_positions;
+    }
     run.block_size = options.block_size;
     const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
     run.n_prompt_blocks = (n_prompt - 1) / options.block_size + 1;
@@ -87,6 +119,8 @@ std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
   return runs;
 }
 
+std::string schedule_name(Schedule schedule) { return schedule == Schedule::kLayer ? "layer" : "block"; }
+
 std::string configuration_json(const Model& model, const CaptureOptions& options) {
   Json json;
   Json policies = Json::array();
@@ -94,7 +128,11 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
     policies.push_back({{"name", spec.name}, {"options", spec.options}});
   json["policies"] = std::move(policies);
   json["budget"] = options.budget;
+  if (!options.budgets.empty()) json["budgets"] = options.budgets;
   json["block"] = options.block_size;
+  json["schedule"] = schedule_name(options.schedule);
+  json["oracle"] = options.oracle;
+  json["positions"] = options.cache_positions ? "cache" : "true";
   json["generate"] = options.generate;
   json["ignore_eos"] = options.ignore_eos;
   json["layers"] = options.layers;
@@ -130,6 +168,7 @@ recording::Provenance provenance(const Model& model, const CaptureOptions& optio
   origin.prompt_sha256 = hash_ids(options.prompt_ids);
   origin.seed = static_cast<std::int64_t>(options.seed);
   origin.device = model.device_name();
+  origin.schedule = schedule_name(options.schedule);
   origin.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   return origin;
 }
@@ -142,12 +181,13 @@ void check_options(const CaptureOptions& options) {
   if (options.generate < 0) throw UsageError("--generate: expected at least 0");
   if (options.score_last < 1) throw UsageError("--score-last: expected at least 1");
   for (const analysis::PolicySpec& spec : options.policies)
-    if (spec.name != "none" && options.budget < 1)
+    if (spec.name != "none" && options.budget < 1 && options.budgets.empty())
       throw UsageError(fmt::format("policy {} needs a --budget of at least 1 row per KV head", spec.name));
 }
 
 recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& options) {
   check_options(options);
+  check_budgets(model.config(), options);
   check_prompt(model, options);
   const ModelConfig& config = model.config();
   recording::RecordPlan plan;

@@ -1,6 +1,8 @@
 #include "capture/inference/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
@@ -18,11 +20,13 @@ using ::testing::HasSubstr;
 
 struct Shape {
   std::int64_t n_heads, n_kv_heads, n_new, n_rows, head_dim;
+  std::int64_t window = 0;
+  double softcap = 0;
 };
 
 void PrintTo(const Shape& s, std::ostream* out) {
   *out << s.n_heads << " heads on " << s.n_kv_heads << ", " << s.n_new << " of " << s.n_rows << " rows, d "
-       << s.head_dim;
+       << s.head_dim << ", window " << s.window << ", cap " << s.softcap;
 }
 
 at::Tensor filled(std::int64_t heads, std::int64_t rows, std::int64_t columns, unsigned seed) {
@@ -36,26 +40,68 @@ at::Tensor filled(std::int64_t heads, std::int64_t rows, std::int64_t columns, u
   return tensor;
 }
 
-AttentionInput make_input(const Shape& s) {
-  return {filled(s.n_heads, s.n_new, s.head_dim, 1).mul_(3), filled(s.n_kv_heads, s.n_rows, s.head_dim, 2),
-          filled(s.n_kv_heads, s.n_rows, s.head_dim, 3)};
-}
+// Queries and a cache in one dtype, every head with rows of its own: every KV head but the first lacks its
+// oldest rows, as heads with budgets of their own do, and positions skip what was evicted.
+struct Case {
+  Shape shape;
+  at::Tensor queries, keys, values;
+  std::vector<std::vector<std::int32_t>> positions;
+  AttentionInput input;
 
-// The weights of one query head by the definition, in float64: (n_new, n_rows), 0 where not visible.
-std::vector<double> softmax_weights(const AttentionInput& input, std::int64_t head) {
-  const std::int64_t n_new = input.queries.size(1), n_rows = input.keys.size(1), d = input.keys.size(2);
-  const std::int64_t kv_head = head / (input.queries.size(0) / input.keys.size(0));
-  const float* q = input.queries.const_data_ptr<float>() + head * n_new * d;
-  const float* k = input.keys.const_data_ptr<float>() + kv_head * n_rows * d;
+  explicit Case(const Shape& s, at::ScalarType dtype = at::kFloat)
+      : shape(s),
+        queries(filled(s.n_heads, s.n_new, s.head_dim, 1).mul_(3).to(dtype)),
+        keys(filled(s.n_kv_heads, s.n_rows, s.head_dim, 2).to(dtype)),
+        values(filled(s.n_kv_heads, s.n_rows, s.head_dim, 3).to(dtype)) {
+    input.queries = queries;
+    input.rules = {1 / std::sqrt(static_cast<double>(s.head_dim)), s.softcap, s.window};
+    for (std::int64_t head = 0; head < s.n_kv_heads; ++head) positions.push_back(positions_of(head));
+    for (std::int64_t head = 0; head < s.n_kv_heads; ++head) {
+      const std::int64_t dropped = dropped_rows(head), offset = head * s.n_rows + dropped;
+      const std::int64_t n_bytes = offset * s.head_dim * keys.element_size();
+      input.heads.push_back({static_cast<const std::byte*>(keys.const_data_ptr()) + n_bytes,
+                             static_cast<const std::byte*>(values.const_data_ptr()) + n_bytes,
+                             positions[static_cast<std::size_t>(head)]});
+    }
+  }
+
+  std::int64_t dropped_rows(std::int64_t head) const {
+    return std::min<std::int64_t>(head, shape.n_rows - shape.n_new);
+  }
+  std::vector<std::int32_t> positions_of(std::int64_t head) const {
+    std::vector<std::int32_t> all;
+    const std::int64_t n_old = shape.n_rows - shape.n_new;
+    for (std::int64_t row = dropped_rows(head); row < shape.n_rows; ++row)
+      all.push_back(static_cast<std::int32_t>(row < n_old ? 2 * row : n_old + row));
+    return all;
+  }
+};
+
+// The weights of one query head by the definition, in float64: (n_new, n_rows of its KV head), 0 where not
+// visible. Slow and obvious: what the tiles are held to.
+std::vector<double> softmax_weights(const Case& c, std::int64_t head) {
+  const auto kv_head = static_cast<std::size_t>(head / c.input.group_size());
+  const HeadRows& rows = c.input.heads[kv_head];
+  const std::int64_t n_new = c.shape.n_new, n_rows = rows.n_rows(), d = c.shape.head_dim;
+  const at::Tensor q = c.queries[head].to(at::kFloat).contiguous();
+  const at::Tensor k = c.keys[static_cast<std::int64_t>(kv_head)]
+                           .narrow(0, c.shape.n_rows - n_rows, n_rows)
+                           .to(at::kFloat)
+                           .contiguous();
   std::vector<double> weights(static_cast<std::size_t>(n_new * n_rows));
   for (std::int64_t i = 0; i < n_new; ++i) {
+    const auto own = static_cast<std::size_t>(n_rows - n_new + i);
     double sum = 0;
     for (std::int64_t j = 0; j <= n_rows - n_new + i; ++j) {
-      double product = 0;
-      for (std::int64_t c = 0; c < d; ++c) product += static_cast<double>(q[i * d + c]) * k[j * d + c];
-      const double weight = std::exp(product / std::sqrt(static_cast<double>(d)));
-      weights[static_cast<std::size_t>(i * n_rows + j)] = weight;
-      sum += weight;
+      const std::int64_t distance = rows.positions[own] - rows.positions[static_cast<std::size_t>(j)];
+      if (c.shape.window > 0 && distance >= c.shape.window) continue;
+      double score = 0;
+      for (std::int64_t x = 0; x < d; ++x)
+        score +=
+            static_cast<double>(q.const_data_ptr<float>()[i * d + x]) * k.const_data_ptr<float>()[j * d + x];
+      score /= std::sqrt(static_cast<double>(d));
+      if (c.shape.softcap > 0) score = c.shape.softcap * std::tanh(score / c.shape.softcap);
+      sum += weights[static_cast<std::size_t>(i * n_rows + j)] = std::exp(score);
     }
     for (std::int64_t j = 0; j < n_rows; ++j) weights[static_cast<std::size_t>(i * n_rows + j)] /= sum;
   }
@@ -64,84 +110,143 @@ std::vector<double> softmax_weights(const AttentionInput& input, std::int64_t he
 
 class Attention : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(Attention, FusedOutputIsTheWeightedMeanOfTheValues) {
-  const Shape s = GetParam();
-  const AttentionInput input = make_input(s);
-  const at::Tensor output = attend(input).output.contiguous();
-  for (std::int64_t head = 0; head < s.n_heads; ++head) {
-    const auto weights = softmax_weights(input, head);
-    const float* v =
-        input.values.const_data_ptr<float>() + head / (s.n_heads / s.n_kv_heads) * s.n_rows * s.head_dim;
-    for (std::int64_t i = 0; i < s.n_new; ++i)
-      for (std::int64_t c = 0; c < s.head_dim; ++c) {
-        double expected = 0;
-        for (std::int64_t j = 0; j < s.n_rows; ++j)
-          expected += weights[static_cast<std::size_t>(i * s.n_rows + j)] * v[j * s.head_dim + c];
-        ASSERT_NEAR(output.const_data_ptr<float>()[(head * s.n_new + i) * s.head_dim + c], expected, 1e-6)
-            << "head " << head << ", query " << i;
-      }
-  }
-}
-
-TEST_P(Attention, StatisticsOfTheFusedPathAreThoseOfTheFullMatrix) {
-  const Shape s = GetParam();
-  const AttentionInput input = make_input(s);
-  const at::Tensor log_sum_exp = attend(input).log_sum_exp;
-  const at::Tensor sums = attention_column_sums(input, log_sum_exp).contiguous();
-  const at::Tensor rows = attention_rows(input, log_sum_exp, 0, s.n_new).contiguous();
-  const std::int64_t group = s.n_heads / s.n_kv_heads;
-  std::vector<double> expected_sums(static_cast<std::size_t>(s.n_kv_heads * s.n_rows));
-  for (std::int64_t head = 0; head < s.n_heads; ++head) {
-    const auto weights = softmax_weights(input, head);
-    const float* found = rows.const_data_ptr<float>() + head * s.n_new * s.n_rows;
-    for (std::size_t at = 0; at < weights.size(); ++at) {
-      ASSERT_NEAR(found[at], weights[at], 1e-6) << "head " << head;
-      const auto row = static_cast<std::int64_t>(at) % s.n_rows;
-      expected_sums[static_cast<std::size_t>(head / group * s.n_rows + row)] +=
-          weights[at] / static_cast<double>(group);
+// At every level of x86-64 that this processor has.
+TEST_P(Attention, OutputIsTheWeightedMeanOfTheValues) {
+  const Case c(GetParam());
+  const Shape& s = c.shape;
+  for (const kernels::Kernels& kernels : kernels::available()) {
+    const at::Tensor output = attend(c.input, {}, kernels).output;
+    for (std::int64_t head = 0; head < s.n_heads; ++head) {
+      const auto weights = softmax_weights(c, head);
+      const std::int64_t kv_head = head / c.input.group_size();
+      const std::int64_t n_rows = c.input.heads[static_cast<std::size_t>(kv_head)].n_rows();
+      const float* v =
+          c.values.const_data_ptr<float>() + (kv_head * s.n_rows + s.n_rows - n_rows) * s.head_dim;
+      for (std::int64_t i = 0; i < s.n_new; ++i)
+        for (std::int64_t x = 0; x < s.head_dim; ++x) {
+          double expected = 0;
+          for (std::int64_t j = 0; j < n_rows; ++j)
+            expected += weights[static_cast<std::size_t>(i * n_rows + j)] * v[j * s.head_dim + x];
+          ASSERT_NEAR(output.const_data_ptr<float>()[(i * s.n_heads + head) * s.head_dim + x], expected, 1e-6)
+              << kernels.level << ", head " << head << ", query " << i;
+        }
     }
   }
-  for (std::size_t at = 0; at < expected_sums.size(); ++at)
-    ASSERT_NEAR(sums.const_data_ptr<double>()[at], expected_sums[at],
-                1e-6 * std::max(1.0, expected_sums[at]));
 }
 
-// First block, later block, one token, a block of many query tiles, more rows than one tile, odd sizes.
+TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
+  const Case c(GetParam());
+  const Shape& s = c.shape;
+  const std::int64_t n_positions = c.positions.front().back() + 1;
+  std::vector<float> all(static_cast<std::size_t>(s.n_heads * s.n_new * n_positions));
+  AttentionWants wants{.column_sums = true, .entropy = true, .last_row = true, .windows = {3, 1000}};
+  wants.weights = all.data();
+  wants.n_positions = n_positions;
+  for (const kernels::Kernels& kernels : kernels::available()) {
+    std::fill(all.begin(), all.end(), 0.0F);
+    const AttentionOutput found = attend(c.input, wants, kernels);
+    for (std::int64_t head = 0; head < s.n_heads; ++head) {
+      const auto at = static_cast<std::size_t>(head);
+      const HeadRows& rows = c.input.heads[static_cast<std::size_t>(head / c.input.group_size())];
+      const auto weights = softmax_weights(c, head);
+      for (std::size_t row = 0; row < rows.positions.size(); ++row) {
+        double sum = 0, window = 0, last = 0;
+        for (std::int64_t i = 0; i < s.n_new; ++i) {
+          const double weight = weights[static_cast<std::size_t>(i * rows.n_rows()) + row];
+          sum += weight;
+          window += i >= s.n_new - 3 ? weight : 0;
+          last = weight;
+          const std::size_t place =
+              static_cast<std::size_t>((head * s.n_new + i) * n_positions + rows.positions[row]);
+          ASSERT_NEAR(all[place], weight, 1e-6) << kernels.level << ", head " << head;
+        }
+        const double tolerance = 1e-6 * std::max(1.0, sum);
+        ASSERT_NEAR(found.column_sums[at][row], sum, tolerance) << kernels.level << ", row " << row;
+        ASSERT_NEAR(found.window_sums[0][at][row], window, tolerance) << kernels.level;
+        ASSERT_NEAR(found.window_sums[1][at][row], sum, tolerance) << kernels.level;
+        ASSERT_NEAR(found.last_row[at][row], last, 1e-6) << kernels.level;
+      }
+      for (std::int64_t i = 0; i < s.n_new; ++i) {
+        double entropy = 0;
+        for (std::int64_t j = 0; j < rows.n_rows(); ++j)
+          if (const double p = weights[static_cast<std::size_t>(i * rows.n_rows() + j)]; p > 0)
+            entropy -= p * std::log(p);
+        ASSERT_NEAR(found.entropy.const_data_ptr<float>()[head * s.n_new + i], entropy, 5e-6)
+            << kernels.level;
+      }
+    }
+  }
+}
+
+// First block, later block, one token, a block of many query tiles, more rows than one panel, odd sizes,
+// windows within and across panels, capped scores.
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          ::testing::Values(Shape{4, 2, 7, 7, 8}, Shape{8, 2, 16, 50, 16},
                                            Shape{3, 3, 1, 33, 10}, Shape{2, 1, 300, 300, 4},
                                            Shape{2, 1, 130, 400, 6}, Shape{1, 1, 3, 4200, 4},
-                                           Shape{6, 3, 5, 12, 12}, Shape{1, 1, 1, 1, 2}));
+                                           Shape{1, 1, 5, 40000, 4}, Shape{6, 3, 5, 12, 12},
+                                           Shape{1, 1, 1, 1, 2}, Shape{4, 2, 20, 300, 8, 7},
+                                           Shape{4, 2, 40, 600, 8, 150}, Shape{2, 2, 1, 200, 8, 30},
+                                           Shape{4, 2, 9, 140, 8, 0, 2}, Shape{4, 2, 2, 140, 8, 50, 1.5}));
 
-TEST(Attention, TheLastRowsAloneAreTheLastRowsOfAll) {
-  const AttentionInput input = make_input({4, 2, 9, 20, 8});
-  const at::Tensor log_sum_exp = attend(input).log_sum_exp;
-  const at::Tensor all = attention_rows(input, log_sum_exp, 0, 9);
-  const at::Tensor last = attention_rows(input, log_sum_exp, 6, 3);
-  EXPECT_TRUE(last.allclose(all.narrow(1, 6, 3), 1e-6, 1e-7));
-}
-
-TEST(Attention, ReadsTheRowsOfACacheWithRoomToSpare) {
-  AttentionInput input = make_input({4, 2, 5, 40, 8});
-  const AttentionInput part{input.queries, input.keys.narrow(1, 0, 21), input.values.narrow(1, 0, 21)};
-  const AttentionInput copy{input.queries, part.keys.clone(), part.values.clone()};
-  EXPECT_TRUE(attend(part).output.equal(attend(copy).output));
+// Rounding weights and values to eight bits costs about 2^-9 of each; statistics come from the same products
+// of rounded queries and keys, and lose nothing more.
+TEST(AttentionInTwoBytes, IsThatOfTheRoundedInputs) {
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf})
+    for (const Shape& shape : {Shape{8, 2, 70, 300, 64}, Shape{4, 2, 2, 300, 64}, Shape{4, 4, 33, 33, 12}}) {
+      const Case c(shape, dtype);
+      AttentionWants wants;
+      wants.column_sums = true;
+      for (const kernels::Kernels& kernels : kernels::available()) {
+        const AttentionOutput found = attend(c.input, wants, kernels);
+        const at::Tensor output = found.output.to(at::kFloat).contiguous();
+        for (std::int64_t head = 0; head < shape.n_heads; ++head) {
+          const auto weights = softmax_weights(c, head);
+          const std::int64_t kv_head = head / c.input.group_size();
+          const std::int64_t n_rows = c.input.heads[static_cast<std::size_t>(kv_head)].n_rows();
+          const at::Tensor v =
+              c.values[kv_head].narrow(0, shape.n_rows - n_rows, n_rows).to(at::kFloat).contiguous();
+          for (std::int64_t row = 0; row < n_rows; ++row) {
+            double sum = 0;
+            for (std::int64_t i = 0; i < shape.n_new; ++i)
+              sum += weights[static_cast<std::size_t>(i * n_rows + row)];
+            ASSERT_NEAR(found.column_sums[static_cast<std::size_t>(head)][static_cast<std::size_t>(row)], sum,
+                        1e-6 * std::max(1.0, sum))
+                << kernels.level;
+          }
+          for (std::int64_t i = 0; i < shape.n_new; ++i) {
+            double expected = 0;
+            for (std::int64_t j = 0; j < n_rows; ++j)
+              expected += weights[static_cast<std::size_t>(i * n_rows + j)] *
+                          v.const_data_ptr<float>()[j * shape.head_dim];
+            ASSERT_NEAR(output.const_data_ptr<float>()[(i * shape.n_heads + head) * shape.head_dim], expected,
+                        8e-3)
+                << kernels.level;
+          }
+        }
+      }
+    }
 }
 
 TEST(Attention, SaysWhereANumberIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity()})
     for (const char* part : {"queries", "keys", "values"}) {
-      AttentionInput input = make_input({2, 1, 4, 9, 4});
-      at::Tensor& tensor = part[0] == 'q' ? input.queries : (part[0] == 'k' ? input.keys : input.values);
+      Case c({2, 1, 4, 9, 4});
+      at::Tensor& tensor = part[0] == 'q' ? c.queries : (part[0] == 'k' ? c.keys : c.values);
       tensor.mutable_data_ptr<float>()[tensor.numel() - 2] = bad;
       try {
-        attend(input);
+        attend(c.input);
         FAIL() << part << " of " << bad << " were accepted";
       } catch (const InvalidInput& error) {
         EXPECT_THAT(error.what(), HasSubstr(part));
       }
     }
+}
+
+TEST(GroupMean, IsTakenOverTheHeadsThatShareAKvHead) {
+  const PerRow<double> heads{{1, 2}, {3, 4}, {5}, {8}};
+  EXPECT_EQ(group_mean(heads, 2), (PerRow<double>{{2, 3}, {6.5}}));
 }
 
 }  // namespace

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,20 +33,29 @@ double number(const json& value) {
 }
 
 std::string name_of(const json& golden) {
-  std::string name = fmt::format("{}_N{}_B{}", golden["policy"].get<std::string>(),
-                                 golden["budget"].get<int>(), golden["block"].get<int>());
+  std::string name =
+      fmt::format("{}{}_N{}_B{}", golden.value("model", ""), golden["policy"].get<std::string>(),
+                  golden["budget"].get<int>(), golden["block"].get<int>());
   for (const auto& [key, value] : golden["options"].items())
     name += "_" + key + "_" + value.get<std::string>();
+  if (golden.contains("oracle")) name += "_oracle";
+  if (golden.contains("positions")) name += "_places";
+  if (golden.contains("budgets")) name += "_budgets";
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name;
 }
 
-class AgainstReference : public ::testing::TestWithParam<json> {
+class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedule>> {
  protected:
-  test::Captured run() const {
-    static const auto model = Model::load(kGoldens + "tiny_llama", {});
-    const json& golden = GetParam();
+  static json golden_case() { return std::get<0>(GetParam()); }
+
+  static test::Captured run() {
+    const json golden = golden_case();
+    static std::map<std::string, std::shared_ptr<const Model>> models;
+    auto& model = models[golden.value("model", "tiny_llama")];
+    if (model == nullptr)
+      model = Model::load(kGoldens + golden.value("model", "tiny_llama"), {.dtype = DType::kFloat32});
     CaptureOptions options;
     options.prompt_ids = golden["prompt"].get<std::vector<std::int32_t>>();
     options.policies = {
@@ -52,6 +64,12 @@ class AgainstReference : public ::testing::TestWithParam<json> {
     options.block_size = golden["block"];
     options.generate = golden["generate"];
     options.ignore_eos = true;
+    options.schedule = std::get<1>(GetParam());
+    options.oracle = golden.contains("oracle");
+    options.cache_positions = golden.contains("positions");
+    if (golden.contains("budgets"))
+      for (const json& layer : golden["budgets"])
+        for (const json& head : layer) options.budgets.push_back(head);
     return test::run_in_memory(*model, options);
   }
 };
@@ -59,7 +77,7 @@ class AgainstReference : public ::testing::TestWithParam<json> {
 // Layer by layer: a row that goes differently in one layer changes what the next one sees. The goldens hold
 // no close call, so nothing is forgiven.
 TEST_P(AgainstReference, KeepsTheSameRows) {
-  const json& golden = GetParam();
+  const json golden = golden_case();
   const auto captured = run();
   const auto info = captured.recording->info();
   for (int layer = 0; layer < info->model.n_layers; ++layer)
@@ -84,7 +102,7 @@ TEST_P(AgainstReference, KeepsTheSameRows) {
 }
 
 TEST_P(AgainstReference, ReceivesTheSameAttention) {
-  const json& golden = GetParam();
+  const json golden = golden_case();
   const auto captured = run();
   const auto info = captured.recording->info();
   for (int layer = 0; layer < info->model.n_layers; ++layer)
@@ -100,7 +118,7 @@ TEST_P(AgainstReference, ReceivesTheSameAttention) {
 }
 
 TEST_P(AgainstReference, GeneratesTheSameIds) {
-  const json& golden = GetParam();
+  const json golden = golden_case();
   const auto captured = run();
   EXPECT_EQ(captured.outcomes[0].generated, golden["generated"].get<std::vector<std::int32_t>>());
   const auto info = captured.recording->info();
@@ -110,8 +128,34 @@ TEST_P(AgainstReference, GeneratesTheSameIds) {
     EXPECT_NEAR(info->runs[0].top_logits[i], golden["top_logits"][i].get<double>(), 1e-5 * largest);
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, AgainstReference, ::testing::ValuesIn(golden_cases()),
-                         [](const auto& test) { return name_of(test.param); });
+TEST_P(AgainstReference, TakesTheSameStatistics) {
+  const json golden = golden_case();
+  const auto captured = run();
+  const auto info = captured.recording->info();
+  for (int layer = 0; layer < info->model.n_layers; ++layer) {
+    const recording::AttentionStatistics found = captured.recording->statistics(0, layer);
+    const auto expect_rows = [&](const RowMatrixF& rows, const char* field, double tolerance) {
+      for (Eigen::Index head = 0; head < rows.rows(); ++head)
+        for (Eigen::Index i = 0; i < rows.cols(); ++i)
+          ASSERT_NEAR(rows(head, i), number(golden[field][layer][head][i]), tolerance)
+              << field << ", head " << head;
+    };
+    expect_rows(found.entropy, "attention_entropy", 2e-5);
+    expect_rows(found.window, "attention_window", 2e-5);
+    for (std::size_t head = 0; head < found.gini.size(); ++head) {
+      EXPECT_NEAR(found.gini[head], number(golden["attention_gini"][layer][head]), 1e-5);
+      EXPECT_NEAR(found.top_share[head], number(golden["attention_top_share"][layer][head]), 1e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, AgainstReference,
+                         ::testing::Combine(::testing::ValuesIn(golden_cases()),
+                                            ::testing::Values(Schedule::kBlock, Schedule::kLayer)),
+                         [](const auto& test) {
+                           return name_of(std::get<0>(test.param)) +
+                                  (std::get<1>(test.param) == Schedule::kLayer ? "_by_layers" : "_by_blocks");
+                         });
 
 }  // namespace
 }  // namespace keyscope::capture

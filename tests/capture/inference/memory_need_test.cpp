@@ -53,15 +53,44 @@ std::string complaint(const recording::RecordPlan& plan, std::int64_t available)
   }
 }
 
+std::int64_t rows(const recording::RunPlan& run, std::int64_t n_prompt, bool evicts) {
+  const auto heads = cache_rows(large_model(), run, n_prompt, 3, evicts);
+  EXPECT_EQ(heads.size(), 8U);
+  return heads.front();
+}
+
 TEST(CacheRows, AreTheBudgetAndOneBlockOrEveryToken) {
-  EXPECT_EQ(cache_rows(run_of(256, 64), 1000, true), 320);
-  EXPECT_EQ(cache_rows(run_of(256, 64), 1000, false), 1000);
-  EXPECT_EQ(cache_rows(run_of(0, 64, 5), 1000, false), 1004);
-  EXPECT_EQ(cache_rows(run_of(256, 64), 300, true), 300);
-  EXPECT_EQ(cache_rows(run_of(256, 640), 100, true), 100);
-  EXPECT_EQ(cache_rows(run_of(256, 640, 300), 100, true), 356);
+  EXPECT_EQ(rows(run_of(256, 64), 1000, true), 320);
+  EXPECT_EQ(rows(run_of(256, 64), 1000, false), 1000);
+  EXPECT_EQ(rows(run_of(0, 64, 5), 1000, false), 1004);
+  EXPECT_EQ(rows(run_of(256, 64), 300, true), 300);
+  EXPECT_EQ(rows(run_of(256, 640), 100, true), 100);
+  EXPECT_EQ(rows(run_of(256, 640, 300), 100, true), 356);
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(cache_rows(run_of(kMost, kMost), 100, true), 100);
+  EXPECT_EQ(rows(run_of(kMost, kMost), 100, true), 100);
+}
+
+TEST(CacheRows, AreThoseOfEachHeadWhereBudgetsDiffer) {
+  recording::RunPlan run = run_of(300, 64);
+  for (int i = 0; i < 28 * 8; ++i) run.budgets.push_back(i == 3 * 8 + 1 ? 300 : 100);
+  const auto heads = cache_rows(large_model(), run, 1000, 3, true);
+  EXPECT_EQ(heads[0], 164);
+  EXPECT_EQ(heads[1], 364);
+}
+
+TEST(CacheRows, OfALayerWithAWindowAreNoMoreThanItAndABlock) {
+  ModelConfig config = large_model();
+  config.layer_windows.assign(28, 0);
+  config.layer_windows[3] = 500;
+  EXPECT_EQ(cache_rows(config, run_of(0, 64), 1000, 3, false).front(), 564);
+  EXPECT_EQ(cache_rows(config, run_of(0, 64), 1000, 2, false).front(), 1000);
+  EXPECT_EQ(cache_rows(config, run_of(256, 64), 1000, 3, true).front(), 320);
+}
+
+TEST(CacheRows, OfAnOracleAreEveryToken) {
+  recording::RunPlan run = run_of(256, 64);
+  run.oracle = true;
+  EXPECT_EQ(rows(run, 1000, true), 1000);
 }
 
 TEST(MemoryNeed, OfTheCacheIsExact) {

@@ -1,8 +1,8 @@
 """Block inference with eviction, once more and as plainly as possible: NumPy, float64, loops.
 
-Written from the definitions (policies and block schedule of the documentation; Hugging Face's Llama for the
-layers), not from the C++ code; shares nothing with it. One deliberate exception to float64: RoPE angles are
-position * frequency rounded to float32, because that is how Transformers defines them.
+Written from the definitions (policies and block schedule of the documentation; Hugging Face's Llama, Mistral and
+Gemma 2 for the layers), not from the C++ code; shares nothing with it. One deliberate exception to float64: RoPE
+angles are position * frequency rounded to float32, because that is how Transformers defines them.
 """
 
 import json
@@ -33,11 +33,12 @@ class Head:
     """The cache of one KV head: rows in time order."""
 
     def __init__(self):
-        self.keys, self.values, self.positions = [], [], []
+        self.keys, self.values, self.positions = [], [], []  # keys as attention sees them
+        self.raw = []  # keys before rotation
         self.received, self.seen_by = [], []  # attention over all queries so far, and how many could see the row
 
     def lists(self):
-        return self.keys, self.values, self.positions, self.received, self.seen_by
+        return self.keys, self.values, self.positions, self.received, self.seen_by, self.raw
 
 
 class BlockLlama:
@@ -52,9 +53,41 @@ class BlockLlama:
         theta = np.float32(c["rope_parameters"]["rope_theta"])
         assert c["rope_parameters"]["rope_type"] == "default"
         self.frequency = (np.float32(1) / theta ** exponent).astype(np.float32)
+        self.gemma = c["model_type"] == "gemma2"
+        self.scale = (c["query_pre_attn_scalar"] if self.gemma else self.d) ** -0.5
+        window = c.get("sliding_window") or np.inf
+        kinds = c.get("layer_types", ["sliding_attention"] * self.n_layers)
+        self.windows = [window if kind == "sliding_attention" else np.inf for kind in kinds]
+
+    def embed(self, token):
+        return self.w["model.embed_tokens.weight"][token] * (self.config["hidden_size"] ** 0.5 if self.gemma else 1)
 
     def norm(self, x, name):
-        return x / np.sqrt((x * x).mean() + self.config["rms_norm_eps"]) * self.w[name]
+        weight = self.w[name] + 1 if self.gemma else self.w[name]
+        return x / np.sqrt((x * x).mean() + self.config["rms_norm_eps"]) * weight
+
+    def cap(self, x, name):
+        return np.tanh(x / self.config[name]) * self.config[name] if self.gemma else x
+
+    def weigh(self, scores):
+        """Attention weights of q·k."""
+        scores = self.cap(scores * self.scale, "attn_logit_softcapping")
+        weights = np.exp(scores - scores.max())
+        return weights / weights.sum()
+
+    def finish_layer(self, layer, x, out):
+        """The layer's output of its input and of what attention gave."""
+        at = f"model.layers.{layer}."
+        out = self.w[at + "self_attn.o_proj.weight"] @ out
+        x = x + (self.norm(out, at + "post_attention_layernorm.weight") if self.gemma else out)
+        y = self.norm(x, at + ("pre_feedforward" if self.gemma else "post_attention") + "_layernorm.weight")
+        gate, up = self.w[at + "mlp.gate_proj.weight"] @ y, self.w[at + "mlp.up_proj.weight"] @ y
+        if self.gemma:
+            gate = 0.5 * gate * (1 + np.tanh((2 / np.pi) ** 0.5 * (gate + 0.044715 * gate ** 3)))
+        else:
+            gate = gate / (1 + np.exp(-gate))
+        y = self.w[at + "mlp.down_proj.weight"] @ (gate * up)
+        return x + (self.norm(y, at + "post_feedforward_layernorm.weight") if self.gemma else y)
 
     def rotate(self, x, position):
         angle = (np.float32(position) * self.frequency).astype(np.float64)
@@ -64,12 +97,11 @@ class BlockLlama:
     def qkv(self, layer, x, position):
         at = f"model.layers.{layer}.self_attn."
         split = lambda name, n: (self.w[at + name + "_proj.weight"] @ x).reshape(n, self.d)
-        queries = [self.rotate(q, position) for q in split("q", self.n_heads)]
-        keys = [self.rotate(k, position) for k in split("k", self.n_kv)]
-        return queries, keys, split("v", self.n_kv)
+        return split("q", self.n_heads), split("k", self.n_kv), split("v", self.n_kv)
 
     def logits(self, x):
-        return self.w["model.embed_tokens.weight"] @ self.norm(x, "model.norm.weight")
+        head = self.w.get("lm_head.weight", self.w["model.embed_tokens.weight"])
+        return self.cap(head @ self.norm(x, "model.norm.weight"), "final_logit_softcapping")
 
 
 def keydiff_scores(keys, options):
@@ -144,6 +176,16 @@ def scores_and_forced(case, head, last_group, last_layer, window_sums):
     return scores, forced
 
 
+def gini(amounts):
+    """Half the mean absolute difference of all pairs, relative to the mean."""
+    return float(np.abs(np.subtract.outer(amounts, amounts)).mean() / 2 / amounts.mean())
+
+
+def top_share(amounts):
+    n = int(np.ceil(len(amounts) / 100))
+    return float(np.sort(amounts)[-n:].sum() / amounts.sum())
+
+
 class Run:
     """One policy's run; `smallest_gap` is the closest call any eviction made, relative to the scores."""
 
@@ -155,13 +197,16 @@ class Run:
         self.evicted_at = np.full(shape, -1)
         self.margin = np.full(shape, np.nan)
         self.received, self.queries, self.last = np.zeros(shape), np.zeros(shape, int), np.zeros(shape)
+        self.window = np.zeros(shape)  # weights of the prompt's last 32 queries, summed
+        by_head = (model.n_layers, model.n_heads, len(case["prompt"]))
+        self.received_by_head, self.entropy = np.zeros(by_head), np.zeros(by_head)
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
 
     def attend(self, layer, queries, start, prompt):
-        """Every query of the block over the rows at or before it.
+        """Every query of the block over the rows at or before it, within the layer's sliding window.
 
-        Returns outputs, the last query's weights per query head, and per KV head the weights of the last `window`
-        queries summed, mean over the group.
+        Returns outputs, the last query's weights over all rows per query head, and per KV head the weights of the
+        last `window` queries summed, mean over the group.
         """
         m, outputs, last = self.m, [], []
         window = min(int(self.case["options"].get("window", 32)), len(queries))
@@ -170,37 +215,55 @@ class Run:
             row = []
             for h, q in enumerate(heads):
                 head = self.cache[layer][h // m.group]
-                seen = [j for j, p in enumerate(head.positions) if p <= start + i]
-                logits = np.array([head.keys[j] @ q for j in seen]) / np.sqrt(m.d)
-                weights = np.exp(logits - logits.max())
-                weights /= weights.sum()
+                seen = [j for j, p in enumerate(head.positions) if 0 <= start + i - p < m.windows[layer]]
+                weights = m.weigh(np.array([head.keys[j] @ q for j in seen]))
                 row.append(weights @ np.array([head.values[j] for j in seen]))
                 if prompt:
                     at = [head.positions[j] for j in seen]
                     self.received[layer, h // m.group, at] += weights / m.group
                     self.queries[layer, h // m.group, at] += 1 if h % m.group == 0 else 0
+                    self.received_by_head[layer, h, at] += weights
+                    self.entropy[layer, h, start + i] = -(weights * np.log(weights)).sum()
+                    if start + i >= len(self.case["prompt"]) - 32:
+                        self.window[layer, h // m.group, at] += weights / m.group
                 for j, weight in zip(seen, weights):
                     head.received[j] += weight / m.group
                     head.seen_by[j] += 1 if h % m.group == 0 else 0
                     if i >= len(queries) - window:
                         window_sums[h // m.group][j] += weight / m.group
                 if i == len(queries) - 1:
-                    last.append(weights)
+                    last.append(np.zeros(len(head.positions)))
+                    last[-1][seen] = weights
             outputs.append(np.concatenate(row))
         return outputs, last, window_sums
 
-    def evict(self, layer, last, window_sums):
+    def drop_past_window(self, layer, last, window_sums, next_position):
+        """Rows that no later query sees go first and for good, and have no margin."""
+        m = self.m
+        for g, head in enumerate(self.cache[layer]):
+            kept = [j for j, p in enumerate(head.positions) if next_position - p < m.windows[layer]]
+            self.evicted_at[layer, g, np.delete(head.positions, kept).astype(int)] = self.block
+            for rows in head.lists():
+                rows[:] = [rows[j] for j in kept]
+            window_sums[g] = window_sums[g][kept]
+            for h in range(g * m.group, (g + 1) * m.group):
+                last[h] = last[h][kept]
+
+    def evict(self, layer, last, window_sums, n_new):
         m, case = self.m, self.case
         if case["policy"] == "none" or layer < int(case["options"].get("skip", 0)):
             return
+        if case.get("oracle") and self.position + n_new < len(case["prompt"]):
+            return
         layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
         for g, head in enumerate(self.cache[layer]):
-            if len(head.positions) <= case["budget"]:
+            budget = case["budgets"][layer][g] if "budgets" in case else case["budget"]
+            if len(head.positions) <= budget:
                 continue
             group_mean = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
-            scores, forced = scores_and_forced(case, head, group_mean, layer_mean, window_sums[g])
+            scores, forced = scores_and_forced(case | {"budget": budget}, head, group_mean, layer_mean, window_sums[g])
             order = sorted(range(len(scores)), key=lambda j: (not forced[j], -scores[j], j))
-            kept, gone = sorted(order[:case["budget"]]), order[case["budget"]:]
+            kept, gone = sorted(order[:budget]), order[budget:]
             free = [scores[j] for j in kept if not forced[j]]
             if free:
                 gap = min(free) - max(scores[j] for j in gone)
@@ -212,9 +275,20 @@ class Run:
             for rows in head.lists():
                 rows[:] = [rows[j] for j in kept]
 
+    def rotate_queries(self, layer, queries, start):
+        """By true position; or, with the keys of all rows, by their place in the cache."""
+        by_place = self.case.get("positions") == "cache"
+        for g, head in enumerate(self.cache[layer]):
+            if by_place:
+                head.keys[:] = [self.m.rotate(key, place) for place, key in enumerate(head.raw)]
+            first = len(head.positions) - len(queries) if by_place else start
+            for i, heads in enumerate(queries):
+                for h in range(g * self.m.group, (g + 1) * self.m.group):
+                    heads[h] = self.m.rotate(heads[h], first + i)
+
     def run_block(self, ids, prompt):
         m, start = self.m, self.position
-        hidden = [m.w["model.embed_tokens.weight"][i] for i in ids]
+        hidden = [m.embed(i) for i in ids]
         for layer in range(m.n_layers):
             at = f"model.layers.{layer}."
             queries = []
@@ -222,18 +296,16 @@ class Run:
                 q, k, v = m.qkv(layer, m.norm(x, at + "input_layernorm.weight"), start + i)
                 queries.append(q)
                 for head, key, value in zip(self.cache[layer], k, v):
-                    for rows, new in zip(head.lists(), (key, value, start + i, 0.0, 0)):
+                    for rows, new in zip(head.lists(), (m.rotate(key, start + i), value, start + i, 0.0, 0, key)):
                         rows.append(new)
+            self.rotate_queries(layer, queries, start)
             outputs, last, window_sums = self.attend(layer, queries, start, prompt)
             if prompt and start + len(ids) == len(self.case["prompt"]):
                 for g, head in enumerate(self.cache[layer]):
                     self.last[layer, g, head.positions] = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
-            self.evict(layer, last, window_sums)
-            for i, out in enumerate(outputs):
-                x = hidden[i] + m.w[at + "self_attn.o_proj.weight"] @ out
-                y = m.norm(x, at + "post_attention_layernorm.weight")
-                gate, up = m.w[at + "mlp.gate_proj.weight"] @ y, m.w[at + "mlp.up_proj.weight"] @ y
-                hidden[i] = x + m.w[at + "mlp.down_proj.weight"] @ (gate / (1 + np.exp(-gate)) * up)
+            self.drop_past_window(layer, last, window_sums, start + len(ids))
+            self.evict(layer, last, window_sums, len(ids))
+            hidden = [m.finish_layer(layer, x, out) for x, out in zip(hidden, outputs)]
         self.position += len(ids)
         self.block += 1
         return hidden[-1]
@@ -256,4 +328,7 @@ class Run:
             "generated": generated, "smallest_gap": self.smallest_gap, "logit_gap": logit_gap,
             "evicted_at": self.evicted_at.tolist(), "margin": self.margin.tolist(),
             "attention_received": self.received.tolist(), "attention_queries": self.queries.tolist(),
-            "attention_last": self.last.tolist()}
+            "attention_last": self.last.tolist(), "attention_window": self.window.tolist(),
+            "attention_entropy": self.entropy.tolist(),
+            "attention_gini": [[gini(x) for x in layer] for layer in self.received_by_head],
+            "attention_top_share": [[top_share(x) for x in layer] for layer in self.received_by_head]}

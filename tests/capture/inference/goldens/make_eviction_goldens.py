@@ -1,4 +1,5 @@
-"""Which rows each policy keeps, by the float64 reference of block_reference.py on tiny_llama.
+"""Which rows each policy keeps, by the float64 reference of block_reference.py on tiny_llama, or on the model that a
+case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_window of 10 in both.
 
     python make_eviction_goldens.py         writes eviction.golden.json beside itself; deterministic
     made with numpy 2.x; seeds as stored
@@ -18,6 +19,8 @@ from block_reference import BlockLlama, Run
 HERE = pathlib.Path(__file__).parent
 SCORE_GAP, LOGIT_GAP = 2e-5, 1e-4
 
+GEMMA2 = dict(model="tiny_gemma2", n=32, generate=3)
+MISTRAL = dict(model="tiny_mistral_window", n=32, generate=3)
 CASES = [
     dict(policy="none", options={}, budget=0, block=16, n=24, generate=4),
     dict(policy="keydiff", options={}, budget=12, block=8, n=40, generate=6),
@@ -46,6 +49,30 @@ CASES = [
     dict(policy="leverage", options={}, budget=12, block=8, n=40, generate=4),
     dict(policy="logdet", options={}, budget=12, block=8, n=40, generate=4),
     dict(policy="logdet", options={"ridge": "0.01"}, budget=12, block=7, n=40, generate=0),
+    dict(policy="keydiff", options={}, budget=12, block=8, n=40, generate=4, oracle=True),
+    dict(policy="h2o", options={}, budget=12, block=7, n=40, generate=0, oracle=True),
+    dict(policy="snapkv", options={"window": "3", "kernel": "3", "recent": "2"}, budget=10, block=7, n=40, generate=3,
+         oracle=True),
+    dict(policy="sink", options={}, budget=12, block=8, n=40, generate=6, positions="cache"),
+    dict(policy="keydiff", options={}, budget=12, block=7, n=40, generate=4, positions="cache"),
+    dict(policy="keydiff", options={}, budget=20, block=8, n=40, generate=4, budgets=[[12, 7], [20, 3]]),
+    dict(policy="tova", options={}, budget=15, block=6, n=40, generate=3, budgets=[[15, 4], [8, 8]]),
+    dict(policy="h2o", options={"recent": "0.5"}, budget=15, block=6, n=40, generate=3, budgets=[[15, 4], [9, 7]],
+         positions="cache"),
+    GEMMA2 | dict(policy="none", options={}, budget=0, block=7),
+    GEMMA2 | dict(policy="keydiff", options={}, budget=8, block=5),
+    GEMMA2 | dict(policy="sink", options={}, budget=8, block=16),
+    GEMMA2 | dict(policy="tova", options={}, budget=8, block=4),
+    GEMMA2 | dict(policy="h2o", options={}, budget=8, block=5),
+    GEMMA2 | dict(policy="h2o", options={"normalize": "1"}, budget=10, block=1),
+    GEMMA2 | dict(policy="snapkv", options={"window": "4", "kernel": "3", "recent": "2"}, budget=8, block=6),
+    GEMMA2 | dict(policy="l2norm", options={}, budget=8, block=20),
+    MISTRAL | dict(policy="none", options={}, budget=0, block=16),
+    MISTRAL | dict(policy="keydiff", options={}, budget=6, block=4),
+    MISTRAL | dict(policy="tova", options={"heads": "all"}, budget=6, block=3),
+    MISTRAL | dict(policy="h2o", options={}, budget=20, block=8),
+    MISTRAL | dict(policy="snapkv", options={"window": "12", "recent": "3"}, budget=7, block=16),
+    MISTRAL | dict(policy="cur", options={}, budget=6, block=7),
 ]
 
 
@@ -72,10 +99,9 @@ def solve(model: BlockLlama, case: dict) -> dict:
 
 
 def main() -> None:
-    model = BlockLlama(HERE / "tiny_llama")
-    solved = [solve(model, case) for case in CASES]
+    solved = [solve(BlockLlama(HERE / case.get("model", "tiny_llama")), case) for case in CASES]
     for case in solved:
-        print(case["policy"], case["options"], case["budget"], case["block"], "seed", case["seed"],
+        print(case.get("model", ""), case["policy"], case["options"], case["budget"], case["block"], "seed", case["seed"],
               "gap", case["smallest_gap"])
     text = ",\n".join(json.dumps(case, separators=(",", ":")) for case in solved)
     (HERE / "eviction.golden.json").write_text(f"[\n{text}\n]\n")

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "capture/inference/attention.hpp"
+#include "capture/inference/eviction.hpp"
+#include "capture/inference/head_statistics.hpp"
+#include "capture/inference/kv_cache.hpp"
+#include "capture/inference/record_rows.hpp"
+#include "capture/model/transformer.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::capture {
+
+// One layer of one run, the same for all its blocks.
+struct LayerPlan {
+  int layer = 0;
+  std::int64_t n_prompt = 0;
+  std::int64_t block_size = 0;
+  EvictionRule eviction;
+  std::vector<std::int64_t> capacities;  // rows of each KV head's cache
+  bool oracle = false;                   // nothing is evicted before the whole prompt has been read
+  bool cache_positions = false;          // rows are rotated by their place in the cache
+  LayerRecording recording;
+};
+
+// Where a layer's time went, in seconds.
+struct LayerTimes {
+  double all = 0;
+  double attention = 0;  // with the statistics that come from it
+  double eviction = 0;   // scoring, selection, compaction
+};
+
+// A run's cache and statistics in one layer. Runs any number of a prompt's blocks at a time, so that matrix
+// products are as large as the schedule allows, while attention and eviction go block by block.
+class LayerRun {
+ public:
+  LayerRun(const Transformer& transformer, LayerPlan plan);
+
+  // Runs tokens first_position, … through the layer, block by block; hidden (n, hidden_size) becomes the
+  // layer's output. `before_block` is called ahead of each block and may throw; `after_block` gets what is
+  // recorded of each, nothing where the layer is not recorded.
+  //   throws InvalidInput naming the layer where attention meets NaN or Inf
+  using BeforeBlock = std::function<void()>;
+  using AfterBlock = std::function<void(std::int64_t n_tokens, recording::LayerBlock record)>;
+  void run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
+           const BeforeBlock& before_block, const AfterBlock& after_block);
+
+  const KvCache& cache() const { return cache_; }
+  std::int64_t peak_rows() const { return peak_rows_; }  // of any KV head, measured before eviction
+  const LayerTimes& times() const { return times_; }
+
+ private:
+  struct Block;
+  void run_block(Block& block);
+  void append(Block& block);
+  void append_rotated(Block& block);
+  void append_by_place(Block& block);
+  void rotate_queries(Block& block, std::int64_t kv_head, const RotaryTable& table, std::int64_t first) const;
+  AttentionWants wants(const Block& block) const;
+  std::int64_t queries_in_recorded_window(const Block& block) const;
+  void attend(Block& block);
+  void count_attention(Block& block);
+  void record_attention(Block& block);
+  void evict(Block& block);
+  std::vector<recording::HeadEvictions> drop_past_window(Block& block);
+
+  const Transformer& transformer_;
+  LayerPlan plan_;
+  AttentionRules rules_;
+  KvCache cache_;
+  HeadStatistics statistics_;
+  std::int64_t peak_rows_ = 0;
+  LayerTimes times_;
+};
+
+}  // namespace keyscope::capture

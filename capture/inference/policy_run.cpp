@@ -1,0 +1,222 @@
+#include "capture/inference/policy_run.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/registry.hpp"
+#include "capture/inference/memory_need.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+constexpr std::size_t kTopLogits = 10;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point started) {
+  return std::chrono::duration<double>(Clock::now() - started).count();
+}
+
+// Ids of the largest logits, descending; equal logits in order of id.
+std::vector<std::int32_t> top_ids(const std::vector<float>& logits, std::size_t n) {
+  std::vector<std::int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  n = std::min(n, ids.size());
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n), ids.end(),
+                    [&](std::int32_t a, std::int32_t b) {
+                      const float x = logits[static_cast<std::size_t>(a)],
+                                  y = logits[static_cast<std::size_t>(b)];
+                      return x != y ? x > y : a < b;
+                    });
+  ids.resize(n);
+  return ids;
+}
+
+}  // namespace
+
+PolicyRun::PolicyRun(const CaptureContext& context, int run)
+    : context_(context),
+      run_plan_(context.plan.runs[static_cast<std::size_t>(run)]),
+      run_(run),
+      policy_(analysis::make_policy(context.options.policies[static_cast<std::size_t>(run)],
+                                    context.options.seed)) {
+  layers_.resize(static_cast<std::size_t>(context.model.config().n_layers));
+  outcome_.name = run_plan_.name;
+  prompt_result_.run = run;
+}
+
+LayerPlan PolicyRun::layer_plan(int layer) const {
+  const ModelConfig& config = context_.model.config();
+  const recording::RecordPlan& plan = context_.plan;
+  LayerPlan layer_plan;
+  layer_plan.layer = layer;
+  layer_plan.n_prompt = plan.n_prompt();
+  layer_plan.block_size = run_plan_.block_size;
+  layer_plan.eviction = {policy_.get(), run_plan_.layer_budgets(layer, config.n_kv_heads), layer};
+  const bool evicts = policy_ != nullptr && policy_->evicts(layer);
+  layer_plan.capacities = cache_rows(config, run_plan_, plan.n_prompt(), layer, evicts);
+  layer_plan.oracle = run_plan_.oracle;
+  layer_plan.cache_positions = run_plan_.cache_positions;
+  const bool recorded = std::binary_search(plan.layers.begin(), plan.layers.end(), layer);
+  layer_plan.recording = {recorded, plan.keys, plan.queries, plan.values, plan.attention};
+  return layer_plan;
+}
+
+LayerRun& PolicyRun::layer(int index) {
+  auto& layer = layers_[static_cast<std::size_t>(index)];
+  if (layer == nullptr) {
+    layer = std::make_unique<LayerRun>(context_.model.transformer(), layer_plan(index));
+    std::int64_t n_bytes = 0;
+    for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->cache().n_bytes();
+    outcome_.peak_cache_bytes = std::max(outcome_.peak_cache_bytes, n_bytes);
+  }
+  return *layer;
+}
+
+void PolicyRun::finish_prompt_layer(int index) {
+  auto& layer = layers_[static_cast<std::size_t>(index)];
+  outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, layer->peak_rows());
+  outcome_.prompt_seconds += layer->times().all;
+  outcome_.attention_seconds += layer->times().attention;
+  outcome_.eviction_seconds += layer->times().eviction;
+  if (!feeds_back()) layer.reset();
+}
+
+std::vector<float> PolicyRun::finite_logits(const at::Tensor& hidden, std::int64_t first) const {
+  const at::Tensor tensor = context_.model.transformer().logits(hidden);
+  const float* data = tensor.const_data_ptr<float>();
+  std::vector<float> logits(data, data + tensor.numel());
+  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
+    throw InvalidInput(
+        fmt::format("the logits of positions {} to {} hold NaN or Inf; are the weights damaged, "
+                    "or too large for this --dtype?",
+                    first, first + hidden.size(0) - 1));
+  return logits;
+}
+
+// The head is applied to no position whose logits nobody reads.
+void PolicyRun::take_output(const at::Tensor& hidden, std::int64_t first) {
+  const auto started = Clock::now();
+  const recording::RecordPlan& plan = context_.plan;
+  const std::int64_t n = hidden.size(0), n_prompt = plan.n_prompt();
+  const std::int64_t skip = std::max<std::int64_t>(0, n_prompt - plan.score_last - first);
+  if (plan.logits && skip < n) {
+    const auto logits = finite_logits(hidden.narrow(0, skip, n - skip), first + skip);
+    prompt_result_.logits.insert(prompt_result_.logits.end(), logits.begin(), logits.end());
+  }
+  if (first + n != n_prompt) return;
+  last_logits_ = finite_logits(hidden.narrow(0, n - 1, 1), n_prompt - 1);
+  keep_top_logits();
+  position_ = n_prompt;
+  block_ = static_cast<int>(run_plan_.n_prompt_blocks);
+  outcome_.prompt_seconds += seconds_since(started);
+}
+
+void PolicyRun::keep_top_logits() {
+  prompt_result_.top_ids = top_ids(last_logits_, kTopLogits);
+  for (const std::int32_t id : prompt_result_.top_ids)
+    prompt_result_.top_logits.push_back(last_logits_[static_cast<std::size_t>(id)]);
+}
+
+void PolicyRun::run_prompt_by_blocks() {
+  const std::span<const std::int32_t> ids = context_.options.prompt_ids;
+  const std::int64_t n_prompt = context_.plan.n_prompt();
+  while (position_ < n_prompt) {
+    const std::int64_t first = position_, n = std::min(run_plan_.block_size, n_prompt - position_);
+    at::Tensor hidden;
+    auto record =
+        run_block(ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)), hidden);
+    take_output(hidden, first);
+    if (position_ == n_prompt && run_plan_.max_generated > 0)
+      generate_next(record->next_id, record->next_text);
+    tell(std::move(record));
+  }
+  for (int index = 0; index < static_cast<int>(layers_.size()); ++index) finish_prompt_layer(index);
+}
+
+// Greedy, one token a block; the last id is never fed back.
+void PolicyRun::generate() {
+  if (run_plan_.max_generated > 0 && outcome_.generated.empty())
+    generate_next(prompt_result_.next_id, prompt_result_.next_text);
+  for (recording::RecordSink* sink : context_.sinks) sink->prompt_done(prompt_result_);
+  const auto started = Clock::now();
+  while (!generation_ended()) {
+    const std::int32_t id = outcome_.generated.back();
+    at::Tensor hidden;
+    auto record = run_block({&id, 1}, hidden);
+    last_logits_ = finite_logits(hidden, position_ - 1);
+    generate_next(record->next_id, record->next_text);
+    tell(std::move(record));
+  }
+  outcome_.generation_seconds = seconds_since(started);
+  for (const auto& held : layers_)
+    if (held != nullptr) outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, held->peak_rows());
+  for (recording::RecordSink* sink : context_.sinks) sink->run_done(run_, generated_);
+}
+
+std::shared_ptr<recording::BlockRecord> PolicyRun::run_block(std::span<const std::int32_t> ids,
+                                                             at::Tensor& hidden) {
+  context_.before_block();
+  const auto started = Clock::now();
+  const auto n = static_cast<std::int64_t>(ids.size());
+  const Transformer& transformer = context_.model.transformer();
+  auto record = std::make_shared<recording::BlockRecord>();
+  hidden = transformer.embed(ids);
+  for (int index = 0; index < context_.model.config().n_layers; ++index) {
+    const auto weights = transformer.weights().layer(index);
+    transformer.weights().prefetch(index + 1);
+    layer(index).run(
+        *weights, hidden, position_, [] {},
+        [&](std::int64_t, recording::LayerBlock layer_record) {
+          if (std::binary_search(context_.plan.layers.begin(), context_.plan.layers.end(), index))
+            record->layers.push_back(std::move(layer_record));
+        });
+    transformer.weights().release(index);
+  }
+  record->run = run_;
+  record->block = block_++;
+  record->start = static_cast<std::int32_t>(position_);
+  record->n_new = static_cast<std::int32_t>(n);
+  record->prompt = position_ < context_.plan.n_prompt();
+  record->elapsed_ms = static_cast<float>(1000 * seconds_since(started));
+  position_ += n;
+  return record;
+}
+
+void PolicyRun::tell(std::shared_ptr<recording::BlockRecord> record) {
+  const std::int64_t n_tokens = record->n_new;
+  const std::shared_ptr<const recording::BlockRecord> told = std::move(record);
+  for (recording::RecordSink* sink : context_.sinks) sink->block(told);
+  context_.after_block(run_, block_, n_tokens, context_.model.config().n_layers);
+}
+
+bool PolicyRun::generation_ended() const {
+  const auto& ids = outcome_.generated;
+  if (static_cast<std::int64_t>(ids.size()) >= run_plan_.max_generated) return true;
+  const auto& eos = context_.model.config().eos_token_ids;
+  return !context_.options.ignore_eos && std::find(eos.begin(), eos.end(), ids.back()) != eos.end();
+}
+
+// The text an id adds is what it adds after the one before it: at the beginning of a text, decoders of the
+// SentencePiece kind drop a space that belongs here.
+void PolicyRun::generate_next(std::int32_t& next_id, std::string& next_text) {
+  next_id = top_ids(last_logits_, 1).front();
+  if (const tokenizer::Tokenizer* tokenizer = context_.model.tokenizer()) {
+    const std::int32_t before =
+        outcome_.generated.empty() ? context_.options.prompt_ids.back() : outcome_.generated.back();
+    next_text = tokenizer->token_text(std::array{before, next_id}).token(1);
+  }
+  outcome_.generated.push_back(next_id);
+  if (generated_.offset.empty()) generated_.offset.push_back(0);
+  generated_.id.push_back(next_id);
+  generated_.text += next_text;
+  generated_.offset.push_back(static_cast<std::int64_t>(generated_.text.size()));
+}
+
+}  // namespace keyscope::capture

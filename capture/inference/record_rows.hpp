@@ -1,0 +1,20 @@
+#pragma once
+
+#include "capture/inference/attention.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::capture {
+
+// What is recorded of a layer; nothing at all where the layer is not recorded.
+struct LayerRecording {
+  bool layer = false;
+  bool keys = false;
+  bool queries = false;
+  bool values = false;
+  bool attention = false;
+};
+
+// A block's own keys, queries and values, as float32, into its record.
+void record_rows(const AttentionInput& input, const LayerRecording& recording, recording::LayerBlock& record);
+
+}  // namespace keyscope::capture
