@@ -1,0 +1,231 @@
+// The recording that a replay writes: readers find in it what the source had, and no more than was simulated.
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/hdf5.hpp"
+#include "tests/capture/inference/captured.hpp"
+#include "tests/capture/replay/replayed.hpp"
+
+namespace keyscope::replay {
+namespace {
+
+namespace fs = std::filesystem;
+namespace hdf5 = recording::hdf5;
+using recording::Recording;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ReplayFileTest : public ::testing::Test {
+ protected:
+  std::string captured(const capture::CaptureOptions& options) {
+    return test::capture_to(folder_.file("captured.h5"), options);
+  }
+  fs::path out() const { return folder_.file("replayed.h5"); }
+
+  // What bytes a dataset of a run's first layer lies in.
+  std::string identity(const std::string& run, const std::string& dataset) const {
+    const auto file = hdf5::File::open(out());
+    return file.root()
+        .open_group("entry")
+        .open_group("runs")
+        .open_group(run)
+        .open_group("layer_00")
+        .open_dataset(dataset)
+        .identity();
+  }
+
+  test::ScratchFolder folder_;
+};
+
+void expect_same_rows(const Recording& a, int run_a, const Recording& b, int run_b, std::int64_t n) {
+  for (const int layer : b.info()->layers) {
+    for (int head = 0; head < 2; ++head) {
+      EXPECT_EQ(a.keys(run_a, layer, head, 0, n), b.keys(run_b, layer, head));
+      EXPECT_EQ(a.values(run_a, layer, head, 0, n), b.values(run_b, layer, head));
+    }
+    for (int head = 0; head < 4; ++head)
+      EXPECT_EQ(a.queries(run_a, layer, head, 0, n), b.queries(run_b, layer, head));
+  }
+}
+
+void expect_same_run(const Recording& a, const Recording& b) {
+  const auto x = a.info()->runs[0], y = b.info()->runs[0];
+  EXPECT_EQ(x.plan.name, y.plan.name);
+  EXPECT_EQ(x.plan.parameters, y.plan.parameters);
+  EXPECT_EQ(x.block_start, y.block_start);
+  EXPECT_EQ(x.block_ms, y.block_ms);
+  EXPECT_EQ(x.n_tokens, y.n_tokens);
+  EXPECT_EQ(x.generated.id, y.generated.id);
+  EXPECT_EQ(x.top_ids, y.top_ids);
+  EXPECT_EQ(x.top_logits, y.top_logits);
+  EXPECT_EQ(a.logits(0), b.logits(0));
+  expect_same_rows(a, 0, b, 0, -1);
+  for (const int layer : b.info()->layers) {
+    for (int head = 0; head < 2; ++head) {
+      const auto s = a.trace(0, layer, head), t = b.trace(0, layer, head);
+      EXPECT_EQ(s.evicted_at, t.evicted_at);
+      EXPECT_EQ(s.attention_received, t.attention_received);
+      EXPECT_EQ(s.attention_queries, t.attention_queries);
+      EXPECT_EQ(s.attention_last, t.attention_last);
+    }
+    if (!b.info()->attention) continue;
+    EXPECT_EQ(a.attention(0, layer, 3), b.attention(0, layer, 3));
+  }
+}
+
+TEST_F(ReplayFileTest, HoldsTheSourceRunAndRowsThatLieThereOnce) {
+  capture::CaptureOptions options = test::full_cache_options();
+  options.record_attention = options.record_logits = true;
+  const std::string source = captured(options);
+  const auto replayed = test::replay_to(out(), source, test::replay_options({"keydiff", "sink"}));
+  const auto info = replayed->info();
+  EXPECT_TRUE(info->complete);
+  EXPECT_TRUE(info->attention);
+  expect_same_run(*recording::open_recording(source), *replayed);
+  for (const int run : {1, 2}) expect_same_rows(*replayed, 0, *replayed, run, -1);
+  for (const char* name : {"keys", "queries", "values"}) {
+    EXPECT_EQ(identity("keydiff", name), identity("none", name));
+    EXPECT_EQ(identity("sink", name), identity("none", name));
+  }
+  EXPECT_NE(identity("keydiff", "evicted_at"), identity("sink", "evicted_at"));
+}
+
+TEST_F(ReplayFileTest, OfARunThatGeneratedReplaysThePrompt) {
+  capture::CaptureOptions options = test::full_cache_options();
+  options.generate = 5;
+  const std::string source = captured(options);
+  const auto replayed = test::replay_to(out(), source, test::replay_options({"keydiff", "sink"}));
+  expect_same_run(*recording::open_recording(source), *replayed);
+  EXPECT_EQ(replayed->info()->runs[0].n_tokens, 54);
+  for (const int run : {1, 2}) {
+    EXPECT_EQ(replayed->info()->runs[static_cast<std::size_t>(run)].n_tokens, 50);
+    expect_same_rows(*replayed, 0, *replayed, run, 50);
+  }
+  EXPECT_EQ(identity("sink", "keys"), identity("keydiff", "keys"));
+  EXPECT_NE(identity("sink", "keys"), identity("none", "keys"));
+}
+
+TEST_F(ReplayFileTest, KnowsNothingOfAttentionUnderEviction) {
+  capture::CaptureOptions options = test::full_cache_options();
+  options.record_attention = options.record_logits = true;
+  const auto replayed = test::replay_to(out(), captured(options), test::replay_options({"keydiff"}));
+  const auto& run = replayed->info()->runs[1];
+  EXPECT_THAT(run.top_ids, IsEmpty());
+  EXPECT_THAT(run.generated.id, IsEmpty());
+  EXPECT_EQ(run.n_scored, 0);
+  EXPECT_THAT(run.block_ms, Each(::testing::IsNan()));
+  for (const int layer : {0, 1}) {
+    const auto trace = replayed->trace(1, layer, 1);
+    EXPECT_THAT(trace.attention_received, Each(0.0));
+    EXPECT_THAT(trace.attention_queries, Each(0));
+    EXPECT_THAT(trace.attention_last, Each(0.0F));
+  }
+  try {
+    replayed->attention(1, 0, 0);
+    FAIL() << "attention of a run in which nothing attended";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("keydiff was replayed"));
+  }
+}
+
+TEST_F(ReplayFileTest, KeepsHowTheSourceIsStored) {
+  capture::CaptureOptions options = test::full_cache_options();
+  options.store = recording::StoreType::kFloat16;
+  options.compress = true;
+  options.generate = 3;
+  const std::string source = captured(options);
+  const auto replayed = test::replay_to(out(), source, test::replay_options({"keydiff"}));
+  expect_same_run(*recording::open_recording(source), *replayed);
+  const auto file = hdf5::File::open(out());
+  for (const char* run : {"none", "keydiff"}) {
+    const auto keys = file.root()
+                          .open_group("entry")
+                          .open_group("runs")
+                          .open_group(run)
+                          .open_group("layer_01")
+                          .open_dataset("keys");
+    EXPECT_EQ(keys.type(), hdf5::ElementType::kFloat16);
+    EXPECT_TRUE(keys.compressed());
+  }
+}
+
+TEST_F(ReplayFileTest, HoldsOnlyTheLayersAskedFor) {
+  ReplayOptions options = test::replay_options({"keydiff"});
+  const std::string source = captured(test::full_cache_options());
+  const auto whole = test::replay_to(folder_.file("whole.h5"), source, options);
+  options.layers = {1};
+  const auto replayed = test::replay_to(out(), source, options);
+  EXPECT_THAT(replayed->info()->layers, ElementsAre(1));
+  for (int head = 0; head < 2; ++head)
+    EXPECT_EQ(replayed->trace(1, 1, head).evicted_at, whole->trace(1, 1, head).evicted_at);
+}
+
+TEST_F(ReplayFileTest, CanBeReplayedItself) {
+  const std::string source = captured(test::full_cache_options());
+  const auto once = test::replay_to(folder_.file("once.h5"), source, test::replay_options({"keydiff"}));
+  const auto twice =
+      test::replay_to(out(), folder_.file("once.h5").string(), test::replay_options({"keydiff"}));
+  expect_same_run(*once, *twice);
+  for (int head = 0; head < 2; ++head)
+    EXPECT_EQ(twice->trace(1, 0, head).evicted_at, once->trace(1, 0, head).evicted_at);
+}
+
+// Starts replaying keydiff and sink over `source`, and cancels as soon as a row of `run` is done.
+std::string cancel_at(const std::string& source, const fs::path& out, const std::string& run, bool replace) {
+  const Source opened = open_source(source);
+  std::atomic<bool> cancelled = false;
+  try {
+    run_replay(
+        opened, plan_replay(opened, test::replay_options({"keydiff", "sink"})), {out, replace},
+        [&](std::int64_t, const std::string& at) {
+          if (at.starts_with(run)) cancelled = true;
+        },
+        cancelled);
+  } catch (const Cancelled& error) {
+    return error.what();
+  }
+  return "it was not cancelled";
+}
+
+TEST_F(ReplayFileTest, CancelledKeepsTheRunsThatAreDone) {
+  const std::string source = captured(test::full_cache_options());
+  EXPECT_THAT(cancel_at(source, out(), "sink", false), HasSubstr("1 of 2"));
+  const auto cut = recording::open_recording(out().string());
+  const auto info = cut->info();
+  EXPECT_FALSE(info->complete);
+  ASSERT_EQ(info->runs.size(), 3u);
+  EXPECT_EQ(info->runs[1].n_tokens, 50);
+  EXPECT_EQ(info->runs[2].n_tokens, 0);
+  const auto whole =
+      test::replay_to(folder_.file("whole.h5"), source, test::replay_options({"keydiff", "sink"}));
+  for (const int layer : {0, 1})
+    EXPECT_EQ(cut->trace(1, layer, 0).evicted_at, whole->trace(1, layer, 0).evicted_at);
+  expect_same_run(*whole, *cut);
+}
+
+TEST_F(ReplayFileTest, CancelledBeforeARunIsDoneLeavesNothing) {
+  const std::string source = captured(test::full_cache_options());
+  for (const char* run : {"none", "keydiff"}) {
+    EXPECT_THAT(cancel_at(source, out(), run, false), HasSubstr("nothing was written"));
+    EXPECT_FALSE(fs::exists(out()));
+    EXPECT_FALSE(fs::exists(out().string() + ".part"));
+  }
+}
+
+TEST_F(ReplayFileTest, CutShortReplacesNothing) {
+  const std::string source = captured(test::full_cache_options());
+  test::replay_to(out(), source, test::replay_options({"random"}));
+  EXPECT_THROW(test::replay_to(out(), source, test::replay_options({"sink"})), FileError);
+  EXPECT_THAT(cancel_at(source, out(), "sink", true), HasSubstr(".part"));
+  EXPECT_EQ(recording::open_recording(out().string())->info()->runs[1].plan.name, "random");
+  EXPECT_EQ(recording::open_recording(out().string() + ".part")->info()->runs[1].plan.name, "keydiff");
+}
+
+}  // namespace
+}  // namespace keyscope::replay
