@@ -19,9 +19,14 @@ using recording::RecordingInfo;
 constexpr std::int64_t kBandRows = 256;
 constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
 
+// A replayed run has keys, queries and evictions, from which weights follow, but none that were recorded.
+bool has_weights(const RecordingInfo& info, int run) {
+  return info.attention && !info.runs[static_cast<std::size_t>(run)].plan.replayed;
+}
+
 RowMatrixF weights_of(const Recording& recording, const RecordingInfo& info,
                       const AttentionSelection& selection, std::int64_t first, std::int64_t count) {
-  if (!info.attention)
+  if (!has_weights(info, selection.run))
     return recompute_attention(recording, selection.run, selection.layer, selection.query_head, first, count);
   RowMatrixF weights =
       recording.attention(selection.run, selection.layer, selection.query_head, first, count);
@@ -89,7 +94,8 @@ Figure attention_figure(const Recording& recording, const AttentionSelection& se
                  selection.query_head, block,           0};
   figure.caption = fmt::format(
       "{}. {} Grey: not visible to the query (later, or evicted by then).", describe_run(*info, run),
-      info->attention ? "Weights as recorded." : "Weights recomputed from queries and keys.");
+      has_weights(*info, selection.run) ? "Weights as recorded."
+                                        : "Weights recomputed from queries and keys.");
   figure.panels.push_back(std::move(panel));
   return figure;
 }

@@ -61,8 +61,8 @@ void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) 
   cairo_save(page.cairo);
   cairo_rectangle(page.cairo, place.plot.x, place.plot.y, place.plot.width, place.plot.height);
   cairo_clip(page.cairo);
-  cairo_set_line_width(page.cairo, 1);
   for (const LineSeries& series : panel.lines) {
+    cairo_set_line_width(page.cairo, 1);
     page.set_colour(page.theme.of_series(series.colour));
     cairo_set_dash(page.cairo, dash.data(), series.dashed ? 2 : 0, 0);
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
@@ -73,6 +73,12 @@ void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) 
         cairo_new_sub_path(page.cairo);
     }
     cairo_stroke(page.cairo);
+    if (!series.marker) continue;
+    cairo_set_dash(page.cairo, nullptr, 0, 0);
+    const PointSeries look = marker_of(series);
+    for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
+      if (std::isfinite(series.x[i]) && std::isfinite(series.y[i]))
+        draw_marker(page, look, scale.page_x(series.x[i]), scale.page_y(series.y[i]));
   }
   cairo_restore(page.cairo);
 }

@@ -62,6 +62,7 @@ struct LineSeries {
   std::string id;
   Colour colour;
   bool dashed = false;
+  std::optional<Marker> marker;  // at every point, where there are few
   std::vector<float> x, y;
 };
 

@@ -68,10 +68,12 @@ PointSeries points_from_json(const json& from) {
 }
 
 json line_to_json(const LineSeries& series) {
-  return {{"id", series.id},
+  json to{{"id", series.id},
           {"label", series.label},
           {"colour", colour_to_text(series.colour)},
           {"dashed", series.dashed}};
+  if (series.marker) to["marker"] = name_of(kMarkers, *series.marker);
+  return to;
 }
 
 LineSeries line_from_json(const json& from) {
@@ -80,6 +82,7 @@ LineSeries line_from_json(const json& from) {
   series.label = from.at("label");
   series.colour = colour_from_text(from.at("colour"));
   series.dashed = from.at("dashed");
+  if (from.contains("marker")) series.marker = value_of<Marker>(kMarkers, from["marker"]);
   return series;
 }
 

@@ -98,8 +98,9 @@ std::string describe_run(const RecordingInfo& info, const RunInfo& run) {
   const std::string budget = run.plan.policy == "none"
                                  ? std::string("full cache")
                                  : fmt::format("{}, N = {}", run.plan.name, format_count(run.plan.budget));
-  return fmt::format("{}, {}, B = {}{}", describe_prompt(info), budget, format_count(run.plan.block_size),
-                     run.plan.replayed ? ", replayed on full-cache keys" : "");
+  const std::string_view oracle = run.plan.replayed ? " by an oracle" : ", by an oracle";
+  return fmt::format("{}, {}, B = {}{}{}", describe_prompt(info), budget, format_count(run.plan.block_size),
+                     run.plan.replayed ? ", replayed on full-cache keys" : "", run.plan.oracle ? oracle : "");
 }
 
 }  // namespace keyscope::figures

@@ -201,6 +201,14 @@ void draw_as_paths(const Page& page, const std::vector<PointSeries>& series,
 
 }  // namespace
 
+PointSeries marker_of(const LineSeries& line) {
+  PointSeries look;
+  look.colour = line.colour;
+  look.marker = line.marker.value();
+  look.size_px = 6;
+  return look;
+}
+
 void draw_marker(const Page& page, const PointSeries& series, double x, double y) {
   const double diameter = diameter_of(page, series);
   cairo_new_path(page.cairo);

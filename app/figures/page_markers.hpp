@@ -14,6 +14,9 @@ struct PlacedPoint {
   double faded = 0;        // 0 to 1: how far away it looks, in space
 };
 
+// The look of a line's markers; its marker must be there.
+PointSeries marker_of(const LineSeries& line);
+
 // One marker of a series, at its own size, as in a legend.
 void draw_marker(const Page& page, const PointSeries& series, double x, double y);
 

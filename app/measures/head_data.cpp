@@ -8,6 +8,7 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/finite_rows.hpp"
+#include "capture/model/config.hpp"
 
 namespace keyscope::measures {
 namespace {
@@ -61,6 +62,22 @@ void check_trace(const recording::HeadTrace& trace, std::int64_t n_tokens, const
     if (!std::isfinite(trace.attention_received[i]))
       throw FileError(fmt::format("{}: attention_received of token {} is {}", info.source, i,
                                   trace.attention_received[i]));
+}
+
+// What scores of a layer are multiplied by, relative to 1/√head_dim; nothing where its attention is more than
+// a softmax over all rows. Of a model that is not known, what most models do.
+std::optional<double> relative_scale(const RecordingInfo& info, int layer, std::int64_t n_seen) {
+  try {
+    const capture::ModelConfig config = capture::parse_config(info.model.config, info.source);
+    if (layer >= config.n_layers) return 1;
+    const std::int64_t window = config.window(layer);
+    if (config.attention_softcap > 0 || (window > 0 && window < n_seen)) return std::nullopt;
+    return config.attention_scale > 0
+               ? config.attention_scale * std::sqrt(static_cast<double>(info.model.head_dim))
+               : 1.0;
+  } catch (const FileError&) {
+    return 1;
+  }
 }
 
 }  // namespace
@@ -133,7 +150,8 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   check_trace(trace, full.n_seen, info);
   full.attention_received.assign(trace.attention_received.begin(),
                                  trace.attention_received.begin() + full.n_seen);
-  if (!info.keys || !info.queries || !info.values || full.n_seen == 0) return full;
+  const auto scale = relative_scale(info, selection.layer, full.n_seen);
+  if (!info.keys || !info.queries || !info.values || full.n_seen == 0 || !scale) return full;
 
   full.keys = recording.keys(head.run, head.layer, head.kv_head, 0, full.n_seen);
   full.values = recording.values(head.run, head.layer, head.kv_head, 0, full.n_seen);
@@ -141,6 +159,7 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   check_finite(full.values, info, head, "values");
   const std::int64_t first = std::max<std::int64_t>(0, full.n_seen - score_last(info, about));
   full.queries = read_group_queries(recording, info, head, first, full.n_seen, full.query_positions);
+  full.queries *= static_cast<float>(*scale);
   return full;
 }
 

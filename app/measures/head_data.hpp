@@ -33,7 +33,8 @@ struct HeadData {
 };
 
 // The finished `none` run of the same prompt, over the prompt tokens seen at a moment of another run. Keys,
-// values and queries have no rows unless all three were recorded.
+// values and queries have no rows unless all three were recorded, and attention in that layer is a softmax
+// over all rows: without a soft cap, and with no window that is shorter. Queries are scaled for 1/√head_dim.
 struct FullCacheData {
   std::int64_t n_seen = 0;
   std::vector<double> attention_received;     // (n_seen)

@@ -88,7 +88,8 @@ void compare_rows(const Pair& pair, int layer, const RecordingInfo& info, const 
       add(pair.a.values(pair.run_a, layer, head, 0, n), pair.b.values(pair.run_b, layer, head, 0, n));
     result.datasets.push_back(collector.take(pair.name(), layer, "values"));
   }
-  if (!info.attention || !other.attention) return;
+  const bool replayed = pair.info_a.plan.replayed || pair.info_b.plan.replayed;
+  if (!info.attention || !other.attention || replayed) return;
   constexpr std::int64_t kRows = 256;  // a matrix of all queries may be larger than memory
   for (int head = 0; head < info.model.n_heads; ++head)
     for (std::int64_t first = 0; first < n; first += kRows) {
@@ -127,6 +128,7 @@ void compare_traces(const Pair& pair, int layer, int n_kv_heads, const Compariso
   evicted.layer = layer;
   evicted.dataset = "evicted_at";
   result.datasets.push_back(evicted);
+  if (pair.info_a.plan.replayed != pair.info_b.plan.replayed) return;  // one of them attended, the other not
   result.datasets.push_back(queries.take(pair.name(), layer, "attention_queries"));
   result.datasets.push_back(received.take(pair.name(), layer, "attention_received"));
   result.datasets.push_back(last.take(pair.name(), layer, "attention_last"));
@@ -148,6 +150,10 @@ void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDi
     result.structure.push_back(fmt::format("run {}: {} N = {} B = {} against {} N = {} B = {}", pair.name(),
                                            x.plan.parameters, x.plan.budget, x.plan.block_size,
                                            y.plan.parameters, y.plan.budget, y.plan.block_size));
+  if (x.plan.replayed != y.plan.replayed)
+    result.structure.push_back(fmt::format("run {}: {} against {}", pair.name(),
+                                           x.plan.replayed ? "replayed" : "captured",
+                                           y.plan.replayed ? "replayed" : "captured"));
   lists(x.generated.id, y.generated.id, "generated");
   lists(x.top_ids, y.top_ids, "top_ids");
   Collector floats(options.tolerance);

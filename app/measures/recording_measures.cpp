@@ -83,6 +83,8 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   json["parameters"] = parameters.is_discarded() ? nlohmann::ordered_json::object() : parameters;
   json["budget"] = info.plan.budget;
   json["block_size"] = info.plan.block_size;
+  json["replayed"] = info.plan.replayed;
+  json["oracle"] = info.plan.oracle;
   json["generated"] = info.generated.id;
   json["top_ids"] = info.top_ids;
   json["top_logits"] = info.top_logits;

@@ -1,0 +1,121 @@
+#include "app/benchmarks/prefill.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "app/benchmarks/product_rate.hpp"
+
+namespace keyscope::benchmarks {
+namespace {
+
+// The measurements of one combination, one entry per repetition.
+struct Samples {
+  std::vector<double> ttft_ms, tokens_per_second, attention_share, eviction_share, products_share, generated;
+  std::int64_t peak_cache_rows = 0, peak_cache_bytes = 0;
+};
+
+// Goes through combinations, telling how far it is over all of them.
+class Rounds {
+ public:
+  Rounds(const capture::Model& model, const Sweep& sweep, const std::vector<std::int32_t>& prompt,
+         Monitor& monitor)
+      : model_(model), sweep_(sweep), prompt_(prompt), monitor_(monitor), cases_(cases_of(sweep)) {
+    for (const Case& each : cases_) {
+      const auto options = capture_options(each, prompt_, sweep_);
+      total_ += sweep_.repeat * capture::plan_capture(model_, options).runs.front().max_tokens(each.n_tokens);
+    }
+  }
+
+  const std::vector<Case>& cases() const { return cases_; }
+
+  // Touches all weights and lets every library set itself up.
+  void warm_up() {
+    for (const capture::Schedule schedule : sweep_.schedules) {
+      Case first = cases_.front();
+      first.schedule = schedule;
+      first.n_tokens = std::min(first.n_tokens, first.block);
+      monitor_.control.on_progress = [&](const capture::CaptureProgress&) {
+        monitor_.tell(0, total_, "warming up");
+      };
+      capture::run_capture(model_, capture_options(first, prompt_, sweep_), {}, monitor_.control);
+    }
+  }
+
+  capture::RunOutcome run(const Case& each) {
+    std::int64_t within = 0;
+    monitor_.control.on_progress = [&](const capture::CaptureProgress& now) {
+      within = now.tokens_done;
+      monitor_.tell(done_ + within, total_, each.label());
+    };
+    auto outcomes =
+        capture::run_capture(model_, capture_options(each, prompt_, sweep_), {}, monitor_.control);
+    monitor_.control.on_progress = nullptr;
+    done_ += within;
+    return std::move(outcomes.front());
+  }
+
+ private:
+  const capture::Model& model_;
+  const Sweep& sweep_;
+  const std::vector<std::int32_t>& prompt_;
+  Monitor& monitor_;
+  std::vector<Case> cases_;
+  std::int64_t done_ = 0, total_ = 0;
+};
+
+void add(Samples& samples, const Case& each, const capture::RunOutcome& outcome, double product_seconds) {
+  const double seconds = outcome.prompt_seconds;
+  samples.ttft_ms.push_back(1e3 * seconds);
+  samples.tokens_per_second.push_back(static_cast<double>(each.n_tokens) / seconds);
+  samples.attention_share.push_back(outcome.attention_seconds / seconds);
+  samples.eviction_share.push_back(outcome.eviction_seconds / seconds);
+  samples.products_share.push_back(product_seconds / seconds);
+  const auto n_fed_back = static_cast<double>(outcome.generated.size()) - 1;
+  if (n_fed_back > 0) samples.generated.push_back(n_fed_back / outcome.generation_seconds);
+  samples.peak_cache_rows = outcome.peak_cache_rows;
+  samples.peak_cache_bytes = outcome.peak_cache_bytes;
+}
+
+Row row_of(const Case& each, const Samples& samples) {
+  Row row = row_of(each);
+  row.ttft_ms = spread_of(samples.ttft_ms);
+  row.tokens_per_second = spread_of(samples.tokens_per_second);
+  row.attention_share = spread_of(samples.attention_share);
+  row.eviction_share = spread_of(samples.eviction_share);
+  row.products_share = spread_of(samples.products_share);
+  row.generated_per_second = spread_of(samples.generated);
+  row.peak_cache_rows = samples.peak_cache_rows;
+  row.peak_cache_bytes = samples.peak_cache_bytes;
+  return row;
+}
+
+}  // namespace
+
+Benchmark measure_prefill(const capture::Model& model, const Sweep& sweep,
+                          const std::vector<std::int32_t>& prompt, Monitor& monitor) {
+  Benchmark benchmark{
+      .name = "prefill", .setting = setting_of(model), .repeat = sweep.repeat, .seed = sweep.seed};
+  benchmark.load_before = load_average();
+  Rounds rounds(model, sweep, prompt, monitor);
+  rounds.warm_up();
+  ProductRate products(model, std::clamp<std::int64_t>(largest(sweep.n_tokens), 512, 1024));
+  const double flops_per_token = product_flops_per_token(model.config());
+  std::vector<Samples> samples(rounds.cases().size());
+  std::vector<double> rates;
+  for (std::int64_t i = 0; i < sweep.repeat; ++i) {
+    rates.push_back(products.measure_gflops());
+    for (std::size_t c = 0; c < samples.size(); ++c) {
+      const Case& each = rounds.cases()[c];
+      const double product_seconds =
+          static_cast<double>(each.n_tokens) * flops_per_token / rates.back() / 1e9;
+      add(samples[c], each, rounds.run(each), product_seconds);
+    }
+  }
+  for (std::size_t c = 0; c < samples.size(); ++c)
+    benchmark.rows.push_back(row_of(rounds.cases()[c], samples[c]));
+  benchmark.product_gflops = spread_of(rates);
+  benchmark.load_after = load_average();
+  return benchmark;
+}
+
+}  // namespace keyscope::benchmarks

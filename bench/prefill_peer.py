@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Times prefill and decoding under eviction: Keyscope, Hugging Face Transformers, and others that are there.
+
+    make_random_model.py CONFIG.json MODEL
+    prefill_peer.py build/release/keyscope MODEL [--tokens 2048] [--budget 1024] [--block 128] [--generate 32]
+
+Every repetition runs all of them, one after the other, so that whatever else the machine does meets them alike;
+medians and their ratios are printed. All compute the same: a prompt read block by block, and after each block, in
+every layer and KV head, the keys least similar to the mean key kept (KeyDiff), true positions, logits of the last
+position only. Needs PyTorch and Transformers 5 in the Python that runs it. llama.cpp's `llama-bench` (no eviction)
+is run where --gguf names a model for it and it is on the PATH; kvpress where it can be imported (its KeyDiff evicts
+once, after the whole prompt).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import time
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("keyscope")
+    parser.add_argument("model")
+    parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--budget", type=int, default=1024)
+    parser.add_argument("--block", type=int, default=128)
+    parser.add_argument("--generate", type=int, default=33)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
+    parser.add_argument("--gguf", help="the same model for llama-bench")
+    parser.add_argument("--json", help="also write all samples here")
+    return parser.parse_args()
+
+
+def time_keyscope(arguments, schedule):
+    """One run in a process of its own; its own clock, so that loading is not counted."""
+    command = [arguments.keyscope, "bench", "prefill", "--model", arguments.model, "--policy", "keydiff",
+               "--budget", str(arguments.budget), "--block", str(arguments.block), "--tokens", str(arguments.tokens),
+               "--generate", str(arguments.generate), "--schedule", schedule, "--repeat", "1",
+               "--threads", str(arguments.threads), "--dtype", arguments.dtype, "--quiet", "--json", "-"]
+    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    row = result["rows"][0]
+    return {"ttft_ms": row["ttft_ms"], "decode": row["generated_per_second"], "products": result["product_gflops"]}
+
+
+class Peer:
+    """Transformers with KeyDiff after every block: what one writes who needs it and has no tool for it."""
+
+    def __init__(self, arguments):
+        import torch
+        from transformers import AutoModelForCausalLM
+        self.torch, self.arguments = torch, arguments
+        torch.set_num_threads(arguments.threads)
+        self.model = AutoModelForCausalLM.from_pretrained(
+            arguments.model, dtype=getattr(torch, arguments.dtype), attn_implementation="sdpa").eval()
+        generator = torch.Generator().manual_seed(0)
+        self.ids = torch.randint(self.model.config.vocab_size, (1, arguments.tokens), generator=generator)
+        self.run(2 * arguments.block, 2)  # warm up
+
+    def evict(self, cache):
+        torch, budget = self.torch, self.arguments.budget
+        for layer in cache.layers:
+            if layer.keys.shape[2] <= budget:
+                continue
+            keys = layer.keys.float()
+            score = -torch.cosine_similarity(keys, keys.mean(2, keepdim=True), dim=-1)
+            kept = score.topk(budget, dim=-1).indices.sort(-1).values[..., None].expand(-1, -1, -1, keys.shape[3])
+            layer.keys, layer.values = layer.keys.gather(2, kept), layer.values.gather(2, kept)
+
+    def forward(self, ids, start, cache):
+        """ids at positions start, start + 1, …: every row of the cache is visible, the block itself causally."""
+        torch, n = self.torch, ids.shape[1]
+        n_cached = cache.get_seq_length()
+        mask = torch.ones(n, n_cached + n, dtype=torch.bool).tril(n_cached)[None, None] if n > 1 else None
+        return self.model(input_ids=ids, past_key_values=cache, use_cache=True, attention_mask=mask,
+                          position_ids=torch.arange(start, start + n)[None], logits_to_keep=1)
+
+    def run(self, n_tokens, n_generated):
+        from transformers import DynamicCache
+        torch, cache = self.torch, DynamicCache()
+        with torch.inference_mode():
+            started = time.perf_counter()
+            for first in range(0, n_tokens, self.arguments.block):
+                out = self.forward(self.ids[:, first:min(first + self.arguments.block, n_tokens)], first, cache)
+                self.evict(cache)
+            next_id = out.logits[:, -1].argmax(-1, keepdim=True)
+            prompt_seconds = time.perf_counter() - started
+            started = time.perf_counter()
+            for i in range(n_generated - 1):  # the last id is not fed back
+                out = self.forward(next_id, n_tokens + i, cache)
+                self.evict(cache)
+                next_id = out.logits[:, -1].argmax(-1, keepdim=True)
+            seconds = time.perf_counter() - started
+        decode = (n_generated - 1) / seconds if n_generated > 1 else None
+        return {"ttft_ms": 1e3 * prompt_seconds, "decode": decode}
+
+    def products(self):
+        """What matrix products alone reach here, 10⁹ operations a second."""
+        torch, config = self.torch, self.model.config
+        rows = max(512, min(1024, self.arguments.tokens))
+        x = torch.rand(rows, config.hidden_size, dtype=self.model.dtype)
+        w = torch.rand(config.intermediate_size, config.hidden_size, dtype=self.model.dtype)
+        best = float("inf")
+        for _ in range(6):
+            started = time.perf_counter()
+            torch.nn.functional.linear(x, w)
+            best = min(best, time.perf_counter() - started)
+        return 2 * x.numel() * w.shape[0] / best / 1e9
+
+
+def time_kvpress(peer):
+    from kvpress import KeyDiffPress
+    from transformers import DynamicCache
+    torch, arguments = peer.torch, peer.arguments
+    press = KeyDiffPress(compression_ratio=max(0, 1 - arguments.budget / arguments.tokens))
+    with torch.inference_mode():
+        started = time.perf_counter()
+        with press(peer.model):
+            peer.model(input_ids=peer.ids, past_key_values=DynamicCache(), logits_to_keep=1)
+        return {"ttft_ms": 1e3 * (time.perf_counter() - started), "decode": None}
+
+
+def time_llama_bench(arguments):
+    command = ["llama-bench", "-m", arguments.gguf, "-p", str(arguments.tokens), "-n", str(arguments.generate),
+               "-b", str(arguments.block), "-ub", str(arguments.block), "-t", str(arguments.threads), "-r", "1",
+               "-o", "json"]
+    runs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    prompt = next(run for run in runs if run["n_prompt"] > 0)
+    decode = next((run["avg_ts"] for run in runs if run["n_gen"] > 0), None)
+    return {"ttft_ms": 1e3 * arguments.tokens / prompt["avg_ts"], "decode": decode}
+
+
+def contenders(arguments, peer):
+    runs = {"keyscope, block schedule": lambda: time_keyscope(arguments, "block"),
+            "keyscope, layer schedule": lambda: time_keyscope(arguments, "layer"),
+            "Transformers, KeyDiff by blocks": lambda: peer.run(arguments.tokens, arguments.generate)}
+    try:
+        import kvpress  # noqa: F401
+        runs["kvpress, KeyDiff once"] = lambda: time_kvpress(peer)
+    except ImportError:
+        print("kvpress: not installed, skipped")
+    if arguments.gguf and shutil.which("llama-bench"):
+        runs["llama.cpp, no eviction"] = lambda: time_llama_bench(arguments)
+    else:
+        print("llama.cpp: llama-bench is not on the PATH, or no --gguf was given; skipped")
+    return runs
+
+
+def median(samples, name):
+    values = [sample[name] for sample in samples if sample.get(name) is not None]
+    return statistics.median(values) if values else None
+
+
+def print_table(samples, arguments):
+    reference = samples["Transformers, KeyDiff by blocks"]
+    print(f"{'':34}{'ttft ms':>10}{'least':>9}{'most':>9}{'tokens/s':>10}{'ratio':>8}{'decode/s':>10}{'ratio':>8}")
+    for name, runs in samples.items():
+        ttft, decode = median(runs, "ttft_ms"), median(runs, "decode")
+        times = [run["ttft_ms"] for run in runs]
+        ratio = statistics.median(theirs["ttft_ms"] / ours["ttft_ms"] for ours, theirs in zip(runs, reference))
+        line = f"{name:34}{ttft:10.0f}{min(times):9.0f}{max(times):9.0f}{1e3 * arguments.tokens / ttft:10.1f}{ratio:7.2f}x"
+        if decode:
+            line += f"{decode:10.2f}{decode / median(reference, 'decode'):7.2f}x"
+        print(line)
+
+
+def main():
+    arguments = parse()
+    load = [os.getloadavg()[0]]
+    peer = Peer(arguments)
+    runs = contenders(arguments, peer)
+    samples = {name: [] for name in runs}
+    peer_products = []
+    for repetition in range(arguments.repeat):
+        peer_products.append(peer.products())
+        for name, run in runs.items():
+            samples[name].append(run())
+            print(f"repetition {repetition + 1}: {name} {samples[name][-1]['ttft_ms']:.0f} ms", flush=True)
+    load.append(os.getloadavg()[0])
+
+    print(f"\n{arguments.model}: {arguments.tokens} tokens, N = {arguments.budget}, B = {arguments.block}, "
+          f"{arguments.dtype}, {arguments.threads} threads, medians of {arguments.repeat}; ratio: Transformers' time "
+          f"over each one's, repetition by repetition\n")
+    print_table(samples, arguments)
+    products = median(samples["keyscope, block schedule"] + samples["keyscope, layer schedule"], "products")
+    print(f"\nmatrix products alone: {products:.0f} GFLOP/s in keyscope, {statistics.median(peer_products):.0f} in "
+          f"PyTorch; load average {load[0]:.2f} before, {load[1]:.2f} after")
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"samples": samples, "peer_products": peer_products, "load": load}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
