@@ -2,6 +2,7 @@
 #include <string>
 
 #include "analysis/errors.hpp"
+#include "app/commands/budget_file.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
@@ -22,9 +23,13 @@ void run_capture_command(const CaptureArguments& arguments) {
   capture::CaptureOptions options = arguments.options.capture_options();
   options.command = command_line();
   if (!arguments.out.empty()) recording::output_path(arguments.out, arguments.force);
+  // Before the weights, which take longer.
+  tokenizer::check_prompt_form(arguments.options.model_folder(), arguments.options.prompt.form());
   const auto model =
       capture::Model::load(arguments.options.model_folder(), arguments.options.model_options());
-  options.prompt_ids = arguments.options.prompt.read(model->tokenizer());
+  options.prompt_ids = arguments.options.prompt.read(model->tokenizer(), model->folder());
+  if (!arguments.options.budget_file().empty())
+    options.budgets = read_budget_file(arguments.options.budget_file(), model->config());
   const recording::RecordPlan plan = capture::plan_capture(*model, options);
   print_plan(*model, plan, arguments.out, arguments.quiet && !arguments.dry_run);
   if (arguments.dry_run) return;
@@ -37,7 +42,7 @@ void add_capture(CLI::App& app) {
   auto arguments = std::make_shared<CaptureArguments>();
   CLI::App* command = app.add_subcommand(
       "capture", "Run a model over a prompt, once per policy, and record keys, queries and attention");
-  arguments->options.add_to(*command, true);
+  arguments->options.add_to(*command, true, true);
   command->add_option("--out", arguments->out, "The recording to write (HDF5)");
   command->add_flag("--force", arguments->force, "Replace an existing --out once the new one is complete");
   command->add_flag("--dry-run", arguments->dry_run, "Say what it would cost and stop");

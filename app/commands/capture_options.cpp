@@ -14,13 +14,6 @@
 namespace keyscope::commands {
 namespace {
 
-std::string policy_help() {
-  std::vector<std::string> names;
-  names.reserve(analysis::registered_policies().size());
-  for (const auto& entry : analysis::registered_policies()) names.push_back(entry.name);
-  return fmt::format("NAME[:key=value,…], repeatable, one run each: {}", fmt::join(names, ", "));
-}
-
 // One of the words that an option takes.
 template <typename Value>
 Value choose(const std::string& option, const std::string& word, const std::map<std::string, Value>& words) {
@@ -42,6 +35,26 @@ int parse_index(std::string_view text, const std::string& option) {
 
 }  // namespace
 
+std::string policy_help() {
+  std::vector<std::string> names;
+  names.reserve(analysis::registered_policies().size());
+  for (const auto& entry : analysis::registered_policies()) names.push_back(entry.name);
+  return fmt::format("NAME[:key=value,…], repeatable, one run each: {}", fmt::join(names, ", "));
+}
+
+capture::DType parse_dtype(const std::string& text) {
+  using capture::DType;
+  return choose<DType>("--dtype", text,
+                       {{"auto", DType::kAuto},
+                        {"float32", DType::kFloat32},
+                        {"bfloat16", DType::kBFloat16},
+                        {"float16", DType::kFloat16}});
+}
+
+std::string parse_device(const std::string& text) {
+  return choose<std::string>("--device", text, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
+}
+
 std::vector<int> parse_index_list(const std::string& text, const std::string& option) {
   constexpr int kMostIndices = 100000;
   std::vector<int> indices;
@@ -62,7 +75,7 @@ std::vector<int> parse_index_list(const std::string& text, const std::string& op
   return indices;
 }
 
-void CaptureCommandOptions::add_to(CLI::App& command, bool model_required) {
+void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool offline) {
   auto* model = command.add_option("--model", model_, "A model folder in Hugging Face layout");
   if (model_required) model->required();
   prompt.add_to(command);
@@ -71,6 +84,26 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required) {
       ->check(one_or_more());
   command.add_option("--block", block_, "B: prompt tokens per block")
       ->check(one_or_more())
+      ->capture_default_str();
+  if (offline) {
+    schedule_ = "layer";
+    command
+        .add_option("--budget-file", budget_file_,
+                    "Budgets as JSON, one entry per layer: a number, or a list of one per KV head")
+        ->excludes("--budget");
+    command
+        .add_option(
+            "--schedule", schedule_,
+            "layer: all blocks through one layer after another (fast, and models larger than memory); "
+            "block: block by block through all layers, as a device does")
+        ->capture_default_str();
+  }
+  command.add_flag("--oracle", oracle_,
+                   "Evict once, after attention over the whole prompt, as other tools' presses do");
+  command
+      .add_option("--positions", positions_,
+                  "true: RoPE by tokens' true positions; cache: by their place in the cache (StreamingLLM), "
+                  "for texts beyond the model's context")
       ->capture_default_str();
   command.add_option("--generate", generate_, "Greedy tokens to generate after the prompt")
       ->check(zero_or_more());
@@ -98,17 +131,17 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required) {
 }
 
 capture::ModelOptions CaptureCommandOptions::model_options() const {
-  using capture::DType;
   capture::ModelOptions options;
-  options.dtype = choose<DType>("--dtype", dtype_,
-                                {{"auto", DType::kAuto},
-                                 {"float32", DType::kFloat32},
-                                 {"bfloat16", DType::kBFloat16},
-                                 {"float16", DType::kFloat16}});
-  options.device =
-      choose<std::string>("--device", device_, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
+  options.dtype = parse_dtype(dtype_);
+  options.device = parse_device(device_);
   options.threads = threads_;
+  options.may_stream = schedule() == capture::Schedule::kLayer;
   return options;
+}
+
+capture::Schedule CaptureCommandOptions::schedule() const {
+  return choose<capture::Schedule>(
+      "--schedule", schedule_, {{"block", capture::Schedule::kBlock}, {"layer", capture::Schedule::kLayer}});
 }
 
 capture::CaptureOptions CaptureCommandOptions::capture_options() const {
@@ -117,6 +150,9 @@ capture::CaptureOptions CaptureCommandOptions::capture_options() const {
   if (options.policies.empty()) options.policies.push_back(analysis::parse_policy("none"));
   options.budget = budget_;
   options.block_size = block_;
+  options.schedule = schedule();
+  options.oracle = oracle_;
+  options.cache_positions = choose<bool>("--positions", positions_, {{"true", false}, {"cache", true}});
   options.generate = generate_;
   options.ignore_eos = ignore_eos_;
   options.layers = parse_index_list(layers_, "--layers");

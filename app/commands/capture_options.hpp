@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,35 +11,55 @@
 
 #include "capture/inference/capture.hpp"
 #include "capture/model/model.hpp"
+#include "capture/tokenizer/chat_template.hpp"
 
 namespace keyscope::commands {
 
-// Where a prompt comes from: `--prompt`, `--prompt-file`, `--prompt-ids`, `--max-tokens`.
+// How a text becomes a prompt: `--chat`, `--system`.
+class ChatOptions {
+ public:
+  //   excluded: options that mean another way of reading
+  void add_to(CLI::App& command, std::initializer_list<CLI::Option*> excluded);
+
+  //   throws FileError on a system text that is no UTF-8
+  tokenizer::PromptForm form() const;
+
+ private:
+  tokenizer::PromptForm form_;
+};
+
+// Where a prompt comes from: `--prompt`, `--prompt-file`, `--prompt-ids`, `--chat`, `--system`,
+// `--max-tokens`.
 class PromptOptions {
  public:
   void add_to(CLI::App& command);
 
   bool given() const { return text_ || file_ || ids_file_; }
 
-  // The prompt's ids, tokenised as the model's tokenizer does with its special tokens.
-  //   tokenizer: may be null, then only `--prompt-ids` works
-  //   throws UsageError unless exactly one source was given, FileError on a file that cannot be read
-  std::vector<std::int32_t> read(const tokenizer::Tokenizer* tokenizer) const;
+  // The prompt's ids, tokenised as the model's tokenizer does with its special tokens, or in its chat
+  // template.
+  //   tokenizer: may be null, then only `--prompt-ids` works; model_folder: where a chat template is looked
+  //   for throws UsageError unless exactly one source was given, FileError on a file that cannot be read
+  std::vector<std::int32_t> read(const tokenizer::Tokenizer* tokenizer,
+                                 const std::filesystem::path& model_folder) const;
 
   // The prompt as text, its file read; empty where token ids were given. For a model that is loaded later.
   //   throws FileError on a file that cannot be read
   std::optional<std::string> text() const;
+  tokenizer::PromptForm form() const { return chat_.form(); }
   std::optional<std::int64_t> max_tokens() const { return max_tokens_; }
 
  private:
   std::optional<std::string> text_, file_, ids_file_;
+  ChatOptions chat_;
   std::optional<std::int64_t> max_tokens_;
 };
 
 // The options that `capture` and a live `view` share: model, prompt, policies, what to record.
 class CaptureCommandOptions {
  public:
-  void add_to(CLI::App& command, bool model_required);
+  // offline: whether nobody watches, so that a schedule can be chosen; what is shown live goes block by block
+  void add_to(CLI::App& command, bool model_required, bool offline);
 
   bool model_given() const { return !model_.empty(); }
   const std::string& model_folder() const { return model_; }
@@ -46,10 +68,14 @@ class CaptureCommandOptions {
   // Everything but the prompt ids, which need the model's tokenizer.
   //   throws UsageError on a value that cannot be understood
   capture::CaptureOptions capture_options() const;
+  // The file that gives layers or heads budgets of their own, to be read when the model's shape is known.
+  const std::string& budget_file() const { return budget_file_; }
 
   PromptOptions prompt;
 
  private:
+  capture::Schedule schedule() const;
+
   std::string model_;
   std::vector<std::string> policies_;
   std::string layers_;
@@ -57,6 +83,9 @@ class CaptureCommandOptions {
   std::string store_ = "float32";
   std::string dtype_ = "auto";
   std::string device_ = "auto";
+  std::string schedule_ = "block";
+  std::string positions_ = "true";
+  std::string budget_file_;
   int threads_ = 0;
   std::int64_t budget_ = 0;
   std::int64_t block_ = 128;
@@ -64,12 +93,23 @@ class CaptureCommandOptions {
   std::int64_t score_last_ = 32;
   std::uint64_t seed_ = 0;
   bool ignore_eos_ = false;
+  bool oracle_ = false;
   bool compress_ = false;
 };
 
 // "0,3,5-9" as ascending indices without repeats.
 //   throws UsageError on anything else
 std::vector<int> parse_index_list(const std::string& text, const std::string& option);
+
+// What `--dtype` takes: auto, float32, bfloat16 or float16.
+//   throws UsageError on anything else
+capture::DType parse_dtype(const std::string& text);
+// What `--device` takes: auto, cpu or cuda.
+//   throws UsageError on anything else
+std::string parse_device(const std::string& text);
+
+// What `--policy` takes, for its help.
+std::string policy_help();
 
 // The command line as a shell would read it back.
 std::string quote_command(int argc, char** argv);

@@ -40,9 +40,11 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
                 const std::filesystem::path& out, bool quiet) {
   const capture::CaptureEstimate estimate = capture::estimate_capture(model, plan);
   if (!quiet) {
-    fmt::print(stderr, "{}: {} layers, {} query / {} KV heads of {}, {} on {}\n", plan.model.name,
+    const bool streamed = model.residency() == capture::Residency::kStreamed;
+    fmt::print(stderr, "{}: {} layers, {} query / {} KV heads of {}, {} on {}{}\n", plan.model.name,
                plan.model.n_layers, plan.model.n_heads, plan.model.n_kv_heads, plan.model.head_dim,
-               model.dtype_name(), model.device_name());
+               model.dtype_name(), model.device_name(),
+               streamed ? "; weights do not fit into memory, layers are streamed from disk" : "");
     fmt::print(stderr, "{} prompt {}, {} {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
                plan.n_prompt(), plan.n_prompt() == 1 ? "token" : "tokens", plan.runs.size(),
                plan.runs.size() == 1 ? "run" : "runs", plan.runs.front().block_size,

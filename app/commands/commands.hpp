@@ -6,12 +6,14 @@ namespace keyscope::commands {
 
 // Each adds its subcommand to `app`: options, help with an example, and the callback that does the work.
 void add_analyze(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_capture(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_export(CLI::App& app);
 void add_figure(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_replay(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_view(CLI::App& app);
 

@@ -109,18 +109,23 @@ Json run_json(const recording::RunInfo& run) {
   json["generated"] = run.generated.size();
   json["scored"] = run.n_scored;
   json["replayed"] = run.plan.replayed;
+  json["oracle"] = run.plan.oracle;
   return json;
 }
 
 // Each dataset of the recorded layers: its shape in the first run, and its bytes over all runs and layers.
 Json datasets_json(const hdf5::Group& runs, const recording::RecordingInfo& info) {
   std::map<std::string, std::int64_t> bytes;
+  std::set<std::string> counted;  // runs may share datasets, whose bytes lie in the file once
   for (const recording::RunInfo& run : info.runs) {
     const hdf5::Group run_group = runs.open_group(run.plan.name);
     for (const int layer : info.layers) {
       const hdf5::Group group = run_group.open_group(recording::layer_group_name(layer));
-      for (const std::string& name : group.names())
-        bytes[name] += static_cast<std::int64_t>(group.open_dataset(name, 0, {0}).stored_bytes());
+      for (const std::string& name : group.names()) {
+        const hdf5::Dataset dataset = group.open_dataset(name, 0, {0});
+        const bool first = counted.insert(dataset.identity()).second;
+        bytes[name] += first ? static_cast<std::int64_t>(dataset.stored_bytes()) : 0;
+      }
     }
   }
   const hdf5::Group first = runs.open_group(info.runs.front().plan.name)

@@ -27,12 +27,14 @@ void add_subcommands(CLI::App& app) {
   using namespace keyscope::commands;
   add_demo(app);
   add_capture(app);
+  add_replay(app);
   add_analyze(app);
   add_figure(app);
   add_export(app);
   add_view(app);
   add_inspect(app);
   add_compare(app);
+  add_bench(app);
   add_tokenize(app);
   app.require_subcommand(1);
 }

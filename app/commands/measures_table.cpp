@@ -7,6 +7,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace keyscope::commands {
 namespace {
@@ -72,6 +73,21 @@ void print_layers(const measures::RunMeasures& run) {
   }
 }
 
+// What a replayed run's numbers are worth.
+void print_replay_notes(const recording::RecordingInfo& info,
+                        const std::vector<measures::RunMeasures>& runs) {
+  std::vector<std::string> exact, oracles;
+  for (const auto& run : runs) {
+    const auto& plan = info.runs[static_cast<std::size_t>(info.run_index(run.run))].plan;
+    if (plan.replayed) (plan.oracle ? oracles : exact).push_back(run.run);
+  }
+  if (!exact.empty())
+    fmt::print("\nreplayed, exact in layer 0, above it on full-cache keys: {}\n", fmt::join(exact, ", "));
+  if (!oracles.empty())
+    fmt::print("\nreplayed on full-cache keys by oracles, scored by the attention of the whole prompt: {}\n",
+               fmt::join(oracles, ", "));
+}
+
 // "1 layer", "4 layers"
 std::string counted(std::size_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
@@ -106,6 +122,7 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
              counted(layers.size(), "layer"), counted(kv_heads.size(), "KV head"),
              info.complete ? "" : " (the capture was cut short)");
   print_run_summary(info, runs);
+  print_replay_notes(info, runs);
   for (const auto& run : runs) print_layers(run);
 }
 

@@ -36,12 +36,25 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
 
 }  // namespace
 
+void ChatOptions::add_to(CLI::App& command, std::initializer_list<CLI::Option*> excluded) {
+  auto* chat = command.add_flag("--chat", form_.chat,
+                                "The text is the user's turn: put it into the model's chat template");
+  command.add_option("--system", form_.system, "With --chat: the text of the system turn")->needs(chat);
+  for (auto* option : excluded) chat->excludes(option);
+}
+
+tokenizer::PromptForm ChatOptions::form() const {
+  if (form_.system) require_utf8(*form_.system, "--system");
+  return form_;
+}
+
 void PromptOptions::add_to(CLI::App& command) {
   auto* text = command.add_option("--prompt", text_, "The prompt itself");
   auto* file = command.add_option("--prompt-file", file_, "A UTF-8 text file with the prompt; - is stdin");
   auto* ids = command.add_option("--prompt-ids", ids_file_, "A JSON array of token ids, used as they are");
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
+  chat_.add_to(command, {ids});
   command.add_option("--max-tokens", max_tokens_, "Keep only the first N prompt tokens")
       ->check(one_or_more());
 }
@@ -52,7 +65,8 @@ std::optional<std::string> PromptOptions::text() const {
   return file_ ? std::optional(read_text(*file_)) : std::nullopt;
 }
 
-std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokenizer) const {
+std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokenizer,
+                                              const std::filesystem::path& model_folder) const {
   std::vector<std::int32_t> ids;
   if (ids_file_) {
     ids = parse_ids(read_text(*ids_file_), *ids_file_);
@@ -61,7 +75,7 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokeni
     if (!prompt) throw UsageError("a prompt is needed: --prompt, --prompt-file or --prompt-ids");
     if (tokenizer == nullptr)
       throw FileError("the model's folder has no tokenizer.json, so text cannot be read; give --prompt-ids");
-    ids = tokenizer->encode(*prompt, true);
+    ids = tokenizer::encode_prompt(*tokenizer, model_folder, *prompt, form());
   }
   if (max_tokens_ && static_cast<std::int64_t>(ids.size()) > *max_tokens_)
     ids.resize(static_cast<std::size_t>(*max_tokens_));

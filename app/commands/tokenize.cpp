@@ -1,8 +1,10 @@
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <CLI/App.hpp>
@@ -12,8 +14,10 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/errors.hpp"
+#include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/text_input.hpp"
+#include "capture/tokenizer/chat_template.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::commands {
@@ -23,6 +27,7 @@ using nlohmann::json;
 
 struct TokenizeArguments {
   std::string model;
+  ChatOptions chat;
   std::optional<std::string> prompt, prompt_file;
   bool lines = false;
   bool decode = false;
@@ -72,11 +77,34 @@ std::vector<std::int32_t> read_ids(const std::string& text, const std::string& w
   return ids;
 }
 
-json convert_line(const TokenizeArguments& arguments, const tokenizer::Tokenizer& tokenizer,
-                  const std::string& line, const std::string& where) {
-  if (!arguments.decode) return tokenizer.encode(read_string(line, where), arguments.special);
-  return tokenizer.decode(read_ids(line, where, tokenizer.vocab_size()), !arguments.special);
-}
+// A tokenizer as the options want it used.
+class Converter {
+ public:
+  explicit Converter(const TokenizeArguments& arguments)
+      : arguments_(arguments), tokenizer_(tokenizer::Tokenizer::load(arguments.model)) {
+    std::error_code error;
+    const std::filesystem::path model = arguments.model;
+    const auto folder = std::filesystem::is_directory(model, error) ? model : model.parent_path();
+    if (arguments.chat.form().chat) template_ = tokenizer::ChatTemplate::load(folder);
+  }
+
+  json encode(const std::string& text) const {
+    if (!template_) return tokenizer_->encode(text, arguments_.special);
+    const auto prompt = template_->render(text, arguments_.chat.form().system, tokenizer::local_today());
+    return tokenizer_->encode(prompt, false);
+  }
+
+  // A line of JSON, in the direction that was asked for.
+  json convert(const std::string& line, const std::string& where) const {
+    if (!arguments_.decode) return encode(read_string(line, where));
+    return tokenizer_->decode(read_ids(line, where, tokenizer_->vocab_size()), !arguments_.special);
+  }
+
+ private:
+  const TokenizeArguments& arguments_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
+  std::optional<tokenizer::ChatTemplate> template_;
+};
 
 void check_usage(const TokenizeArguments& arguments) {
   if (arguments.lines && arguments.prompt)
@@ -87,22 +115,22 @@ void check_usage(const TokenizeArguments& arguments) {
 
 void run_tokenize(const TokenizeArguments& arguments) {
   check_usage(arguments);
-  const auto tokenizer = tokenizer::Tokenizer::load(arguments.model);
-  if (arguments.prompt) require_utf8(*arguments.prompt, "--prompt");
-  if (arguments.prompt && !arguments.decode)
-    return print_json(tokenizer->encode(*arguments.prompt, arguments.special));
-  if (arguments.prompt) return print_json(convert_line(arguments, *tokenizer, *arguments.prompt, "--prompt"));
+  const Converter converter(arguments);
+  if (arguments.prompt) {
+    require_utf8(*arguments.prompt, "--prompt");
+    return print_json(arguments.decode ? converter.convert(*arguments.prompt, "--prompt")
+                                       : converter.encode(*arguments.prompt));
+  }
 
   TextInput input(arguments.prompt_file.value_or("-"));
   if (arguments.lines) {
     std::string line;
     for (std::int64_t n = 1; std::getline(input.stream(), line); ++n)
-      print_json(convert_line(arguments, *tokenizer, line, fmt::format("{}, line {}", input.name(), n)));
+      print_json(converter.convert(line, fmt::format("{}, line {}", input.name(), n)));
     return input.check();
   }
   const std::string text = input.read_all();
-  print_json(arguments.decode ? convert_line(arguments, *tokenizer, text, input.name())
-                              : json(tokenizer->encode(text, arguments.special)));
+  print_json(arguments.decode ? converter.convert(text, input.name()) : converter.encode(text));
 }
 
 }  // namespace
@@ -110,17 +138,22 @@ void run_tokenize(const TokenizeArguments& arguments) {
 void add_tokenize(CLI::App& app) {
   auto arguments = std::make_shared<TokenizeArguments>();
   CLI::App* command = app.add_subcommand("tokenize", "The token ids of a text, and back");
-  command->add_option("--model", arguments->model, "A model folder; only its tokenizer.json is needed")
+  command
+      ->add_option("--model", arguments->model,
+                   "A model folder; only its tokenizer.json is needed (and its chat template, with --chat)")
       ->required();
   auto* text = command->add_option("--prompt", arguments->prompt, "The text itself (with --decode, the ids)");
   command->add_option("--prompt-file", arguments->prompt_file, "A UTF-8 text file; - is stdin")
       ->excludes(text);
   command->add_flag("--lines", arguments->lines,
                     "One JSON string a line in, one JSON array of ids a line out");
-  command->add_flag("--decode", arguments->decode,
-                    "The other way: JSON arrays of ids in (by default from stdin), JSON strings out");
-  command->add_flag("--special", arguments->special,
-                    "Add the model's special tokens (begin of text and the like); with --decode, show them");
+  auto* decode =
+      command->add_flag("--decode", arguments->decode,
+                        "The other way: JSON arrays of ids in (by default from stdin), JSON strings out");
+  auto* special = command->add_flag(
+      "--special", arguments->special,
+      "Add the model's special tokens (begin of text and the like); with --decode, show them");
+  arguments->chat.add_to(*command, {decode, special});  // a chat template writes its special tokens itself
   command->footer(
       "Example:\n"
       "  keyscope tokenize --model assets/demo_model --prompt \"The magic number\"");

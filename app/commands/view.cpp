@@ -79,21 +79,25 @@ session::LiveRequest live_request(const ViewArguments& arguments) {
   live.replace = arguments.force;
   if (!arguments.out.empty()) recording::output_path(arguments.out, arguments.force);
   if (live.options.block_size <= 0) throw UsageError("--block: expected 1 or more prompt tokens per block");
+  live.form = arguments.live.prompt.form();
+  tokenizer::check_prompt_form(live.model_folder, live.form);
   if (!arguments.live.prompt.given()) return live;
   capture::check_options(live.options);  // without a prompt, the window asks for what is missing
   live.max_tokens = arguments.live.prompt.max_tokens();
   if (const auto text = arguments.live.prompt.text())
     live.prompt = *text;
   else
-    live.options.prompt_ids = arguments.live.prompt.read(nullptr);
+    live.options.prompt_ids = arguments.live.prompt.read(nullptr, live.model_folder);
   return live;
 }
 
 // What only a live run understands does nothing without one.
 void refuse_live_options(const CLI::App& command) {
-  for (const char* name : {"--prompt", "--prompt-file", "--prompt-ids", "--max-tokens", "--policy",
-                           "--budget", "--generate", "--ignore-eos", "--layers", "--record", "--score-last",
-                           "--store", "--compress", "--dtype", "--device", "--threads", "--seed", "--out"})
+  for (const char* name :
+       {"--prompt", "--prompt-file", "--prompt-ids", "--chat",      "--system",   "--max-tokens",
+        "--policy", "--budget",      "--oracle",     "--positions", "--generate", "--ignore-eos",
+        "--layers", "--record",      "--score-last", "--store",     "--compress", "--dtype",
+        "--device", "--threads",     "--seed",       "--out"})
     if (command.get_option(name)->count() > 0)
       throw UsageError(fmt::format("view: {} is for a live run, and needs a --model", name));
 }
@@ -125,7 +129,7 @@ void add_view(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("view", "The window: on a recording, on a figure file, or live on a model");
   command->add_option("file", arguments->file, "A recording, or a figure file of `export`");
-  arguments->live.add_to(*command, false);
+  arguments->live.add_to(*command, false, false);
   // One name, two meanings, as everywhere: with --model the tokens per block, on a recording the block to
   // show.
   CLI::Option* block = command->get_option("--block");

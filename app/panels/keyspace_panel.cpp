@@ -75,6 +75,7 @@ void KeyspacePanel::draw_title(PanelContext& context) {
                            ? std::string("none: full cache")
                            : fmt::format("{}, N = {}", plan.name, figures::format_count(plan.budget));
   if (plan.replayed) detail += ", replayed on full-cache keys";
+  if (plan.oracle) detail += plan.replayed ? " by an oracle" : ", by an oracle";
   if (state.reading) detail += "  ·  reading …";
   // Beside the title where most of it fits there, else below.
   ImGui::SameLine();

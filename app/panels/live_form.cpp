@@ -112,7 +112,7 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   ImGui::InputText("##model", &model_);
   label(context,
         base_.options.prompt_ids.empty()
-            ? "Prompt"
+            ? (base_.form.chat ? "Prompt: the user's turn of the chat template" : "Prompt")
             : fmt::format("Prompt: {} token ids from a file", base_.options.prompt_ids.size()).c_str());
   if (base_.options.prompt_ids.empty())
     ImGui::InputTextMultiline("##prompt", &prompt_,

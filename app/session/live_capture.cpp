@@ -17,7 +17,7 @@ std::vector<std::int32_t> prompt_ids(const capture::Model& model, const LiveRequ
     if (model.tokenizer() == nullptr)
       throw FileError(fmt::format("{}: there is no tokenizer.json, so text cannot be read; give --prompt-ids",
                                   model.folder().string()));
-    ids = model.tokenizer()->encode(request.prompt, true);
+    ids = tokenizer::encode_prompt(*model.tokenizer(), model.folder(), request.prompt, request.form);
   }
   if (request.max_tokens && static_cast<std::int64_t>(ids.size()) > *request.max_tokens)
     ids.resize(static_cast<std::size_t>(*request.max_tokens));

@@ -9,6 +9,7 @@
 
 #include "capture/inference/capture.hpp"
 #include "capture/model/model.hpp"
+#include "capture/tokenizer/chat_template.hpp"
 
 namespace keyscope::session {
 
@@ -18,6 +19,7 @@ struct LiveRequest {
   std::filesystem::path model_folder;
   capture::ModelOptions model;
   std::string prompt;
+  tokenizer::PromptForm form;              // how `prompt` is read
   std::optional<std::int64_t> max_tokens;  // keep only the first of the prompt's tokens
   capture::CaptureOptions options;
   std::filesystem::path out;  // also recorded into this file; empty: in memory only

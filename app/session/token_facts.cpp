@@ -55,7 +55,8 @@ TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& p
   const double cosine = analysis::cosine(points.keys.row(position).transpose().cast<double>(),
                                          points.mean_key.row(block).transpose());
   if (std::isfinite(cosine)) facts.score = -cosine;
-  if (position < info.n_prompt() && at < trace.attention_received.size()) {
+  const bool attended = !info.runs.at(points.head.run).plan.replayed;
+  if (attended && position < info.n_prompt() && at < trace.attention_received.size()) {
     facts.attention_received = trace.attention_received[at];
     if (at < trace.attention_queries.size() && trace.attention_queries[at] > 0)
       facts.attention_per_query = trace.attention_received[at] / trace.attention_queries[at];

@@ -11,8 +11,10 @@ mkdir bin && ln -s "$keyscope" bin/keyscope
 export PATH=$work/bin:$PATH
 unset DISPLAY
 
-for subcommand in capture analyze figure export inspect tokenize demo view; do
-  example=$(keyscope "$subcommand" --help | sed -n '/^Example/,$p' | tail -n +2 | sed 's/^ *//')
+for subcommand in capture replay analyze figure export inspect tokenize demo bench "bench prefill" "bench score" \
+  "bench capture" "bench memory" view; do
+  read -ra words <<<"$subcommand"
+  example=$(keyscope "${words[@]}" --help | sed -n '/^Example/,$p' | tail -n +2 | sed 's/^ *//')
   [[ $example == keyscope* ]] || { echo "$subcommand --help has no example"; exit 1; }
   echo "+ $example"
   if [[ $subcommand == view ]]; then

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every Python snippet of docs/ as printed, on a recording that the README's first command makes.
+# Runs every Python snippet of docs/ as printed, on a recording that the README's first command makes
+# and on its replay.
 set -euo pipefail
 source_dir=$1 keyscope=$2
 /usr/bin/python3 -c 'import h5py' 2>/dev/null || { echo "skipped: python3-h5py is not installed"; exit 77; }
@@ -9,6 +10,7 @@ cd "$work"
 "$keyscope" capture --model "$source_dir/assets/demo_model" \
   --prompt-file "$source_dir/assets/demo_model/prompts/needle.txt" \
   --policy none --policy keydiff --budget 256 --block 64 --generate 12 --quiet --out needle.h5
+"$keyscope" replay needle.h5 --policy keydiff --policy h2o --budget 256 --block 64 --quiet --out replayed.h5
 
 n_run=0
 for page in "$source_dir"/docs/*.md; do

@@ -90,8 +90,8 @@ TEST(Cli, HelpAndVersionSucceed) {
   const CliResult version = run_cli({"--version"});
   EXPECT_EQ(version.status, 0);
   EXPECT_THAT(version.out, HasSubstr("keyscope 0."));
-  for (const char* command :
-       {"demo", "capture", "analyze", "figure", "export", "view", "inspect", "compare", "tokenize"}) {
+  for (const char* command : {"demo", "capture", "analyze", "figure", "export", "view", "inspect", "compare",
+                              "bench", "tokenize"}) {
     const CliResult help = run_cli({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Example")) << command;

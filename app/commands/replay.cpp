@@ -1,0 +1,195 @@
+#include "capture/replay/replay.hpp"
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/registry.hpp"
+#include "app/commands/capture_options.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/interrupt.hpp"
+#include "app/commands/json_output.hpp"
+#include "app/commands/option_checks.hpp"
+#include "app/commands/progress.hpp"
+#include "app/figures/output_file.hpp"
+#include "capture/recording/output_path.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ReplayArguments {
+  std::string file;
+  std::vector<std::string> policies;
+  replay::ReplayOptions options;
+  std::string layers;
+  std::string out;
+  JsonTarget json;
+  bool force = false;
+  bool dry_run = false;
+  bool quiet = false;
+};
+
+replay::ReplayOptions replay_options(const ReplayArguments& arguments) {
+  replay::ReplayOptions options = arguments.options;
+  for (const auto& text : arguments.policies) options.policies.push_back(analysis::parse_policy(text));
+  options.layers = parse_index_list(arguments.layers, "--layers");
+  options.command = command_line();
+  return options;
+}
+
+// Before any work: nothing replaces what it is made of, nor one output the other.
+void check_outputs(const ReplayArguments& arguments) {
+  require_writable(arguments.json, arguments.file);
+  if (arguments.out.empty()) return;
+  figures::refuse_same_file(arguments.file, arguments.out);
+  recording::output_path(arguments.out, arguments.force);
+  // Neither of them need be there yet.
+  const auto place = [](const std::string& path) { return std::filesystem::weakly_canonical(path); };
+  if (arguments.json.given() && !arguments.json.is_stdout() &&
+      place(arguments.json.path) == place(arguments.out))
+    throw UsageError(
+        fmt::format("--json {}: that is where --out is written; choose another name", arguments.json.path));
+}
+
+void check_disk(const std::string& out, std::int64_t needed) {
+  std::error_code error;
+  const auto space = std::filesystem::space(recording::folder_of(out), error);
+  if (!error && static_cast<std::uintmax_t>(needed) > space.available)
+    throw Error(
+        fmt::format("{}: the replay needs {}, and only {} are free; replay fewer --layers, or use "
+                    "another disk",
+                    out, format_bytes(needed), format_bytes(static_cast<std::int64_t>(space.available))));
+}
+
+// What the replayed sets are worth, in the words of the documentation.
+std::vector<std::string> caveats(const replay::ReplayPlan& plan) {
+  std::vector<std::string> exact, oracles, notes;
+  for (const auto& run : plan.runs) (run.oracle ? oracles : exact).push_back(run.name);
+  if (!exact.empty())
+    notes.push_back(fmt::format("exact in layer 0, above it on full-cache keys: {}", fmt::join(exact, ", ")));
+  if (!oracles.empty())
+    notes.push_back(
+        fmt::format("oracles, scored by the attention of the whole prompt: {}", fmt::join(oracles, ", ")));
+  if (plan.rounded) notes.emplace_back("scores come from rows that were rounded to float16 when recorded");
+  return notes;
+}
+
+void print_plan(const replay::ReplayPlan& plan, const recording::RecordingInfo& info) {
+  std::vector<std::string> names;
+  names.reserve(plan.runs.size());
+  for (const auto& run : plan.runs) names.push_back(run.name);
+  const auto& first = plan.runs.front();
+  fmt::print(
+      stderr, "{}: {} on run {} of {}, {} prompt {}, {} {}, budget {}, blocks of {}; about {} of disk\n",
+      info.model.name, fmt::join(names, ", "), info.runs[static_cast<std::size_t>(plan.source_run)].plan.name,
+      info.source, info.n_prompt(), info.n_prompt() == 1 ? "token" : "tokens", plan.layers.size(),
+      plan.layers.size() == 1 ? "layer" : "layers", first.budget, first.block_size,
+      format_bytes(plan.disk_bytes));
+  for (const std::string& note : caveats(plan)) fmt::print(stderr, "  {}\n", note);
+}
+
+Json outcome_json(const replay::ReplayPlan& plan, const recording::RecordingInfo& info,
+                  const ReplayArguments& arguments, const std::vector<replay::RunOutcome>& outcomes) {
+  Json json{{"format", 1}, {"source", arguments.file}, {"out", arguments.out}};
+  json["run"] = info.runs[static_cast<std::size_t>(plan.source_run)].plan.name;
+  json["n_prompt"] = info.n_prompt();
+  json["rounded"] = plan.rounded;
+  json["runs"] = Json::array();
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const auto& run = plan.runs[i];
+    Json entry{{"run", run.name}, {"policy", run.policy}, {"parameters", Json::parse(run.parameters)}};
+    entry["budget"] = run.budget;
+    entry["block_size"] = run.block_size;
+    entry["replayed"] = true;
+    entry["oracle"] = run.oracle;
+    entry["heads"] = Json::array();
+    for (const auto& head : outcomes[i].heads)
+      entry["heads"].push_back({{"layer", head.layer},
+                                {"kv_head", head.kv_head},
+                                {"retained", head.n_retained},
+                                {"evicted", info.n_prompt() - head.n_retained}});
+    json["runs"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+void run_replay_command(const ReplayArguments& arguments) {
+  const replay::ReplayOptions options = replay_options(arguments);
+  check_outputs(arguments);
+  const replay::Source source = replay::open_source(arguments.file);
+  const auto info = source.recording->info();
+  const replay::ReplayPlan plan = replay::plan_replay(source, options);
+  if (!arguments.quiet || arguments.dry_run) print_plan(plan, *info);
+  if (!arguments.out.empty()) check_disk(arguments.out, plan.disk_bytes);
+  if (arguments.dry_run) return;
+
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  Progress progress("rows", arguments.quiet);
+  const auto outcomes = replay::run_replay(
+      source, plan, {arguments.out, arguments.force},
+      [&](std::int64_t done, const std::string& run) { progress.update(done, plan.rows_total, run); },
+      cancelled);
+  progress.clear();
+  if (arguments.json.given()) write_json(arguments.json, outcome_json(plan, *info, arguments, outcomes));
+}
+
+void add_options(CLI::App& command, ReplayArguments& arguments) {
+  command.add_option("FILE", arguments.file, "A recording with a run that kept everything")->required();
+  command.add_option("--policy", arguments.policies, policy_help())->required()->allow_extra_args(false);
+  command.add_option("--budget", arguments.options.budget, "N: rows kept per KV head")
+      ->required()
+      ->check(one_or_more());
+  command.add_option("--block", arguments.options.block_size, "B: prompt tokens per block")
+      ->check(one_or_more())
+      ->capture_default_str();
+  command.add_option("--run", arguments.options.run, "Whose keys: a run that kept everything")
+      ->check(not_empty())
+      ->capture_default_str();
+  command.add_option("--layers", arguments.layers, "Layers to replay, such as 0,3,5-9 (default: all)")
+      ->check(not_empty());
+  command.add_option("--seed", arguments.options.seed, "Seed of policies that draw")
+      ->check(zero_or_more())
+      ->capture_default_str();
+  command.add_option("--out", arguments.out, "The recording to write (HDF5)");
+  command.add_option("--json", arguments.json.path, "Write what was retained, head by head; - for stdout");
+  command.add_flag("--force", arguments.force, "Replace an existing --out or --json file");
+  command.add_flag("--dry-run", arguments.dry_run, "Say what it would do and stop");
+  command.add_flag("--quiet", arguments.quiet, "No progress");
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app) {
+  auto arguments = std::make_shared<ReplayArguments>();
+  CLI::App* command = app.add_subcommand(
+      "replay", "Simulate eviction on the keys of a recorded run that kept everything, without the model");
+  add_options(*command, *arguments);
+  command->footer(
+      "Layer 0 retains what a capture would; the layers above are simulated on full-cache keys. tova, h2o\n"
+      "and snapkv (which needs recorded attention weights) become oracles: they score by the attention of\n"
+      "the whole prompt.\n\n"
+      "Example:\n"
+      "  keyscope replay needle.h5 --policy keydiff --policy keydiff:recent=0.2 --policy h2o --budget 128 "
+      "\\\n"
+      "    --block 64 --out replayed.h5");
+  command->callback([arguments] {
+    if (arguments->out.empty() && !arguments->dry_run)
+      throw UsageError("replay: --out FILE is needed (or --dry-run)");
+    arguments->json.replace = arguments->force;
+    run_replay_command(*arguments);
+  });
+}
+
+}  // namespace keyscope::commands
