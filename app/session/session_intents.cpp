@@ -134,7 +134,9 @@ void Session::start_live(LiveCapture capture, const SelectionRequest& request) {
   live_request_ = request;
   live_ = std::make_unique<LiveRunner>(std::move(capture), wake_);
   state_.recording = live_->recording();
-  state_.info = state_.recording->info();
+  // Nothing yet: the first look at it is refresh_live's, which selects as well. A capture may have ended
+  // before this line, and would not grow any more.
+  state_.info = std::make_shared<const recording::RecordingInfo>();
   state_.following = true;
 }
 
