@@ -8,7 +8,7 @@ namespace keyscope::capture {
 namespace {
 
 // Enough rows for matrix products at full speed, few enough for their results to take little memory.
-constexpr std::int64_t kChunkTokens = 1024;
+constexpr std::int64_t kChunkTokens = 2048;
 
 // One run's prompt through one layer; hidden (n_prompt, hidden_size) becomes the layer's output.
 void run_layer(const CaptureContext& context, PolicyRun& run, int index, const LayerWeights& weights,

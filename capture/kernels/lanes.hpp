@@ -72,7 +72,7 @@ inline Floats exponential(Floats x) {
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r + 1.F;
-  const Ints exponent = (cast<Ints>(shifted) - cast<Ints>(shifter)) << 23;
+  const Ints exponent = cast<Ints>(shifted) << 23;  // what the shifter itself adds is shifted out
   return cast<Floats>(cast<Ints>(p) + exponent);
 }
 

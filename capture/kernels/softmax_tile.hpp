@@ -10,69 +10,134 @@ namespace keyscope::capture::kernels {
 namespace {  // NOLINT(google-build-namespaces)
 
 constexpr float kBelowAll = -3.0e38F;
+constexpr int64_t kVectors = kPanel / kLanes;
 
-// One query's row of a tile: vectors of sixteen columns, of which those of columns [begin, end) are visible.
-class SoftmaxRow {
+// Rows whose running values stay in the first cache, and rows that are summed by columns in float32 before
+// float64 takes them.
+constexpr int64_t kRowsAtOnce = 16;
+constexpr int64_t kRowsPerSum = 16;
+static_assert(kRowsAtOnce % kRowsPerSum == 0);
+
+// Up to kRowsAtOnce rows of a tile. A panel's rows lie one after another, so every pass goes panel by panel
+// and keeps one vector a row; what lies between the passes is read in the order in which it was written.
+class SoftmaxRows {
  public:
-  SoftmaxRow(const SoftmaxTile& tile, int64_t row)
-      : tile_(tile), row_(row), begin_(tile.begin[row]), end_(tile.end[row]) {}
+  SoftmaxRows(const SoftmaxTile& tile, int64_t first)
+      : tile_(tile),
+        first_(first),
+        n_(tile.n_rows - first < kRowsAtOnce ? tile.n_rows - first : kRowsAtOnce) {
+    for (int64_t i = 0; i < n_; ++i) {
+      latest_begin_ = begin(i) > latest_begin_ ? begin(i) : latest_begin_;
+      earliest_end_ = end(i) < earliest_end_ ? end(i) : earliest_end_;
+    }
+  }
 
-  // Scales, caps and hides; returns the largest visible score.
-  float prepare() const {
-    Floats most = all(kBelowAll);
-    for (int64_t at = first_vector(); at < end_; at += kLanes) {
-      Floats s = load_vector<Floats>(vector(at)) * tile_.scale;
-      if (tile_.softcap > 0) s = tile_.softcap * hyperbolic_tangent(s * (1.F / tile_.softcap));
-      if (at < begin_ || at + kLanes > end_) hide(s, at, kBelowAll);
+  // Scales, caps and finds each row's largest visible score.
+  void prepare() {
+    for (int64_t i = 0; i < n_; ++i) running_[i].most = all(kBelowAll);
+    const float scale = tile_.scale, softcap = tile_.softcap;
+    for_visible([=](Running& row, float, float* at, int64_t shown_from, int64_t shown_to) {
+      Floats s = load_vector<Floats>(at) * scale;
+      if (softcap > 0) s = softcap * hyperbolic_tangent(s * (1.F / softcap));
+      hide(s, shown_from, shown_to, kBelowAll);
       // What is not a number must not be lost in a comparison.
-      most = (s > most || s != s) ? s : most;
-      store_vector(vector(at), s);
-    }
-    return max_of_all(most);
+      row.most = (s > row.most || s != s) ? s : row.most;
+      store_vector(at, s);
+    });
+    for (int64_t i = 0; i < n_; ++i) most_[i] = max_of_all(running_[i].most);
   }
 
-  // Exponentials relative to `most`; returns their sum, and adds Σ e (s - most) to `weighted`.
-  float exponentiate(float most, float& weighted) const {
-    Floats sum{}, moment{};
-    for (int64_t at = first_vector(); at < end_; at += kLanes) {
-      const Floats s = load_vector<Floats>(vector(at)) - most;
+  // Exponentials relative to the largest score, their sum, and what of it a caller asked for.
+  void exponentiate() {
+    for_visible([](Running& row, float most, float* at, int64_t shown_from, int64_t shown_to) {
+      const Floats s = load_vector<Floats>(at) - most;
       Floats e = exponential(s);
-      if (at < begin_ || at + kLanes > end_) {
-        hide(e, at, 0);
-        moment += e * larger(s, all(-87.F));
-      } else {
-        moment += e * s;
-      }
-      sum += e;
-      store_vector(vector(at), e);
+      hide(e, shown_from, shown_to, 0);
+      row.moment += e * larger(s, all(-87.F));
+      row.sum += e;
+      store_vector(at, e);
+    });
+    for (int64_t i = 0; i < n_; ++i) {
+      const float sum = sum_of(running_[i].sum), log_sum = __builtin_logf(sum);
+      inverse_[i] = 1.F / sum;
+      tile_.log_sum_exp[first_ + i] = most_[i] + log_sum;
+      // H = -Σ p ln p with p = e / sum and ln p = (s - most) - ln sum
+      if (tile_.entropy != nullptr) tile_.entropy[first_ + i] = log_sum - sum_of(running_[i].moment) / sum;
     }
-    weighted = sum_of(moment);
-    return sum_of(sum);
   }
 
-  // Divides by the sum, writes zeros where nothing is visible, and rounds for the product with the values.
+  // Divides by the sums, writes zeros where nothing is visible, rounds for the product with the values, and
+  // sums columns.
   template <typename T>
-  void normalize(float sum) const {
-    const float inverse = 1.F / sum;
-    const int64_t past = tile_.n_panels * kPanel;
-    for (int64_t at = 0; at < past; at += kLanes) {
-      const bool visible = at + kLanes > begin_ && at < end_;
-      const Floats weight = visible ? load_vector<Floats>(vector(at)) * inverse : Floats{};
-      store_vector(vector(at), weight);
-      if (tile_.weights != nullptr) T::store(static_cast<T*>(tile_.weights) + offset(at), weight);
-    }
+  void normalize() const {
+    for (int64_t panel = 0; panel < tile_.n_panels; ++panel)
+      for (int64_t row = 0; row < n_; row += kRowsPerSum) {
+        Floats sums[kVectors] = {};
+        const int64_t end = row + kRowsPerSum < n_ ? row + kRowsPerSum : n_;
+        for (int64_t i = row; i < end; ++i) normalize_row<T>(panel, i, sums);
+        if (tile_.column_sums != nullptr) add(sums, tile_.column_sums + panel * kPanel);
+      }
   }
 
  private:
-  int64_t first_vector() const { return begin_ / kLanes * kLanes; }
-  int64_t offset(int64_t column) const {
-    return (column / kPanel * tile_.n_rows + row_) * kPanel + column % kPanel;
-  }
-  float* vector(int64_t column) const { return tile_.scores + offset(column); }
+  int64_t begin(int64_t i) const { return tile_.begin[first_ + i]; }
+  int64_t end(int64_t i) const { return tile_.end[first_ + i]; }
+  int64_t offset(int64_t panel, int64_t i) const { return (panel * tile_.n_rows + first_ + i) * kPanel; }
 
-  void hide(Floats& v, int64_t at, float value) const {
+  struct Running {
+    Floats most{}, sum{}, moment{};
+  };
+
+  // Calls loop(running, most, vector, from, to) for every vector of which a row sees something: lanes
+  // [from, to).
+  template <typename Loop>
+  void for_visible(Loop loop) {
+    for (int64_t panel = 0; panel < tile_.n_panels; ++panel) {
+      const int64_t column = panel * kPanel;
+      const bool whole = column >= latest_begin_ && column + kPanel <= earliest_end_;
+      for (int64_t i = 0; i < n_; ++i) {
+        float* at = tile_.scores + offset(panel, i);
+        Running running = running_[i];  // in registers
+        for (int64_t v = 0; v < kVectors; ++v) {
+          if (whole) {
+            loop(running, most_[i], at + v * kLanes, 0, kLanes);
+            continue;
+          }
+          const int64_t from = begin(i) - column - v * kLanes, to = end(i) - column - v * kLanes;
+          if (from < kLanes && to > 0) loop(running, most_[i], at + v * kLanes, from, to);
+        }
+        running_[i] = running;
+      }
+    }
+  }
+
+  template <typename T>
+  void normalize_row(int64_t panel, int64_t i, Floats (&sums)[kVectors]) const {
+    const int64_t column = panel * kPanel, row_begin = begin(i), row_end = end(i);
+    const float inverse = inverse_[i];
+    float* scores = tile_.scores + offset(panel, i);
+    T* weights = tile_.weights == nullptr ? nullptr : static_cast<T*>(tile_.weights) + offset(panel, i);
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const int64_t first = column + v * kLanes;
+      const bool visible = first + kLanes > row_begin && first < row_end;
+      const Floats weight = visible ? load_vector<Floats>(scores + v * kLanes) * inverse : Floats{};
+      sums[v] += weight;
+      store_vector(scores + v * kLanes, weight);
+      if (weights != nullptr) T::store(weights + v * kLanes, weight);
+    }
+  }
+
+  static void add(const Floats (&sums)[kVectors], double* to) {
+    for (int64_t v = 0; v < kVectors; ++v) {
+      double* at = to + v * kLanes;
+      store_vector(at, load_vector<Doubles>(at) + __builtin_convertvector(sums[v], Doubles));
+    }
+  }
+
+  static void hide(Floats& v, int64_t shown_from, int64_t shown_to, float value) {
+    if (shown_from <= 0 && shown_to >= kLanes) return;
     for (int64_t i = 0; i < kLanes; ++i)
-      if (at + i < begin_ || at + i >= end_) v[i] = value;
+      if (i < shown_from || i >= shown_to) v[i] = value;
   }
 
   static float max_of_all(Floats v) {
@@ -82,41 +147,20 @@ class SoftmaxRow {
   }
 
   const SoftmaxTile& tile_;
-  int64_t row_, begin_, end_;
+  int64_t first_, n_;
+  int64_t latest_begin_ = 0, earliest_end_ = INT64_MAX;
+  Running running_[kRowsAtOnce];
+  float most_[kRowsAtOnce] = {}, inverse_[kRowsAtOnce] = {};
 };
-
-// Rows of a tile summed by sixteens in float32, sums of sixteen rows in float64.
-inline void add_column_sums(const SoftmaxTile& tile) {
-  constexpr int64_t kRowsAtOnce = 16;
-  for (int64_t panel = 0; panel < tile.n_panels; ++panel)
-    for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
-      const float* from = tile.scores + panel * tile.n_rows * kPanel + lane;
-      double* to = tile.column_sums + panel * kPanel + lane;
-      Doubles total = load_vector<Doubles>(to);
-      for (int64_t row = 0; row < tile.n_rows; row += kRowsAtOnce) {
-        const int64_t end = row + kRowsAtOnce < tile.n_rows ? row + kRowsAtOnce : tile.n_rows;
-        Floats sum{};
-        for (int64_t i = row; i < end; ++i) sum += load_vector<Floats>(from + i * kPanel);
-        total += __builtin_convertvector(sum, Doubles);
-      }
-      store_vector(to, total);
-    }
-}
 
 template <typename T>
 void softmax(const SoftmaxTile& tile) {
-  for (int64_t i = 0; i < tile.n_rows; ++i) {
-    const SoftmaxRow row(tile, i);
-    const float most = row.prepare();
-    float weighted = 0;
-    const float sum = row.exponentiate(most, weighted);
-    const float log_sum = __builtin_logf(sum);
-    tile.log_sum_exp[i] = most + log_sum;
-    // H = -Σ p ln p with p = e / sum and ln p = (s - most) - ln sum
-    if (tile.entropy != nullptr) tile.entropy[i] = log_sum - weighted / sum;
-    row.template normalize<T>(sum);
+  for (int64_t first = 0; first < tile.n_rows; first += kRowsAtOnce) {
+    SoftmaxRows rows(tile, first);
+    rows.prepare();
+    rows.exponentiate();
+    rows.normalize<T>();
   }
-  if (tile.column_sums != nullptr) add_column_sums(tile);
 }
 
 }  // namespace

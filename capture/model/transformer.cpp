@@ -18,9 +18,9 @@
 namespace keyscope::capture {
 namespace {
 
-// Rows that go through the MLP at once: enough for products at full speed, few enough for what lies between
-// them to stay in the processor's caches.
-constexpr std::int64_t kMlpRows = 512;
+// Rows that go through the MLP at once: so many that its weights, which no cache holds, are seldom read
+// again; few enough for what lies between its products to take little memory.
+constexpr std::int64_t kMlpRows = 2048;
 
 constexpr std::int64_t kElementsPerTask = 1 << 15;
 
@@ -64,8 +64,15 @@ double Transformer::attention_scale() const {
 }
 
 Projections Transformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
-  const at::Tensor x = normalize(hidden, w.attention_norm);
-  Projections projections{linear(x, w.wq, w.bq), linear(x, w.wk, w.bk), linear(x, w.wv, w.bv)};
+  at::Tensor x = normalized_.take(hidden.size(0), hidden.size(1), hidden.options());
+  normalize_into(hidden, w.attention_norm, x.size(1), x);
+  const auto projected = [&](ScratchTensor& memory, const at::Tensor& weight, const at::Tensor& bias) {
+    at::Tensor out = memory.take(x.size(0), weight.size(0), x.options());
+    linear(x, weight, bias, out);
+    return out;
+  };
+  Projections projections{projected(queries_, w.wq, w.bq), projected(keys_, w.wk, w.bk),
+                          projected(values_, w.wv, w.bv)};
   if (config_.qk_norm) {
     normalize_heads(projections.queries, w.query_norm);
     normalize_heads(projections.keys, w.key_norm);
@@ -74,41 +81,44 @@ Projections Transformer::project(const LayerWeights& w, const at::Tensor& hidden
 }
 
 void Transformer::finish_layer(const LayerWeights& w, const at::Tensor& attention, at::Tensor& hidden) const {
-  at::Tensor projected = linear(attention, w.wo, w.bo);
-  if (config_.post_norms) projected = normalize(projected, w.attention_post_norm);
+  at::Tensor projected = projected_.take(hidden.size(0), hidden.size(1), hidden.options());
+  linear(attention, w.wo, w.bo, projected);
+  if (config_.post_norms) normalize_into(projected, w.attention_post_norm, projected.size(1), projected);
   add(hidden, projected);
   for (std::int64_t row = 0; row < hidden.size(0); row += kMlpRows) {
     at::Tensor rows = hidden.narrow(0, row, std::min(kMlpRows, hidden.size(0) - row));
-    at::Tensor out = mlp(w, normalize(rows, w.mlp_norm));
-    if (config_.post_norms) out = normalize(out, w.mlp_post_norm);
-    add(rows, out);
+    add_mlp(w, rows);
   }
 }
 
-at::Tensor Transformer::mlp(const LayerWeights& w, const at::Tensor& x) const {
-  at::Tensor gate = linear(x, w.gate, w.gate_bias);
-  const at::Tensor up = linear(x, w.up, w.up_bias);
+void Transformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
+  const std::int64_t n = hidden.size(0), width = hidden.size(1);
+  at::Tensor x = normalized_.take(n, width, hidden.options());
+  normalize_into(hidden, w.mlp_norm, width, x);
+  at::Tensor gate = gate_.take(n, w.gate.size(0), hidden.options());
+  at::Tensor up = up_.take(n, w.up.size(0), hidden.options());
+  linear(x, w.gate, w.gate_bias, gate);
+  linear(x, w.up, w.up_bias, up);
   const auto activation = config_.activation == HiddenActivation::kSilu ? kernels::Activation::kSilu
                                                                         : kernels::Activation::kGeluTanh;
-  const auto& kernels = kernels::of(x.scalar_type());
-  const auto width = static_cast<std::int64_t>(x.element_size());
-  parallel(gate.numel(), kElementsPerTask, [&](std::int64_t first, std::int64_t n) {
-    kernels.gate(bytes(gate) + first * width, bytes(up) + first * width, n, activation);
+  const auto& kernels = kernels::of(hidden.scalar_type());
+  const auto element = static_cast<std::int64_t>(hidden.element_size());
+  parallel(gate.numel(), kElementsPerTask, [&](std::int64_t first, std::int64_t count) {
+    kernels.gate(bytes(gate) + first * element, bytes(up) + first * element, count, activation);
   });
-  return linear(gate, w.down, w.down_bias);
+  at::Tensor out = projected_.take(n, width, hidden.options());
+  linear(gate, w.down, w.down_bias, out);
+  if (config_.post_norms) normalize_into(out, w.mlp_post_norm, width, out);
+  add(hidden, out);
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
-  at::Tensor logits = linear(normalize(hidden, weights_.final_norm()), weights_.head(), {}).to(at::kFloat);
+  at::Tensor x = at::empty_like(hidden);
+  normalize_into(hidden, weights_.final_norm(), hidden.size(1), x);
+  at::Tensor logits = linear(x, weights_.head(), {}).to(at::kFloat);
   if (config_.logit_softcap > 0)
     logits = at::tanh(logits.div_(config_.logit_softcap)).mul_(config_.logit_softcap);
   return logits;
-}
-
-at::Tensor Transformer::normalize(const at::Tensor& x, const at::Tensor& weight) const {
-  at::Tensor out = at::empty_like(x);
-  normalize_into(x, weight, x.size(1), out);
-  return out;
 }
 
 // Each head by itself, in place.

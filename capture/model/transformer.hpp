@@ -7,6 +7,7 @@
 
 #include "capture/model/config.hpp"
 #include "capture/model/rope.hpp"
+#include "capture/model/scratch_tensor.hpp"
 #include "capture/model/weights.hpp"
 
 namespace keyscope::capture {
@@ -20,7 +21,8 @@ struct Projections {
 
 // The Llama architecture and its relatives (see Family) without attention: norms, projections, MLP, head.
 // Attention and the cache lie with the caller, who may therefore go block by block or layer by layer.
-// All tensors are in the model's dtype; n is the number of tokens at hand.
+// All tensors are in the model's dtype; n is the number of tokens at hand. One thread at a time: what lies
+// between the products is kept from call to call, as pages that are given back have to be faulted in again.
 class Transformer {
  public:
   Transformer(const ModelConfig& config, WeightStore weights);
@@ -38,6 +40,7 @@ class Transformer {
   // What attention multiplies q·k by.
   double attention_scale() const;
 
+  // Valid until the next call.
   Projections project(const LayerWeights& weights, const at::Tensor& hidden) const;
 
   // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim) projected back and
@@ -48,15 +51,15 @@ class Transformer {
   at::Tensor logits(const at::Tensor& hidden) const;
 
  private:
-  at::Tensor normalize(const at::Tensor& x, const at::Tensor& weight) const;
   void normalize_heads(at::Tensor& projected, const at::Tensor& weight) const;
   void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
                       at::Tensor& out) const;
-  at::Tensor mlp(const LayerWeights& weights, const at::Tensor& x) const;
+  void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const;
 
   ModelConfig config_;
   WeightStore weights_;
   Rope rope_, local_rope_;
+  mutable ScratchTensor normalized_, queries_, keys_, values_, projected_, gate_, up_;
 };
 
 }  // namespace keyscope::capture
