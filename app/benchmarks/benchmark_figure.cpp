@@ -1,7 +1,6 @@
 #include "app/benchmarks/benchmark_figure.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,13 +10,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "app/figures/policy_look.hpp"
+
 namespace keyscope::benchmarks {
 namespace {
 
-using figures::Colour;
 using figures::Figure;
 using figures::LineSeries;
-using figures::Marker;
 using figures::Panel;
 
 enum class Along { kTokens, kBudget, kBlock };
@@ -65,23 +64,6 @@ Quantity quantity_of(const std::string& benchmark) {
   if (benchmark == "memory")
     return {"Peak memory", {"peak memory", "MiB"}, &Row::peak_bytes, 1.0 / (1 << 20)};
   return {"Time to first token", {"time to first token", "ms"}, &Row::ttft_ms, 1};
-}
-
-struct Look {
-  Colour colour;
-  Marker marker;
-};
-
-// `none`, the baseline, looks the same in every figure; the others take theirs in turn.
-Look look_of(const std::string& policy, std::size_t turn) {
-  if (policy == "none") return {figures::kBlack, Marker::kSquare};
-  static constexpr std::array kColours{figures::kBlue,       figures::kOrange, figures::kGreen,
-                                       figures::kVermillion, figures::kPurple, figures::kSkyBlue,
-                                       figures::kGrey};
-  static constexpr std::array kMarkers{Marker::kDisc,         Marker::kRing,       Marker::kTriangle,
-                                       Marker::kDownTriangle, Marker::kOpenSquare, Marker::kStar,
-                                       Marker::kDiamond};
-  return {kColours.at(turn % kColours.size()), kMarkers.at(turn % kMarkers.size())};
 }
 
 figures::Axis axis_of(Along along, const std::string& benchmark) {
@@ -146,10 +128,9 @@ class FigureOfRows {
     panel.title = title;
     panel.x = axis_of(along_, name_);
     panel.y = quantity_.axis;
-    std::size_t turn = 0;
+    figures::PolicyLooks looks;
     for (const std::string& policy : policies_) {
-      const Look look = look_of(policy, turn);
-      turn += policy == "none" ? 0 : 1;
+      const auto look = looks.next(policy);
       LineSeries line;
       line.id = line.label = policy;
       line.colour = look.colour;

@@ -27,10 +27,11 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
   page.replace = true;
   std::vector<std::filesystem::path> files;
   for (const auto name : figures::figure_names()) {
+    if (!figures::is_recorded(*info, name)) continue;
     figures::FigureRequest request;
     request.name = name;
     request.layer = head.layer;
-    if (figures::uses_query_head(name))
+    if (figures::scope_of(name) == figures::FigureScope::kQueryHead)
       request.query_head = head.kv_head * info->model.group_size();
     else
       request.kv_head = head.kv_head;

@@ -44,26 +44,31 @@ std::vector<int> chosen_kv_heads(const RecordingInfo& info, const ExportArgument
   return heads;
 }
 
-// One request per head of a layer; figures of one run come once per run asked for.
+// One request per head of a layer, or one for the recording; figures of one run come once per run asked for.
 void add_requests(std::vector<figures::FigureRequest>& requests, const RecordingInfo& info,
                   const ExportArguments& arguments, figures::FigureRequest request) {
-  const bool keyspace = request.name == "keyspace";
+  const bool several_runs = figures::shows_several_runs(request.name);
+  const figures::FigureScope scope = figures::scope_of(request.name);
   const std::vector<std::string> given = figures::without_repeats(arguments.runs);
   std::vector<std::vector<std::string>> run_sets{given};
-  if (!keyspace && given.size() > 1) {
+  if (!several_runs && given.size() > 1) {
     run_sets.clear();
     for (const auto& run : given) run_sets.push_back({run});
   }
   for (auto& runs : run_sets) {
     request.runs = runs;
-    if (figures::uses_query_head(request.name) && !arguments.query_heads.empty()) {
+    if (scope == figures::FigureScope::kRecording) {
+      requests.push_back(request);
+      continue;
+    }
+    if (scope == figures::FigureScope::kQueryHead && !arguments.query_heads.empty()) {
       for (const int head : parse_index_list(arguments.query_heads, "--query-heads")) {
         request.query_head = head;
         requests.push_back(request);
       }
       continue;
     }
-    for (const int head : chosen_kv_heads(info, arguments, !keyspace)) {
+    for (const int head : chosen_kv_heads(info, arguments, !several_runs)) {
       request.kv_head = head;
       requests.push_back(request);
     }
@@ -74,8 +79,7 @@ std::vector<std::string> chosen_names(const RecordingInfo& info, const ExportArg
   if (!arguments.names.empty()) return arguments.names;
   std::vector<std::string> names;
   for (const auto name : figures::figure_names()) {
-    const bool there = figures::is_recorded(info, name);
-    if (there)
+    if (figures::is_recorded(info, name))
       names.emplace_back(name);
     else
       fmt::print(stderr, "keyscope: figure '{}' is left out: what it is made of was not recorded\n", name);
@@ -90,15 +94,20 @@ std::vector<figures::FigureRequest> plan_export(const RecordingInfo& info, const
   const std::vector<int> layers =
       arguments.layers.empty() ? info.layers : parse_index_list(arguments.layers, "--layers");
   std::vector<figures::FigureRequest> requests;
-  for (const auto& name : chosen_names(info, arguments))
-    for (const int layer : layers) {
-      figures::FigureRequest request;
-      request.name = name;
-      request.layer = layer;
-      request.block = arguments.block;
-      request.components = arguments.components;
-      add_requests(requests, info, arguments, std::move(request));
+  for (const auto& name : chosen_names(info, arguments)) {
+    figures::FigureRequest request;
+    request.name = name;
+    request.block = arguments.block;
+    request.components = arguments.components;
+    if (figures::scope_of(name) == figures::FigureScope::kRecording) {
+      add_requests(requests, info, arguments, request);
+      continue;
     }
+    for (const int layer : layers) {
+      request.layer = layer;
+      add_requests(requests, info, arguments, request);
+    }
+  }
   for (const auto& request : requests) figures::check_request(info, request);
   return requests;
 }
@@ -112,7 +121,7 @@ std::string label_of(const figures::FigureRequest& request) {
 }
 
 void run_export(const ExportArguments& arguments) {
-  for (const auto& name : arguments.names) figures::uses_query_head(name);  // says it if unknown
+  for (const auto& name : arguments.names) figures::scope_of(name);  // says it if unknown
   recording::output_path(arguments.out, arguments.force);
   figures::refuse_same_file(arguments.file, arguments.out);
   const auto recording = recording::open_recording(arguments.file);

@@ -34,22 +34,23 @@ double parse_width(const std::string& text) {
   throw UsageError(fmt::format("--width {}: expected single, double or a number of inches", text));
 }
 
-// A look that the figure does not have would change nothing.
-void refuse_foreign_looks(const CLI::App& command, const std::string& figure) {
-  for (const std::string look : {"components", "queries", "retained", "linear", "reduce"}) {
-    if (command.get_option("--" + look)->count() == 0 || figures::understands(figure, look)) continue;
+// An option that the figure does not have would change nothing.
+void refuse_foreign_options(const CLI::App& command, const std::string& figure) {
+  for (const std::string option :
+       {"layer", "kv-head", "query-head", "block", "components", "queries", "retained", "linear", "reduce"}) {
+    if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, option)) continue;
     std::vector<std::string_view> others;
     for (const auto name : figures::figure_names())
-      if (figures::understands(name, look)) others.push_back(name);
+      if (figures::understands(name, option)) others.push_back(name);
     throw UsageError(
-        fmt::format("--{} does nothing to {}; it is for {}", look, figure, fmt::join(others, ", ")));
+        fmt::format("--{} does nothing to {}; it is for {}", option, figure, fmt::join(others, ", ")));
   }
 }
 
 void run_figure(FigureArguments& arguments, const CLI::App& command) {
   figures::FigureRequest& request = arguments.request;
-  figures::uses_query_head(request.name);  // an unknown name is said before anything is read
-  refuse_foreign_looks(command, request.name);
+  figures::scope_of(request.name);  // an unknown name is said before anything is read
+  refuse_foreign_options(command, request.name);
   const bool nexus = figures::is_nexus_path(arguments.out);
   if (!nexus) figures::format_of(arguments.out);
   arguments.page.width_inches = parse_width(arguments.width);
@@ -68,9 +69,10 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
 
 void add_selection(CLI::App& command, figures::FigureRequest& request) {
   command
-      .add_option("--run", request.runs,
-                  "Run to show, repeatable for keyspace; by default keyspace shows "
-                  "every run, the others `none` or the first")
+      .add_option(
+          "--run", request.runs,
+          "Run to show, repeatable for figures of several runs (keyspace, block-times), which show every "
+          "run by default; the others show `none` or the first")
       ->allow_extra_args(false);
   command.add_option("--layer", request.layer, "Layer; by default the first recorded one");
   command.add_option("--kv-head", request.kv_head, "KV head; by default 0");

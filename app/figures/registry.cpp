@@ -8,6 +8,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/figures/attention.hpp"
+#include "app/figures/block_times.hpp"
 #include "app/figures/cosine_matrix.hpp"
 #include "app/figures/head_selection.hpp"
 #include "app/figures/keyspace.hpp"
@@ -45,12 +46,18 @@ void check_block(const RecordingInfo& info, int run, const FigureRequest& reques
   if (request.block) resolve_block(info.runs[run], *request.block);
 }
 
+// Those asked for, by default all.
+std::vector<int> chosen_runs(const RecordingInfo& info, const FigureRequest& request) {
+  std::vector<int> runs;
+  for (const std::string& name : without_repeats(request.runs)) runs.push_back(find_run(info, name));
+  if (request.runs.empty())
+    for (std::size_t run = 0; run < info.runs.size(); ++run) runs.push_back(static_cast<int>(run));
+  return runs;
+}
+
 Figure build_keyspace(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
   KeyspaceSelection selection;
-  for (const std::string& name : without_repeats(request.runs))
-    selection.runs.push_back(find_run(info, name));
-  if (request.runs.empty())
-    for (std::size_t run = 0; run < info.runs.size(); ++run) selection.runs.push_back(static_cast<int>(run));
+  selection.runs = chosen_runs(info, request);
   selection.layer = chosen_layer(info, request);
   selection.kv_head = chosen_kv_head(info, request);
   selection.block = request.block.value_or(-1);
@@ -84,18 +91,32 @@ Figure build_attention(const Recording& recording, const RecordingInfo& info, co
   return attention_figure(recording, selection);
 }
 
+Figure build_block_times(const Recording& recording, const RecordingInfo& info,
+                         const FigureRequest& request) {
+  return block_times_figure(recording, {chosen_runs(info, request)});
+}
+
+bool has_keys(const RecordingInfo& info) { return info.keys; }
+bool has_attention(const RecordingInfo& info) { return info.attention || (info.keys && info.queries); }
+
 struct Builder {
   std::string_view name;
-  bool query_head;
-  std::string_view looks;  // that it understands, between spaces
+  FigureScope scope;
+  bool several_runs;
+  std::string_view options;  // that it understands, between spaces
+  bool (*is_recorded)(const RecordingInfo&);
   Figure (*build)(const Recording&, const RecordingInfo&, const FigureRequest&);
 };
 
 // A new figure is one file with its builder and one line here.
 constexpr std::array kBuilders{
-    Builder{"keyspace", false, " components queries ", build_keyspace},
-    Builder{"cosine-matrix", false, " retained reduce ", build_cosine_matrix},
-    Builder{"attention", true, " linear reduce ", build_attention},
+    Builder{"keyspace", FigureScope::kKvHead, true, " layer kv-head query-head block components queries ",
+            has_keys, build_keyspace},
+    Builder{"cosine-matrix", FigureScope::kKvHead, false, " layer kv-head query-head block retained reduce ",
+            has_keys, build_cosine_matrix},
+    Builder{"attention", FigureScope::kQueryHead, false, " layer kv-head query-head block linear reduce ",
+            has_attention, build_attention},
+    Builder{"block-times", FigureScope::kRecording, true, "", has_block_times, build_block_times},
 };
 
 const Builder& find_builder(std::string_view name) {
@@ -117,23 +138,28 @@ const std::vector<std::string_view>& figure_names() {
   return names;
 }
 
-bool uses_query_head(std::string_view name) { return find_builder(name).query_head; }
+FigureScope scope_of(std::string_view name) { return find_builder(name).scope; }
 
-bool understands(std::string_view figure, std::string_view look) {
-  return find_builder(figure).looks.find(fmt::format(" {} ", look)) != std::string_view::npos;
+bool shows_several_runs(std::string_view name) { return find_builder(name).several_runs; }
+
+bool understands(std::string_view figure, std::string_view option) {
+  return find_builder(figure).options.find(fmt::format(" {} ", option)) != std::string_view::npos;
 }
 
 bool is_recorded(const RecordingInfo& info, std::string_view name) {
-  return (info.keys && (!find_builder(name).query_head || info.queries)) ||
-         (find_builder(name).query_head && info.attention);
+  return find_builder(name).is_recorded(info);
 }
 
 void check_request(const RecordingInfo& info, const FigureRequest& request) {
-  const bool one_run = request.name != "keyspace";
-  find_builder(request.name);
-  require_layer(info, chosen_layer(info, request));
-  require_kv_head(info, chosen_kv_head(info, request));
-  if (one_run || request.runs.empty()) check_block(info, one_run ? only_run(info, request) : 0, request);
+  const Builder& builder = find_builder(request.name);
+  if (builder.scope != FigureScope::kRecording) {
+    require_layer(info, chosen_layer(info, request));
+    require_kv_head(info, chosen_kv_head(info, request));
+  }
+  if (!builder.several_runs)
+    check_block(info, only_run(info, request), request);
+  else if (request.runs.empty())
+    check_block(info, 0, request);
   for (const std::string& name : request.runs) check_block(info, find_run(info, name), request);
 }
 

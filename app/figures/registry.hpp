@@ -15,7 +15,7 @@ namespace keyscope::figures {
 // the recording's first layer, head 0, the end of the prompt, and a run that suits the figure.
 struct FigureRequest {
   std::string name;
-  std::vector<std::string> runs;  // none: `keyspace` takes every run, the others `none` or the first
+  std::vector<std::string> runs;  // none: every run, or `none` (else the first) where a figure shows one
   std::optional<int> layer;
   std::optional<int> kv_head;
   std::optional<int> query_head;
@@ -27,18 +27,22 @@ struct FigureRequest {
   std::optional<Reduction> reduction;
 };
 
-// Names that build_figure knows: "keyspace", "cosine-matrix", "attention".
+// Names that build_figure knows: "keyspace", "cosine-matrix", ...
 const std::vector<std::string_view>& figure_names();
 
-// Whether the figure is about a query head (else about a KV head).
-bool uses_query_head(std::string_view name);
+// What one figure is about: all else of a request says which.
+enum class FigureScope { kKvHead, kQueryHead, kRecording };
+
+// Both throw UsageError on an unknown name, saying which there are.
+FigureScope scope_of(std::string_view name);
+bool shows_several_runs(std::string_view name);
 
 // Whether build_figure has what the figure is made of in this recording.
 bool is_recorded(const recording::RecordingInfo& info, std::string_view name);
 
-// Looks that only some figures have, by their names on the command line: "components", "queries", "retained",
-// "linear", "reduce".
-bool understands(std::string_view figure, std::string_view look);
+// Options that only some figures have, by their names on the command line: "layer", "kv-head", "query-head",
+// "block", "components", "queries", "retained", "linear", "reduce".
+bool understands(std::string_view figure, std::string_view option);
 
 // All of build_figure's checks of the request, without building anything.
 void check_request(const recording::RecordingInfo& info, const FigureRequest& request);
