@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
-#include "app/figures/attention_weights.hpp"
 #include "app/figures/head_selection.hpp"
+#include "app/measures/attention_weights.hpp"
+#include "app/measures/recorded_rules.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -27,12 +28,14 @@ bool has_weights(const RecordingInfo& info, int run) {
 RowMatrixF weights_of(const Recording& recording, const RecordingInfo& info,
                       const AttentionSelection& selection, std::int64_t first, std::int64_t count) {
   if (!has_weights(info, selection.run))
-    return recompute_attention(recording, selection.run, selection.layer, selection.query_head, first, count);
+    return measures::recompute_attention(recording, selection.run, selection.layer, selection.query_head,
+                                         first, count);
   RowMatrixF weights =
       recording.attention(selection.run, selection.layer, selection.query_head, first, count);
   const int kv_head = selection.query_head / info.model.group_size();
-  blank_invisible(weights, first, info.runs[selection.run],
-                  recording.trace(selection.run, selection.layer, kv_head).evicted_at);
+  measures::blank_invisible(weights, first, info.runs[selection.run],
+                            recording.trace(selection.run, selection.layer, kv_head).evicted_at,
+                            measures::recorded_rules(info, selection.layer));
   return weights;
 }
 

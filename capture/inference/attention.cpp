@@ -1,7 +1,6 @@
 #include "capture/inference/attention.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include <ATen/Parallel.h>
@@ -35,17 +34,14 @@ struct Visible {
   std::vector<std::int32_t> begin, end;
 };
 
-Visible visible_rows(const HeadRows& rows, std::int64_t n_queries, std::int64_t window) {
+Visible visible_rows(const HeadRows& rows, std::int64_t n_queries, const AttentionRules& rules) {
   Visible visible;
   const std::int64_t n_old = rows.n_rows() - n_queries;
   for (std::int64_t i = 0; i < n_queries; ++i) {
     const std::int64_t own = n_old + i;
-    std::int64_t begin = 0;
-    if (window > 0) {
-      const std::int64_t oldest = rows.positions[static_cast<std::size_t>(own)] - window + 1;
-      begin = std::lower_bound(rows.positions.begin(), rows.positions.end(), oldest) - rows.positions.begin();
-    }
-    visible.begin.push_back(static_cast<std::int32_t>(begin));
+    const std::int64_t oldest = rules.oldest_visible(rows.positions[static_cast<std::size_t>(own)]);
+    const auto begin = std::lower_bound(rows.positions.begin(), rows.positions.end(), oldest);
+    visible.begin.push_back(static_cast<std::int32_t>(begin - rows.positions.begin()));
     visible.end.push_back(static_cast<std::int32_t>(own + 1));
   }
   return visible;
@@ -70,7 +66,7 @@ class HeadAttention {
   // Query heads [first, last), all of KV head `kv_head`.
   void run(std::int64_t kv_head, std::int64_t first, std::int64_t last) {
     rows_ = &input_.heads[static_cast<std::size_t>(kv_head)];
-    visible_ = visible_rows(*rows_, n_, input_.rules.window);
+    visible_ = visible_rows(*rows_, n_, input_.rules);
     if (n_ <= kThinQueries) {
       first_row_ = 0;
       for (std::int64_t head = first; head < last; ++head) run_thin(head);

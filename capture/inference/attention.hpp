@@ -7,15 +7,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/kernels/kernels.hpp"
+#include "capture/model/attention_rules.hpp"
 
 namespace keyscope::capture {
-
-// What attention does besides weighing values by softmax(q·k · scale).
-struct AttentionRules {
-  double scale = 1;
-  double softcap = 0;       // c: scores become c tanh(score / c); 0: they do not
-  std::int64_t window = 0;  // rows are visible whose distance from the query is less; 0: all
-};
 
 // Cached rows of one KV head in time order, those of the block's own tokens last.
 struct HeadRows {

@@ -72,8 +72,7 @@ struct LayerRun::Block {
 LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
     : transformer_(transformer),
       plan_(std::move(plan)),
-      rules_{transformer.attention_scale(), transformer.config().attention_softcap,
-             transformer.config().window(plan_.layer)},
+      rules_(attention_rules(transformer.config(), plan_.layer)),
       cache_(plan_.capacities, transformer.config().head_dim, transformer.dtype()),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {}

@@ -1,7 +1,6 @@
 #include "capture/model/transformer.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -56,11 +55,6 @@ at::Tensor Transformer::embed(std::span<const std::int32_t> ids) const {
   // The factor is a tensor of the model's dtype in Transformers, and rounded as such.
   if (config_.embedding_scale != 1) hidden.mul_(at::full({}, config_.embedding_scale, hidden.options()));
   return hidden;
-}
-
-double Transformer::attention_scale() const {
-  return config_.attention_scale > 0 ? config_.attention_scale
-                                     : 1 / std::sqrt(static_cast<double>(config_.head_dim));
 }
 
 Projections Transformer::project(const LayerWeights& w, const at::Tensor& hidden) const {

@@ -37,9 +37,6 @@ class Transformer {
   // The rotary frequencies of a layer.
   const Rope& rope(int layer) const { return config_.rotates_locally(layer) ? local_rope_ : rope_; }
 
-  // What attention multiplies q·k by.
-  double attention_scale() const;
-
   // Valid until the next call.
   Projections project(const LayerWeights& weights, const at::Tensor& hidden) const;
 

@@ -8,7 +8,6 @@
 #include "analysis/errors.hpp"
 #include "analysis/similarity.hpp"
 #include "app/figures/attention.hpp"
-#include "app/figures/attention_weights.hpp"
 #include "app/figures/cosine_matrix.hpp"
 #include "app/figures/reduction.hpp"
 #include "tests/app/figures/fake_recording.hpp"
@@ -104,38 +103,6 @@ FakeRecording one_eviction() {
   return recording;
 }
 
-TEST(Attention, SoftmaxOverWhatEachQueryCouldSee) {
-  const RowMatrixF weights = recompute_attention(one_eviction(), 0, 0, 1, 0, 4);
-  RowMatrixF expected(4, 4);
-  expected << 1, NAN, NAN, NAN, 0.75F, 0.25F, NAN, NAN, 0.75F, NAN, 0.25F, NAN, 0.6F, NAN, 0.2F, 0.2F;
-  for (Eigen::Index i = 0; i < 16; ++i) {
-    const float value = weights.data()[i], wanted = expected.data()[i];
-    EXPECT_EQ(std::isnan(value), std::isnan(wanted)) << i;
-    if (!std::isnan(wanted)) {
-      EXPECT_NEAR(value, wanted, 1e-6) << i;
-    }
-  }
-}
-
-TEST(Attention, BandsAreThatPartOfTheWhole) {
-  FakeRecording recording(1, 1, 1, 8, 40, 8);
-  recording.add_run("sink", 12);
-  recording.fill(9);
-  const RowMatrixF whole = recompute_attention(recording, 0, 0, 0, 0, 40);
-  const RowMatrixF band = recompute_attention(recording, 0, 0, 0, 11, 9);
-  for (Eigen::Index r = 0; r < 9; ++r) {
-    double sum = 0;
-    for (Eigen::Index c = 0; c < 20; ++c) {
-      const float a = whole(11 + r, c), b = band(r, c);
-      EXPECT_EQ(std::isnan(a), std::isnan(b));
-      if (std::isnan(a)) continue;
-      EXPECT_NEAR(a, b, 1e-6);
-      sum += b;
-    }
-    EXPECT_NEAR(sum, 1, 1e-6);
-  }
-}
-
 TEST(Attention, RecordedWeightsArePreferredAndBlankedWhereNotVisible) {
   FakeRecording recording = one_eviction();
   recording.edit_info().attention = true;
@@ -150,19 +117,15 @@ TEST(Attention, RecordedWeightsArePreferredAndBlankedWhereNotVisible) {
   EXPECT_THAT(figure.caption, HasSubstr("as recorded"));
 }
 
-TEST(Attention, WhatIsMoreThanASoftmaxIsRefused) {
+TEST(Attention, IsRecomputedWhereItWasNotRecorded) {
   FakeRecording recording = one_eviction();
-  const auto draw = [&](const char* config) {
-    recording.edit_info().model.config = config;
-    return attention_figure(recording, {});
-  };
-  EXPECT_NO_THROW(draw(R"({"sliding_window": null})"));
-  EXPECT_NO_THROW(draw(R"({"sliding_window": 2, "use_sliding_window": false})"));
-  EXPECT_NO_THROW(draw("no JSON at all"));
-  EXPECT_THROW(draw(R"({"sliding_window": 2})"), FileError);
-  EXPECT_THROW(draw(R"({"attn_logit_softcapping": 50.0})"), FileError);
+  AttentionSelection selection;
+  selection.query_head = 1;
+  const Figure figure = attention_figure(recording, selection);
+  EXPECT_FLOAT_EQ(figure.panels.at(0).heatmap->values(3, 0), 0.6F);
+  EXPECT_THAT(figure.caption, HasSubstr("recomputed from queries and keys"));
   recording.edit_info().queries = false;
-  EXPECT_THROW(draw("{}"), FileError);
+  EXPECT_THROW(attention_figure(recording, selection), FileError);
 }
 
 TEST(Attention, TheScaleHoldsEveryWeightOnALogarithmicAxis) {

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace keyscope::analysis {
+
+// What a layer's attention does besides weighing values by softmax(q·k · scale).
+struct AttentionRules {
+  double scale = 1;
+  double softcap = 0;       // c: scores become c tanh(score / c); 0: they do not
+  std::int64_t window = 0;  // rows are visible whose distance from the query is less; 0: all
+
+  // What the softmax is taken of, from q·k.
+  double score(double product) const {
+    const double scaled = product * scale;
+    return softcap > 0 ? softcap * std::tanh(scaled / softcap) : scaled;
+  }
+
+  // Position of the oldest row that a query still sees; the newest is its own.
+  std::int64_t oldest_visible(std::int64_t query) const {
+    return window > 0 && query >= window ? query - window + 1 : 0;
+  }
+};
+
+}  // namespace keyscope::analysis

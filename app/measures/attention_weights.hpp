@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "analysis/attention_rules.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::measures {
+
+// Weights of queries [first, first + count) of one query head over the rows that each could see, recomputed
+// from recorded queries and keys by what the model's attention does in that layer (scale, soft cap, window)
+// and, with `--positions cache`, by the places that rows had: (count, first + count), NaN where not visible.
+//   throws FileError where queries or keys were not recorded
+RowMatrixF recompute_attention(const recording::Recording& recording, int run, int layer, int query_head,
+                               std::int64_t first, std::int64_t count);
+
+// Sets every weight to NaN that its query could not see. Row j is visible to query i if j <= i, the layer's
+// window reaches as far back, and it was not evicted at the end of a block before i's.
+//   weights: (count, any) of queries from `first`; evicted_at: of the query head's KV head
+void blank_invisible(RowMatrixF& weights, std::int64_t first, const recording::RunInfo& run,
+                     std::span<const std::int32_t> evicted_at, const analysis::AttentionRules& rules);
+
+}  // namespace keyscope::measures
