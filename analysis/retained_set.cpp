@@ -43,13 +43,13 @@ void check_attention(const MatrixView& queries, std::span<const std::int32_t> qu
 }
 
 // Softmax-weighted mean of the values of the visible rows; zero if there are none.
-VectorXd attend(const VectorXd& logits, std::span<const std::int32_t> visible, const RowMatrixD& values) {
+VectorXd attend(const VectorXd& scores, std::span<const std::int32_t> visible, const RowMatrixD& values) {
   VectorXd output = VectorXd::Zero(values.cols());
   double largest = -std::numeric_limits<double>::infinity();
-  for (const auto row : visible) largest = std::max(largest, logits[row]);
+  for (const auto row : visible) largest = std::max(largest, scores[row]);
   double total = 0;
   for (const auto row : visible) {
-    const double weight = std::exp(logits[row] - largest);
+    const double weight = std::exp(scores[row] - largest);
     total += weight;
     output += weight * values.row(row).transpose();
   }
@@ -57,10 +57,11 @@ VectorXd attend(const VectorXd& logits, std::span<const std::int32_t> visible, c
   return output;
 }
 
-// The leading entries of ascending positions that are not after `last`.
-std::span<const std::int32_t> up_to(std::span<const std::int32_t> positions, std::int32_t last) {
-  const auto end = std::upper_bound(positions.begin(), positions.end(), last);
-  return positions.first(static_cast<std::size_t>(end - positions.begin()));
+// Those of ascending positions that a query sees.
+std::span<const std::int32_t> visible(std::span<const std::int32_t> positions, std::int32_t query,
+                                      const AttentionRules& rules) {
+  const auto end = std::upper_bound(positions.begin(), positions.end(), query);
+  return {std::lower_bound(positions.begin(), end, rules.oldest_visible(query)), end};
 }
 
 }  // namespace
@@ -98,21 +99,21 @@ double cosine_objective(const MatrixView& retained_keys) {
 }
 
 double output_error(const MatrixView& queries, std::span<const std::int32_t> query_positions,
-                    const MatrixView& keys, const MatrixView& values,
-                    std::span<const std::int32_t> retained) {
+                    const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained,
+                    const AttentionRules& rules) {
   check_attention(queries, query_positions, keys, values, retained);
   const RowMatrixD wide_keys = keys.cast<double>();
   const RowMatrixD wide_values = values.cast<double>();
-  const double scale = 1 / std::sqrt(static_cast<double>(keys.cols()));
   std::vector<std::int32_t> all(static_cast<std::size_t>(keys.rows()));
   std::iota(all.begin(), all.end(), 0);
   double squared_error = 0;
   double squared_norm = 0;
   for (Index i = 0; i < queries.rows(); ++i) {
-    const VectorXd logits = wide_keys * (queries.row(i).cast<double>().transpose() * scale);
-    const auto last = query_positions[static_cast<std::size_t>(i)];
-    const VectorXd full = attend(logits, up_to(all, last), wide_values);
-    squared_error += (attend(logits, up_to(retained, last), wide_values) - full).squaredNorm();
+    VectorXd scores = wide_keys * queries.row(i).cast<double>().transpose();
+    for (double& score : scores) score = rules.score(score);
+    const auto query = query_positions[static_cast<std::size_t>(i)];
+    const VectorXd full = attend(scores, visible(all, query, rules), wide_values);
+    squared_error += (attend(scores, visible(retained, query, rules), wide_values) - full).squaredNorm();
     squared_norm += full.squaredNorm();
   }
   return squared_norm > 0 ? std::sqrt(squared_error / squared_norm) : kNaN;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "analysis/attention_rules.hpp"
 #include "analysis/matrix_view.hpp"
 
 namespace keyscope::analysis {
@@ -22,13 +23,14 @@ double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b)
 double cosine_objective(const MatrixView& retained_keys);
 
 // What attention loses by a retained set: ‖o_retained - o_full‖ / ‖o_full‖, Frobenius norms over all queries
-// given. Query r attends, by the softmax of q·k/√head_dim, to keys at positions <= query_positions[r]: all of
-// them for o_full, the retained ones among them for o_retained (zero where it sees none). NaN where o_full is
-// 0.
+// given. Query r attends, by the softmax of its scores under `rules`, to keys at positions up to
+// query_positions[r] that the window reaches: all of them for o_full, the retained ones among them for
+// o_retained (zero where it sees none). NaN where o_full is 0.
 //   queries: (n_queries, head_dim) of any of the KV head's query heads; keys: (n_tokens, head_dim), row =
-//   position; values: (n_tokens, value_dim); retained: ascending positions throws InvalidInput on sizes that
-//   do not match, positions outside, or anything that is not finite
+//   position; values: (n_tokens, value_dim); retained: ascending positions
+//   throws InvalidInput on sizes that do not match, positions outside, or anything that is not finite
 double output_error(const MatrixView& queries, std::span<const std::int32_t> query_positions,
-                    const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained);
+                    const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained,
+                    const AttentionRules& rules);
 
 }  // namespace keyscope::analysis

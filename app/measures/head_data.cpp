@@ -8,7 +8,7 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/finite_rows.hpp"
-#include "capture/model/config.hpp"
+#include "app/measures/recorded_rules.hpp"
 
 namespace keyscope::measures {
 namespace {
@@ -64,22 +64,6 @@ void check_trace(const recording::HeadTrace& trace, std::int64_t n_tokens, const
                                   trace.attention_received[i]));
 }
 
-// What scores of a layer are multiplied by, relative to 1/√head_dim; nothing where its attention is more than
-// a softmax over all rows. Of a model that is not known, what most models do.
-std::optional<double> relative_scale(const RecordingInfo& info, int layer, std::int64_t n_seen) {
-  try {
-    const capture::ModelConfig config = capture::parse_config(info.model.config, info.source);
-    if (layer >= config.n_layers) return 1;
-    const std::int64_t window = config.window(layer);
-    if (config.attention_softcap > 0 || (window > 0 && window < n_seen)) return std::nullopt;
-    return config.attention_scale > 0
-               ? config.attention_scale * std::sqrt(static_cast<double>(info.model.head_dim))
-               : 1.0;
-  } catch (const FileError&) {
-    return 1;
-  }
-}
-
 }  // namespace
 
 const RunInfo& run_of(const RecordingInfo& info, int run) {
@@ -104,6 +88,18 @@ Moment find_moment(const RecordingInfo& info, int run, std::int64_t at_block) {
   moment.block = at_block < 0 ? std::min(about.plan.n_prompt_blocks, about.blocks_done) - 1 : at_block;
   moment.n_seen = recording::tokens_seen(about, moment.block);
   return moment;
+}
+
+std::vector<std::int32_t> spared_by_policy(const RunInfo& run, const std::vector<std::int32_t>& evicted_at,
+                                           const Moment& moment, std::int64_t n_seen, std::int64_t window) {
+  std::vector<std::int32_t> spared;
+  for (std::int32_t position = 0; position < n_seen; ++position) {
+    const std::int32_t at = evicted_at[static_cast<std::size_t>(position)];
+    const bool retained = at < 0 || at > moment.block;
+    const bool passed = !retained && window > 0 && recording::tokens_seen(run, at) - position >= window;
+    if (retained || passed) spared.push_back(position);
+  }
+  return spared;
 }
 
 HeadData read_head(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection) {
@@ -150,8 +146,8 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   check_trace(trace, full.n_seen, info);
   full.attention_received.assign(trace.attention_received.begin(),
                                  trace.attention_received.begin() + full.n_seen);
-  const auto scale = relative_scale(info, selection.layer, full.n_seen);
-  if (!info.keys || !info.queries || !info.values || full.n_seen == 0 || !scale) return full;
+  full.rules = recorded_rules(info, selection.layer);
+  if (!info.keys || !info.queries || !info.values || full.n_seen == 0) return full;
 
   full.keys = recording.keys(head.run, head.layer, head.kv_head, 0, full.n_seen);
   full.values = recording.values(head.run, head.layer, head.kv_head, 0, full.n_seen);
@@ -159,7 +155,6 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   check_finite(full.values, info, head, "values");
   const std::int64_t first = std::max<std::int64_t>(0, full.n_seen - score_last(info, about));
   full.queries = read_group_queries(recording, info, head, first, full.n_seen, full.query_positions);
-  full.queries *= static_cast<float>(*scale);
   return full;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/attention_rules.hpp"
 #include "analysis/matrix_view.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -33,8 +34,7 @@ struct HeadData {
 };
 
 // The finished `none` run of the same prompt, over the prompt tokens seen at a moment of another run. Keys,
-// values and queries have no rows unless all three were recorded, and attention in that layer is a softmax
-// over all rows: without a soft cap, and with no window that is shorter. Queries are scaled for 1/√head_dim.
+// values and queries have no rows unless all three were recorded.
 struct FullCacheData {
   std::int64_t n_seen = 0;
   std::vector<double> attention_received;     // (n_seen)
@@ -42,6 +42,7 @@ struct FullCacheData {
   RowMatrixF values;                          // (n_seen, head_dim)
   RowMatrixF queries;                         // (group_size * M, head_dim) of the last M positions
   std::vector<std::int32_t> query_positions;  // (group_size * M)
+  analysis::AttentionRules rules;             // of the layer
 };
 
 // The run of that index; throws FileError where there is none.
@@ -53,6 +54,13 @@ int full_cache_run(const recording::RecordingInfo& info);
 // The end of block `at_block`, or of the last prompt block done for -1.
 //   throws InvalidInput on a block that was not done
 Moment find_moment(const recording::RecordingInfo& info, int run, std::int64_t at_block);
+
+// Positions below n_seen whose rows the policy has left alone up to a moment: what is retained then, and in a
+// layer with a sliding window also what was only dropped because the window had passed it.
+//   evicted_at: (n_tokens) of one KV head of that run; ascending result
+std::vector<std::int32_t> spared_by_policy(const recording::RunInfo& run,
+                                           const std::vector<std::int32_t>& evicted_at, const Moment& moment,
+                                           std::int64_t n_seen, std::int64_t window);
 
 // All three throw FileError as the recording does, and on entries that are not finite, naming the place.
 HeadData read_head(const recording::Recording& recording, const recording::RecordingInfo& info,

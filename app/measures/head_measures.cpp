@@ -60,13 +60,14 @@ void measure_retained_keys(const RowMatrixF& keys, HeadMeasures& measures) {
   measures.mean_pairwise_cosine = if_defined(analysis::mean_pairwise_cosine(keys));
 }
 
-void measure_against_full_cache(const FullCacheData& full, HeadMeasures& measures) {
+void measure_against_full_cache(const FullCacheData& full, const std::vector<std::int32_t>& spared,
+                                HeadMeasures& measures) {
   std::vector<std::int32_t> retained = measures.retained;
   std::erase_if(retained, [&](std::int32_t position) { return position >= full.n_seen; });
   measures.attention_mass_kept = if_defined(analysis::attention_mass_kept(full.attention_received, retained));
   if (full.queries.rows() > 0)
-    measures.output_error = if_defined(
-        analysis::output_error(full.queries, full.query_positions, full.keys, full.values, retained));
+    measures.output_error = if_defined(analysis::output_error(full.queries, full.query_positions, full.keys,
+                                                              full.values, spared, full.rules));
 }
 
 void measure_bounds(const HeadData& head, HeadMeasures& measures) {
@@ -98,7 +99,10 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
     measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), measures);
   }
   if (const auto full = read_full_cache(recording, *info, selection, moment.n_seen))
-    measure_against_full_cache(*full, measures);
+    measure_against_full_cache(*full,
+                               spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, moment,
+                                                full->n_seen, full->rules.window),
+                               measures);
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
   if (options.pca) measure_pca(head, measures);
   if (options.bounds) measure_bounds(head, measures);

@@ -54,11 +54,13 @@ struct MeasureOptions {
 //   after `at_block`. attention_mass_kept is Σ attention received by retained prompt tokens / by all prompt
 //   tokens seen at that moment, both as the finished `none` run recorded them. output_error attends with the
 //   `none` run's keys and values to prompt tokens, from its queries at the last M prompt positions seen at
-//   that moment (M: --score-last, default 32) of every query head of the group, causally, over all keys and
-//   over the retained ones; Frobenius norms over all these outputs together. Models with a soft-capped or
-//   windowed attention weigh differently. spearman leaves out tokens that no recorded query could see. `run`
-//   indexes the recording's runs throws FileError as the recording does, and on keys, queries or values that
-//   are not finite; throws InvalidInput on a block that the run has not done
+//   that moment (M: --score-last, default 32) of every query head of the group, causally, by the scale, soft
+//   cap and window of the layer, over all keys and over the retained ones; Frobenius norms over all these
+//   outputs together. Rows that a sliding window has passed count as retained there: queries that could still
+//   see them lost them to no policy. spearman leaves out tokens that no recorded query could see. `run`
+//   indexes the recording's runs.
+//   throws FileError as the recording does, and on keys, queries or values that are not finite
+//   throws InvalidInput on a block that the run has not done
 HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
                           const MeasureOptions& options = {});
 

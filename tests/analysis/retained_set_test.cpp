@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,6 +17,11 @@ namespace keyscope::analysis {
 namespace {
 
 using Positions = std::vector<std::int32_t>;
+
+// What most models do.
+AttentionRules plain(Eigen::Index head_dim) {
+  return {.scale = 1 / std::sqrt(static_cast<double>(head_dim))};
+}
 
 TEST(AttentionMass, IsTheShareOfRetainedRows) {
   const std::vector<double> received{4, 3, 2, 1};
@@ -53,8 +59,8 @@ TEST(OutputError, MatchesNumPy) {
   for (Eigen::Index i = 0; i < queries.rows(); ++i)
     positions.push_back(n - m + static_cast<std::int32_t>(i) % m);
   const auto retained = golden["retained"].get<Positions>();
-  EXPECT_NEAR(output_error(queries, positions, keys, values, retained), golden["output_error"].get<double>(),
-              1e-12);
+  EXPECT_NEAR(output_error(queries, positions, keys, values, retained, plain(d)),
+              golden["output_error"].get<double>(), 1e-12);
   RowMatrixF kept(static_cast<Eigen::Index>(retained.size()), d);
   for (std::size_t i = 0; i < retained.size(); ++i)
     kept.row(static_cast<Eigen::Index>(i)) = keys.row(retained[i]);
@@ -68,28 +74,69 @@ TEST(OutputError, EndsOfTheScale) {
   const Positions positions{3, 5, 9};
   Positions all(10);
   std::iota(all.begin(), all.end(), 0);
-  EXPECT_EQ(output_error(queries, positions, keys, values, all), 0);
-  EXPECT_EQ(output_error(queries, positions, keys, values, Positions{}), 1)
+  EXPECT_EQ(output_error(queries, positions, keys, values, all, plain(4)), 0);
+  EXPECT_EQ(output_error(queries, positions, keys, values, Positions{}, plain(4)), 1)
       << "nothing seen: an output of zero";
-  EXPECT_TRUE(std::isnan(output_error(queries, positions, keys, RowMatrixF(values * 0), all)));
+  EXPECT_TRUE(std::isnan(output_error(queries, positions, keys, RowMatrixF(values * 0), all, plain(4))));
 }
 
 TEST(OutputError, RowsAfterTheQueryCountForNothing) {
   const RowMatrixF keys = sample_rows(1, 10, 4), values = sample_rows(2, 10, 4),
                    queries = sample_rows(3, 1, 4);
-  EXPECT_EQ(output_error(queries, Positions{4}, keys, values, Positions{1, 2, 7, 9}),
-            output_error(queries, Positions{4}, keys, values, Positions{1, 2}));
+  EXPECT_EQ(output_error(queries, Positions{4}, keys, values, Positions{1, 2, 7, 9}, plain(4)),
+            output_error(queries, Positions{4}, keys, values, Positions{1, 2}, plain(4)));
+}
+
+// The same as one would write it in NumPy: all scores as a matrix, what is not seen at minus infinity.
+double slow_output_error(const RowMatrixF& queries, const Positions& at, const RowMatrixF& keys,
+                         const RowMatrixF& values, const Positions& retained, double scale, double cap,
+                         std::int64_t window) {
+  RowMatrixD scores = queries.cast<double>() * keys.cast<double>().transpose() * scale;
+  if (cap > 0) scores = cap * (scores.array() / cap).tanh();
+  const auto outputs = [&](const Positions& kept) {
+    RowMatrixD weights = RowMatrixD::Zero(scores.rows(), scores.cols());
+    for (Eigen::Index q = 0; q < scores.rows(); ++q) {
+      for (const auto key : kept) {
+        const std::int64_t distance = at[static_cast<std::size_t>(q)] - key;
+        if (distance >= 0 && (window == 0 || distance < window)) weights(q, key) = std::exp(scores(q, key));
+      }
+      if (weights.row(q).sum() > 0) weights.row(q) /= weights.row(q).sum();
+    }
+    return RowMatrixD(weights * values.cast<double>());
+  };
+  Positions all(static_cast<std::size_t>(keys.rows()));
+  std::iota(all.begin(), all.end(), 0);
+  const RowMatrixD full = outputs(all);
+  return (outputs(retained) - full).norm() / full.norm();
+}
+
+TEST(OutputError, FollowsScaleSoftCapAndWindow) {
+  const RowMatrixF keys = sample_rows(5, 30, 6, 0.3) * 4, values = sample_rows(6, 30, 5),
+                   queries = sample_rows(7, 8, 6, 0.1) * 4;
+  const Positions at{3, 9, 12, 17, 22, 26, 28, 29}, retained{0, 2, 9, 10, 16, 21, 22, 27, 29};
+  std::vector<double> found;
+  for (const auto& [scale, cap, window] :
+       {std::tuple{0.4, 0.0, 0}, {0.1, 0.0, 0}, {0.4, 2.0, 0}, {0.4, 0.0, 7}, {0.4, 2.0, 7}, {0.4, 0.0, 1}}) {
+    const AttentionRules rules{.scale = scale, .softcap = cap, .window = window};
+    found.push_back(output_error(queries, at, keys, values, retained, rules));
+    EXPECT_NEAR(found.back(), slow_output_error(queries, at, keys, values, retained, scale, cap, window),
+                1e-12)
+        << scale << ", " << cap << ", " << window;
+  }
+  for (std::size_t i = 1; i < found.size(); ++i)
+    EXPECT_GT(std::abs(found[i] - found[0]), 1e-3) << "each of the three makes a difference";
 }
 
 TEST(OutputError, RefusesWhatDoesNotFit) {
   const RowMatrixF keys = sample_rows(1, 10, 4), queries = sample_rows(3, 1, 4);
   RowMatrixF values = sample_rows(2, 10, 4);
-  EXPECT_THROW(output_error(queries, Positions{10}, keys, values, Positions{}), InvalidInput);
-  EXPECT_THROW(output_error(queries, Positions{1, 2}, keys, values, Positions{}), InvalidInput);
-  EXPECT_THROW(output_error(queries, Positions{1}, keys, values.topRows(9), Positions{}), InvalidInput);
-  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{-1}), InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{10}, keys, values, Positions{}, plain(4)), InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{1, 2}, keys, values, Positions{}, plain(4)), InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{1}, keys, values.topRows(9), Positions{}, plain(4)),
+               InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{-1}, plain(4)), InvalidInput);
   values(0, 0) = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{}), InvalidInput);
+  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{}, plain(4)), InvalidInput);
 }
 
 }  // namespace

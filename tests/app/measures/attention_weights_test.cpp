@@ -124,18 +124,16 @@ TEST_P(AsCaptured, EveryWeightIsTheEngines) {
   EXPECT_GT(n_visible, n * info->model.n_layers * info->model.n_heads);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, AsCaptured,
-                         ::testing::Values(Case{"tiny_llama", "keydiff"}, Case{"tiny_gemma2", "none"},
-                                           Case{"tiny_gemma2", "h2o"}, Case{"tiny_gemma3", "none"},
-                                           Case{"tiny_mistral_window", "none"},
-                                           Case{"tiny_qwen2_window", "keydiff"},
-                                           Case{"tiny_qwen3_window", "none"}, Case{"tiny_llama", "sink", true},
-                                           Case{"tiny_llama", "h2o", true},
-                                           Case{"tiny_llama_dynamic", "keydiff", true}),
-                         [](const auto& test) {
-                           return test.param.model + "_" + test.param.policy +
-                                  (test.param.cache_positions ? "_by_place" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, AsCaptured,
+    ::testing::Values(Case{"tiny_llama", "keydiff"}, Case{"tiny_gemma2", "none"}, Case{"tiny_gemma2", "h2o"},
+                      Case{"tiny_gemma3", "none"}, Case{"tiny_mistral_window", "none"},
+                      Case{"tiny_qwen2_window", "keydiff"}, Case{"tiny_qwen3_window", "none"},
+                      Case{"tiny_llama", "sink", true}, Case{"tiny_llama", "h2o", true},
+                      Case{"tiny_llama_dynamic", "keydiff", true}),
+    [](const auto& test) {
+      return test.param.model + "_" + test.param.policy + (test.param.cache_positions ? "_by_place" : "");
+    });
 
 }  // namespace
 }  // namespace keyscope::measures

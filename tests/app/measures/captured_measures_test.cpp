@@ -1,0 +1,88 @@
+// Measures of captures of small models, against the weights that attention itself used.
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "app/measures/head_measures.hpp"
+#include "tests/capture/inference/captured.hpp"
+
+namespace keyscope::measures {
+namespace {
+
+constexpr int kNone = 0, kPolicy = 1;
+constexpr std::int64_t kPrompt = 60, kScored = 12;
+
+class CapturedMeasures : public ::testing::TestWithParam<std::string> {
+ protected:
+  static std::shared_ptr<recording::Recording> capture() {
+    const auto model = capture::Model::load(
+        KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/" + GetParam(), {.dtype = capture::DType::kFloat32});
+    capture::CaptureOptions options;
+    options.prompt_ids = test::random_ids(kPrompt, model->config().vocab_size);
+    options.policies = test::policies({"none", "keydiff"});
+    options.budget = 5;
+    options.block_size = 4;
+    options.record_values = options.record_attention = options.record_logits = true;
+    options.score_last = kScored;
+    return test::run_in_memory(*model, options).recording;
+  }
+};
+
+// Output of a query by its recorded weights, of the rows in `kept` alone.
+Eigen::RowVectorXd output(const RowMatrixF& weights, std::int64_t query, const RowMatrixF& values,
+                          const std::vector<bool>& kept) {
+  Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(values.cols());
+  double total = 0;
+  for (Eigen::Index key = 0; key < values.rows(); ++key) {
+    if (!kept[static_cast<std::size_t>(key)]) continue;
+    total += weights(query, key);
+    sum += weights(query, key) * values.row(key).cast<double>();
+  }
+  return total > 0 ? Eigen::RowVectorXd(sum / total) : sum;
+}
+
+// Everything but what the policy itself evicted: rows whose `none` run lost them too went past the window.
+std::vector<bool> not_evicted(const recording::Recording& recording, int run, int layer, int kv_head) {
+  const auto mine = recording.trace(run, layer, kv_head).evicted_at;
+  const auto window_alone = recording.trace(kNone, layer, kv_head).evicted_at;
+  std::vector<bool> kept;
+  for (std::size_t i = 0; i < mine.size(); ++i) kept.push_back(mine[i] < 0 || mine[i] == window_alone[i]);
+  return kept;
+}
+
+TEST_P(CapturedMeasures, OutputErrorIsThatOfTheRecordedWeights) {
+  const auto recording = capture();
+  const auto model = recording->info()->model;
+  for (int layer = 0; layer < model.n_layers; ++layer)
+    for (int kv_head = 0; kv_head < model.n_kv_heads; ++kv_head) {
+      const auto kept = not_evicted(*recording, kPolicy, layer, kv_head);
+      const RowMatrixF values = recording->values(kNone, layer, kv_head);
+      double squared_error = 0, squared_norm = 0;
+      for (int g = 0; g < model.group_size(); ++g) {
+        const RowMatrixF weights = recording->attention(kNone, layer, kv_head * model.group_size() + g);
+        for (std::int64_t query = kPrompt - kScored; query < kPrompt; ++query) {
+          const auto full = output(weights, query, values, std::vector<bool>(kPrompt, true));
+          squared_error += (output(weights, query, values, kept) - full).squaredNorm();
+          squared_norm += full.squaredNorm();
+        }
+      }
+      const auto found = measure_head(*recording, kPolicy, layer, kv_head).output_error;
+      ASSERT_TRUE(found) << layer;
+      EXPECT_GT(*found, 0.01);
+      EXPECT_NEAR(*found, std::sqrt(squared_error / squared_norm), 1e-5) << layer << ", " << kv_head;
+      EXPECT_EQ(measure_head(*recording, kNone, layer, kv_head).output_error, 0)
+          << "what a window has passed, no policy took";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CapturedMeasures,
+                         ::testing::Values("tiny_llama", "tiny_gemma2", "tiny_gemma3", "tiny_mistral_window",
+                                           "tiny_qwen3_window"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace keyscope::measures
