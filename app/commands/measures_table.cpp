@@ -22,7 +22,7 @@ struct Column {
   bool share = false;  // shown as a percentage
 };
 
-constexpr std::array<Column, 7> kLayerColumns{{
+constexpr std::array<Column, 9> kLayerColumns{{
     {"spearman", &HeadMeasures::spearman, 3},
     {"sp. total", &HeadMeasures::spearman_total, 3},
     {"cos(k,mean)", &HeadMeasures::mean_key_cosine, 3},
@@ -30,6 +30,8 @@ constexpr std::array<Column, 7> kLayerColumns{{
     {"log volume", &HeadMeasures::log_volume_nats, 2},
     {"redundancy", &HeadMeasures::mean_pairwise_cosine, 3},
     {"mass kept", &HeadMeasures::attention_mass_kept, 1, true},
+    {"entropy", &HeadMeasures::attention_entropy_nats, 2},
+    {"sink", &HeadMeasures::sink_metric, 1, true},
 }};
 constexpr int kColumnWidth = 12;
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -70,6 +71,32 @@ void measure_against_full_cache(const FullCacheData& full, const std::vector<std
                                                               full.values, spared, full.rules));
 }
 
+// Of the entries that are known; NaN stands for what the run has not come to.
+template <typename Entries>
+std::optional<double> mean_of_known(const Entries& entries) {
+  double sum = 0;
+  std::int64_t n = 0;
+  for (const double entry : entries)
+    if (!std::isnan(entry)) {
+      sum += entry;
+      ++n;
+    }
+  return n > 0 ? std::optional<double>(sum / static_cast<double>(n)) : std::nullopt;
+}
+
+void measure_attention(const HeadData& head, const recording::AttentionStatistics& statistics, int kv_head,
+                       int group_size, HeadMeasures& measures) {
+  const auto& received = head.trace.attention_received;
+  if (!received.empty() && head.trace.attention_queries.front() > 0)
+    measures.sink_metric = received.front() / static_cast<double>(received.size());
+  if (statistics.entropy.rows() == 0) return;
+  const auto first = static_cast<std::size_t>(kv_head * group_size), n = static_cast<std::size_t>(group_size);
+  const RowMatrixF entropy = statistics.entropy.middleRows(kv_head * group_size, group_size);
+  measures.attention_entropy_nats = mean_of_known(entropy.reshaped());
+  measures.attention_gini = mean_of_known(std::span(statistics.gini).subspan(first, n));
+  measures.attention_top_share = mean_of_known(std::span(statistics.top_share).subspan(first, n));
+}
+
 void measure_bounds(const HeadData& head, HeadMeasures& measures) {
   const auto bounds = analysis::mean_key_bounds(head.keys, head.queries, head.query_positions);
   measures.bound_pairs = bounds.pairs;
@@ -103,6 +130,8 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
                                spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, moment,
                                                 full->n_seen, full->rules.window),
                                measures);
+  measure_attention(head, recording.statistics(selection.run, selection.layer), selection.kv_head,
+                    info->model.group_size(), measures);
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
   if (options.pca) measure_pca(head, measures);
   if (options.bounds) measure_bounds(head, measures);

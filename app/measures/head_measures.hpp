@@ -30,6 +30,10 @@ struct HeadMeasures {
   std::optional<double> mean_pairwise_cosine;
   std::optional<double> attention_mass_kept;
   std::optional<double> output_error;
+  std::optional<double> attention_entropy_nats;
+  std::optional<double> attention_gini;
+  std::optional<double> attention_top_share;
+  std::optional<double> sink_metric;
   std::optional<std::vector<double>> pca_explained;  // first two ratios
   std::optional<std::int64_t> bound_pairs, bound_pairs_causal, bound_violations, bound_sampled;
   std::optional<double> bound_min_slack, bound_min_slack_exact;
@@ -48,7 +52,7 @@ struct MeasureOptions {
   std::int64_t at_block = -1;  // moment that the retained set is taken at; -1: the last prompt block
 };
 
-// The measures of one KV head, by the definitions of docs/recording.md. In detail:
+// The measures of one KV head, by the definitions of docs/analyze.md. In detail:
 //   Prompt tokens are those that the run has seen so far: all of them unless it was cut short or is still
 //   going on. retained, and what is measured of the retained keys (volumes, pairwise cosine), is the cache
 //   after `at_block`. attention_mass_kept is Σ attention received by retained prompt tokens / by all prompt
@@ -57,10 +61,11 @@ struct MeasureOptions {
 //   that moment (M: --score-last, default 32) of every query head of the group, causally, by the scale, soft
 //   cap and window of the layer, over all keys and over the retained ones; Frobenius norms over all these
 //   outputs together. Rows that a sliding window has passed count as retained there: queries that could still
-//   see them lost them to no policy. spearman leaves out tokens that no recorded query could see. `run`
-//   indexes the recording's runs.
-//   throws FileError as the recording does, and on keys, queries or values that are not finite
-//   throws InvalidInput on a block that the run has not done
+//   see them lost them to no policy. attention_entropy_nats, attention_gini and attention_top_share are
+//   means over the group's query heads of what the run recorded (recording::AttentionStatistics), and
+//   sink_metric is Σ_i A_i0 / T over its T prompt queries. spearman leaves out tokens that no recorded query
+//   could see. `run` indexes the recording's runs. throws FileError as the recording does, and on keys,
+//   queries or values that are not finite throws InvalidInput on a block that the run has not done
 HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
                           const MeasureOptions& options = {});
 

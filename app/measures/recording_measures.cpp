@@ -65,6 +65,10 @@ nlohmann::ordered_json head_json(const HeadMeasures& head) {
   put("mean_pairwise_cosine", head.mean_pairwise_cosine);
   put("attention_mass_kept", head.attention_mass_kept);
   put("output_error", head.output_error);
+  put("attention_entropy_nats", head.attention_entropy_nats);
+  put("attention_gini", head.attention_gini);
+  put("attention_top_share", head.attention_top_share);
+  put("sink_metric", head.sink_metric);
   put("pca_explained", head.pca_explained);
   put("bound_pairs", head.bound_pairs);
   put("bound_pairs_causal", head.bound_pairs_causal);

@@ -152,12 +152,31 @@ TEST_F(WithRecording, AnalyzeWritesTheDocumentedFields) {
   EXPECT_EQ(json["runs"][1]["budget"], 128);
   const Json& head = json["runs"][1]["heads"][0];
   EXPECT_EQ(head["retained"].size(), 128U);
-  for (const char* field :
-       {"layer", "kv_head", "spearman", "spearman_total", "mean_key_cosine", "key_query_mean_cosine",
-        "log_volume_nats", "rank", "regularised_log_volume_nats", "mean_pairwise_cosine",
-        "attention_mass_kept", "output_error", "pca_explained", "bound_pairs", "bound_pairs_causal",
-        "bound_violations", "bound_min_slack", "bound_min_slack_exact"})
+  for (const char* field : {"layer",
+                            "kv_head",
+                            "spearman",
+                            "spearman_total",
+                            "mean_key_cosine",
+                            "key_query_mean_cosine",
+                            "log_volume_nats",
+                            "rank",
+                            "regularised_log_volume_nats",
+                            "mean_pairwise_cosine",
+                            "attention_mass_kept",
+                            "output_error",
+                            "attention_entropy_nats",
+                            "attention_gini",
+                            "attention_top_share",
+                            "sink_metric",
+                            "pca_explained",
+                            "bound_pairs",
+                            "bound_pairs_causal",
+                            "bound_violations",
+                            "bound_min_slack",
+                            "bound_min_slack_exact"})
     EXPECT_TRUE(head.contains(field)) << field;
+  for (const char* field : {"attention_entropy_nats", "attention_gini", "attention_top_share", "sink_metric"})
+    EXPECT_TRUE(head[field].is_number()) << field << " is recorded in every capture";
   for (const auto& run : json["runs"])
     for (const auto& each : run["heads"]) EXPECT_EQ(each["bound_violations"], 0);
   EXPECT_EQ(json["runs"][0]["heads"][0]["attention_mass_kept"], 1.0);

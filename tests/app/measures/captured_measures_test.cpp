@@ -19,8 +19,9 @@ constexpr std::int64_t kPrompt = 60, kScored = 12;
 class CapturedMeasures : public ::testing::TestWithParam<std::string> {
  protected:
   static std::shared_ptr<recording::Recording> capture() {
-    const auto model = capture::Model::load(
-        KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/" + GetParam(), {.dtype = capture::DType::kFloat32});
+    const auto model =
+        capture::Model::load(KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/" + GetParam(),
+                             {.dtype = capture::DType::kFloat32});
     capture::CaptureOptions options;
     options.prompt_ids = test::random_ids(kPrompt, model->config().vocab_size);
     options.policies = test::policies({"none", "keydiff"});
@@ -76,6 +77,39 @@ TEST_P(CapturedMeasures, OutputErrorIsThatOfTheRecordedWeights) {
       EXPECT_NEAR(*found, std::sqrt(squared_error / squared_norm), 1e-5) << layer << ", " << kv_head;
       EXPECT_EQ(measure_head(*recording, kNone, layer, kv_head).output_error, 0)
           << "what a window has passed, no policy took";
+    }
+}
+
+// Gini coefficient as the mean absolute difference of all pairs over twice the mean.
+double slow_gini(const Eigen::RowVectorXd& amounts) {
+  double differences = 0;
+  for (const double a : amounts)
+    for (const double b : amounts) differences += std::abs(a - b);
+  return differences / (2 * static_cast<double>(amounts.size()) * amounts.sum());
+}
+
+TEST_P(CapturedMeasures, ConcentrationIsThatOfTheRecordedWeights) {
+  const auto recording = capture();
+  const auto model = recording->info()->model;
+  const double group = model.group_size();
+  for (int layer = 0; layer < model.n_layers; ++layer)
+    for (int kv_head = 0; kv_head < model.n_kv_heads; ++kv_head) {
+      double entropy = 0, gini = 0, top_share = 0, sink = 0;
+      for (int g = 0; g < model.group_size(); ++g) {
+        const RowMatrixD weights =
+            recording->attention(kPolicy, layer, kv_head * model.group_size() + g).cast<double>();
+        for (const double weight : weights.reshaped())
+          if (weight > 0) entropy -= weight * std::log(weight) / (kPrompt * group);
+        const Eigen::RowVectorXd received = weights.colwise().sum();
+        gini += slow_gini(received) / group;
+        top_share += received.maxCoeff() / received.sum() / group;  // 1 % of 60 positions: one
+        sink += received[0] / kPrompt / group;
+      }
+      const auto found = measure_head(*recording, kPolicy, layer, kv_head);
+      EXPECT_NEAR(found.attention_entropy_nats.value(), entropy, 1e-5);
+      EXPECT_NEAR(found.attention_gini.value(), gini, 1e-5);
+      EXPECT_NEAR(found.attention_top_share.value(), top_share, 1e-5);
+      EXPECT_NEAR(found.sink_metric.value(), sink, 1e-5);
     }
 }
 

@@ -20,8 +20,9 @@ class FakeRecording : public recording::Recording {
   FakeRecording();
 
   recording::RecordingInfo about;
-  std::vector<std::vector<Head>> heads;  // [run][kv_head]
-  std::vector<RowMatrixF> all_logits;    // [run]
+  std::vector<std::vector<Head>> heads;            // [run][kv_head]
+  std::vector<RowMatrixF> all_logits;              // [run]
+  recording::AttentionStatistics about_attention;  // of every run; empty at first
 
   std::shared_ptr<const recording::RecordingInfo> info() const override;
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override;
@@ -29,6 +30,7 @@ class FakeRecording : public recording::Recording {
                      std::int64_t count) const override;
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override;
   recording::HeadTrace trace(int run, int layer, int kv_head) const override;
+  recording::AttentionStatistics statistics(int, int) const override { return about_attention; }
   RowMatrixF attention(int run, int layer, int query_head, std::int64_t first,
                        std::int64_t count) const override;
   RowMatrixF logits(int run) const override;

@@ -132,6 +132,28 @@ TEST(HeadMeasures, WhatWasNotRecordedIsEmptyAndLeavesTheRest) {
   EXPECT_FALSE(found.retained.empty());
 }
 
+TEST(HeadMeasures, ConcentrationIsTheMeanOverTheGroupOfWhatIsKnown) {
+  FakeRecording recording;
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  auto& statistics = recording.about_attention;
+  statistics.entropy = RowMatrixF::Constant(4, 40, 9);
+  statistics.entropy.row(2).setConstant(1);
+  statistics.entropy.row(3).setConstant(2);
+  statistics.entropy.rightCols(10).setConstant(std::numeric_limits<float>::quiet_NaN());
+  statistics.gini = {kUnknown, kUnknown, 0.25, 0.75};
+  statistics.top_share = {kUnknown, kUnknown, kUnknown, 0.125};
+  recording.heads[kKeydiff][1].trace.attention_received[0] = 30;
+  const auto found = measure_head(recording, kKeydiff, kLayer, 1);
+  EXPECT_EQ(found.attention_entropy_nats, 1.5);
+  EXPECT_EQ(found.attention_gini, 0.5);
+  EXPECT_EQ(found.attention_top_share, 0.125);
+  EXPECT_EQ(found.sink_metric, 0.75) << "30 of what 40 queries gave";
+  EXPECT_FALSE(measure_head(recording, kKeydiff, kLayer, 0).attention_gini);
+
+  recording.heads[kKeydiff][1].trace.attention_queries[0] = 0;
+  EXPECT_FALSE(measure_head(recording, kKeydiff, kLayer, 1).sink_metric) << "as in a replayed run";
+}
+
 TEST(HeadMeasures, ConstantInputHasNoCorrelation) {
   FakeRecording recording;
   auto& head = recording.heads[kNone][0];

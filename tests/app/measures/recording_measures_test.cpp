@@ -59,8 +59,9 @@ TEST(MeasuresJson, WritesNullForWhatDoesNotExist) {
   EXPECT_TRUE(head["retained"].is_array());
   EXPECT_TRUE(head["spearman"].is_number());
   for (const char* field :
-       {"key_query_mean_cosine", "output_error", "pca_explained", "bound_pairs", "bound_pairs_causal",
-        "bound_violations", "bound_min_slack", "bound_min_slack_exact"}) {
+       {"key_query_mean_cosine", "output_error", "attention_entropy_nats", "attention_gini",
+        "attention_top_share", "pca_explained", "bound_pairs", "bound_pairs_causal", "bound_violations",
+        "bound_min_slack", "bound_min_slack_exact"}) {
     ASSERT_TRUE(head.contains(field)) << field;
     EXPECT_TRUE(head[field].is_null()) << field;
   }
