@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <new>
 #include <string>
 #include <utility>
@@ -17,21 +16,12 @@
 #include <unistd.h>
 
 #include "analysis/errors.hpp"
+#include "capture/model/resident_memory.hpp"
 
 namespace keyscope::benchmarks {
 namespace {
 
 using Json = nlohmann::json;
-
-// The high-water mark of this process's resident memory.
-std::int64_t peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kibibytes = 0;
-    if (word == "VmHWM:" && status >> kibibytes) return 1024 * kibibytes;
-  }
-  throw Error("/proc/self/status: VmHWM is missing; expected the process's peak of resident memory");
-}
 
 Json setting_json(const Setting& setting) {
   return {{"model", setting.model},     {"dtype", setting.dtype},     {"device", setting.device},
@@ -78,7 +68,7 @@ std::string run_and_describe(const std::filesystem::path& folder, const capture:
     json["setting"] = setting_json(setting_of(*model));
     json["rows"] = outcomes.front().peak_cache_rows;
     json["cache_bytes"] = outcomes.front().peak_cache_bytes;
-    json["peak_bytes"] = peak_resident_bytes();
+    json["peak_bytes"] = capture::peak_resident_memory();
   } catch (const UsageError& error) {
     json = {{"error", error.what()}, {"usage", true}};
   } catch (const std::bad_alloc&) {

@@ -1,0 +1,84 @@
+// What streaming weights is for: memory does not grow with the number of layers.
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/capture/model/random_model.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+constexpr int kLayers = 16;
+constexpr double kMiB = 1024 * 1024;
+// Besides weights, what a layer more may leave behind: its datasets in the recording, and the allocator's
+// crumbs.
+constexpr double kCrumbsPerLayerMiB = 0.25;
+
+test::RandomModel model_of(int n_layers) {
+  return test::RandomModel({.n_layers = n_layers,
+                            .n_heads = 8,
+                            .n_kv_heads = 4,
+                            .head_dim = 48,
+                            .hidden_size = 384,
+                            .intermediate_size = 1024,
+                            .vocab_size = 300});
+}
+
+double layer_mib(const test::RandomModel& model) {
+  std::size_t n_bytes = 0;
+  for (const auto& [name, tensor] : model.tensors)
+    if (name.starts_with("model.layers.0.")) n_bytes += tensor.bytes.size();
+  return static_cast<double>(n_bytes) / kMiB;
+}
+
+// Peaks of captures with one layer and with many, each in a process of its own.
+class StreamedMemory : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    one_.save();
+    many_.save();
+  }
+
+  double peak_mib(const test::RandomModel& model, const char* residency) const {
+    const std::string command = fmt::format("'{}' '{}' {} {} '{}'", KEYSCOPE_MEASURED_CAPTURE, model.folder().string(),
+                                            residency, GetParam(), (scratch_.path() / "out.h5").string());
+    const auto close = [](std::FILE* pipe) { ::pclose(pipe); };
+    const std::unique_ptr<std::FILE, decltype(close)> pipe(::popen(command.c_str(), "r"), close);
+    long long n_bytes = 0;
+    if (pipe == nullptr || std::fscanf(pipe.get(), "%lld", &n_bytes) != 1)
+      throw std::runtime_error("no figure from: " + command);
+    return static_cast<double>(n_bytes) / kMiB;
+  }
+
+  // By how much many layers take more memory than one.
+  double growth_mib(const char* residency) const {
+    return peak_mib(many_, residency) - peak_mib(one_, residency);
+  }
+
+  test::ScratchFolder scratch_;
+  test::RandomModel one_ = model_of(1), many_ = model_of(kLayers);
+};
+
+TEST_P(StreamedMemory, StaysWithinThreeLayers) {
+  const double layer = layer_mib(many_), growth = growth_mib("streamed");
+  EXPECT_LT(growth, 2 * layer + kLayers * kCrumbsPerLayerMiB)
+      << "three layers at once, one of which a model of one layer has as well; a layer has " << layer << " MiB";
+}
+
+// Else the test above would prove nothing.
+TEST_P(StreamedMemory, WholeWeightsAreSeen) {
+  EXPECT_GT(growth_mib("whole"), (kLayers - 2) * layer_mib(many_) * (GetParam() == "bfloat16" ? 0.5 : 1.0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, StreamedMemory, ::testing::Values("float32", "bfloat16"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace keyscope::capture
