@@ -3,17 +3,10 @@
 #include <limits>
 
 #include "analysis/policies/option_values.hpp"
+#include "analysis/splitmix.hpp"
 
 namespace keyscope::analysis {
 namespace {
-
-// The output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a bijection that mixes every bit.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 class Random : public Policy {
  public:
@@ -36,11 +29,11 @@ std::unique_ptr<Policy> make_random(const PolicySpec& spec) {
 }  // namespace
 
 double uniform_draw(std::uint64_t seed, int layer, int kv_head, std::int32_t position) {
-  std::uint64_t hash = mix(seed);
-  hash = mix(hash ^ static_cast<std::uint32_t>(layer));
-  hash = mix(hash ^ static_cast<std::uint32_t>(kv_head));
-  hash = mix(hash ^ static_cast<std::uint32_t>(position));
-  return static_cast<double>(hash >> 11) * 0x1p-53;
+  std::uint64_t hash = splitmix(seed);
+  hash = splitmix(hash ^ static_cast<std::uint32_t>(layer));
+  hash = splitmix(hash ^ static_cast<std::uint32_t>(kv_head));
+  hash = splitmix(hash ^ static_cast<std::uint32_t>(position));
+  return unit_interval(hash);
 }
 
 PolicyDefinition random_definition() {
