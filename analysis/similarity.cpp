@@ -31,16 +31,6 @@ double quotient_or_zero(double product, double norms) {
   return std::clamp(product / norms, -1.0, 1.0);  // a NaN passes through
 }
 
-// Each row at unit norm, zero rows as they are.
-RowMatrixD unit_rows(const MatrixView& rows) {
-  RowMatrixD unit = rows.cast<double>();
-  for (Index i = 0; i < unit.rows(); ++i) {
-    const double norm = unit.row(i).norm();
-    if (norm != 0) unit.row(i) /= norm;
-  }
-  return unit;
-}
-
 double median_of(std::vector<float>& values) {
   for (const float value : values)
     if (std::isnan(value)) return std::numeric_limits<double>::quiet_NaN();
@@ -86,6 +76,15 @@ VectorXd row_norms(const MatrixView& rows) {
   VectorXd squared_norms(rows.rows());
   row_products(rows, span_of(nothing), span_of(products), span_of(squared_norms));
   return squared_norms.cwiseSqrt();
+}
+
+RowMatrixD unit_rows(const MatrixView& rows) {
+  RowMatrixD unit = rows.cast<double>();
+  for (Index i = 0; i < unit.rows(); ++i) {
+    const double norm = unit.row(i).norm();
+    if (norm != 0) unit.row(i) /= norm;
+  }
+  return unit;
 }
 
 double cosine(const VectorXd& a, const VectorXd& b) {

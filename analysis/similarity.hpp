@@ -25,6 +25,9 @@ Eigen::VectorXd median_row(const MatrixView& rows);
 // Norm of every row.
 Eigen::VectorXd row_norms(const MatrixView& rows);
 
+// Each row at unit norm, a zero row as it is.
+RowMatrixD unit_rows(const MatrixView& rows);
+
 // Cosine of two vectors of one size.
 double cosine(const Eigen::VectorXd& a, const Eigen::VectorXd& b);
 
