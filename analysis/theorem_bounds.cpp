@@ -69,6 +69,32 @@ void visit_cosines(const PackedRows& unit_keys, const RowMatrixD& unit_queries,
   }
 }
 
+Index count_visible(std::int32_t position, Index n_keys) {
+  return std::clamp<Index>(position + Index{1}, 0, n_keys);
+}
+
+double share_of(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : kNaN;
+}
+
+// One query with all keys.
+//   beta: cos(k, q) per key; gamma: cos(k̄, k) per key
+void record_query(MeanKeyBounds& bounds, double alpha, const ArrayXd& beta, const ArrayXd& gamma,
+                  Index n_visible) {
+  bounds.pairs += (beta > 0).count();
+  bounds.pairs_causal += (beta.head(n_visible) > 0).count();
+  ArrayXd slack =
+      (beta > 0).select(1 - alpha * alpha / 2 + alpha * beta - beta.square() / 2 - gamma, kInfinity);
+  bounds.min_slack = std::min(bounds.min_slack, slack.minCoeff());
+  bounds.violations += (slack < -kSlackTolerance).count();
+  bounds.slack.add(slack);
+  const double alpha_sine = std::sqrt(std::max(0.0, 1 - alpha * alpha));
+  slack =
+      (beta > 0).select(alpha * beta + alpha_sine * (1 - beta.square()).max(0.0).sqrt() - gamma, kInfinity);
+  bounds.min_slack_exact = std::min(bounds.min_slack_exact, slack.minCoeff());
+  bounds.slack_exact.add(slack);
+}
+
 }  // namespace
 
 MeanKeyBounds mean_key_bounds(const MatrixView& keys, const MatrixView& queries,
@@ -79,31 +105,24 @@ MeanKeyBounds mean_key_bounds(const MatrixView& keys, const MatrixView& queries,
   const VectorXd alphas = cosines_to(queries, mean);
   const RowMatrixD unit_queries = unit_rows(queries, row_norms(queries));
   std::vector<Index> chosen = choose_queries(queries.rows(), keys.rows(), options);
+  const auto visible_to = [&](Index query) {
+    return count_visible(query_positions[static_cast<std::size_t>(query)], keys.rows());
+  };
   MeanKeyBounds bounds;
-  if (chosen.size() < query_positions.size())
-    bounds.sampled = static_cast<std::int64_t>(chosen.size()) * keys.rows();
+  const auto examined = static_cast<std::int64_t>(chosen.size()) * keys.rows();
+  if (chosen.size() < query_positions.size()) bounds.sampled = examined;
+  std::int64_t examined_causal = 0;
+  for (const Index query : chosen) examined_causal += visible_to(query);
   std::erase_if(chosen, [&](Index query) { return alphas[query] >= 0; });  // meet no hypothesis with any key
 
   bounds.min_slack = bounds.min_slack_exact = kInfinity;
-  ArrayXd slack(keys.rows());
-  visit_cosines(
-      PackedRows(unit_rows(keys, row_norms(keys))), unit_queries, chosen, [&](Index query, const auto& row) {
-        const double alpha = alphas[query];
-        const auto beta = row.transpose().array();
-        const Index n_visible =
-            std::clamp<Index>(query_positions[static_cast<std::size_t>(query)] + Index{1}, 0, keys.rows());
-        bounds.pairs += (beta > 0).count();
-        bounds.pairs_causal += (beta.head(n_visible) > 0).count();
-        slack =
-            (beta > 0).select(1 - alpha * alpha / 2 + alpha * beta - beta.square() / 2 - gamma, kInfinity);
-        bounds.min_slack = std::min(bounds.min_slack, slack.minCoeff());
-        bounds.violations += (slack < -kSlackTolerance).count();
-        const double alpha_sine = std::sqrt(std::max(0.0, 1 - alpha * alpha));
-        slack = (beta > 0).select(alpha * beta + alpha_sine * (1 - beta.square()).max(0.0).sqrt() - gamma,
-                                  kInfinity);
-        bounds.min_slack_exact = std::min(bounds.min_slack_exact, slack.minCoeff());
-      });
+  visit_cosines(PackedRows(unit_rows(keys, row_norms(keys))), unit_queries, chosen,
+                [&](Index query, const auto& row) {
+                  record_query(bounds, alphas[query], row.transpose().array(), gamma, visible_to(query));
+                });
   if (bounds.pairs == 0) bounds.min_slack = bounds.min_slack_exact = kNaN;
+  bounds.share = share_of(bounds.pairs, examined);
+  bounds.share_causal = share_of(bounds.pairs_causal, examined_causal);
   return bounds;
 }
 
@@ -136,6 +155,7 @@ ArrayXd minus_log_rest(const ArrayXd& logits) {
 
 void record(BoundRecord& bound, const ArrayXd& slack, const ArrayXd& divisor) {
   bound.min_slack = std::min(bound.min_slack, slack.minCoeff());
+  bound.slack.add(slack);
   // Rounding in `excess` comes out divided by M or ‖k*‖.
   bound.violations += (slack * divisor.min(1.0) < -kSlackTolerance).count();
 }
@@ -177,8 +197,7 @@ AttentionWeightBounds attention_weight_bounds(const MatrixView& keys, const Matr
   const double scale = 1 / std::sqrt(static_cast<double>(keys.cols()));
   visit_cosines(
       PackedRows(unit_rows(keys, key_norms)), unit_queries, chosen, [&](Index query, const auto& row) {
-        const Index n_visible =
-            std::min<Index>(query_positions[static_cast<std::size_t>(query)] + Index{1}, keys.rows());
+        const Index n_visible = count_visible(query_positions[static_cast<std::size_t>(query)], keys.rows());
         if (n_visible < 2) return;
         VisibleKeys visible;
         visible.cosines = row.head(n_visible).transpose().array();
@@ -190,6 +209,7 @@ AttentionWeightBounds attention_weight_bounds(const MatrixView& keys, const Matr
       });
   for (BoundRecord* bound : {&bounds.stated, &bounds.proof, &bounds.always})
     if (bound->min_slack == kInfinity) bound->min_slack = kNaN;
+  bounds.share_nonnegative = share_of(bounds.pairs_nonnegative, bounds.pairs);
   return bounds;
 }
 

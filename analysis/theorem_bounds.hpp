@@ -6,6 +6,7 @@
 #include <span>
 
 #include "analysis/matrix_view.hpp"
+#include "analysis/slack_histogram.hpp"
 
 namespace keyscope::analysis {
 
@@ -26,8 +27,12 @@ struct MeanKeyBounds {
   std::int64_t violations = 0;    // of the paper's bound; none, if it is right and so are we
   std::int64_t sampled = 0;       // pairs looked at, if that is not all of them; 0: all
   double min_slack = 0;           // of the paper's bound; NaN without pairs
-  double min_slack_exact =
-      0;  // its square roots cost digits: down to -1.5e-8 by rounding, for cosines near ±1
+  double min_slack_exact = 0;  // its square roots cost digits: down to -3e-8 by rounding, for cosines near ±1
+  double share = 0;            // pairs as a share of all those looked at: how often the theorem says anything
+  double share_causal =
+      0;                 // pairs_causal of those looked at with the key at or before the query; NaN if none
+  SlackHistogram slack;  // of the paper's bound, over `pairs`
+  SlackHistogram slack_exact;
 };
 
 // Over all keys and all queries given; nothing of size n_keys x n_queries is kept.
@@ -42,6 +47,7 @@ MeanKeyBounds mean_key_bounds(const MatrixView& keys, const MatrixView& queries,
 struct BoundRecord {
   std::int64_t violations = 0;  // slack below -kSlackTolerance · max(1, 1/divisor), for the bound's divisor
   double min_slack = 0;         // cos(k*, q) minus the bound; NaN without pairs
+  SlackHistogram slack;         // the same, over all pairs that it was applied to
 };
 
 // Lemma 3.1 (Theorem C.1) over pairs of a query and a key k* that it can see, n others being visible, w the
@@ -52,6 +58,7 @@ struct BoundRecord {
 struct AttentionWeightBounds {
   std::int64_t pairs = 0;              // n >= 1 and neither k* nor q zero
   std::int64_t pairs_nonnegative = 0;  // of these, cos(k*, q) >= 0
+  double share_nonnegative = 0;        // that is, the share that the paper's proof covers; NaN without pairs
   BoundRecord stated;                  // M = sup ‖k‖², as the lemma is stated; can fail for M < 1
   BoundRecord proof;                   // M = sup ‖k‖, as the proof's step |k·q| <= M uses it
   BoundRecord

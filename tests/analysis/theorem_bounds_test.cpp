@@ -1,5 +1,6 @@
 #include "analysis/theorem_bounds.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -63,6 +64,46 @@ TEST(MeanKeyBounds, WorkedByHandAtRightAngles) {
   const double alpha = -1 / std::sqrt(10), beta = std::sqrt(0.5), gamma = 1 / std::sqrt(5);
   EXPECT_NEAR(bounds.min_slack, 1 + alpha * beta - alpha * alpha / 2 - beta * beta / 2 - gamma, 1e-15);
   EXPECT_NEAR(bounds.min_slack_exact, 0, 1e-15) << "in the plane the spherical bound is met with equality";
+}
+
+TEST(MeanKeyBounds, SharesAreOfThePairsLookedAt) {
+  // Mean key (-1, 1); for the first query α < 0, and of the three keys only (1, 1) lies on its side.
+  RowMatrixF keys(3, 2), queries(2, 2);
+  keys << -4, 3, 1, 1, 0, -1;
+  queries << 1, 0.5F, 0, 0;
+  const MeanKeyBounds bounds = mean_key_bounds(keys, queries, std::vector<std::int32_t>{1, 0});
+  EXPECT_EQ(bounds.pairs, 1);
+  EXPECT_DOUBLE_EQ(bounds.share, 1.0 / 6);
+  EXPECT_DOUBLE_EQ(bounds.share_causal, 1.0 / 3) << "two keys before the first query, one before the second";
+  EXPECT_EQ(bounds.slack.count(), 1);
+  EXPECT_EQ(bounds.slack.quantile(0.5), bounds.min_slack);
+  EXPECT_EQ(bounds.slack_exact.quantile(1), bounds.min_slack_exact);
+  const MeanKeyBounds unseen = mean_key_bounds(keys, queries, std::vector<std::int32_t>{-1, -1});
+  EXPECT_TRUE(std::isnan(unseen.share_causal));
+}
+
+TEST(MeanKeyBounds, SlackIsSpreadAsThePlainLoopFindsIt) {
+  const Head head{sample_rows(1, 60, 8, 0.2), sample_rows(2, 60, 8, -0.1), positions_of(60, 1)};
+  const Eigen::VectorXd mean = head.keys.cast<double>().colwise().mean();
+  const auto cosine = [](const Eigen::VectorXd& a, const Eigen::VectorXd& b) {
+    return a.dot(b) / (a.norm() * b.norm());
+  };
+  std::vector<double> slacks;
+  for (Index i = 0; i < 60; ++i)
+    for (Index j = 0; j < 60; ++j) {
+      const Eigen::VectorXd q = head.queries.row(i).cast<double>(), k = head.keys.row(j).cast<double>();
+      const double alpha = cosine(mean, q), beta = cosine(k, q);
+      if (alpha < 0 && beta > 0)
+        slacks.push_back(1 + alpha * beta - alpha * alpha / 2 - beta * beta / 2 - cosine(mean, k));
+    }
+  std::sort(slacks.begin(), slacks.end());
+  const MeanKeyBounds bounds = mean_key_bounds(head.keys, head.queries, head.positions);
+  ASSERT_EQ(bounds.slack.count(), std::ssize(slacks));
+  for (const double p : {0.05, 0.5, 0.95}) {
+    const double expected =
+        slacks[static_cast<std::size_t>(std::ceil(p * static_cast<double>(slacks.size()))) - 1];
+    EXPECT_NEAR(bounds.slack.quantile(p), expected, expected / 32);
+  }
 }
 
 TEST(MeanKeyBounds, HoldsOnRowsOfEveryShape) {
@@ -151,7 +192,11 @@ TEST(AttentionWeightBounds, TheStatedReadingCanFailForShortKeys) {
   queries << 1, 0;
   const auto bounds = attention_weight_bounds(keys, queries, std::vector<std::int32_t>{1});
   EXPECT_EQ(bounds.pairs_nonnegative, 1);
+  EXPECT_EQ(bounds.share_nonnegative, 0.5);
   EXPECT_EQ(bounds.stated.violations, 1);
+  EXPECT_EQ(bounds.stated.slack.count(), 1);
+  EXPECT_LT(bounds.stated.slack.quantile(0.5), 0);
+  EXPECT_EQ(bounds.always.slack.count(), 2);
   EXPECT_EQ(bounds.proof.violations, 0);
   EXPECT_EQ(bounds.always.violations, 0);
 }

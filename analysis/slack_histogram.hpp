@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <Eigen/Core>
+
+namespace keyscope::analysis {
+
+// How the slacks of a bound are spread over any number of pairs, in some 20 kB: counts in bins of a sixteenth
+// of an octave, for either sign, from 2^-40 to 2^40. What is smaller counts as zero, what is larger goes into
+// the outermost bins.
+class SlackHistogram {
+ public:
+  SlackHistogram();
+
+  // Adds every entry but +inf, which marks pairs that the bound does not apply to. No entry may be NaN.
+  void add(const Eigen::ArrayXd& slacks);
+
+  // The number of slacks added.
+  std::int64_t count() const { return count_; }
+
+  // The smallest slack that at least the share p of all is not above: exact for the least and the largest,
+  // elsewhere the middle of its bin, 1/32 of the value or 2^-40 off at most within the bins' range. NaN where
+  // there are none.
+  //   throws InvalidInput where p is not in [0, 1]
+  double quantile(double p) const;
+
+ private:
+  std::vector<std::int64_t> counts_;  // negative slacks descending in magnitude, zero, positive ascending
+  std::int64_t count_ = 0;
+  double min_;
+  double max_;
+};
+
+}  // namespace keyscope::analysis
