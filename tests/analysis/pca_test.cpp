@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <Eigen/QR>
+#include <Eigen/SVD>
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
@@ -75,6 +76,38 @@ TEST(Pca, BlocksShareOneJointMean) {
   const Pca parts = fit_pca(blocks, 3);
   EXPECT_LE((whole.axes - parts.axes).norm(), 1e-12);
   EXPECT_LE((whole.mean - parts.mean).norm(), 1e-15);
+}
+
+TEST(Pca, CoordinatesAreLeftSingularVectorsTimesTheirValues) {
+  // XV = UΣ for the centred rows: dense and by Lanczos iterations, with more rows than columns and with
+  // fewer.
+  for (const auto& [n, d] : {std::pair<Index, Index>{150, 40}, {40, 150}, {700, 600}, {60, 600}}) {
+    const RowMatrixF rows = sample_rows(9, n, d, 0.3, 20);
+    const Pca pca = fit(rows, 4);
+    const MatrixXd centred = rows.cast<double>().rowwise() - rows.cast<double>().colwise().mean();
+    const Eigen::BDCSVD<MatrixXd> svd(centred, Eigen::ComputeThinU | Eigen::ComputeThinV);
+    MatrixXd expected = svd.matrixU().leftCols(4) * svd.singularValues().head(4).asDiagonal();
+    for (Index k = 0; k < 4; ++k)  // the SVD's signs are its own
+      if (svd.matrixV().col(k).dot(pca.axes.col(k)) < 0) expected.col(k) *= -1;
+    EXPECT_LE((project(pca, rows) - expected).norm(), 1e-9 * expected.norm()) << n << " x " << d;
+    EXPECT_LE(pca.relative_residual, 1e-10);
+  }
+}
+
+TEST(Pca, LanczosFindsWhatTheDenseSolverDoes) {
+  // 600 columns take Spectra, their first 512 padded with nothing do not; what the padding adds has no
+  // variance. Repeated variances, which iterations from one vector can miss, among them.
+  RowMatrixF narrow = RowMatrixF::Zero(1024, 512);
+  for (Index i = 0; i < 512; ++i) {
+    narrow(2 * i, i) = i < 3 ? 5.0F : 1.0F / static_cast<float>(1 + i);
+    narrow(2 * i + 1, i) = -narrow(2 * i, i);
+  }
+  RowMatrixF wide = RowMatrixF::Zero(1024, 600);
+  wide.leftCols(512) = narrow;
+  const Pca dense = fit(narrow, 4), iterated = fit(wide, 4);
+  EXPECT_LE((dense.explained_ratio - iterated.explained_ratio).norm(), 1e-12);
+  EXPECT_LE(iterated.axes.bottomRows(88).norm(), 1e-9);
+  EXPECT_LE(subspace_distance(dense.axes.leftCols(3), iterated.axes.topLeftCorner(512, 3)), 1e-9);
 }
 
 TEST(Pca, TurnsWithTheRows) {
