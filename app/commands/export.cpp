@@ -76,8 +76,9 @@ void add_requests(std::vector<figures::FigureRequest>& requests, const Recording
 }
 
 std::vector<std::string> chosen_names(const RecordingInfo& info, const ExportArguments& arguments) {
-  if (!arguments.names.empty()) return arguments.names;
   std::vector<std::string> names;
+  for (const auto& name : arguments.names) names.emplace_back(figures::figure_name(name));
+  if (!names.empty()) return names;
   for (const auto name : figures::figure_names()) {
     if (figures::is_recorded(info, name))
       names.emplace_back(name);
@@ -121,7 +122,7 @@ std::string label_of(const figures::FigureRequest& request) {
 }
 
 void run_export(const ExportArguments& arguments) {
-  for (const auto& name : arguments.names) figures::scope_of(name);  // says it if unknown
+  for (const auto& name : arguments.names) figures::figure_name(name);  // says it if unknown
   recording::output_path(arguments.out, arguments.force);
   figures::refuse_same_file(arguments.file, arguments.out);
   const auto recording = recording::open_recording(arguments.file);

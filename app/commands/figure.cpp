@@ -49,7 +49,7 @@ void refuse_foreign_options(const CLI::App& command, const std::string& figure) 
 
 void run_figure(FigureArguments& arguments, const CLI::App& command) {
   figures::FigureRequest& request = arguments.request;
-  figures::scope_of(request.name);  // an unknown name is said before anything is read
+  request.name = figures::figure_name(request.name);  // an unknown one is said before anything is read
   refuse_foreign_options(command, request.name);
   const bool nexus = figures::is_nexus_path(arguments.out);
   if (!nexus) figures::format_of(arguments.out);

@@ -32,7 +32,8 @@ bool is_timed(const RunInfo& run) {
 LineSeries line_of(const RunInfo& run, PolicyLooks::Look look) {
   LineSeries line;
   line.id = run.plan.name;
-  line.label = run.plan.budget > 0 ? fmt::format("{}, N = {}", run.plan.name, run.plan.budget) : run.plan.name;
+  line.label =
+      run.plan.budget > 0 ? fmt::format("{}, N = {}", run.plan.name, run.plan.budget) : run.plan.name;
   line.colour = look.colour;
   for (std::size_t block = 0; block < n_prompt_blocks(run); ++block) {
     if (std::isnan(run.block_ms[block])) continue;
@@ -69,9 +70,10 @@ Figure block_times_figure(const recording::Recording& recording, const BlockTime
     if (is_timed(run)) panel.lines.push_back(line_of(run, look));
   }
   if (panel.lines.empty())
-    throw FileError(fmt::format("{}: blocks have no times: they went through one layer after another; capture "
-                                "with --schedule block",
-                                info->source));
+    throw FileError(
+        fmt::format("{}: blocks have no times: they went through one layer after another; capture "
+                    "with --schedule block",
+                    info->source));
   figure.name = "block-times";
   figure.title = "Time per block";
   figure.caption = fmt::format("{}{}, on {}", describe_prompt(*info), block_sizes(*info, selection.runs),

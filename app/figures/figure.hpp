@@ -46,7 +46,8 @@ enum class Marker {
   kOpenDiamond
 };
 
-// Points with one look, one legend entry. x, y (and z, in 3D) have one entry per point.
+// Points with one look, one legend entry (none without a label). x, y (and z, in 3D) have one entry per
+// point.
 struct PointSeries {
   std::string label;
   std::string id;  // stable name, used in files: "retained", "evicted", "anchor", "mean_query"
@@ -91,7 +92,9 @@ struct Heatmap {
 
 struct Axis {
   std::string label;
-  std::string units;  // empty: none
+  std::string units;                         // empty: none
+  std::vector<std::string> categories = {};  // what stands at 0, 1, 2 …; empty: a scale of numbers
+  bool counted = false;                      // of things that are counted: no ticks between whole numbers
 };
 
 struct Panel {

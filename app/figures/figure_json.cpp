@@ -44,8 +44,19 @@ Colour colour_from_text(const std::string& text) {
           static_cast<std::uint8_t>(value & 0xFF)};
 }
 
-json axis_to_json(const Axis& axis) { return {{"label", axis.label}, {"units", axis.units}}; }
-Axis axis_from_json(const json& from) { return {from.at("label"), from.at("units")}; }
+json axis_to_json(const Axis& axis) {
+  json to{{"label", axis.label}, {"units", axis.units}};
+  if (!axis.categories.empty()) to["categories"] = axis.categories;
+  if (axis.counted) to["counted"] = true;
+  return to;
+}
+
+Axis axis_from_json(const json& from) {
+  Axis axis{from.at("label"), from.at("units")};
+  if (from.contains("categories")) axis.categories = from["categories"];
+  if (from.contains("counted")) axis.counted = from["counted"];
+  return axis;
+}
 
 json points_to_json(const PointSeries& series) {
   return {{"id", series.id},

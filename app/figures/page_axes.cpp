@@ -9,11 +9,22 @@
 namespace keyscope::figures {
 namespace {
 
+std::vector<Tick> category_ticks(const Axis& axis, double low, double high) {
+  std::vector<Tick> ticks;
+  for (std::size_t i = 0; i < axis.categories.size(); ++i)
+    if (const auto value = static_cast<double>(i); value >= low && value <= high)
+      ticks.push_back({value, axis.categories[i]});
+  return ticks;
+}
+
 // Token positions are counted things; where rows stand for cells, the ranges are whole numbers.
-std::vector<Tick> ticks_of(const Panel& panel, const Range& range, double length, double per_tick) {
+std::vector<Tick> ticks_of(const Panel& panel, const Axis& axis, const Range& range, double length,
+                           double per_tick) {
+  if (!axis.categories.empty())
+    return category_ticks(axis, std::min(range.low, range.high), std::max(range.low, range.high));
   const int wanted = std::max(2, static_cast<int>(length / per_tick));
   return linear_ticks(std::min(range.low, range.high), std::max(range.low, range.high), wanted,
-                      panel.heatmap.has_value());
+                      panel.heatmap.has_value() || axis.counted);
 }
 
 PlotScale scale_of(const PanelLayout& place) { return {place.ranges.x, place.ranges.y, place.plot}; }
@@ -41,11 +52,11 @@ TextStyle y_label_style(cairo_t* cairo, const Panel& panel, double plot_height) 
 }
 
 std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width) {
-  return ticks_of(panel, ranges.x, plot_width, 36);
+  return ticks_of(panel, panel.x, ranges.x, plot_width, 36);
 }
 
 std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double plot_height) {
-  return ticks_of(panel, ranges.y, plot_height, 24);
+  return ticks_of(panel, panel.y, ranges.y, plot_height, 24);
 }
 
 void draw_grid(const Page& page, const Panel& panel, const PanelLayout& place) {

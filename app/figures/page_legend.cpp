@@ -31,7 +31,7 @@ bool shares_a_look(const std::vector<std::set<std::string>>& ids, std::size_t pa
   return false;
 }
 
-// Adds what is not there yet.
+// Adds what is not there yet and has a name.
 void add_entries(Legend& legend, const Panel& panel) {
   const auto is_there = [&](const std::string& id) {
     return std::ranges::any_of(legend.entries, [&](const LegendEntry& entry) {
@@ -39,9 +39,11 @@ void add_entries(Legend& legend, const Panel& panel) {
     });
   };
   for (const PointSeries& series : panel.points)
-    if (!series.x.empty() && !is_there(series.id)) legend.entries.push_back({&series, nullptr, {}});
+    if (!series.label.empty() && !series.x.empty() && !is_there(series.id))
+      legend.entries.push_back({&series, nullptr, {}});
   for (const LineSeries& series : panel.lines)
-    if (!series.x.empty() && !is_there(series.id)) legend.entries.push_back({nullptr, &series, {}});
+    if (!series.label.empty() && !series.x.empty() && !is_there(series.id))
+      legend.entries.push_back({nullptr, &series, {}});
 }
 
 // What everybody looks for first stands first, whatever the order of drawing.

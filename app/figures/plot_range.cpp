@@ -31,6 +31,13 @@ struct Extremes {
   }
 };
 
+// Half a category on either side of the first and the last.
+void include_categories(Extremes& extremes, const Axis& axis) {
+  if (axis.categories.empty()) return;
+  extremes.low = std::min(extremes.low, -0.4);
+  extremes.high = std::max(extremes.high, static_cast<double>(axis.categories.size()) - 0.6);
+}
+
 struct PanelExtremes {
   Extremes x, y, z;
 
@@ -38,6 +45,8 @@ struct PanelExtremes {
     for (const PointSeries& series : panel.points)
       x.include(series.x), y.include(series.y), z.include(series.z);
     for (const LineSeries& series : panel.lines) x.include(series.x), y.include(series.y);
+    include_categories(x, panel.x);
+    include_categories(y, panel.y);
   }
 
   PanelRanges ranges() const { return {x.range(), y.range(), z.range()}; }

@@ -7,7 +7,7 @@ namespace keyscope::figures {
 PolicyLooks::Look PolicyLooks::next(std::string_view policy) {
   if (policy == "none") return {kBlack, Marker::kSquare};
   static constexpr std::array kColours{kBlue, kOrange, kGreen, kVermillion, kPurple, kSkyBlue, kGrey};
-  static constexpr std::array kMarkers{Marker::kDisc,       Marker::kRing, Marker::kTriangle,
+  static constexpr std::array kMarkers{Marker::kDisc,         Marker::kRing,       Marker::kTriangle,
                                        Marker::kDownTriangle, Marker::kOpenSquare, Marker::kStar,
                                        Marker::kDiamond};
   static_assert(kColours.size() == kMarkers.size());

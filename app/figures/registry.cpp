@@ -10,8 +10,13 @@
 #include "app/figures/attention.hpp"
 #include "app/figures/block_times.hpp"
 #include "app/figures/cosine_matrix.hpp"
+#include "app/figures/head_map.hpp"
 #include "app/figures/head_selection.hpp"
+#include "app/figures/head_spread.hpp"
 #include "app/figures/keyspace.hpp"
+#include "app/figures/policy_spread.hpp"
+#include "app/figures/rank_correlation.hpp"
+#include "app/measures/head_data.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -96,6 +101,54 @@ Figure build_block_times(const Recording& recording, const RecordingInfo& info,
   return block_times_figure(recording, {chosen_runs(info, request)});
 }
 
+// The matrices of one head side by side.
+Figure build_cosine_and_attention(const Recording& recording, const RecordingInfo& info,
+                                  const FigureRequest& request) {
+  Figure figure = build_attention(recording, info, request);
+  Figure cosines = build_cosine_matrix(recording, info, request);
+  figure.name = "cosine-and-attention";
+  figure.title = fmt::format("Cosines of keys beside attention, layer {}, query head {}", figure.view.layer,
+                             figure.view.query_head);
+  cosines.panels.front().title = "cosines of keys";
+  figure.panels.front().title = "attention";
+  figure.panels.insert(figure.panels.begin(), std::move(cosines.panels.front()));
+  figure.columns = 2;
+  return figure;
+}
+
+Figure build_head_map(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  const auto measures = mapped_measures();
+  return head_map_figure(recording, only_run(info, request),
+                         *std::ranges::find(measures, request.name, &MappedMeasure::figure));
+}
+
+Figure build_policy_spread(const Recording& recording, const RecordingInfo& info,
+                           const FigureRequest& request) {
+  const auto measures = compared_measures();
+  return policy_spread_figure(recording, {chosen_runs(info, request), request.block.value_or(-1)},
+                              *std::ranges::find(measures, request.name, &ComparedMeasure::figure));
+}
+
+Figure build_mean_cosines(const Recording& recording, const RecordingInfo& info,
+                          const FigureRequest& request) {
+  return mean_cosines_figure(recording, only_run(info, request));
+}
+
+Figure build_norms(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  return norms_figure(recording, only_run(info, request));
+}
+
+Figure build_rank_correlation(const Recording& recording, const RecordingInfo& info,
+                              const FigureRequest& request) {
+  return rank_correlation_figure(recording, only_run(info, request));
+}
+
+bool has_full_cache(const RecordingInfo& info) { return measures::full_cache_run(info) >= 0; }
+bool has_keys_and_queries(const RecordingInfo& info) { return info.keys && info.queries; }
+bool has_full_cache_values(const RecordingInfo& info) {
+  return has_full_cache(info) && info.keys && info.queries && info.values;
+}
+
 bool has_keys(const RecordingInfo& info) { return info.keys; }
 bool has_attention(const RecordingInfo& info) { return info.attention || (info.keys && info.queries); }
 
@@ -108,20 +161,67 @@ struct Builder {
   Figure (*build)(const Recording&, const RecordingInfo&, const FigureRequest&);
 };
 
+constexpr std::string_view kHeadOptions = " layer kv-head query-head block components queries ";
+constexpr std::string_view kCosineOptions = " layer kv-head query-head block retained reduce ";
+constexpr std::string_view kAttentionOptions = " layer kv-head query-head block linear reduce ";
+constexpr std::string_view kBothOptions = " layer kv-head query-head block retained linear reduce ";
+
+constexpr auto kKvHead = FigureScope::kKvHead;
+constexpr auto kQueryHead = FigureScope::kQueryHead;
+constexpr auto kRecording = FigureScope::kRecording;
+
 // A new figure is one file with its builder and one line here.
 constexpr std::array kBuilders{
-    Builder{"keyspace", FigureScope::kKvHead, true, " layer kv-head query-head block components queries ",
-            has_keys, build_keyspace},
-    Builder{"cosine-matrix", FigureScope::kKvHead, false, " layer kv-head query-head block retained reduce ",
-            has_keys, build_cosine_matrix},
-    Builder{"attention", FigureScope::kQueryHead, false, " layer kv-head query-head block linear reduce ",
-            has_attention, build_attention},
-    Builder{"block-times", FigureScope::kRecording, true, "", has_block_times, build_block_times},
+    Builder{"keyspace", kKvHead, true, kHeadOptions, has_keys, build_keyspace},
+    Builder{"cosine-matrix", kKvHead, false, kCosineOptions, has_keys, build_cosine_matrix},
+    Builder{"attention", kQueryHead, false, kAttentionOptions, has_attention, build_attention},
+    Builder{"cosine-and-attention", kQueryHead, false, kBothOptions, has_keys_and_queries,
+            build_cosine_and_attention},
+    Builder{"rank-correlation", kRecording, false, "", has_keys, build_rank_correlation},
+    Builder{"mean-cosines", kRecording, false, "", has_keys, build_mean_cosines},
+    Builder{"mean-key-query-cosine", kRecording, false, "", has_keys_and_queries, build_head_map},
+    Builder{"top-key-query-cosine", kRecording, false, "", has_keys_and_queries, build_head_map},
+    Builder{"key-norms", kRecording, false, "", has_keys, build_norms},
+    Builder{"log-volume", kRecording, true, " block ", has_keys, build_policy_spread},
+    Builder{"redundancy", kRecording, true, " block ", has_keys, build_policy_spread},
+    Builder{"cosine-objective", kRecording, true, " block ", has_keys, build_policy_spread},
+    Builder{"attention-mass", kRecording, true, " block ", has_full_cache, build_policy_spread},
+    Builder{"output-error", kRecording, true, " block ", has_full_cache_values, build_policy_spread},
+    Builder{"block-times", kRecording, true, "", has_block_times, build_block_times},
+};
+
+constexpr std::array kAliases{
+    FigureAlias{"fig2", "cosine-and-attention"},
+    FigureAlias{"fig4", "keyspace"},
+    FigureAlias{"fig5", "keyspace"},
+    FigureAlias{"fig8", "keyspace"},
+    FigureAlias{"fig9", "keyspace"},
+    FigureAlias{"fig10", "keyspace"},
+    FigureAlias{"fig11", "keyspace"},
+    FigureAlias{"fig12", "log-volume"},
+    FigureAlias{"fig13", "mean-cosines"},
+    FigureAlias{"fig14", "mean-key-query-cosine"},
+    FigureAlias{"fig15", "key-norms"},
+    FigureAlias{"fig16", "top-key-query-cosine"},
+    FigureAlias{"table3", "rank-correlation"},
+};
+
+// The paper's figures that are not made of a recording.
+constexpr std::array kMadeElsewhere{
+    FigureAlias{"fig7", "bench prefill"},
+    FigureAlias{"fig17", "bench prefill"},
+    FigureAlias{"table19", "bench score"},
 };
 
 const Builder& find_builder(std::string_view name) {
+  const auto alias = std::ranges::find(kAliases, name, &FigureAlias::paper);
+  if (alias != kAliases.end()) name = alias->name;
   const auto found = std::ranges::find(kBuilders, name, &Builder::name);
   if (found != kBuilders.end()) return *found;
+  const auto elsewhere = std::ranges::find(kMadeElsewhere, name, &FigureAlias::paper);
+  if (elsewhere != kMadeElsewhere.end())
+    throw UsageError(
+        fmt::format("figure '{}' is not made of a recording; `keyscope {}` makes it", name, elsewhere->name));
   throw UsageError(
       fmt::format("there is no figure '{}'; figures: {}", name, fmt::join(figure_names(), ", ")));
 }
@@ -137,6 +237,10 @@ const std::vector<std::string_view>& figure_names() {
   }();
   return names;
 }
+
+std::span<const FigureAlias> figure_aliases() { return kAliases; }
+
+std::string_view figure_name(std::string_view name_or_alias) { return find_builder(name_or_alias).name; }
 
 FigureScope scope_of(std::string_view name) { return find_builder(name).scope; }
 
@@ -165,7 +269,9 @@ void check_request(const RecordingInfo& info, const FigureRequest& request) {
 
 Figure build_figure(const Recording& recording, const FigureRequest& request) {
   const Builder& builder = find_builder(request.name);
-  return builder.build(recording, *recording.info(), request);
+  FigureRequest named = request;
+  named.name = builder.name;
+  return builder.build(recording, *recording.info(), named);
 }
 
 }  // namespace keyscope::figures

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,10 +31,20 @@ struct FigureRequest {
 // Names that build_figure knows: "keyspace", "cosine-matrix", ...
 const std::vector<std::string_view>& figure_names();
 
+// The paper's names for them, with ours: {"fig14", "mean-key-query-cosine"}, ... Wherever a name is taken, so
+// is the paper's.
+struct FigureAlias {
+  std::string_view paper, name;
+};
+std::span<const FigureAlias> figure_aliases();
+
+// Our name for a figure.
+//   throws UsageError on an unknown one, saying which there are, or which command makes it
+std::string_view figure_name(std::string_view name_or_alias);
+
 // What one figure is about: all else of a request says which.
 enum class FigureScope { kKvHead, kQueryHead, kRecording };
 
-// Both throw UsageError on an unknown name, saying which there are.
 FigureScope scope_of(std::string_view name);
 bool shows_several_runs(std::string_view name);
 

@@ -117,6 +117,8 @@ HeadData read_head(const Recording& recording, const RecordingInfo& info, const 
   }
   if (info.queries)
     head.queries = read_group_queries(recording, info, selection, 0, n_seen, head.query_positions);
+  else
+    head.queries.resize(0, head.keys.cols());
   return head;
 }
 

@@ -10,12 +10,16 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/finite_rows.hpp"
+#include "analysis/head_geometry.hpp"
+#include "analysis/kendall.hpp"
 #include "analysis/log_volume.hpp"
 #include "analysis/logit_divergence.hpp"
+#include "analysis/partial_spearman.hpp"
 #include "analysis/pca.hpp"
 #include "analysis/rank_correlation.hpp"
 #include "analysis/retained_set.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/spectrum.hpp"
 #include "analysis/theorem_bounds.hpp"
 #include "app/measures/head_data.hpp"
 
@@ -29,27 +33,34 @@ std::optional<double> if_defined(double value) {
   return std::isnan(value) ? std::nullopt : std::optional<double>(value);
 }
 
-void measure_direction(const HeadData& head, HeadMeasures& measures) {
-  const VectorXd mean = analysis::mean_row(head.keys);
-  if (head.keys.rows() == 0 || mean.norm() == 0) return;  // without a direction nothing is more or less alike
-  const VectorXd cosines = analysis::cosines_to(head.keys, mean);
-  measures.mean_key_cosine = cosines.mean();
-
+// How -cos(k_i, mean key) goes with the attention received.
+void correlate(const VectorXd& cosines, const HeadData& head, HeadMeasures& measures) {
   const std::vector<double>& received = head.trace.attention_received;
-  std::vector<double> distinct, total, distinct_seen, per_query;
+  std::vector<double> distinct, total, distinct_seen, per_query, position;
   for (std::size_t i = 0; i < received.size(); ++i) {
     distinct.push_back(-cosines[static_cast<Index>(i)]);
     total.push_back(received[i]);
     if (head.trace.attention_queries[i] == 0) continue;
     distinct_seen.push_back(distinct.back());
     per_query.push_back(received[i] / head.trace.attention_queries[i]);
+    position.push_back(static_cast<double>(i));
   }
   measures.spearman = if_defined(analysis::spearman(distinct_seen, per_query).rho);
   measures.spearman_total = if_defined(analysis::spearman(distinct, total).rho);
+  measures.spearman_given_position =
+      if_defined(analysis::partial_spearman(distinct_seen, per_query, position).rho);
+  measures.kendall = if_defined(analysis::kendall(distinct_seen, per_query).tau);
+}
 
-  if (head.queries.rows() == 0) return;
-  const VectorXd mean_query = analysis::mean_row(head.queries);
-  if (mean_query.norm() != 0) measures.key_query_mean_cosine = analysis::cosine(mean, mean_query);
+void measure_direction(const HeadData& head, HeadMeasures& measures) {
+  // Without a direction nothing is more or less alike.
+  if (head.keys.rows() == 0 || analysis::mean_row(head.keys).norm() == 0) return;
+  const analysis::HeadGeometry geometry = analysis::measure_head_geometry(head.keys, head.queries);
+  measures.mean_key_cosine = geometry.key_cosines.mean();
+  correlate(geometry.key_cosines, head, measures);
+  if (head.queries.rows() == 0 || analysis::mean_row(head.queries).norm() == 0) return;
+  measures.key_query_mean_cosine = geometry.mean_cosine;
+  measures.top_key_query_cosine = geometry.top_key_query_cosine;
 }
 
 void measure_retained_keys(const RowMatrixF& keys, HeadMeasures& measures) {
@@ -58,7 +69,11 @@ void measure_retained_keys(const RowMatrixF& keys, HeadMeasures& measures) {
   measures.log_volume_nats = volume.log_volume_nats;
   measures.rank = volume.rank;
   measures.regularised_log_volume_nats = volume.regularised_log_volume_nats;
+  const analysis::Spectrum spectrum = analysis::measure_spectrum(keys);
+  measures.participation_ratio = spectrum.participation_ratio;
+  measures.effective_rank = spectrum.effective_rank;
   measures.mean_pairwise_cosine = if_defined(analysis::mean_pairwise_cosine(keys));
+  measures.cosine_objective = analysis::cosine_objective(keys);
 }
 
 void measure_against_full_cache(const FullCacheData& full, const std::vector<std::int32_t>& spared,

@@ -22,12 +22,18 @@ struct HeadMeasures {
   std::vector<std::int32_t> retained;    // positions present at the chosen block, ascending
   std::optional<double> spearman;        // -cos(k_i, mean key) against attention per query that could see i
   std::optional<double> spearman_total;  // the same against the plain sum
+  std::optional<double> spearman_given_position;  // the first, with each token's position held fixed
+  std::optional<double> kendall;                  // τ-b of the first
   std::optional<double> mean_key_cosine;
   std::optional<double> key_query_mean_cosine;
+  std::optional<double> top_key_query_cosine;  // of the key that KeyDiff scores highest with the mean query
   std::optional<double> log_volume_nats;
   std::optional<std::int64_t> rank;
   std::optional<double> regularised_log_volume_nats;
+  std::optional<double> participation_ratio;  // of the retained keys, as is the next
+  std::optional<double> effective_rank;
   std::optional<double> mean_pairwise_cosine;
+  std::optional<double> cosine_objective;  // Σ_{i,j} cos(k_i, k_j) over the retained keys: Eq. A.2
   std::optional<double> attention_mass_kept;
   std::optional<double> output_error;
   std::optional<double> attention_entropy_nats;

@@ -57,12 +57,18 @@ nlohmann::ordered_json head_json(const HeadMeasures& head) {
   json["retained"] = head.retained;
   put("spearman", head.spearman);
   put("spearman_total", head.spearman_total);
+  put("spearman_given_position", head.spearman_given_position);
+  put("kendall", head.kendall);
   put("mean_key_cosine", head.mean_key_cosine);
   put("key_query_mean_cosine", head.key_query_mean_cosine);
+  put("top_key_query_cosine", head.top_key_query_cosine);
   put("log_volume_nats", head.log_volume_nats);
   put("rank", head.rank);
   put("regularised_log_volume_nats", head.regularised_log_volume_nats);
+  put("participation_ratio", head.participation_ratio);
+  put("effective_rank", head.effective_rank);
   put("mean_pairwise_cosine", head.mean_pairwise_cosine);
+  put("cosine_objective", head.cosine_objective);
   put("attention_mass_kept", head.attention_mass_kept);
   put("output_error", head.output_error);
   put("attention_entropy_nats", head.attention_entropy_nats);

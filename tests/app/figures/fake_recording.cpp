@@ -103,11 +103,21 @@ RowMatrixF FakeRecording::queries(int run, int layer, int query_head, std::int64
   return rows_of(queries_.at({run, layer, query_head}), first, count);
 }
 
-RowMatrixF FakeRecording::values(int, int, int, std::int64_t, std::int64_t) const { return {}; }
+// Any values do: the keys themselves.
+RowMatrixF FakeRecording::values(int run, int layer, int kv_head, std::int64_t first,
+                                 std::int64_t count) const {
+  return keys(run, layer, kv_head, first, count);
+}
 
 recording::HeadTrace FakeRecording::trace(int run, int layer, int kv_head) const {
   recording::HeadTrace trace;
   trace.evicted_at = evicted_at_.at({run, layer, kv_head});
+  // Attention falls off with position, unevenly; every later token is a query.
+  const auto n = static_cast<int>(trace.evicted_at.size());
+  for (int i = 0; i < n; ++i) {
+    trace.attention_received.push_back((1 + (i * 7 + kv_head) % 5) / (1.0 + i));
+    trace.attention_queries.push_back(n - i);
+  }
   return trace;
 }
 

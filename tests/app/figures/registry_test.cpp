@@ -31,7 +31,8 @@ std::string usage_message(Action action) {
 }
 
 TEST(Registry, EveryNameBuildsAFigureOfThatName) {
-  const FakeRecording recording = two_runs();
+  FakeRecording recording = two_runs();
+  recording.edit_info().values = true;
   for (const std::string_view name : figure_names()) {
     FigureRequest request;
     request.name = name;
@@ -47,6 +48,17 @@ TEST(Registry, AnUnknownNameSaysWhichThereAre) {
   request.name = "histogram";
   const std::string message = usage_message([&] { build_figure(two_runs(), request); });
   EXPECT_THAT(message, HasSubstr("keyspace, cosine-matrix, attention"));
+}
+
+TEST(Registry, ThePapersNamesAreKnown) {
+  for (const FigureAlias& alias : figure_aliases()) {
+    EXPECT_THAT(figure_names(), testing::Contains(alias.name));
+    EXPECT_EQ(figure_name(alias.paper), alias.name);
+  }
+  FigureRequest request;
+  request.name = "fig14";
+  EXPECT_EQ(build_figure(two_runs(), request).name, "mean-key-query-cosine");
+  EXPECT_THAT(usage_message([] { figure_name("fig7"); }), HasSubstr("keyscope bench prefill"));
 }
 
 TEST(Registry, WhatIsLeftOpenIsFilledIn) {

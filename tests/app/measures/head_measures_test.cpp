@@ -50,6 +50,12 @@ TEST(HeadMeasures, MatchNumPyAtEveryMoment) {
     EXPECT_EQ(found.retained, golden["retained"].get<std::vector<std::int32_t>>());
     expect_near(found.spearman, golden, "spearman");
     expect_near(found.spearman_total, golden, "spearman_total");
+    expect_near(found.spearman_given_position, golden, "spearman_given_position");
+    expect_near(found.kendall, golden, "kendall");
+    expect_near(found.top_key_query_cosine, golden, "top_key_query_cosine");
+    expect_near(found.participation_ratio, golden, "participation_ratio", 1e-8);
+    expect_near(found.effective_rank, golden, "effective_rank", 1e-8);
+    expect_near(found.cosine_objective, golden, "cosine_objective");
     expect_near(found.mean_key_cosine, golden, "mean_key_cosine");
     expect_near(found.key_query_mean_cosine, golden, "key_query_mean_cosine");
     expect_near(found.log_volume_nats, golden, "log_volume_nats", 1e-9);

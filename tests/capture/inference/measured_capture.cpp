@@ -21,11 +21,11 @@ constexpr std::int64_t kPrompt = 64;
 
 void run(const std::string& folder, const std::string& residency, const std::string& dtype,
          const std::string& out) {
-  const auto model = Model::load(
-      folder, {.dtype = dtype == "bfloat16" ? DType::kBFloat16 : DType::kFloat32,
-               .threads = 1,
-               .may_stream = true,
-               .residency = residency == "streamed" ? Residency::kStreamed : Residency::kWhole});
+  const auto model =
+      Model::load(folder, {.dtype = dtype == "bfloat16" ? DType::kBFloat16 : DType::kFloat32,
+                           .threads = 1,
+                           .may_stream = true,
+                           .residency = residency == "streamed" ? Residency::kStreamed : Residency::kWhole});
   CaptureOptions options;
   for (std::int64_t i = 0; i < kPrompt; ++i)
     options.prompt_ids.push_back(static_cast<std::int32_t>(i * 7 % model->config().vocab_size));

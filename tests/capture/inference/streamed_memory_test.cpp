@@ -47,8 +47,9 @@ class StreamedMemory : public ::testing::TestWithParam<std::string> {
   }
 
   double peak_mib(const test::RandomModel& model, const char* residency) const {
-    const std::string command = fmt::format("'{}' '{}' {} {} '{}'", KEYSCOPE_MEASURED_CAPTURE, model.folder().string(),
-                                            residency, GetParam(), (scratch_.path() / "out.h5").string());
+    const std::string command =
+        fmt::format("'{}' '{}' {} {} '{}'", KEYSCOPE_MEASURED_CAPTURE, model.folder().string(), residency,
+                    GetParam(), (scratch_.path() / "out.h5").string());
     const auto close = [](std::FILE* pipe) { ::pclose(pipe); };
     const std::unique_ptr<std::FILE, decltype(close)> pipe(::popen(command.c_str(), "r"), close);
     long long n_bytes = 0;
@@ -69,7 +70,8 @@ class StreamedMemory : public ::testing::TestWithParam<std::string> {
 TEST_P(StreamedMemory, StaysWithinThreeLayers) {
   const double layer = layer_mib(many_), growth = growth_mib("streamed");
   EXPECT_LT(growth, 2 * layer + kLayers * kCrumbsPerLayerMiB)
-      << "three layers at once, one of which a model of one layer has as well; a layer has " << layer << " MiB";
+      << "three layers at once, one of which a model of one layer has as well; a layer has " << layer
+      << " MiB";
 }
 
 // Else the test above would prove nothing.

@@ -89,6 +89,14 @@ def output_error(head, retained, n_seen):
     return np.linalg.norm(np.array(less) - np.array(full)) / np.linalg.norm(full)
 
 
+def given_position(x, y):
+    """Correlation of what linear regression on position leaves of the ranks of both."""
+    position = np.column_stack([np.ones(len(x)), np.arange(len(x))])
+    left = [ranks - position @ np.linalg.lstsq(position, ranks, rcond=None)[0]
+            for ranks in (scipy.stats.rankdata(x), scipy.stats.rankdata(y))]
+    return np.corrcoef(*left)[0, 1]
+
+
 def head_measures(run, head, block):
     keys, queries = keys_of(run, head), np.concatenate(queries_of(run, head))
     received, n_queries = received_of(run, head)
@@ -99,15 +107,23 @@ def head_measures(run, head, block):
     sigma = np.linalg.svd(kept, compute_uv=False)
     pairs = unit(kept) @ unit(kept).T
     full_received, _ = received_of(0, head)
+    mean_query = queries.mean(axis=0)
+    share = sigma / sigma.sum()
     return {
         "run": run, "kv_head": head, "block": block, "retained": retained,
         "spearman": scipy.stats.spearmanr(-cosines, received / n_queries).statistic,
         "spearman_total": scipy.stats.spearmanr(-cosines, received).statistic,
+        "spearman_given_position": given_position(-cosines, received / n_queries),
+        "kendall": scipy.stats.kendalltau(-cosines, received / n_queries).statistic,
         "mean_key_cosine": cosines.mean(),
-        "key_query_mean_cosine": unit(mean) @ unit(queries.mean(axis=0)),
+        "key_query_mean_cosine": unit(mean) @ unit(mean_query),
+        "top_key_query_cosine": unit(keys[cosines.argmin()]) @ unit(mean_query),
         "log_volume_nats": 2 * np.log(sigma).sum(), "rank": len(sigma),
         "regularised_log_volume_nats": np.linalg.slogdet(np.eye(D) + unit(kept).T @ unit(kept))[1],
         "mean_pairwise_cosine": (pairs.sum() - np.trace(pairs)) / (len(kept) * (len(kept) - 1)),
+        "participation_ratio": (sigma**2).sum() ** 2 / (sigma**4).sum(),
+        "effective_rank": np.exp(-(share * np.log(share)).sum()),
+        "cosine_objective": pairs.sum(),
         "attention_mass_kept": full_received[retained].sum() / full_received[:n_seen].sum(),
         "output_error": output_error(head, retained, n_seen),
         "pca_explained": PCA(2, svd_solver="full").fit(np.concatenate([keys, queries])).explained_variance_ratio_,

@@ -1,0 +1,119 @@
+#include "app/figures/policy_spread.hpp"
+
+#include <array>
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/head_selection.hpp"
+#include "app/figures/spread.hpp"
+#include "app/measures/recording_measures.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using measures::HeadMeasures;
+using recording::RecordingInfo;
+using recording::RunInfo;
+
+constexpr double kCloudWidth = 0.5;  // of the distance between two runs
+constexpr double kBarPlace = -0.33;  // left of the cloud
+
+std::vector<HeadMeasures> measure_run(const recording::Recording& recording, int run, std::int64_t block) {
+  measures::MeasureOptions options;
+  options.bounds = options.pca = false;
+  options.at_block = block;
+  const std::atomic<bool> cancelled = false;
+  return measures::measure_recording(recording, {{run}, {}, {}}, options, nullptr, cancelled).front().heads;
+}
+
+// Heads lie side by side in the order of their layers, so that a trend over depth shows.
+void add_cloud(PointSeries& cloud, double place, const std::vector<double>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double share = values.size() > 1 ? double(i) / double(values.size() - 1) - 0.5 : 0;
+    cloud.x.push_back(static_cast<float>(place + 0.08 + kCloudWidth * share));
+    cloud.y.push_back(static_cast<float>(values[i]));
+  }
+}
+
+// ", N = 64": the budget of all runs that have one, where it is the same.
+std::string common_budget(const RecordingInfo& info, const std::vector<int>& runs) {
+  std::set<std::int64_t> budgets;
+  for (const int run : runs)
+    if (const auto budget = info.runs[static_cast<std::size_t>(run)].plan.budget; budget > 0)
+      budgets.insert(budget);
+  return budgets.size() == 1 ? fmt::format(", N = {}", format_count(*budgets.begin())) : "";
+}
+
+}  // namespace
+
+std::span<const ComparedMeasure> compared_measures() {
+  static const std::array<ComparedMeasure, 5> kMeasures{{
+      {"log-volume", "Log volume of the retained keys", {"log volume", "nats"}, &HeadMeasures::log_volume_nats},
+      {"redundancy",
+       "Redundancy of the retained keys",
+       {"mean pairwise cosine", ""},
+       &HeadMeasures::mean_pairwise_cosine},
+      {"cosine-objective",
+       "Eq. A.2's objective: the sum of all cosines",
+       {"sum of pairwise cosines", ""},
+       &HeadMeasures::cosine_objective},
+      {"attention-mass",
+       "Attention that falls on the retained rows",
+       {"share of the full cache's attention", ""},
+       &HeadMeasures::attention_mass_kept},
+      {"output-error",
+       "What attention loses",
+       {"relative error of attention's output", ""},
+       &HeadMeasures::output_error},
+  }};
+  return kMeasures;
+}
+
+Figure policy_spread_figure(const recording::Recording& recording, const PolicySpreadSelection& selection,
+                            const ComparedMeasure& measure) {
+  const auto info = recording.info();
+  SpreadSeries spread("median", "median, 5 to 95 %", kBlack, Marker::kDiamond, 6);
+  PointSeries cloud;
+  cloud.id = "heads";
+  cloud.label = "a KV head of a layer, layers from left to right";
+  cloud.colour = kBlue;
+  cloud.size_px = 3;
+  Panel panel;
+  Figure figure;
+  for (const int run : selection.runs) {
+    require_run(*info, run);
+    const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
+    const auto place = static_cast<double>(panel.x.categories.size());
+    panel.x.categories.push_back(about.plan.name);
+    figure.view.runs.push_back(about.plan.name);
+    std::vector<double> values;
+    for (const HeadMeasures& head : measure_run(recording, run, resolve_block(about, selection.block)))
+      if (const auto& value = head.*measure.value) values.push_back(*value);
+    add_cloud(cloud, place, values);
+    spread.add(place + kBarPlace, values);
+  }
+  if (cloud.x.empty())
+    throw FileError(fmt::format("{}: {} is not known for any head: it needs keys, and what compares with the "
+                                "full cache needs a run `none` (with --record keys,queries,values for the output)",
+                                info->source, measure.figure));
+  panel.id = std::string(measure.figure);
+  panel.y = measure.axis;
+  panel.points.push_back(std::move(cloud));
+  std::move(spread).put_into(panel);
+  figure.name = std::string(measure.figure);
+  figure.title = std::string(measure.title);
+  figure.view.block = selection.block;
+  figure.caption = fmt::format("{}, {} layers x {} KV heads, B = {}{}", describe_prompt(*info),
+                               info->layers.size(), info->model.n_kv_heads,
+                               info->runs[static_cast<std::size_t>(selection.runs.front())].plan.block_size,
+                               common_budget(*info, selection.runs));
+  figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,48 @@
+#include "app/figures/spread.hpp"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "analysis/quantiles.hpp"
+
+namespace keyscope::figures {
+
+SpreadSeries::SpreadSeries(std::string id, std::string label, Colour colour, Marker marker, float size_px) {
+  bars_.id = id + "_spread";
+  bars_.colour = middles_.colour = colour;
+  middles_.id = std::move(id);
+  middles_.label = std::move(label);
+  middles_.marker = marker;
+  middles_.size_px = size_px;
+}
+
+void SpreadSeries::add(double x, std::span<const double> values) {
+  std::vector<double> finite;
+  for (const double value : values)
+    if (std::isfinite(value)) finite.push_back(value);
+  if (finite.empty()) return;
+  constexpr std::array kProbabilities{0.05, 0.5, 0.95};
+  const auto at = analysis::quantiles(finite, kProbabilities);
+  add(x, at[0], at[1], at[2]);
+}
+
+void SpreadSeries::add(double x, double low, double middle, double high) {
+  const auto at = static_cast<float>(x);
+  for (const double end : {low, high}) {
+    bars_.x.push_back(at);
+    bars_.y.push_back(static_cast<float>(end));
+  }
+  bars_.x.push_back(at);
+  bars_.y.push_back(std::numeric_limits<float>::quiet_NaN());  // bars are not joined
+  middles_.x.push_back(at);
+  middles_.y.push_back(static_cast<float>(middle));
+}
+
+void SpreadSeries::put_into(Panel& panel) && {
+  panel.lines.push_back(std::move(bars_));
+  panel.points.push_back(std::move(middles_));
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include "app/figures/figure.hpp"
+
+namespace keyscope::figures {
+
+// How values are spread, as it is drawn: a bar from the 5th to the 95th percentile with the median on it.
+// Gathers any number of them into two series of a panel.
+class SpreadSeries {
+ public:
+  SpreadSeries(std::string id, std::string label, Colour colour, Marker marker, float size_px = 4);
+
+  // At one place; values that are not finite are left out, and nothing is drawn where none remain.
+  void add(double x, std::span<const double> values);
+  void add(double x, double low, double middle, double high);
+
+  // Appends what was gathered.
+  void put_into(Panel& panel) &&;
+
+ private:
+  LineSeries bars_;
+  PointSeries middles_;
+};
+
+}  // namespace keyscope::figures
