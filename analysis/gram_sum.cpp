@@ -1,5 +1,6 @@
 #include "analysis/gram_sum.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "analysis/per_processor.hpp"
@@ -42,13 +43,28 @@ Index padded_columns(Index n_cols) { return (n_cols + kStripCols - 1) / kStripCo
 GramSum::GramSum(Index n_cols)
     : n_cols_(n_cols), sum_(RowMatrixD::Zero(padded_columns(n_cols), padded_columns(n_cols))) {}
 
-void GramSum::add(const RowMatrixD& tile) {
+void GramSum::add_padded(Index n_rows) {
   const Index stride = sum_.cols();
-  if (padded_.rows() < tile.rows()) padded_.setZero(tile.rows(), stride);
-  padded_.topLeftCorner(tile.rows(), n_cols_) = tile;
   for (Index i = 0; i < n_cols_; i += kColsAtOnce)
     for (Index j = i / kStripCols * kStripCols; j < n_cols_; j += kStripCols)
-      add_block(padded_.data() + i, padded_.data() + j, tile.rows(), stride, &sum_(i, j));
+      add_block(padded_.data() + i, padded_.data() + j, n_rows, stride, &sum_(i, j));
+}
+
+void GramSum::add(const RowMatrixD& tile) {
+  if (padded_.rows() < tile.rows()) padded_.setZero(tile.rows(), sum_.cols());
+  padded_.topLeftCorner(tile.rows(), n_cols_) = tile;
+  add_padded(tile.rows());
+}
+
+void GramSum::add_around(const MatrixView& rows, const Eigen::VectorXd& origin) {
+  const Index n_tile = std::min(kGramTileRows, rows.rows());
+  if (padded_.rows() < n_tile) padded_.setZero(n_tile, sum_.cols());
+  for (Index first = 0; first < rows.rows(); first += n_tile) {
+    const Index n = std::min(n_tile, rows.rows() - first);
+    padded_.topLeftCorner(n, n_cols_) =
+        rows.middleRows(first, n).cast<double>().rowwise() - origin.transpose();
+    add_padded(n);
+  }
 }
 
 Eigen::MatrixXd GramSum::matrix() const {

@@ -17,10 +17,16 @@ class GramSum {
   // Adds the rows of a tile: (any, n_cols). Some hundred rows at a time stay in the cache.
   void add(const RowMatrixD& tile);
 
+  // Adds any number of rows as they lie around `origin`, tile after tile; no copy of them all is made.
+  //   rows: (n_rows, n_cols); origin: (n_cols)
+  void add_around(const MatrixView& rows, const Eigen::VectorXd& origin);
+
   // The sum so far: (n_cols, n_cols), symmetric.
   Eigen::MatrixXd matrix() const;
 
  private:
+  void add_padded(Eigen::Index n_rows);
+
   Eigen::Index n_cols_;
   RowMatrixD padded_;  // a tile, its columns filled up with zeros to whole strips
   RowMatrixD sum_;     // (padded, padded); only strips that reach the upper triangle are kept up

@@ -7,6 +7,8 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/finite_rows.hpp"
+#include "analysis/gram_sum.hpp"
+#include "analysis/similarity.hpp"
 #include "analysis/singular_values.hpp"
 
 namespace keyscope::analysis {
@@ -17,12 +19,17 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kThreshold = 1e-6;  // of the largest singular value
-double regularised_log_det(RowMatrixD keys) {
-  for (Index i = 0; i < keys.rows(); ++i) {
-    const double norm = keys.row(i).norm();
-    if (norm != 0) keys.row(i) /= norm;
+// log det(I + K̂ᵀK̂) = log det(I + K̂K̂ᵀ) (Sylvester): the smaller of the two.
+double regularised_log_det(const MatrixView& keys) {
+  const bool is_tall = keys.rows() >= keys.cols();
+  GramSum gram(is_tall ? keys.cols() : keys.rows());
+  if (is_tall) {
+    for (Index first = 0; first < keys.rows(); first += kGramTileRows)
+      gram.add(unit_rows(keys.middleRows(first, std::min(kGramTileRows, keys.rows() - first))));
+  } else {
+    gram.add(unit_rows(keys).transpose());
   }
-  MatrixXd shifted = gram_matrix(tall(keys));  // det(I + K̂ᵀK̂) = det(I + K̂K̂ᵀ) (Sylvester)
+  MatrixXd shifted = gram.matrix();
   shifted.diagonal().array() += 1;
   const Eigen::LLT<MatrixXd> cholesky(shifted);  // eigenvalues >= 1: always positive definite
   return 2 * cholesky.matrixLLT().diagonal().array().log().sum();
@@ -33,8 +40,7 @@ double regularised_log_det(RowMatrixD keys) {
 LogVolume log_volume(const MatrixView& keys) {
   if (keys.rows() == 0 || keys.cols() == 0) throw InvalidInput("log volume: there are no keys");
   require_finite(keys, "log volume");
-  const RowMatrixD wide = keys.cast<double>();
-  const VectorXd squares = squared_singular_values(wide);
+  const VectorXd squares = squared_singular_values(keys);
   LogVolume volume;
   volume.threshold = kThreshold * std::sqrt(std::max(squares.maxCoeff(), 0.0));
   for (const double square : squares) {
@@ -42,7 +48,7 @@ LogVolume log_volume(const MatrixView& keys) {
     volume.log_volume_nats += std::log(square);
     ++volume.rank;
   }
-  volume.regularised_log_volume_nats = regularised_log_det(wide);
+  volume.regularised_log_volume_nats = regularised_log_det(keys);
   return volume;
 }
 

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include <Eigen/Eigenvalues>
-#include <Spectra/MatOp/DenseSymMatProd.h>
-#include <Spectra/SymEigsSolver.h>
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
 #include "analysis/finite_rows.hpp"
 #include "analysis/gram_sum.hpp"
+#include "analysis/leading_eigenpairs.hpp"
 #include "analysis/row_products.hpp"
 
 namespace keyscope::analysis {
@@ -19,14 +17,6 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-
-constexpr Index kDenseColumns = 512;  // a dense solver's d³ is cheap up to here
-constexpr double kResidualLimit = 1e-10;
-
-struct Eigenpairs {
-  VectorXd values;   // (n_components) descending
-  MatrixXd vectors;  // (n_cols, n_components)
-};
 
 Index check_blocks(std::span<const MatrixView> blocks, int n_components) {
   Index n_rows = 0;
@@ -54,41 +44,8 @@ VectorXd joint_mean(std::span<const MatrixView> blocks, Index n_rows) {
 // their raw second moments would bury the spread.
 MatrixXd scatter_matrix(std::span<const MatrixView> blocks, const VectorXd& mean) {
   GramSum scatter(mean.size());
-  for (const auto& block : blocks)
-    for (Index first = 0; first < block.rows(); first += kGramTileRows) {
-      const Index n = std::min(kGramTileRows, block.rows() - first);
-      scatter.add(block.middleRows(first, n).cast<double>().rowwise() - mean.transpose());
-    }
+  for (const auto& block : blocks) scatter.add_around(block, mean);
   return scatter.matrix();
-}
-
-double relative_residual(const MatrixXd& matrix, const Eigenpairs& pairs) {
-  const double trace = matrix.trace();
-  if (trace == 0) return 0;
-  const MatrixXd residual = matrix * pairs.vectors - pairs.vectors * pairs.values.asDiagonal();
-  return residual.colwise().norm().maxCoeff() / trace;
-}
-
-Eigenpairs dense_eigenpairs(const MatrixXd& matrix, Index n_components) {
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(matrix);
-  // Ascending; a numerically failed solve of a finite matrix shows in the residual.
-  return {solver.eigenvalues().tail(n_components).reverse(),
-          solver.eigenvectors().rightCols(n_components).rowwise().reverse()};
-}
-
-Eigenpairs leading_eigenpairs(const MatrixXd& matrix, Index n_components) {
-  const Index n = matrix.rows();
-  if (n <= kDenseColumns || 2 * n_components >= n) return dense_eigenpairs(matrix, n_components);
-  Spectra::DenseSymMatProd<double> product(matrix);
-  const Index n_lanczos = std::min(n, std::max<Index>(2 * n_components + 1, 20));
-  Spectra::SymEigsSolver<Spectra::DenseSymMatProd<double>> solver(product, n_components, n_lanczos);
-  solver.init();
-  solver.compute(Spectra::SortRule::LargestAlge, 1000, 1e-14);
-  if (solver.info() == Spectra::CompInfo::Successful) {
-    Eigenpairs pairs{solver.eigenvalues(), solver.eigenvectors()};
-    if (relative_residual(matrix, pairs) <= kResidualLimit) return pairs;
-  }
-  return dense_eigenpairs(matrix, n_components);
 }
 
 void fix_signs(MatrixXd& vectors) {

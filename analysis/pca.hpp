@@ -23,8 +23,7 @@ struct Pca {
 // span a subspace in which their rotation is arbitrary; axes beyond the rank have variance zero.
 //   blocks: (n_i, n_cols) each, finite, at least one row in all; 1 <= n_components <= n_cols
 //   throws InvalidInput otherwise
-//   accuracy: ratios to 1e-12; a dense solver up to 512 columns, Lanczos iterations checked by residual
-//   beyond
+//   accuracy: ratios to 1e-12; the solver is that of leading_eigenpairs
 Pca fit_pca(std::span<const MatrixView> blocks, int n_components);
 
 // Coordinates of rows along the axes: (n_rows, n_components).

@@ -1,7 +1,5 @@
 #include "analysis/singular_values.hpp"
 
-#include <algorithm>
-
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <Eigen/SVD>
@@ -11,7 +9,6 @@
 namespace keyscope::analysis {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -19,29 +16,24 @@ using Eigen::VectorXd;
 // largest. Above this share of it they are good to 1e-8; below, singular values are taken from the rows.
 constexpr double kGramResolves = 1e-7;
 
-}  // namespace
-
-RowMatrixD tall(const RowMatrixD& rows) {
-  if (rows.rows() >= rows.cols()) return rows;
-  return rows.transpose();
-}
-
-MatrixXd gram_matrix(const RowMatrixD& rows) {
+// Of rows at least as many as columns.
+VectorXd squares_of_tall(const MatrixView& rows) {
   GramSum gram(rows.cols());
-  for (Index first = 0; first < rows.rows(); first += kGramTileRows)
-    gram.add(rows.middleRows(first, std::min(kGramTileRows, rows.rows() - first)));
-  return gram.matrix();
-}
-
-VectorXd squared_singular_values(const RowMatrixD& rows) {
-  const RowMatrixD narrow = tall(rows);
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(gram_matrix(narrow), Eigen::EigenvaluesOnly);
+  gram.add_around(rows, VectorXd::Zero(rows.cols()));
+  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(gram.matrix(), Eigen::EigenvaluesOnly);
   const VectorXd& eigenvalues = solver.eigenvalues();  // ascending
   const double largest = eigenvalues[eigenvalues.size() - 1];
   if (solver.info() == Eigen::Success && eigenvalues[0] > kGramResolves * largest) return eigenvalues;
-  const Eigen::HouseholderQR<MatrixXd> qr(narrow);
-  const MatrixXd r = qr.matrixQR().topRows(narrow.cols()).triangularView<Eigen::Upper>();
+  const Eigen::HouseholderQR<MatrixXd> qr(rows.cast<double>());
+  const MatrixXd r = qr.matrixQR().topRows(rows.cols()).triangularView<Eigen::Upper>();
   return Eigen::BDCSVD<MatrixXd>(r).singularValues().array().square();
+}
+
+}  // namespace
+
+VectorXd squared_singular_values(const MatrixView& rows) {
+  if (rows.rows() >= rows.cols()) return squares_of_tall(rows);
+  return squares_of_tall(RowMatrixF(rows.transpose()));  // the nonzero singular values are the same
 }
 
 }  // namespace keyscope::analysis

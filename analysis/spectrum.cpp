@@ -12,7 +12,7 @@ Spectrum measure_spectrum(const MatrixView& keys) {
   if (keys.rows() == 0 || keys.cols() == 0) throw InvalidInput("spectrum: there are no keys");
   require_finite(keys, "spectrum");
   // Rounding can leave -1e-17 where a singular value is zero.
-  Eigen::ArrayXd squares = squared_singular_values(keys.cast<double>()).array().max(0.0);
+  Eigen::ArrayXd squares = squared_singular_values(keys).array().max(0.0);
   const double largest = squares.maxCoeff();
   if (largest == 0) return {};
   squares /= largest;

@@ -22,5 +22,16 @@ TEST(GramSum, EqualsThePlainProductAtEveryWidth) {
   }
 }
 
+TEST(GramSum, TakesRowsAroundAnOriginTileByTile) {
+  for (const Eigen::Index n_rows : {0, 1, 256, 700}) {
+    const RowMatrixF rows = sample_rows(2, n_rows, 20, 0.5);
+    const Eigen::VectorXd origin = sample_rows(3, 1, 20).cast<double>().transpose();
+    const RowMatrixD moved = rows.cast<double>().rowwise() - origin.transpose();
+    GramSum gram(20);
+    gram.add_around(rows, origin);
+    EXPECT_LE((gram.matrix() - moved.transpose() * moved).norm(), 1e-11) << n_rows << " rows";
+  }
+}
+
 }  // namespace
 }  // namespace keyscope::analysis

@@ -94,22 +94,6 @@ TEST(Pca, CoordinatesAreLeftSingularVectorsTimesTheirValues) {
   }
 }
 
-TEST(Pca, LanczosFindsWhatTheDenseSolverDoes) {
-  // 600 columns take Spectra, their first 512 padded with nothing do not; what the padding adds has no
-  // variance. Repeated variances, which iterations from one vector can miss, among them.
-  RowMatrixF narrow = RowMatrixF::Zero(1024, 512);
-  for (Index i = 0; i < 512; ++i) {
-    narrow(2 * i, i) = i < 3 ? 5.0F : 1.0F / static_cast<float>(1 + i);
-    narrow(2 * i + 1, i) = -narrow(2 * i, i);
-  }
-  RowMatrixF wide = RowMatrixF::Zero(1024, 600);
-  wide.leftCols(512) = narrow;
-  const Pca dense = fit(narrow, 4), iterated = fit(wide, 4);
-  EXPECT_LE((dense.explained_ratio - iterated.explained_ratio).norm(), 1e-12);
-  EXPECT_LE(iterated.axes.bottomRows(88).norm(), 1e-9);
-  EXPECT_LE(subspace_distance(dense.axes.leftCols(3), iterated.axes.topLeftCorner(512, 3)), 1e-9);
-}
-
 TEST(Pca, TurnsWithTheRows) {
   const RowMatrixF rows = sample_rows(4, 200, 8, 0, 1);
   const MatrixXd random = sample_rows(5, 8, 8).cast<double>();
