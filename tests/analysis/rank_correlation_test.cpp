@@ -21,6 +21,29 @@ TEST(RankCorrelation, TiesShareTheirMeanRank) {
   EXPECT_EQ(average_ranks(Values{-0.0, 0.0, -1}), (Values{2.5, 2.5, 1}));
 }
 
+TEST(RankCorrelation, RanksAreCountsOfWhatIsBelow) {
+  // All magnitudes and both signs; values that differ in their last bits alone; few levels; subnormals.
+  const std::size_t n = 700;
+  const Values numbers = sample_uniform(5, 2 * n);
+  const auto expect_counted = [](const Values& values) {
+    const Values ranks = average_ranks(values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto below = std::count_if(values.begin(), values.end(), [&](double v) { return v < values[i]; });
+      const auto equal = std::count(values.begin(), values.end(), values[i]);
+      ASSERT_EQ(ranks[i], static_cast<double>(2 * below + equal + 1) / 2) << "of " << values[i];
+    }
+  };
+  Values wide, close, levels, tiny;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double sign = numbers[i] < 0.5 ? -1 : 1;
+    wide.push_back(sign * std::exp2(2000 * numbers[n + i] - 1000));
+    close.push_back(sign * (1 + std::floor(200 * numbers[n + i]) * 0x1p-52));
+    levels.push_back(std::floor(9 * numbers[n + i]) - 4);
+    tiny.push_back(sign * std::floor(50 * numbers[n + i]) * 0x1p-1074);
+  }
+  for (const Values& values : {wide, close, levels, tiny}) expect_counted(values);
+}
+
 TEST(RankCorrelation, ReferenceValue) {
   EXPECT_NEAR(spearman(Values{1, 2, 3, 4, 5}, Values{5, 6, 7, 8, 7}).rho, 0.82078268166812329, 1e-15);
 }
