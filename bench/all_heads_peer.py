@@ -22,7 +22,7 @@ import threadpoolctl
 from sklearn.decomposition import PCA
 
 HEADS, TOKENS, HEAD_DIM, RETAINED, THREADS = 224, 8192, 128, 2048, 2
-ROUNDS = 3
+ROUNDS = 2
 
 
 def draw():
