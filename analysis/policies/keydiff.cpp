@@ -1,5 +1,7 @@
 #include "analysis/policies/keydiff.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
@@ -22,8 +24,7 @@ class KeyDiff : public Policy {
     const Eigen::VectorXd anchor = anchor_of(input.keys);
     if (metric_ == Metric::kEuclidean) return score_by_distance(input.keys, anchor, scores);
     Eigen::ArrayXd squared_norms(input.keys.rows());
-    row_products(input.keys, {anchor.data(), static_cast<std::size_t>(anchor.size())}, scores,
-                 {squared_norms.data(), scores.size()});
+    multiply_backwards(input.keys, anchor, scores, {squared_norms.data(), scores.size()});
     Eigen::Map<Eigen::ArrayXd> products(scores.data(), input.keys.rows());
     if (metric_ == Metric::kDot) {
       products = -products;
@@ -54,6 +55,19 @@ class KeyDiff : public Policy {
         break;
     }
     return normalized_mean_row(keys);
+  }
+
+  // From the last rows to the first: those that the anchor's pass read last are still in the cache.
+  static void multiply_backwards(const MatrixView& keys, const Eigen::VectorXd& anchor,
+                                 std::span<double> products, std::span<double> squared_norms) {
+    constexpr Eigen::Index kRows = 256;
+    for (Eigen::Index end = keys.rows(); end > 0; end -= std::min(end, kRows)) {
+      const Eigen::Index n = std::min(end, kRows);
+      const auto first = static_cast<std::size_t>(end - n);
+      const auto count = static_cast<std::size_t>(n);
+      row_products(keys.middleRows(end - n, n), {anchor.data(), static_cast<std::size_t>(anchor.size())},
+                   products.subspan(first, count), squared_norms.subspan(first, count));
+    }
   }
 
   // By differences: ‖k‖² - 2 k·a + ‖a‖² would lose the digits of keys close to the anchor.
