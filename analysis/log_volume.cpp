@@ -19,6 +19,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kThreshold = 1e-6;  // of the largest singular value
+
 // log det(I + K̂ᵀK̂) = log det(I + K̂K̂ᵀ) (Sylvester): the smaller of the two.
 double regularised_log_det(const MatrixView& keys) {
   const bool is_tall = keys.rows() >= keys.cols();

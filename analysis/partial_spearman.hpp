@@ -13,7 +13,7 @@ namespace keyscope::analysis {
 // z, nothing is left and the status is kConstant.
 //   throws InvalidInput where the sizes differ
 //   accuracy: 1e-12 up to some 10^5 values
-//   source: equal to (ρxy - ρxz ρyz) / √((1 - ρxz²) (1 - ρyz²)), Kendall, Biometrika 32 (1942)
+//   source: Yule, Proc. R. Soc. A 79 (1907), of ranks: (ρxy - ρxz ρyz) / √((1 - ρxz²) (1 - ρyz²))
 RankCorrelation partial_spearman(std::span<const double> x, std::span<const double> y,
                                  std::span<const double> z);
 

@@ -27,10 +27,11 @@ struct MeanKeyBounds {
   std::int64_t violations = 0;    // of the paper's bound; none, if it is right and so are we
   std::int64_t sampled = 0;       // pairs looked at, if that is not all of them; 0: all
   double min_slack = 0;           // of the paper's bound; NaN without pairs
-  double min_slack_exact = 0;  // its square roots cost digits: down to -3e-8 by rounding, for cosines near ±1
-  double share = 0;            // pairs as a share of all those looked at: how often the theorem says anything
-  double share_causal =
-      0;                 // pairs_causal of those looked at with the key at or before the query; NaN if none
+  // Its square roots cost digits: down to -3e-8 by rounding, for cosines near ±1.
+  double min_slack_exact = 0;
+  double share = 0;  // pairs as a share of all those looked at: how often the theorem says anything
+  // pairs_causal as a share of those looked at with the key at or before the query; NaN if there are none
+  double share_causal = 0;
   SlackHistogram slack;  // of the paper's bound, over `pairs`
   SlackHistogram slack_exact;
 };
