@@ -10,45 +10,27 @@ query's weights; nothing is written. Needs PyTorch and Transformers 5 in the Pyt
 """
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import time
+
+from transformers_peer import TransformersPeer, add_common_options, bench_keyscope
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("keyscope")
-    parser.add_argument("model")
-    parser.add_argument("--tokens", type=int, default=1024)
-    parser.add_argument("--block", type=int, default=128)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
+    add_common_options(parser, tokens=1024)
     return parser.parse_args()
 
 
 def time_keyscope(arguments, schedule):
-    command = [arguments.keyscope, "bench", "capture", "--model", arguments.model, "--policy", "none",
-               "--block", str(arguments.block), "--tokens", str(arguments.tokens), "--schedule", schedule,
-               "--repeat", "1", "--threads", str(arguments.threads), "--dtype", arguments.dtype, "--quiet",
-               "--json", "-"]
-    result = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    row = json.loads(result)["rows"][0]
+    row = bench_keyscope(arguments, "capture", "--policy", "none", "--schedule", schedule)["rows"][0]
     return {"plain_ms": row["plain_ms"], "recorded_ms": row["recorded_ms"]}
 
 
-class Peer:
+class Peer(TransformersPeer):
     def __init__(self, arguments):
-        import torch
-        from transformers import AutoModelForCausalLM
-        self.torch, self.arguments = torch, arguments
-        torch.set_num_threads(arguments.threads)
-        self.model = AutoModelForCausalLM.from_pretrained(
-            arguments.model, dtype=getattr(torch, arguments.dtype), attn_implementation="sdpa").eval()
-        generator = torch.Generator().manual_seed(0)
-        self.ids = torch.randint(self.model.config.vocab_size, (1, arguments.tokens), generator=generator)
+        super().__init__(arguments)
         self.read(False, 2 * arguments.block)  # warm up
 
     def statistics(self, attentions):

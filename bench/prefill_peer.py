@@ -20,46 +20,31 @@ import statistics
 import subprocess
 import time
 
+from transformers_peer import TransformersPeer, add_common_options, bench_keyscope
+
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("keyscope")
-    parser.add_argument("model")
-    parser.add_argument("--tokens", type=int, default=2048)
+    add_common_options(parser, tokens=2048)
     parser.add_argument("--budget", type=int, default=1024)
-    parser.add_argument("--block", type=int, default=128)
     parser.add_argument("--generate", type=int, default=33)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
     parser.add_argument("--gguf", help="the same model for llama-bench")
     parser.add_argument("--json", help="also write all samples here")
     return parser.parse_args()
 
 
 def time_keyscope(arguments, schedule):
-    """One run in a process of its own; its own clock, so that loading is not counted."""
-    command = [arguments.keyscope, "bench", "prefill", "--model", arguments.model, "--policy", "keydiff",
-               "--budget", str(arguments.budget), "--block", str(arguments.block), "--tokens", str(arguments.tokens),
-               "--generate", str(arguments.generate), "--schedule", schedule, "--repeat", "1",
-               "--threads", str(arguments.threads), "--dtype", arguments.dtype, "--quiet", "--json", "-"]
-    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    result = bench_keyscope(arguments, "prefill", "--policy", "keydiff", "--budget", str(arguments.budget),
+                            "--generate", str(arguments.generate), "--schedule", schedule)
     row = result["rows"][0]
     return {"ttft_ms": row["ttft_ms"], "decode": row["generated_per_second"], "products": result["product_gflops"]}
 
 
-class Peer:
+class Peer(TransformersPeer):
     """Transformers with KeyDiff after every block: what one writes who needs it and has no tool for it."""
 
     def __init__(self, arguments):
-        import torch
-        from transformers import AutoModelForCausalLM
-        self.torch, self.arguments = torch, arguments
-        torch.set_num_threads(arguments.threads)
-        self.model = AutoModelForCausalLM.from_pretrained(
-            arguments.model, dtype=getattr(torch, arguments.dtype), attn_implementation="sdpa").eval()
-        generator = torch.Generator().manual_seed(0)
-        self.ids = torch.randint(self.model.config.vocab_size, (1, arguments.tokens), generator=generator)
+        super().__init__(arguments)
         self.run(2 * arguments.block, 2)  # warm up
 
     def evict(self, cache):

@@ -1,0 +1,37 @@
+"""What the measurements beside Transformers have in common: options, Keyscope's part, a model and its tokens."""
+
+import json
+import subprocess
+
+
+class TransformersPeer:
+    """Loads the model as Keyscope is told to run it. Needs `model`, `dtype`, `threads` and `tokens` of the command
+    line."""
+
+    def __init__(self, arguments):
+        import torch
+        from transformers import AutoModelForCausalLM
+        self.torch, self.arguments = torch, arguments
+        torch.set_num_threads(arguments.threads)
+        self.model = AutoModelForCausalLM.from_pretrained(
+            arguments.model, dtype=getattr(torch, arguments.dtype), attn_implementation="sdpa").eval()
+        generator = torch.Generator().manual_seed(0)
+        self.ids = torch.randint(self.model.config.vocab_size, (1, arguments.tokens), generator=generator)
+
+
+def bench_keyscope(arguments, what, *options):
+    """The result of one `keyscope bench` in a process of its own; its own clock, so that loading is not counted."""
+    command = [arguments.keyscope, "bench", what, "--model", arguments.model, "--block", str(arguments.block),
+               "--tokens", str(arguments.tokens), "--threads", str(arguments.threads), "--dtype", arguments.dtype,
+               "--repeat", "1", "--quiet", "--json", "-", *options]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def add_common_options(parser, tokens):
+    parser.add_argument("keyscope")
+    parser.add_argument("model")
+    parser.add_argument("--tokens", type=int, default=tokens)
+    parser.add_argument("--block", type=int, default=128)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
