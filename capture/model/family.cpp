@@ -14,6 +14,13 @@ const std::vector<RopeName>& usual_rope_names() {
   return kNames;
 }
 
+// Of Qwen2 and Qwen3, which use them only where `use_sliding_window` says so.
+constexpr WindowRule kQwenWindows{.layers = WindowedLayers::kFromNth,
+                                  .n = 28,
+                                  .n_field = "max_window_layers",
+                                  .flag = "use_sliding_window",
+                                  .size = 4096};
+
 // A new family of these layers joins with its entry here.
 const std::vector<Family>& known_families() {
   using Kind = RopeScaling::Kind;
@@ -24,21 +31,13 @@ const std::vector<Family>& known_families() {
       {.model_type = "qwen2",
        .architecture = "Qwen2ForCausalLM",
        .qkv_bias = true,
-       .window = {.layers = WindowedLayers::kFromNth,
-                  .n = 28,
-                  .n_field = "max_window_layers",
-                  .flag = "use_sliding_window",
-                  .size = 4096},
+       .window = kQwenWindows,
        .default_context = 32768,
        .default_kv_heads = 32},
       {.model_type = "qwen3",
        .architecture = "Qwen3ForCausalLM",
        .qk_norm = true,
-       .window = {.layers = WindowedLayers::kFromNth,
-                  .n = 28,
-                  .n_field = "max_window_layers",
-                  .flag = "use_sliding_window",
-                  .size = 4096},
+       .window = kQwenWindows,
        .default_context = 32768,
        .default_kv_heads = 32,
        .default_head_dim = 128},
