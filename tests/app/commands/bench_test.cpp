@@ -11,9 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/app/commands/cli_process.hpp"
 #include "tests/app/commands/cli_run.hpp"
 
 namespace keyscope::test {
@@ -25,11 +24,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-
 CliResult bench(const std::string& what, std::vector<std::string> more, const fs::path& folder = ".") {
   std::vector<std::string> arguments{"bench", what};
-  if (what != "score") arguments.insert(arguments.end(), {"--model", kModel, "--block", "16"});
+  if (what != "score") arguments.insert(arguments.end(), {"--model", kDemoModel, "--block", "16"});
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_cli(arguments, "", folder);
 }
@@ -74,7 +71,7 @@ TEST(Bench, PrefillRunsEveryCombinationAndNoneOncePerBlock) {
 TEST(Bench, PrefillSaysOnWhatItMeasured) {
   const CliResult result =
       bench("prefill", {"--policy", "keydiff", "--budget", "32", "--tokens", "48", "--repeat", "1",
-                        "--prompt-file", kModel + "/prompts/needle.txt", "--quiet"});
+                        "--prompt-file", kDemoModel + "/prompts/needle.txt", "--quiet"});
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* word : {"demo_model", "bfloat16 on cpu", "thread", "x86-64-v", "matrix products alone",
                            "GFLOP/s", "ttft ms", "tokens/s", "keydiff"})
@@ -200,27 +197,17 @@ TEST(Bench, RefusesBeforeItMeasures) {
 TEST(Bench, CtrlCEndsIt) {
   const ScratchFolder folder;
   const std::vector<std::vector<std::string>> runs{
-      {"prefill", "--model", kModel, "--tokens", "4000", "--repeat", "1000"},
-      {"capture", "--model", kModel, "--tokens", "4000", "--repeat", "1000"},
-      {"memory", "--model", kModel, "--tokens", "4000", "--repeat", "1000"},
+      {"prefill", "--model", kDemoModel, "--tokens", "4000", "--repeat", "1000"},
+      {"capture", "--model", kDemoModel, "--tokens", "4000", "--repeat", "1000"},
+      {"memory", "--model", kDemoModel, "--tokens", "4000", "--repeat", "1000"},
       {"score", "--repeat", "100000"}};
-  for (const auto& run : runs) {
-    const pid_t child = fork();
-    if (child == 0) {
-      std::vector<char*> arguments{const_cast<char*>(KEYSCOPE_EXECUTABLE), const_cast<char*>("bench")};
-      for (const auto& word : run) arguments.push_back(const_cast<char*>(word.c_str()));
-      arguments.push_back(const_cast<char*>("--quiet"));
-      arguments.push_back(nullptr);
-      if (chdir(folder.path().c_str()) == 0) execv(KEYSCOPE_EXECUTABLE, arguments.data());
-      _exit(127);
-    }
+  for (std::vector<std::string> run : runs) {
+    run.insert(run.begin(), "bench");
+    run.emplace_back("--quiet");
+    CliProcess process(run, folder.path());
     std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-    kill(child, SIGINT);
-    int status = 0;
-    waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status)) << run[0];
-    EXPECT_EQ(WEXITSTATUS(status), 130) << run[0];
-    EXPECT_TRUE(fs::is_empty(folder.path())) << run[0];
+    EXPECT_EQ(process.end_by(SIGINT), 130) << run[1];
+    EXPECT_TRUE(fs::is_empty(folder.path())) << run[1];
   }
 }
 

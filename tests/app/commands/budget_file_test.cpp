@@ -18,15 +18,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-
 class BudgetFile : public ::testing::Test {
  protected:
   // capture with a budget file of this text
   CliResult capture(const std::string& budgets, std::vector<std::string> more = {}) {
     std::ofstream(folder_.path() / "budgets.json") << budgets;
     std::vector<std::string> arguments{
-        "capture",      "--model",       kModel,         "--prompt-file", kModel + "/prompts/needle.txt",
+        "capture",      "--model",       kDemoModel,     "--prompt-file", kDemoModel + "/prompts/needle.txt",
         "--max-tokens", "100",           "--policy",     "keydiff",       "--block",
         "16",           "--budget-file", "budgets.json", "--out",         "a.h5",
         "--force"};
@@ -74,9 +72,10 @@ TEST_F(BudgetFile, IsNotASecondBudgetAndFitsThePolicy) {
 TEST(CachePositions, GoBeyondTheModelsContextUnderEviction) {
   const ScratchFolder folder;
   std::ofstream(folder.path() / "ids.json") << Json(std::vector<int>(5000, 7)).dump();
-  std::vector<std::string> arguments{"capture", "--model",  kModel, "--prompt-ids", "ids.json", "--policy",
-                                     "sink",    "--budget", "64",   "--block",      "64",       "--layers",
-                                     "0",       "--record", "keys", "--out",        "a.h5"};
+  std::vector<std::string> arguments{"capture",  "--model",  kDemoModel, "--prompt-ids", "ids.json",
+                                     "--policy", "sink",     "--budget", "64",           "--block",
+                                     "64",       "--layers", "0",        "--record",     "keys",
+                                     "--out",    "a.h5"};
   const CliResult refused = run_cli(arguments, "", folder.path());
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("context"));

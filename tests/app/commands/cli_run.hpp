@@ -8,6 +8,8 @@
 
 namespace keyscope::test {
 
+inline const std::string kDemoModel = KEYSCOPE_SOURCE_DIR "/assets/demo_model";
+
 struct CliResult {
   int status = 0;  // exit status, or 128 + signal
   std::string out, err;

@@ -19,13 +19,12 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-const std::string kPrompt = kModel + "/prompts/phonebook.txt";
+const std::string kPrompt = kDemoModel + "/prompts/phonebook.txt";
 
 std::vector<std::string> capture_arguments(const std::string& out) {
   return {"capture",
           "--model",
-          kModel,
+          kDemoModel,
           "--prompt-file",
           kPrompt,
           "--policy",
@@ -67,12 +66,12 @@ TEST(Cli, WrongUsageExitsWithTwo) {
   EXPECT_EQ(run_cli({}).status, 2);
   EXPECT_EQ(run_cli({"no-such-command"}).status, 2);
   EXPECT_EQ(run_cli({"capture", "--no-such-option"}).status, 2);
-  EXPECT_EQ(run_cli({"capture", "--model", kModel, "--out", "x.h5"}).status, 2) << "no prompt";
+  EXPECT_EQ(run_cli({"capture", "--model", kDemoModel, "--out", "x.h5"}).status, 2) << "no prompt";
 }
 
 TEST(Cli, UnknownPolicyNamesWhatThereIs) {
   const CliResult result = run_cli(
-      {"capture", "--model", kModel, "--prompt", "x", "--policy", "magic", "--budget", "8", "--dry-run"});
+      {"capture", "--model", kDemoModel, "--prompt", "x", "--policy", "magic", "--budget", "8", "--dry-run"});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("magic"));
   EXPECT_THAT(result.err, HasSubstr("keydiff"));
@@ -80,7 +79,7 @@ TEST(Cli, UnknownPolicyNamesWhatThereIs) {
 
 TEST(Cli, APolicyWithoutBudgetIsWrongUsage) {
   const CliResult result =
-      run_cli({"capture", "--model", kModel, "--prompt", "x", "--policy", "keydiff", "--dry-run"});
+      run_cli({"capture", "--model", kDemoModel, "--prompt", "x", "--policy", "keydiff", "--dry-run"});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("--budget"));
 }
@@ -112,8 +111,8 @@ TEST(Cli, APromptLongerThanTheContextIsRefusedWithBothFigures) {
   for (int i = 0; i < 5000; ++i) ids.push_back(300);
   std::ofstream(folder.path() / "ids.json") << ids.dump();
   const CliResult result =
-      run_cli({"capture", "--model", kModel, "--prompt-ids", (folder.path() / "ids.json").string(), "--out",
-               (folder.path() / "x.h5").string()});
+      run_cli({"capture", "--model", kDemoModel, "--prompt-ids", (folder.path() / "ids.json").string(),
+               "--out", (folder.path() / "x.h5").string()});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("5000"));
   EXPECT_THAT(result.err, HasSubstr("4096"));
@@ -215,7 +214,7 @@ TEST_F(WithRecording, ExportAndInspect) {
   EXPECT_EQ(inspected.status, 0) << inspected.err;
   EXPECT_THAT(inspected.out, HasSubstr("keydiff"));
   EXPECT_EQ(run_cli({"inspect", file("figures.h5")}).status, 0);
-  const CliResult model = run_cli({"inspect", kModel});
+  const CliResult model = run_cli({"inspect", kDemoModel});
   EXPECT_EQ(model.status, 0) << model.err;
   EXPECT_THAT(model.out, HasSubstr("192"));
 }
@@ -240,9 +239,10 @@ TEST_F(WithRecording, ViewWithoutADisplaySaysSo) {
 
 TEST(Cli, TokenizeThereAndBack) {
   const std::string text = "The special magic number for Paris is: 1234567.\n";
-  const CliResult ids = run_cli({"tokenize", "--model", kModel, "--prompt", text});
+  const CliResult ids = run_cli({"tokenize", "--model", kDemoModel, "--prompt", text});
   ASSERT_EQ(ids.status, 0) << ids.err;
-  const CliResult back = run_cli({"tokenize", "--model", kModel, "--decode", "--prompt-file", "-"}, ids.out);
+  const CliResult back =
+      run_cli({"tokenize", "--model", kDemoModel, "--decode", "--prompt-file", "-"}, ids.out);
   ASSERT_EQ(back.status, 0) << back.err;
   EXPECT_EQ(Json::parse(back.out).get<std::string>(), text);
 }

@@ -17,8 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -32,8 +30,8 @@ class Files : public ::testing::Test {
 
   std::string record(const std::string& name) const {
     const CliResult result =
-        run_cli({"capture", "--model", kModel, "--prompt", "The magic number is 12.", "--policy", "keydiff",
-                 "--budget", "4", "--block", "4", "--out", file(name)});
+        run_cli({"capture", "--model", kDemoModel, "--prompt", "The magic number is 12.", "--policy",
+                 "keydiff", "--budget", "4", "--block", "4", "--out", file(name)});
     EXPECT_EQ(result.status, 0) << result.err;
     return file(name);
   }
@@ -72,7 +70,7 @@ TEST_F(Files, AScreenshotDoesNotReplaceAPicture) {
 TEST_F(Files, APipeIsNotReplaced) {
   ASSERT_EQ(mkfifo(file("pipe").c_str(), 0600), 0);
   const CliResult result =
-      run_cli({"capture", "--model", kModel, "--prompt", "Hi", "--force", "--out", file("pipe")});
+      run_cli({"capture", "--model", kDemoModel, "--prompt", "Hi", "--force", "--out", file("pipe")});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("no regular file"));
   EXPECT_TRUE(fs::is_fifo(file("pipe")));
@@ -81,7 +79,7 @@ TEST_F(Files, APipeIsNotReplaced) {
 TEST_F(Files, ADryRunSaysWhatWouldFail) {
   write(file("a.h5"), "precious");
   const CliResult result =
-      run_cli({"capture", "--model", kModel, "--prompt", "Hi", "--dry-run", "--out", file("a.h5")});
+      run_cli({"capture", "--model", kDemoModel, "--prompt", "Hi", "--dry-run", "--out", file("a.h5")});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("exists already"));
 }

@@ -11,9 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/app/commands/cli_process.hpp"
 #include "tests/app/commands/cli_run.hpp"
 
 namespace keyscope::test {
@@ -21,31 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-
-// Starts a capture that takes long enough to be interrupted, and returns once its file is being written.
-pid_t start_capture(const fs::path& out) {
-  const pid_t child = fork();
-  if (child == 0) {
-    const std::vector<std::string> words{KEYSCOPE_EXECUTABLE, "capture",
-                                         "--model",           kModel,
-                                         "--prompt-ids",      (out.parent_path() / "ids.json").string(),
-                                         "--policy",          "none",
-                                         "--policy",          "keydiff",
-                                         "--policy",          "sink",
-                                         "--budget",          "512",
-                                         "--block",           "8",
-                                         "--quiet",           "--out",
-                                         out.string()};
-    std::vector<char*> arguments;
-    for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    execv(KEYSCOPE_EXECUTABLE, arguments.data());
-    _exit(127);
-  }
-  for (int i = 0; i < 600 && !fs::exists(out.string() + ".part"); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  return child;
+// A capture that takes long enough to be interrupted.
+std::vector<std::string> long_capture(const fs::path& out) {
+  return {"capture",  "--model",  kDemoModel,  "--prompt-ids", (out.parent_path() / "ids.json").string(),
+          "--policy", "none",     "--policy",  "keydiff",      "--policy",
+          "sink",     "--budget", "512",       "--block",      "8",
+          "--quiet",  "--out",    out.string()};
 }
 
 void write_prompt(const fs::path& folder) {
@@ -54,20 +34,14 @@ void write_prompt(const fs::path& folder) {
   std::ofstream(folder / "ids.json") << ids.dump();
 }
 
-int wait_for(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 TEST(Interrupt, CtrlCKeepsWhatWasRecorded) {
   const ScratchFolder folder;
   write_prompt(folder.path());
   const fs::path out = folder.path() / "cut.h5";
-  const pid_t child = start_capture(out);
+  CliProcess process(long_capture(out));
+  wait_for_file(out.string() + ".part");
   std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-  kill(child, SIGINT);
-  EXPECT_EQ(wait_for(child), 130);
+  EXPECT_EQ(process.end_by(SIGINT), 130);
   ASSERT_TRUE(fs::exists(out));
   EXPECT_FALSE(fs::exists(out.string() + ".part"));
   const CliResult result = run_cli({"analyze", out.string(), "--no-bounds", "--json", "-"});
@@ -79,11 +53,11 @@ TEST(Interrupt, AKilledCapturesPartFileOpens) {
   const ScratchFolder folder;
   write_prompt(folder.path());
   const fs::path out = folder.path() / "killed.h5";
-  const pid_t child = start_capture(out);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-  kill(child, SIGKILL);
-  wait_for(child);
   const std::string part = out.string() + ".part";
+  CliProcess process(long_capture(out));
+  wait_for_file(part);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_EQ(process.end_by(SIGKILL), 128 + SIGKILL);
   ASSERT_TRUE(fs::exists(part));
   for (const char* command : {"inspect", "analyze"}) {
     std::vector<std::string> arguments{command, part};

@@ -14,8 +14,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-
 TEST(Options, AnUnknownSubcommandIsNamed) {
   const CliResult result = run_cli({"nosuch", "--help"});
   EXPECT_EQ(result.status, 2);
@@ -25,17 +23,18 @@ TEST(Options, AnUnknownSubcommandIsNamed) {
 TEST(Options, CountsSayTheirRange) {
   for (const char* option : {"--budget", "--block", "--max-tokens", "--threads", "--score-last"}) {
     const CliResult result =
-        run_cli({"capture", "--model", kModel, "--prompt", "x", "--dry-run", option, "0"});
+        run_cli({"capture", "--model", kDemoModel, "--prompt", "x", "--dry-run", option, "0"});
     EXPECT_EQ(result.status, 2) << option;
     EXPECT_THAT(result.err, AllOf(HasSubstr("keyscope: "), HasSubstr(option), HasSubstr("1 or more")));
     EXPECT_LT(result.err.size(), 200U) << option;
   }
-  EXPECT_EQ(run_cli({"capture", "--model", kModel, "--prompt", "x", "--dry-run", "--seed", "-1"}).status, 2);
+  EXPECT_EQ(run_cli({"capture", "--model", kDemoModel, "--prompt", "x", "--dry-run", "--seed", "-1"}).status,
+            2);
 }
 
 TEST(Options, AnEmptyListIsNotAll) {
   const CliResult result =
-      run_cli({"capture", "--model", kModel, "--prompt", "x", "--dry-run", "--layers", ""});
+      run_cli({"capture", "--model", kDemoModel, "--prompt", "x", "--dry-run", "--layers", ""});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("--layers"));
 }
@@ -53,7 +52,7 @@ TEST(Options, LiveOptionsNeedAModel) {
 }
 
 TEST(Options, APolicyWithoutBudgetIsWrongUsageOfTheWindowToo) {
-  EXPECT_EQ(run_cli({"view", "--model", kModel, "--prompt", "x", "--policy", "keydiff"}).status, 2);
+  EXPECT_EQ(run_cli({"view", "--model", kDemoModel, "--prompt", "x", "--policy", "keydiff"}).status, 2);
 }
 
 TEST(Options, APromptThatIsNoTextIsRefused) {
@@ -62,27 +61,27 @@ TEST(Options, APromptThatIsNoTextIsRefused) {
   std::ofstream(bad) << "fine \xff\xfe";
   for (const auto& path : {bad, folder.path().string()})
     for (const char* command : {"capture", "tokenize"}) {
-      std::vector<std::string> arguments{command, "--model", kModel, "--prompt-file", path};
+      std::vector<std::string> arguments{command, "--model", kDemoModel, "--prompt-file", path};
       if (arguments[0] == "capture") arguments.push_back("--dry-run");
       const CliResult result = run_cli(arguments);
       EXPECT_EQ(result.status, 1) << command << " " << path;
       EXPECT_THAT(result.err, AllOf(HasSubstr(path), Not(HasSubstr("basic_filebuf"))));
     }
-  EXPECT_THAT(run_cli({"tokenize", "--model", kModel, "--prompt-file", bad}).err, HasSubstr("byte 5"));
+  EXPECT_THAT(run_cli({"tokenize", "--model", kDemoModel, "--prompt-file", bad}).err, HasSubstr("byte 5"));
 }
 
 TEST(Options, NestedIdsAreRefusedWithoutBeingFollowed) {
   const ScratchFolder folder;
   const std::string deep = folder.file("deep.json").string();
   std::ofstream(deep) << std::string(1'000'000, '[') << std::string(1'000'000, ']');
-  const CliResult result = run_cli({"capture", "--model", kModel, "--prompt-ids", deep, "--dry-run"});
+  const CliResult result = run_cli({"capture", "--model", kDemoModel, "--prompt-ids", deep, "--dry-run"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("token ids"));
 }
 
 TEST(Options, TooMuchGenerationSaysHowMuchFits) {
   const CliResult result = run_cli(
-      {"capture", "--model", kModel, "--prompt-ids", "-", "--generate", "99999", "--dry-run"}, "[1, 2]");
+      {"capture", "--model", kDemoModel, "--prompt-ids", "-", "--generate", "99999", "--dry-run"}, "[1, 2]");
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("--generate 4095"));
 }

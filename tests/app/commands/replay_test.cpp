@@ -11,9 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/app/commands/cli_process.hpp"
 #include "tests/app/commands/cli_run.hpp"
 
 namespace keyscope::test {
@@ -25,16 +24,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-
 class Replay : public ::testing::Test {
  protected:
   void SetUp() override {
     const CliResult result = run_cli({"capture",
                                       "--model",
-                                      kModel,
+                                      kDemoModel,
                                       "--prompt-file",
-                                      kModel + "/prompts/needle.txt",
+                                      kDemoModel + "/prompts/needle.txt",
                                       "--max-tokens",
                                       "60",
                                       "--policy",
@@ -188,24 +185,15 @@ TEST(ReplayInterrupted, CtrlCKeepsTheRunsThatAreDone) {
   std::ofstream(folder.file("ids.json")) << ids.dump();
   const std::string source = folder.file("captured.h5").string();
   const fs::path out = folder.file("replayed.h5");
-  ASSERT_EQ(run_cli({"capture", "--model", kModel, "--prompt-ids", folder.file("ids.json").string(),
+  ASSERT_EQ(run_cli({"capture", "--model", kDemoModel, "--prompt-ids", folder.file("ids.json").string(),
                      "--quiet", "--out", source})
                 .status,
             0);
-  const pid_t child = fork();
-  if (child == 0) {
-    execl(KEYSCOPE_EXECUTABLE, KEYSCOPE_EXECUTABLE, "replay", source.c_str(), "--policy", "sink", "--policy",
-          "logdet", "--budget", "512", "--block", "4", "--quiet", "--out", out.c_str(), nullptr);
-    _exit(127);
-  }
-  for (int i = 0; i < 600 && !fs::exists(out.string() + ".part"); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CliProcess process({"replay", source, "--policy", "sink", "--policy", "logdet", "--budget", "512",
+                      "--block", "4", "--quiet", "--out", out.string()});
+  wait_for_file(out.string() + ".part");
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-  kill(child, SIGINT);
-  int status = 0;
-  waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(process.end_by(SIGINT), 130);
   EXPECT_FALSE(fs::exists(out.string() + ".part"));
   if (!fs::exists(out)) return;  // a machine too slow for even the first run
   const CliResult result = run_cli({"analyze", out.string(), "--no-bounds", "--quiet", "--json", "-"});

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace keyscope::test {
+
+// The built `keyscope`, running beside the test until it is told to end. Ended with the object if not before.
+class CliProcess {
+ public:
+  // Starts it with these arguments in `folder`.
+  explicit CliProcess(const std::vector<std::string>& arguments, const std::filesystem::path& folder = ".");
+  ~CliProcess();
+  CliProcess(const CliProcess&) = delete;
+  CliProcess& operator=(const CliProcess&) = delete;
+
+  // Sends the signal and waits for the end: exit status, or 128 + the signal that ended it.
+  int end_by(int signal);
+
+ private:
+  pid_t child_;
+};
+
+// Returns once the file is there, or after half a minute.
+void wait_for_file(const std::filesystem::path& file);
+
+}  // namespace keyscope::test
