@@ -59,9 +59,7 @@ class HeadAttention {
         output_(output),
         n_(input.n_queries()),
         head_dim_(input.head_dim()),
-        element_bytes_(static_cast<std::int64_t>(input.queries.element_size())) {
-    for (const std::int64_t window : wants.windows) largest_window_ = std::max(largest_window_, window);
-  }
+        element_bytes_(static_cast<std::int64_t>(input.queries.element_size())) {}
 
   // Query heads [first, last), all of KV head `kv_head`.
   void run(std::int64_t kv_head, std::int64_t first, std::int64_t last) {
@@ -92,7 +90,7 @@ class HeadAttention {
     at::ScalarType dtype = at::kFloat;
     std::int64_t head_dim = 0;
     const kernels::Kernels* kernels = nullptr;
-    ScratchBuffer scores, weights, mixed, sums, queries;
+    ScratchBuffer scores, weights, mixed, sums, window_sums, queries;
 
     AttentionOperands& operands(const kernels::Kernels& wanted, at::ScalarType type, std::int64_t dim) {
       if (!held || type != dtype || dim != head_dim || kernels != &wanted) {
@@ -190,21 +188,38 @@ class HeadAttention {
       double* sums = output_.column_sums[at].data() + first_row_;
       for (std::int64_t row = 0; row < n_columns; ++row) sums[row] += tile.column_sums[row];
     }
+    for (std::size_t w = 0; w < wants_.windows.size(); ++w)
+      add_window(query, tile, n_columns, wants_.windows[w], output_.window_sums[w][at].data() + first_row_);
+    const bool has_last = query + tile.n_rows == n_;
+    if (wants_.last_row && has_last)
+      for (std::int64_t row = 0; row < n_columns; ++row)
+        output_.last_row[at][static_cast<std::size_t>(first_row_ + row)] = weight(tile, tile.n_rows - 1, row);
+    if (wants_.weights != nullptr) store_weights(head, query, tile, n_columns);
+  }
+
+  // Adds the weights of those of the tile's queries that are among the block's last `window`.
+  void add_window(std::int64_t query, const kernels::SoftmaxTile& tile, std::int64_t n_columns,
+                  std::int64_t window, double* to) const {
+    const std::int64_t first = std::max<std::int64_t>(0, n_ - window - query);
+    if (first >= tile.n_rows) return;
+    const std::int64_t n_padded = tile.n_panels * kPanel;
+    auto* sums = scratch().window_sums.reserve<double>(n_padded);
+    std::fill(sums, sums + n_padded, 0.0);
+    kernels_.add_columns({tile.scores, tile.n_rows, tile.n_panels, first, sums});
+    for (std::int64_t row = 0; row < n_columns; ++row) to[row] += sums[row];
+  }
+
+  void store_weights(std::int64_t head, std::int64_t query, const kernels::SoftmaxTile& tile,
+                     std::int64_t n_columns) const {
     for (std::int64_t i = 0; i < tile.n_rows; ++i) {
-      const bool last = query + i == n_ - 1;
-      const bool in_window = query + i >= n_ - largest_window_;
-      if (!(wants_.last_row && last) && !in_window && wants_.weights == nullptr) continue;
-      for (std::int64_t row = 0; row < n_columns; ++row) {
-        const float weight = tile.scores[(row / kPanel * tile.n_rows + i) * kPanel + row % kPanel];
-        const auto to = static_cast<std::size_t>(first_row_ + row);
-        if (wants_.last_row && last) output_.last_row[at][to] = weight;
-        for (std::size_t w = 0; w < wants_.windows.size(); ++w)
-          if (query + i >= n_ - wants_.windows[w])
-            output_.window_sums[w][at][to] += static_cast<double>(weight);
-        if (wants_.weights != nullptr)
-          wants_.weights[(head * n_ + query + i) * wants_.n_positions + rows_->positions[to]] = weight;
-      }
+      float* to = wants_.weights + (head * n_ + query + i) * wants_.n_positions;
+      for (std::int64_t row = 0; row < n_columns; ++row)
+        to[rows_->positions[static_cast<std::size_t>(first_row_ + row)]] = weight(tile, i, row);
     }
+  }
+
+  static float weight(const kernels::SoftmaxTile& tile, std::int64_t query, std::int64_t row) {
+    return tile.scores[(row / kPanel * tile.n_rows + query) * kPanel + row % kPanel];
   }
 
   const AttentionInput& input_;
@@ -213,7 +228,6 @@ class HeadAttention {
   const kernels::ElementKernels& element_;
   AttentionOutput& output_;
   std::int64_t n_, head_dim_, element_bytes_;
-  std::int64_t largest_window_ = 0;
   const HeadRows* rows_ = nullptr;
   Visible visible_;
   std::int64_t first_row_ = 0;  // of the cached rows, what the tiles' first column is

@@ -275,6 +275,7 @@ Kernels KEYSCOPE_KERNELS() {
           element_kernels<BFloat16>(),
           element_kernels<Float16>(),
           multiply_panel,
+          add_columns,
           pair_columns,
           pair_rows};
 }

@@ -51,6 +51,13 @@ struct SoftmaxTile {
   double* column_sums;  // (n_panels · kPanel) added to; null: not wanted
 };
 
+// sums += weights of a tile's rows from `first_row` on, per column.
+struct ColumnSums {
+  const float* weights;  // [panel][row][kPanel]
+  std::int64_t n_rows, n_panels, first_row;
+  double* sums;  // (n_panels · kPanel)
+};
+
 // y = x wᵀ + bias for a few rows: reads the weights once, as fast as memory gives them.
 struct ThinProduct {
   const float* x;      // (rows, inner)
@@ -103,6 +110,7 @@ struct Kernels {
   const char* level;  // x86-64-v2, x86-64-v3, x86-64-v4
   ElementKernels float32, bfloat16, float16;
   void (*multiply_panel)(const PanelProduct&);
+  void (*add_columns)(const ColumnSums&);
   // Rows [0, n) of (n, width) two-byte elements as a brgemm operand: pairs along `width` for products with
   // every row ([width / 2][kPanel][2]), or pairs along the rows for sums over them ([kPanel / 2][width][2]).
   void (*pair_columns)(const void* rows, std::int64_t n, std::int64_t width, void* panel);

@@ -153,6 +153,23 @@ class SoftmaxRows {
   float most_[kRowsAtOnce] = {}, inverse_[kRowsAtOnce] = {};
 };
 
+// Rows of a tile summed by sixteens in float32, sums of sixteen rows in float64.
+inline void add_columns(const ColumnSums& tile) {
+  for (int64_t panel = 0; panel < tile.n_panels; ++panel)
+    for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
+      const float* from = tile.weights + panel * tile.n_rows * kPanel + lane;
+      double* to = tile.sums + panel * kPanel + lane;
+      Doubles total = load_vector<Doubles>(to);
+      for (int64_t row = tile.first_row; row < tile.n_rows; row += kRowsPerSum) {
+        const int64_t end = row + kRowsPerSum < tile.n_rows ? row + kRowsPerSum : tile.n_rows;
+        Floats sum{};
+        for (int64_t i = row; i < end; ++i) sum += load_vector<Floats>(from + i * kPanel);
+        total += __builtin_convertvector(sum, Doubles);
+      }
+      store_vector(to, total);
+    }
+}
+
 template <typename T>
 void softmax(const SoftmaxTile& tile) {
   for (int64_t first = 0; first < tile.n_rows; first += kRowsAtOnce) {

@@ -220,6 +220,23 @@ TEST(Panels, AreMultiplied) {
       }
 }
 
+TEST(Panels, AreSummedByColumnsFromARowOn) {
+  constexpr int64_t n_rows = 41, n_panels = 3;
+  const at::Tensor weights = filled({n_panels, n_rows, kPanel}, 5, 1, at::kFloat);
+  const auto* w = weights.const_data_ptr<float>();
+  for (const Kernels& kernels : available())
+    for (const int64_t first : {0, 1, 9, 25, 40, 41}) {
+      std::vector<double> sums(n_panels * kPanel, 0.5);
+      kernels.add_columns({w, n_rows, n_panels, first, sums.data()});
+      for (int64_t column = 0; column < n_panels * kPanel; ++column) {
+        double expected = 0.5;
+        for (int64_t row = first; row < n_rows; ++row)
+          expected += static_cast<double>(w[(column / kPanel * n_rows + row) * kPanel + column % kPanel]);
+        ASSERT_NEAR(sums[static_cast<std::size_t>(column)], expected, 3e-6) << kernels.level << ", " << first;
+      }
+    }
+}
+
 TEST(Panels, ArePairedAlongColumnsAndAlongRows) {
   const int64_t n = 37, width = 12;
   std::vector<std::uint16_t> rows(static_cast<std::size_t>(n * width));
