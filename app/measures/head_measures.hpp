@@ -67,11 +67,12 @@ struct MeasureOptions {
 //   that moment (M: --score-last, default 32) of every query head of the group, causally, by the scale, soft
 //   cap and window of the layer, over all keys and over the retained ones; Frobenius norms over all these
 //   outputs together. Rows that a sliding window has passed count as retained there: queries that could still
-//   see them lost them to no policy. attention_entropy_nats, attention_gini and attention_top_share are
-//   means over the group's query heads of what the run recorded (recording::AttentionStatistics), and
-//   sink_metric is Σ_i A_i0 / T over its T prompt queries. spearman leaves out tokens that no recorded query
-//   could see. `run` indexes the recording's runs. throws FileError as the recording does, and on keys,
-//   queries or values that are not finite throws InvalidInput on a block that the run has not done
+//   see them lost them to no policy. attention_entropy_nats, attention_gini and attention_top_share are means
+//   over the group's query heads of what the run recorded (recording::AttentionStatistics); sink_metric is
+//   Σ_i A_i0 / T over its T prompt queries. spearman leaves out tokens that no recorded query could see.
+//   run: an index into the recording's runs
+//   throws FileError as the recording does, and on keys, queries or values that are not finite
+//   throws InvalidInput on a block that the run has not done
 HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
                           const MeasureOptions& options = {});
 
