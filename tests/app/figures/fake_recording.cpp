@@ -128,4 +128,13 @@ RowMatrixF FakeRecording::attention(int run, int layer, int query_head, std::int
 
 RowMatrixF FakeRecording::logits(int) const { return {}; }
 
+FakeRecording one_eviction() {
+  FakeRecording recording(1, 2, 1, 1, 4, 2);
+  recording.add_run("keydiff", 1);
+  recording.keys_of(0, 0, 0) << std::log(3.0F), 0, 0, 0;
+  recording.queries_of(0, 0, 1).setOnes();
+  recording.evicted_at(0, 0, 0) = {-1, 0, -1, -1};
+  return recording;
+}
+
 }  // namespace keyscope::figures

@@ -51,4 +51,8 @@ class FakeRecording : public recording::Recording {
   std::map<Key, std::vector<std::int32_t>> evicted_at_;
 };
 
+// Four tokens in blocks of two, head_dim 1 (scale 1), all logits 0 but for query head 1 and key 0, whose
+// logit is ln 3. Key 1 is evicted after block 0, so queries 2 and 3 see keys {0, 2} and {0, 2, 3}.
+FakeRecording one_eviction();
+
 }  // namespace keyscope::figures

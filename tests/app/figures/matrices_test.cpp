@@ -92,17 +92,6 @@ TEST(CosineMatrix, OfTheRetainedKeysOnly) {
   EXPECT_TRUE(values.isApprox(RowMatrixF::Identity(2, 2)));
 }
 
-// Four tokens in blocks of two, head_dim 1 (scale 1), all logits 0 but for key 0, whose logit is ln 3. Key 1
-// is evicted after block 0, so queries 2 and 3 see keys {0, 2} and {0, 2, 3}.
-FakeRecording one_eviction() {
-  FakeRecording recording(1, 2, 1, 1, 4, 2);
-  recording.add_run("keydiff", 1);
-  recording.keys_of(0, 0, 0) << std::log(3.0F), 0, 0, 0;
-  recording.queries_of(0, 0, 1).setOnes();
-  recording.evicted_at(0, 0, 0) = {-1, 0, -1, -1};
-  return recording;
-}
-
 TEST(Attention, RecordedWeightsArePreferredAndBlankedWhereNotVisible) {
   FakeRecording recording = one_eviction();
   recording.edit_info().attention = true;

@@ -16,19 +16,9 @@ namespace keyscope::measures {
 namespace {
 
 using figures::FakeRecording;
+using figures::one_eviction;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-// Four tokens in blocks of two, head_dim 1 (scale 1), all logits 0 but for key 0, whose logit is ln 3. Key 1
-// is evicted after block 0, so queries 2 and 3 see keys {0, 2} and {0, 2, 3}.
-FakeRecording one_eviction() {
-  FakeRecording recording(1, 2, 1, 1, 4, 2);
-  recording.add_run("keydiff", 1);
-  recording.keys_of(0, 0, 0) << std::log(3.0F), 0, 0, 0;
-  recording.queries_of(0, 0, 1).setOnes();
-  recording.evicted_at(0, 0, 0) = {-1, 0, -1, -1};
-  return recording;
-}
 
 TEST(AttentionWeights, SoftmaxOverWhatEachQueryCouldSee) {
   const RowMatrixF weights = recompute_attention(one_eviction(), 0, 0, 1, 0, 4);
