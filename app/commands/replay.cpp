@@ -81,7 +81,9 @@ std::vector<std::string> caveats(const replay::ReplayPlan& plan) {
   if (!oracles.empty())
     notes.push_back(
         fmt::format("oracles, scored by the attention of the whole prompt: {}", fmt::join(oracles, ", ")));
-  if (plan.rounded) notes.emplace_back("scores come from rows that were rounded to float16 when recorded");
+  if (plan.store != recording::StoreType::kFloat32)
+    notes.push_back(fmt::format("scores come from rows that were rounded to {} when recorded",
+                                recording::store_name(plan.store)));
   return notes;
 }
 
@@ -104,7 +106,7 @@ Json outcome_json(const replay::ReplayPlan& plan, const recording::RecordingInfo
   Json json{{"format", 1}, {"source", arguments.file}, {"out", arguments.out}};
   json["run"] = info.runs[static_cast<std::size_t>(plan.source_run)].plan.name;
   json["n_prompt"] = info.n_prompt();
-  json["rounded"] = plan.rounded;
+  json["rounded"] = plan.store != recording::StoreType::kFloat32;
   json["runs"] = Json::array();
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const auto& run = plan.runs[i];

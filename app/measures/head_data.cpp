@@ -110,7 +110,7 @@ HeadData read_head(const Recording& recording, const RecordingInfo& info, const 
   check_trace(head.trace, about.n_tokens, info);
   head.trace.attention_received.resize(static_cast<std::size_t>(n_seen));
   head.trace.attention_queries.resize(static_cast<std::size_t>(n_seen));
-  if (n_seen == 0) return head;
+  if (n_seen == 0 || !info.heads.has(selection.kv_head)) return head;
   if (info.keys) {
     head.keys = recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_seen);
     check_finite(head.keys, info, selection, "keys");
@@ -149,7 +149,8 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   full.attention_received.assign(trace.attention_received.begin(),
                                  trace.attention_received.begin() + full.n_seen);
   full.rules = recorded_rules(info, selection.layer);
-  if (!info.keys || !info.queries || !info.values || full.n_seen == 0) return full;
+  const bool has_rows = info.keys && info.queries && info.values && info.heads.has(selection.kv_head);
+  if (!has_rows || full.n_seen == 0) return full;
 
   full.keys = recording.keys(head.run, head.layer, head.kv_head, 0, full.n_seen);
   full.values = recording.values(head.run, head.layer, head.kv_head, 0, full.n_seen);

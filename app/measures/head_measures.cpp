@@ -136,7 +136,7 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
   const HeadData head = read_head(recording, *info, selection);
   const Moment moment = find_moment(*info, selection.run, options.at_block);
   measures.retained = recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
-  if (info->keys) {
+  if (info->keys && info->heads.has(selection.kv_head)) {
     measure_direction(head, measures);
     measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), measures);
   }

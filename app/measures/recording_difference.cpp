@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,10 @@ using recording::RunInfo;
 
 class Collector {
  public:
-  explicit Collector(double tolerance) { found_.tolerance = tolerance; }
+  explicit Collector(double tolerance, double rounding = 0) {
+    found_.tolerance = tolerance + rounding;
+    found_.rounding = rounding;
+  }
 
   template <typename T>
   void add(const T* a, const T* b, std::size_t n) {
@@ -46,7 +50,7 @@ class Collector {
     found.run = run;
     found.layer = layer;
     found.dataset = dataset;
-    *this = Collector(found_.tolerance);
+    *this = Collector(found_.tolerance - found_.rounding, found_.rounding);
     return found;
   }
 
@@ -66,39 +70,53 @@ struct Pair {
   const std::string& name() const { return info_a.plan.name; }
 };
 
-void compare_rows(const Pair& pair, int layer, const RecordingInfo& info, const RecordingInfo& other,
-                  const ComparisonOptions& options, RecordingDifference& result) {
-  Collector collector(options.tolerance);
-  const auto add = [&](const RowMatrixF& x, const RowMatrixF& y) {
-    collector.add(x.data(), y.data(), static_cast<std::size_t>(std::min(x.size(), y.size())));
-  };
-  const auto n = pair.n_tokens;
-  if (info.keys && other.keys) {
-    for (int head = 0; head < info.model.n_kv_heads; ++head)
-      add(pair.a.keys(pair.run_a, layer, head, 0, n), pair.b.keys(pair.run_b, layer, head, 0, n));
-    result.datasets.push_back(collector.take(pair.name(), layer, "keys"));
-  }
-  if (info.queries && other.queries) {
-    for (int head = 0; head < info.model.n_heads; ++head)
-      add(pair.a.queries(pair.run_a, layer, head, 0, n), pair.b.queries(pair.run_b, layer, head, 0, n));
-    result.datasets.push_back(collector.take(pair.name(), layer, "queries"));
-  }
-  if (info.values && other.values) {
-    for (int head = 0; head < info.model.n_kv_heads; ++head)
-      add(pair.a.values(pair.run_a, layer, head, 0, n), pair.b.values(pair.run_b, layer, head, 0, n));
-    result.datasets.push_back(collector.take(pair.name(), layer, "values"));
-  }
-  const bool replayed = pair.info_a.plan.replayed || pair.info_b.plan.replayed;
-  if (!info.attention || !other.attention || replayed) return;
+// KV heads whose rows both have.
+std::vector<int> common_heads(const RecordingInfo& a, const RecordingInfo& b) {
+  std::vector<int> heads = a.heads.list(a.model.n_kv_heads);
+  std::erase_if(heads, [&](int head) { return !b.heads.has(head); });
+  return heads;
+}
+
+void compare_attention(const Pair& pair, int layer, const std::vector<int>& query_heads,
+                       Collector& collector) {
   constexpr std::int64_t kRows = 256;  // a matrix of all queries may be larger than memory
-  for (int head = 0; head < info.model.n_heads; ++head)
+  const auto n = pair.n_tokens;
+  for (const int head : query_heads)
     for (std::int64_t first = 0; first < n; first += kRows) {
       const std::int64_t count = std::min(kRows, n - first);
-      const RowMatrixF x = pair.a.attention(pair.run_a, layer, head, first, count);
-      const RowMatrixF y = pair.b.attention(pair.run_b, layer, head, first, count);
-      add(RowMatrixF(x.leftCols(n)), RowMatrixF(y.leftCols(n)));
+      const RowMatrixF x = pair.a.attention(pair.run_a, layer, head, first, count).leftCols(n);
+      const RowMatrixF y = pair.b.attention(pair.run_b, layer, head, first, count).leftCols(n);
+      collector.add(x.data(), y.data(), static_cast<std::size_t>(x.size()));
     }
-  result.datasets.push_back(collector.take(pair.name(), layer, "attention"));
+}
+
+// Rows that were rounded when they were stored may differ by as much.
+void compare_rows(const Pair& pair, int layer, const RecordingInfo& info, const RecordingInfo& other,
+                  const ComparisonOptions& options, RecordingDifference& result) {
+  Collector collector(options.tolerance,
+                      recording::store_rounding(info.store) + recording::store_rounding(other.store));
+  const std::vector<int> kv_heads = common_heads(info, other);
+  const int group = info.model.group_size();
+  std::vector<int> query_heads;
+  for (const int head : kv_heads)
+    for (int g = 0; g < group; ++g) query_heads.push_back(head * group + g);
+  const auto n = pair.n_tokens;
+  const auto compare = [&](const char* name, const std::vector<int>& heads, auto rows) {
+    for (const int head : heads) {
+      const RowMatrixF x = (pair.a.*rows)(pair.run_a, layer, head, 0, n);
+      const RowMatrixF y = (pair.b.*rows)(pair.run_b, layer, head, 0, n);
+      collector.add(x.data(), y.data(), static_cast<std::size_t>(std::min(x.size(), y.size())));
+    }
+    result.datasets.push_back(collector.take(pair.name(), layer, name));
+  };
+  if (info.keys && other.keys) compare("keys", kv_heads, &Recording::keys);
+  if (info.queries && other.queries) compare("queries", query_heads, &Recording::queries);
+  if (info.values && other.values) compare("values", kv_heads, &Recording::values);
+  const bool replayed = pair.info_a.plan.replayed || pair.info_b.plan.replayed;
+  if (!info.attention || !other.attention || replayed) return;
+  Collector weights(options.tolerance);
+  compare_attention(pair, layer, query_heads, weights);
+  result.datasets.push_back(weights.take(pair.name(), layer, "attention"));
 }
 
 // Whether a row that one run evicted was so close to what it kept that rounding may decide. Its margin is
@@ -201,6 +219,8 @@ void note_contents(const RecordingInfo& a, const RecordingInfo& b, RecordingDiff
   note("queries", a.queries, b.queries);
   note("values", a.values, b.values);
   note("attention weights", a.attention, b.attention);
+  for (int head = 0; head < a.model.n_kv_heads; ++head)
+    note(fmt::format("rows of KV head {}", head).c_str(), a.heads.has(head), b.heads.has(head));
   for (const RunInfo& run : b.runs)
     if (a.run_index(run.plan.name) < 0)
       result.structure.push_back(fmt::format("run {} is only in {}", run.plan.name, b.source));

@@ -24,7 +24,8 @@ struct DatasetDifference {
   std::int64_t n_close_calls = 0;  // of evicted_at: rows that differ, but were close calls
   double largest_difference = 0;   // of floating-point values
   double largest_value = 0;
-  double tolerance = 0;  // as a share of largest_value
+  double tolerance = 0;  // as a share of largest_value, with `rounding`
+  double rounding = 0;   // the same share: by how much rows may differ because they were stored rounded
 
   bool agrees() const { return n_different == 0 && largest_difference <= tolerance * largest_value; }
 };

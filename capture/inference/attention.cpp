@@ -184,6 +184,7 @@ class HeadAttention {
   void take_statistics(std::int64_t head, std::int64_t query, const kernels::SoftmaxTile& tile) {
     const auto at = static_cast<std::size_t>(head);
     const std::int64_t n_columns = std::min(tile.n_panels * kPanel, rows_->n_rows() - first_row_);
+    float* weights = wants_.weights.empty() ? nullptr : wants_.weights[at];
     if (wants_.column_sums) {
       double* sums = output_.column_sums[at].data() + first_row_;
       for (std::int64_t row = 0; row < n_columns; ++row) sums[row] += tile.column_sums[row];
@@ -194,7 +195,7 @@ class HeadAttention {
     if (wants_.last_row && has_last)
       for (std::int64_t row = 0; row < n_columns; ++row)
         output_.last_row[at][static_cast<std::size_t>(first_row_ + row)] = weight(tile, tile.n_rows - 1, row);
-    if (wants_.weights != nullptr) store_weights(head, query, tile, n_columns);
+    if (weights != nullptr) store_weights(weights, query, tile, n_columns);
   }
 
   // Adds the weights of those of the tile's queries that are among the block's last `window`.
@@ -209,10 +210,11 @@ class HeadAttention {
     for (std::int64_t row = 0; row < n_columns; ++row) to[row] += sums[row];
   }
 
-  void store_weights(std::int64_t head, std::int64_t query, const kernels::SoftmaxTile& tile,
+  // weights: (n, n_positions) of one query head
+  void store_weights(float* weights, std::int64_t query, const kernels::SoftmaxTile& tile,
                      std::int64_t n_columns) const {
     for (std::int64_t i = 0; i < tile.n_rows; ++i) {
-      float* to = wants_.weights + (head * n_ + query + i) * wants_.n_positions;
+      float* to = weights + (query + i) * wants_.n_positions;
       for (std::int64_t row = 0; row < n_columns; ++row)
         to[rows_->positions[static_cast<std::size_t>(first_row_ + row)]] = weight(tile, i, row);
     }

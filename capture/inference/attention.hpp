@@ -39,7 +39,9 @@ struct AttentionWants {
   bool entropy = false;
   bool last_row = false;
   std::vector<std::int64_t> windows;  // of how many last queries the weights are summed, each by itself
-  float* weights = nullptr;           // (n_heads, n, n_positions) by true position, zeroed; null: not wanted
+  // Per query head: its weights, (n, n_positions) by true position, zeroed; null: not wanted. Empty: of no
+  // head.
+  std::vector<float*> weights;
   std::int64_t n_positions = 0;
 };
 

@@ -35,6 +35,9 @@ struct CaptureOptions {
   std::int64_t generate = 0;
   bool ignore_eos = false;
   std::vector<int> layers;  // empty: all
+  // KV heads whose keys and values are recorded, with the queries and attention weights of their groups;
+  // empty: all. Statistics are recorded of all heads.
+  std::vector<int> heads;
   bool record_keys = true;
   bool record_queries = true;
   bool record_values = false;

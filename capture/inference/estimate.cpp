@@ -41,14 +41,14 @@ double measured_rate(const Model& model, std::int64_t block) {
 double disk_bytes(const recording::RecordPlan& plan) {
   const recording::ModelInfo& model = plan.model;
   const double width = plan.store == recording::StoreType::kFloat16 ? 2 : 4;
-  const double rows = (plan.keys ? model.n_kv_heads : 0) + (plan.queries ? model.n_heads : 0) +
-                      (plan.values ? model.n_kv_heads : 0);
+  const double rows = (plan.keys ? plan.n_row_kv_heads() : 0) + (plan.queries ? plan.n_row_heads() : 0) +
+                      (plan.values ? plan.n_row_kv_heads() : 0);
   constexpr double kStatisticsBytes = 4 + 4 + 8 + 4 + 4 + 24;  // per token and KV head, with the journal
   double bytes = 0;
   for (const auto& run : plan.runs) {
     const auto n_tokens = static_cast<double>(run.max_tokens(plan.n_prompt()));
     double layer = n_tokens * (rows * model.head_dim * width + model.n_kv_heads * kStatisticsBytes);
-    if (plan.attention) layer += model.n_heads * n_tokens * n_tokens * width;
+    if (plan.attention) layer += plan.n_row_heads() * n_tokens * n_tokens * width;
     bytes += layer * static_cast<double>(plan.layers.size());
     if (plan.logits)
       bytes += 4.0 * static_cast<double>(std::min(plan.score_last, plan.n_prompt())) *

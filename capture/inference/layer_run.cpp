@@ -191,15 +191,23 @@ int64_t LayerRun::queries_in_recorded_window(const Block& block) const {
   return std::clamp<int64_t>(end - (plan_.n_prompt - kRecordedWindow), 0, block.n);
 }
 
+// Of the recorded heads, straight into the record.
+void LayerRun::want_weights(Block& block, AttentionWants& wanted) const {
+  const auto n_kv_heads = static_cast<int>(block.input.heads.size());
+  const auto group = static_cast<int>(block.input.group_size());
+  wanted.n_positions = block.first_position + block.n;
+  const int64_t matrix = block.n * wanted.n_positions;
+  auto& rows = block.record.attention_rows;
+  rows.resize(static_cast<std::size_t>(plan_.recording.heads.count(n_kv_heads) * group * matrix));
+  for (int head = 0; head < n_kv_heads * group; ++head) {
+    const int place = plan_.recording.heads.query_place(head, group);
+    wanted.weights.push_back(place < 0 ? nullptr : rows.data() + place * matrix);
+  }
+}
+
 void LayerRun::attend(Block& block) {
   AttentionWants wanted = wants(block);
-  const int64_t n_positions = block.first_position + block.n;
-  if (plan_.recording.layer && plan_.recording.attention) {
-    block.record.attention_rows.resize(
-        static_cast<std::size_t>(block.input.n_heads() * block.n * n_positions));
-    wanted.weights = block.record.attention_rows.data();
-    wanted.n_positions = n_positions;
-  }
+  if (plan_.recording.layer && plan_.recording.attention) want_weights(block, wanted);
   block.recorded_window = wanted.windows.size() - (queries_in_recorded_window(block) > 0 ? 1 : 0);
   const Stopwatch attention(times_.attention);
   try {

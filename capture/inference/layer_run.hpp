@@ -63,6 +63,7 @@ class LayerRun {
   void rotate_queries(Block& block, std::int64_t kv_head, const RotaryTable& table, std::int64_t first) const;
   AttentionWants wants(const Block& block) const;
   std::int64_t queries_in_recorded_window(const Block& block) const;
+  void want_weights(Block& block, AttentionWants& wanted) const;
   void attend(Block& block);
   void count_attention(Block& block);
   void record_attention(Block& block);

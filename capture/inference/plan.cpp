@@ -65,16 +65,24 @@ void check_prompt(const Model& model, const CaptureOptions& options) {
                     n_prompt, fed_back, config.context_length, room + 1));
 }
 
-std::vector<int> choose_layers(const ModelConfig& config, const std::vector<int>& wanted) {
-  std::vector<int> layers = wanted;
-  if (layers.empty())
-    for (int i = 0; i < config.n_layers; ++i) layers.push_back(i);
-  std::sort(layers.begin(), layers.end());
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  if (layers.front() < 0 || layers.back() >= config.n_layers)
-    throw UsageError(fmt::format("--layers: {} is not there; the model has layers 0 to {}",
-                                 layers.front() < 0 ? layers.front() : layers.back(), config.n_layers - 1));
-  return layers;
+// Of the model's `n`, those wanted, ascending; all where none are named.
+std::vector<int> choose(const char* option, const char* what, const std::vector<int>& wanted, int n) {
+  std::vector<int> chosen = wanted;
+  if (chosen.empty())
+    for (int i = 0; i < n; ++i) chosen.push_back(i);
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  if (chosen.front() < 0 || chosen.back() >= n)
+    throw UsageError(fmt::format("{}: {} is not there; the model has {} 0 to {}", option,
+                                 chosen.front() < 0 ? chosen.front() : chosen.back(), what, n - 1));
+  return chosen;
+}
+
+// A choice of all heads limits nothing, and is recorded as if none had been made.
+recording::RecordedHeads choose_heads(const ModelConfig& config, const std::vector<int>& wanted) {
+  std::vector<int> heads = choose("--heads", "KV heads", wanted, config.n_kv_heads);
+  if (static_cast<int>(heads.size()) == config.n_kv_heads) return {};
+  return {std::move(heads)};
 }
 
 // One set of rows for a whole layer cannot have several sizes.
@@ -136,13 +144,14 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
   json["generate"] = options.generate;
   json["ignore_eos"] = options.ignore_eos;
   json["layers"] = options.layers;
+  if (!options.heads.empty()) json["heads"] = options.heads;
   json["record"] = {{"keys", options.record_keys},
                     {"queries", options.record_queries},
                     {"values", options.record_values},
                     {"attention", options.record_attention},
                     {"logits", options.record_logits}};
   json["score_last"] = options.score_last;
-  json["store"] = options.store == recording::StoreType::kFloat16 ? "float16" : "float32";
+  json["store"] = recording::store_name(options.store);
   json["compress"] = options.compress;
   json["dtype"] = model.dtype_name();
   json["threads"] = model.threads();
@@ -204,7 +213,8 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
     plan.prompt.offset.assign(options.prompt_ids.size() + 1, 0);
   }
   plan.runs = plan_runs(options);
-  plan.layers = choose_layers(config, options.layers);
+  plan.layers = choose("--layers", "layers", options.layers, config.n_layers);
+  plan.heads = choose_heads(config, options.heads);
   plan.keys = options.record_keys;
   plan.queries = options.record_queries;
   plan.values = options.record_values;

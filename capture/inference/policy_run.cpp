@@ -64,7 +64,7 @@ LayerPlan PolicyRun::layer_plan(int layer) const {
   layer_plan.oracle = run_plan_.oracle;
   layer_plan.cache_positions = run_plan_.cache_positions;
   const bool recorded = std::binary_search(plan.layers.begin(), plan.layers.end(), layer);
-  layer_plan.recording = {recorded, plan.keys, plan.queries, plan.values, plan.attention};
+  layer_plan.recording = {recorded, plan.keys, plan.queries, plan.values, plan.attention, plan.heads};
   return layer_plan;
 }
 

@@ -12,9 +12,11 @@ struct LayerRecording {
   bool queries = false;
   bool values = false;
   bool attention = false;
+  recording::RecordedHeads heads = {};
 };
 
-// A block's own keys, queries and values, as float32, into its record.
+// A block's own keys, queries and values, as float32, into its record: those of the recorded heads, and no
+// row of another is copied.
 void record_rows(const AttentionInput& input, const LayerRecording& recording, recording::LayerBlock& record);
 
 }  // namespace keyscope::capture

@@ -11,6 +11,7 @@
 #include "capture/recording/info_reader.hpp"
 #include "capture/recording/layout.hpp"
 #include "capture/recording/recording.hpp"
+#include "capture/recording/row_store.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -33,13 +34,13 @@ class FileRecording final : public Recording {
 
   std::shared_ptr<const RecordingInfo> info() const override { return info_; }
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("keys", info_->keys, info_->model.n_kv_heads, run, layer, kv_head, {first, count});
+    return head_rows("keys", info_->keys, run, layer, kv_row_place(*info_, kv_head), {first, count});
   }
   RowMatrixF queries(int run, int layer, int head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("queries", info_->queries, info_->model.n_heads, run, layer, head, {first, count});
+    return head_rows("queries", info_->queries, run, layer, query_row_place(*info_, head), {first, count});
   }
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("values", info_->values, info_->model.n_kv_heads, run, layer, kv_head, {first, count});
+    return head_rows("values", info_->values, run, layer, kv_row_place(*info_, kv_head), {first, count});
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
   AttentionStatistics statistics(int run, int layer) const override;
@@ -49,11 +50,10 @@ class FileRecording final : public Recording {
  private:
   const RunInfo& run_info(int run) const;
   Group run_group(int run) const;
-  void check_place(int run, int layer, int head, int n_heads) const;
+  void check_place(int run, int layer) const;
   RowRange check_rows(int run, RowRange rows) const;
   const Dataset& dataset(int run, int layer, const std::string& name) const;
-  RowMatrixF head_rows(const char* name, bool recorded, int n_heads, int run, int layer, int head,
-                       RowRange rows) const;
+  RowMatrixF head_rows(const char* name, bool recorded, int run, int layer, int place, RowRange rows) const;
   template <typename T>
   std::vector<T> head_values(int run, int layer, const char* name, int kv_head) const;
   void read_journal(int run, int layer, int kv_head, HeadTrace& trace) const;
@@ -73,12 +73,10 @@ Group FileRecording::run_group(int run) const {
   return file_.root().open_group("entry").open_group("runs").open_group(run_info(run).plan.name);
 }
 
-void FileRecording::check_place(int run, int layer, int head, int n_heads) const {
+void FileRecording::check_place(int run, int layer) const {
   run_info(run);
   if (!std::binary_search(info_->layers.begin(), info_->layers.end(), layer))
     throw FileError(fmt::format("{}: layer {} was not recorded", info_->source, layer));
-  if (head < 0 || head >= n_heads)
-    throw FileError(fmt::format("{}: there is no head {}; there are {}", info_->source, head, n_heads));
 }
 
 RowRange FileRecording::check_rows(int run, RowRange rows) const {
@@ -102,17 +100,18 @@ const Dataset& FileRecording::dataset(int run, int layer, const std::string& nam
   return found->second;
 }
 
-RowMatrixF FileRecording::head_rows(const char* name, bool recorded, int n_heads, int run, int layer,
-                                    int head, RowRange rows) const {
-  check_place(run, layer, head, n_heads);
+RowMatrixF FileRecording::head_rows(const char* name, bool recorded, int run, int layer, int place,
+                                    RowRange rows) const {
+  check_place(run, layer);
   if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_->source, name));
   const RowRange range = check_rows(run, rows);
   const int head_dim = info_->model.head_dim;
   RowMatrixF matrix(range.count, head_dim);
+  const std::span values(matrix.data(), static_cast<std::size_t>(matrix.size()));
   const hdf5::Lock lock;
-  dataset(run, layer, name)
-      .read(std::span(matrix.data(), static_cast<std::size_t>(matrix.size())),
-            {size(head), size(range.first), 0}, {1, size(range.count), size(head_dim)});
+  const Dataset& rows_of_heads = dataset(run, layer, name);
+  rows_of_heads.read(values, {size(place), size(range.first), 0}, {1, size(range.count), size(head_dim)});
+  check_rounded(rows_of_heads, values);
   return matrix;
 }
 
@@ -139,7 +138,8 @@ void cut_evictions(HeadTrace& trace, const RunInfo& run, bool complete, const st
 }
 
 HeadTrace FileRecording::trace(int run, int layer, int kv_head) const {
-  check_place(run, layer, kv_head, info_->model.n_kv_heads);
+  check_place(run, layer);
+  check_kv_head(*info_, kv_head);
   const RunInfo& about = run_info(run);
   const hdf5::Lock lock;
   HeadTrace trace;
@@ -189,7 +189,7 @@ void FileRecording::read_journal(int run, int layer, int kv_head, HeadTrace& tra
 }
 
 AttentionStatistics FileRecording::statistics(int run, int layer) const {
-  check_place(run, layer, 0, 1);
+  check_place(run, layer);
   const hdf5::Lock lock;
   AttentionStatistics statistics;
   if (!run_group(run).open_group(layer_group_name(layer)).has("attention_entropy")) return statistics;
@@ -209,7 +209,8 @@ AttentionStatistics FileRecording::statistics(int run, int layer) const {
 
 RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t first,
                                     std::int64_t count) const {
-  check_place(run, layer, head, info_->model.n_heads);
+  check_place(run, layer);
+  const int place = query_row_place(*info_, head);
   if (!info_->attention) throw FileError(info_->source + ": attention was not recorded");
   if (run_info(run).plan.replayed)
     throw FileError(fmt::format("{}: run {} was replayed without the model, and has no attention of its own",
@@ -220,7 +221,7 @@ RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t f
   const hdf5::Lock lock;
   dataset(run, layer, "attention")
       .read(std::span(weights.data(), static_cast<std::size_t>(weights.size())),
-            {size(head), size(rows.first), 0}, {1, size(rows.count), size(n_tokens)});
+            {size(place), size(rows.first), 0}, {1, size(rows.count), size(n_tokens)});
   return weights;
 }
 

@@ -7,6 +7,7 @@
 
 #include "analysis/errors.hpp"
 #include "capture/recording/checked_read.hpp"
+#include "capture/recording/layer_rows.hpp"
 #include "capture/recording/layout.hpp"
 #include "capture/recording/origin.hpp"
 
@@ -167,17 +168,11 @@ void RunReader::read_scored() {
 }
 
 void RunReader::check_layer(const Group& group) const {
-  const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.n_kv_heads);
-  const hsize_t head_dim = size(info_.model.head_dim), n_tokens = size(run_.n_tokens);
   group.names();  // refuses links to other files
+  check_layer_rows(group, info_, run_);
+  const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.n_kv_heads);
+  const hsize_t n_tokens = size(run_.n_tokens);
   const Roomy rows = info_.complete ? Roomy{} : Roomy{1};
-  const Roomy matrix = info_.complete ? Roomy{} : Roomy{1, 2};
-  if (info_.keys) open_dataset(group, "keys", kRowTypes, {n_kv_heads, n_tokens, head_dim}, rows);
-  if (info_.queries) open_dataset(group, "queries", kRowTypes, {n_heads, n_tokens, head_dim}, rows);
-  if (info_.values) open_dataset(group, "values", kRowTypes, {n_kv_heads, n_tokens, head_dim}, rows);
-  // Nothing attended under the eviction of a replayed run.
-  if (info_.attention && !run_.plan.replayed)
-    open_dataset(group, "attention", kRowTypes, {n_heads, n_tokens, n_tokens}, matrix);
   open_dataset(group, "evicted_at", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "evicted_margin", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_received", {ElementType::kFloat64}, {n_kv_heads, n_tokens}, rows);
@@ -228,6 +223,8 @@ std::vector<int> layers_to_show(const Group& runs, const std::vector<std::string
 void find_contents(RecordingInfo& info, const Group& run) {
   info.layers = find_layers(run, info.model.n_layers);
   const Group layer = run.open_group(layer_group_name(info.layers.front()));
+  info.heads = read_recorded_heads(layer, info.model.n_kv_heads);
+  info.store = read_store(layer);
   info.keys = layer.has("keys");
   info.queries = layer.has("queries");
   info.values = layer.has("values");

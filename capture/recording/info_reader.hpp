@@ -11,7 +11,4 @@ namespace keyscope::recording {
 //   throws FileError naming file and dataset or attribute, what was found and what was expected
 RecordingInfo read_info(const hdf5::File& file, const std::string& source);
 
-// The types in which rows of keys, queries, values and attention may lie.
-inline constexpr auto kRowTypes = {hdf5::ElementType::kFloat32, hdf5::ElementType::kFloat16};
-
 }  // namespace keyscope::recording

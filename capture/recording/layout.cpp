@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "capture/recording/origin.hpp"
+#include "capture/recording/row_store.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -45,13 +46,12 @@ void create_list(Group& group, const std::string& name, ElementType type, std::i
   group.create_dataset(name, type, {size(n)}, options);
 }
 
-// Rows of every head, (n_heads, n_tokens, head_dim): chunks of one head's rows, so that one head reads
+// Rows of every recorded head, (R, n_tokens, head_dim): chunks of one head's rows, so that one head reads
 // quickly.
 void create_rows(Group& group, const std::string& name, const Shape& shape, StoreType store) {
-  const ElementType type = store == StoreType::kFloat16 ? ElementType::kFloat16 : ElementType::kFloat32;
   const hsize_t row_bytes = shape[2] * (store == StoreType::kFloat16 ? 2 : 4);
   const hsize_t n_rows = std::clamp<hsize_t>(kRowChunkBytes / row_bytes, 1, shape[1]);
-  group.create_dataset(name, type, shape, overwritten({1, n_rows, shape[2]}));
+  create_row_dataset(group, name, store, shape, overwritten({1, n_rows, shape[2]}));
 }
 
 void create_traces(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
@@ -87,11 +87,20 @@ void create_attention_statistics(Group& group, const RecordPlan& plan, hsize_t n
     group.create_dataset(name, ElementType::kFloat64, {n_heads}, overwritten({n_heads}, unknown));
 }
 
+// Which heads the rows are of, where they are not of all.
+void create_heads(Group& group, const RecordedHeads& heads) {
+  if (heads.all()) return;
+  const std::vector<std::int32_t> indices(heads.kv_heads.begin(), heads.kv_heads.end());
+  group.create_dataset("kv_heads", ElementType::kInt32, {indices.size()})
+      .write(std::span<const std::int32_t>(indices));
+}
+
 void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int layer) {
   Group group = run.create_group(layer_group_name(layer), "NXcollection");
   const hsize_t n_tokens = size(about.max_tokens(plan.n_prompt()));
-  const hsize_t n_heads = size(plan.model.n_heads), n_kv_heads = size(plan.model.n_kv_heads);
+  const hsize_t n_heads = size(plan.n_row_heads()), n_kv_heads = size(plan.n_row_kv_heads());
   const hsize_t head_dim = size(plan.model.head_dim);
+  create_heads(group, plan.heads);
   if (plan.keys) create_rows(group, "keys", {n_kv_heads, n_tokens, head_dim}, plan.store);
   if (plan.queries) create_rows(group, "queries", {n_heads, n_tokens, head_dim}, plan.store);
   if (plan.values) create_rows(group, "values", {n_kv_heads, n_tokens, head_dim}, plan.store);
@@ -184,7 +193,7 @@ void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
   cut(run, "top_logits", {size(extent.n_top)});
   cut(run, "top_ids", {size(extent.n_top)});
   cut(run, "logits", {size(extent.n_scored), size(plan.vocab_size)});
-  const hsize_t n_heads = size(plan.model.n_heads), n_kv_heads = size(plan.model.n_kv_heads);
+  const hsize_t n_heads = size(plan.n_row_heads()), n_kv_heads = size(plan.n_row_kv_heads());
   const hsize_t n_tokens = size(extent.n_tokens), head_dim = size(plan.model.head_dim);
   for (const int layer : plan.layers) {
     Group group = run.open_group(layer_group_name(layer));
@@ -194,7 +203,7 @@ void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
     cut(group, "attention", {n_heads, n_tokens, n_tokens});
     for (const char* name : {"evicted_at", "evicted_margin", "attention_received", "attention_queries",
                              "attention_last", "attention_window"})
-      cut(group, name, {n_kv_heads, n_tokens});
+      cut(group, name, {size(plan.model.n_kv_heads), n_tokens});
   }
 }
 

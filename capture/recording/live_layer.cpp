@@ -61,16 +61,16 @@ void add_statistics(AttentionStatistics& statistics, const LayerBlock& from, std
 }  // namespace
 
 LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run)
-    : keys(static_cast<std::size_t>(plan.model.n_kv_heads)),
-      queries(static_cast<std::size_t>(plan.model.n_heads)),
+    : keys(static_cast<std::size_t>(plan.n_row_kv_heads())),
+      queries(static_cast<std::size_t>(plan.n_row_heads())),
       values(keys.size()),
-      traces(keys.size()) {
+      traces(static_cast<std::size_t>(plan.model.n_kv_heads)) {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   statistics.entropy =
       RowMatrixF::Constant(plan.model.n_heads, plan.n_prompt(), std::numeric_limits<float>::quiet_NaN());
   statistics.window = RowMatrixF::Zero(plan.model.n_kv_heads, run.max_tokens(plan.n_prompt()));
-  statistics.gini.assign(queries.size(), unknown);
-  statistics.top_share.assign(queries.size(), unknown);
+  statistics.gini.assign(static_cast<std::size_t>(plan.model.n_heads), unknown);
+  statistics.top_share.assign(statistics.gini.size(), unknown);
 }
 
 void LiveLayer::add(const BlockRecord& record, const LayerBlock& block) {

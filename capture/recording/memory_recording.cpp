@@ -77,6 +77,7 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
   info_.layers = plan_->layers;
   if (plan_->by_layers()) info_.layers.resize(1);
   order_.emplace(plan_);
+  info_.heads = plan_->heads;
   info_.keys = plan_->keys;
   info_.queries = plan_->queries;
   info_.values = plan_->values;
@@ -181,24 +182,20 @@ RowMatrixF LiveRecording::rows(HeadRows LiveLayer::*tensor, const char* name, in
                                std::int64_t first, std::int64_t count) const {
   const std::lock_guard lock(mutex_);
   const HeadRows& heads = find(run, layer).*tensor;
-  if (head < 0 || static_cast<std::size_t>(head) >= heads.size())
-    throw FileError(
-        fmt::format("{}: {} have no head {}; there are {}", info_.source, name, head, heads.size()));
+  const int place = tensor == &LiveLayer::queries ? query_row_place(info_, head) : kv_row_place(info_, head);
   const bool recorded = tensor == &LiveLayer::keys      ? info_.keys
                         : tensor == &LiveLayer::queries ? info_.queries
                                                         : info_.values;
   if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_.source, name));
   count = check_rows(run, first, count);
   const int head_dim = info_.model.head_dim;
-  return view_rows(heads[static_cast<std::size_t>(head)].data() + first * head_dim, count, head_dim);
+  return view_rows(heads[static_cast<std::size_t>(place)].data() + first * head_dim, count, head_dim);
 }
 
 HeadTrace LiveRecording::trace(int run, int layer, int kv_head) const {
   const std::lock_guard lock(mutex_);
   const LiveLayer& found = find(run, layer);
-  if (kv_head < 0 || static_cast<std::size_t>(kv_head) >= found.traces.size())
-    throw FileError(
-        fmt::format("{}: there is no KV head {}; there are {}", info_.source, kv_head, found.traces.size()));
+  check_kv_head(info_, kv_head);
   return found.traces[static_cast<std::size_t>(kv_head)];
 }
 
@@ -214,8 +211,7 @@ RowMatrixF LiveRecording::attention(int run, int layer, int head, std::int64_t f
   const std::lock_guard lock(mutex_);
   const LiveLayer& found = find(run, layer);
   if (!info_.attention) throw FileError(info_.source + ": attention was not recorded");
-  if (head < 0 || head >= info_.model.n_heads)
-    throw FileError(fmt::format("{}: there is no query head {}", info_.source, head));
+  const int place = query_row_place(info_, head);
   count = check_rows(run, first, count);
   const RunInfo& about = info_.runs[static_cast<std::size_t>(run)];
   RowMatrixF weights = RowMatrixF::Zero(count, about.n_tokens);
@@ -225,7 +221,7 @@ RowMatrixF LiveRecording::attention(int run, int layer, int head, std::int64_t f
     const auto& block = found.attention_rows[static_cast<std::size_t>(b)];
     const std::int64_t from = std::max(first, start), to = std::min(first + count, end);
     if (from >= to) continue;
-    const float* row = block.data() + (head * (end - start) + from - start) * end;
+    const float* row = block.data() + (place * (end - start) + from - start) * end;
     weights.block(from - first, 0, to - from, end) = view_rows(row, to - from, end);
   }
   return weights;

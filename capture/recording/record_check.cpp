@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
 
@@ -50,10 +51,11 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
   const ModelInfo& model = plan.model;
   const std::int64_t row_values = std::int64_t{record.n_new} * model.head_dim;
   const std::int64_t n_seen = std::int64_t{record.start} + record.n_new;
-  expect_size(layer.keys.size(), plan.keys ? model.n_kv_heads * row_values : 0, where, "key values");
-  expect_size(layer.queries.size(), plan.queries ? model.n_heads * row_values : 0, where, "query values");
-  expect_size(layer.values.size(), plan.values ? model.n_kv_heads * row_values : 0, where, "value values");
-  expect_size(layer.attention_rows.size(), plan.attention ? model.n_heads * record.n_new * n_seen : 0, where,
+  const std::int64_t n_kv_heads = plan.n_row_kv_heads(), n_heads = plan.n_row_heads();
+  expect_size(layer.keys.size(), plan.keys ? n_kv_heads * row_values : 0, where, "key values");
+  expect_size(layer.queries.size(), plan.queries ? n_heads * row_values : 0, where, "query values");
+  expect_size(layer.values.size(), plan.values ? n_kv_heads * row_values : 0, where, "value values");
+  expect_size(layer.attention_rows.size(), plan.attention ? n_heads * record.n_new * n_seen : 0, where,
               "attention weights");
   if (!layer.entropy.empty())
     expect_size(layer.entropy.size(), std::int64_t{model.n_heads} * record.n_new, where, "entropies");
@@ -67,6 +69,11 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
     expect_size(layer.attention.size(), model.n_kv_heads, where, "heads with attention");
   for (const auto& head : layer.evictions) check_evictions(head, n_seen, where);
   for (const auto& head : layer.attention) check_attention(head, n_seen, last_block, where);
+}
+
+bool ascend_below(const std::vector<int>& indices, int end) {
+  const bool ascending = std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end();
+  return indices.empty() || (ascending && indices.front() >= 0 && indices.back() < end);
 }
 
 void check_run(const RecordPlan& plan, const RunPlan& run) {
@@ -101,10 +108,11 @@ void check_plan(const RecordPlan& plan) {
   if (plan.runs.empty() || plan.layers.empty()) throw InvalidInput("recording plan: no run or no layer");
   if (plan.logits && (plan.vocab_size < 1 || plan.score_last < 1))
     throw InvalidInput("recording plan: logits of no position or no vocabulary");
-  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    if (plan.layers[i] < (i == 0 ? 0 : plan.layers[i - 1] + 1) || plan.layers[i] >= model.n_layers)
-      throw InvalidInput(fmt::format("recording plan: layers must ascend below {}", model.n_layers));
-  }
+  if (!ascend_below(plan.layers, model.n_layers))
+    throw InvalidInput(fmt::format("recording plan: layers must ascend below {}", model.n_layers));
+  if (!ascend_below(plan.heads.kv_heads, model.n_kv_heads))
+    throw InvalidInput(fmt::format("recording plan: KV heads [{}] must ascend below {}",
+                                   fmt::join(plan.heads.kv_heads, ", "), model.n_kv_heads));
   std::set<std::string> names;
   for (const RunPlan& run : plan.runs) {
     check_run(plan, run);

@@ -2,12 +2,38 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+
 namespace keyscope::recording {
 
 int RecordingInfo::run_index(std::string_view name) const {
   const auto found =
       std::find_if(runs.begin(), runs.end(), [&](const RunInfo& run) { return run.plan.name == name; });
   return found == runs.end() ? -1 : static_cast<int>(found - runs.begin());
+}
+
+void check_kv_head(const RecordingInfo& info, int kv_head) {
+  if (kv_head < 0 || kv_head >= info.model.n_kv_heads)
+    throw FileError(
+        fmt::format("{}: there is no KV head {}; there are {}", info.source, kv_head, info.model.n_kv_heads));
+}
+
+int kv_row_place(const RecordingInfo& info, int kv_head) {
+  check_kv_head(info, kv_head);
+  const int place = info.heads.place(kv_head);
+  if (place < 0) throw FileError(fmt::format("{}: {}", info.source, info.heads.refusal(kv_head)));
+  return place;
+}
+
+int query_row_place(const RecordingInfo& info, int query_head) {
+  if (query_head < 0 || query_head >= info.model.n_heads)
+    throw FileError(fmt::format("{}: there is no query head {}; there are {}", info.source, query_head,
+                                info.model.n_heads));
+  const int group_size = info.model.group_size();
+  kv_row_place(info, query_head / group_size);
+  return info.heads.query_place(query_head, group_size);
 }
 
 std::vector<std::int32_t> retained_positions(std::span<const std::int32_t> evicted_at, std::int64_t n_seen,

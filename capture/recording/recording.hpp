@@ -32,6 +32,9 @@ struct RecordingInfo {
   ModelInfo model;
   TokenText prompt;
   std::vector<int> layers;
+  RecordedHeads heads =
+      {};  // that have keys, queries, values and attention weights, as far as these are there
+  StoreType store = StoreType::kFloat32;  // of the rows in the file: the coarsest of them
   bool keys = false;
   bool queries = false;
   bool values = false;
@@ -41,6 +44,14 @@ struct RecordingInfo {
   std::int64_t n_prompt() const { return prompt.size(); }
   int run_index(std::string_view name) const;  // -1 if there is none of that name
 };
+
+// Throws FileError where the model has no such head.
+void check_kv_head(const RecordingInfo& info, int kv_head);
+
+// Where a head's rows lie along the first axis of the datasets that hold them.
+//   throws FileError where there is no such head, or its rows were not recorded
+int kv_row_place(const RecordingInfo& info, int kv_head);
+int query_row_place(const RecordingInfo& info, int query_head);
 
 // What happened to the rows of one KV head in one run. All (n_tokens).
 struct HeadTrace {
@@ -70,7 +81,8 @@ class Recording {
   // A snapshot; of a live recording it grows from call to call.
   virtual std::shared_ptr<const RecordingInfo> info() const = 0;
 
-  // Rows [first, first + count) of the run's tokens; count < 0: all that were seen.
+  // Rows [first, first + count) of the run's tokens; count < 0: all that were seen. Heads go by the model's
+  // index, whichever were recorded.
   virtual RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first = 0,
                           std::int64_t count = -1) const = 0;
   virtual RowMatrixF queries(int run, int layer, int query_head, std::int64_t first = 0,

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "capture/recording/recorded_heads.hpp"
+#include "capture/recording/store_type.hpp"
+
 namespace keyscope::recording {
 
 // Where a recording came from; the attributes of `/entry/provenance`.
@@ -82,16 +85,14 @@ struct RunPlan {
   std::int64_t max_blocks() const { return n_prompt_blocks + (max_generated > 1 ? max_generated - 1 : 0); }
 };
 
-// How floating-point tensors lie in the file.
-enum class StoreType { kFloat32, kFloat16 };
-
 // Everything a sink must know before the first block, so that it can lay out all it will ever hold.
 struct RecordPlan {
   Provenance provenance;
   ModelInfo model;
   TokenText prompt;
   std::vector<RunPlan> runs;
-  std::vector<int> layers;  // recorded layers, ascending
+  std::vector<int> layers;   // recorded layers, ascending
+  RecordedHeads heads = {};  // whose keys, queries, values and attention weights are recorded
   bool keys = true;
   bool queries = true;
   bool values = false;
@@ -103,6 +104,9 @@ struct RecordPlan {
   bool compress = false;
 
   std::int64_t n_prompt() const { return prompt.size(); }
+  // R_kv and R: heads with rows, the first axis of datasets of rows.
+  int n_row_kv_heads() const { return heads.count(model.n_kv_heads); }
+  int n_row_heads() const { return n_row_kv_heads() * model.group_size(); }
   bool by_layers() const { return provenance.schedule == "layer"; }
 };
 
@@ -123,16 +127,15 @@ struct HeadAttention {
   std::vector<float> last;  // (n_rows) from the last prompt query; empty before the last prompt block
 };
 
-// What one block did in one recorded layer.
+// What one block did in one recorded layer. R_kv and R: the KV and query heads whose rows are recorded.
 struct LayerBlock {
   int layer = 0;
-  std::vector<float> keys;               // (n_kv_heads, n_new, head_dim), after RoPE; empty if not recorded
-  std::vector<float> queries;            // (n_heads, n_new, head_dim), after RoPE; empty if not recorded
-  std::vector<float> values;             // (n_kv_heads, n_new, head_dim); empty if not recorded
+  std::vector<float> keys;               // (R_kv, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> queries;            // (R, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> values;             // (R_kv, n_new, head_dim); empty if not recorded
   std::vector<HeadEvictions> evictions;  // per KV head
   std::vector<HeadAttention> attention;  // per KV head; empty after the prompt
-  // (n_heads, n_new, start + n_new): weights by true key position, 0 where not visible; empty if not
-  // recorded.
+  // (R, n_new, start + n_new): weights by true key position, 0 where not visible; empty if not recorded.
   std::vector<float> attention_rows;
   std::vector<float> entropy;  // (n_heads, n_new) of each query's weights, in nats; empty after the prompt
   // With a prompt's last block, what attention over the whole prompt came to:

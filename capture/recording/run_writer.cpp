@@ -6,6 +6,7 @@
 
 #include "analysis/errors.hpp"
 #include "capture/recording/record_check.hpp"
+#include "capture/recording/row_store.hpp"
 #include "capture/recording/scattered_rows.hpp"
 
 namespace keyscope::recording {
@@ -117,17 +118,19 @@ void RunWriter::write_layer(Layer& layer, const BlockRecord& record, const Layer
 }
 
 void RunWriter::write_rows(const BlockRecord& record, Layer& layer, const LayerBlock& block) {
-  const ModelInfo& model = plan_->model;
-  const hsize_t start = size(record.start), n_new = size(record.n_new), head_dim = size(model.head_dim);
-  const hsize_t n_heads = size(model.n_heads), n_kv_heads = size(model.n_kv_heads);
+  const hsize_t start = size(record.start), n_new = size(record.n_new),
+                head_dim = size(plan_->model.head_dim);
+  const hsize_t n_heads = size(plan_->n_row_heads()), n_kv_heads = size(plan_->n_row_kv_heads());
   const auto write = [&](std::optional<Dataset>& dataset, const std::vector<float>& rows,
                          const Shape& count) {
-    if (dataset) dataset->write(std::span<const float>(rows), {0, start, 0}, count);
+    if (dataset) store_rows(*dataset, plan_->store, rows, {0, start, 0}, count);
   };
   write(layer.keys, block.keys, {n_kv_heads, n_new, head_dim});
   write(layer.queries, block.queries, {n_heads, n_new, head_dim});
   write(layer.values, block.values, {n_kv_heads, n_new, head_dim});
-  write(layer.attention, block.attention_rows, {n_heads, n_new, start + n_new});
+  if (layer.attention)
+    layer.attention->write(std::span<const float>(block.attention_rows), {0, start, 0},
+                           {n_heads, n_new, start + n_new});
 }
 
 void RunWriter::write_evictions(Layer& layer, const BlockRecord& record, const LayerBlock& block) {

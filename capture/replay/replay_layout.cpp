@@ -9,6 +9,7 @@
 #include "capture/recording/dataset_copy.hpp"
 #include "capture/recording/layout.hpp"
 #include "capture/recording/origin.hpp"
+#include "capture/recording/row_store.hpp"
 
 namespace keyscope::replay {
 namespace {
@@ -135,7 +136,9 @@ class Layout {
   Dataset copy(const Group& from, Group& to, const std::string& name, Shape shape) {
     copy_.gzip = from.open_dataset(name, 0, {0}).compressed() ? kGzip : 0;
     copy_.shape = std::move(shape);
-    return recording::copy_dataset(from, to, name, copy_);
+    Dataset copied = recording::copy_dataset(from, to, name, copy_);
+    recording::mark_store(copied, recording::store_of(from.open_dataset(name, 0, {0})));
+    return copied;
   }
 
   // The part of a layer's dataset that belongs to the first `n_tokens`: in a recording that was cut short

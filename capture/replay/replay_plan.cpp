@@ -12,6 +12,7 @@
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "capture/recording/layout.hpp"
+#include "capture/recording/row_store.hpp"
 #include "capture/recording/run_plan.hpp"
 #include "capture/replay/head_source.hpp"
 
@@ -62,6 +63,11 @@ void check_contents(const RecordingInfo& info, const std::string& policy,
   if (!info.keys)
     throw FileError(info.source +
                     ": keys were not recorded, and a replay scores keys; capture with --record keys");
+  if (!info.heads.all())
+    throw FileError(
+        fmt::format("{}: only the rows of KV heads {} were recorded, and a replay scores the keys of every "
+                    "head; capture without --heads",
+                    info.source, fmt::join(info.heads.kv_heads, ", ")));
   if (needs.values && !info.values)
     throw FileError(
         fmt::format("{}: policy {} scores values, and none were recorded; capture with --record "
@@ -112,6 +118,12 @@ Json parsed(const std::string& text) {
   return json.is_discarded() ? Json(text) : json;
 }
 
+std::string scores_from(recording::StoreType store) {
+  return store == recording::StoreType::kFloat32
+             ? "rows as computed"
+             : fmt::format("rows rounded to {}", recording::store_name(store));
+}
+
 std::string configuration_json(const ReplayPlan& plan, const RecordingInfo& info,
                                const ReplayOptions& options) {
   const recording::Provenance& captured = info.provenance;
@@ -126,7 +138,7 @@ std::string configuration_json(const ReplayPlan& plan, const RecordingInfo& info
   json["seed"] = options.seed;
   json["n_prompt"] = info.n_prompt();
   json["run"] = options.run;
-  json["scores_from"] = plan.rounded ? "rows rounded to float16" : "rows as computed";
+  json["scores_from"] = scores_from(plan.store);
   // The last prompt positions over which the output error is measured.
   if (configuration.is_object() && configuration.contains("score_last"))
     json["score_last"] = configuration["score_last"];
@@ -163,7 +175,9 @@ void measure_source(ReplayPlan& plan, const Source& source, const RecordingInfo&
       if (!from.has_dataset(name)) continue;
       const hdf5::Dataset dataset = from.open_dataset(name, 0, {0});
       const bool rows = name == "keys" || name == "queries" || name == "values";
-      if (name != "queries" && rows && dataset.type() == hdf5::ElementType::kFloat16) plan.rounded = true;
+      if (name != "queries" && rows)
+        plan.store =
+            std::ranges::max(plan.store, recording::store_of(dataset), {}, recording::store_rounding);
       plan.disk_bytes += static_cast<std::int64_t>(dataset.stored_bytes()) * (rows && !shared ? 2 : 1);
     }
   }

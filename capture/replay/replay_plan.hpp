@@ -37,7 +37,8 @@ struct ReplayPlan {
   recording::Provenance provenance;
   std::vector<analysis::PolicySpec> policies;
   std::vector<recording::RunPlan> runs;  // one per policy, in the same order
-  bool rounded = false;                  // the recorded keys or values are float16
+  // Of the recorded keys and values, the coarser of them.
+  recording::StoreType store = recording::StoreType::kFloat32;
   std::uint64_t seed = 0;
   std::int64_t rows_total = 0;  // of all runs, layers and KV heads, and of the source run that is copied
   std::int64_t disk_bytes = 0;

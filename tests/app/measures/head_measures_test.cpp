@@ -76,6 +76,22 @@ TEST(HeadMeasures, MatchNumPyAtEveryMoment) {
   }
 }
 
+// What statistics give is there; what needs keys is not.
+TEST(HeadMeasures, AHeadWithoutRowsHasTheMeasuresOfItsStatistics) {
+  FakeRecording recording;
+  const auto expected = measure_head(recording, kKeydiff, kLayer, 0);
+  recording.about.heads.kv_heads = {1};
+  const auto found = measure_head(recording, kKeydiff, kLayer, 0);
+  EXPECT_EQ(found.retained, expected.retained);
+  EXPECT_EQ(found.attention_mass_kept, expected.attention_mass_kept);
+  EXPECT_FALSE(found.spearman || found.spearman_total || found.mean_key_cosine ||
+               found.key_query_mean_cosine);
+  EXPECT_FALSE(found.log_volume_nats || found.rank || found.regularised_log_volume_nats);
+  EXPECT_FALSE(found.mean_pairwise_cosine || found.output_error || found.pca_explained);
+  EXPECT_FALSE(found.bound_pairs || found.bound_min_slack);
+  EXPECT_TRUE(measure_head(recording, kKeydiff, kLayer, 1).spearman);
+}
+
 TEST(HeadMeasures, TheFullCacheKeepsEverything) {
   const auto found = measure_head(FakeRecording(), kNone, kLayer, 0);
   EXPECT_EQ(found.attention_mass_kept, 1);

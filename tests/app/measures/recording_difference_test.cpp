@@ -85,6 +85,32 @@ TEST(CompareRecordings, SaysWhatOnlyOneHas) {
   EXPECT_FALSE(difference.agrees());
 }
 
+TEST(CompareRecordings, ComparesTheHeadsThatBothHave) {
+  const FakeRecording a;
+  FakeRecording b;
+  b.about.heads.kv_heads = {1};
+  b.heads[1][0].keys.setZero();  // not recorded, and not looked at
+  const auto difference = compare(a, b);
+  EXPECT_THAT(difference.structure, Contains(HasSubstr("rows of KV head 0 are only in")));
+  EXPECT_TRUE(entry(difference, "keys").agrees());
+  b.heads[1][1].keys.setZero();
+  EXPECT_FALSE(entry(compare(a, b), "keys").agrees());
+}
+
+TEST(CompareRecordings, AllowsForRowsThatWereStoredRounded) {
+  const FakeRecording a;
+  FakeRecording b;
+  auto& keys = b.heads[1][0].keys;
+  keys(3, 1) += 0.003F * keys.cwiseAbs().maxCoeff();  // below 2⁻⁸
+  EXPECT_FALSE(entry(compare(a, b), "keys").agrees());
+  b.about.store = recording::StoreType::kFloat16;
+  EXPECT_FALSE(entry(compare(a, b), "keys").agrees()) << "half precision is better than that";
+  b.about.store = recording::StoreType::kBFloat16;
+  EXPECT_TRUE(entry(compare(a, b), "keys").agrees());
+  EXPECT_EQ(entry(compare(a, b), "keys").rounding, 0x1p-8);
+  EXPECT_EQ(entry(compare(a, b), "attention_received").rounding, 0);
+}
+
 TEST(CompareRecordings, RefusesAnotherPromptOrModel) {
   const FakeRecording a;
   FakeRecording b = a, c = a;

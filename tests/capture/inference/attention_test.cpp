@@ -134,13 +134,31 @@ TEST_P(Attention, OutputIsTheWeightedMeanOfTheValues) {
   }
 }
 
+TEST_P(Attention, WeightsAreGivenOfTheHeadsThatAreWanted) {
+  const Case c(GetParam());
+  const std::int64_t n_positions = c.positions.front().back() + 1;
+  const std::int64_t last = c.shape.n_heads - 1, matrix = c.shape.n_new * n_positions;
+  std::vector<float> all(static_cast<std::size_t>(c.shape.n_heads * matrix)),
+      one(static_cast<std::size_t>(matrix));
+  AttentionWants wants;
+  wants.n_positions = n_positions;
+  for (std::int64_t head = 0; head <= last; ++head) wants.weights.push_back(all.data() + head * matrix);
+  attend(c.input, wants);
+  wants.weights.assign(static_cast<std::size_t>(last + 1), nullptr);
+  wants.weights.back() = one.data();
+  attend(c.input, wants);
+  EXPECT_TRUE(std::ranges::equal(one, std::span(all).last(one.size())));
+}
+
 TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
   const Case c(GetParam());
   const Shape& s = c.shape;
   const std::int64_t n_positions = c.positions.front().back() + 1;
   std::vector<float> all(static_cast<std::size_t>(s.n_heads * s.n_new * n_positions));
-  AttentionWants wants{.column_sums = true, .entropy = true, .last_row = true, .windows = {3, 1000}};
-  wants.weights = all.data();
+  AttentionWants wants{
+      .column_sums = true, .entropy = true, .last_row = true, .windows = {3, 1000}, .weights = {}};
+  for (std::int64_t head = 0; head < s.n_heads; ++head)
+    wants.weights.push_back(all.data() + head * s.n_new * n_positions);
   wants.n_positions = n_positions;
   for (const kernels::Kernels& kernels : kernels::available()) {
     std::fill(all.begin(), all.end(), 0.0F);

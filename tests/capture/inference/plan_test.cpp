@@ -99,6 +99,31 @@ TEST_F(Plan, RecordsTheLayersThatAreAsked) {
   EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("0 to 1")));
 }
 
+TEST_F(Plan, RecordsTheHeadsThatAreAsked) {
+  EXPECT_TRUE(plan().heads.all());
+  EXPECT_FALSE(nlohmann::json::parse(plan().provenance.configuration).contains("heads"));
+  options_.heads = {1, 1};
+  EXPECT_THAT(plan().heads.kv_heads, ElementsAre(1));
+  EXPECT_EQ(plan().n_row_kv_heads(), 1);
+  EXPECT_EQ(plan().n_row_heads(), plan().model.group_size());
+  EXPECT_THAT(nlohmann::json::parse(plan().provenance.configuration)["heads"], ElementsAre(1, 1));
+  options_.heads = {1, 0};
+  EXPECT_TRUE(plan().heads.all()) << "a choice of all limits nothing";
+  options_.heads = {0, 2};
+  EXPECT_EQ(complaint(), "usage: --heads: 2 is not there; the model has KV heads 0 to 1");
+}
+
+// Half the heads take half the rows; statistics are of all of them.
+TEST_F(Plan, EstimatesOnlyTheRowsThatAreRecorded) {
+  options_.record_values = options_.record_attention = true;
+  const std::int64_t all = estimate_capture(*model_, plan()).disk_bytes;
+  options_.record_keys = options_.record_queries = options_.record_values = options_.record_attention = false;
+  const std::int64_t statistics = estimate_capture(*model_, plan()).disk_bytes;
+  options_.record_keys = options_.record_queries = options_.record_values = options_.record_attention = true;
+  options_.heads = {1};
+  EXPECT_EQ(estimate_capture(*model_, plan()).disk_bytes, statistics + (all - statistics) / 2);
+}
+
 TEST_F(Plan, ScoresNoMorePositionsThanThereAre) {
   options_.record_logits = true;
   EXPECT_EQ(plan().score_last, 20);

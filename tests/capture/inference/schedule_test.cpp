@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/errors.hpp"
 #include "tests/capture/inference/captured.hpp"
 #include "tests/capture/model/random_model.hpp"
 
@@ -100,6 +101,38 @@ TEST_F(Schedule, AttentionReceivedIsOneForEveryPromptQuery) {
       EXPECT_NEAR(last, 1, 1e-5);
       EXPECT_EQ(trace.attention_received.back(), 0) << "a generated token's queries do not count";
     }
+}
+
+// What is recorded of some heads is what a recording of all has of them, whichever way blocks go.
+TEST_F(Schedule, RecordingSomeHeadsChangesNothingElse) {
+  options_.policies = test::policies({"none", "keydiff"});
+  options_.budget = 16;
+  options_.block_size = 8;
+  options_.record_values = options_.record_attention = true;
+  for (const auto schedule : {capture::Schedule::kBlock, capture::Schedule::kLayer}) {
+    options_.schedule = schedule;
+    options_.heads = {};
+    const auto all = test::run_in_memory(*model_, options_).recording;
+    options_.heads = {1};
+    const auto one = test::run_in_memory(*model_, options_).recording;
+    const int group = all->info()->model.group_size();
+    for (int run = 0; run < 2; ++run)
+      for (int layer = 0; layer < 2; ++layer) {
+        EXPECT_EQ(one->keys(run, layer, 1), all->keys(run, layer, 1));
+        EXPECT_EQ(one->values(run, layer, 1), all->values(run, layer, 1));
+        for (int head = group; head < 2 * group; ++head) {
+          EXPECT_EQ(one->queries(run, layer, head), all->queries(run, layer, head));
+          EXPECT_EQ(one->attention(run, layer, head), all->attention(run, layer, head));
+        }
+        for (int head = 0; head < 2; ++head) {
+          const auto found = one->trace(run, layer, head), expected = all->trace(run, layer, head);
+          EXPECT_EQ(found.evicted_at, expected.evicted_at);
+          EXPECT_EQ(found.attention_received, expected.attention_received);
+        }
+        EXPECT_EQ(one->statistics(run, layer).gini, all->statistics(run, layer).gini);
+      }
+    EXPECT_THROW(one->keys(0, 0, 0), FileError);
+  }
 }
 
 TEST_F(Schedule, TheSameSeedGivesTheSameRun) {

@@ -140,6 +140,38 @@ TEST_F(Layout, HasTheDatasetsOfTheContract) {
   EXPECT_EQ(H5Lexists(file_, "/entry/runs/keydiff/layer_01", H5P_DEFAULT), 0) << "not recorded";
 }
 
+TEST_F(Layout, NamesTheHeadsWhoseRowsItHas) {
+  SyntheticOptions options;
+  options.heads = {1};
+  record(options);
+  const std::string layer = "/entry/runs/keydiff/layer_02/";
+  expect_dataset(layer + "kv_heads", H5T_STD_I32LE, {1});
+  expect_dataset(layer + "keys", H5T_IEEE_F32LE, {1, 53, 8});
+  expect_dataset(layer + "queries", H5T_IEEE_F32LE, {2, 53, 8});
+  expect_dataset(layer + "values", H5T_IEEE_F32LE, {1, 53, 8});
+  expect_dataset(layer + "attention", H5T_IEEE_F32LE, {2, 53, 53});
+  expect_dataset(layer + "evicted_at", H5T_STD_I32LE, {2, 53});
+  expect_dataset(layer + "attention_window", H5T_IEEE_F32LE, {2, 53});
+  expect_dataset(layer + "attention_entropy", H5T_IEEE_F32LE, {4, 50});
+}
+
+TEST_F(Layout, NamesNoHeadsWhereAllAreThere) {
+  record();
+  EXPECT_EQ(H5Lexists(file_, "/entry/runs/keydiff/layer_02/kv_heads", H5P_DEFAULT), 0);
+}
+
+TEST_F(Layout, SaysWhatRowsWereRoundedTo) {
+  SyntheticOptions options;
+  options.store = StoreType::kBFloat16;
+  record(options);
+  const std::string layer = "/entry/runs/keydiff/layer_02/";
+  for (const char* name : {"keys", "queries", "values"}) {
+    expect_dataset(layer + name, H5T_IEEE_F32LE, {name[0] == 'q' ? 4U : 2U, 53, 8});
+    EXPECT_EQ(text(layer + name, "rounded_to"), "bfloat16");
+  }
+  EXPECT_EQ(H5Aexists_by_name(file_, (layer + "attention").c_str(), "rounded_to", H5P_DEFAULT), 0);
+}
+
 TEST_F(Layout, StoresHalfPrecisionAsIeeeSays) {
   SyntheticOptions options;
   options.store = StoreType::kFloat16;

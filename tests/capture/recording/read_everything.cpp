@@ -12,10 +12,12 @@ void read_layer(const Recording& recording, const RecordingInfo& info, int run, 
     const RunInfo& about = info.runs[static_cast<std::size_t>(run)];
     for (std::int64_t b = 0; b < about.blocks_done; ++b)
       retained_positions(trace.evicted_at, tokens_seen(about, b), b);
+    if (!info.heads.has(h)) continue;
     if (info.keys) recording.keys(run, layer, h);
     if (info.values) recording.values(run, layer, h);
   }
   for (int h = 0; h < info.model.n_heads; ++h) {
+    if (!info.heads.has(h / info.model.group_size())) continue;
     if (info.queries) recording.queries(run, layer, h);
     if (info.attention) recording.attention(run, layer, h);
   }

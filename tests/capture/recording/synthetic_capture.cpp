@@ -33,10 +33,10 @@ TokenText make_text(std::int64_t n, std::int32_t first_id) {
   return text;
 }
 
-std::vector<float> rows(std::int64_t kind, int run, int layer, int n_heads, int head_dim, std::int32_t start,
-                        std::int32_t n_new) {
+std::vector<float> rows(std::int64_t kind, int run, int layer, const std::vector<int>& heads, int head_dim,
+                        std::int32_t start, std::int32_t n_new) {
   std::vector<float> values;
-  for (int h = 0; h < n_heads; ++h)
+  for (const int h : heads)
     for (std::int32_t i = start; i < start + n_new; ++i)
       for (int d = 0; d < head_dim; ++d) values.push_back(number({kind, run, layer, h, i, d}));
   return values;
@@ -63,6 +63,7 @@ SyntheticCapture::SyntheticCapture(const SyntheticOptions& options) : options_(o
                  options.head_dim};
   plan->prompt = make_text(options.n_prompt, 100);
   plan->layers = options.layers;
+  plan->heads.kv_heads = options.heads;
   plan->values = options.values;
   plan->attention = options.attention;
   plan->logits = options.logits;
@@ -124,9 +125,13 @@ LayerBlock SyntheticCapture::layer_block(int run, int block, int layer, std::int
   const auto n_prompt_blocks = plan_->runs[0].n_prompt_blocks;
   LayerBlock made;
   made.layer = layer;
-  made.keys = rows(1, run, layer, options.n_kv_heads, options.head_dim, start, n_new);
-  made.queries = rows(2, run, layer, options.n_heads, options.head_dim, start, n_new);
-  if (options.values) made.values = rows(3, run, layer, options.n_kv_heads, options.head_dim, start, n_new);
+  const std::vector<int> kv_heads = plan_->heads.list(options.n_kv_heads);
+  std::vector<int> heads;
+  for (int h = 0; h < options.n_heads; ++h)
+    if (plan_->heads.has(h / plan_->model.group_size())) heads.push_back(h);
+  made.keys = rows(1, run, layer, kv_heads, options.head_dim, start, n_new);
+  made.queries = rows(2, run, layer, heads, options.head_dim, start, n_new);
+  if (options.values) made.values = rows(3, run, layer, kv_heads, options.head_dim, start, n_new);
   for (int h = 0; h < options.n_kv_heads; ++h) {
     HeadEvictions& head = made.evictions.emplace_back();
     head.position = evicted(run, block, layer, h);
@@ -143,7 +148,7 @@ LayerBlock SyntheticCapture::layer_block(int run, int block, int layer, std::int
     }
   }
   if (options.attention) {
-    for (int h = 0; h < options.n_heads; ++h)
+    for (const int h : heads)
       for (std::int32_t q = start; q < start + n_new; ++q)
         for (std::int32_t k = 0; k < start + n_new; ++k)
           made.attention_rows.push_back(k > q ? 0 : number({7, run, layer, h, q, k}));

@@ -12,6 +12,7 @@ namespace keyscope::recording {
 struct SyntheticOptions {
   int n_layers = 3;
   std::vector<int> layers = {0, 2};
+  std::vector<int> heads = {};  // KV heads with rows; empty: all
   int n_heads = 4;
   int n_kv_heads = 2;
   int head_dim = 8;

@@ -64,15 +64,29 @@ TEST_F(ReplayPlanTest, KeepsWhoModelAndPromptAreAndSaysWhatWasDone) {
   EXPECT_EQ(made.runs[0].name, "keydiff");
   EXPECT_EQ(made.runs[1].name, "keydiff-2");
   EXPECT_EQ(made.runs[1].n_prompt_blocks, 4);
-  EXPECT_FALSE(made.rounded);
+  EXPECT_EQ(made.store, recording::StoreType::kFloat32);
 }
 
-TEST_F(ReplayPlanTest, KnowsThatFloat16KeysAreRounded) {
+class RoundedSource : public ReplayPlanTest, public ::testing::WithParamInterface<recording::StoreType> {};
+
+TEST_P(RoundedSource, IsKnown) {
   capture::CaptureOptions options = test::full_cache_options();
-  options.store = recording::StoreType::kFloat16;
+  options.store = GetParam();
   const ReplayPlan made = plan(captured(options), test::replay_options({"keydiff"}));
-  EXPECT_TRUE(made.rounded);
-  EXPECT_THAT(made.provenance.configuration, HasSubstr("float16"));
+  EXPECT_EQ(made.store, GetParam());
+  EXPECT_THAT(made.provenance.configuration,
+              HasSubstr("rounded to " + std::string(recording::store_name(GetParam()))));
+}
+
+INSTANTIATE_TEST_SUITE_P(ReplayPlanTest, RoundedSource,
+                         ::testing::Values(recording::StoreType::kFloat16, recording::StoreType::kBFloat16));
+
+TEST_F(ReplayPlanTest, RefusesARecordingOfSomeHeads) {
+  capture::CaptureOptions options = test::full_cache_options();
+  options.heads = {1};
+  const std::string source = captured(options);
+  EXPECT_THAT(message_of<FileError>([&] { plan(source, test::replay_options({"keydiff"})); }),
+              AllOf(HasSubstr("KV heads 1 "), HasSubstr("without --heads")));
 }
 
 TEST_F(ReplayPlanTest, RefusesOptionsThatCannotBe) {
