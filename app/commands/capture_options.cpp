@@ -111,15 +111,25 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
   command.add_option("--layers", layers_, "Layers to record, such as 0,3,5-9 (default: all)")
       ->check(not_empty());
   command
+      .add_option(
+          "--heads", heads_,
+          "KV heads whose rows to record, such as 0,2-3, with the query heads that read them (default: "
+          "all); statistics are recorded of all heads")
+      ->check(not_empty());
+  command
       .add_option("--record", record_, "Of keys, queries, values, attention, logits (default keys,queries)")
       ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--score-last", score_last_, "Prompt positions whose logits are recorded")
       ->check(one_or_more())
       ->capture_default_str();
-  command.add_option("--store", store_, "float32 or float16: how tensors lie in the file")
+  command
+      .add_option("--store", store_,
+                  "float32 or float16: how tensors lie in the file; bfloat16: keys, queries and values as "
+                  "float32 rounded to that, which --compress halves")
       ->capture_default_str();
-  command.add_flag("--compress", compress_, "Compress keys, queries and values (slow, saves little)");
+  command.add_flag("--compress", compress_,
+                   "Compress keys, queries and values (slow, saves little unless they are bfloat16)");
   command.add_option("--dtype", dtype_, "auto, float32, bfloat16 or float16")->capture_default_str();
   command.add_option("--device", device_, "auto, cpu or cuda")->capture_default_str();
   command
@@ -156,6 +166,7 @@ capture::CaptureOptions CaptureCommandOptions::capture_options() const {
   options.generate = generate_;
   options.ignore_eos = ignore_eos_;
   options.layers = parse_index_list(layers_, "--layers");
+  options.heads = parse_index_list(heads_, "--heads");
   if (!record_.empty()) {
     options.record_keys = options.record_queries = false;
     const std::map<std::string, bool*> parts{{"keys", &options.record_keys},
@@ -166,9 +177,10 @@ capture::CaptureOptions CaptureCommandOptions::capture_options() const {
     for (const auto& word : record_) *choose("--record", word, parts) = true;
   }
   options.score_last = score_last_;
-  options.store = choose<recording::StoreType>(
-      "--store", store_,
-      {{"float32", recording::StoreType::kFloat32}, {"float16", recording::StoreType::kFloat16}});
+  options.store = choose<recording::StoreType>("--store", store_,
+                                               {{"float32", recording::StoreType::kFloat32},
+                                                {"float16", recording::StoreType::kFloat16},
+                                                {"bfloat16", recording::StoreType::kBFloat16}});
   options.compress = compress_;
   options.seed = seed_;
   return options;

@@ -78,7 +78,7 @@ class CaptureCommandOptions {
 
   std::string model_;
   std::vector<std::string> policies_;
-  std::string layers_;
+  std::string layers_, heads_;
   std::vector<std::string> record_;
   std::string store_ = "float32";
   std::string dtype_ = "auto";

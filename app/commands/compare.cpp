@@ -28,6 +28,12 @@ std::string place(const measures::DatasetDifference& found) {
   return found.layer < 0 ? found.run : fmt::format("{}, layer {}", found.run, found.layer);
 }
 
+std::string remark(const measures::DatasetDifference& found) {
+  if (!found.agrees()) return "  <- beyond the tolerance";
+  return found.rounding > 0 ? fmt::format("  stored rounded, by up to {:.2g} of the largest", found.rounding)
+                            : "";
+}
+
 void print_difference(const measures::RecordingDifference& difference) {
   for (const std::string& sentence : difference.structure) fmt::print("{}\n", sentence);
   if (!difference.structure.empty()) fmt::print("\n");
@@ -36,7 +42,7 @@ void print_difference(const measures::RecordingDifference& difference) {
   for (const auto& found : difference.datasets)
     fmt::print("{:<24}{:<20}{:>10}{:>8}{:>16.3g}{:>16.3g}{}\n", place(found), found.dataset,
                found.n_different, found.n_close_calls, found.largest_difference, found.largest_value,
-               found.agrees() ? "" : "  <- beyond the tolerance");
+               remark(found));
 }
 
 Json difference_json(const measures::RecordingDifference& difference) {
@@ -50,6 +56,7 @@ Json difference_json(const measures::RecordingDifference& difference) {
     entry["close_calls"] = found.n_close_calls;
     entry["largest_difference"] = found.largest_difference;
     entry["largest_value"] = found.largest_value;
+    entry["tolerance"] = found.tolerance;
     json["datasets"].push_back(std::move(entry));
   }
   return json;

@@ -1,6 +1,5 @@
 #include <atomic>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,12 +35,10 @@ struct ExportArguments {
 
 using recording::RecordingInfo;
 
-// KV heads asked for; by default all of them for a scatter, and head 0 for the large matrices.
+// KV heads asked for; by default all recorded ones for a scatter, and the first for the large matrices.
 std::vector<int> chosen_kv_heads(const RecordingInfo& info, const ExportArguments& arguments, bool matrix) {
   if (!arguments.kv_heads.empty()) return parse_index_list(arguments.kv_heads, "--kv-heads");
-  std::vector<int> heads(matrix ? 1 : static_cast<std::size_t>(info.model.n_kv_heads));
-  std::iota(heads.begin(), heads.end(), 0);
-  return heads;
+  return matrix ? std::vector<int>{info.heads.first()} : info.heads.list(info.model.n_kv_heads);
 }
 
 // One request per head of a layer, or one for the recording; figures of one run come once per run asked for.
@@ -170,7 +167,8 @@ void add_export(CLI::App& app) {
   command
       ->add_option(
           "--kv-heads,--kv-head", arguments->kv_heads,
-          "Only these KV heads; by default keyspace of all, and cosine-matrix and attention of head 0")
+          "Only these KV heads; by default keyspace of all recorded ones, and cosine-matrix and attention of "
+          "the first")
       ->check(not_empty());
   command
       ->add_option("--query-heads,--query-head", arguments->query_heads,

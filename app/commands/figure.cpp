@@ -75,7 +75,7 @@ void add_selection(CLI::App& command, figures::FigureRequest& request) {
           "run by default; the others show `none` or the first")
       ->allow_extra_args(false);
   command.add_option("--layer", request.layer, "Layer; by default the first recorded one");
-  command.add_option("--kv-head", request.kv_head, "KV head; by default 0");
+  command.add_option("--kv-head", request.kv_head, "KV head; by default the first recorded one");
   command.add_option("--query-head", request.query_head,
                      "Query head, for attention; by default the first of the KV head's group");
   command

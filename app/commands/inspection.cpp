@@ -14,6 +14,7 @@
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/layout.hpp"
 #include "capture/recording/recording.hpp"
+#include "capture/recording/row_store.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::commands {
@@ -136,6 +137,8 @@ Json datasets_json(const hdf5::Group& runs, const recording::RecordingInfo& info
     if (first.has(name)) {
       const hdf5::Dataset dataset = first.open_dataset(name, 0, {0});
       entry["dtype"] = hdf5::name_of(dataset.type());
+      if (recording::store_of(dataset) == recording::StoreType::kBFloat16)
+        entry["rounded_to"] = recording::store_name(recording::StoreType::kBFloat16);
       entry["shape"] = dataset.shape();
     }
     entry["bytes_all_layers_and_runs"] = n_bytes;
@@ -160,6 +163,7 @@ Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
   json["capture"] = {{"command", from.command},   {"started", from.started}, {"device", from.device},
                      {"schedule", from.schedule}, {"seed", from.seed},       {"versions", from.versions}};
   json["recorded_layers"] = info->layers;
+  json["recorded_kv_heads"] = info->heads.list(info->model.n_kv_heads);
   for (const auto& run : info->runs) json["runs"].push_back(run_json(run));
   json["datasets"] = datasets_json(runs, *info);
   return json;

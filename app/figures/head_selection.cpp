@@ -56,11 +56,14 @@ void require_layer(const RecordingInfo& info, int layer) {
 
 void require_kv_head(const RecordingInfo& info, int kv_head) {
   if (kv_head < 0 || kv_head >= info.model.n_kv_heads) refuse_head("KV head", kv_head, info.model.n_kv_heads);
+  if (!info.heads.has(kv_head))
+    throw UsageError(fmt::format("{}: {}", info.source, info.heads.refusal(kv_head)));
 }
 
 void require_query_head(const RecordingInfo& info, int query_head) {
   if (query_head < 0 || query_head >= info.model.n_heads)
     refuse_head("query head", query_head, info.model.n_heads);
+  require_kv_head(info, query_head / info.model.group_size());
 }
 
 void require_keys(const RecordingInfo& info) {

@@ -15,6 +15,8 @@ int find_run(const recording::RecordingInfo& info, std::string_view name);
 // Names given twice mean one run: each once, where it was first given.
 std::vector<std::string> without_repeats(const std::vector<std::string>& runs);
 void require_layer(const recording::RecordingInfo& info, int layer);
+// Heads whose rows were recorded, for every figure is made of them; a query head by the KV head that it
+// reads.
 void require_kv_head(const recording::RecordingInfo& info, int kv_head);
 void require_query_head(const recording::RecordingInfo& info, int query_head);
 

@@ -37,7 +37,7 @@ int chosen_layer(const RecordingInfo& info, const FigureRequest& request) {
 
 // The KV head asked for, or that of the query head asked for.
 int chosen_kv_head(const RecordingInfo& info, const FigureRequest& request) {
-  if (!request.query_head) return request.kv_head.value_or(0);
+  if (!request.query_head) return request.kv_head.value_or(info.heads.first());
   require_query_head(info, *request.query_head);
   const int group_head = *request.query_head / info.model.group_size();
   if (request.kv_head && *request.kv_head != group_head)

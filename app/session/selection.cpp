@@ -1,6 +1,8 @@
 #include "app/session/selection.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -36,7 +38,7 @@ Selection resolve_selection(const RecordingInfo& info, const SelectionRequest& r
   Selection selection;
   selection.run = request.run ? figures::find_run(info, *request.run) : first_evicting_run(info);
   selection.layer = request.layer.value_or(info.layers.front());
-  selection.kv_head = request.kv_head.value_or(0);
+  selection.kv_head = request.kv_head.value_or(info.heads.first());
   figures::require_layer(info, selection.layer);
   figures::require_kv_head(info, selection.kv_head);
   selection.block = figures::resolve_block(info.runs[selection.run], request.block.value_or(-1));
@@ -49,7 +51,9 @@ Selection clamp_selection(const RecordingInfo& info, Selection selection) {
   const auto nearest =
       std::ranges::min_element(info.layers, {}, [&](int layer) { return std::abs(layer - selection.layer); });
   selection.layer = *nearest;
-  selection.kv_head = std::clamp(selection.kv_head, 0, std::max(0, info.model.n_kv_heads - 1));
+  const std::vector<int> heads = info.heads.list(info.model.n_kv_heads);
+  selection.kv_head =
+      *std::ranges::min_element(heads, {}, [&](int head) { return std::abs(head - selection.kv_head); });
   selection.block = std::min(selection.block, info.runs[selection.run].blocks_done - 1);
   return selection;
 }

@@ -16,7 +16,7 @@ struct SelectionRequest {
   std::optional<std::int64_t> block = std::nullopt;
 };
 
-// The one head and moment that every view shows. Run, layer and KV head exist in the recording.
+// The one head and moment that every view shows. Run, layer and KV head were recorded.
 struct Selection {
   int run = 0;
   int layer = 0;
@@ -26,12 +26,13 @@ struct Selection {
   bool operator==(const Selection&) const = default;
 };
 
-// The selection that a request means: the first evicting run (else the first), the first recorded layer, KV
-// head 0 and the end of the prompt where nothing was asked for.
+// The selection that a request means: the first evicting run (else the first), the first recorded layer and
+// KV head and the end of the prompt where nothing was asked for.
 //   throws UsageError naming what was asked for and what there is
 Selection resolve_selection(const recording::RecordingInfo& info, const SelectionRequest& request);
 
-// The nearest selection that exists in `info`: for a recording that grew, or another one with fewer layers.
+// The nearest selection that exists in `info`: for a recording that grew, or another one with fewer layers or
+// heads.
 Selection clamp_selection(const recording::RecordingInfo& info, Selection selection);
 
 // The run's last prompt block, or the last one done where the prompt was cut short; -1 without blocks.

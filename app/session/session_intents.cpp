@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -59,7 +60,12 @@ void Session::select_run(int run) {
   select(selection);
 }
 
+// A head whose rows were not recorded has nothing to show but the measures that are on the map already.
 void Session::select_head(int layer, int kv_head) {
+  if (state_.loaded() && !state_.info->heads.has(kv_head)) {
+    state_.notice = {state_.info->heads.refusal(kv_head), false};
+    return;
+  }
   Selection selection = state_.selection;
   selection.layer = layer;
   selection.kv_head = kv_head;
@@ -76,8 +82,10 @@ void Session::move_layer(int by) {
 
 void Session::move_kv_head(int by) {
   if (!state_.loaded()) return;
-  select_head(state_.selection.layer,
-              std::clamp(state_.selection.kv_head + by, 0, state_.info->model.n_kv_heads - 1));
+  const std::vector<int> heads = state_.info->heads.list(state_.info->model.n_kv_heads);
+  const auto at = std::ranges::find(heads, state_.selection.kv_head) - heads.begin();
+  const auto to = std::clamp<std::ptrdiff_t>(at + by, 0, std::ssize(heads) - 1);
+  select_head(state_.selection.layer, heads[static_cast<std::size_t>(to)]);
 }
 
 void Session::set_block(std::int64_t block) {

@@ -94,6 +94,22 @@ TEST(Registry, AQueryHeadMeansItsKvHead) {
   EXPECT_THAT(usage_message([&] { build_figure(two_runs(), request); }), HasSubstr("reads KV head 1"));
 }
 
+TEST(Registry, StartsAtTheFirstRecordedHeadAndRefusesOthers) {
+  FakeRecording recording = two_runs();
+  recording.edit_info().heads.kv_heads = {1};
+  for (const std::string_view name : figure_names()) {
+    FigureRequest request;
+    request.name = name;
+    EXPECT_EQ(build_figure(recording, request).view.kv_head, 1) << name;
+    request.kv_head = 0;
+    EXPECT_THAT(usage_message([&] { build_figure(recording, request); }),
+                HasSubstr("KV head 0 was not recorded; recorded are 1"))
+        << name;
+    EXPECT_THAT(usage_message([&] { check_request(*recording.info(), request); }),
+                HasSubstr("recorded are 1"));
+  }
+}
+
 TEST(Registry, ChecksComeBeforeTheWork) {
   const FakeRecording recording = two_runs();
   const auto message = [&](FigureRequest request) {

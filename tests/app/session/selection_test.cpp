@@ -47,6 +47,17 @@ TEST(Selection, RefusesWhatIsNotThereAndSaysWhatIs) {
   EXPECT_THROW(resolve_selection(recording::RecordingInfo(), {}), UsageError);
 }
 
+TEST(Selection, IsOfAHeadWhoseRowsWereRecorded) {
+  recording::RecordingInfo info = small_info();
+  info.heads.kv_heads = {1, 3};
+  EXPECT_EQ(resolve_selection(info, {}).kv_head, 1);
+  EXPECT_EQ(resolve_selection(info, {.kv_head = 3}).kv_head, 3);
+  EXPECT_THAT([&] { resolve_selection(info, {.kv_head = 2}); },
+              ThrowsMessage<UsageError>(HasSubstr("KV head 2 was not recorded; recorded are 1, 3")));
+  EXPECT_EQ(clamp_selection(info, {0, 0, 0, 0}).kv_head, 1);
+  EXPECT_EQ(clamp_selection(info, {0, 0, 9, 0}).kv_head, 3);
+}
+
 TEST(Selection, ClampsToWhatIsThere) {
   EXPECT_EQ(clamp_selection(small_info(), {9, 9, 9, 99}), (Selection{2, 3, 3, 4}));
   EXPECT_EQ(clamp_selection(small_info(), {-1, -1, -1, 2}), (Selection{0, 0, 0, 2}));

@@ -106,6 +106,22 @@ TEST(Session, LayersAndHeadsStopAtTheEdges) {
   EXPECT_EQ(session.state().selection.kv_head, 3);
 }
 
+TEST(Session, AHeadWithoutRowsIsNotSelected) {
+  SyntheticSize size = kSmall;
+  size.heads = {1, 3};
+  Session session({});
+  session.show(std::make_shared<SyntheticRecording>(size));
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().selection.kv_head, 1);
+  session.select_head(0, 2);
+  EXPECT_EQ(session.state().selection.kv_head, 1);
+  EXPECT_EQ(session.state().notice.text, "KV head 2 was not recorded; recorded are 1, 3");
+  session.move_kv_head(1);
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().points->head.kv_head, 3);
+  EXPECT_EQ(session.state().measured.size(), 16U) << "the map is of all heads";
+}
+
 TEST(Session, AMissingFileLeavesWhatIsOpen) {
   Session session({});
   session.show(small_recording());

@@ -83,6 +83,7 @@ SyntheticRecording::SyntheticRecording(const SyntheticSize& size) : size_(size) 
     info->prompt.offset.push_back(static_cast<std::int64_t>(info->prompt.text.size()));
   }
   for (int layer = 0; layer < size.n_layers; ++layer) info->layers.push_back(layer);
+  info->heads.kv_heads = size.heads;
   info->keys = info->queries = true;
   for (int run = 0; run < size.n_runs; ++run) info->runs.push_back(make_run(size, run));
   info_ = std::move(info);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "capture/recording/recording.hpp"
 
@@ -17,7 +18,8 @@ struct SyntheticSize {
   std::int64_t n_tokens = 1024;
   std::int64_t block_size = 64;
   std::int64_t budget = 256;
-  int n_runs = 3;  // none, keydiff, sink
+  int n_runs = 3;               // none, keydiff, sink
+  std::vector<int> heads = {};  // KV heads with rows; empty: all
 };
 
 // A recording computed on demand from token positions: two clouds of keys and one of queries per head, runs

@@ -1,0 +1,156 @@
+// `--heads` and `--store bfloat16`, from the capture to every command that reads it.
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/commands/cli_run.hpp"
+
+namespace keyscope::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// The same capture three times: whole, of two heads, and rounded.
+class Heads : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new ScratchFolder;
+    record("whole.h5", {});
+    record("some.h5", {"--heads", "0,2"});
+    record("rounded.h5", {"--store", "bfloat16", "--compress"});
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+  static std::string file(const std::string& name) { return (folder_->path() / name).string(); }
+  static std::vector<std::string> capture(const std::vector<std::string>& more) {
+    return with({"capture", "--dtype",
+                 "float32",
+                 "--model", kModel, "--prompt-file", kModel + "/prompts/phonebook.txt",
+                 "--max-tokens", "300", "--policy", "none", "--policy", "keydiff", "--budget", "128",
+                 "--block", "64", "--record", "keys,queries,values,attention"},
+                more);
+  }
+  static void record(const std::string& name, const std::vector<std::string>& more) {
+    const CliResult result = run_cli(with(capture(more), {"--out", file(name)}));
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  static Json json_of(std::vector<std::string> arguments) {
+    const CliResult result = run_cli(with(std::move(arguments), {"--json", "-"}));
+    EXPECT_EQ(result.status, 0) << result.err;
+    return Json::parse(result.out, nullptr, false);
+  }
+
+  static ScratchFolder* folder_;
+};
+ScratchFolder* Heads::folder_ = nullptr;
+
+TEST_F(Heads, OutOfRangeIsWrongUsage) {
+  const CliResult result = run_cli(with(capture({"--heads", "1,9"}), {"--dry-run"}));
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--heads: 9 is not there; the model has KV heads 0 to 3"));
+}
+
+TEST_F(Heads, AnalyzeGivesWhatStatisticsSayOfOthers) {
+  const Json whole = json_of({"analyze", "--quiet", file("whole.h5")})["runs"][1]["heads"];
+  const Json some = json_of({"analyze", "--quiet", file("some.h5")})["runs"][1]["heads"];
+  ASSERT_EQ(some.size(), whole.size());
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    if (some[i]["kv_head"] == 0 || some[i]["kv_head"] == 2) {
+      EXPECT_EQ(some[i], whole[i]);
+      continue;
+    }
+    EXPECT_EQ(some[i]["retained"], whole[i]["retained"]);
+    EXPECT_EQ(some[i]["attention_mass_kept"], whole[i]["attention_mass_kept"]);
+    for (const char* field : {"spearman", "mean_key_cosine", "log_volume_nats", "output_error",
+                              "pca_explained", "bound_pairs", "bound_min_slack"})
+      EXPECT_TRUE(some[i].at(field).is_null()) << field;
+  }
+}
+
+TEST_F(Heads, OthersAreRefusedByName) {
+  const auto refusal = HasSubstr("KV head 3 was not recorded; recorded are 0, 2");
+  for (const std::string figure : {"keyspace", "cosine-matrix", "attention"}) {
+    const CliResult result =
+        run_cli({"figure", file("some.h5"), figure, "--kv-head", "3", "--out", file("not.png")});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, refusal) << figure;
+  }
+  EXPECT_THAT(run_cli({"export", file("some.h5"), "--kv-heads", "2-3", "--out", file("not.h5")}).err,
+              refusal);
+  const CliResult replay =
+      run_cli({"replay", file("some.h5"), "--policy", "keydiff", "--budget", "64", "--out", file("not.h5")});
+  EXPECT_EQ(replay.status, 1);
+  EXPECT_THAT(replay.err, AllOf(HasSubstr("KV heads 0, 2 "), HasSubstr("without --heads")));
+}
+
+TEST_F(Heads, ExportDrawsThoseThatAreThere) {
+  const CliResult result = run_cli({"export", file("some.h5"), "--layer", "1", "--out", file("figures.h5")});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("4 figures")) << "a key space of two heads, and two matrices";
+}
+
+TEST_F(Heads, CompareSaysWhatOnlyOneHasAndFindsTheRestAlike) {
+  const CliResult result = run_cli({"compare", "--quiet", file("whole.h5"), file("some.h5"), "--json", "-"});
+  EXPECT_EQ(result.status, 1);
+  const Json found = Json::parse(result.out);
+  EXPECT_EQ(found["structure"].size(), 2U);
+  EXPECT_THAT(found["structure"][0].get<std::string>(), HasSubstr("rows of KV head 1 are only in"));
+  for (const Json& dataset : found["datasets"]) EXPECT_EQ(dataset["agree"], true) << dataset;
+}
+
+TEST_F(Heads, InspectNamesThem) {
+  EXPECT_THAT(json_of({"inspect", file("some.h5")})["recorded_kv_heads"], ElementsAre(0, 2));
+  EXPECT_THAT(json_of({"inspect", file("whole.h5")})["recorded_kv_heads"], ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(Heads, InspectSaysWhatRowsWereRoundedTo) {
+  std::vector<std::string> rounded;
+  for (const Json& dataset : json_of({"inspect", file("rounded.h5")})["datasets"])
+    if (dataset.contains("rounded_to")) {
+      EXPECT_EQ(dataset["dtype"], "float32");
+      EXPECT_EQ(dataset["rounded_to"], "bfloat16");
+      rounded.push_back(dataset["dataset"]);
+    }
+  EXPECT_THAT(rounded, ElementsAre("keys", "queries", "values"));
+}
+
+TEST_F(Heads, CompareAllowsForRounding) {
+  const Json found = json_of({"compare", "--quiet", file("whole.h5"), file("rounded.h5")});
+  EXPECT_EQ(found["agree"], true);
+  for (const Json& dataset : found["datasets"])
+    if (dataset["dataset"] == "keys") {
+      EXPECT_GT(dataset["largest_difference"].get<double>(), 1e-5 * dataset["largest_value"].get<double>());
+      EXPECT_NEAR(dataset["tolerance"].get<double>(), 1e-5 + 0x1p-8, 1e-12);
+    }
+}
+
+TEST_F(Heads, ReplaySaysThatItScoresRoundedRows) {
+  const std::string out = file("replayed.h5");
+  const CliResult replay =
+      run_cli({"replay", file("rounded.h5"), "--policy", "sink", "--budget", "64", "--out", out});
+  EXPECT_EQ(replay.status, 0) << replay.err;
+  EXPECT_THAT(replay.err, HasSubstr("rounded to bfloat16 when recorded"));
+  std::vector<std::string> rounded;
+  for (const Json& dataset : json_of({"inspect", out})["datasets"])
+    if (dataset.contains("rounded_to")) rounded.push_back(dataset["dataset"]);
+  EXPECT_THAT(rounded, ElementsAre("keys", "queries", "values")) << "a copy says it too";
+}
+
+}  // namespace
+}  // namespace keyscope::test
