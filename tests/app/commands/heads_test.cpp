@@ -39,11 +39,9 @@ class Heads : public ::testing::Test {
   }
   static std::string file(const std::string& name) { return (folder_->path() / name).string(); }
   static std::vector<std::string> capture(const std::vector<std::string>& more) {
-    return with({"capture", "--dtype",
-                 "float32",
-                 "--model", kModel, "--prompt-file", kModel + "/prompts/phonebook.txt",
-                 "--max-tokens", "300", "--policy", "none", "--policy", "keydiff", "--budget", "128",
-                 "--block", "64", "--record", "keys,queries,values,attention"},
+    return with({"capture", "--dtype", "float32", "--model", kModel, "--prompt-file",
+                 kModel + "/prompts/phonebook.txt", "--max-tokens", "300", "--policy", "none", "--policy",
+                 "keydiff", "--budget", "128", "--block", "64", "--record", "keys,queries,values,attention"},
                 more);
   }
   static void record(const std::string& name, const std::vector<std::string>& more) {
