@@ -112,8 +112,7 @@ def time_kvpress(peer):
 
 def time_llama_bench(arguments):
     command = ["llama-bench", "-m", arguments.gguf, "-p", str(arguments.tokens), "-n", str(arguments.generate),
-               "-b", str(arguments.block), "-ub", str(arguments.block), "-t", str(arguments.threads), "-r", "1",
-               "-o", "json"]
+               "-ub", "512", "-fa", "1", "-t", str(arguments.threads), "-r", "1", "-o", "json"]
     runs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     prompt = next(run for run in runs if run["n_prompt"] > 0)
     decode = next((run["avg_ts"] for run in runs if run["n_gen"] > 0), None)

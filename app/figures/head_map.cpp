@@ -26,8 +26,8 @@ std::span<const MappedMeasure> mapped_measures() {
 
 RowMatrixF head_grid(const std::vector<HeadMeasures>& heads, int n_kv_heads,
                      std::optional<double> HeadMeasures::*value, int first_layer, int last_layer) {
-  RowMatrixF grid = RowMatrixF::Constant(last_layer - first_layer + 1, n_kv_heads,
-                                         std::numeric_limits<float>::quiet_NaN());
+  RowMatrixF grid =
+      RowMatrixF::Constant(last_layer - first_layer + 1, n_kv_heads, std::numeric_limits<float>::quiet_NaN());
   for (const HeadMeasures& head : heads)
     if (const auto& found = head.*value)
       grid(head.layer - first_layer, head.kv_head) = static_cast<float>(*found);

@@ -21,12 +21,13 @@ struct MappedMeasure {
 // KeyDiff scores highest (Fig. 16).
 std::span<const MappedMeasure> mapped_measures();
 
-// One measure of every KV head of a run: layers from top to bottom, heads from left to right; layers that were
-// not recorded, and heads without a value, are blank.
+// One measure of every KV head of a run: layers from top to bottom, heads from left to right; layers that
+// were not recorded, and heads without a value, are blank.
 //   throws UsageError on an unknown run, FileError as the recording does
 Figure head_map_figure(const recording::Recording& recording, int run, const MappedMeasure& measure);
 
-// The values of one measure by layer and KV head, NaN where there is none: (last - first layer + 1, n_kv_heads).
+// The values of one measure by layer and KV head, NaN where there is none: (last - first layer + 1,
+// n_kv_heads).
 //   heads: of one run, in any order
 RowMatrixF head_grid(const std::vector<measures::HeadMeasures>& heads, int n_kv_heads,
                      std::optional<double> measures::HeadMeasures::*value, int first_layer, int last_layer);

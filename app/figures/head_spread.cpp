@@ -67,8 +67,7 @@ Figure spread_figure(const recording::Recording& recording, int run, const std::
   const auto profiles = measures::profile_heads(recording, run);
   Figure figure;
   for (const Side& side : sides)
-    if (&side == &sides.front() || info->queries)
-      figure.panels.push_back(panel_of(*info, profiles, side, y));
+    if (&side == &sides.front() || info->queries) figure.panels.push_back(panel_of(*info, profiles, side, y));
   figure.caption = describe_run(*info, about);
   figure.view.runs = {about.plan.name};
   return figure;
@@ -85,17 +84,16 @@ void add_norms(SpreadSeries& spread, double x, const analysis::NormSummary& norm
 }  // namespace
 
 Figure mean_cosines_figure(const recording::Recording& recording, int run) {
-  Figure figure = spread_figure(
-      recording, run,
-      {{"keys", "keys against the mean key", kBlue,
-        [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-          spread.add(x, entries_of(head.key_cosines));
-        }},
-       {"queries", "queries against the mean query", kPurple,
-        [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-          spread.add(x, entries_of(head.query_cosines));
-        }}},
-      {"cosine", ""});
+  Figure figure = spread_figure(recording, run,
+                                {{"keys", "keys against the mean key", kBlue,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    spread.add(x, entries_of(head.key_cosines));
+                                  }},
+                                 {"queries", "queries against the mean query", kPurple,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    spread.add(x, entries_of(head.query_cosines));
+                                  }}},
+                                {"cosine", ""});
   figure.name = "mean-cosines";
   figure.title = "Keys and queries against their means";
   figure.shared_ranges = true;
@@ -104,17 +102,16 @@ Figure mean_cosines_figure(const recording::Recording& recording, int run) {
 }
 
 Figure norms_figure(const recording::Recording& recording, int run) {
-  Figure figure = spread_figure(
-      recording, run,
-      {{"keys", "keys", kBlue,
-        [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-          add_norms(spread, x, head.key_norms);
-        }},
-       {"queries", "queries", kPurple,
-        [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-          add_norms(spread, x, head.query_norms);
-        }}},
-      {"norm", ""});
+  Figure figure = spread_figure(recording, run,
+                                {{"keys", "keys", kBlue,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    add_norms(spread, x, head.key_norms);
+                                  }},
+                                 {"queries", "queries", kPurple,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    add_norms(spread, x, head.query_norms);
+                                  }}},
+                                {"norm", ""});
   figure.name = "key-norms";
   figure.title = "Norms of keys and queries";
   return figure;

@@ -53,7 +53,10 @@ std::string common_budget(const RecordingInfo& info, const std::vector<int>& run
 
 std::span<const ComparedMeasure> compared_measures() {
   static const std::array<ComparedMeasure, 5> kMeasures{{
-      {"log-volume", "Log volume of the retained keys", {"log volume", "nats"}, &HeadMeasures::log_volume_nats},
+      {"log-volume",
+       "Log volume of the retained keys",
+       {"log volume", "nats"},
+       &HeadMeasures::log_volume_nats},
       {"redundancy",
        "Redundancy of the retained keys",
        {"mean pairwise cosine", ""},
@@ -98,9 +101,10 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
     spread.add(place + kBarPlace, values);
   }
   if (cloud.x.empty())
-    throw FileError(fmt::format("{}: {} is not known for any head: it needs keys, and what compares with the "
-                                "full cache needs a run `none` (with --record keys,queries,values for the output)",
-                                info->source, measure.figure));
+    throw FileError(
+        fmt::format("{}: {} is not known for any head: it needs keys, and what compares with the "
+                    "full cache needs a run `none` (with --record keys,queries,values for the output)",
+                    info->source, measure.figure));
   panel.id = std::string(measure.figure);
   panel.y = measure.axis;
   panel.points.push_back(std::move(cloud));

@@ -39,7 +39,8 @@ void add_layer(SpreadSeries& series, double x, const std::vector<double>& values
   double mean = 0, squares = 0;
   for (const double value : values) mean += value / static_cast<double>(values.size());
   for (const double value : values) squares += (value - mean) * (value - mean);
-  const double deviation = values.size() > 1 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) : 0;
+  const double deviation =
+      values.size() > 1 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) : 0;
   series.add(x, mean - deviation, mean, mean + deviation);
 }
 

@@ -17,7 +17,8 @@ std::vector<HeadProfile> profile_heads(const recording::Recording& recording, in
     const HeadData head = read_head(recording, *info, {run, profile.layer, profile.kv_head});
     if (head.keys.rows() > 0) profile.geometry = analysis::measure_head_geometry(head.keys, head.queries);
   });
-  std::erase_if(profiles, [](const HeadProfile& profile) { return profile.geometry.key_cosines.size() == 0; });
+  std::erase_if(profiles,
+                [](const HeadProfile& profile) { return profile.geometry.key_cosines.size() == 0; });
   return profiles;
 }
 
