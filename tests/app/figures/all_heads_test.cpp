@@ -59,6 +59,16 @@ TEST(HeadMap, LayersThatWereNotRecordedAreBlank) {
   EXPECT_THROW(head_map_figure(recording, 2, mapped_measures().front()), UsageError);
 }
 
+TEST(HeadMap, HeadsThatWereNotRecordedAreBlank) {
+  FakeRecording recording = two_runs();
+  recording.edit_info().heads.kv_heads = {1};
+  const Figure figure = head_map_figure(recording, kNone, mapped_measures().front());
+  const RowMatrixF& values = figure.panels.front().heatmap->values;
+  EXPECT_TRUE(std::isnan(values(0, 0)));
+  EXPECT_FALSE(std::isnan(values(0, 1)));
+  EXPECT_EQ(norms_figure(recording, kNone).panels.front().points.front().x.size(), std::size_t{kLayers});
+}
+
 TEST(HeadSpread, NormsAndCosinesAreThoseOfTheHead) {
   const FakeRecording recording = two_runs();
   const RowMatrixF keys = recording.keys(kNone, 1, 1, 0, 32);
