@@ -81,14 +81,14 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
                  (4 * static_cast<double>(config.hidden_size) +
                   3 * static_cast<double>(config.intermediate_size) + 4 * projected);
   const double n_recorded = plan.by_layers() ? 1 : static_cast<double>(plan.layers.size());
-  const double recorded =
-      static_cast<double>(plan.n_row_heads() + 2 * plan.n_row_kv_heads()) * config.head_dim;
+  const int n_kv_heads = plan.heads.count(config.n_kv_heads);
+  const int n_heads = n_kv_heads * (config.n_heads / config.n_kv_heads);
+  const double recorded = static_cast<double>(n_heads + 2 * n_kv_heads) * config.head_dim;
   block += n * recorded * 4 * n_recorded;
   // Attention received per query head, by position.
   block += n_all * config.n_heads * 8 * n_recorded;
   if (plan.attention)
-    block +=
-        n * plan.n_row_heads() * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_recorded + 2);
+    block += n * n_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_recorded + 2);
   if (plan.logits) block += 8 * static_cast<double>(plan.score_last) * static_cast<double>(plan.vocab_size);
   // Under the layer schedule every run's hidden states of the whole prompt lie in memory.
   if (plan.by_layers())

@@ -98,7 +98,9 @@ TEST_F(Heads, OthersAreRefusedByName) {
 }
 
 TEST_F(Heads, ExportDrawsThoseThatAreThere) {
-  const CliResult result = run_cli({"export", file("some.h5"), "--layer", "1", "--out", file("figures.h5")});
+  const CliResult result =
+      run_cli({"export", file("some.h5"), "--layer", "1", "--figure", "keyspace", "--figure", "cosine-matrix",
+               "--figure", "attention", "--out", file("figures.h5")});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("4 figures")) << "a key space of two heads, and two matrices";
 }
@@ -119,7 +121,8 @@ TEST_F(Heads, InspectNamesThem) {
 
 TEST_F(Heads, InspectSaysWhatRowsWereRoundedTo) {
   std::vector<std::string> rounded;
-  for (const Json& dataset : json_of({"inspect", file("rounded.h5")})["datasets"])
+  const Json inspected = json_of({"inspect", file("rounded.h5")});
+  for (const Json& dataset : inspected["datasets"])
     if (dataset.contains("rounded_to")) {
       EXPECT_EQ(dataset["dtype"], "float32");
       EXPECT_EQ(dataset["rounded_to"], "bfloat16");
@@ -145,7 +148,8 @@ TEST_F(Heads, ReplaySaysThatItScoresRoundedRows) {
   EXPECT_EQ(replay.status, 0) << replay.err;
   EXPECT_THAT(replay.err, HasSubstr("rounded to bfloat16 when recorded"));
   std::vector<std::string> rounded;
-  for (const Json& dataset : json_of({"inspect", out})["datasets"])
+  const Json inspected = json_of({"inspect", out});
+  for (const Json& dataset : inspected["datasets"])
     if (dataset.contains("rounded_to")) rounded.push_back(dataset["dataset"]);
   EXPECT_THAT(rounded, ElementsAre("keys", "queries", "values")) << "a copy says it too";
 }

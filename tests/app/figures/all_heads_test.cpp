@@ -125,7 +125,8 @@ TEST(RankCorrelation, ALayersMarkIsTheMeanOverItsHeads) {
   const PointSeries& per_query = figure.panels.front().points.front();
   ASSERT_EQ(per_query.y.size(), static_cast<std::size_t>(kLayers));
   double sum = 0;
-  for (int head = 0; head < kKvHeads; ++head) sum += *measures::measure_head(recording, kNone, 2, head).spearman;
+  for (int head = 0; head < kKvHeads; ++head)
+    sum += *measures::measure_head(recording, kNone, 2, head).spearman;
   EXPECT_NEAR(per_query.y[2], sum / kKvHeads, 1e-6);
   EXPECT_EQ(figure.panels.front().points.size(), 3U) << "per query, in total, and given position";
 }
