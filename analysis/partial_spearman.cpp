@@ -35,7 +35,7 @@ VectorXd centred_ranks(std::span<const double> values) {
 VectorXd residual(const VectorXd& ranks, const VectorXd& given) {
   const double squared = given.squaredNorm();
   if (squared == 0) return ranks;
-  const VectorXd left = ranks - given * (ranks.dot(given) / squared);
+  VectorXd left = ranks - given * (ranks.dot(given) / squared);
   if (left.squaredNorm() <= kNothingLeft * ranks.squaredNorm()) return VectorXd::Zero(ranks.size());
   return left;
 }

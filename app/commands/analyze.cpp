@@ -16,6 +16,7 @@
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/figures/head_selection.hpp"
+#include "app/measures/measures_csv.hpp"
 #include "app/measures/recording_measures.hpp"
 
 namespace keyscope::commands {
@@ -25,7 +26,7 @@ struct AnalyzeArguments {
   std::string file;
   std::vector<std::string> runs;
   std::string layers, kv_heads;
-  JsonTarget json;
+  JsonTarget json, csv{.path = {}, .option = "--csv"};
   bool no_bounds = false;
   bool quiet = false;
 };
@@ -41,7 +42,10 @@ std::vector<int> find_runs(const recording::RecordingInfo& info, const std::vect
 }
 
 void run_analyze(const AnalyzeArguments& arguments) {
-  require_writable(arguments.json, arguments.file);
+  if (arguments.json.is_stdout() && arguments.csv.is_stdout())
+    throw UsageError("--json - and --csv - would both write to standard output");
+  for (const JsonTarget* target : {&arguments.json, &arguments.csv})
+    require_writable(*target, arguments.file);
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
   measures::MeasureSelection selection;
@@ -61,7 +65,8 @@ void run_analyze(const AnalyzeArguments& arguments) {
       },
       cancelled);
   progress.clear();
-  if (!arguments.json.is_stdout()) print_measures(*info, runs);
+  if (!arguments.json.is_stdout() && !arguments.csv.is_stdout()) print_measures(*info, runs);
+  if (arguments.csv.given()) write_text(arguments.csv, measures::measures_csv(*info, runs));
   if (arguments.json.given()) write_json(arguments.json, measures::measures_json(*info, runs));
 }
 
@@ -76,12 +81,17 @@ void add_analyze(CLI::App& app) {
       ->check(not_empty());
   command->add_option("--kv-heads,--kv-head", arguments->kv_heads, "Only these KV heads")->check(not_empty());
   command->add_option("--json", arguments->json.path, "Write the statistics as JSON; - for stdout");
+  command->add_option("--csv", arguments->csv.path,
+                      "Write them as CSV, a line per run, layer and KV head; - for stdout");
   command->add_flag("--no-bounds", arguments->no_bounds,
                     "Leave out Theorem 3.2 over all key-query pairs, the costly part");
-  command->add_flag("--force", arguments->json.replace, "Replace an existing --json file");
+  command->add_flag("--force", arguments->json.replace, "Replace existing --json and --csv files");
   command->add_flag("--quiet", arguments->quiet, "No progress");
   command->footer("Example:\n  keyscope analyze needle.h5 --json needle.json");
-  command->callback([arguments] { run_analyze(*arguments); });
+  command->callback([arguments] {
+    arguments->csv.replace = arguments->json.replace;
+    run_analyze(*arguments);
+  });
 }
 
 }  // namespace keyscope::commands

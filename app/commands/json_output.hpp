@@ -7,10 +7,11 @@
 
 namespace keyscope::commands {
 
-// Where --json goes: a file, or stdout for "-", or nowhere for "".
+// Where --json (or another option's text) goes: a file, or stdout for "-", or nowhere for "".
 struct JsonTarget {
   std::string path;
   bool replace = false;
+  std::string option = "--json";
 
   bool given() const { return !path.empty(); }
   bool is_stdout() const { return path == "-"; }
@@ -21,8 +22,10 @@ struct JsonTarget {
 //   throws UsageError where both are one file; FileError if it exists and may not be replaced
 void require_writable(const JsonTarget& target, const std::filesystem::path& source);
 
-// Writes a file (whole or not at all) or stdout. Bytes that are no UTF-8 become U+FFFD.
+// Both write a file (whole or not at all) or stdout.
 //   throws FileError when it cannot be written
+void write_text(const JsonTarget& target, const std::string& text);
+// Bytes that are no UTF-8 become U+FFFD.
 void write_json(const JsonTarget& target, const nlohmann::ordered_json& json);
 
 }  // namespace keyscope::commands

@@ -3,11 +3,15 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "app/commands/sparkline.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -24,8 +28,8 @@ struct Column {
 
 constexpr std::array<Column, 9> kLayerColumns{{
     {"spearman", &HeadMeasures::spearman, 3},
-    {"sp. total", &HeadMeasures::spearman_total, 3},
-    {"cos(k,mean)", &HeadMeasures::mean_key_cosine, 3},
+    {"given pos.", &HeadMeasures::spearman_given_position, 3},
+    {"cos(k,k̄)", &HeadMeasures::mean_key_cosine, 3},
     {"cos(k̄,q̄)", &HeadMeasures::key_query_mean_cosine, 3},
     {"log volume", &HeadMeasures::log_volume_nats, 2},
     {"redundancy", &HeadMeasures::mean_pairwise_cosine, 3},
@@ -33,7 +37,7 @@ constexpr std::array<Column, 9> kLayerColumns{{
     {"entropy", &HeadMeasures::attention_entropy_nats, 2},
     {"sink", &HeadMeasures::sink_metric, 1, true},
 }};
-constexpr int kColumnWidth = 12;
+constexpr int kColumnWidth = 11;
 
 // fmt pads by display width, so that k̄ aligns as well.
 std::string cell(const std::optional<double>& value, int decimals) {
@@ -64,14 +68,16 @@ void print_layers(const measures::RunMeasures& run) {
   for (const auto& head : run.heads) layers[head.layer].push_back(head);
   fmt::print("\n{}\n{:<10}", run.run, "  layer");
   for (const auto& column : kLayerColumns) fmt::print("{}", heading(column.title));
-  fmt::print("\n");
+  fmt::print("  spearman by head\n");
   for (const auto& [layer, heads] : layers) {
     fmt::print("  {:<8}", layer);
     for (const auto& column : kLayerColumns) {
       const auto mean = measures::mean_over_heads(heads, column.measure);
       fmt::print("{}", column.share ? share_cell(mean) : cell(mean, column.decimals));
     }
-    fmt::print("\n");
+    std::vector<std::optional<double>> correlations;
+    for (const auto& head : heads) correlations.push_back(head.spearman);
+    fmt::print("  {}\n", sparkline(correlations, -1, 1));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 const std::string kPrompt = kDemoModel + "/prompts/phonebook.txt";
@@ -186,6 +188,24 @@ TEST_F(WithRecording, AnalyzePrintsATable) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("spearman"));
   EXPECT_THAT(result.out, HasSubstr("keydiff"));
+  EXPECT_THAT(result.out, HasSubstr("spearman by head"));
+}
+
+TEST_F(WithRecording, AnalyzeWritesTheSameNumbersAsCsv) {
+  const CliResult csv = run_cli({"analyze", recording(), "--csv", "-", "--quiet"});
+  ASSERT_EQ(csv.status, 0) << csv.err;
+  const Json json = Json::parse(run_cli({"analyze", recording(), "--json", "-", "--quiet"}).out);
+  std::istringstream lines(csv.out);
+  std::string names, first;
+  std::getline(lines, names);
+  std::getline(lines, first);
+  EXPECT_THAT(names, StartsWith("run,policy,budget,block_size,layer,kv_head,retained,spearman,"));
+  const Json& head = json["runs"][0]["heads"][0];
+  EXPECT_THAT(first, HasSubstr("," + head["spearman"].dump() + ","));
+  EXPECT_THAT(first, HasSubstr("," + head["log_volume_nats"].dump() + ","));
+  EXPECT_EQ(std::ranges::count(names, ','), std::ranges::count(first, ','));
+  EXPECT_EQ(run_cli({"analyze", recording(), "--csv", "-", "--json", "-"}).status, 2);
+  EXPECT_EQ(run_cli({"analyze", recording(), "--csv", recording()}).status, 2) << "what is read";
 }
 
 TEST_F(WithRecording, SelectionsThatAreNotThereAreWrongUsage) {
