@@ -170,7 +170,7 @@ expect locked null "Esc releases"
 echo "== a kind of point is hidden, the measure and the theme are changed"
 click $(at legend_evicted 0.5 0.5)
 expect_text '"hidden":\["evicted"\]' "evicted keys are hidden"
-key m; expect measure mean_key_cosine "the next measure"
+key m; expect measure spearman_given_position "the next measure"
 xdotool keydown ctrl; key t; xdotool keyup ctrl
 expect theme light "the light theme"
 picture light
