@@ -15,6 +15,7 @@ void add_figure(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_tokenize(CLI::App& app);
+void add_validate(CLI::App& app);
 void add_view(CLI::App& app);
 
 }  // namespace keyscope::commands

@@ -29,6 +29,7 @@ void add_subcommands(CLI::App& app) {
   add_capture(app);
   add_replay(app);
   add_analyze(app);
+  add_validate(app);
   add_figure(app);
   add_export(app);
   add_view(app);

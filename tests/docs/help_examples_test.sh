@@ -12,7 +12,7 @@ export PATH=$work/bin:$PATH
 unset DISPLAY
 
 for subcommand in capture replay analyze figure export inspect tokenize demo bench "bench prefill" "bench score" \
-  "bench capture" "bench memory" view; do
+  "bench capture" "bench memory" validate view; do
   read -ra words <<<"$subcommand"
   example=$(keyscope "${words[@]}" --help | sed -n '/^Example/,$p' | tail -n +2 | sed 's/^ *//')
   [[ $example == keyscope* ]] || { echo "$subcommand --help has no example"; exit 1; }

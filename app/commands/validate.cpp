@@ -1,0 +1,160 @@
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "analysis/policies/registry.hpp"
+#include "app/commands/capture_options.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/interrupt.hpp"
+#include "app/commands/option_checks.hpp"
+#include "app/commands/progress.hpp"
+#include "app/commands/validate_table.hpp"
+#include "app/validation/report_files.hpp"
+#include "app/validation/validation.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+struct ValidateArguments {
+  std::string model;
+  std::string prompts;
+  std::string out;
+  std::vector<std::string> policies;
+  std::string budget = "0.25";
+  std::string dtype = "auto";
+  std::int64_t block = 64;
+  std::optional<std::int64_t> max_tokens;
+  std::uint64_t seed = 0;
+  int threads = 0;
+  bool keep_recordings = false;
+  bool force = false;
+  bool quiet = false;
+};
+
+validation::Settings asked_settings(const ValidateArguments& arguments) {
+  validation::Settings settings;
+  std::vector<analysis::PolicySpec> policies;
+  for (const std::string& text : arguments.policies) policies.push_back(analysis::parse_policy(text));
+  settings.policies = validation::complete_policies(std::move(policies));
+  settings.budget = validation::parse_budget(arguments.budget);
+  settings.block_size = arguments.block;
+  settings.max_tokens = arguments.max_tokens;
+  settings.seed = arguments.seed;
+  return settings;
+}
+
+capture::ModelOptions model_options(const ValidateArguments& arguments) {
+  capture::ModelOptions options;
+  options.dtype = parse_dtype(arguments.dtype);
+  options.threads = arguments.threads;
+  options.may_stream = true;
+  return options;
+}
+
+std::vector<validation::PromptRecord> measure(const ValidateArguments& arguments, const capture::Model& model,
+                                              const validation::Settings& settings,
+                                              const std::vector<validation::Prompt>& prompts,
+                                              const validation::ResultFolder& folder) {
+  std::atomic<bool> cancelled = false;
+  capture::CaptureControl control;
+  OnInterrupt on_interrupt([&] {
+    cancelled = true;
+    control.cancel();
+  });
+  Progress progress("tokens", arguments.quiet);
+  return validation::measure_prompts(model, settings, prompts, folder, arguments.keep_recordings, control,
+                                     cancelled,
+                                     [&](std::int64_t done, std::int64_t total, const std::string& label) {
+                                       progress.update(done, total, label);
+                                     });
+}
+
+recording::Provenance provenance() {
+  recording::Provenance made;
+  made.command = command_line();
+  made.versions = "keyscope " KEYSCOPE_VERSION;
+  made.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  return made;
+}
+
+void run_validate(const ValidateArguments& arguments) {
+  const validation::Settings asked = asked_settings(arguments);
+  const auto model = capture::Model::load(arguments.model, model_options(arguments));
+  const auto prompts =
+      validation::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
+  const validation::Settings settings = validation::with_model(asked, *model);
+  validation::check_lengths(settings, prompts, arguments.prompts);
+  validation::ResultFolder folder(arguments.out, validation::settings_json(settings), arguments.force);
+  folder.begin();
+  const auto records = measure(arguments, *model, settings, prompts, folder);
+  const auto report = validation::make_report(settings, prompts, records);
+  validation::write_report(report, *model, prompts, provenance(), folder);
+  fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report),
+             folder.file("validation.html").string(), folder.file("validation.json").string(),
+             folder.file("validation.h5").string());
+}
+
+void add_options(CLI::App& command, ValidateArguments& arguments) {
+  command.add_option("--model", arguments.model, "A model folder in Hugging Face layout")->required();
+  command
+      .add_option("--prompts", arguments.prompts,
+                  "A file with a JSON object a line: {\"prompt\": \"text\"} or {\"ids\": [1, 80]}, either "
+                  "with a \"name\"")
+      ->required();
+  command.add_option("--out", arguments.out, "Folder for results; an interrupted validation goes on there")
+      ->required()
+      ->check(not_empty());
+  command
+      .add_option("--policy", arguments.policies,
+                  policy_help() +
+                      "; none and keydiff always run (default: sink, tova, snapkv, h2o, l2norm, "
+                      "random beside them)")
+      ->allow_extra_args(false);
+  command
+      .add_option("--budget", arguments.budget,
+                  "N: rows kept per KV head, such as 64, or a share of each prompt, such as 0.25")
+      ->capture_default_str();
+  command.add_option("--block", arguments.block, "B: prompt tokens per block")
+      ->check(one_or_more())
+      ->capture_default_str();
+  command.add_option("--max-tokens", arguments.max_tokens, "Keep only the first N tokens of every prompt")
+      ->check(one_or_more());
+  command.add_option("--dtype", arguments.dtype, "auto, float32, bfloat16 or float16")->capture_default_str();
+  command
+      .add_option("--threads", arguments.threads,
+                  "Threads for inference (default: all cores; one for tiny models)")
+      ->check(one_or_more());
+  command.add_option("--seed", arguments.seed, "Seed of policies that draw, and of the bootstrap")
+      ->check(zero_or_more())
+      ->capture_default_str();
+  command.add_flag("--keep-recordings", arguments.keep_recordings,
+                   "Also write a recording of every prompt, into OUT/recordings");
+  command.add_flag("--force", arguments.force, "Discard results of other settings in --out");
+  command.add_flag("--quiet", arguments.quiet, "No progress");
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app) {
+  auto arguments = std::make_shared<ValidateArguments>();
+  CLI::App* command = app.add_subcommand(
+      "validate",
+      "Whether what KeyDiff rests on holds for a model: claims, intervals over prompts, verdicts");
+  add_options(*command, *arguments);
+  command->footer(
+      "Example:\n"
+      "  keyscope validate --model assets/demo_model --prompts assets/demo_model/prompts/passages.jsonl \\\n"
+      "    --max-tokens 256 --out validation");
+  command->callback([arguments] { run_validate(*arguments); });
+}
+
+}  // namespace keyscope::commands

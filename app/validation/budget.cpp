@@ -1,0 +1,36 @@
+#include "app/validation/budget.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::validation {
+
+std::int64_t Budget::rows_for(std::int64_t n_tokens) const {
+  if (rows > 0) return rows;
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(std::floor(share * static_cast<double>(n_tokens) + 0.5)));
+}
+
+std::string Budget::text() const { return rows > 0 ? std::to_string(rows) : fmt::format("{}", share); }
+
+Budget parse_budget(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  Budget budget;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, budget.rows);
+      error == std::errc() && stop == end && budget.rows >= 1)
+    return budget;
+  budget.rows = 0;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, budget.share);
+      error == std::errc() && stop == end && budget.share > 0 && budget.share < 1)
+    return budget;
+  throw UsageError(fmt::format(
+      "--budget: found '{}'; expected rows, such as 64, or a share of the prompt below 1, such as 0.25",
+      text));
+}
+
+}  // namespace keyscope::validation

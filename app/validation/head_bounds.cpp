@@ -1,0 +1,38 @@
+#include "app/validation/head_bounds.hpp"
+
+#include <cmath>
+
+#include "analysis/theorem_bounds.hpp"
+#include "app/measures/head_data.hpp"
+
+namespace keyscope::validation {
+namespace {
+
+std::optional<double> if_defined(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional<double>(value);
+}
+
+BoundTally tally(std::int64_t pairs, const analysis::BoundRecord& record) {
+  return {pairs, record.violations, if_defined(record.min_slack)};
+}
+
+}  // namespace
+
+HeadBounds measure_head_bounds(const recording::Recording& recording, int run, int layer, int kv_head) {
+  const auto head = measures::read_head(recording, *recording.info(), {run, layer, kv_head});
+  const auto theorem = analysis::mean_key_bounds(head.keys, head.queries, head.query_positions);
+  const auto lemma = analysis::attention_weight_bounds(head.keys, head.queries, head.query_positions);
+  HeadBounds bounds;
+  bounds.layer = layer;
+  bounds.kv_head = kv_head;
+  bounds.theorem = {theorem.pairs, theorem.violations, if_defined(theorem.min_slack)};
+  bounds.theorem_share = if_defined(theorem.share);
+  bounds.theorem_share_causal = if_defined(theorem.share_causal);
+  bounds.lemma_stated = tally(lemma.pairs_nonnegative, lemma.stated);
+  bounds.lemma_proof = tally(lemma.pairs_nonnegative, lemma.proof);
+  bounds.lemma_always = tally(lemma.pairs, lemma.always);
+  bounds.lemma_share = if_defined(lemma.share_nonnegative);
+  return bounds;
+}
+
+}  // namespace keyscope::validation

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "analysis/bootstrap.hpp"
+
+namespace keyscope::validation {
+
+// A number as people read it: three decimals, large ones with fewer, tiny ones as 1.2e-05; "–" for NaN.
+std::string number_text(double value);
+
+// "[0.121, 0.254]"; "–" where there is no interval.
+std::string interval_text(const analysis::BootstrapMean& mean);
+
+}  // namespace keyscope::validation

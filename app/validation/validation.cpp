@@ -1,0 +1,70 @@
+#include "app/validation/validation.hpp"
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/validation/measure_prompt.hpp"
+
+namespace keyscope::validation {
+namespace {
+
+// Tokens that pass through the model for one prompt.
+std::int64_t work_of(const Settings& settings, const Prompt& prompt) {
+  return std::ssize(prompt.ids) * std::ssize(settings.policies);
+}
+
+PromptRecord read_back(const ResultFolder& folder, const std::string& key) {
+  auto record = folder.find(key);
+  if (!record)
+    throw FileError(fmt::format("{}: a prompt's result has gone", folder.file("prompts").string()));
+  return *std::move(record);
+}
+
+}  // namespace
+
+Settings with_model(Settings settings, const capture::Model& model) {
+  settings.model_name = std::filesystem::canonical(model.folder()).filename().string();
+  settings.model_sha256 = model.model_sha256();
+  settings.dtype = model.dtype_name();
+  settings.device = model.device_name();
+  return settings;
+}
+
+std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Settings& settings,
+                                          std::span<const Prompt> prompts, const ResultFolder& folder,
+                                          bool keep_recordings, capture::CaptureControl& control,
+                                          const std::atomic<bool>& cancelled,
+                                          const ValidationProgress& progress) {
+  const auto json = settings_json(settings);
+  std::vector<std::string> keys;
+  std::vector<std::size_t> to_do;
+  std::int64_t total = 0, done = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    keys.push_back(prompt_key(json, prompts[i].ids));
+    if (folder.find(keys.back())) continue;
+    to_do.push_back(i);
+    total += work_of(settings, prompts[i]);
+  }
+  std::size_t n_measured = prompts.size() - to_do.size();
+  try {
+    for (const std::size_t i : to_do) {
+      control.on_progress = [&](const capture::CaptureProgress& now) {
+        progress(done + now.tokens_done, total,
+                 fmt::format("prompt {} of {}, {}", n_measured + 1, prompts.size(), now.run));
+      };
+      folder.save(measure_prompt(model, settings, prompts[i],
+                                 keep_recordings ? folder.recording(keys[i]) : std::filesystem::path(),
+                                 control, cancelled));
+      done += work_of(settings, prompts[i]);
+      ++n_measured;
+    }
+  } catch (const Cancelled&) {
+    throw Cancelled(fmt::format("interrupted; {} of {} prompts are measured, and the same command goes on",
+                                n_measured, prompts.size()));
+  }
+  std::vector<PromptRecord> records;
+  for (const std::string& key : keys) records.push_back(read_back(folder, key));
+  return records;
+}
+
+}  // namespace keyscope::validation
