@@ -1,0 +1,169 @@
+#include "app/validation/claims.hpp"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/app/validation/made_records.hpp"
+
+namespace keyscope::validation {
+namespace {
+
+using measures::HeadMeasures;
+using test::made_records;
+using test::run_of;
+using test::set;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Claim claim_of(const std::vector<PromptRecord>& records, const std::string& id) {
+  const auto claims = examine_claims(records, {});
+  const auto found = std::ranges::find(claims, id, &Claim::id);
+  return found == claims.end() ? Claim{} : *found;
+}
+
+TEST(Claims, StandInThePapersOrder) {
+  std::vector<std::string> ids;
+  for (const Claim& claim : examine_claims(made_records(2), {})) ids.push_back(claim.id);
+  EXPECT_THAT(ids, ElementsAre("attention-correlation", "given-position", "opposed-means", "top-key-aligned",
+                               "log-volume", "theorem-3.2", "lemma-3.1", "attention-kept", "output-error",
+                               "kl-divergence"));
+}
+
+TEST(Claims, ACorrelationOfAllPromptsIsSupported) {
+  const Claim claim =
+      claim_of(made_records(10, [](PromptRecord& record,
+                                   int i) { set(record, "none", &HeadMeasures::spearman, 0.5 + 0.01 * i); }),
+               "attention-correlation");
+  EXPECT_EQ(claim.verdict, Verdict::kSupported);
+  EXPECT_NEAR(claim.findings.front().mean.mean, 0.545, 1e-12);
+  EXPECT_EQ(claim.findings.front().mean.n_samples, 10);
+  EXPECT_THAT(claim.remark, HasSubstr("moderate"));
+  EXPECT_EQ(claim.heads, 2);
+  EXPECT_EQ(claim.heads_agreeing, 2);
+}
+
+TEST(Claims, ACorrelationOfTheOtherSignIsNotSupported) {
+  const auto records = made_records(
+      10, [](PromptRecord& record, int i) { set(record, "none", &HeadMeasures::spearman, -0.5 - 0.01 * i); });
+  const Claim claim = claim_of(records, "attention-correlation");
+  EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+  EXPECT_EQ(claim.heads_agreeing, 0);
+}
+
+TEST(Claims, PromptsThatDisagreeCannotTell) {
+  const auto records = made_records(10, [](PromptRecord& record, int i) {
+    set(record, "none", &HeadMeasures::spearman, i % 2 == 0 ? 0.5 : -0.5);
+  });
+  EXPECT_EQ(claim_of(records, "attention-correlation").verdict, Verdict::kCannotTell);
+}
+
+TEST(Claims, TooFewPromptsCannotTell) {
+  const auto records =
+      made_records(4, [](PromptRecord& record, int) { set(record, "none", &HeadMeasures::spearman, 0.9); });
+  EXPECT_EQ(claim_of(records, "attention-correlation").verdict, Verdict::kCannotTell);
+}
+
+TEST(Claims, PromptsWithoutAValueDoNotCount) {
+  const auto records = made_records(12, [](PromptRecord& record, int i) {
+    set(record, "none", &HeadMeasures::spearman, i < 5 ? std::nullopt : std::optional(0.9));
+  });
+  const Claim claim = claim_of(records, "attention-correlation");
+  EXPECT_EQ(claim.findings.front().mean.n_samples, 7);
+  EXPECT_EQ(claim.verdict, Verdict::kCannotTell);
+}
+
+TEST(Claims, LayersAreJudgedBesideTheWhole) {
+  const auto records = made_records(10, [](PromptRecord& record, int) {
+    for (HeadMeasures& head : run_of(record, "none").heads)
+      head.key_query_mean_cosine = head.layer == 0 ? -0.5 : 0.1;
+  });
+  const Claim claim = claim_of(records, "opposed-means");
+  EXPECT_EQ(claim.verdict, Verdict::kSupported);
+  ASSERT_EQ(claim.by_layer.size(), 2u);
+  EXPECT_EQ(claim.by_layer[0].verdict, Verdict::kSupported);
+  EXPECT_EQ(claim.by_layer[1].verdict, Verdict::kNotSupported);
+  EXPECT_EQ(claim.heads_agreeing, 1);
+}
+
+// Volumes vary from prompt to prompt far more than policies differ: only pairs can tell.
+TEST(Claims, PoliciesAreComparedPromptByPrompt) {
+  const auto records = made_records(10, [](PromptRecord& record, int i) {
+    for (const char* run : {"keydiff", "sink", "random"})
+      set(record, run, &HeadMeasures::log_volume_nats, 100.0 * i);
+    set(record, "keydiff", &HeadMeasures::log_volume_nats, 100.0 * i + 1);
+  });
+  const Claim claim = claim_of(records, "log-volume");
+  EXPECT_EQ(claim.verdict, Verdict::kSupported);
+  ASSERT_EQ(claim.findings.size(), 2u);
+  EXPECT_EQ(claim.findings[0].label, "against sink");
+  EXPECT_DOUBLE_EQ(claim.findings[0].mean.low, 1);
+  EXPECT_DOUBLE_EQ(claim.findings[0].mean.high, 1);
+}
+
+TEST(Claims, OnePolicyThatIsBetterRefutesTheOrder) {
+  const auto records = made_records(10, [](PromptRecord& record, int) {
+    set(record, "keydiff", &HeadMeasures::log_volume_nats, 5);
+    set(record, "random", &HeadMeasures::log_volume_nats, 6);
+  });
+  const Claim claim = claim_of(records, "log-volume");
+  EXPECT_EQ(claim.findings[0].verdict, Verdict::kSupported);
+  EXPECT_EQ(claim.findings[1].verdict, Verdict::kNotSupported);
+  EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+}
+
+TEST(Claims, OfErrorsLessIsBetter) {
+  const auto records = made_records(10, [](PromptRecord& record, int) {
+    for (const char* run : {"sink", "random"}) {
+      set(record, run, &HeadMeasures::output_error, 0.5);
+      run_of(record, run).kl_nats = 0.5;
+    }
+    set(record, "keydiff", &HeadMeasures::output_error, 0.25);
+    run_of(record, "keydiff").kl_nats = 0.75;
+  });
+  EXPECT_EQ(claim_of(records, "output-error").verdict, Verdict::kSupported);
+  EXPECT_EQ(claim_of(records, "kl-divergence").verdict, Verdict::kNotSupported);
+}
+
+TEST(Claims, WithoutAPolicyToCompareWithNothingIsTold) {
+  const auto records = made_records(10, [](PromptRecord& record, int) { record.runs.resize(2); });
+  const Claim claim = claim_of(records, "attention-kept");
+  EXPECT_TRUE(claim.findings.empty());
+  EXPECT_EQ(claim.verdict, Verdict::kCannotTell);
+  EXPECT_FALSE(claim.remark.empty());
+}
+
+TEST(Claims, ABoundIsCountedOverAllPromptsAndHeads) {
+  const Claim held = claim_of(made_records(3), "theorem-3.2");
+  EXPECT_EQ(held.verdict, Verdict::kSupported);
+  EXPECT_EQ(held.findings.front().tally->pairs, 60);
+  EXPECT_DOUBLE_EQ(held.findings.front().mean.mean, 0.25);
+
+  const auto violated = made_records(3, [](PromptRecord& record, int i) {
+    if (i == 2) record.bounds[1].theorem = {10, 1, -0.125};
+  });
+  const Claim claim = claim_of(violated, "theorem-3.2");
+  EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+  EXPECT_DOUBLE_EQ(*claim.findings.front().tally->min_slack, -0.125);
+  EXPECT_EQ(claim.by_layer[0].verdict, Verdict::kSupported);
+  EXPECT_EQ(claim.by_layer[1].verdict, Verdict::kNotSupported);
+}
+
+TEST(Claims, TheLemmaIsJudgedAsItIsStated) {
+  const auto records =
+      made_records(3, [](PromptRecord& record, int) { record.bounds[0].lemma_stated.violations = 2; });
+  const Claim claim = claim_of(records, "lemma-3.1");
+  EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+  EXPECT_THAT(claim.remark, HasSubstr("0 of 60 pairs violate it"));
+}
+
+TEST(Claims, ABoundThatNeverAppliesCannotTell) {
+  const auto records = made_records(3, [](PromptRecord& record, int) {
+    for (HeadBounds& head : record.bounds) head.theorem = {};
+  });
+  EXPECT_EQ(claim_of(records, "theorem-3.2").verdict, Verdict::kCannotTell);
+}
+
+}  // namespace
+}  // namespace keyscope::validation
