@@ -1,10 +1,10 @@
 #include <atomic>
 #include <cstdint>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/chrono.h>
@@ -71,11 +71,11 @@ std::vector<validation::PromptRecord> measure(const ValidateArguments& arguments
     control.cancel();
   });
   Progress progress("tokens", arguments.quiet);
-  return validation::measure_prompts(model, settings, prompts, folder, arguments.keep_recordings, control,
-                                     cancelled,
-                                     [&](std::int64_t done, std::int64_t total, const std::string& label) {
-                                       progress.update(done, total, label);
-                                     });
+  const auto show = [&](std::int64_t done, std::int64_t total, const std::string& label) {
+    progress.update(done, total, label);
+  };
+  return validation::measure_prompts(model, settings, prompts, folder, arguments.keep_recordings,
+                                     {control, cancelled, show});
 }
 
 recording::Provenance provenance() {

@@ -30,8 +30,9 @@ th { background: var(--ground); font-weight: 600; }
 th:first-child, td:first-child, .text { text-align: left; }
 td.text { overflow-wrap: anywhere; }
 .overview { list-style: none; margin: 1.25rem 0; padding: 0; }
-.overview li { display: flex; gap: .75rem; padding: .15rem .6rem; margin: .2rem 0; border-left: 5px solid; }
-.overview .verdict { flex: 0 0 9rem; } .overview a { color: inherit; }
+.overview li { display: flex; gap: .75rem; padding: .15rem .6rem; margin: .2rem 0; border-left-width: 5px;
+  border-left-style: solid; }
+.overview .verdict { flex: 0 0 10rem; } .overview a { color: inherit; }
 figure { margin: 1.5rem 0; } figure img { width: 100%; height: auto; }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); font-size: .875rem; }
 )css";

@@ -1,7 +1,5 @@
 #include "app/validation/report_page.hpp"
 
-#include <cmath>
-#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>

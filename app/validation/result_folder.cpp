@@ -64,9 +64,10 @@ ResultFolder::ResultFolder(fs::path out, Json settings, bool discard)
 
 void ResultFolder::begin() {
   if (discard_earlier_) {
-    // First, so that what a kill leaves behind is never taken for a whole validation.
-    fs::remove_all(out_ / kPrompts);
-    fs::remove_all(out_ / kRecordings);
+    // Before the new settings are written, so that a kill leaves no results beside settings of others.
+    for (const char* name :
+         {kPrompts, kRecordings, "figures", "validation.json", "validation.html", "validation.h5"})
+      fs::remove_all(out_ / name);
     discard_earlier_ = false;
   }
   make_folder(out_ / kPrompts);

@@ -13,6 +13,12 @@ std::int64_t work_of(const Settings& settings, const Prompt& prompt) {
   return std::ssize(prompt.ids) * std::ssize(settings.policies);
 }
 
+// A prompt whose result is still missing.
+struct Task {
+  const Prompt* prompt;
+  std::string key;
+};
+
 PromptRecord read_back(const ResultFolder& folder, const std::string& key) {
   auto record = folder.find(key);
   if (!record)
@@ -32,30 +38,27 @@ Settings with_model(Settings settings, const capture::Model& model) {
 
 std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Settings& settings,
                                           std::span<const Prompt> prompts, const ResultFolder& folder,
-                                          bool keep_recordings, capture::CaptureControl& control,
-                                          const std::atomic<bool>& cancelled,
-                                          const ValidationProgress& progress) {
+                                          bool keep_recordings, const ValidationWatch& watch) {
   const auto json = settings_json(settings);
   std::vector<std::string> keys;
-  std::vector<std::size_t> to_do;
+  std::vector<Task> tasks;
   std::int64_t total = 0, done = 0;
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    keys.push_back(prompt_key(json, prompts[i].ids));
+  for (const Prompt& prompt : prompts) {
+    keys.push_back(prompt_key(json, prompt.ids));
     if (folder.find(keys.back())) continue;
-    to_do.push_back(i);
-    total += work_of(settings, prompts[i]);
+    tasks.push_back({&prompt, keys.back()});
+    total += work_of(settings, prompt);
   }
-  std::size_t n_measured = prompts.size() - to_do.size();
+  std::size_t n_measured = prompts.size() - tasks.size();
+  watch.control.on_progress = [&](const capture::CaptureProgress& now) {
+    watch.on_progress(done + now.tokens_done, total,
+                      fmt::format("prompt {} of {}, {}", n_measured + 1, prompts.size(), now.run));
+  };
   try {
-    for (const std::size_t i : to_do) {
-      control.on_progress = [&](const capture::CaptureProgress& now) {
-        progress(done + now.tokens_done, total,
-                 fmt::format("prompt {} of {}, {}", n_measured + 1, prompts.size(), now.run));
-      };
-      folder.save(measure_prompt(model, settings, prompts[i],
-                                 keep_recordings ? folder.recording(keys[i]) : std::filesystem::path(),
-                                 control, cancelled));
-      done += work_of(settings, prompts[i]);
+    for (const Task& task : tasks) {
+      const auto file = keep_recordings ? folder.recording(task.key) : std::filesystem::path();
+      folder.save(measure_prompt(model, settings, *task.prompt, file, watch.control, watch.cancelled));
+      done += work_of(settings, *task.prompt);
       ++n_measured;
     }
   } catch (const Cancelled&) {

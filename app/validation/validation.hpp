@@ -15,21 +15,23 @@
 
 namespace keyscope::validation {
 
-// How far a validation is: tokens of all runs of the prompts that were still to be measured.
-using ValidationProgress =
-    std::function<void(std::int64_t done, std::int64_t total, const std::string& label)>;
+// The other end of a running validation.
+struct ValidationWatch {
+  capture::CaptureControl& control;    // both end it, a capture the one
+  const std::atomic<bool>& cancelled;  // and a measurement the other
+  // Called after every block: tokens of all runs of the prompts that were still to be measured.
+  std::function<void(std::int64_t done, std::int64_t total, const std::string& label)> on_progress;
+};
 
-// The settings that a model adds to those asked for.
+// The settings asked for, with what the model adds to them.
 Settings with_model(Settings settings, const capture::Model& model);
 
 // Measures every prompt whose result is not in the folder, one after another, and saves each as it is done.
-//   control, cancelled: both end it; throws Cancelled then, saying how many prompts are done
 // Returns the records in the prompts' order, as they read back from the folder: whether it was interrupted
 // makes no difference.
+//   throws Cancelled where it was ended, saying how many prompts are done
 std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Settings& settings,
                                           std::span<const Prompt> prompts, const ResultFolder& folder,
-                                          bool keep_recordings, capture::CaptureControl& control,
-                                          const std::atomic<bool>& cancelled,
-                                          const ValidationProgress& progress);
+                                          bool keep_recordings, const ValidationWatch& watch);
 
 }  // namespace keyscope::validation
