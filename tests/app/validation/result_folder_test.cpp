@@ -60,10 +60,12 @@ TEST_F(ResultFolderTest, ForceThrowsEarlierResultsAwayOnlyWhenItBegins) {
   ResultFolder earlier(out_, Json{{"block", 64}}, false);
   earlier.begin();
   earlier.save(record_);
+  earlier.write("validation.json", "{}");
   ResultFolder folder(out_, Json{{"block", 128}}, true);
   EXPECT_TRUE(earlier.find(record_.key));
   folder.begin();
   EXPECT_FALSE(folder.find(record_.key));
+  EXPECT_FALSE(fs::exists(out_ / "validation.json"));
   EXPECT_EQ(refusal(Json{{"block", 128}}), "no error");
 }
 
