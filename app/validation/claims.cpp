@@ -53,6 +53,7 @@ constexpr std::array<ComparedClaim, 4> kCompared{{
 
 void judge_claim(Claim& claim) {
   std::vector<Verdict> parts;
+  parts.reserve(claim.findings.size());
   for (const Finding& finding : claim.findings) parts.push_back(finding.verdict);
   claim.verdict = judge_all(parts);
 }
@@ -140,6 +141,7 @@ Claim examine(const ComparedClaim& about, Records records, const BootstrapOption
 
 std::vector<Claim> examine_claims(Records records, const BootstrapOptions& options) {
   std::vector<Claim> claims;
+  claims.reserve(kGeometry.size() + kCompared.size() + 2);  // two bounds
   for (const GeometryClaim& about : kGeometry) claims.push_back(examine(about, records, options));
   claims.push_back(examine(kCompared.front(), records, options));
   for (Claim& claim : examine_bounds(records, options)) claims.push_back(std::move(claim));

@@ -124,6 +124,7 @@ std::string policies_table(const Report& report) {
 
 std::string prompts_table(const Report& report) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(report.prompts.size());
   for (const ReportedPrompt& prompt : report.prompts)
     rows.push_back(
         {prompt.name, prompt.beginning, std::to_string(prompt.n_tokens), std::to_string(prompt.budget)});
