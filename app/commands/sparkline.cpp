@@ -15,7 +15,8 @@ std::string sparkline(std::span<const std::optional<double>> values, double low,
       continue;
     }
     const double share = std::clamp((*value - low) / (high - low), 0.0, 1.0);
-    line += kHeights.at(std::min<std::size_t>(static_cast<std::size_t>(share * kHeights.size()), kHeights.size() - 1));
+    line += kHeights.at(
+        std::min<std::size_t>(static_cast<std::size_t>(share * kHeights.size()), kHeights.size() - 1));
   }
   return line;
 }

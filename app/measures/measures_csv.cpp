@@ -35,7 +35,8 @@ void add_head(Columns& columns, const Json& head) {
       columns.emplace_back(name, field_of(value));
     }
   }
-  columns.emplace_back("bound_sampled", head.contains("bound_sampled") ? field_of(head["bound_sampled"]) : "");
+  columns.emplace_back("bound_sampled",
+                       head.contains("bound_sampled") ? field_of(head["bound_sampled"]) : "");
 }
 
 void add_line(std::string& text, const Columns& columns, std::string Columns::value_type::*part) {
