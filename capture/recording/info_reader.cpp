@@ -267,6 +267,9 @@ RecordingInfo read_info(const hdf5::File& file, const std::string& source) {
   info.provenance = std::move(origin.provenance);
   info.model = std::move(origin.model);
   info.prompt = std::move(origin.prompt);
+  if (info.n_prompt() == 0)
+    throw FileError(entry.open_group("tokens").where() +
+                    ": attribute 'n_prompt' is 0; a recording has at least 1");
   const Group runs = entry.open_group("runs");
   const std::vector<std::string> names = ordered_runs(runs);
   find_contents(info, runs.open_group(names.front()));

@@ -92,7 +92,7 @@ ModelInfo read_model(const Group& group) {
 }
 
 TokenText read_prompt(const Group& group) {
-  const std::int64_t n_prompt = integer_in(group, "n_prompt", 1, kMostTokens);
+  const std::int64_t n_prompt = integer_in(group, "n_prompt", 0, kMostTokens);
   const auto id =
       open_dataset(group, "id", {ElementType::kInt32}, {static_cast<hsize_t>(n_prompt)}).read<std::int32_t>();
   return read_tokens(group, id, "text");

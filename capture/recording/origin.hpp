@@ -15,6 +15,7 @@ struct Origin {
 // Creates `provenance`, `model` and `tokens` below `entry`.
 void write_origin(hdf5::Group& entry, const Origin& origin);
 
+// The prompt may be empty: figures of benchmarks on random keys have none.
 //   throws FileError naming file and attribute or dataset, what was found and what was expected
 Origin read_origin(const hdf5::Group& entry);
 

@@ -79,6 +79,19 @@ void expect_same(const Figure& a, const Figure& b) {
   }
 }
 
+TEST(Nexus, FiguresWithoutAPromptComeBack) {
+  const FakeRecording recording = make_recording();
+  recording::Origin origin = origin_of(recording);
+  origin.prompt = {};  // a benchmark on random keys
+  const test::ScratchFolder folder;
+  const std::vector<Figure> figures{make_figures(recording)[2]};
+  write_nexus(folder.file("f.h5"), figures, origin);
+  const FigureFile found = read_figures(folder.file("f.h5"));
+  EXPECT_TRUE(found.origin.prompt.id.empty());
+  ASSERT_EQ(found.figures.size(), 1U);
+  expect_same(found.figures.front(), figures.front());
+}
+
 TEST(Nexus, FiguresComeBackAsTheyWere) {
   const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
