@@ -1,7 +1,6 @@
 #include "app/figures/head_map.hpp"
 
 #include <array>
-#include <atomic>
 #include <limits>
 #include <utility>
 
@@ -39,10 +38,6 @@ Figure head_map_figure(const recording::Recording& recording, int run, const Map
   require_run(*info, run);
   require_keys(*info);
   const auto& about = info->runs[static_cast<std::size_t>(run)];
-  measures::MeasureOptions options;
-  options.bounds = options.pca = false;
-  const std::atomic<bool> cancelled = false;
-  const auto runs = measures::measure_recording(recording, {{run}, {}, {}}, options, nullptr, cancelled);
 
   Heatmap heatmap;
   heatmap.id = std::string(measure.figure);
@@ -50,8 +45,8 @@ Figure head_map_figure(const recording::Recording& recording, int run, const Map
   heatmap.colour_map = ColourMap::kDiverging;
   heatmap.low = -1;
   heatmap.high = 1;
-  heatmap.values = head_grid(runs.front().heads, info->model.n_kv_heads, measure.value, info->layers.front(),
-                             info->layers.back());
+  heatmap.values = head_grid(measures::measure_heads(recording, run), info->model.n_kv_heads, measure.value,
+                             info->layers.front(), info->layers.back());
   heatmap.x_first = -0.5;  // a cell's middle is its head's number
   heatmap.x_end = info->model.n_kv_heads - 0.5;
   heatmap.y_first = info->layers.front() - 0.5;

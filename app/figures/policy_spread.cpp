@@ -1,7 +1,6 @@
 #include "app/figures/policy_spread.hpp"
 
 #include <array>
-#include <atomic>
 #include <set>
 #include <utility>
 
@@ -22,14 +21,6 @@ using recording::RunInfo;
 
 constexpr double kCloudWidth = 0.5;  // of the distance between two runs
 constexpr double kBarPlace = -0.33;  // left of the cloud
-
-std::vector<HeadMeasures> measure_run(const recording::Recording& recording, int run, std::int64_t block) {
-  measures::MeasureOptions options;
-  options.bounds = options.pca = false;
-  options.at_block = block;
-  const std::atomic<bool> cancelled = false;
-  return measures::measure_recording(recording, {{run}, {}, {}}, options, nullptr, cancelled).front().heads;
-}
 
 // Heads lie side by side in the order of their layers, so that a trend over depth shows.
 void add_cloud(PointSeries& cloud, double place, const std::vector<double>& values) {
@@ -95,7 +86,8 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
     panel.x.categories.push_back(about.plan.name);
     figure.view.runs.push_back(about.plan.name);
     std::vector<double> values;
-    for (const HeadMeasures& head : measure_run(recording, run, resolve_block(about, selection.block)))
+    for (const HeadMeasures& head :
+         measures::measure_heads(recording, run, resolve_block(about, selection.block)))
       if (const auto& value = head.*measure.value) values.push_back(*value);
     add_cloud(cloud, place, values);
     spread.add(place + kBarPlace, values);

@@ -1,7 +1,6 @@
 #include "app/figures/rank_correlation.hpp"
 
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -61,11 +60,7 @@ Figure rank_correlation_figure(const recording::Recording& recording, int run) {
   require_run(*info, run);
   require_keys(*info);
   const auto& about = info->runs[static_cast<std::size_t>(run)];
-  measures::MeasureOptions options;
-  options.bounds = options.pca = false;
-  const std::atomic<bool> cancelled = false;
-  const auto heads =
-      measures::measure_recording(recording, {{run}, {}, {}}, options, nullptr, cancelled).front().heads;
+  const auto heads = measures::measure_heads(recording, run);
 
   Panel panel;
   panel.id = "rank_correlation";

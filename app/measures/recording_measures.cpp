@@ -136,6 +136,15 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
   return result;
 }
 
+std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run,
+                                        std::int64_t at_block) {
+  MeasureOptions options;
+  options.bounds = options.pca = false;
+  options.at_block = at_block;
+  const std::atomic<bool> cancelled = false;
+  return measure_recording(recording, {{run}, {}, {}}, options, nullptr, cancelled).front().heads;
+}
+
 nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,
                                      const std::vector<RunMeasures>& runs) {
   nlohmann::ordered_json json;

@@ -31,6 +31,12 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
                                            const MeasureProgress& progress,
                                            const std::atomic<bool>& cancelled);
 
+// Every recorded head of one run after a block (-1: the last prompt block), in order of layer and KV head,
+// without the costly bounds and PCA: what figures of all heads are drawn from.
+//   throws as measure_head
+std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run,
+                                        std::int64_t at_block = -1);
+
 // The object that `analyze --json` writes: {"format": 1, "model": …, "n_prompt": …, "runs": […]}.
 // Values that do not exist are null.
 nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,
