@@ -39,4 +39,12 @@ RowMatrixF sample_low_rank_rows(std::uint64_t seed, Index n_rows, Index n_cols, 
   return (a * b).cast<float>();
 }
 
+RowMatrixF sample_rows(const nlohmann::json& golden) {
+  const auto seed = golden["seed"].get<std::uint64_t>();
+  const auto n = golden["rows"].get<Index>(), d = golden["cols"].get<Index>();
+  const auto rank = golden["low_rank"].get<Index>();
+  if (rank > 0) return sample_low_rank_rows(seed, n, d, rank);
+  return sample_rows(seed, n, d, golden["offset"].get<double>(), golden["halve_every"].get<Index>());
+}
+
 }  // namespace keyscope

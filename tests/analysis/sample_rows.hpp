@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "analysis/matrix_view.hpp"
 
 namespace keyscope {
@@ -19,5 +21,9 @@ RowMatrixF sample_rows(std::uint64_t seed, Eigen::Index n_rows, Eigen::Index n_c
 // Rows of exactly that rank.
 RowMatrixF sample_low_rank_rows(std::uint64_t seed, Eigen::Index n_rows, Eigen::Index n_cols,
                                 Eigen::Index rank);
+
+// The rows that a golden describes: `seed`, `rows`, `cols`, and `low_rank` or else `offset` and
+// `halve_every`.
+RowMatrixF sample_rows(const nlohmann::json& golden);
 
 }  // namespace keyscope

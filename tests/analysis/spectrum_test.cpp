@@ -18,13 +18,7 @@ using Eigen::MatrixXd;
 
 TEST(Spectrum, MatchesNumPySvd) {
   for (const auto& golden : read_goldens("geometry_goldens.json", "spectrum")) {
-    const auto seed = golden["seed"].get<std::uint64_t>();
-    const auto n = golden["rows"].get<Index>();
-    const auto d = golden["cols"].get<Index>();
-    const auto rank = golden["low_rank"].get<Index>();
-    const RowMatrixF keys = rank > 0 ? sample_low_rank_rows(seed, n, d, rank)
-                                     : sample_rows(seed, n, d, golden["offset"].get<double>(),
-                                                   golden["halve_every"].get<Index>());
+    const RowMatrixF keys = sample_rows(golden);
     const Spectrum spectrum = measure_spectrum(keys);
     const auto expect_relative = [&](double found, double expected) {
       EXPECT_NEAR(found, expected, 1e-8 * expected) << golden.dump();
