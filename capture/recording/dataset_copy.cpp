@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "analysis/errors.hpp"
@@ -29,68 +30,91 @@ Shape chunk_of(Shape chunk) {
   return chunk;
 }
 
-template <typename T>
-void copy_values(const Dataset& from, Dataset& to, const CopyOptions& options) {
-  const Shape& shape = to.shape();
-  if (shape.empty() || shape[0] == 0) {
-    if (shape.empty()) to.write(std::span<const T>(from.read<T>()));
-    return;
-  }
-  // One leading index at a time, in slices of some chunks: memory stays bounded.
-  const bool list = shape.size() == 1;
-  const std::size_t along = list ? 0 : 1;
-  const hsize_t row = shape.size() == 3 ? shape[2] : 1;
-  const hsize_t step = std::max<hsize_t>(16 * kChunkBytes / sizeof(T) / row, 1);
-  for (hsize_t head = 0; head < (list ? 1 : shape[0]); ++head) {
-    for (hsize_t first = 0; first < shape[along]; first += step) {
-      Shape start(shape.size(), 0), count = shape;
-      if (!list) start[0] = head, count[0] = 1;
-      start[along] = first;
-      count[along] = std::min(step, shape[along] - first);
-      std::vector<T> values(hdf5::n_elements(count, from.where()));
-      from.read(std::span<T>(values), start, count);
-      to.write(std::span<const T>(values), start, count);
-      if (options.on_slice) options.on_slice(values.size() * sizeof(T));
-    }
-  }
+hdf5::DatasetOptions layout_of(const Dataset& from, const Shape& shape, int gzip) {
+  hdf5::DatasetOptions layout;
+  if (shape.empty()) return layout;
+  layout.chunk = chunk_of(shape);
+  layout.max_shape = shape.size() == 1 ? Shape{H5S_UNLIMITED} : shape;
+  layout.shuffle = gzip > 0 && from.type() != ElementType::kUInt8;
+  layout.gzip = gzip;
+  layout.cache_bytes = 2 * kChunkBytes;
+  return layout;
+}
+
+bool is_empty(const Shape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](hsize_t extent) { return extent == 0; });
 }
 
 }  // namespace
 
-Dataset copy_dataset(const Group& from_group, Group& to_group, const std::string& name,
-                     const CopyOptions& options) {
-  const Dataset from = from_group.open_dataset(name, kChunkBytes, options.shape);
+DatasetCopy::DatasetCopy(const Dataset& from, Group& to, const std::string& name,
+                         const CopyOptions& options) {
+  if (from.type() == ElementType::kOther) throw FileError(from.where() + ": cannot be copied");
   const Shape shape = options.shape.empty() ? from.shape() : options.shape;
-  hdf5::DatasetOptions layout;
-  if (!shape.empty()) {
-    layout.chunk = chunk_of(shape);
-    layout.max_shape = shape.size() == 1 ? Shape{H5S_UNLIMITED} : shape;
-    layout.shuffle = options.gzip > 0 && from.type() != ElementType::kUInt8;
-    layout.gzip = options.gzip;
-    layout.cache_bytes = 2 * kChunkBytes;
+  const hdf5::DatasetOptions layout = layout_of(from, shape, options.gzip);
+  to_ = to.create_dataset(name, from.type(), shape, layout);
+  chunk_ = layout.chunk;
+  next_.resize(shape.size(), 0);
+  done_ = is_empty(shape);
+}
+
+Shape DatasetCopy::next_count() const {
+  Shape count = chunk_;
+  for (std::size_t axis = 0; axis < count.size(); ++axis)
+    count[axis] = std::min(count[axis], to_.shape()[axis] - next_[axis]);
+  return count;
+}
+
+void DatasetCopy::advance() {
+  for (std::size_t axis = next_.size(); axis-- > 0;) {
+    next_[axis] += chunk_[axis];
+    if (next_[axis] < to_.shape()[axis]) return;
+    next_[axis] = 0;
   }
-  Dataset to = to_group.create_dataset(name, from.type(), shape, layout);
-  switch (from.type()) {
+  done_ = true;
+}
+
+template <typename T>
+void DatasetCopy::copy_chunk(const Dataset& from, const Shape& count) {
+  std::vector<T> values(hdf5::n_elements(count, from.where()));
+  from.read(std::span<T>(values), next_, count);
+  to_.write(std::span<const T>(values), next_, count);
+}
+
+void DatasetCopy::step(const Dataset& from) {
+  if (done_) return;
+  const Shape count = next_count();
+  switch (to_.type()) {
     case ElementType::kUInt8:
-      copy_values<std::uint8_t>(from, to, options);
+      copy_chunk<std::uint8_t>(from, count);
       break;
     case ElementType::kInt32:
-      copy_values<std::int32_t>(from, to, options);
+      copy_chunk<std::int32_t>(from, count);
       break;
     case ElementType::kInt64:
-      copy_values<std::int64_t>(from, to, options);
+      copy_chunk<std::int64_t>(from, count);
       break;
     case ElementType::kFloat16:
     case ElementType::kFloat32:
-      copy_values<float>(from, to, options);
+      copy_chunk<float>(from, count);
       break;
     case ElementType::kFloat64:
-      copy_values<double>(from, to, options);
+    case ElementType::kOther:  // was refused
+      copy_chunk<double>(from, count);
       break;
-    case ElementType::kOther:
-      throw FileError(from.where() + ": cannot be copied");
   }
-  return to;
+  advance();
+}
+
+Dataset copy_dataset(const Group& from_group, Group& to_group, const std::string& name,
+                     const CopyOptions& options, const std::function<void()>& after_chunk) {
+  const Dataset from = from_group.open_dataset(name, kChunkBytes, options.shape);
+  DatasetCopy copying(from, to_group, name, options);
+  while (!copying.done()) {
+    copying.step(from);
+    if (after_chunk) after_chunk();
+  }
+  return std::move(copying.copy());
 }
 
 }  // namespace keyscope::recording

@@ -67,6 +67,11 @@ void RecordingFile::leave_run(std::size_t index) {
   runs_[index].reset();
 }
 
+std::int64_t RecordingFile::n_tokens(int index) const {
+  const auto at = static_cast<std::size_t>(index);
+  return runs_[at] ? runs_[at]->extent().n_tokens : extents_[at].n_tokens;
+}
+
 void RecordingFile::flush_and_sync() {
   file_.flush();
   sync_data(file_.descriptor(), name_);

@@ -26,6 +26,8 @@ class RecordingFile {
   // Cuts away what never came, and closes.
   void finish(bool complete);
   std::int64_t blocks_done() const { return blocks_done_; }
+  std::int64_t n_tokens(int run) const;  // that the run's rows have room for in the end
+  hdf5::Group root() const { return file_.root(); }
 
  private:
   // What HDF5 makes of a file that could not be written is not worth reporting; why it could not, is.

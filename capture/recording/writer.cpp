@@ -8,10 +8,10 @@
 #include <variant>
 
 #include "analysis/errors.hpp"
+#include "capture/recording/packing.hpp"
 #include "capture/recording/part_file.hpp"
 #include "capture/recording/record_check.hpp"
 #include "capture/recording/recording_file.hpp"
-#include "capture/recording/repack.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -38,6 +38,8 @@ class RecordingWriter final : public RecordSink {
   void write_items();  // the I/O thread
   void write(const Item& item);
   const Item* next_item();
+  bool pack();
+  void pack_after(const Item& item);
   void item_is_written();
   void stop_thread();
   void finish(bool complete);
@@ -46,6 +48,7 @@ class RecordingWriter final : public RecordSink {
   PartFile place_;
   std::shared_ptr<const RecordPlan> plan_;
   std::unique_ptr<RecordingFile> file_;
+  std::optional<Packing> packing_;  // if the recording is to be compressed
   std::optional<BlockOrder> order_;
   std::thread thread_;
   std::mutex mutex_;
@@ -65,6 +68,7 @@ void RecordingWriter::begin(std::shared_ptr<const RecordPlan> plan) {
   plan_ = std::move(plan);
   order_.emplace(plan_);
   file_ = std::make_unique<RecordingFile>(place_, plan_);
+  if (plan_->compress) packing_.emplace(place_.part());
   thread_ = std::thread([this] { write_items(); });
 }
 
@@ -85,11 +89,36 @@ void RecordingWriter::push(Item item) {
   changed_.notify_all();
 }
 
-// Null when there will be no more. What it gives is not touched by others until it is written.
+// Null when there will be no more. What it gives is not touched by others until it is written. While nothing
+// is to be written, what is final is compressed.
 const Item* RecordingWriter::next_item() {
+  const auto called = [&] { return stopping_ || in_hand_; };
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopping_ || in_hand_; });
+  while (!called()) {
+    lock.unlock();
+    const bool packed = pack();
+    lock.lock();
+    if (!packed) changed_.wait(lock, called);
+  }
   return in_hand_ ? &*in_hand_ : nullptr;
+}
+
+// One chunk; false: there is none.
+bool RecordingWriter::pack() { return packing_ && packing_->step(file_->root()); }
+
+// A layer's rows are final with the prompt's last block, or where tokens are fed back, with the run.
+void RecordingWriter::pack_after(const Item& item) {
+  if (!packing_) return;
+  if (const auto* block = std::get_if<std::shared_ptr<const BlockRecord>>(&item)) {
+    const RunPlan& run = plan_->runs[static_cast<std::size_t>((*block)->run)];
+    if (run.max_generated > 0 || (*block)->block + 1 < run.n_prompt_blocks) return;
+    for (const LayerBlock& layer : (*block)->layers)
+      packing_->add_layer(run.name, layer.layer, plan_->n_prompt());
+  } else if (const auto* done = std::get_if<RunDone>(&item)) {
+    const RunPlan& run = plan_->runs[static_cast<std::size_t>(done->run)];
+    if (run.max_generated == 0) return;
+    for (const int layer : plan_->layers) packing_->add_layer(run.name, layer, file_->n_tokens(done->run));
+  }
 }
 
 void RecordingWriter::item_is_written() {
@@ -110,6 +139,7 @@ void RecordingWriter::write_items() {
   try {
     while (const Item* item = next_item()) {
       write(*item);
+      pack_after(*item);
       item_is_written();
     }
   } catch (...) {
@@ -144,7 +174,8 @@ void RecordingWriter::end(bool complete) {
 
 void RecordingWriter::finish(bool complete) {
   file_->finish(complete);
-  if (complete && plan_->compress) repack(place_.part());
+  if (complete && packing_) packing_->finish();
+  packing_.reset();
   // What was cut short replaces nothing: it keeps the name of a part, unless it holds nothing.
   if (complete || !std::filesystem::exists(place_.out())) return place_.publish();
   if (file_->blocks_done() == 0) place_.remove();
@@ -153,6 +184,7 @@ void RecordingWriter::finish(bool complete) {
 void RecordingWriter::let_go() noexcept {
   if (!file_) return;
   const bool empty = file_->blocks_done() == 0;
+  packing_.reset();
   file_.reset();
   if (empty) place_.remove();
 }

@@ -21,12 +21,12 @@ void ReplayFile::guarded(Work work) {
 }
 
 ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
-                       const std::function<void()>& after_slice, const std::function<void()>& after_layer)
+                       const std::function<void()>& after_chunk, const std::function<void()>& after_layer)
     : place_(place), plan_(plan), file_(place.create()) {
   try {
     guarded([&] {
       Group root = file_.root();
-      create_replay_layout(root, source, plan, after_slice, after_layer);
+      create_replay_layout(root, source, plan, after_chunk, after_layer);
       file_.flush();
     });
     recording::sync_path(place.part());

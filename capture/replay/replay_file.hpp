@@ -23,11 +23,11 @@ namespace keyscope::replay {
 class ReplayFile {
  public:
   // Lays the file out and copies the source run.
-  //   after_slice: called every few megabytes; may throw to stop
+  //   after_chunk: called every megabyte or so; may throw to stop
   //   after_layer: called after each layer that was copied
   //   throws FileError where the file cannot be written, and leaves none then
   ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
-             const std::function<void()>& after_slice, const std::function<void()>& after_layer);
+             const std::function<void()>& after_chunk, const std::function<void()>& after_layer);
 
   // What follows throws FileError where the file cannot be written.
 
@@ -44,7 +44,7 @@ class ReplayFile {
   // What HDF5 makes of a file that could not be written is not worth reporting; why it could not, is.
   template <typename Work>
   void guarded(Work work);
-  void lay_out(const Source& source, const std::function<void()>& after_slice,
+  void lay_out(const Source& source, const std::function<void()>& after_chunk,
                const std::function<void()>& after_layer);
   recording::hdf5::Group run_group(std::size_t run) const;
   void flush_and_sync();

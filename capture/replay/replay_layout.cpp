@@ -97,14 +97,13 @@ RunInfo planned_run(const recording::RunPlan& plan, std::int64_t n_prompt) {
 
 class Layout {
  public:
-  Layout(Group runs, const Source& source, const ReplayPlan& plan, const std::function<void()>& after_slice)
+  Layout(Group runs, const Source& source, const ReplayPlan& plan, const std::function<void()>& after_chunk)
       : runs_(std::move(runs)),
         plan_(plan),
         info_(source.recording->info()),
         run_(info_->runs[static_cast<std::size_t>(plan.source_run)]),
-        from_(source.file.root().open_group("entry").open_group("runs").open_group(run_.plan.name)) {
-    copy_.on_slice = [&after_slice](std::uint64_t) { after_slice(); };
-  }
+        from_(source.file.root().open_group("entry").open_group("runs").open_group(run_.plan.name)),
+        after_chunk_(after_chunk) {}
 
   void copy_source(const std::function<void()>& after_layer) {
     Group to = create_run(runs_, run_, 0, info_->n_prompt());
@@ -134,9 +133,9 @@ class Layout {
   Group source_layer(int layer) const { return from_.open_group(recording::layer_group_name(layer)); }
 
   Dataset copy(const Group& from, Group& to, const std::string& name, Shape shape) {
-    copy_.gzip = from.open_dataset(name, 0, {0}).compressed() ? kGzip : 0;
-    copy_.shape = std::move(shape);
-    Dataset copied = recording::copy_dataset(from, to, name, copy_);
+    const int gzip = from.open_dataset(name, 0, {0}).compressed() ? kGzip : 0;
+    Dataset copied =
+        recording::copy_dataset(from, to, name, {.shape = std::move(shape), .gzip = gzip}, after_chunk_);
     recording::mark_store(copied, recording::store_of(from.open_dataset(name, 0, {0})));
     return copied;
   }
@@ -204,14 +203,14 @@ class Layout {
   std::shared_ptr<const RecordingInfo> info_;
   const RunInfo& run_;  // the source
   Group from_;
-  recording::CopyOptions copy_;
+  const std::function<void()>& after_chunk_;
   std::map<std::string, Dataset> zeros_;
 };
 
 }  // namespace
 
 void create_replay_layout(Group& root, const Source& source, const ReplayPlan& plan,
-                          const std::function<void()>& after_slice,
+                          const std::function<void()>& after_chunk,
                           const std::function<void()>& after_layer) {
   const auto info = source.recording->info();
   root.set_text("NX_class", "NXroot");
@@ -220,7 +219,7 @@ void create_replay_layout(Group& root, const Source& source, const ReplayPlan& p
   Group entry = root.create_group("entry", "NXentry");
   recording::write_origin(entry, {plan.provenance, info->model, info->prompt});
   entry.open_group("provenance").set_integer("complete", 0);
-  Layout layout(entry.create_group("runs", "NXcollection"), source, plan, after_slice);
+  Layout layout(entry.create_group("runs", "NXcollection"), source, plan, after_chunk);
   layout.copy_source(after_layer);
   for (std::size_t run = 0; run < plan.runs.size(); ++run) layout.create_replayed(run);
 }

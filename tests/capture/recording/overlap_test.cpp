@@ -7,11 +7,14 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "capture/recording/memory_recording.hpp"
 #include "capture/recording/recording.hpp"
 #include "capture/recording/writer.hpp"
+#include "tests/capture/recording/recording_comparison.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -82,6 +85,34 @@ TEST_F(Overlap, TheEngineIsNeverTwoBlocksAhead) {
   disk.go_on();
   second.get();
   EXPECT_GE(open_recording(out_.string() + ".part")->info()->runs[0].blocks_done, 1);
+}
+
+// Of two runs, the first is compressed before anything comes of the second.
+TEST(OverlapOfCompression, WhatIsFinalIsCompressedWhileTheEngineComputes) {
+  const test::ScratchFolder folder;
+  const std::filesystem::path out = folder.path() / "a.h5", copy = out.string() + ".part.packing";
+  SyntheticOptions options;
+  options.compress = true;
+  options.max_generated = options.n_generated = 0;
+  const SyntheticCapture capture(options);
+  const auto writer = make_recording_writer(out, false);
+  writer->begin(capture.plan());
+  const auto send = [&](int run) {
+    for (int block = 0; block < capture.n_blocks(run); ++block) writer->block(capture.block(run, block));
+    writer->prompt_done(capture.prompt_result(run));
+    writer->run_done(run, capture.generated(run));
+  };
+  EXPECT_FALSE(std::filesystem::exists(copy));
+  send(0);
+  for (int i = 0; i < 3000 && !std::filesystem::exists(copy); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(std::filesystem::exists(copy)) << "the writer waited idly";
+  send(1);
+  writer->end(true);
+  EXPECT_FALSE(std::filesystem::exists(copy));
+  auto memory = MemoryRecording::create();
+  capture.send(*memory);
+  memory->end(true);
+  expect_same(*memory, *open_recording(out.string()));
 }
 
 }  // namespace

@@ -1,0 +1,173 @@
+#include "capture/recording/packing.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/layout.hpp"
+#include "capture/recording/part_file.hpp"
+
+namespace keyscope::recording {
+namespace {
+
+using hdf5::Dataset;
+using hdf5::Group;
+using hdf5::Shape;
+
+constexpr int kGzip = 4;
+
+void copy_attributes(const hdf5::Node& from, hdf5::Node& to) {
+  for (const std::string& name : from.attribute_names()) {
+    if (to.has_attribute(name)) continue;  // NX_class, set with the group
+    if (from.is_text(name))
+      to.set_text(name, from.text(name));
+    else
+      to.set_integer(name, from.integer(name));
+  }
+}
+
+Group same_group(const Group& from, Group& to, const std::string& name) {
+  if (to.has_group(name)) return to.open_group(name);
+  return to.create_group(name, from.open_group(name).text("NX_class"));
+}
+
+Dataset same_dataset(const Group& from, Group& to, const std::string& name) {
+  if (!to.has_dataset(name)) return copy_dataset(from, to, name, {.gzip = kGzip});
+  Dataset copy = to.open_dataset(name);
+  const Shape expected = from.open_dataset(name).shape();
+  if (copy.shape() != expected)
+    throw FileError(fmt::format("{}: was compressed with shape {}, and is {} now", copy.where(),
+                                hdf5::format_shape(copy.shape()), hdf5::format_shape(expected)));
+  return copy;
+}
+
+void copy_members(const Group& from, Group& to) {
+  for (const std::string& name : from.names()) {
+    if (name.starts_with("partial_attention")) continue;  // the journal has served
+    if (from.has_dataset(name)) {
+      Dataset copy = same_dataset(from, to, name);
+      copy_attributes(from.open_dataset(name), copy);
+      continue;
+    }
+    const Group child = from.open_group(name);
+    Group copy = same_group(from, to, name);
+    copy_attributes(child, copy);
+    copy_members(child, copy);
+  }
+}
+
+Group open_layer(const Group& root, const std::string& run, const std::string& layer) {
+  return root.open_group("entry").open_group("runs").open_group(run).open_group(layer);
+}
+
+// The layer's group in the copy, with those above it; made where they are missing.
+Group same_layer(const Group& root, Group& to_root, const std::string& run, const std::string& layer) {
+  const Group entry = root.open_group("entry"), runs = entry.open_group("runs");
+  Group to_entry = same_group(root, to_root, "entry");
+  Group to_runs = same_group(entry, to_entry, "runs");
+  Group to_run = same_group(runs, to_runs, run);
+  return same_group(runs.open_group(run), to_run, layer);
+}
+
+// The first n_tokens of a layer's rows; `attention` has tokens on two axes.
+Shape final_shape(Shape shape, std::int64_t n_tokens, bool attention) {
+  const auto n = static_cast<hsize_t>(n_tokens);
+  shape[1] = std::min(shape[1], n);
+  if (attention) shape[2] = std::min(shape[2], n);
+  return shape;
+}
+
+}  // namespace
+
+Packing::Packing(std::filesystem::path recording)
+    : recording_(std::move(recording)), packed_(recording_.string() + ".packing") {
+  std::error_code ignored;
+  std::filesystem::remove(packed_, ignored);  // of a process that was killed
+}
+
+Packing::~Packing() { discard(); }
+
+hdf5::File& Packing::file() {
+  if (!file_) file_.emplace(hdf5::File::create(packed_));
+  return *file_;
+}
+
+void Packing::add_layer(const std::string& run, int layer, std::int64_t n_tokens) {
+  for (const char* name : {"keys", "queries", "values", "attention"})
+    waiting_.push_back({run, layer_group_name(layer), name, n_tokens});
+}
+
+void Packing::begin(const Group& root, const Rows& rows) {
+  const Group from = open_layer(root, rows.run, rows.layer);
+  if (!from.has_dataset(rows.name)) return;
+  from_ = from.open_dataset(rows.name);
+  Group to_root = file().root();
+  Group to = same_layer(root, to_root, rows.run, rows.layer);
+  const CopyOptions options{.shape = final_shape(from_.shape(), rows.n_tokens, rows.name == "attention"),
+                            .gzip = kGzip};
+  copying_.emplace(from_, to, rows.name, options);
+  rows_ = rows;
+}
+
+bool Packing::step(const Group& root) {
+  while (!copying_ && !waiting_.empty()) {
+    begin(root, waiting_.front());
+    waiting_.pop_front();
+  }
+  if (!copying_) return false;
+  copying_->step(from_);
+  if (copying_->done()) {
+    copying_.reset();
+    from_ = {};
+  }
+  return true;
+}
+
+// What is in work now goes on from the recording as it was opened anew.
+void Packing::end_rows(const Group& root) {
+  if (!copying_) return;
+  from_ = open_layer(root, rows_.run, rows_.layer).open_dataset(rows_.name);
+  while (!copying_->done()) copying_->step(from_);
+  copying_.reset();
+  from_ = {};
+}
+
+void Packing::write_rest() {
+  const hdf5::File recording = hdf5::File::open(recording_);
+  const Group from = recording.root();
+  Group to = file().root();
+  end_rows(from);
+  copy_attributes(from, to);
+  copy_members(from, to);
+  file().flush();
+  file().close();
+}
+
+void Packing::finish() {
+  try {
+    write_rest();
+    sync_path(packed_);
+    std::filesystem::rename(packed_, recording_);
+    file_.reset();
+  } catch (const std::filesystem::filesystem_error& failure) {
+    discard();
+    throw FileError(
+        fmt::format("{}: cannot replace it by its compressed copy: {}", recording_.string(), failure.what()));
+  } catch (...) {
+    discard();
+    throw;
+  }
+}
+
+void Packing::discard() noexcept {
+  if (!file_) return;
+  copying_.reset();
+  file_.reset();
+  std::error_code ignored;
+  std::filesystem::remove(packed_, ignored);
+}
+
+}  // namespace keyscope::recording
