@@ -18,8 +18,10 @@
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/commands/validate_table.hpp"
+#include "app/validation/memory_check.hpp"
 #include "app/validation/report_files.hpp"
 #include "app/validation/validation.hpp"
+#include "capture/model/available_memory.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -31,6 +33,7 @@ struct ValidateArguments {
   std::vector<std::string> policies;
   std::string budget = "0.25";
   std::string dtype = "auto";
+  std::string device = "auto";
   std::int64_t block = 64;
   std::optional<std::int64_t> max_tokens;
   std::uint64_t seed = 0;
@@ -55,6 +58,7 @@ validation::Settings asked_settings(const ValidateArguments& arguments) {
 capture::ModelOptions model_options(const ValidateArguments& arguments) {
   capture::ModelOptions options;
   options.dtype = parse_dtype(arguments.dtype);
+  options.device = parse_device(arguments.device);
   options.threads = arguments.threads;
   options.may_stream = true;
   return options;
@@ -94,6 +98,7 @@ void run_validate(const ValidateArguments& arguments) {
   const validation::Settings settings = validation::with_model(asked, *model);
   validation::check_lengths(settings, prompts, arguments.prompts);
   validation::ResultFolder folder(arguments.out, validation::settings_json(settings), arguments.force);
+  validation::check_memory(*model, settings, prompts, arguments.prompts, capture::available_memory());
   folder.begin();
   const auto records = measure(arguments, *model, settings, prompts, folder);
   const auto report = validation::make_report(settings, prompts, records);
@@ -129,6 +134,7 @@ void add_options(CLI::App& command, ValidateArguments& arguments) {
   command.add_option("--max-tokens", arguments.max_tokens, "Keep only the first N tokens of every prompt")
       ->check(one_or_more());
   command.add_option("--dtype", arguments.dtype, "auto, float32, bfloat16 or float16")->capture_default_str();
+  command.add_option("--device", arguments.device, "auto, cpu or cuda")->capture_default_str();
   command
       .add_option("--threads", arguments.threads,
                   "Threads for inference (default: all cores; one for tiny models)")

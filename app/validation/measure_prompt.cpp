@@ -13,20 +13,6 @@
 namespace keyscope::validation {
 namespace {
 
-capture::CaptureOptions capture_options(const Settings& settings, const Prompt& prompt) {
-  capture::CaptureOptions options;
-  options.prompt_ids = prompt.ids;
-  options.policies = settings.policies;
-  options.budget = settings.budget.rows_for(std::ssize(prompt.ids));
-  options.block_size = settings.block_size;
-  options.schedule = capture::Schedule::kLayer;
-  options.record_values = true;
-  options.record_logits = true;
-  options.score_last = settings.score_last;
-  options.seed = settings.seed;
-  return options;
-}
-
 std::vector<HeadBounds> measure_bounds(const recording::Recording& recording,
                                        const std::atomic<bool>& cancelled) {
   const auto info = recording.info();
@@ -41,10 +27,24 @@ std::vector<HeadBounds> measure_bounds(const recording::Recording& recording,
 
 }  // namespace
 
+capture::CaptureOptions prompt_capture_options(const Settings& settings, const Prompt& prompt) {
+  capture::CaptureOptions options;
+  options.prompt_ids = prompt.ids;
+  options.policies = settings.policies;
+  options.budget = settings.budget.rows_for(std::ssize(prompt.ids));
+  options.block_size = settings.block_size;
+  options.schedule = capture::Schedule::kLayer;
+  options.record_values = true;
+  options.record_logits = true;
+  options.score_last = settings.score_last;
+  options.seed = settings.seed;
+  return options;
+}
+
 PromptRecord measure_prompt(const capture::Model& model, const Settings& settings, const Prompt& prompt,
                             const std::filesystem::path& recording, capture::CaptureControl& control,
                             const std::atomic<bool>& cancelled) {
-  const capture::CaptureOptions options = capture_options(settings, prompt);
+  const capture::CaptureOptions options = prompt_capture_options(settings, prompt);
   const auto memory = recording::MemoryRecording::create();
   std::vector<recording::RecordSink*> sinks{memory.get()};
   std::unique_ptr<recording::RecordSink> file;

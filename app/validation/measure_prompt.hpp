@@ -10,6 +10,9 @@
 
 namespace keyscope::validation {
 
+// How one prompt is captured: every policy, with all rows and the last logits.
+capture::CaptureOptions prompt_capture_options(const Settings& settings, const Prompt& prompt);
+
 // Captures one prompt under every policy into memory and measures it, head by head as `analyze` does.
 //   recording: also written there, as `capture` would; empty: not kept
 //   control, cancelled: a cancelled capture and a cancelled measurement both throw Cancelled
