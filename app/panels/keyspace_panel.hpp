@@ -8,6 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/panels/panel_context.hpp"
+#include "app/panels/plot_legend.hpp"
+#include "app/panels/plot_mouse.hpp"
 #include "app/panels/plot_view.hpp"
 #include "app/panels/point_index.hpp"
 #include "app/window/point_layer.hpp"
@@ -39,16 +41,12 @@ class KeyspacePanel {
   void update_panel(const PanelContext& context);
   void update_view(const PanelContext& context);
   void draw_title(PanelContext& context);
-  void draw_legend(PanelContext& context);
-  bool legend_entry(PanelContext& context, const figures::PointSeries& series, float right);
   void draw_plot(PanelContext& context, const Rect& plot, bool names);
-  PlotGrid draw_axes(PanelContext& context, bool names) const;
   void handle_mouse(PanelContext& context);
   void draw_menu(PanelContext& context);
   void draw_means(PanelContext& context) const;
   void draw_token(PanelContext& context, std::int64_t token, bool held) const;
   void draw_tooltip(PanelContext& context, std::int64_t token) const;
-  bool hides(const std::string& id) const;
 
   Made made_;
   figures::Panel panel_;
@@ -56,13 +54,12 @@ class KeyspacePanel {
   PointIndex index_;
   PlotView view_;
   PointLayer layer_;
-  std::vector<std::string> hidden_;
+  PlotLegend legend_;
+  PlotMouse mouse_;
   // What the view was fitted to.
   const void* fitted_recording_ = nullptr;
   int fitted_layer_ = -1, fitted_kv_head_ = -1;
   session::Extent fitted_extent_;
-  std::optional<Pixel> box_from_;  // where a right-drag began
-  std::optional<Pixel> dragged_;   // how far the left-drag under way has panned
 };
 
 }  // namespace keyscope::window

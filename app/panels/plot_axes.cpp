@@ -1,0 +1,108 @@
+#include "app/panels/plot_axes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/plot_range.hpp"
+#include "app/panels/markers.hpp"
+
+namespace keyscope::window {
+namespace {
+
+using figures::Tick;
+
+constexpr float kXTickPx = 90, kYTickPx = 70;  // room for one
+constexpr float kTickGapPx = 6;
+constexpr float kNameGapPx = 8;
+
+std::string axis_name(const figures::Axis& axis) {
+  return axis.units.empty() ? axis.label : axis.label + " [" + axis.units + "]";
+}
+
+std::vector<Tick> ticks_of(const figures::Axis& axis, double low, double high, float per_tick, float length,
+                           bool cells) {
+  if (axis.categories.empty()) {
+    const int n = std::max(2, static_cast<int>(length / per_tick));
+    return figures::linear_ticks(low, high, n, cells || axis.counted);
+  }
+  std::vector<Tick> ticks;
+  for (std::size_t i = 0; i < axis.categories.size(); ++i)
+    if (const auto at = static_cast<double>(i); at >= low && at <= high)
+      ticks.push_back({at, axis.categories[i]});
+  return ticks;
+}
+
+std::vector<Tick> x_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
+  return ticks_of(panel.x, view.x_low(), view.x_high(), context.px(kXTickPx), view.width(),
+                  panel.heatmap.has_value());
+}
+
+std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
+  const bool cells = panel.heatmap.has_value();
+  const double low = cells ? -view.y_high() : view.y_low(), high = cells ? -view.y_low() : view.y_high();
+  return ticks_of(panel.y, low, high, context.px(kYTickPx), view.height(), cells);
+}
+
+float widest(ImFont* font, const std::vector<Tick>& ticks) {
+  float width = 0;
+  for (const Tick& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
+  return width;
+}
+
+}  // namespace
+
+session::Extent plane_extent(const figures::Panel& panel) {
+  const figures::PanelRanges ranges = figures::data_ranges(panel);
+  if (panel.heatmap) return {ranges.x.low, ranges.x.high, -ranges.y.low, -ranges.y.high};
+  return {ranges.x.low, ranges.x.high, ranges.y.low, ranges.y.high};
+}
+
+AxisMargins axis_margins(const PanelContext& context, const figures::Panel& panel, const PlotView& view,
+                         bool names) {
+  ImFont* font = context.fonts.small;
+  const float line = text_size(font, "0").y;
+  const float ticks = widest(font, y_ticks(context, panel, view));
+  const float name = names ? line + context.px(kNameGapPx) : 0;
+  // So wide that labels of usual length do not move the plot while it is zoomed.
+  const float usual = text_size(font, "−0.00").x;
+  return {std::max(ticks, usual) + context.px(kTickGapPx) + name,
+          line + context.px(kTickGapPx) + name + context.px(2)};
+}
+
+PlotGrid draw_plot_axes(const PanelContext& context, const figures::Panel& panel, const PlotView& view,
+                        bool names) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImFont* font = context.fonts.small;
+  const float gap = context.px(kTickGapPx), line = text_size(font, "0").y;
+  const float bottom = view.top() + view.height();
+  PlotGrid grid;
+  float free_from = -1e9F;  // no label is drawn over the one before it
+  for (const Tick& tick : x_ticks(context, panel, view)) {
+    const float x = view.to_pixel(tick.value, 0).x;
+    grid.x_px.push_back(static_cast<int>(std::floor(x - view.left())));
+    const float width = text_size(font, tick.label).x;
+    if (x - 0.5F * width < free_from) continue;
+    draw_text(list, font, {x - 0.5F * width, bottom + gap}, context.theme.dim, tick.label);
+    free_from = x + 0.5F * width + gap;
+  }
+  const std::vector<Tick> rows = y_ticks(context, panel, view);
+  for (const Tick& tick : rows) {
+    const float y = view.to_pixel(0, plane_y(panel, tick.value)).y;
+    grid.y_px.push_back(static_cast<int>(std::floor(y - view.top())));
+    const ImVec2 size = text_size(font, tick.label);
+    draw_text(list, font, {view.left() - gap - size.x, y - 0.5F * size.y}, context.theme.dim, tick.label);
+  }
+  if (!names) return grid;
+  const std::string x_name = fit_text(font, axis_name(panel.x), view.width());
+  draw_text(
+      list, font,
+      {view.left() + 0.5F * (view.width() - text_size(font, x_name).x), bottom + gap + line + context.px(2)},
+      context.theme.text, x_name);
+  const float left = view.left() - axis_margins(context, panel, view, true).left + 0.5F * line;
+  draw_vertical_text(list, font, {left, view.top() + 0.5F * view.height()}, context.theme.text,
+                     fit_text(font, axis_name(panel.y), view.height()));
+  return grid;
+}
+
+}  // namespace keyscope::window

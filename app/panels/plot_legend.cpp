@@ -1,0 +1,72 @@
+#include "app/panels/plot_legend.hpp"
+
+#include <algorithm>
+
+#include "app/panels/markers.hpp"
+
+namespace keyscope::window {
+
+bool PlotLegend::hides(const std::string& id) const {
+  return std::ranges::find(hidden_, id) != hidden_.end();
+}
+
+// What is retained comes first, in the order of reading, not of drawing; a series without a label has none.
+std::vector<PlotLegend::Entry> PlotLegend::entries_of(const figures::Panel& panel) {
+  std::vector<Entry> entries;
+  for (const auto& series : panel.points)
+    if (!series.label.empty()) entries.push_back({series.label, series.id, series.colour, &series, nullptr});
+  std::ranges::stable_partition(entries, [](const Entry& entry) { return entry.id == "retained"; });
+  for (const auto& series : panel.lines)
+    if (!series.label.empty()) entries.push_back({series.label, series.id, series.colour, nullptr, &series});
+  return entries;
+}
+
+// One clickable entry; on the same line as the one before it where it fits.
+bool PlotLegend::draw_entry(PanelContext& context, const Entry& entry, float right) const {
+  const float sign = context.px(entry.line != nullptr ? 18 : 10);
+  const ImVec2 text = text_size(context.fonts.small, entry.label);
+  const ImVec2 size(sign + context.px(6) + text.x, std::max(text.y, context.px(10)) + context.px(4));
+  if (ImGui::GetItemRectMax().x + context.px(16) + size.x < right) ImGui::SameLine(0, context.px(16));
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const bool clicked = ImGui::InvisibleButton(entry.id.c_str(), size);
+  const bool off = hides(entry.id), hovered = ImGui::IsItemHovered();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImVec2 centre(at.x + 0.5F * sign, at.y + 0.5F * size.y);
+  const ImU32 ink = to_colour(entry.colour, off ? 0.35F : 1);
+  if (entry.line != nullptr) list.AddLine({at.x, centre.y}, {at.x + sign, centre.y}, ink, context.px(2));
+  if (entry.points != nullptr || entry.line->marker)
+    draw_marker(list, entry.points != nullptr ? entry.points->marker : *entry.line->marker, centre,
+                context.px(10), ink, 0);
+  const ImU32 colour = off ? with_alpha(context.theme.dim, 0.6F) : context.theme.text;
+  const ImVec2 text_at(at.x + sign + context.px(6), at.y + 0.5F * (size.y - text.y));
+  draw_text(list, context.fonts.small, text_at, colour, entry.label);
+  if (hovered || off) {
+    const float y = off ? text_at.y + 0.55F * text.y : text_at.y + text.y;
+    list.AddLine({text_at.x, y}, {text_at.x + text.x, y}, context.theme.dim);
+  }
+  if (hovered) ImGui::SetTooltip(off ? "Click to show" : "Click to hide");
+  context.widgets["legend_" + entry.id] = {at.x, at.y, size.x, size.y};
+  return clicked;
+}
+
+bool PlotLegend::draw(PanelContext& context, const figures::Panel& panel) {
+  if (!panel.legend) return false;
+  ImGui::Dummy({0, 0});
+  const float right = ImGui::GetWindowPos().x + ImGui::GetWindowContentRegionMax().x;
+  ImGui::SetCursorPosY(ImGui::GetCursorPosY() - ImGui::GetStyle().ItemSpacing.y);
+  bool changed = false, first = true;
+  for (const Entry& entry : entries_of(panel)) {
+    const bool clicked = draw_entry(context, entry, first ? 0 : right);
+    first = false;
+    if (!clicked) continue;
+    if (hides(entry.id))
+      std::erase(hidden_, entry.id);
+    else
+      hidden_.push_back(entry.id);
+    changed = true;
+  }
+  if (changed) context.wants_frames = true;
+  return changed;
+}
+
+}  // namespace keyscope::window
