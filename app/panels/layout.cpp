@@ -8,12 +8,13 @@ namespace {
 constexpr float kTopHeight = 46;
 constexpr float kStatusHeight = 27;
 constexpr float kTimelineHeight = 68;
+constexpr float kViewsHeight = 30;
 constexpr float kGap = 8;
 constexpr float kLeastColumn = 212;
 constexpr float kMostColumn = 340;
 constexpr float kColumnShare = 0.232F;
-constexpr float kLeastKeyspaceWidth = 300;
-constexpr float kLeastKeyspaceHeight = 190;
+constexpr float kLeastMiddleWidth = 300;
+constexpr float kLeastMiddleHeight = 190;
 
 }  // namespace
 
@@ -26,10 +27,10 @@ Layout make_layout(float width, float height, float scale, float runs_height) {
 
   const float above = layout.top.bottom() + gap;
   const float inner = std::max(1.0F, layout.status.y - gap - above);
-  const float beside = width - 2 * gap - kLeastKeyspaceWidth * scale;  // what columns may take
+  const float beside = width - 2 * gap - kLeastMiddleWidth * scale;  // what columns may take
   const bool has_left = beside >= column + gap;
   const bool has_token = beside >= 2 * (column + gap);
-  const bool has_timeline = inner >= (kLeastKeyspaceHeight + kTimelineHeight) * scale + gap;
+  const bool has_timeline = inner >= (kLeastMiddleHeight + kTimelineHeight) * scale + gap;
 
   float left = gap;
   float right = width - gap;
@@ -43,11 +44,17 @@ Layout make_layout(float width, float height, float scale, float runs_height) {
     layout.token = {right - column, above, column, inner};
     right -= column + gap;
   }
-  layout.keyspace = {left, above, std::max(1.0F, right - left), inner};
+  layout.middle = {left, above, std::max(1.0F, right - left), inner};
   if (has_timeline) {
     const float timeline = kTimelineHeight * scale;
-    layout.keyspace.h -= timeline + gap;
-    layout.timeline = {left, layout.keyspace.bottom() + gap, layout.keyspace.w, timeline};
+    layout.middle.h -= timeline + gap;
+    layout.timeline = {left, layout.middle.bottom() + gap, layout.middle.w, timeline};
+  }
+  if (layout.middle.h >= (kLeastMiddleHeight + kViewsHeight) * scale) {
+    layout.views = {left, above, layout.middle.w, kViewsHeight * scale};
+    const float below = layout.views.h + 0.5F * gap;
+    layout.middle.y += below;
+    layout.middle.h -= below;
   }
   return layout;
 }

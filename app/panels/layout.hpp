@@ -10,12 +10,12 @@ struct Rect {
   bool empty() const { return !(w > 0 && h > 0); }
 };
 
-// Where the panels lie, in pixels. They fill the window without overlap at any size. The key space comes
-// first: where it would become too small, the token's column is left out (its facts are in the tooltip), then
-// heads and policies (keys select them); the timeline where there is not the height (keys step through it). A
-// panel that is left out has an empty rectangle.
+// Where the panels lie, in pixels. They fill the window without overlap at any size. The middle, with the row
+// of views above it, comes first: where it would become too small, the token's column is left out (its facts
+// are in the tooltip), then heads and policies (keys select them); the timeline where there is not the height
+// (keys step through it). A panel that is left out has an empty rectangle.
 struct Layout {
-  Rect top, heads, runs, keyspace, token, timeline, status;
+  Rect top, views, heads, runs, middle, token, timeline, status;
 };
 
 //   scale: of fonts and spacing

@@ -32,7 +32,7 @@ bool PlotLegend::draw_entry(PanelContext& context, const Entry& entry, float rig
   const bool off = hides(entry.id), hovered = ImGui::IsItemHovered();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 centre(at.x + 0.5F * sign, at.y + 0.5F * size.y);
-  const ImU32 ink = to_colour(entry.colour, off ? 0.35F : 1);
+  const ImU32 ink = ink_colour(context.theme, entry.colour, off ? 0.35F : 1);
   if (entry.line != nullptr) list.AddLine({at.x, centre.y}, {at.x + sign, centre.y}, ink, context.px(2));
   if (entry.points != nullptr || entry.line->marker)
     draw_marker(list, entry.points != nullptr ? entry.points->marker : *entry.line->marker, centre,

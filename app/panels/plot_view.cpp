@@ -6,13 +6,12 @@
 namespace keyscope::window {
 namespace {
 
-constexpr double kMargin = 0.05;      // of the frame, on every side
 constexpr double kMostZoom = 20'000;  // against the fitted view: float32 coordinates end about there
 constexpr double kLeastZoom = 0.05;
 
 // Pixels per unit that show `length` in `pixels`; anything serves for a length of zero.
-double fitting_scale(double length, double pixels) {
-  const double usable = std::max(1.0, pixels * (1 - 2 * kMargin));
+double fitting_scale(double length, double pixels, double margin) {
+  const double usable = std::max(1.0, pixels * (1 - 2 * margin));
   return length > 0 && std::isfinite(length) ? usable / length : 0;
 }
 
@@ -30,8 +29,9 @@ void PlotView::set_frame(float left, float top, float width, float height) {
   if (!moved_) show_extent();
 }
 
-void PlotView::fit(const session::Extent& extent, bool equal_aspect) {
+void PlotView::fit(const session::Extent& extent, bool equal_aspect, double margin) {
   extent_ = extent;
+  margin_ = margin;
   equal_aspect_ = equal_aspect;
   moved_ = false;
   show_extent();
@@ -42,8 +42,8 @@ void PlotView::show_extent() {
   if (extent_.empty()) return;
   centre_x_ = 0.5 * (extent_.x_low + extent_.x_high);
   centre_y_ = 0.5 * (extent_.y_low + extent_.y_high);
-  scale_x_ = fitting_scale(extent_.x_high - extent_.x_low, width_);
-  scale_y_ = fitting_scale(extent_.y_high - extent_.y_low, height_);
+  scale_x_ = fitting_scale(extent_.x_high - extent_.x_low, width_, margin_);
+  scale_y_ = fitting_scale(extent_.y_high - extent_.y_low, height_, margin_);
   if (scale_x_ <= 0) scale_x_ = scale_y_;
   if (scale_y_ <= 0) scale_y_ = scale_x_;
   if (scale_x_ <= 0) scale_x_ = scale_y_ = 100;  // a single point

@@ -22,7 +22,9 @@ class PlotView {
   void set_frame(float left, float top, float width, float height);
 
   // Shows all of `extent` with a margin. With equal aspect one unit is as long on x as on y.
-  void fit(const session::Extent& extent, bool equal_aspect);
+  //   margin: on every side, as a share of the frame
+  void fit(const session::Extent& extent, bool equal_aspect, double margin = kMargin);
+  static constexpr double kMargin = 0.05;
 
   void pan(float dx, float dy);
   void zoom_at(Pixel at, double factor);  // > 1: closer
@@ -56,6 +58,7 @@ class PlotView {
   double scale_x_ = 1, scale_y_ = 1;
   session::Extent extent_;
   bool equal_aspect_ = true;
+  double margin_ = kMargin;
   bool moved_ = false;
   std::uint64_t revision_ = 0;
 };

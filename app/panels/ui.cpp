@@ -10,6 +10,7 @@
 #include "app/panels/runs_panel.hpp"
 #include "app/panels/timeline_panel.hpp"
 #include "app/panels/token_panel.hpp"
+#include "app/panels/view_tabs.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -107,6 +108,7 @@ void Ui::handle_key(const KeyPress& press) {
       break;
     case GLFW_KEY_F:
       keyspace_.fit();
+      figure_view_.fit();
       break;
     case GLFW_KEY_M:
       session_.choose_measure((session_.state().measure + 1) % session::measure_choices().size());
@@ -130,7 +132,11 @@ void Ui::play() {
 void Ui::draw_panels(PanelContext& context, const Layout& layout) {
   if (!layout.heads.empty()) draw_heads_panel(context, layout.heads);
   if (!layout.runs.empty()) draw_runs_panel(context, layout.runs);
-  keyspace_.draw(context, layout.keyspace);
+  if (!layout.views.empty()) draw_view_tabs(context, layout.views);
+  if (context.state().view == session::kKeyspaceView)
+    keyspace_.draw(context, layout.middle);
+  else
+    figure_view_.draw(context, layout.middle);
   if (!layout.token.empty()) draw_token_panel(context, layout.token);
   if (!layout.timeline.empty()) draw_timeline_panel(context, layout.timeline);
 }
@@ -180,6 +186,7 @@ std::string Ui::describe() const {
     json["n_layers"] = state.info->layers.size();
     json["n_kv_heads"] = state.info->model.n_kv_heads;
     json["reading"] = state.reading;
+    json["shown"] = state.view;
     json["n_measured"] = state.measured.size();
   }
   if (state.figure_file) {
@@ -196,6 +203,7 @@ std::string Ui::describe() const {
     json["live_message"] = live->message;
   }
   json["view"] = keyspace_.describe();
+  if (state.loaded() && state.view != session::kKeyspaceView) json["figure_view"] = figure_view_.describe();
   for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.w, rect.h};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -7,6 +7,7 @@
 #include "app/panels/bars.hpp"
 #include "app/panels/dialogs.hpp"
 #include "app/panels/figure_panel.hpp"
+#include "app/panels/figure_view.hpp"
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/window/glfw_window.hpp"
@@ -47,6 +48,7 @@ class Ui {
   Fonts fonts_;
   Dialogs dialogs_;
   KeyspacePanel keyspace_;
+  FigureView figure_view_;
   FigurePanel figure_;
   std::map<std::string, Rect> widgets_;
   bool wants_frames_ = false;

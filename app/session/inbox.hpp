@@ -9,6 +9,7 @@
 
 #include "app/figures/nexus.hpp"
 #include "app/measures/head_measures.hpp"
+#include "app/session/figure_choice.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
@@ -35,6 +36,11 @@ struct HeadMeasured {
   std::int64_t n_tokens = 0;  // of the run when it was measured
   measures::HeadMeasures measures;
 };
+struct FigureMade {
+  int document = 0;
+  MadeFigure made;
+};
+
 struct MeasuresFailed {
   int document = 0;
   std::string what;
@@ -47,8 +53,8 @@ struct Notice {
   std::string text;
   bool error = false;
 };
-using WorkerResult =
-    std::variant<Opened, FiguresOpened, PointsRead, HeadMeasured, MeasuresFailed, OpenFailed, Notice>;
+using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, HeadMeasured, FigureMade, MeasuresFailed,
+                                  OpenFailed, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

@@ -61,8 +61,8 @@ Session::~Session() {
 
 bool Session::busy() const {
   const auto live = live_status();
-  return !state_.opening.empty() || state_.reading || !reader_.idle() || !measurer_.idle() ||
-         (live && live->going_on());
+  return !state_.opening.empty() || state_.reading || state_.making || !reader_.idle() ||
+         !figure_maker_.idle() || !measurer_.idle() || (live && live->going_on());
 }
 
 bool Session::drain() {
@@ -93,9 +93,13 @@ void Session::close_document() {
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
   const std::size_t measure = state_.measure;
+  std::string view = std::move(state_.view);
   state_ = SessionState();
   state_.measure = measure;
+  state_.view = std::move(view);
   points_.clear();
+  figures_.clear();
+  figure_asked_.reset();
   bases_ = std::make_shared<BasisCache>();
   measuring_run_ = -1;
   measuring_tokens_ = -1;
@@ -119,6 +123,7 @@ void Session::take(Opened&& result) {
   if (!state_.info->complete && !live_ && !state_.notice.error)
     state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
   want_points();
+  want_figure();
   want_measures();
 }
 
@@ -137,6 +142,13 @@ void Session::take(PointsRead&& result) {
   if (result.document != document_) return;
   points_.put(result.points);
   want_points();
+}
+
+void Session::take(FigureMade&& result) {
+  if (result.document != document_) return;
+  if (figure_asked_ == result.made.key) figure_asked_.reset();
+  figures_.put(std::move(result.made));
+  want_figure();
 }
 
 void Session::take(HeadMeasured&& result) {
@@ -177,6 +189,7 @@ void Session::refresh_live() {
   }
   state_.selection = clamp_selection(*state_.info, state_.selection);
   want_points();
+  want_figure();
   want_measures();
 }
 
@@ -202,6 +215,34 @@ void Session::post_points(const HeadKey& head) {
         [&](std::string what) {
           inbox->put(Notice{std::move(what), true});
         });
+  });
+}
+
+// Makes `shown` the figure that the view asks for: from the cache, or by having it made. Of a live run it is
+// made again for what has come meanwhile when the one in work is done.
+void Session::want_figure() {
+  state_.making = false;
+  if (!state_.loaded() || state_.view == kKeyspaceView) return;
+  const FigureKey key = figure_key(*state_.info, state_.selection, state_.view);
+  if (state_.shown.key == key) return;
+  if (const MadeFigure* made = figures_.find(key)) {
+    state_.shown = *made;
+    return;
+  }
+  if (state_.shown.key.name != key.name) state_.shown = {};  // another figure says nothing here
+  state_.making = true;
+  if (figure_asked_ == key) return;
+  figure_asked_ = key;
+  figure_maker_.post("figure", [inbox = inbox_, recording = state_.recording, info = state_.info, key,
+                                document = document_] {
+    MadeFigure made{key, nullptr, {}};
+    guarded(
+        [&] {
+          made.figure = std::make_shared<const figures::Figure>(
+              figures::build_figure(*recording, figure_request(*info, key)));
+        },
+        [&](std::string what) { made.error = std::move(what); });
+    inbox->put(FigureMade{document, std::move(made)});
   });
 }
 

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "app/session/basis_cache.hpp"
+#include "app/session/figure_choice.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/inbox.hpp"
 #include "app/session/job_queue.hpp"
 #include "app/session/live_runner.hpp"
+#include "app/session/made_figures.hpp"
 #include "app/session/measure_choice.hpp"
 #include "app/session/points_cache.hpp"
 #include "app/session/selection.hpp"
@@ -44,6 +46,12 @@ struct SessionState {
   bool reading = false;
   std::map<HeadKey, MeasuredHead> measured;
   std::string measures_error;
+
+  // What the middle shows: the key space, or a figure of the selection. While another figure is made, the one
+  // before it, then `making` is true.
+  std::string view{kKeyspaceView};
+  MadeFigure shown;
+  bool making = false;
 
   std::optional<std::int64_t> hovered;  // token positions
   std::optional<std::int64_t> locked;
@@ -94,6 +102,7 @@ class Session {
   // While playing: the next block, or the end of playing at the last one.
   void play_on();
   void choose_measure(std::size_t measure);
+  void choose_view(std::string_view name);  // one of view_choices(); others are left alone
 
   void hover(std::optional<std::int64_t> position);
   void lock(std::optional<std::int64_t> position);
@@ -116,12 +125,14 @@ class Session {
   void refresh_live();
   void select(Selection selection);
   void want_points();
+  void want_figure();
   void want_measures();
   void post_points(const HeadKey& head);
   void take(Opened&& result);
   void take(FiguresOpened&& result);
   void take(PointsRead&& result);
   void take(HeadMeasured&& result);
+  void take(FigureMade&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
   void take(Notice&& result);
@@ -130,6 +141,8 @@ class Session {
   std::shared_ptr<Inbox> inbox_;
   std::shared_ptr<BasisCache> bases_;  // of this document; used on the reader's thread
   PointsCache points_;
+  MadeFigures figures_;
+  std::optional<FigureKey> figure_asked_;  // that the maker is at, or will be
   SelectionRequest live_request_;
   int document_ = 0;
   int measuring_run_ = -1;
@@ -139,6 +152,7 @@ class Session {
   std::unique_ptr<LiveRunner> live_;
   // Last, so that their threads end before what they use.
   JobQueue reader_{JobQueue::Priority::kNormal};
+  JobQueue figure_maker_{JobQueue::Priority::kLow};
   JobQueue measurer_{JobQueue::Priority::kLow};
 };
 

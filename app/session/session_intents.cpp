@@ -41,6 +41,7 @@ void Session::select(Selection selection) {
   const bool other_run = selection.run != state_.selection.run;
   state_.selection = selection;
   want_points();
+  want_figure();
   if (other_run) want_measures();
 }
 
@@ -120,6 +121,12 @@ void Session::play_on() {
 
 void Session::choose_measure(std::size_t measure) {
   state_.measure = std::min(measure, measure_choices().size() - 1);
+}
+
+void Session::choose_view(std::string_view name) {
+  if (!is_view(name) || state_.view == name) return;
+  state_.view = name;
+  want_figure();
 }
 
 void Session::hover(std::optional<std::int64_t> position) { state_.hovered = position; }

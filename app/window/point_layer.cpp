@@ -122,7 +122,7 @@ void PointLayer::draw_part(const PixelRect& part, const figures::Panel& panel, c
     glUniform2f(program_.uniform("viewport_px"), static_cast<float>(width + 2 * beyond),
                 static_cast<float>(height + 2 * beyond));
     glUniform1f(program_.uniform("beyond_px"), static_cast<float>(beyond));
-    draw_series(series, part, view);
+    draw_series(series, part, view, theme);
   }
   glBindVertexArray(0);
   glUseProgram(0);
@@ -130,15 +130,14 @@ void PointLayer::draw_part(const PixelRect& part, const figures::Panel& panel, c
   glBindFramebuffer(GL_FRAMEBUFFER, 0);
 }
 
-void PointLayer::draw_series(const figures::PointSeries& series, const PixelRect& part,
-                             const PlotView& view) {
+void PointLayer::draw_series(const figures::PointSeries& series, const PixelRect& part, const PlotView& view,
+                             const Theme& theme) {
   const float diameter = series.size_px * content_.scale;
   visible_centres(series, view, part, diameter, buffer_, occupied_);
   if (buffer_.empty()) return;
   const bool ring = series.marker == figures::Marker::kRing;
-  const auto channel = [](std::uint8_t value) { return static_cast<float>(value) / 255; };
-  glUniform4f(program_.uniform("colour"), channel(series.colour.r), channel(series.colour.g),
-              channel(series.colour.b), ring ? kRingAlpha : kDiscAlpha);
+  const ImVec4 ink = ImGui::ColorConvertU32ToFloat4(ink_colour(theme, series.colour));
+  glUniform4f(program_.uniform("colour"), ink.x, ink.y, ink.z, ring ? kRingAlpha : kDiscAlpha);
   glUniform1f(program_.uniform("diameter_px"), diameter);
   glUniform1f(program_.uniform("stroke_px"),
               ring ? std::min(kStrokePx * content_.scale, 0.32F * diameter) : 0);

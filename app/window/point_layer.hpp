@@ -42,7 +42,8 @@ class PointLayer {
               const Theme& theme);
   void draw_part(const PixelRect& part, const figures::Panel& panel, const PlotView& view,
                  const PlotGrid& grid, const Theme& theme);
-  void draw_series(const figures::PointSeries& series, const PixelRect& part, const PlotView& view);
+  void draw_series(const figures::PointSeries& series, const PixelRect& part, const PlotView& view,
+                   const Theme& theme);
 
   GlProgram program_;
   GlVertexArray vertices_;

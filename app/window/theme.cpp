@@ -82,6 +82,10 @@ ImU32 to_colour(figures::Colour colour, float alpha) {
   return IM_COL32(colour.r, colour.g, colour.b, static_cast<int>(255 * alpha + 0.5F));
 }
 
+ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha) {
+  return colour == figures::kBlack ? with_alpha(theme.text, alpha) : to_colour(colour, alpha);
+}
+
 ImU32 with_alpha(ImU32 colour, float alpha) {
   const auto a = static_cast<ImU32>(255 * alpha + 0.5F);
   return (colour & ~IM_COL32_A_MASK) | (a << IM_COL32_A_SHIFT);

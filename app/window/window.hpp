@@ -14,7 +14,8 @@ struct WindowRequest {
   std::filesystem::path path;                // a recording or a figure file
   std::optional<session::LiveRequest> live;  // a model to run; started at once if it has model and prompt
   session::SelectionRequest selection;       // by the command line's names
-  int width = 0;                             // pixels; 0: to suit the monitor
+  std::string view;  // of a recording, one of session::view_choices(); empty: key space
+  int width = 0;     // pixels; 0: to suit the monitor
   int height = 0;
   float scale = 0;                   // of fonts and spacing; 0: the monitor's
   std::optional<bool> light;         // theme; not given: as it was left

@@ -49,6 +49,74 @@ TEST(Session, ShowsTheSelectedHeadAndMeasuresItsRun) {
   EXPECT_TRUE(state.measured.at({1, 3, 3}).measures.spearman);
 }
 
+TEST(Session, AViewIsMadeOfTheSelectionAndKept) {
+  Session session({});
+  session.show(small_recording());
+  session.choose_view("cosine-matrix");
+  EXPECT_TRUE(session.state().making);
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().making);
+  const auto first = session.state().shown.figure;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->name, "cosine-matrix");
+  session.select_head(2, 3);
+  EXPECT_EQ(session.state().shown.figure, first) << "what was shown stays until there is something new";
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().shown.figure->view.layer, 2);
+  EXPECT_EQ(session.state().shown.figure->view.kv_head, 3);
+  session.select_head(0, 0);
+  EXPECT_EQ(session.state().shown.figure, first) << "it was made before";
+  session.choose_view("key-norms");
+  EXPECT_FALSE(session.state().shown.figure) << "another figure says nothing here";
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().shown.figure->name, "key-norms");
+}
+
+// Missing values are the same as each other.
+bool same(const RowMatrixF& a, const RowMatrixF& b) {
+  if (a.rows() != b.rows() || a.cols() != b.cols()) return false;
+  return ((a.array() == b.array()) || (a.array().isNaN() && b.array().isNaN())).all();
+}
+
+TEST(Session, AViewEqualsTheCommandLinesFigure) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  for (const ViewChoice& view : view_choices()) {
+    if (view.name == kKeyspaceView || !figures::is_recorded(*recording->info(), view.name)) continue;
+    session.choose_view(view.name);
+    ASSERT_TRUE(settle(session));
+    const MadeFigure& shown = session.state().shown;
+    ASSERT_TRUE(shown.figure) << view.name << ": " << shown.error;
+    const auto written = figures::build_figure(*recording, figure_request(*recording->info(), shown.key));
+    ASSERT_EQ(shown.figure->panels.size(), written.panels.size()) << view.name;
+    EXPECT_EQ(shown.figure->caption, written.caption);
+    for (std::size_t i = 0; i < written.panels.size(); ++i) {
+      const auto &a = shown.figure->panels[i], &b = written.panels[i];
+      ASSERT_EQ(a.points.size(), b.points.size());
+      for (std::size_t j = 0; j < a.points.size(); ++j) EXPECT_EQ(a.points[j].y, b.points[j].y);
+      if (b.heatmap) {
+        EXPECT_TRUE(same(a.heatmap->values, b.heatmap->values)) << view.name;
+      }
+    }
+  }
+}
+
+TEST(Session, AViewThatCannotBeMadeSaysWhy) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  recording->break_keys();
+  session.choose_view("cosine-matrix");
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().shown.figure);
+  EXPECT_FALSE(session.state().shown.error.empty());
+  session.choose_view("no-such-view");
+  EXPECT_EQ(session.state().view, "cosine-matrix");
+}
+
 TEST(Session, SelectingAHeadReadsItOnceAndKeepsIt) {
   Session session({});
   const auto recording = small_recording();

@@ -18,9 +18,9 @@ class LayoutAt : public ::testing::TestWithParam<std::tuple<float, float, float>
 TEST_P(LayoutAt, PanelsAreInsideTheWindowAndApart) {
   const auto [width, height, scale] = GetParam();
   const Layout layout = make_layout(width, height, scale, 160 * scale);
-  const std::vector<Rect> rects{layout.top,   layout.heads,    layout.runs,  layout.keyspace,
-                                layout.token, layout.timeline, layout.status};
-  EXPECT_FALSE(layout.keyspace.empty());
+  const std::vector<Rect> rects{layout.top,    layout.views, layout.heads,    layout.runs,
+                                layout.middle, layout.token, layout.timeline, layout.status};
+  EXPECT_FALSE(layout.middle.empty());
   for (std::size_t i = 0; i < rects.size(); ++i) {
     if (rects[i].empty()) continue;
     EXPECT_GE(rects[i].x, 0);
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(
 std::string shown(float width, float height, float scale = 1) {
   const Layout layout = make_layout(width, height, scale, 160 * scale);
   EXPECT_EQ(layout.heads.empty(), layout.runs.empty());
-  EXPECT_GE(layout.keyspace.w, std::min(300 * scale, width - 16 * scale)) << width << " x " << height;
+  EXPECT_GE(layout.middle.w, std::min(300 * scale, width - 16 * scale)) << width << " x " << height;
   std::string names;
   if (!layout.token.empty()) names += "token ";
   if (!layout.heads.empty()) names += "heads ";

@@ -167,6 +167,26 @@ expect hovered null "nothing is hovered any more"
 key Escape
 expect locked null "Esc releases"
 
+echo "== other views of the same head"
+click $(at view_cosine-matrix 0.5 0.5)
+expect shown cosine-matrix "the tab was clicked"
+expect figure cosine-matrix "the figure is made"
+move $(at plot 0.3 0.7)
+expect_text '"hovered":[0-9]' "a cell's column is a token"
+picture cosines
+click $(at view_attention 0.5 0.5)
+expect figure attention "the attention matrix"
+move $(at plot 0.3 0.7); xdotool click 4; sleep 0.3
+picture attention
+key Up; expect layer 1 "another layer's attention"
+key Down; expect layer 2 "and back"
+click $(at view_more 0.5 0.5); sleep 0.3
+click $(at view_log-volume 0.5 0.5)
+expect figure log-volume "a figure without a tab"
+picture log_volume
+click $(at view_keyspace 0.5 0.5)
+expect shown keyspace "and back"
+
 echo "== a kind of point is hidden, the measure and the theme are changed"
 click $(at legend_evicted 0.5 0.5)
 expect_text '"hidden":\["evicted"\]' "evicted keys are hidden"

@@ -1,0 +1,167 @@
+#include "app/panels/figure_view.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/panels/token_tooltip.hpp"
+#include "app/session/token_facts.hpp"
+#include "app/session/token_label.hpp"
+
+namespace keyscope::window {
+namespace {
+
+constexpr float kLeastPanelPx = 240;  // panels stand side by side where each has this width
+
+std::string token_text(const PanelContext& context, std::int64_t position) {
+  const auto& state = context.state();
+  return session::token_label(session::token_bytes(*state.info, state.selection.run, position));
+}
+
+void draw_lines(const PanelContext& context, const std::vector<std::string>& lines) {
+  ImGui::BeginTooltip();
+  for (const std::string& line : lines) dim_text(context, line);
+  ImGui::EndTooltip();
+}
+
+std::string number(double value) { return fmt::format("{:.4g}", value); }
+
+}  // namespace
+
+void FigureView::fit() {
+  for (const auto& plot : plots_) plot->fit();
+}
+
+// The view is kept where only the run or the moment is another one.
+void FigureView::take(const session::MadeFigure& shown) {
+  if (shown.figure == shown_.figure && shown.error == shown_.error) return;
+  const session::FigureKey &now = shown.key, &before = shown_.key;
+  const bool same_ground = now.name == before.name && now.selection.layer == before.selection.layer &&
+                           now.selection.kv_head == before.selection.kv_head;
+  shown_ = shown;
+  of_tokens_ = shown.figure && figures::scope_of(now.name) != figures::FigureScope::kRecording;
+  const std::size_t n_panels = shown.figure ? shown.figure->panels.size() : 0;
+  const bool keep = same_ground && plots_.size() == n_panels;
+  plots_.resize(n_panels);
+  for (std::size_t i = 0; i < n_panels; ++i) {
+    if (!plots_[i]) plots_[i] = std::make_unique<PlotPanel>();
+    plots_[i]->set(shown.figure->panels[i], of_tokens_, keep && plots_[i]->view().moved());
+  }
+}
+
+void FigureView::point_at(PanelContext& context, const PlotHit& hit, bool clicked) const {
+  const auto& state = context.state();
+  if (of_tokens_ && hit.token) {
+    context.hovered = hit.token;
+    if (clicked) context.session.lock(hit.token);
+  }
+  if (hit.value) {
+    const std::string value = std::isnan(*hit.value) ? "no value" : number(*hit.value);
+    if (!of_tokens_) return draw_lines(context, {value});
+    return draw_lines(context, {fmt::format("column {}  {}", *hit.token, token_text(context, *hit.token)),
+                                fmt::format("row {}  {}", *hit.row, token_text(context, *hit.row)), value});
+  }
+  if (of_tokens_ && hit.token && state.points && state.points->head == state.head() &&
+      *hit.token < state.points->n_tokens && state.selection.block >= 0) {
+    const std::int64_t block = std::min(state.selection.block, state.points->n_blocks() - 1);
+    return draw_token_tooltip(context, session::token_facts(*state.info, *state.points, block, *hit.token),
+                              context.widgets["plot"]);
+  }
+  if (!hit.series.empty())
+    draw_lines(context, {hit.series, fmt::format("{}, {}", number(hit.x), number(hit.y))});
+}
+
+void FigureView::draw_menu(PanelContext& context) {
+  if (!ImGui::BeginPopup("figure_menu")) return;
+  if (ImGui::MenuItem("Fit the view", "double-click")) fit();
+  if (ImGui::MenuItem("Copy the command for this figure"))
+    ImGui::SetClipboardText(
+        fmt::format("keyscope figure '{}' {}{} --out {}.svg", context.state().info->source, shown_.key.name,
+                    session::figure_options(*context.state().info, shown_.key), shown_.key.name)
+            .c_str());
+  ImGui::EndPopup();
+}
+
+void FigureView::draw_one(PanelContext& context, PlotPanel& plot, const Rect& cell, const std::string& name) {
+  ImGui::SetCursorScreenPos({cell.x, cell.y});
+  ImGui::BeginChild(name.c_str(), {cell.w, cell.h}, false,
+                    ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+  const auto& panel = plot.panel();
+  if (plots_.size() > 1 && !panel.title.empty())
+    dim_text(context, fit_text(context.fonts.small, panel.title, cell.w));
+  if (!panel.note.empty()) dim_text(context, fit_text(context.fonts.small, panel.note, cell.w));
+  const auto outcome = plot.draw(context, cell, name);
+  if (outcome.menu) ImGui::OpenPopup("figure_menu");
+  draw_menu(context);
+  if (outcome.hit)
+    point_at(context, *outcome.hit, outcome.clicked);
+  else if (outcome.clicked)
+    context.session.lock(std::nullopt);
+  ImGui::EndChild();
+}
+
+void FigureView::draw_panels(PanelContext& context, const Rect& rect) {
+  const auto n = static_cast<int>(plots_.size());
+  const int fitting = std::max(1, static_cast<int>(rect.w / context.px(kLeastPanelPx)));
+  const int wanted = n > 1 && shown_.figure->columns == 1 ? n : shown_.figure->columns;
+  const int columns = std::clamp(std::min(wanted, fitting), 1, n);
+  const int rows = (n + columns - 1) / columns;
+  const float gap = context.px(10);
+  const float w = (rect.w - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns);
+  const float h = (rect.h - gap * static_cast<float>(rows - 1)) / static_cast<float>(rows);
+  for (int i = 0; i < n; ++i) {
+    const Rect cell{rect.x + static_cast<float>(i % columns) * (w + gap),
+                    rect.y + static_cast<float>(i / columns) * (h + gap), w, h};
+    draw_one(context, *plots_[static_cast<std::size_t>(i)], cell,
+             i == 0 ? "plot" : fmt::format("plot_{}", i));
+  }
+}
+
+void FigureView::draw(PanelContext& context, const Rect& rect) {
+  const auto& state = context.state();
+  take(state.shown);
+  begin_panel("figure_view", rect);
+  if (!shown_.figure) {
+    heading(context, state.making ? "Reading …" : "This cannot be shown");
+    ImGui::PushTextWrapPos(0);
+    if (!state.making) dim_text(context, shown_.error);
+    ImGui::PopTextWrapPos();
+    end_panel();
+    return;
+  }
+  const float width = ImGui::GetContentRegionAvail().x;
+  ImGui::PushFont(context.fonts.title);
+  ImGui::TextUnformatted(fit_text(context.fonts.title, shown_.figure->title, width).c_str());
+  ImGui::PopFont();
+  dim_text(context,
+           fit_text(context.fonts.small, state.making ? "reading …" : shown_.figure->caption, width));
+  if (ImGui::IsItemHovered() && !shown_.figure->caption.empty())
+    ImGui::SetTooltip("%s", shown_.figure->caption.c_str());
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const Rect inner{at.x, at.y, width, rect.bottom() - ImGui::GetStyle().WindowPadding.y - at.y};
+  if (inner.h > context.px(40)) draw_panels(context, inner);
+  end_panel();
+}
+
+nlohmann::ordered_json FigureView::describe() const {
+  nlohmann::ordered_json json;
+  json["figure"] = shown_.key.name;
+  json["error"] = shown_.error;
+  json["panels"] = nlohmann::ordered_json::array();
+  for (const auto& plot : plots_) {
+    const PlotView& view = plot->view();
+    nlohmann::ordered_json panel;
+    panel["id"] = plot->panel().id;
+    panel["limits"] = {view.x_low(), view.x_high(), view.y_low(), view.y_high()};
+    if (plot->panel().heatmap)
+      panel["shape"] = {plot->panel().heatmap->values.rows(), plot->panel().heatmap->values.cols()};
+    for (const auto& series : plot->panel().points) panel["n_points"][series.id] = series.x.size();
+    json["panels"].push_back(panel);
+  }
+  return json;
+}
+
+}  // namespace keyscope::window

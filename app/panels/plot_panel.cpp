@@ -1,0 +1,190 @@
+#include "app/panels/plot_panel.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "app/panels/colour_bar.hpp"
+#include "app/panels/markers.hpp"
+#include "app/panels/plot_axes.hpp"
+#include "app/panels/plot_lines.hpp"
+
+namespace keyscope::window {
+namespace {
+
+constexpr float kPickRadiusPx = 9;
+constexpr float kLinePx = 1.6F, kMarkerPx = 6;
+constexpr float kLeastHeightForLegend = 150, kLeastHeightForAxisNames = 120;
+
+bool is_sprite(const figures::PointSeries& series) {
+  return series.marker == figures::Marker::kDisc || series.marker == figures::Marker::kRing;
+}
+
+}  // namespace
+
+void PlotPanel::set(figures::Panel panel, bool of_tokens, bool keep_view) {
+  panel_ = std::move(panel);
+  of_tokens_ = of_tokens;
+  ++revision_;
+  index_.build(panel_, legend_.hidden());
+  if (panel_.heatmap) {
+    if (!heatmap_) heatmap_ = std::make_unique<HeatmapLayer>();
+    heatmap_->set(*panel_.heatmap, figures::parse_reduction(panel_.heatmap->reduction));
+  }
+  if (!keep_view) fit();
+}
+
+// The panel's ranges have their margins already.
+void PlotPanel::fit() { view_.fit(plane_extent(panel_), panel_.equal_aspect, 0); }
+
+void PlotPanel::draw_picture(GLuint texture) const {
+  // OpenGL's rows go upwards.
+  ImGui::GetWindowDrawList()->AddImage(
+      reinterpret_cast<ImTextureID>(static_cast<std::uintptr_t>(texture)), {view_.left(), view_.top()},
+      {view_.left() + view_.width(), view_.top() + view_.height()}, {0, 1}, {1, 0});
+}
+
+void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
+  if (panel_.heatmap) {
+    heatmap_->draw(view_, context.theme);
+    draw_picture(heatmap_->texture());
+  } else {
+    if (!points_) points_ = std::make_unique<PointLayer>();
+    points_->draw(panel_, revision_, view_, grid, context.theme, legend_.hidden(), context.scale);
+    draw_picture(points_->texture());
+  }
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImU32 outline = context.theme.light ? IM_COL32_WHITE : IM_COL32(10, 13, 18, 255);
+  for (const figures::PointSeries& series : panel_.points) {
+    if (is_sprite(series) || legend_.hides(series.id)) continue;
+    for (std::size_t i = 0; i < series.x.size(); ++i) {
+      const Pixel at = view_.to_pixel(series.x[i], plane_y(panel_, series.y[i]));
+      if (view_.contains(at))
+        draw_marker(list, series.marker, {at.x, at.y}, context.px(series.size_px),
+                    ink_colour(context.theme, series.colour), series.x.size() == 1 ? outline : 0);
+    }
+  }
+  for (const figures::LineSeries& series : panel_.lines)
+    if (!legend_.hides(series.id))
+      draw_line(list, context.theme, series, view_, context.px(kLinePx), context.px(kMarkerPx));
+}
+
+// A larger disc around the token's point; in a matrix of tokens, its column and row.
+void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  if (panel_.heatmap) {
+    const auto at = static_cast<double>(token) + 0.5;
+    const Pixel pixel = view_.to_pixel(at, -at);
+    const ImU32 colour = with_alpha(context.theme.text, 0.55F);
+    list.AddLine({pixel.x, view_.top()}, {pixel.x, view_.top() + view_.height()}, colour);
+    list.AddLine({view_.left(), pixel.y}, {view_.left() + view_.width(), pixel.y}, colour);
+    return;
+  }
+  for (const figures::PointSeries& series : panel_.points) {
+    const auto found = std::ranges::find(series.token, static_cast<std::int32_t>(token));
+    if (found == series.token.end() || legend_.hides(series.id)) continue;
+    const auto i = static_cast<std::size_t>(found - series.token.begin());
+    const Pixel at = view_.to_pixel(series.x[i], series.y[i]);
+    draw_marker(list, series.marker, {at.x, at.y}, context.px(12), ink_colour(context.theme, series.colour),
+                context.theme.text);
+  }
+}
+
+// Cells are closed at their low end, as in `Heatmap`.
+PlotHit PlotPanel::matrix_hit(PlotPoint at) const {
+  const figures::Heatmap& map = *panel_.heatmap;
+  PlotHit hit;
+  hit.x = at.x;
+  hit.y = -at.y;
+  const double column = std::floor((hit.x - map.x_first) / map.x_step),
+               row = std::floor((hit.y - map.y_first) / map.y_step);
+  if (column < 0 || row < 0 || column >= static_cast<double>(map.values.cols()) ||
+      row >= static_cast<double>(map.values.rows()))
+    return hit;
+  hit.token = static_cast<std::int64_t>(std::floor(hit.x));
+  hit.row = static_cast<std::int64_t>(std::floor(hit.y));
+  hit.value = map.values(static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(column));
+  return hit;
+}
+
+std::optional<PlotHit> PlotPanel::hit(const PanelContext& context, Pixel at) const {
+  const PlotPoint point = view_.to_plane(at);
+  if (panel_.heatmap) {
+    const PlotHit found = matrix_hit(point);
+    return found.value ? std::optional(found) : std::nullopt;
+  }
+  PlotHit found{std::nullopt, std::nullopt, std::nullopt, {}, point.x, point.y};
+  if (const auto token = index_.nearest(view_, at, context.px(kPickRadiusPx))) {
+    found.token = *token;
+    return found;
+  }
+  // What is no token: the nearest point of any series.
+  double nearest = context.px(kPickRadiusPx);
+  const auto look = [&](const std::string& label, const std::vector<float>& xs,
+                        const std::vector<float>& ys) {
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      const Pixel pixel = view_.to_pixel(xs[i], ys[i]);
+      const double distance = std::hypot(pixel.x - at.x, pixel.y - at.y);
+      if (!(distance < nearest)) continue;
+      nearest = distance;
+      found.series = label;
+      found.x = xs[i];
+      found.y = ys[i];
+    }
+  };
+  for (const auto& series : panel_.points)
+    if (series.token.empty() && !legend_.hides(series.id)) look(series.label, series.x, series.y);
+  for (const auto& series : panel_.lines)
+    if (!legend_.hides(series.id)) look(series.label, series.x, series.y);
+  return found.series.empty() ? std::nullopt : std::optional(found);
+}
+
+PlotPanel::Outcome PlotPanel::draw_plot(PanelContext& context, const Rect& plot, const std::string& name,
+                                        bool names) {
+  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.w), std::round(plot.h));
+  ImGui::SetCursorScreenPos({view_.left(), view_.top()});
+  ImGui::InvisibleButton(name.c_str(), {view_.width(), view_.height()},
+                         ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+  context.widgets[name] = {view_.left(), view_.top(), view_.width(), view_.height()};
+  const PlotMouse::Outcome mouse = mouse_.handle(context, view_);
+  if (mouse.fit) fit();
+
+  const PlotGrid grid = draw_plot_axes(context, panel_, view_, names);
+  const ImVec2 low(view_.left(), view_.top());
+  const ImVec2 high(view_.left() + view_.width(), view_.top() + view_.height());
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.PushClipRect(low, high, true);
+  draw_content(context, grid);
+  if (of_tokens_) {
+    if (const auto held = context.state().locked) draw_token(context, *held);
+    if (const auto token = context.state().hovered) draw_token(context, *token);
+  }
+  mouse_.draw(context);
+  list.PopClipRect();
+  list.AddRect(low, high, context.theme.border);
+  Outcome outcome{std::nullopt, mouse.clicked, mouse.menu};
+  if (mouse.over) outcome.hit = hit(context, *mouse.over);
+  return outcome;
+}
+
+PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, const std::string& name) {
+  if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(kLeastHeightForLegend) &&
+      legend_.draw(context, panel_)) {
+    index_.build(panel_, legend_.hidden());
+    ++revision_;
+  }
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForAxisNames);
+  const AxisMargins margins = axis_margins(context, panel_, view_, names);
+  Rect plot{at.x + margins.left, at.y + context.px(2), rect.right() - context.px(8) - at.x - margins.left,
+            rect.bottom() - margins.below - at.y - context.px(2)};
+  const float bar = panel_.heatmap ? colour_bar_width(context, *panel_.heatmap, plot.h) : 0;
+  plot.w -= bar;
+  if (plot.w < context.px(40) || plot.h < context.px(20)) return {};
+  Outcome outcome = draw_plot(context, plot, name, names);
+  if (panel_.heatmap) draw_colour_bar(context, *panel_.heatmap, {plot.right(), plot.y, bar, plot.h});
+  return outcome;
+}
+
+}  // namespace keyscope::window

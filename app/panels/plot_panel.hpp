@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/figures/figure.hpp"
+#include "app/panels/panel_context.hpp"
+#include "app/panels/plot_legend.hpp"
+#include "app/panels/plot_mouse.hpp"
+#include "app/panels/plot_view.hpp"
+#include "app/panels/point_index.hpp"
+#include "app/window/heatmap_layer.hpp"
+#include "app/window/point_layer.hpp"
+
+namespace keyscope::window {
+
+// What is under the cursor in a plot.
+struct PlotHit {
+  std::optional<std::int64_t> token;  // of the nearest point, or the column of a matrix of tokens
+  std::optional<std::int64_t> row;    // of a matrix: the token or thing that its row stands for
+  std::optional<float> value;         // of a matrix's cell; NaN: no value
+  std::string series;                 // the point's, where it is no token
+  double x = 0, y = 0;                // in the panel's own coordinates
+};
+
+// One panel of a figure as the window shows it: heatmap, points, lines, axes, legend. It pans and zooms; its
+// view is kept when the panel is made anew over the same ground.
+class PlotPanel {
+ public:
+  PlotPanel() = default;
+
+  // Another panel from now on.
+  //   of_tokens: a matrix's rows and columns are token positions
+  //   keep_view: it shows the same thing at another moment
+  void set(figures::Panel panel, bool of_tokens, bool keep_view);
+  void fit();
+
+  // The token that the rest of the window points at or holds is marked where the panel has it.
+  struct Outcome {
+    std::optional<PlotHit> hit;
+    bool clicked = false;
+    bool menu = false;
+  };
+  //   name: for the state file
+  Outcome draw(PanelContext& context, const Rect& rect, const std::string& name);
+
+  const figures::Panel& panel() const { return panel_; }
+  const PlotView& view() const { return view_; }
+
+ private:
+  Outcome draw_plot(PanelContext& context, const Rect& plot, const std::string& name, bool names);
+  void draw_content(PanelContext& context, const PlotGrid& grid);
+  void draw_picture(GLuint texture) const;
+  void draw_token(PanelContext& context, std::int64_t token) const;
+  std::optional<PlotHit> hit(const PanelContext& context, Pixel at) const;
+  PlotHit matrix_hit(PlotPoint at) const;
+
+  figures::Panel panel_;
+  bool of_tokens_ = false;
+  std::uint64_t revision_ = 0;
+  PlotView view_;
+  PlotLegend legend_;
+  PlotMouse mouse_;
+  PointIndex index_;
+  std::unique_ptr<PointLayer> points_;     // made when a panel has some
+  std::unique_ptr<HeatmapLayer> heatmap_;  // likewise
+};
+
+}  // namespace keyscope::window

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <list>
+
+#include "app/session/figure_choice.hpp"
+
+namespace keyscope::session {
+
+// Figures that were made, the most recently used first, up to a number of bytes.
+class MadeFigures {
+ public:
+  static constexpr std::size_t kDefaultBytes = std::size_t{256} << 20U;
+
+  explicit MadeFigures(std::size_t max_bytes = kDefaultBytes) : max_bytes_(max_bytes) {}
+
+  const MadeFigure* find(const FigureKey& key);  // null: not there; valid until the next call
+  void put(MadeFigure figure);
+  void clear() { entries_.clear(); }
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  std::size_t max_bytes_;
+  std::list<MadeFigure> entries_;
+};
+
+}  // namespace keyscope::session
