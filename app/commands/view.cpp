@@ -12,6 +12,7 @@
 #include "app/commands/interrupt.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/figures/registry.hpp"
+#include "app/session/figure_choice.hpp"
 #include "app/window/window.hpp"
 #include "capture/recording/output_path.hpp"
 
@@ -55,7 +56,9 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (arguments.layer >= 0) request.selection.layer = arguments.layer;
   if (arguments.kv_head >= 0) request.selection.kv_head = arguments.kv_head;
   if (arguments.block >= 0) request.selection.block = arguments.block;
-  if (!arguments.view.empty()) request.view = figures::figure_name(arguments.view);
+  if (!arguments.view.empty())
+    request.view =
+        arguments.view == session::kTextView ? arguments.view : figures::figure_name(arguments.view);
   if (!arguments.size.empty()) parse_size(arguments.size, request.width, request.height);
   if (!arguments.theme.empty()) {
     if (arguments.theme != "dark" && arguments.theme != "light")
@@ -145,7 +148,7 @@ void add_view(CLI::App& app) {
   command->add_option("--layer", arguments->layer, "The layer to show first")->check(zero_or_more());
   command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")->check(zero_or_more());
   command->add_option("--view", arguments->view,
-                      "What to show first: keyspace, or any other name that `figure` takes");
+                      "What to show first: keyspace, text, or any other name that `figure` takes");
   command->add_option(
       "--size", arguments->size,
       "WIDTHxHEIGHT in pixels (default: 1280x800 at the monitor's scale, within its work area)");

@@ -56,6 +56,10 @@ bool Ui::handle_command(const KeyPress& press) {
   if ((press.modifiers & GLFW_MOD_CONTROL) == 0) return false;
   if (press.key == GLFW_KEY_O) act(BarAction::kOpen);
   if (press.key == GLFW_KEY_E && session_.state().loaded()) act(BarAction::kExport);
+  if (press.key == GLFW_KEY_F && session_.state().loaded()) {
+    session_.choose_view(session::kTextView);
+    text_.find();
+  }
   if (press.key == GLFW_KEY_T) act(BarAction::kTheme);
   if (press.key == GLFW_KEY_Q) wants_close_ = true;
   return true;
@@ -81,7 +85,7 @@ void Ui::handle_key(const KeyPress& press) {
     dialogs_.current() == Dialog::kNone ? session_.release() : dialogs_.close();
     return;
   }
-  if (ImGui::GetIO().WantTextInput || handle_command(press) || dialogs_.current() != Dialog::kNone) return;
+  if (handle_command(press) || ImGui::GetIO().WantTextInput || dialogs_.current() != Dialog::kNone) return;
   if (handle_figure_key(press)) return;
   if (press.key >= GLFW_KEY_1 && press.key <= GLFW_KEY_9) session_.select_run(press.key - GLFW_KEY_1);
   switch (press.key) {
@@ -135,6 +139,8 @@ void Ui::draw_panels(PanelContext& context, const Layout& layout) {
   if (!layout.views.empty()) draw_view_tabs(context, layout.views);
   if (context.state().view == session::kKeyspaceView)
     keyspace_.draw(context, layout.middle);
+  else if (context.state().view == session::kTextView)
+    text_.draw(context, layout.middle);
   else
     figure_view_.draw(context, layout.middle);
   if (!layout.token.empty()) draw_token_panel(context, layout.token);
@@ -203,7 +209,8 @@ std::string Ui::describe() const {
     json["live_message"] = live->message;
   }
   json["view"] = keyspace_.describe();
-  if (state.loaded() && state.view != session::kKeyspaceView) json["figure_view"] = figure_view_.describe();
+  if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();
+  if (state.loaded() && session::is_figure_view(state.view)) json["figure_view"] = figure_view_.describe();
   for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.w, rect.h};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -10,6 +10,7 @@
 #include "app/panels/figure_view.hpp"
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
+#include "app/panels/text_view.hpp"
 #include "app/window/glfw_window.hpp"
 
 namespace keyscope::window {
@@ -48,6 +49,7 @@ class Ui {
   Fonts fonts_;
   Dialogs dialogs_;
   KeyspacePanel keyspace_;
+  TextView text_;
   FigureView figure_view_;
   FigurePanel figure_;
   std::map<std::string, Rect> widgets_;

@@ -13,7 +13,7 @@ using session::ViewChoice;
 constexpr float kHeight = 30, kPadding = 10, kGap = 2;
 
 bool is_recorded(const PanelContext& context, const ViewChoice& view) {
-  return figures::is_recorded(*context.state().info, view.name);
+  return view.name == session::kTextView || figures::is_recorded(*context.state().info, view.name);
 }
 
 float tab_width(const PanelContext& context, const std::string& label) {

@@ -15,8 +15,13 @@ struct Tab {
 
 // In the order of the questions that they answer. What a build does not have is left out.
 constexpr std::array kTabs{
-    Tab{kKeyspaceView, "Key space"},       Tab{"cosine-matrix", "Cosines"}, Tab{"attention", "Attention"},
-    Tab{"score-attention", "Correlation"}, Tab{"diversity", "Diversity"},   Tab{"bounds", "Bounds"},
+    Tab{kKeyspaceView, "Key space"},
+    Tab{kTextView, "Text"},
+    Tab{"cosine-matrix", "Cosines"},
+    Tab{"attention", "Attention"},
+    Tab{"score-attention", "Correlation"},
+    Tab{"diversity", "Diversity"},
+    Tab{"bounds", "Bounds"},
 };
 
 // "mean-key-query-cosine" as "Mean key query cosine".
@@ -34,7 +39,7 @@ struct Choices {
   Choices() {
     const auto& names = figures::figure_names();
     for (const Tab& tab : kTabs)
-      if (std::ranges::find(names, tab.name) != names.end())
+      if (!is_figure_view(tab.name) || std::ranges::find(names, tab.name) != names.end())
         views.push_back({std::string(tab.name), std::string(tab.label)});
     n_tabs = views.size();
     for (const std::string_view name : names)
@@ -56,6 +61,8 @@ std::size_t n_view_tabs() { return choices().n_tabs; }
 bool is_view(std::string_view name) {
   return std::ranges::find(view_choices(), name, &ViewChoice::name) != view_choices().end();
 }
+
+bool is_figure_view(std::string_view name) { return name != kKeyspaceView && name != kTextView; }
 
 FigureKey figure_key(const recording::RecordingInfo& info, const Selection& selection,
                      std::string_view name) {

@@ -13,18 +13,20 @@
 
 namespace keyscope::session {
 
-// The view that the window draws itself, point by point; all others are figures by their registered names.
+// The views that the window draws itself; all others are figures by their registered names.
 inline constexpr std::string_view kKeyspaceView = "keyspace";
+inline constexpr std::string_view kTextView = "text";
 
 // What the middle of the window can show.
 struct ViewChoice {
-  std::string name;   // of the figure, as on the command line
+  std::string name;   // as on the command line: of the figure, or of a view of the window's own
   std::string label;  // "Key space"
 };
 // All of them, those that are asked for most first: of these the first `n_view_tabs()` have a tab.
 const std::vector<ViewChoice>& view_choices();
 std::size_t n_view_tabs();
 bool is_view(std::string_view name);
+bool is_figure_view(std::string_view name);
 
 // A figure and all that it depends on in one recording: equal keys mean equal figures.
 struct FigureKey {

@@ -222,7 +222,7 @@ void Session::post_points(const HeadKey& head) {
 // made again for what has come meanwhile when the one in work is done.
 void Session::want_figure() {
   state_.making = false;
-  if (!state_.loaded() || state_.view == kKeyspaceView) return;
+  if (!state_.loaded() || !is_figure_view(state_.view)) return;
   const FigureKey key = figure_key(*state_.info, state_.selection, state_.view);
   if (state_.shown.key == key) return;
   if (const MadeFigure* made = figures_.find(key)) {

@@ -184,6 +184,19 @@ click $(at view_more 0.5 0.5); sleep 0.3
 click $(at view_log-volume 0.5 0.5)
 expect figure log-volume "a figure without a tab"
 picture log_volume
+
+echo "== the text: found by Ctrl+F, held, shaded"
+xdotool keydown ctrl; key f; xdotool keyup ctrl
+expect shown text "Ctrl+F shows the text"
+xdotool type --delay 120 "MAGIC"
+expect_text '"n_found":[1-9]' "the word is found"
+key Return
+expect_text '"match":0' "the first match"
+expect_text '"locked":[0-9]' "it is held"
+picture text
+key Escape; sleep 0.2; key Escape
+expect locked null "Esc releases it"
+move $(at plot 0.1 0.03); expect_text '"hovered":[0-9]' "a word is pointed at"
 click $(at view_keyspace 0.5 0.5)
 expect shown keyspace "and back"
 

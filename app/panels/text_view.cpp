@@ -1,0 +1,243 @@
+#include "app/panels/text_view.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <imgui_stdlib.h>
+#include <nlohmann/json.hpp>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/panels/token_tooltip.hpp"
+#include "app/session/token_facts.hpp"
+#include "app/session/token_label.hpp"
+
+namespace keyscope::window {
+namespace {
+
+constexpr float kLinePx = 20;
+constexpr float kSearchPx = 200;
+
+std::int64_t n_tokens(const session::SessionState& state) {
+  return std::max(state.info->n_prompt(), state.run().n_tokens);
+}
+
+ImU32 shade_colour(const Theme& theme, float strength) {
+  // The upper half counts: what stands out is what is looked for.
+  const float alpha = 0.75F * strength * strength * strength;
+  return to_colour(theme.light ? figures::kSkyBlue : figures::kBlue, alpha);
+}
+
+}  // namespace
+
+void TextView::find() { focus_search_ = true; }
+
+void TextView::update_layout(const PanelContext& context, float width) {
+  const auto& state = context.state();
+  const std::int64_t n = n_tokens(state);
+  const int run = state.run().generated.size() > 0 ? state.selection.run : -1;
+  if (state.recording.get() == layout_recording_ && run == layout_run_ && n == layout_tokens_ &&
+      width == layout_width_)
+    return;
+  std::vector<std::string> labels;
+  std::vector<bool> breaks;
+  for (std::int64_t token = 0; token < n; ++token) {
+    const std::string bytes = session::token_bytes(*state.info, state.selection.run, token);
+    labels.push_back(fit_text(context.fonts.mono, session::text_label(bytes), width));
+    breaks.push_back(bytes.find('\n') != std::string::npos);
+  }
+  layout_ = TextLayout(std::move(labels), breaks, width,
+                       [&](const std::string& text) { return text_size(context.fonts.mono, text).x; });
+  layout_recording_ = state.recording.get();
+  layout_run_ = run;
+  layout_tokens_ = n;
+  layout_width_ = width;
+  found_.clear();
+}
+
+void TextView::update_shades(const PanelContext& context) {
+  const auto& state = context.state();
+  if (state.points == shaded_points_ && state.selection.block == shaded_block_ && shade_ == shaded_by_)
+    return;
+  shaded_points_ = state.points;
+  shaded_block_ = state.selection.block;
+  shaded_by_ = shade_;
+  strengths_.clear();
+  if (!state.points || shaded_block_ < 0 || shaded_block_ >= state.points->n_blocks()) return;
+  strengths_ = session::shade_strengths(session::token_values(*state.info, *state.points, shaded_block_,
+                                                              session::shade_choices()[shade_].shade));
+}
+
+void TextView::update_matches(const PanelContext& context) {
+  if (wanted_ == found_) return;
+  found_ = wanted_;
+  matches_ = session::find_text(*context.state().info, context.state().selection.run, wanted_);
+  match_ = -1;
+}
+
+// Forward from what is in sight at first, then from match to match, round the end.
+void TextView::go_to_match(std::int64_t by, PanelContext& context) {
+  if (matches_.empty()) return;
+  const auto n = static_cast<std::int64_t>(matches_.size());
+  if (match_ < 0) {
+    const std::int64_t from = layout_.first_of(first_line_);
+    const auto next = std::ranges::lower_bound(matches_, from, {}, &session::TextMatch::first);
+    match_ = next == matches_.end() ? 0 : next - matches_.begin();
+  } else {
+    match_ = (match_ + by + n) % n;
+  }
+  const std::int64_t token = matches_[static_cast<std::size_t>(match_)].first;
+  scroll_to(token);
+  held_ = token;
+  context.session.lock(token);
+}
+
+bool TextView::is_found(std::int64_t token) const {
+  const auto next = std::ranges::upper_bound(matches_, token, {}, &session::TextMatch::first);
+  return next != matches_.begin() && std::prev(next)->last >= token;
+}
+
+void TextView::draw_search(PanelContext& context) {
+  ImGui::SetNextItemWidth(context.px(kSearchPx));
+  if (focus_search_) ImGui::SetKeyboardFocusHere();
+  focus_search_ = false;
+  const bool entered =
+      ImGui::InputTextWithHint("##find", "Find (Ctrl+F)", &wanted_,
+                               ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll);
+  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+  context.widgets["find"] = {low.x, low.y, high.x - low.x, high.y - low.y};
+  update_matches(context);
+  if (entered) {
+    go_to_match(ImGui::GetIO().KeyShift ? -1 : 1, context);
+    focus_search_ = true;  // Enter goes on to the next
+  }
+  if (wanted_.empty()) return;
+  ImGui::SameLine();
+  ImGui::AlignTextToFramePadding();
+  if (matches_.empty())
+    dim_text(context, "not found");
+  else if (match_ < 0)
+    dim_text(context, fmt::format("{} found; Enter goes to the next",
+                                  figures::format_count(static_cast<long long>(matches_.size()))));
+  else
+    dim_text(context, fmt::format("{} of {}", figures::format_count(match_ + 1),
+                                  figures::format_count(static_cast<long long>(matches_.size()))));
+}
+
+void TextView::draw_tools(PanelContext& context) {
+  const auto choices = session::shade_choices();
+  ImGui::AlignTextToFramePadding();
+  dim_text(context, "shaded by");
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(context.px(170));
+  if (ImGui::BeginCombo("##shade", choices[shade_].label)) {
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (ImGui::Selectable(choices[i].label, i == shade_)) shade_ = i;
+      if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", choices[i].meaning);
+    }
+    ImGui::EndCombo();
+  } else if (ImGui::IsItemHovered()) {
+    ImGui::SetTooltip("%s; by rank among the tokens seen", choices[shade_].meaning);
+  }
+  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+  context.widgets["shade"] = {low.x, low.y, high.x - low.x, high.y - low.y};
+  ImGui::SameLine(0, context.px(16));
+  draw_search(context);
+}
+
+void TextView::draw_token(const PanelContext& context, std::int64_t token, float x, float y) const {
+  const auto& state = context.state();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImFont* font = context.fonts.mono;
+  const float width = layout_.place(token).width, line = context.px(kLinePx);
+  const auto at = static_cast<std::size_t>(token);
+  const bool seen = at < strengths_.size();
+  const bool known = seen && at < state.points->trace.evicted_at.size();
+  const std::int32_t gone = known ? state.points->trace.evicted_at[at] : -1;
+  const bool evicted = gone >= 0 && gone <= state.selection.block;
+  const bool focused = state.token() == token;
+  const float top = y - context.px(1), bottom = y + line - context.px(2);
+  if (seen && strengths_[at] > 0)
+    list.AddRectFilled({x, top}, {x + width, bottom}, shade_colour(context.theme, strengths_[at]));
+  if (is_found(token))
+    list.AddRectFilled({x, bottom - context.px(2)}, {x + width, bottom}, to_colour(figures::kYellow));
+  ImU32 ink = seen ? context.theme.text : with_alpha(context.theme.dim, 0.45F);
+  if (evicted)
+    ink = context.theme.light ? IM_COL32(0x8A, 0x58, 0x00, 0xFF) : to_colour(figures::kOrange, 0.9F);
+  if (focused) {
+    list.AddRectFilled({x - 1, top}, {x + width + 1, bottom}, context.theme.accent, context.px(2));
+    ink = context.theme.on_accent;
+  }
+  draw_text(list, font, {x, y}, ink, layout_.label(token));
+  if (evicted) {
+    const float middle = y + 0.56F * font->FontSize;
+    list.AddLine({x, middle}, {x + width, middle}, ink);
+  }
+}
+
+// Only lines in sight are looked at: the length of the text costs nothing.
+void TextView::draw_lines(PanelContext& context, float height) {
+  const float line = context.px(kLinePx);
+  ImGui::BeginChild("lines", {0, height}, false, ImGuiWindowFlags_AlwaysVerticalScrollbar);
+  const float width = std::max(context.px(60), ImGui::GetContentRegionAvail().x - context.px(4));
+  update_layout(context, std::floor(width));
+  if (scroll_to_ && *scroll_to_ < layout_.n_tokens()) {
+    const float y = static_cast<float>(layout_.place(*scroll_to_).line) * line;
+    const float from = ImGui::GetScrollY();
+    if (y < from || y + line > from + height) ImGui::SetScrollY(std::max(0.0F, y - 0.4F * height));
+    scroll_to_.reset();
+    context.wants_frames = true;
+  }
+  const ImVec2 origin = ImGui::GetCursorScreenPos();  // of the first line, above the window when scrolled
+  const ImVec2 corner = ImGui::GetWindowPos();
+  first_line_ = std::max<std::int64_t>(0, static_cast<std::int64_t>((corner.y - origin.y) / line));
+  last_line_ =
+      std::min(layout_.n_lines() - 1, static_cast<std::int64_t>((corner.y + height - origin.y) / line));
+  const auto y_of = [&](std::int64_t row) { return origin.y + static_cast<float>(row) * line; };
+  for (std::int64_t row = first_line_; row <= last_line_; ++row)
+    for (std::int64_t token = layout_.first_of(row); token < layout_.first_of(row + 1); ++token)
+      draw_token(context, token, origin.x + layout_.place(token).x, y_of(row));
+  ImGui::Dummy({1, static_cast<float>(layout_.n_lines()) * line});
+  context.widgets["plot"] = {corner.x, corner.y, width, height};
+
+  const ImVec2 mouse = ImGui::GetMousePos();
+  const auto row = static_cast<std::int64_t>(std::floor((mouse.y - origin.y) / line));
+  const auto token = ImGui::IsWindowHovered() ? layout_.token_at(row, mouse.x - origin.x) : std::nullopt;
+  const bool seen = token && static_cast<std::size_t>(*token) < strengths_.size();
+  if (seen) {
+    const auto& state = context.state();
+    context.hovered = *token;
+    if (state.points && *token < state.points->n_tokens)
+      draw_token_tooltip(context, session::token_facts(*state.info, *state.points, shaded_block_, *token),
+                         context.widgets["plot"]);
+  }
+  if (ImGui::IsWindowHovered() && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) {
+    held_ = seen ? token : std::nullopt;  // it is in sight: nothing is to be scrolled
+    context.session.lock(held_);
+  }
+  ImGui::EndChild();
+}
+
+void TextView::draw(PanelContext& context, const Rect& rect) {
+  begin_panel("text_view", rect);
+  draw_tools(context);
+  update_shades(context);
+  if (context.state().locked != held_) {  // by another panel
+    held_ = context.state().locked;
+    if (held_) scroll_to(*held_);
+  }
+  draw_lines(context, rect.bottom() - ImGui::GetStyle().WindowPadding.y - ImGui::GetCursorScreenPos().y);
+  end_panel();
+}
+
+nlohmann::ordered_json TextView::describe() const {
+  return {{"n_tokens", layout_.n_tokens()},
+          {"n_lines", layout_.n_lines()},
+          {"first_line", first_line_},
+          {"last_line", last_line_},
+          {"shade", session::shade_choices()[shade_].id},
+          {"n_found", matches_.size()},
+          {"match", match_}};
+}
+
+}  // namespace keyscope::window

@@ -1,0 +1,75 @@
+#include "app/panels/text_layout.hpp"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace keyscope::window {
+namespace {
+
+// Every character is ten pixels wide.
+TextLayout lay_out(std::vector<std::string> labels, float width, std::vector<bool> breaks = {}) {
+  breaks.resize(labels.size());
+  return {std::move(labels), breaks, width,
+          [](const std::string& text) { return 10 * static_cast<float>(text.size()); }};
+}
+
+TEST(TextLayout, FillsLinesAndBeginsNoneWithASpace) {
+  const TextLayout text = lay_out({"ab", " cd", " ef", "g"}, 50);
+  EXPECT_EQ(text.n_lines(), 2);
+  EXPECT_EQ(text.first_of(1), 2);
+  EXPECT_EQ(text.label(2), "ef");
+  EXPECT_EQ(text.place(2).x, 0);
+  EXPECT_EQ(text.place(3).x, 20);
+  EXPECT_EQ(text.place(1).x, 20);
+  EXPECT_EQ(text.first_of(2), 4) << "behind the end";
+}
+
+TEST(TextLayout, EndsALineWithItsBreak) {
+  const TextLayout text =
+      lay_out({"a", "↵", "b", "↵", "↵", "c"}, 500, {false, true, false, true, true, false});
+  EXPECT_EQ(text.n_lines(), 4);
+  EXPECT_EQ(text.first_of(1), 2);
+  EXPECT_EQ(text.first_of(2), 4);
+  EXPECT_EQ(text.first_of(3), 5);
+}
+
+TEST(TextLayout, FindsTheTokenUnderTheCursor) {
+  const TextLayout text = lay_out({"ab", "cd", "ef"}, 40);
+  EXPECT_EQ(text.token_at(0, 19), 0);
+  EXPECT_EQ(text.token_at(0, 20), 1);
+  EXPECT_EQ(text.token_at(1, 5), 2);
+  EXPECT_EQ(text.token_at(1, 25), std::nullopt);
+  EXPECT_EQ(text.token_at(-1, 5), std::nullopt);
+  EXPECT_EQ(text.token_at(2, 5), std::nullopt);
+}
+
+TEST(TextLayout, PlacesEveryTokenOnceWithinTheWidth) {
+  std::mt19937 random(3);
+  std::uniform_int_distribution<int> length(0, 9), coin(0, 20);
+  std::vector<std::string> labels;
+  std::vector<bool> breaks;
+  for (int i = 0; i < 5000; ++i) {
+    labels.push_back(std::string(static_cast<std::size_t>(length(random)), 'x'));
+    breaks.push_back(coin(random) == 0);
+  }
+  const TextLayout text = lay_out(labels, 200, breaks);
+  ASSERT_EQ(text.n_tokens(), 5000);
+  std::int64_t expected = 0;
+  for (std::int64_t line = 0; line < text.n_lines(); ++line) {
+    float end = 0;
+    for (std::int64_t token = text.first_of(line); token < text.first_of(line + 1); ++token) {
+      EXPECT_EQ(token, expected++);
+      EXPECT_EQ(text.place(token).line, line);
+      EXPECT_EQ(text.place(token).x, end);
+      end += text.place(token).width;
+    }
+    EXPECT_LE(end, 200);
+  }
+  EXPECT_EQ(expected, 5000);
+}
+
+TEST(TextLayout, OfNothingHasNoLines) { EXPECT_EQ(lay_out({}, 100).n_lines(), 0); }
+
+}  // namespace
+}  // namespace keyscope::window
