@@ -23,7 +23,7 @@ struct BarButton {
 constexpr std::array<BarButton, 5> kButtons{{
     {"Open", "open", "Open a recording (Ctrl+O)", BarAction::kOpen, false},
     {"Run a model", "live", "Run a model and watch its cache", BarAction::kLive, false},
-    {"Export", "export", "Save this key space as png, svg, pdf or h5 (Ctrl+E)", BarAction::kExport, true},
+    {"Export", "export", "Save this view as a picture or as numbers (Ctrl+E)", BarAction::kExport, true},
     {"Theme", "theme", "Dark or light (Ctrl+T)", BarAction::kTheme, false},
     {"?", "help", "Keys and mouse (?)", BarAction::kHelp, false},
 }};

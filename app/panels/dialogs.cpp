@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostListed = 200;
 
-constexpr std::array<std::pair<const char*, const char*>, 17> kKeys{{
+constexpr std::array<std::pair<const char*, const char*>, 19> kKeys{{
     {"Left, Right", "block before, block after"},
     {"Home, End", "first block, last block"},
     {"Space", "play the blocks"},
@@ -29,6 +29,8 @@ constexpr std::array<std::pair<const char*, const char*>, 17> kKeys{{
     {"F", "fit the view"},
     {"Esc", "release the token, close what is open"},
     {"Ctrl + O, Ctrl + E", "open, export"},
+    {"Ctrl + F", "find text"},
+    {"Ctrl + Z, Ctrl + Y", "undo a selection, redo it"},
     {"Ctrl + T, Ctrl + Q", "dark or light, quit"},
     {"drag", "pan"},
     {"wheel", "zoom at the cursor"},
@@ -144,10 +146,26 @@ void Dialogs::draw_open(PanelContext& context) {
   end_dialog();
 }
 
+// After the view, in the folder and with the extension of the last one.
+void Dialogs::propose_name(const PanelContext& context) {
+  const std::string& view = context.state().view;
+  const std::string extension = fs::path(export_path_).extension().string();
+  const bool text = view == session::kTextView;
+  const bool tokens = extension == ".csv" || extension == ".json";
+  export_path_ =
+      (fs::path(export_path_).parent_path() / ((text ? "tokens" : view) + (text == tokens ? extension
+                                                                           : text         ? ".csv"
+                                                                                          : ".svg")))
+          .string();
+}
+
 void Dialogs::draw_export(PanelContext& context) {
-  begin_dialog(context, "Export this key space", 560);
-  dim_text(context, "File: .png, .svg or .pdf for print, .h5, .hdf5 or .nxs for its data");
-  if (just_opened_) ImGui::SetKeyboardFocusHere();
+  begin_dialog(context, "Export this view", 600);
+  dim_text(context, ".png, .svg, .pdf: the picture; .h5, .nxs: its numbers; .csv, .json: the head's tokens");
+  if (just_opened_) {
+    ImGui::SetKeyboardFocusHere();
+    propose_name(context);
+  }
   ImGui::SetNextItemWidth(-1);
   const bool entered = ImGui::InputText("##path", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
   std::error_code error;
@@ -158,7 +176,7 @@ void Dialogs::draw_export(PanelContext& context) {
     dim_text(context, "this file exists already");
   }
   if (ImGui::Button("Export", {context.px(110), 0}) || entered) {
-    context.session.export_keyspace(export_path_, export_replace_);
+    context.session.export_view(export_path_, export_replace_);
     export_replace_ = false;  // asked for anew, file by file
     close();
   }

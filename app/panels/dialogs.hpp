@@ -24,6 +24,7 @@ class Dialogs {
  private:
   void draw_open(PanelContext& context);
   void draw_export(PanelContext& context);
+  void propose_name(const PanelContext& context);
   void draw_help(PanelContext& context);
 
   Dialog open_ = Dialog::kNone;

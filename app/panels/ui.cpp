@@ -61,6 +61,8 @@ bool Ui::handle_command(const KeyPress& press) {
     text_.find();
   }
   if (press.key == GLFW_KEY_T) act(BarAction::kTheme);
+  if (press.key == GLFW_KEY_Z) (press.modifiers & GLFW_MOD_SHIFT) != 0 ? session_.redo() : session_.undo();
+  if (press.key == GLFW_KEY_Y) session_.redo();
   if (press.key == GLFW_KEY_Q) wants_close_ = true;
   return true;
 }

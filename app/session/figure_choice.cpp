@@ -69,7 +69,8 @@ FigureKey figure_key(const recording::RecordingInfo& info, const Selection& sele
   FigureKey key{std::string(name), selection, 0};
   if (figures::scope_of(name) == figures::FigureScope::kRecording)
     key.selection.layer = key.selection.kv_head = -1;
-  if (figures::shows_several_runs(name)) key.selection.run = -1;
+  // The window's key space is of one run, others have theirs beside it.
+  if (figures::shows_several_runs(name) && name != kKeyspaceView) key.selection.run = -1;
   if (!figures::understands(name, "block")) key.selection.block = -1;
   for (const recording::RunInfo& run : info.runs) key.blocks_done += run.blocks_done;
   return key;

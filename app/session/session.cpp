@@ -99,6 +99,7 @@ void Session::close_document() {
   state_.view = std::move(view);
   points_.clear();
   figures_.clear();
+  history_.clear();
   figure_asked_.reset();
   bases_ = std::make_shared<BasisCache>();
   measuring_run_ = -1;
@@ -125,6 +126,7 @@ void Session::take(Opened&& result) {
   want_points();
   want_figure();
   want_measures();
+  note_moment();
 }
 
 void Session::take(FiguresOpened&& result) {

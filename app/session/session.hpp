@@ -20,6 +20,7 @@
 #include "app/session/measure_choice.hpp"
 #include "app/session/points_cache.hpp"
 #include "app/session/selection.hpp"
+#include "app/session/selection_history.hpp"
 
 namespace keyscope::session {
 
@@ -115,15 +116,21 @@ class Session {
   void cancel_live();
   std::optional<LiveStatus> live_status() const;  // empty: no live run was started
 
-  // Writes the key space that is shown, by the file's extension: png, svg, pdf, or as NeXus HDF5. Notices say
-  // how it ended.
+  // Back to what was looked at before, and forth again.
+  void undo();
+  void redo();
+
+  // Writes the view that is shown, as session::export_view does. Notices say how it ended.
   //   replace: whether an existing file may be replaced
-  void export_keyspace(const std::filesystem::path& path, bool replace);
+  void export_view(const std::filesystem::path& path, bool replace);
 
  private:
   void close_document();
   void refresh_live();
   void select(Selection selection);
+  void note_moment();
+  //   otherwise: what is said where there is no such moment
+  void go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise);
   void want_points();
   void want_figure();
   void want_measures();
@@ -142,6 +149,7 @@ class Session {
   std::shared_ptr<BasisCache> bases_;  // of this document; used on the reader's thread
   PointsCache points_;
   MadeFigures figures_;
+  SelectionHistory history_;
   std::optional<FigureKey> figure_asked_;  // that the maker is at, or will be
   SelectionRequest live_request_;
   int document_ = 0;

@@ -1,39 +1,14 @@
 // What panels and keys ask of the session.
 
 #include <algorithm>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
-#include "app/figures/canvas_cairo.hpp"
-#include "app/figures/keyspace.hpp"
+#include "app/session/export_view.hpp"
 #include "app/session/session.hpp"
 
 namespace keyscope::session {
-namespace {
-
-void write_keyspace(const recording::Recording& recording, const recording::RecordingInfo& info,
-                    const Selection& selection, const std::filesystem::path& path, bool replace) {
-  if (std::error_code error; !replace && std::filesystem::exists(path, error))
-    throw FileError(fmt::format("{}: exists already; choose another name, or tick Replace", path.string()));
-  figures::KeyspaceSelection wanted;
-  wanted.runs = {selection.run};
-  wanted.layer = selection.layer;
-  wanted.kv_head = selection.kv_head;
-  wanted.block = selection.block;
-  const figures::Figure figure = figures::keyspace_figure(recording, wanted);
-  figures::PageOptions page;
-  page.replace = replace;
-  if (figures::is_nexus_path(path))
-    figures::write_nexus(path, {figure}, {info.provenance, info.model, info.prompt}, replace);
-  else
-    figures::draw_to_file(figure, path, page);
-}
-
-}  // namespace
-
 void Session::select(Selection selection) {
   if (!state_.loaded()) return;
   selection = clamp_selection(*state_.info, selection);
@@ -43,7 +18,31 @@ void Session::select(Selection selection) {
   want_points();
   want_figure();
   if (other_run) want_measures();
+  note_moment();
 }
+
+void Session::note_moment() {
+  if (state_.loaded()) history_.note({state_.selection, state_.view, state_.locked});
+}
+
+void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise) {
+  if (!state_.loaded()) return;
+  if (!moment) {
+    state_.notice = {otherwise, false};
+    return;
+  }
+  const bool other_run = moment->selection.run != state_.selection.run;
+  state_.following = state_.playing = false;
+  state_.selection = clamp_selection(*state_.info, moment->selection);
+  state_.view = moment->view;
+  state_.locked = moment->locked;
+  want_points();
+  want_figure();
+  if (other_run) want_measures();
+}
+
+void Session::undo() { go_to(history_.undo(), "There is nothing to undo."); }
+void Session::redo() { go_to(history_.redo(), "There is nothing to redo."); }
 
 void Session::select_figure(std::int64_t figure) {
   if (!state_.figure_file) return;
@@ -127,14 +126,18 @@ void Session::choose_view(std::string_view name) {
   if (!is_view(name) || state_.view == name) return;
   state_.view = name;
   want_figure();
+  note_moment();
 }
 
 void Session::hover(std::optional<std::int64_t> position) { state_.hovered = position; }
 
-void Session::lock(std::optional<std::int64_t> position) { state_.locked = position; }
+void Session::lock(std::optional<std::int64_t> position) {
+  state_.locked = position;
+  note_moment();
+}
 
 void Session::release() {
-  state_.locked.reset();
+  lock(std::nullopt);
   state_.playing = false;
   state_.notice = {};
   if (state_.loaded()) state_.open_error.clear();
@@ -176,14 +179,15 @@ std::optional<LiveStatus> Session::live_status() const {
   return live_->status();
 }
 
-void Session::export_keyspace(const std::filesystem::path& path, bool replace) {
+void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
   state_.notice = {fmt::format("writing {} …", path.string()), false};
-  reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info,
-                          selection = state_.selection, path, replace] {
+  const ExportRequest request{state_.view, state_.selection, state_.reading ? nullptr : state_.points, path,
+                              replace};
+  reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info, request] {
     try {
-      write_keyspace(*recording, *info, selection, path, replace);
-      inbox->put(Notice{fmt::format("written: {}", path.string()), false});
+      session::export_view(*recording, *info, request);
+      inbox->put(Notice{fmt::format("written: {}", request.path.string()), false});
     } catch (const std::exception& error) {
       inbox->put(Notice{error.what(), true});
     }

@@ -293,12 +293,12 @@ TEST(Session, ExportsByTheExtensionsThatTheCommandLineKnows) {
   session.show(small_recording());
   ASSERT_TRUE(settle(session));
   for (const char* name : {"a.h5", "a.HDF5", "a.nxs"}) {
-    session.export_keyspace(folder.file(name), false);
+    session.export_view(folder.file(name), false);
     ASSERT_TRUE(settle(session));
     EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
     EXPECT_TRUE(figures::is_figure_file(folder.file(name))) << name;
   }
-  session.export_keyspace(folder.file("a.SVG"), false);
+  session.export_view(folder.file("a.SVG"), false);
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(std::filesystem::exists(folder.file("a.SVG")));
 }
@@ -309,15 +309,67 @@ TEST(Session, ExportReplacesOnlyWhenToldTo) {
   Session session({});
   session.show(small_recording());
   ASSERT_TRUE(settle(session));
-  session.export_keyspace(folder.file("a.svg"), false);
+  session.export_view(folder.file("a.svg"), false);
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().notice.error);
   EXPECT_THAT(session.state().notice.text, HasSubstr("tick Replace"));
   EXPECT_EQ(std::filesystem::file_size(folder.file("a.svg")), 4U);
-  session.export_keyspace(folder.file("a.svg"), true);
+  session.export_view(folder.file("a.svg"), true);
   ASSERT_TRUE(settle(session));
   EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
   EXPECT_GT(std::filesystem::file_size(folder.file("a.svg")), 1000U);
+}
+
+TEST(Session, ExportsTheViewOrTheTokensOfTheHead) {
+  const test::ScratchFolder folder;
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.choose_view("cosine-matrix");
+  ASSERT_TRUE(settle(session));
+  session.export_view(folder.file("a.h5"), false);
+  ASSERT_TRUE(settle(session));
+  const auto written = figures::read_figures(folder.file("a.h5"));
+  ASSERT_EQ(written.figures.size(), 1U);
+  EXPECT_EQ(written.figures[0].name, "cosine-matrix");
+  session.choose_view(kTextView);
+  for (const char* name : {"tokens.csv", "tokens.json"}) {
+    session.export_view(folder.file(name), false);
+    ASSERT_TRUE(settle(session));
+    EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+    EXPECT_GT(std::filesystem::file_size(folder.file(name)), 320U * 20);
+  }
+  session.export_view(folder.file("text.png"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(session.state().notice.text, HasSubstr(".csv"));
+}
+
+TEST(Session, UndoGoesBackToWhatWasLookedAt) {
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  const Selection first = session.state().selection;
+  session.select_head(2, 3);
+  session.choose_view("cosine-matrix");
+  session.lock(7);
+  session.set_block(1);
+  session.set_block(0);
+  session.undo();
+  EXPECT_EQ(session.state().selection.block, first.block) << "the steps through blocks";
+  EXPECT_EQ(session.state().locked, 7);
+  session.undo();
+  EXPECT_EQ(session.state().locked, std::nullopt);
+  session.undo();
+  EXPECT_EQ(session.state().view, kKeyspaceView);
+  EXPECT_EQ(session.state().selection.layer, 2);
+  session.undo();
+  EXPECT_EQ(session.state().selection, first);
+  session.undo();
+  EXPECT_THAT(session.state().notice.text, HasSubstr("nothing to undo"));
+  session.redo();
+  EXPECT_EQ(session.state().selection.kv_head, 3);
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().points->head, (HeadKey{1, 2, 3}));
 }
 
 TEST(Session, OpensAFigureFileAndSelectsWithinIt) {

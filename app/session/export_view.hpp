@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "app/session/head_points.hpp"
+#include "app/session/selection.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::session {
+
+// What is to be written, and where.
+struct ExportRequest {
+  std::string view;  // one of view_choices()
+  Selection selection;
+  std::shared_ptr<const HeadPoints> points;  // the selected head; needed for tokens
+  std::filesystem::path path;
+  bool replace = false;  // whether the file may exist
+};
+
+// Writes the view by the file's extension: png, svg, pdf, or h5, hdf5 and nxs for the numbers of the figure,
+// the very one that `keyscope figure` writes; csv and json for the tokens of the selected head.
+//   throws FileError where it exists already or cannot be written, UsageError on another extension, or on a
+//   picture of the text
+void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,
+                 const ExportRequest& request);
+
+}  // namespace keyscope::session
