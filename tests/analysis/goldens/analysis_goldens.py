@@ -8,6 +8,7 @@ Everything is float64 on float32 rows. Theorem bounds and attention are written 
 import json
 import pathlib
 
+import pinned_blas  # noqa: F401, before NumPy
 import numpy as np
 import scipy
 import scipy.special

@@ -9,6 +9,7 @@ import itertools
 import json
 import pathlib
 
+import pinned_blas  # noqa: F401, before NumPy
 import numpy as np
 
 from sample_rows import low_rank_rows, rows, uniform

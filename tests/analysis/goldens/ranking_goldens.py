@@ -6,6 +6,7 @@
 import json
 import pathlib
 
+import pinned_blas  # noqa: F401, before NumPy
 import numpy as np
 import scipy
 import scipy.stats

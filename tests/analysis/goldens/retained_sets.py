@@ -12,6 +12,7 @@ import json
 import math
 import pathlib
 
+import pinned_blas  # noqa: F401, before NumPy
 import numpy as np
 
 from sample_rows import rows

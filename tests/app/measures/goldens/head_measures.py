@@ -9,14 +9,15 @@ import json
 import pathlib
 import sys
 
-import numpy as np
-import scipy
-import scipy.special
-import scipy.stats
-import sklearn
-from sklearn.decomposition import PCA
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "analysis" / "goldens"))
+import pinned_blas  # noqa: F401, E402, before NumPy
+import numpy as np  # noqa: E402
+import scipy  # noqa: E402
+import scipy.special  # noqa: E402
+import scipy.stats  # noqa: E402
+import sklearn  # noqa: E402
+from sklearn.decomposition import PCA  # noqa: E402
+
 from sample_rows import rows, uniform  # noqa: E402
 
 N_PROMPT, N_TOKENS, BLOCK, N_BLOCKS, D, GROUP, KV_HEADS, M = 40, 43, 8, 8, 8, 2, 2, 4
