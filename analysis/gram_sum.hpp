@@ -9,7 +9,7 @@
 namespace keyscope::analysis {
 
 // Σ x xᵀ over rows, in float64, a tile of rows at a time: the second moments that PCA and log volumes start
-// from. Runs at the processor's vector width, with the same bits on every x86-64 processor.
+// from. Runs at the processor's vector width.
 class GramSum {
  public:
   explicit GramSum(Eigen::Index n_cols);

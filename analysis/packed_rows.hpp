@@ -7,8 +7,7 @@
 namespace keyscope::analysis {
 
 // Rows laid out so that their products with many vectors run at the processor's vector width: strips of 16
-// rows, coordinate after coordinate, the last strip filled up with zeros. Float64, and the same bits on every
-// x86-64 processor.
+// rows, coordinate after coordinate, the last strip filled up with zeros. Float64.
 class PackedRows {
  public:
   // rows: (n_rows, n_cols), copied

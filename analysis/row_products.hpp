@@ -1,8 +1,7 @@
 #pragma once
 
 // The two passes over cached rows that scoring a cache comes down to: float32 rows are read once, every
-// product and sum is float64. Both return the same bits on every x86-64 processor, whichever vector width it
-// has.
+// product and sum is float64. Both run at the processor's vector width.
 
 #include <span>
 
