@@ -75,7 +75,7 @@ TEST(KeyDiff, EqualsThePlainLoop) {
   const Eigen::VectorXd mean = wide.colwise().mean().transpose();
   for (Eigen::Index i = 0; i < wide.rows(); ++i)
     EXPECT_NEAR(scores[static_cast<std::size_t>(i)],
-                -wide.row(i).dot(mean) / (wide.row(i).norm() * mean.norm()), 1e-14);
+                -wide.row(i).dot(mean) / (wide.row(i).norm() * mean.norm()), 12 * 0x1p-24);
 }
 
 TEST(KeyDiff, PairwiseIsTheDoubleSumAndRetainsAsTheNormalizedMean) {
