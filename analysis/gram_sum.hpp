@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include <Eigen/Core>
 
 #include "analysis/matrix_view.hpp"
@@ -9,30 +7,28 @@
 namespace keyscope::analysis {
 
 // Σ x xᵀ over rows, in float64, a tile of rows at a time: the second moments that PCA and log volumes start
-// from. Runs at the processor's vector width.
+// from. No copy of all rows is made. Runs at the processor's vector width.
 class GramSum {
  public:
   explicit GramSum(Eigen::Index n_cols);
 
-  // Adds the rows of a tile: (any, n_cols). Some hundred rows at a time stay in the cache.
-  void add(const RowMatrixD& tile);
-
-  // Adds any number of rows as they lie around `origin`, tile after tile; no copy of them all is made.
+  // Adds the rows as they lie around `origin`.
   //   rows: (n_rows, n_cols); origin: (n_cols)
   void add_around(const MatrixView& rows, const Eigen::VectorXd& origin);
+
+  // Adds each row times its factor.
+  //   rows: (n_rows, n_cols); factors: (n_rows)
+  void add_scaled(const MatrixView& rows, const Eigen::VectorXd& factors);
 
   // The sum so far: (n_cols, n_cols), symmetric.
   Eigen::MatrixXd matrix() const;
 
  private:
-  void add_padded(Eigen::Index n_rows);
+  void add(const MatrixView& rows, const Eigen::VectorXd& origin, const Eigen::VectorXd& factors);
 
   Eigen::Index n_cols_;
-  RowMatrixD padded_;  // a tile, its columns filled up with zeros to whole strips
-  RowMatrixD sum_;     // (padded, padded); only strips that reach the upper triangle are kept up
+  RowMatrixD tile_;  // strip after strip of 16 columns of a tile's rows, the last filled up with zeros
+  RowMatrixD sum_;  // columns filled up to whole strips; only those that reach the upper triangle are kept up
 };
-
-// Rows that callers put into a tile.
-inline constexpr Eigen::Index kGramTileRows = 256;
 
 }  // namespace keyscope::analysis

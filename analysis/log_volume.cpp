@@ -20,16 +20,11 @@ using Eigen::VectorXd;
 
 constexpr double kThreshold = 1e-6;  // of the largest singular value
 
-// log det(I + K̂ᵀK̂) = log det(I + K̂K̂ᵀ) (Sylvester): the smaller of the two.
+// log det(I + K̂ᵀK̂).
 double regularised_log_det(const MatrixView& keys) {
-  const bool is_tall = keys.rows() >= keys.cols();
-  GramSum gram(is_tall ? keys.cols() : keys.rows());
-  if (is_tall) {
-    for (Index first = 0; first < keys.rows(); first += kGramTileRows)
-      gram.add(unit_rows(keys.middleRows(first, std::min(kGramTileRows, keys.rows() - first))));
-  } else {
-    gram.add(unit_rows(keys).transpose());
-  }
+  GramSum gram(keys.cols());
+  const VectorXd norms = row_norms(keys);
+  gram.add_scaled(keys, (norms.array() == 0).select(0.0, norms.cwiseInverse()));
   MatrixXd shifted = gram.matrix();
   shifted.diagonal().array() += 1;
   const Eigen::LLT<MatrixXd> cholesky(shifted);  // eigenvalues >= 1: always positive definite
