@@ -14,6 +14,9 @@ constexpr Index kLanes = 8;
 constexpr Index kStripCols = 2 * kLanes;
 constexpr Index kTileRows = 128;  // two strips of them, 32 kB, stay in the first cache
 constexpr Index kColsAtOnce = 4;  // with a strip of two vectors: eight running sums, which fit the registers
+constexpr Index kQuarter = kStripCols / 4;
+using FewFloats = float __attribute__((vector_size(kQuarter * sizeof(float))));
+using FewDoubles = double __attribute__((vector_size(kQuarter * sizeof(double))));
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 
 // Adds Σ x_i x_j over the rows of a tile, for four columns i of one strip against the sixteen of another.
@@ -32,25 +35,35 @@ void add_block(const double* left, const double* strip, Index n_rows, Index stri
     }
   }
   for (Index i = 0; i < kColsAtOnce; ++i)
-    for (Index half = 0; half < 2; ++half)
-      for (Index lane = 0; lane < kLanes; ++lane)
-        sum[i * stride + half * kLanes + lane] += sums[i][half][lane];
+    for (Index half = 0; half < 2; ++half) {
+      Doubles total;
+      std::memcpy(&total, sum + i * stride + half * kLanes, sizeof total);
+      total += sums[i][half];
+      std::memcpy(sum + i * stride + half * kLanes, &total, sizeof total);
+    }
 }
 
-// Lays a strip's columns of a tile out row after row, as (x - origin) · factor.
-//   rows: the tile's first row at the strip's first column; n_cols: 1 to 16
+// Lays the rows of a tile out in strips, one of kTileRows rows after another, as (x - origin) · factor. In
+// the order in which the rows lie in memory: they come from there.
 KEYSCOPE_PER_PROCESSOR
-void pack_strip(const float* rows, Index n_rows, Index n_cols, Index stride, const double* origin,
-                const double* factors, double* strip) {
-  if (n_cols == kStripCols) {  // of a fixed length, which compilers make vectors of
-    for (Index r = 0; r < n_rows; ++r)
-      for (Index c = 0; c < kStripCols; ++c)
-        strip[r * kStripCols + c] = (static_cast<double>(rows[r * stride + c]) - origin[c]) * factors[r];
-    return;
+void pack_rows(const float* rows, Index n_rows, Index n_cols, Index stride, const double* origin,
+               const double* factors, double* strips) {
+  for (Index r = 0; r < n_rows; ++r) {
+    const float* row = rows + r * stride;
+    const auto place = [&](Index j) {
+      return strips + (j / kStripCols * kTileRows + r) * kStripCols + j % kStripCols;
+    };
+    Index j = 0;
+    for (; j + kQuarter <= n_cols; j += kQuarter) {
+      FewFloats narrow;
+      FewDoubles x;
+      std::memcpy(&narrow, row + j, sizeof narrow);
+      std::memcpy(&x, origin + j, sizeof x);
+      x = (__builtin_convertvector(narrow, FewDoubles) - x) * factors[r];
+      std::memcpy(place(j), &x, sizeof x);
+    }
+    for (; j < n_cols; ++j) *place(j) = (static_cast<double>(row[j]) - origin[j]) * factors[r];
   }
-  for (Index r = 0; r < n_rows; ++r)
-    for (Index c = 0; c < n_cols; ++c)
-      strip[r * kStripCols + c] = (static_cast<double>(rows[r * stride + c]) - origin[c]) * factors[r];
 }
 
 Index padded_columns(Index n_cols) { return (n_cols + kStripCols - 1) / kStripCols * kStripCols; }
@@ -66,10 +79,8 @@ void GramSum::add(const MatrixView& rows, const Eigen::VectorXd& origin, const E
   const auto strip = [&](Index j) { return tile_.row(j / kStripCols).data(); };
   for (Index first = 0; first < rows.rows(); first += kTileRows) {
     const Index n_rows = std::min(kTileRows, rows.rows() - first);
-    const float* tile = rows.data() + first * rows.outerStride();
-    for (Index j = 0; j < n_cols_; j += kStripCols)
-      pack_strip(tile + j, n_rows, std::min(kStripCols, n_cols_ - j), rows.outerStride(), origin.data() + j,
-                 factors.data() + first, strip(j));
+    pack_rows(rows.data() + first * rows.outerStride(), n_rows, n_cols_, rows.outerStride(), origin.data(),
+              factors.data() + first, tile_.data());
     for (Index i = 0; i < n_cols_; i += kColsAtOnce)
       for (Index j = i / kStripCols * kStripCols; j < n_cols_; j += kStripCols)
         add_block(strip(i) + i % kStripCols, strip(j), n_rows, sum_.cols(), &sum_(i, j));
