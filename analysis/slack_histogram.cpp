@@ -70,15 +70,21 @@ void count_all_slacks(const double* slacks, Eigen::Index n, std::int64_t* counts
   }
 }
 
+// The smallest magnitude of a bin, counted from 1; that of bin 0, which is zero to 2^-40, is its end.
+double magnitude_of(std::int64_t bin) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(kSmallest + bin - 1) << kDroppedBits);
+}
+
 double middle_of(std::int64_t bin) {
   const std::int64_t magnitude = std::abs(bin - kBins);
   if (magnitude == 0) return 0;
-  const auto edge = [](std::int64_t code) {
-    return std::bit_cast<double>(static_cast<std::uint64_t>(code) << kDroppedBits);
-  };
-  const std::int64_t code = kSmallest + magnitude - 1;
-  const double middle = (edge(code) + edge(code + 1)) / 2;
+  const double middle = (magnitude_of(magnitude) + magnitude_of(magnitude + 1)) / 2;
   return bin < kBins ? -middle : middle;
+}
+
+// Where a bin begins, the bin before it ending there.
+double lower_edge_of(std::int64_t bin) {
+  return bin > kBins ? magnitude_of(bin - kBins) : -magnitude_of(kBins - bin + 1);
 }
 
 }  // namespace
@@ -92,6 +98,24 @@ void SlackHistogram::add(const Eigen::ArrayXd& slacks) {
   const Eigen::Index n_filled = kLanes - slacks.size() % kLanes;  // to the last eight
   count_ += slacks.size() + n_filled - std::reduce(not_counted, counts_.end());
   std::fill(not_counted, counts_.end(), 0);
+}
+
+void SlackHistogram::add(const SlackHistogram& other) {
+  for (std::size_t bin = 0; bin < counts_.size(); ++bin) counts_[bin] += other.counts_[bin];
+  count_ += other.count_;
+  min_ = std::min(min_, other.min_);
+  max_ = std::max(max_, other.max_);
+}
+
+double SlackHistogram::count_below(double slack) const {
+  if (!(slack > min_)) return 0;
+  if (slack > max_) return static_cast<double>(count_);
+  const std::int64_t own = bin_of(slack);
+  std::int64_t n_below = 0;
+  for (std::int64_t bin = 0; bin < own; ++bin) n_below += counts_[static_cast<std::size_t>(bin)];
+  const double share =
+      std::clamp((slack - lower_edge_of(own)) / (lower_edge_of(own + 1) - lower_edge_of(own)), 0.0, 1.0);
+  return static_cast<double>(n_below) + share * static_cast<double>(counts_[static_cast<std::size_t>(own)]);
 }
 
 double SlackHistogram::quantile(double p) const {

@@ -17,6 +17,13 @@ class SlackHistogram {
   // Adds every entry but +inf, which marks pairs that the bound does not apply to. No entry may be NaN.
   void add(const Eigen::ArrayXd& slacks);
 
+  // Adds all that another one has counted: the two as if they had been one.
+  void add(const SlackHistogram& other);
+
+  // How many slacks are below `slack`, those of its own bin in proportion; exact at the edges of bins and
+  // outside the least and the largest.
+  double count_below(double slack) const;
+
   // The number of slacks added.
   std::int64_t count() const { return count_; }
 

@@ -47,6 +47,35 @@ TEST(SlackHistogram, CountsWhatIsBeyondItsBins) {
   EXPECT_EQ(histogram.quantile(1), 1e30);
 }
 
+TEST(SlackHistogram, CountsBelowFollowsTheSortedSlacks) {
+  const auto numbers = sample_uniform(2, 4000);
+  ArrayXd slacks(std::ssize(numbers));
+  for (std::size_t i = 0; i < numbers.size(); ++i) slacks[static_cast<Index>(i)] = 3 * numbers[i] - 1;
+  SlackHistogram histogram;
+  histogram.add(slacks);
+  EXPECT_EQ(histogram.count_below(slacks.minCoeff()), 0);
+  EXPECT_EQ(histogram.count_below(2.5), 4000);
+  for (const double at : {-0.5, -0.25, 0.25, 1.0}) {  // powers of two: edges of bins
+    const double expected = static_cast<double>((slacks < at).count());
+    EXPECT_EQ(histogram.count_below(at), at < 0 ? static_cast<double>((slacks <= at).count()) : expected);
+  }
+  for (const double at : {-0.7, -0.01, 0.0, 0.33, 1.9})  // uniform inside a bin, as the slacks are
+    EXPECT_NEAR(histogram.count_below(at), static_cast<double>((slacks < at).count()), 40) << at;
+}
+
+TEST(SlackHistogram, TwoAreAddedAsIfTheyHadBeenOne) {
+  SlackHistogram a, b, both;
+  const ArrayXd low = ArrayXd::LinSpaced(50, -2, 1), high = ArrayXd::LinSpaced(70, 0.5, 9);
+  a.add(low);
+  b.add(high);
+  both.add(low);
+  both.add(high);
+  a.add(b);
+  EXPECT_EQ(a.count(), 120);
+  for (const double p : {0.0, 0.2, 0.5, 0.8, 1.0}) EXPECT_EQ(a.quantile(p), both.quantile(p));
+  EXPECT_EQ(a.count_below(0.75), both.count_below(0.75));
+}
+
 TEST(SlackHistogram, PassesOverWhatDoesNotCount) {
   SlackHistogram histogram;
   EXPECT_TRUE(std::isnan(histogram.quantile(0.5)));
