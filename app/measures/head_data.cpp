@@ -102,7 +102,8 @@ std::vector<std::int32_t> spared_by_policy(const RunInfo& run, const std::vector
   return spared;
 }
 
-HeadData read_head(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection) {
+HeadData read_head(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
+                   bool with_queries) {
   const RunInfo& about = run_of(info, selection.run);
   const std::int64_t n_seen = std::min(info.n_prompt(), about.n_tokens);
   HeadData head;
@@ -115,7 +116,7 @@ HeadData read_head(const Recording& recording, const RecordingInfo& info, const 
     head.keys = recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_seen);
     check_finite(head.keys, info, selection, "keys");
   }
-  if (info.queries)
+  if (info.queries && with_queries)
     head.queries = read_group_queries(recording, info, selection, 0, n_seen, head.query_positions);
   else
     head.queries.resize(0, head.keys.cols());
@@ -138,7 +139,8 @@ RowMatrixF read_retained_keys(const Recording& recording, const RecordingInfo& i
 }
 
 std::optional<FullCacheData> read_full_cache(const Recording& recording, const RecordingInfo& info,
-                                             const HeadSelection& selection, std::int64_t n_seen) {
+                                             const HeadSelection& selection, std::int64_t n_seen,
+                                             bool with_rows) {
   const HeadSelection head{full_cache_run(info), selection.layer, selection.kv_head};
   if (head.run < 0) return std::nullopt;
   const RunInfo& about = run_of(info, head.run);
@@ -149,7 +151,8 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   full.attention_received.assign(trace.attention_received.begin(),
                                  trace.attention_received.begin() + full.n_seen);
   full.rules = recorded_rules(info, selection.layer);
-  const bool has_rows = info.keys && info.queries && info.values && info.heads.has(selection.kv_head);
+  const bool has_rows =
+      with_rows && info.keys && info.queries && info.values && info.heads.has(selection.kv_head);
   if (!has_rows || full.n_seen == 0) return full;
 
   full.keys = recording.keys(head.run, head.layer, head.kv_head, 0, full.n_seen);

@@ -11,45 +11,31 @@
 #include "analysis/errors.hpp"
 #include "analysis/finite_rows.hpp"
 #include "analysis/head_geometry.hpp"
-#include "analysis/kendall.hpp"
 #include "analysis/log_volume.hpp"
 #include "analysis/logit_divergence.hpp"
-#include "analysis/partial_spearman.hpp"
 #include "analysis/pca.hpp"
-#include "analysis/rank_correlation.hpp"
 #include "analysis/retained_set.hpp"
 #include "analysis/similarity.hpp"
 #include "analysis/spectrum.hpp"
 #include "analysis/theorem_bounds.hpp"
 #include "app/measures/head_data.hpp"
+#include "app/measures/score_attention.hpp"
 
 namespace keyscope::measures {
 namespace {
 
-using Eigen::Index;
 using Eigen::VectorXd;
 
 std::optional<double> if_defined(double value) {
   return std::isnan(value) ? std::nullopt : std::optional<double>(value);
 }
 
-// How -cos(k_i, mean key) goes with the attention received.
-void correlate(const VectorXd& cosines, const HeadData& head, HeadMeasures& measures) {
-  const std::vector<double>& received = head.trace.attention_received;
-  std::vector<double> distinct, total, distinct_seen, per_query, position;
-  for (std::size_t i = 0; i < received.size(); ++i) {
-    distinct.push_back(-cosines[static_cast<Index>(i)]);
-    total.push_back(received[i]);
-    if (head.trace.attention_queries[i] == 0) continue;
-    distinct_seen.push_back(distinct.back());
-    per_query.push_back(received[i] / head.trace.attention_queries[i]);
-    position.push_back(static_cast<double>(i));
-  }
-  measures.spearman = if_defined(analysis::spearman(distinct_seen, per_query).rho);
-  measures.spearman_total = if_defined(analysis::spearman(distinct, total).rho);
-  measures.spearman_given_position =
-      if_defined(analysis::partial_spearman(distinct_seen, per_query, position).rho);
-  measures.kendall = if_defined(analysis::kendall(distinct_seen, per_query).tau);
+void correlate_scores(const VectorXd& cosines, const HeadData& head, HeadMeasures& measures) {
+  const ScoreAgreement agreement = correlate(pair_score_attention(cosines, head.trace));
+  measures.spearman = agreement.spearman;
+  measures.spearman_total = agreement.spearman_total;
+  measures.spearman_given_position = agreement.spearman_given_position;
+  measures.kendall = agreement.kendall;
 }
 
 void measure_direction(const HeadData& head, HeadMeasures& measures) {
@@ -57,7 +43,7 @@ void measure_direction(const HeadData& head, HeadMeasures& measures) {
   if (head.keys.rows() == 0 || analysis::mean_row(head.keys).norm() == 0) return;
   const analysis::HeadGeometry geometry = analysis::measure_head_geometry(head.keys, head.queries);
   measures.mean_key_cosine = geometry.key_cosines.mean();
-  correlate(geometry.key_cosines, head, measures);
+  correlate_scores(geometry.key_cosines, head, measures);
   if (head.queries.rows() == 0 || analysis::mean_row(head.queries).norm() == 0) return;
   measures.key_query_mean_cosine = geometry.mean_cosine;
   measures.top_key_query_cosine = geometry.top_key_query_cosine;
@@ -133,18 +119,19 @@ void measure_pca(const HeadData& head, HeadMeasures& measures) {
 void measure(const recording::Recording& recording, const HeadSelection& selection,
              const MeasureOptions& options, HeadMeasures& measures) {
   const auto info = recording.info();
-  const HeadData head = read_head(recording, *info, selection);
+  const HeadData head = read_head(recording, *info, selection, !options.retained_only);
   const Moment moment = find_moment(*info, selection.run, options.at_block);
   measures.retained = recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
   if (info->keys && info->heads.has(selection.kv_head)) {
-    measure_direction(head, measures);
+    if (!options.retained_only) measure_direction(head, measures);
     measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), measures);
   }
-  if (const auto full = read_full_cache(recording, *info, selection, moment.n_seen))
+  if (const auto full = read_full_cache(recording, *info, selection, moment.n_seen, !options.retained_only))
     measure_against_full_cache(*full,
                                spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, moment,
                                                 full->n_seen, full->rules.window),
                                measures);
+  if (options.retained_only) return;
   measure_attention(head, recording.statistics(selection.run, selection.layer), selection.kv_head,
                     info->model.group_size(), measures);
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;

@@ -55,6 +55,9 @@ struct RunMeasures {
 struct MeasureOptions {
   bool bounds = true;  // Theorem 3.2 over all key-query pairs: the costly part
   bool pca = true;
+  // Log volumes, spectra, pairwise cosines and attention mass of the retained set, and nothing else: for many
+  // moments of a run.
+  bool retained_only = false;
   std::int64_t at_block = -1;  // moment that the retained set is taken at; -1: the last prompt block
 };
 

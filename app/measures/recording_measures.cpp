@@ -136,9 +136,10 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
   return result;
 }
 
-std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run,
-                                        std::int64_t at_block) {
+std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run, std::int64_t at_block,
+                                        bool retained_only) {
   MeasureOptions options;
+  options.retained_only = retained_only;
   options.bounds = options.pca = false;
   options.at_block = at_block;
   const std::atomic<bool> cancelled = false;

@@ -33,9 +33,10 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
 
 // Every recorded head of one run after a block (-1: the last prompt block), in order of layer and KV head,
 // without the costly bounds and PCA: what figures of all heads are drawn from.
+//   retained_only: as in MeasureOptions
 //   throws as measure_head
 std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run,
-                                        std::int64_t at_block = -1);
+                                        std::int64_t at_block = -1, bool retained_only = false);
 
 // The object that `analyze --json` writes: {"format": 1, "model": …, "n_prompt": …, "runs": […]}.
 // Values that do not exist are null.

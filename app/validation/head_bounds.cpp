@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "analysis/theorem_bounds.hpp"
-#include "app/measures/head_data.hpp"
+#include "app/measures/head_bounds.hpp"
 
 namespace keyscope::validation {
 namespace {
@@ -19,9 +19,9 @@ BoundTally tally(std::int64_t pairs, const analysis::BoundRecord& record) {
 }  // namespace
 
 HeadBounds measure_head_bounds(const recording::Recording& recording, int run, int layer, int kv_head) {
-  const auto head = measures::read_head(recording, *recording.info(), {run, layer, kv_head});
-  const auto theorem = analysis::mean_key_bounds(head.keys, head.queries, head.query_positions);
-  const auto lemma = analysis::attention_weight_bounds(head.keys, head.queries, head.query_positions);
+  const measures::HeadBounds measured = measures::measure_bounds(recording, run, layer, kv_head);
+  const analysis::MeanKeyBounds& theorem = measured.theorem;
+  const analysis::AttentionWeightBounds& lemma = measured.lemma;
   HeadBounds bounds;
   bounds.layer = layer;
   bounds.kv_head = kv_head;

@@ -25,6 +25,20 @@ TEST(RecordingMeasures, AreInOrderWhateverTheThreads) {
     }
 }
 
+TEST(RecordingMeasures, OfTheRetainedSetAloneAreTheSameNumbers) {
+  const FakeRecording recording;
+  const auto all = measure_heads(recording, 1, 2), some = measure_heads(recording, 1, 2, true);
+  ASSERT_EQ(some.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(some[i].retained, all[i].retained);
+    EXPECT_EQ(some[i].log_volume_nats, all[i].log_volume_nats);
+    EXPECT_EQ(some[i].mean_pairwise_cosine, all[i].mean_pairwise_cosine);
+    EXPECT_EQ(some[i].attention_mass_kept, all[i].attention_mass_kept);
+    EXPECT_TRUE(all[i].spearman && all[i].output_error);
+    EXPECT_FALSE(some[i].spearman || some[i].output_error || some[i].sink_metric);
+  }
+}
+
 TEST(RecordingMeasures, SelectsAndRefuses) {
   const FakeRecording recording;
   const std::atomic<bool> cancelled = false;
