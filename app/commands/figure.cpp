@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
+#include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/option_checks.hpp"
@@ -20,7 +22,7 @@ namespace keyscope::commands {
 namespace {
 
 struct FigureArguments {
-  std::string file, out, reduction, width = "double";
+  std::string file, out, reduction, layers, kv_heads, query_heads, width = "double";
   figures::FigureRequest request;
   figures::PageOptions page;
   bool linear = false;
@@ -34,14 +36,43 @@ double parse_width(const std::string& text) {
   throw UsageError(fmt::format("--width {}: expected single, double or a number of inches", text));
 }
 
+// Small multiples are asked for by any of three options: a figure has all of them or none.
+std::string grid_option(const std::string& option) {
+  return option == "kv-heads" || option == "query-heads" ? "layers" : option;
+}
+
+// "all" or a list such as 0,3,5-9; empty where all are meant.
+std::vector<int> parse_choice(const std::string& text, const std::string& option) {
+  return text.empty() || text == "all" ? std::vector<int>{} : parse_index_list(text, option);
+}
+
+// Small multiples where layers or heads are given in the plural; one in the singular is a grid of one row or
+// column.
+std::optional<figures::HeadGrid> grid_of(const FigureArguments& arguments) {
+  if (arguments.layers.empty() && arguments.kv_heads.empty() && arguments.query_heads.empty()) return {};
+  const figures::FigureRequest& request = arguments.request;
+  figures::HeadGrid grid{parse_choice(arguments.layers, "--layers"),
+                         parse_choice(arguments.kv_heads, "--kv-heads"), !arguments.query_heads.empty()};
+  if (request.layer) grid.layers = {*request.layer};
+  if (request.kv_head) grid.heads = {*request.kv_head};
+  if (grid.query_heads) grid.heads = parse_choice(arguments.query_heads, "--query-heads");
+  if (request.query_head) {
+    grid.heads = {*request.query_head};
+    grid.query_heads = true;
+  }
+  return grid;
+}
+
 // An option that the figure does not have would change nothing.
 void refuse_foreign_options(const CLI::App& command, const std::string& figure) {
   for (const std::string option :
-       {"layer", "kv-head", "query-head", "block", "components", "queries", "retained", "linear", "reduce"}) {
-    if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, option)) continue;
+       {"layer", "kv-head", "query-head", "block", "components", "queries", "retained", "linear", "reduce",
+        "ranks", "layers", "kv-heads", "query-heads"}) {
+    if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, grid_option(option)))
+      continue;
     std::vector<std::string_view> others;
     for (const auto name : figures::figure_names())
-      if (figures::understands(name, option)) others.push_back(name);
+      if (figures::understands(name, grid_option(option))) others.push_back(name);
     throw UsageError(
         fmt::format("--{} does nothing to {}; it is for {}", option, figure, fmt::join(others, ", ")));
   }
@@ -55,6 +86,7 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   if (!nexus) figures::format_of(arguments.out);
   arguments.page.width_inches = parse_width(arguments.width);
   request.logarithmic = !arguments.linear;
+  request.grid = grid_of(arguments);
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
   recording::output_path(arguments.out, arguments.page.replace);
   figures::refuse_same_file(arguments.file, arguments.out);
@@ -67,7 +99,8 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
                        arguments.page.replace);
 }
 
-void add_selection(CLI::App& command, figures::FigureRequest& request) {
+void add_selection(CLI::App& command, FigureArguments& arguments) {
+  figures::FigureRequest& request = arguments.request;
   command
       .add_option(
           "--run", request.runs,
@@ -83,6 +116,30 @@ void add_selection(CLI::App& command, figures::FigureRequest& request) {
       ->check(zero_or_more());
 }
 
+void add_grid(CLI::App& command, FigureArguments& arguments) {
+  command
+      .add_option("--layers", arguments.layers,
+                  "Small multiples, a row per layer: such as 0,3,5-9, or all. Heads are the columns")
+      ->check(not_empty())
+      ->excludes("--layer");
+  CLI::Option* kv_heads =
+      command
+          .add_option(
+              "--kv-heads", arguments.kv_heads,
+              "Small multiples, a column per KV head: a list, or all; attention shows the first query "
+              "head of each")
+          ->check(not_empty())
+          ->excludes("--kv-head")
+          ->excludes("--query-head");
+  command
+      .add_option("--query-heads", arguments.query_heads,
+                  "Small multiples of attention, a column per query head: a list, or all")
+      ->check(not_empty())
+      ->excludes("--query-head")
+      ->excludes("--kv-head")
+      ->excludes(kv_heads);
+}
+
 void add_looks(CLI::App& command, FigureArguments& arguments) {
   command
       .add_option("--components", arguments.request.components, "Principal components of keyspace: 2 or 3")
@@ -91,6 +148,7 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
   command.add_flag("--retained", arguments.request.retained_only, "cosine-matrix: only the retained keys");
   command.add_flag("--linear", arguments.linear,
                    "attention: a linear colour scale instead of a logarithmic one");
+  command.add_flag("--ranks", arguments.request.ranks, "score-attention: ranks instead of values");
   command.add_option("--reduce", arguments.reduction,
                      "How several tokens become one pixel of a large matrix: mean, max or min");
   command.add_option("--width", arguments.width, "single (3.4 in), double (7 in, the default) or inches");
@@ -110,7 +168,8 @@ void add_figure(CLI::App& app) {
                    fmt::format("Which figure: {}", fmt::join(figures::figure_names(), ", ")))
       ->required();
   command->add_option("--out", arguments->out, "File to write: .png, .svg, .pdf or .h5")->required();
-  add_selection(*command, arguments->request);
+  add_selection(*command, *arguments);
+  add_grid(*command, *arguments);
   add_looks(*command, *arguments);
   command->add_flag("--force", arguments->page.replace, "Replace an existing --out file");
   command->footer(

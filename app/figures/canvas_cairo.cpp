@@ -30,6 +30,7 @@ namespace {
 
 constexpr double kPointsPerInch = 72;
 constexpr double kFullSizePlot = 200;   // points; markers shrink in narrower plots
+constexpr double kBandTint = 0.14;      // several bands over each other are still to be told apart
 constexpr double kMostPixels = 30'000;  // cairo's image surfaces end at 32,767
 
 struct Destroy {
@@ -53,6 +54,23 @@ PageLayout lay_out(const Figure& figure, double width_points) {
   const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1));
   const Context cairo(cairo_create(surface.get()));
   return lay_out_page(cairo.get(), figure, width_points);
+}
+
+void draw_bands(const Page& page, const Panel& panel, const PanelLayout& place) {
+  const PlotScale scale{place.ranges.x, place.ranges.y, place.plot};
+  cairo_save(page.cairo);
+  cairo_rectangle(page.cairo, place.plot.x, place.plot.y, place.plot.width, place.plot.height);
+  cairo_clip(page.cairo);
+  for (const BandSeries& band : panel.bands) {
+    for (std::size_t i = 0; i < band.x.size(); ++i)
+      cairo_line_to(page.cairo, scale.page_x(band.x[i]), scale.page_y(band.low.at(i)));
+    for (std::size_t i = band.x.size(); i-- > 0;)
+      cairo_line_to(page.cairo, scale.page_x(band.x[i]), scale.page_y(band.high.at(i)));
+    cairo_close_path(page.cairo);
+    page.set_colour(page.theme.of_series(band.colour), kBandTint);
+    cairo_fill(page.cairo);
+  }
+  cairo_restore(page.cairo);
 }
 
 void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) {
@@ -98,32 +116,41 @@ std::vector<PlacedPoint> place_in_plane(const Panel& panel, const PanelLayout& p
 bool is_empty(const Panel& panel) {
   const auto none = [](const auto& series) { return series.x.empty(); };
   return std::ranges::all_of(panel.points, none) && std::ranges::all_of(panel.lines, none) &&
-         (!panel.heatmap || panel.heatmap->values.size() == 0);
+         std::ranges::all_of(panel.bands, none) && (!panel.heatmap || panel.heatmap->values.size() == 0);
 }
 
-void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place) {
+void draw_heading(const Page& page, const Panel& panel, const PanelLayout& place) {
   page.set_colour(page.theme.ink);
   draw_text(page.cairo, panel.title, {kPanelTitleSize, true, place.cell.width}, place.cell.x, place.title_y);
   page.set_colour(page.theme.muted);
   draw_text(page.cairo, panel.note, {kNoteSize, false, place.cell.width}, place.cell.x, place.note_y);
+}
+
+// most_points: that may stay vectors
+void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, std::size_t most_points) {
+  if (!place.bare) draw_heading(page, panel, place);
   Page data = page;
-  data.marker_scale = std::clamp(place.plot.width / kFullSizePlot, 0.6, 1.0);
+  data.marker_scale = std::clamp(place.plot.width / kFullSizePlot, place.bare ? 0.3 : 0.6, 1.0);
   if (panel.is_3d()) {
     draw_space_frame(page, panel, place);
-    draw_points(data, panel.points, place_in_space(panel, place), place.plot, kMaxVectorPoints);
+    draw_points(data, panel.points, place_in_space(panel, place), place.plot, most_points);
   } else {
     draw_grid(page, panel, place);
-    if (panel.heatmap) draw_heatmap(page, *panel.heatmap, place.plot);
+    if (panel.heatmap) {
+      draw_heatmap(page, *panel.heatmap, place.plot);
+      draw_cell_numbers(page, *panel.heatmap, place.plot);
+    }
+    draw_bands(page, panel, place);
     draw_lines(page, panel, place);
-    draw_points(data, panel.points, place_in_plane(panel, place), place.plot, kMaxVectorPoints);
+    draw_points(data, panel.points, place_in_plane(panel, place), place.plot, most_points);
     draw_axes(page, panel, place);
   }
-  if (panel.heatmap) draw_colour_bar(page, *panel.heatmap, place.colour_bar);
+  if (place.colour_bar.width > 0) draw_colour_bar(page, *panel.heatmap, place.colour_bar);
   draw_legend(page, place.legend);
   if (!is_empty(panel)) return;
   page.set_colour(page.theme.muted);
-  draw_text(page.cairo, "nothing to show", {kLabelSize}, place.plot.x + place.plot.width / 2,
-            place.plot.y + place.plot.height / 2, {0.5, 0.5});
+  draw_text(page.cairo, "nothing to show", {place.bare ? kBriefNoteSize : kLabelSize},
+            place.plot.x + place.plot.width / 2, place.plot.y + place.plot.height / 2, {0.5, 0.5});
 }
 
 void draw_page(const Page& page, const Figure& figure, const PageLayout& layout) {
@@ -131,7 +158,14 @@ void draw_page(const Page& page, const Figure& figure, const PageLayout& layout)
   cairo_paint(page.cairo);
   page.set_colour(page.theme.ink);
   draw_text(page.cairo, figure.title, {kTitleSize, true, layout.text_width}, kPageMargin, layout.title_y);
-  for (std::size_t i = 0; i < figure.panels.size(); ++i) draw_panel(page, figure.panels[i], layout.panels[i]);
+  const std::size_t most_points =
+      figure.multiples ? kMaxVectorPoints / std::max<std::size_t>(1, figure.panels.size()) : kMaxVectorPoints;
+  for (std::size_t i = 0; i < figure.panels.size(); ++i)
+    draw_panel(page, figure.panels[i], layout.panels[i], most_points);
+  for (const PlacedText& text : layout.texts) {
+    page.set_colour(text.muted ? page.theme.muted : page.theme.ink);
+    draw_text(page.cairo, text.text, text.style, text.x, text.y, text.anchor, text.angle);
+  }
   draw_legend(page, layout.legend);
   page.set_colour(page.theme.muted);
   draw_text(page.cairo, figure.caption, {kNoteSize, false, layout.text_width}, kPageMargin, layout.caption_y);

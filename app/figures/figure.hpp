@@ -26,8 +26,9 @@ inline constexpr Colour kVermillion{0xD5, 0x5E, 0x00};
 inline constexpr Colour kPurple{0xCC, 0x79, 0xA7};  // mean query
 inline constexpr Colour kSkyBlue{0x56, 0xB4, 0xE9};
 inline constexpr Colour kYellow{0xF0, 0xE4, 0x42};
-inline constexpr Colour kBlack{0x00, 0x00, 0x00};  // the ink's colour on a dark ground
-inline constexpr Colour kGrey{0x80, 0x80, 0x80};   // queries
+inline constexpr Colour kBlack{0x00, 0x00, 0x00};     // the ink's colour on a dark ground
+inline constexpr Colour kCharcoal{0x33, 0x33, 0x33};  // as black, where black is taken
+inline constexpr Colour kGrey{0x80, 0x80, 0x80};      // queries
 
 // Shapes differ as well as colours, so that colour is never the only cue.
 // The first five are those of the key space; the others are free for what is compared.
@@ -43,7 +44,8 @@ enum class Marker {
   kOpenSquare,
   kStar,
   kOpenDownTriangle,
-  kOpenDiamond
+  kOpenDiamond,
+  kCircle  // thin, about another marker
 };
 
 // Points with one look, one legend entry (none without a label). x, y (and z, in 3D) have one entry per
@@ -67,6 +69,14 @@ struct LineSeries {
   std::vector<float> x, y;
 };
 
+// What lies between two lines over the same x, in a light tint of its colour; no legend entry of its own.
+struct BandSeries {
+  std::string label;  // what it is, for files
+  std::string id;
+  Colour colour;
+  std::vector<float> x, low, high;
+};
+
 enum class ColourMap { kViridis, kDiverging };  // the diverging map is centred at 0
 
 // A matrix as an image: row 0 at the top.
@@ -83,6 +93,7 @@ struct Heatmap {
   // stand for fewer, so what lies beyond x_end and y_end is no data. 0: first + n step.
   double x_first = 0, x_step = 1, x_end = 0;
   double y_first = 0, y_step = 1, y_end = 0;
+  int decimals = -1;  // of the numbers that are written into the cells; -1: none are
   std::string reduction =
       "mean";  // how several cells become one, here and on small pages: "mean", "max", "min"
 
@@ -103,6 +114,7 @@ struct Panel {
   Axis x, y, z;
   std::vector<PointSeries> points;
   std::vector<LineSeries> lines;
+  std::vector<BandSeries> bands;
   std::optional<Heatmap> heatmap;
   std::string note;                        // drawn small under the title: "showing 1,024 of 4,096"
   std::vector<double> explained_variance;  // ratio per axis where the axes are principal components
@@ -122,6 +134,12 @@ struct FigureView {
   int components = 0;  // principal components: 2 or 3
 };
 
+// Panels of one kind in rows and columns: what they have in common stands once, outside them.
+struct SmallMultiples {
+  std::string row_label, column_label;     // what rows and columns are: "layer", "KV head"
+  std::vector<std::string> rows, columns;  // the name of each: "0", "1"
+};
+
 struct Figure {
   std::string name;  // as on the command line: "keyspace"
   std::string title;
@@ -129,7 +147,8 @@ struct Figure {
   int columns = 1;             // panels per row
   bool shared_ranges = false;  // all panels have the same axes, so that they can be compared by eye
   FigureView view;
-  std::vector<Panel> panels;
+  std::vector<Panel> panels;                // of small multiples: rows x columns of them, row by row
+  std::optional<SmallMultiples> multiples;  // `columns` above is then of no account
 };
 
 }  // namespace keyscope::figures

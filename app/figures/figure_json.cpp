@@ -13,9 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 12> kMarkers{
+constexpr std::array<std::string_view, 13> kMarkers{
     "disc",          "ring", "diamond",     "cross", "triangle",           "square",
-    "down_triangle", "plus", "open_square", "star",  "open_down_triangle", "open_diamond"};
+    "down_triangle", "plus", "open_square", "star",  "open_down_triangle", "open_diamond",
+    "circle"};
 constexpr std::array<std::string_view, 2> kColourMaps{"viridis", "diverging"};
 constexpr std::size_t kMostPanels = 1000;
 
@@ -97,6 +98,18 @@ LineSeries line_from_json(const json& from) {
   return series;
 }
 
+json band_to_json(const BandSeries& series) {
+  return {{"id", series.id}, {"label", series.label}, {"colour", colour_to_text(series.colour)}};
+}
+
+BandSeries band_from_json(const json& from) {
+  BandSeries series;
+  series.id = from.at("id");
+  series.label = from.at("label");
+  series.colour = colour_from_text(from.at("colour"));
+  return series;
+}
+
 json heatmap_to_json(const Heatmap& heatmap) {
   return {{"id", heatmap.id},
           {"long_name", heatmap.long_name},
@@ -107,6 +120,7 @@ json heatmap_to_json(const Heatmap& heatmap) {
           {"logarithmic", heatmap.logarithmic},
           {"x", {heatmap.x_first, heatmap.x_step, heatmap.x_end}},
           {"y", {heatmap.y_first, heatmap.y_step, heatmap.y_end}},
+          {"decimals", heatmap.decimals},
           {"reduction", heatmap.reduction}};
 }
 
@@ -124,6 +138,10 @@ Heatmap heatmap_from_json(const json& from) {
   heatmap.y_first = from.at("y").at(0), heatmap.y_step = from.at("y").at(1),
   heatmap.y_end = from.at("y").at(2);
   heatmap.reduction = from.at("reduction");
+  if (from.contains("decimals")) heatmap.decimals = from["decimals"];
+  if (heatmap.decimals > 9)
+    throw InvalidInput(
+        fmt::format("{} decimals in the cells of a heatmap; expected at most 9", heatmap.decimals));
   if (!(heatmap.x_step > 0) || !(heatmap.y_step > 0)) throw InvalidInput("cells of a heatmap without width");
   return heatmap;
 }
@@ -141,6 +159,7 @@ json panel_to_json(const Panel& panel) {
           {"lines", json::array()}};
   for (const PointSeries& series : panel.points) to["points"].push_back(points_to_json(series));
   for (const LineSeries& series : panel.lines) to["lines"].push_back(line_to_json(series));
+  for (const BandSeries& series : panel.bands) to["bands"].push_back(band_to_json(series));
   if (panel.heatmap) to["heatmap"] = heatmap_to_json(*panel.heatmap);
   return to;
 }
@@ -157,6 +176,8 @@ Panel panel_from_json(const json& from) {
   panel.legend = from.at("legend");
   for (const json& series : from.at("points")) panel.points.push_back(points_from_json(series));
   for (const json& series : from.at("lines")) panel.lines.push_back(line_from_json(series));
+  if (from.contains("bands"))
+    for (const json& series : from["bands"]) panel.bands.push_back(band_from_json(series));
   if (from.contains("heatmap")) panel.heatmap = heatmap_from_json(from["heatmap"]);
   return panel;
 }
@@ -172,6 +193,22 @@ FigureView view_from_json(const json& from) {
           from.at("query_head"), from.at("block"), from.at("components")};
 }
 
+json multiples_to_json(const SmallMultiples& multiples) {
+  return {{"row_label", multiples.row_label},
+          {"column_label", multiples.column_label},
+          {"rows", multiples.rows},
+          {"columns", multiples.columns}};
+}
+
+SmallMultiples multiples_from_json(const json& from, std::size_t n_panels) {
+  SmallMultiples multiples{from.at("row_label"), from.at("column_label"), from.at("rows"),
+                           from.at("columns")};
+  if (multiples.rows.size() * multiples.columns.size() != n_panels)
+    throw InvalidInput(fmt::format("{} rows of {} small multiples; expected one for each of {} panels",
+                                   multiples.rows.size(), multiples.columns.size(), n_panels));
+  return multiples;
+}
+
 }  // namespace
 
 json figure_to_json(const Figure& figure) {
@@ -183,6 +220,7 @@ json figure_to_json(const Figure& figure) {
           {"view", view_to_json(figure.view)},
           {"panels", json::array()}};
   for (const Panel& panel : figure.panels) to["panels"].push_back(panel_to_json(panel));
+  if (figure.multiples) to["multiples"] = multiples_to_json(*figure.multiples);
   return to;
 }
 
@@ -197,6 +235,8 @@ Figure figure_from_json(const json& from) {
   if (from.at("panels").size() > kMostPanels)
     throw InvalidInput(fmt::format("{} panels; expected at most {}", from.at("panels").size(), kMostPanels));
   for (const json& panel : from.at("panels")) figure.panels.push_back(panel_from_json(panel));
+  if (from.contains("multiples"))
+    figure.multiples = multiples_from_json(from["multiples"], figure.panels.size());
   return figure;
 }
 

@@ -205,6 +205,15 @@ void write_lines(Group& group, const Panel& panel, bool as_plot) {
   }
 }
 
+void write_bands(Group& group, const Panel& panel) {
+  for (const BandSeries& band : panel.bands) {
+    const std::string name = nexus_name(band.id);
+    write_list(group, name + "_x", band.x, panel.x.label, panel.x.units);
+    write_list(group, name + "_low", band.low, band.label + ": low end", panel.y.units);
+    write_list(group, name + "_high", band.high, band.label + ": high end", panel.y.units);
+  }
+}
+
 void read_scatter(const Group& group, Panel& panel) {
   const auto x = read_list<float>(group, "x");
   const auto y = read_list<float>(group, "y", x.size());
@@ -271,6 +280,7 @@ void write_panel(Group& group, const Panel& panel, const std::string& title) {
   else if (!panel.points.empty() || panel.lines.empty())
     write_scatter(group, panel);
   write_lines(group, panel, !panel.heatmap && panel.points.empty());
+  write_bands(group, panel);
 }
 
 void read_panel(const Group& group, Panel& panel) {
@@ -285,6 +295,11 @@ void read_panel(const Group& group, Panel& panel) {
   for (LineSeries& line : panel.lines) {
     line.x = read_list<float>(group, nexus_name(line.id) + "_x");
     line.y = read_list<float>(group, nexus_name(line.id), line.x.size());
+  }
+  for (BandSeries& band : panel.bands) {
+    band.x = read_list<float>(group, nexus_name(band.id) + "_x");
+    band.low = read_list<float>(group, nexus_name(band.id) + "_low", band.x.size());
+    band.high = read_list<float>(group, nexus_name(band.id) + "_high", band.x.size());
   }
 }
 

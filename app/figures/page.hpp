@@ -20,7 +20,7 @@ struct Theme {
   // A series' colour on this ground: on a dark one, those that would vanish are lighter.
   Colour of_series(Colour colour) const {
     if (!dark) return colour;
-    if (colour == kBlack) return ink;
+    if (colour == kBlack || colour == kCharcoal) return ink;
     return colour == kBlue ? Colour{0x2E, 0x93, 0xD6} : colour;
   }
 };

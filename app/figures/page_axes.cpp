@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <ranges>
 
 #include "app/figures/page_text.hpp"
 
 namespace keyscope::figures {
 namespace {
+
+constexpr double kBetweenNames = 3;  // points, between the names of categories
 
 std::vector<Tick> category_ticks(const Axis& axis, double low, double high) {
   std::vector<Tick> ticks;
@@ -27,12 +30,51 @@ std::vector<Tick> ticks_of(const Panel& panel, const Axis& axis, const Range& ra
                       panel.heatmap.has_value() || axis.counted);
 }
 
+// A number, or the name of a category, below the plot.
+void write_below(const Page& page, const Panel& panel, const PanelLayout& place, double x,
+                 const std::string& text, const CategoryStyle& look) {
+  const double y = place.plot.bottom() + kTickLength + kTickGap;
+  if (panel.x.categories.empty()) {
+    draw_text(page.cairo, text, {place.tick_size}, x, y, {0.5, 0});
+  } else if (look.upright) {
+    draw_text(page.cairo, text, look.style, x, y, {1, 0.5}, -std::numbers::pi / 2);
+  } else {
+    draw_text(page.cairo, text, look.style, x, y, {0.5, 0});
+  }
+}
+
 PlotScale scale_of(const PanelLayout& place) { return {place.ranges.x, place.ranges.y, place.plot}; }
 
 void line(cairo_t* cairo, double x0, double y0, double x1, double y1) {
   cairo_move_to(cairo, x0, y0);
   cairo_line_to(cairo, x1, y1);
   cairo_stroke(cairo);
+}
+
+// Ticks with their numbers; returns the width of the widest number beside the plot.
+double draw_ticks(const Page& page, const Panel& panel, const PanelLayout& place) {
+  cairo_t* cairo = page.cairo;
+  const Box& plot = place.plot;
+  const PlotScale scale = scale_of(place);
+  const TextStyle style{place.tick_size};
+  const CategoryStyle names = x_category_style(cairo, panel, place.ranges, plot.width);
+  for (const Tick& tick : x_ticks(panel, place.ranges, plot.width)) {
+    const double x = scale.page_x(tick.value);
+    page.set_colour(page.theme.frame);
+    line(cairo, x, plot.bottom(), x, plot.bottom() + kTickLength);
+    page.set_colour(page.theme.ink);
+    if (place.x_labels) write_below(page, panel, place, x, tick.label, names);
+  }
+  double widest = 0;
+  for (const Tick& tick : y_ticks(panel, place.ranges, plot.height)) {
+    const double y = scale.page_y(tick.value);
+    page.set_colour(page.theme.frame);
+    line(cairo, plot.x - kTickLength, y, plot.x, y);
+    page.set_colour(page.theme.ink);
+    widest = std::max(widest, measure_text(cairo, tick.label, style).width);
+    if (place.y_labels) draw_text(cairo, tick.label, style, plot.x - kTickLength - kTickGap, y, {1, 0.5});
+  }
+  return widest;
 }
 
 }  // namespace
@@ -51,6 +93,31 @@ TextStyle y_label_style(cairo_t* cairo, const Panel& panel, double plot_height) 
   return fit_label(cairo, axis_label(panel.y), plot_height);
 }
 
+CategoryStyle x_category_style(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges,
+                               double plot_width) {
+  CategoryStyle look;
+  look.height = measure_text(cairo, "0", look.style).height;
+  if (panel.x.categories.empty()) return look;
+  const double room = plot_width / std::abs(ranges.x.width()) - kBetweenNames;
+  double widest = 0, widest_word = 0;
+  for (const std::string& name : panel.x.categories) {
+    widest = std::max(widest, measure_text(cairo, name, look.style).width);
+    for (const auto word : std::views::split(name, ' '))
+      widest_word = std::max(widest_word, measure_text(cairo, {word.begin(), word.end()}, look.style).width);
+  }
+  if (widest <= room) return look;
+  look.upright = widest_word > room;
+  if (look.upright) {
+    look.height = widest;
+    return look;
+  }
+  look.style.wrap_width = room;
+  look.style.centred = true;
+  for (const std::string& name : panel.x.categories)
+    look.height = std::max(look.height, measure_text(cairo, name, look.style).height);
+  return look;
+}
+
 std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width) {
   return ticks_of(panel, panel.x, ranges.x, plot_width, 36);
 }
@@ -60,7 +127,7 @@ std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double 
 }
 
 void draw_grid(const Page& page, const Panel& panel, const PanelLayout& place) {
-  if (panel.heatmap) return;
+  if (panel.heatmap || !place.ticks) return;
   const PlotScale scale = scale_of(place);
   cairo_set_line_width(page.cairo, 0.5);
   page.set_colour(page.theme.grid);
@@ -73,31 +140,14 @@ void draw_grid(const Page& page, const Panel& panel, const PanelLayout& place) {
 void draw_axes(const Page& page, const Panel& panel, const PanelLayout& place) {
   cairo_t* cairo = page.cairo;
   const Box& plot = place.plot;
-  const PlotScale scale = scale_of(place);
   cairo_set_line_width(cairo, 0.5);
   page.set_colour(page.theme.frame);
   cairo_rectangle(cairo, plot.x, plot.y, plot.width, plot.height);
   cairo_stroke(cairo);
-  for (const Tick& tick : x_ticks(panel, place.ranges, plot.width)) {
-    const double x = scale.page_x(tick.value);
-    page.set_colour(page.theme.frame);
-    line(cairo, x, plot.bottom(), x, plot.bottom() + kTickLength);
-    page.set_colour(page.theme.ink);
-    if (place.x_labels)
-      draw_text(cairo, tick.label, {kTickSize}, x, plot.bottom() + kTickLength + kTickGap, {0.5, 0});
-  }
-  double widest = 0;
-  for (const Tick& tick : y_ticks(panel, place.ranges, plot.height)) {
-    const double y = scale.page_y(tick.value);
-    page.set_colour(page.theme.frame);
-    line(cairo, plot.x - kTickLength, y, plot.x, y);
-    page.set_colour(page.theme.ink);
-    widest = std::max(widest, measure_text(cairo, tick.label, {kTickSize}).width);
-    if (place.y_labels)
-      draw_text(cairo, tick.label, {kTickSize}, plot.x - kTickLength - kTickGap, y, {1, 0.5});
-  }
+  const double widest = place.ticks ? draw_ticks(page, panel, place) : 0;
+  if (place.bare) return;
   page.set_colour(page.theme.ink);
-  const double tick_height = measure_text(cairo, "0", {kTickSize}).height;
+  const double tick_height = x_category_style(cairo, panel, place.ranges, plot.width).height;
   if (place.x_labels)
     draw_text(cairo, axis_label(panel.x), x_label_style(cairo, panel, place), plot.x + plot.width / 2,
               plot.bottom() + kTickLength + kTickGap + tick_height + 2, {0.5, 0});

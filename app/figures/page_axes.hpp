@@ -13,6 +13,16 @@ inline constexpr double kTickLength = 2.5, kTickGap = 2;
 std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width);
 std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double plot_height);
 
+// How the names below a panel of categories are set: on one line each, wrapped, or upright where a word is
+// wider than the room of a category. Their height includes all lines.
+struct CategoryStyle {
+  TextStyle style{kTickSize};
+  bool upright = false;
+  double height = 0;
+};
+CategoryStyle x_category_style(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges,
+                               double plot_width);
+
 // The axes' labels with their units, set so that they fit: y along the plot, x centred below it in the cell.
 std::string axis_label(const Axis& axis);
 TextStyle x_label_style(cairo_t* cairo, const Panel& panel, const PanelLayout& place);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <memory>
 
+#include <fmt/format.h>
+
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/colour_map.hpp"
 #include "app/figures/page_text.hpp"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr TextStyle kTickStyle{6.5};
 constexpr double kTickLength = 2.5;
+constexpr double kNumberSize = 7, kLeastNumberSize = 4;  // points, in cells
 
 struct Destroy {
   void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
@@ -72,6 +75,9 @@ double widest_tick(cairo_t* cairo, const std::vector<Tick>& ticks) {
   return widest;
 }
 
+// By the luma of Rec. 709.
+bool is_dark(Colour colour) { return 0.2126 * colour.r + 0.7152 * colour.g + 0.0722 * colour.b < 128; }
+
 std::string label_of(const Heatmap& heatmap) {
   return heatmap.units.empty() ? heatmap.long_name : heatmap.long_name + " [" + heatmap.units + "]";
 }
@@ -97,6 +103,25 @@ void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& plot) {
   cairo_pattern_set_filter(cairo_get_source(page.cairo), CAIRO_FILTER_NEAREST);
   cairo_paint(page.cairo);
   cairo_restore(page.cairo);
+}
+
+void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& plot) {
+  if (heatmap.decimals < 0 || heatmap.values.size() == 0) return;
+  const double width = plot.width / static_cast<double>(heatmap.values.cols());
+  const double height = plot.height / static_cast<double>(heatmap.values.rows());
+  const std::string widest = fmt::format("{:.{}f}", heatmap.low < 0 ? -0.0F : 0.0F, heatmap.decimals);
+  const TextSize at_one = measure_text(page.cairo, widest, {1});
+  const double size = std::min({kNumberSize, 0.85 * width / at_one.width, 0.85 * height / at_one.height});
+  if (size < kLeastNumberSize) return;
+  for (Eigen::Index row = 0; row < heatmap.values.rows(); ++row)
+    for (Eigen::Index column = 0; column < heatmap.values.cols(); ++column) {
+      const float value = heatmap.values(row, column);
+      if (std::isnan(value)) continue;
+      page.set_colour(is_dark(colour_of(heatmap, value)) ? Colour{0xFF, 0xFF, 0xFF} : kBlack);
+      draw_text(page.cairo, fmt::format("{:.{}f}", value, heatmap.decimals), {size},
+                plot.x + (static_cast<double>(column) + 0.5) * width,
+                plot.y + (static_cast<double>(row) + 0.5) * height, {0.5, 0.5});
+    }
 }
 
 double colour_bar_extent(cairo_t* cairo, const Heatmap& heatmap, double height) {

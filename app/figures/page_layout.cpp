@@ -8,6 +8,7 @@
 #include "app/figures/page_axes.hpp"
 #include "app/figures/page_heatmap.hpp"
 #include "app/figures/page_legend.hpp"
+#include "app/figures/page_multiples.hpp"
 #include "app/figures/page_text.hpp"
 
 namespace keyscope::figures {
@@ -39,7 +40,7 @@ double left_room(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges, 
 }
 
 double bottom_room(cairo_t* cairo, const Panel& panel, const PanelLayout& place) {
-  const double ticks = measure_text(cairo, "0", {kTickSize}).height;
+  const double ticks = x_category_style(cairo, panel, place.ranges, place.plot.width).height;
   return kTickLength + kTickGap + ticks +
          (panel.x.label.empty()
               ? 0
@@ -158,19 +159,10 @@ double place_row(cairo_t* cairo, const Figure& figure, const Grid& grid, std::si
   return bottom;
 }
 
-}  // namespace
-
-PageLayout lay_out_page(cairo_t* cairo, const Figure& figure, double width) {
-  PageLayout page;
-  page.width = width;
-  page.text_width = width - 2 * kPageMargin;
-  page.title_y = kPageMargin;
-  double y = kPageMargin;
-  if (!figure.title.empty()) y += text_height(cairo, figure.title, kTitleSize, page.text_width, true) + 5;
-
+// The panels of a figure in a grid of cells that differ in height; returns where they end.
+double place_panels(cairo_t* cairo, const Figure& figure, LegendPlan& legends, double y, PageLayout& page) {
   const PanelRanges shared = shared_data_ranges(figure.panels);
   const Grid grid = make_grid(cairo, figure, shared, page.text_width);
-  LegendPlan legends = plan_legends(figure);
   page.panels.resize(figure.panels.size());
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
     PanelLayout& place = page.panels[i];
@@ -181,7 +173,21 @@ PageLayout lay_out_page(cairo_t* cairo, const Figure& figure, double width) {
   }
   for (std::size_t first = 0; first < figure.panels.size(); first += grid.columns)
     y = place_row(cairo, figure, grid, first, y, page.panels) + kRowGap;
-  if (!figure.panels.empty()) y -= kRowGap;
+  return figure.panels.empty() ? y : y - kRowGap;
+}
+
+}  // namespace
+
+PageLayout lay_out_page(cairo_t* cairo, const Figure& figure, double width) {
+  PageLayout page;
+  page.width = width;
+  page.text_width = width - 2 * kPageMargin;
+  page.title_y = kPageMargin;
+  double y = kPageMargin;
+  if (!figure.title.empty()) y += text_height(cairo, figure.title, kTitleSize, page.text_width, true) + 5;
+  LegendPlan legends = plan_legends(figure);
+  y = figure.multiples ? place_multiples(cairo, figure, y, page)
+                       : place_panels(cairo, figure, legends, y, page);
 
   page.legend = std::move(legends.figure);
   if (!page.legend.entries.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "app/figures/page.hpp"
@@ -20,12 +21,25 @@ struct Legend {
   std::vector<LegendEntry> entries;
 };
 
+// A line of text that belongs to no panel alone.
+struct PlacedText {
+  std::string text;
+  TextStyle style;
+  double x = 0, y = 0;
+  TextAnchor anchor;
+  double angle = 0;    // radians, clockwise
+  bool muted = false;  // as notes are
+};
+
 struct PanelLayout {
   Box cell;        // everything of the panel
   Box plot;        // inside the axes
   Box colour_bar;  // of width 0: none
   double title_y = 0, note_y = 0;
   bool x_labels = true, y_labels = true;  // false: the panel below, or to the left, has the same
+  bool bare = false;  // a small multiple: title, note and axis labels stand outside, if anywhere
+  bool ticks = true;
+  double tick_size = kTickSize;
   PanelRanges ranges;
   Legend legend;  // of looks that no other panel has
 };
@@ -35,6 +49,7 @@ struct PageLayout {
   double title_y = 0, caption_y = 0;
   double text_width = 0;  // of title and caption
   std::vector<PanelLayout> panels;
+  std::vector<PlacedText> texts;
   Legend legend;  // of looks that several panels share; of a single panel's
 };
 

@@ -99,6 +99,10 @@ bool add_path(cairo_t* cairo, Marker marker, double x, double y, double diameter
     case Marker::kStar:
       star(cairo, x, y, radius * 1.35);
       return true;
+    case Marker::kCircle:
+      cairo_new_sub_path(cairo);
+      cairo_arc(cairo, x, y, radius, 0, 2 * std::numbers::pi);
+      return false;
     case Marker::kDisc:
       break;
   }

@@ -10,7 +10,7 @@ namespace keyscope::figures {
 
 // Points.
 inline constexpr double kTitleSize = 9, kPanelTitleSize = 8, kLabelSize = 7.5, kLeastLabelSize = 6.5,
-                        kTickSize = 6.5, kNoteSize = 6.5;
+                        kTickSize = 6.5, kNoteSize = 6.5, kBriefTickSize = 5.5, kBriefNoteSize = 5;
 
 struct TextStyle {
   double size_pt = 7;

@@ -45,6 +45,8 @@ struct PanelExtremes {
     for (const PointSeries& series : panel.points)
       x.include(series.x), y.include(series.y), z.include(series.z);
     for (const LineSeries& series : panel.lines) x.include(series.x), y.include(series.y);
+    for (const BandSeries& series : panel.bands)
+      x.include(series.x), y.include(series.low), y.include(series.high);
     include_categories(x, panel.x);
     include_categories(y, panel.y);
   }

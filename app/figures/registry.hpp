@@ -1,32 +1,15 @@
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "app/figures/builders.hpp"
 #include "app/figures/figure.hpp"
-#include "app/figures/reduction.hpp"
+#include "app/figures/figure_request.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
-
-// A figure as it is asked for on the command line and by the window's copied command. What is left open takes
-// the recording's first layer, head 0, the end of the prompt, and a run that suits the figure.
-struct FigureRequest {
-  std::string name;
-  std::vector<std::string> runs;  // none: every run, or `none` (else the first) where a figure shows one
-  std::optional<int> layer;
-  std::optional<int> kv_head;
-  std::optional<int> query_head;
-  std::optional<std::int64_t> block;
-  int components = 2;
-  bool queries = false;        // keyspace: all queries of the group as well
-  bool retained_only = false;  // cosine-matrix
-  bool logarithmic = true;     // attention
-  std::optional<Reduction> reduction;
-};
 
 // Names that build_figure knows: "keyspace", "cosine-matrix", ...
 const std::vector<std::string_view>& figure_names();
@@ -42,9 +25,6 @@ std::span<const FigureAlias> figure_aliases();
 //   throws UsageError on an unknown one, saying which there are, or which command makes it
 std::string_view figure_name(std::string_view name_or_alias);
 
-// What one figure is about: all else of a request says which.
-enum class FigureScope { kKvHead, kQueryHead, kRecording };
-
 FigureScope scope_of(std::string_view name);
 bool shows_several_runs(std::string_view name);
 
@@ -52,7 +32,8 @@ bool shows_several_runs(std::string_view name);
 bool is_recorded(const recording::RecordingInfo& info, std::string_view name);
 
 // Options that only some figures have, by their names on the command line: "layer", "kv-head", "query-head",
-// "block", "components", "queries", "retained", "linear", "reduce".
+// "block", "components", "queries", "retained", "linear", "reduce", "ranks", and "layers" for small
+// multiples.
 bool understands(std::string_view figure, std::string_view option);
 
 // All of build_figure's checks of the request, without building anything.

@@ -44,6 +44,9 @@ void draw_marker(ImDrawList& list, Marker marker, ImVec2 at, float diameter, ImU
       if (outlined) list.AddCircle(at, r - 0.5F * edge, outline, 0, 2.6F * edge);
       list.AddCircle(at, r - 0.5F * edge, fill, 0, edge);
       break;
+    case Marker::kCircle:
+      list.AddCircle(at, r, fill, 0, std::max(1.0F, 0.08F * diameter));
+      break;
     case Marker::kDiamond:
     case Marker::kOpenDiamond:
       return draw_polygon(list, at, 1.2F * r, 4, -0.5F * kPi, marker == Marker::kDiamond, edge, fill,
