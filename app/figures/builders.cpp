@@ -9,6 +9,7 @@
 #include "app/figures/attention.hpp"
 #include "app/figures/block_times.hpp"
 #include "app/figures/cosine_matrix.hpp"
+#include "app/figures/diversity.hpp"
 #include "app/figures/head_map.hpp"
 #include "app/figures/head_spread.hpp"
 #include "app/figures/keyspace.hpp"
@@ -101,6 +102,10 @@ Figure build_policy_spread(const Recording& recording, const RecordingInfo& info
                               *std::ranges::find(measures, request.name, &ComparedMeasure::figure));
 }
 
+Figure build_diversity(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  return diversity_figure(recording, {chosen_runs(info, request)});
+}
+
 Figure build_mean_cosines(const Recording& recording, const RecordingInfo& info,
                           const FigureRequest& request) {
   return mean_cosines_figure(recording, only_run(info, request));
@@ -152,6 +157,7 @@ constexpr std::array kBuilders{
     Builder{"cosine-objective", kRecording, true, " block ", has_keys, build_policy_spread},
     Builder{"attention-mass", kRecording, true, " block ", has_full_cache, build_policy_spread},
     Builder{"output-error", kRecording, true, " block ", has_full_cache_values, build_policy_spread},
+    Builder{"diversity", kRecording, true, "", has_keys, build_diversity},
     Builder{"block-times", kRecording, true, "", has_block_times, build_block_times},
 };
 

@@ -1,14 +1,13 @@
 #include "app/figures/policy_spread.hpp"
 
 #include <array>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
-#include "app/figures/axis_ticks.hpp"
 #include "app/figures/head_selection.hpp"
+#include "app/figures/run_label.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/recording_measures.hpp"
 
@@ -29,15 +28,6 @@ void add_cloud(PointSeries& cloud, double place, const std::vector<double>& valu
     cloud.x.push_back(static_cast<float>(place + 0.08 + kCloudWidth * share));
     cloud.y.push_back(static_cast<float>(values[i]));
   }
-}
-
-// ", N = 64": the budget of all runs that have one, where it is the same.
-std::string common_budget(const RecordingInfo& info, const std::vector<int>& runs) {
-  std::set<std::int64_t> budgets;
-  for (const int run : runs)
-    if (const auto budget = info.runs[static_cast<std::size_t>(run)].plan.budget; budget > 0)
-      budgets.insert(budget);
-  return budgets.size() == 1 ? fmt::format(", N = {}", format_count(*budgets.begin())) : "";
 }
 
 }  // namespace
@@ -83,7 +73,7 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
     require_run(*info, run);
     const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
     const auto place = static_cast<double>(panel.x.categories.size());
-    panel.x.categories.push_back(about.plan.name);
+    panel.x.categories.push_back(run_label(*info, run));
     figure.view.runs.push_back(about.plan.name);
     std::vector<double> values;
     for (const HeadMeasures& head :
@@ -104,10 +94,8 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
   figure.name = std::string(measure.figure);
   figure.title = std::string(measure.title);
   figure.view.block = selection.block;
-  figure.caption = fmt::format("{}, {} layers x {} KV heads, B = {}{}", describe_prompt(*info),
-                               info->layers.size(), info->model.n_kv_heads,
-                               info->runs[static_cast<std::size_t>(selection.runs.front())].plan.block_size,
-                               common_budget(*info, selection.runs));
+  figure.caption = fmt::format("{}, {} layers × {} KV heads{}", describe_prompt(*info), info->layers.size(),
+                               info->model.n_kv_heads, describe_budget(*info, selection.runs));
   figure.panels.push_back(std::move(panel));
   return figure;
 }

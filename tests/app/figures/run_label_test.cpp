@@ -1,0 +1,60 @@
+#include "app/figures/run_label.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/app/figures/fake_recording.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+// A run of that policy, named after it with a number where the name is taken.
+int add_run(FakeRecording& recording, const std::string& policy, const std::string& parameters,
+            std::int64_t budget = 8) {
+  const int run = recording.add_run(policy, budget);
+  auto& plan = recording.edit_info().runs[static_cast<std::size_t>(run)].plan;
+  plan.parameters = parameters;
+  plan.name = policy + (run > 0 ? "-" + std::to_string(run + 1) : "");
+  return run;
+}
+
+TEST(RunLabel, APolicyAloneIsItsName) {
+  FakeRecording recording(1, 1, 1, 1, 16, 4);
+  const int keydiff = add_run(recording, "keydiff", R"({"anchor":"mean"})");
+  const int sink = add_run(recording, "sink", R"({"first":4})");
+  EXPECT_EQ(run_label(*recording.info(), keydiff), "keydiff");
+  EXPECT_EQ(run_label(*recording.info(), sink), "sink");
+}
+
+TEST(RunLabel, RunsOfOnePolicyAreToldApartByWhatDiffers) {
+  FakeRecording recording(1, 1, 1, 1, 16, 4);
+  const int mean = add_run(recording, "keydiff", R"({"anchor":"mean","recent":0})");
+  const int median = add_run(recording, "keydiff", R"({"anchor":"median","recent":0})");
+  EXPECT_EQ(run_label(*recording.info(), mean), "keydiff, anchor mean");
+  EXPECT_EQ(run_label(*recording.info(), median), "keydiff, anchor median");
+  const int large = add_run(recording, "keydiff", R"({"anchor":"mean","recent":0.1})", 1200);
+  EXPECT_EQ(run_label(*recording.info(), large), "keydiff, anchor mean, recent 0.1, N = 1,200");
+}
+
+TEST(RunLabel, RunsThatNothingTellsApartKeepTheirNames) {
+  FakeRecording recording(1, 1, 1, 1, 16, 4);
+  const int first = add_run(recording, "random", R"({"seed":1})");
+  const int second = add_run(recording, "random", R"({"seed":1})");
+  EXPECT_EQ(run_label(*recording.info(), first), "random");
+  EXPECT_EQ(run_label(*recording.info(), second), "random-2");
+  const int damaged = add_run(recording, "sink", "{");
+  EXPECT_EQ(run_label(*recording.info(), damaged), "sink");
+}
+
+TEST(RunLabel, TheBudgetIsSaidWhereItIsOne) {
+  FakeRecording recording(1, 1, 1, 1, 16, 4);
+  const int none = add_run(recording, "none", "{}", 0);
+  const int keydiff = add_run(recording, "keydiff", "{}");
+  const int sink = add_run(recording, "sink", "{}");
+  EXPECT_EQ(describe_budget(*recording.info(), {none, keydiff, sink}), ", N = 8, B = 4");
+  const int large = add_run(recording, "tova", "{}", 12);
+  EXPECT_EQ(describe_budget(*recording.info(), {keydiff, large}), ", B = 4");
+  EXPECT_EQ(describe_budget(*recording.info(), {none}), "");
+}
+
+}  // namespace
+}  // namespace keyscope::figures
