@@ -8,6 +8,7 @@
 
 #include "app/figures/attention.hpp"
 #include "app/figures/block_times.hpp"
+#include "app/figures/bounds.hpp"
 #include "app/figures/cosine_matrix.hpp"
 #include "app/figures/diversity.hpp"
 #include "app/figures/head_map.hpp"
@@ -102,6 +103,10 @@ Figure build_policy_spread(const Recording& recording, const RecordingInfo& info
                               *std::ranges::find(measures, request.name, &ComparedMeasure::figure));
 }
 
+Figure build_bounds(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  return bounds_figure(recording, only_run(info, request));
+}
+
 Figure build_diversity(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
   return diversity_figure(recording, {chosen_runs(info, request)});
 }
@@ -158,6 +163,7 @@ constexpr std::array kBuilders{
     Builder{"attention-mass", kRecording, true, " block ", has_full_cache, build_policy_spread},
     Builder{"output-error", kRecording, true, " block ", has_full_cache_values, build_policy_spread},
     Builder{"diversity", kRecording, true, "", has_keys, build_diversity},
+    Builder{"bounds", kRecording, false, "", has_keys_and_queries, build_bounds},
     Builder{"block-times", kRecording, true, "", has_block_times, build_block_times},
 };
 

@@ -1,0 +1,75 @@
+#include "app/figures/bounds.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/measures/head_measures.hpp"
+#include "tests/app/figures/fake_recording.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using testing::HasSubstr;
+
+FakeRecording one_run() {
+  FakeRecording recording(3, 4, 2, 4, 40, 8);
+  recording.add_run("none", 0);
+  recording.fill(3);
+  return recording;
+}
+
+const PointSeries& series(const Panel& panel, const std::string& id) {
+  for (const PointSeries& each : panel.points)
+    if (each.id == id) return each;
+  throw InvalidInput("no series " + id);
+}
+
+TEST(Bounds, TheLeastSlackOfALayerIsTheLeastOfItsHeads) {
+  const FakeRecording recording = one_run();
+  const Figure figure = bounds_figure(recording, 0);
+  const PointSeries& least = series(figure.panels.front(), "theorem_paper_least");
+  const PointSeries& exact = series(figure.panels.front(), "theorem_exact_least");
+  ASSERT_EQ(least.y.size(), 3U);
+  for (int layer = 0; layer < 3; ++layer) {
+    const auto a = measures::measure_head(recording, 0, layer, 0), b = measures::measure_head(recording, 0, layer, 1);
+    const auto at = static_cast<std::size_t>(layer);
+    EXPECT_FLOAT_EQ(least.y[at], static_cast<float>(std::min(*a.bound_min_slack, *b.bound_min_slack)));
+    EXPECT_FLOAT_EQ(exact.y[at], static_cast<float>(std::min(*a.bound_min_slack_exact, *b.bound_min_slack_exact)));
+  }
+}
+
+TEST(Bounds, TheCaptionCountsWhatAnalyzeCounts) {
+  const FakeRecording recording = one_run();
+  std::int64_t pairs = 0;
+  for (int layer = 0; layer < 3; ++layer)
+    for (int head = 0; head < 2; ++head) pairs += *measures::measure_head(recording, 0, layer, head).bound_pairs;
+  const std::int64_t all = 3 * 2 * 40 * 2 * 40;
+  EXPECT_THAT(bounds_figure(recording, 0).caption,
+              HasSubstr(fmt::format("α < 0 < β: {} of {} pairs ({:.1f} %), 0 violations", format_count(pairs),
+                                    format_count(all), 100.0 * double(pairs) / double(all))));
+}
+
+TEST(Bounds, AHistogramHoldsAllPairsButItsTail) {
+  const Figure figure = bounds_figure(one_run(), 0);
+  for (const std::size_t p : {1U, 3U})
+    for (const LineSeries& line : figure.panels.at(p).lines) {
+      ASSERT_EQ(line.y.size(), 120U) << "two ends for each of 60 bins";
+      EXPECT_NEAR(std::accumulate(line.y.begin(), line.y.end(), 0.0) / 2, 100, 0.5) << line.id;
+    }
+}
+
+TEST(Bounds, NeedsKeysAndQueries) {
+  FakeRecording recording = one_run();
+  EXPECT_THROW(bounds_figure(recording, 1), UsageError);
+  recording.edit_info().queries = false;
+  EXPECT_THROW(bounds_figure(recording, 0), FileError);
+}
+
+}  // namespace
+}  // namespace keyscope::figures
