@@ -14,6 +14,7 @@
 #include "app/figures/head_map.hpp"
 #include "app/figures/head_spread.hpp"
 #include "app/figures/keyspace.hpp"
+#include "app/figures/overlap.hpp"
 #include "app/figures/policy_spread.hpp"
 #include "app/figures/rank_correlation.hpp"
 #include "app/figures/score_attention.hpp"
@@ -111,6 +112,10 @@ Figure build_diversity(const Recording& recording, const RecordingInfo& info, co
   return diversity_figure(recording, {chosen_runs(info, request)});
 }
 
+Figure build_overlap(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  return overlap_figure(recording, {chosen_runs(info, request), request.block.value_or(-1)});
+}
+
 Figure build_mean_cosines(const Recording& recording, const RecordingInfo& info,
                           const FigureRequest& request) {
   return mean_cosines_figure(recording, only_run(info, request));
@@ -125,6 +130,7 @@ Figure build_rank_correlation(const Recording& recording, const RecordingInfo& i
   return rank_correlation_figure(recording, only_run(info, request));
 }
 
+bool has_runs(const RecordingInfo& info) { return !info.runs.empty(); }
 bool has_full_cache(const RecordingInfo& info) { return measures::full_cache_run(info) >= 0; }
 bool has_keys_and_queries(const RecordingInfo& info) { return info.keys && info.queries; }
 bool has_full_cache_values(const RecordingInfo& info) {
@@ -164,6 +170,7 @@ constexpr std::array kBuilders{
     Builder{"output-error", kRecording, true, " block ", has_full_cache_values, build_policy_spread},
     Builder{"diversity", kRecording, true, "", has_keys, build_diversity},
     Builder{"bounds", kRecording, false, "", has_keys_and_queries, build_bounds},
+    Builder{"overlap", kRecording, true, " block ", has_runs, build_overlap},
     Builder{"block-times", kRecording, true, "", has_block_times, build_block_times},
 };
 
