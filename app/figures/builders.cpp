@@ -17,6 +17,7 @@
 #include "app/figures/overlap.hpp"
 #include "app/figures/policy_spread.hpp"
 #include "app/figures/rank_correlation.hpp"
+#include "app/figures/relaxation_gap.hpp"
 #include "app/figures/score_attention.hpp"
 #include "app/measures/head_data.hpp"
 
@@ -116,6 +117,11 @@ Figure build_overlap(const Recording& recording, const RecordingInfo& info, cons
   return overlap_figure(recording, {chosen_runs(info, request), request.block.value_or(-1)});
 }
 
+Figure build_relaxation_gap(const Recording& recording, const RecordingInfo& info,
+                            const FigureRequest& request) {
+  return relaxation_gap_figure(recording, {chosen_runs(info, request), request.block.value_or(-1)});
+}
+
 Figure build_mean_cosines(const Recording& recording, const RecordingInfo& info,
                           const FigureRequest& request) {
   return mean_cosines_figure(recording, only_run(info, request));
@@ -137,6 +143,10 @@ bool has_full_cache_values(const RecordingInfo& info) {
   return has_full_cache(info) && info.keys && info.queries && info.values;
 }
 
+bool evicts(const RecordingInfo& info) {
+  return std::ranges::any_of(info.runs, [](const auto& run) { return run.plan.policy != "none"; });
+}
+bool has_evicted_keys(const RecordingInfo& info) { return info.keys && evicts(info); }
 bool has_keys(const RecordingInfo& info) { return info.keys; }
 bool has_attention(const RecordingInfo& info) { return info.attention || (info.keys && info.queries); }
 
@@ -171,6 +181,7 @@ constexpr std::array kBuilders{
     Builder{"diversity", kRecording, true, "", has_keys, build_diversity},
     Builder{"bounds", kRecording, false, "", has_keys_and_queries, build_bounds},
     Builder{"overlap", kRecording, true, " block ", has_runs, build_overlap},
+    Builder{"relaxation-gap", kRecording, true, " block ", has_evicted_keys, build_relaxation_gap},
     Builder{"block-times", kRecording, true, "", has_block_times, build_block_times},
 };
 
