@@ -10,6 +10,8 @@
 #include "analysis/errors.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/head_selection.hpp"
+#include "app/figures/run_label.hpp"
+#include "app/figures/top_keys.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -19,6 +21,8 @@ using recording::RecordingInfo;
 using recording::RunInfo;
 
 constexpr float kAnchorSize = 10;
+constexpr std::size_t kTopKeys = 10;
+constexpr float kCircleSize = 1.9F;  // of a top key's circle, for the size of its point
 // The overlay's looks, one per policy. No other series of the figure has one of these colours or markers. The
 // first seven policies differ by their markers; colours repeat from the fourth on, so that a look comes again
 // with the 22nd.
@@ -121,6 +125,19 @@ void add_keys(Panel& panel, const Moment& moment) {
   }
 }
 
+// Circles about the keys that KeyDiff scores highest of all seen, retained or not: Fig. 4 and 11.
+void add_top_keys(Panel& panel, const Moment& moment, const RowMatrixF& keys) {
+  const std::vector<std::int32_t> top = top_keydiff_keys(keys, kTopKeys);
+  PointSeries series = make_series("top_keys", fmt::format("{} highest KeyDiff scores", top.size()),
+                                   kCharcoal, Marker::kCircle);
+  for (const std::int32_t token : top) {
+    add_point(series, moment.coordinates, token);
+    series.token.push_back(token);
+  }
+  series.size_px = kCircleSize * point_size(static_cast<std::size_t>(moment.n_seen)) + 2;
+  panel.points.push_back(std::move(series));
+}
+
 void add_queries(Panel& panel, const KeyspaceBasis& basis, const RowMatrixF& queries, std::int64_t n_seen,
                  int components) {
   PointSeries series = make_series("queries", "queries", kGrey, Marker::kCross);
@@ -150,6 +167,7 @@ Panel run_panel(const Recording& recording, const RecordingInfo& info, const Key
   if (selection.queries && queries.rows() > 0)
     add_queries(panel, basis, queries, moment.n_seen, selection.components);
   add_keys(panel, moment);
+  add_top_keys(panel, moment, keys);
   add_mean(panel, basis, keys, selection.components,
            make_series("anchor", "anchor (mean key)", kGreen, Marker::kDiamond));
   add_mean(panel, basis, queries, selection.components,
@@ -193,23 +211,16 @@ int grid_columns(std::size_t n_panels) {
   return n_panels == 4 ? 2 : 3;
 }
 
-// What all evicting runs have in common, where they do: "N = 256, B = 64".
-std::string common_budget(const RecordingInfo& info, const std::vector<Moment>& moments) {
-  const recording::RunPlan* shared = nullptr;
-  for (const Moment& moment : moments) {
-    const recording::RunPlan& plan = info.runs[moment.run].plan;
-    if (plan.policy == "none") continue;
-    if (shared && (shared->budget != plan.budget || shared->block_size != plan.block_size)) return "";
-    shared = &plan;
-  }
-  if (!shared) return "";
-  return fmt::format(", N = {}, B = {}", format_count(shared->budget), format_count(shared->block_size));
+std::vector<int> runs_of(const std::vector<Moment>& moments) {
+  std::vector<int> runs;
+  for (const Moment& moment : moments) runs.push_back(moment.run);
+  return runs;
 }
 
 std::string caption_of(const RecordingInfo& info, const KeyspaceBasis& basis,
                        const std::vector<Moment>& moments, std::int64_t block) {
   std::string text = moments.size() == 1 ? describe_run(info, info.runs[moments.front().run])
-                                         : describe_prompt(info) + common_budget(info, moments);
+                                         : describe_prompt(info) + describe_budget(info, runs_of(moments));
   if (block >= 0) text += fmt::format(", after block {}", block);
   return text +
          fmt::format(

@@ -19,7 +19,8 @@ struct KeyspaceSelection {
 };
 
 // Keys in the plane (or space) of their principal components: retained as filled discs, evicted as rings, at
-// the end of a block, with the anchor (mean key) and the mean query of the tokens seen by then. With two or
+// the end of a block, with the anchor (mean key) and the mean query of the tokens seen by then, and circles
+// about the ten keys that KeyDiff scores highest among these. With two or
 // more evicting runs a last panel shows the retained keys of all of them together (Fig. 5 d).
 //   throws as fit_keyspace_basis, and UsageError on an unknown run, block or number of components
 Figure keyspace_figure(const recording::Recording& recording, const KeyspaceSelection& selection);

@@ -74,6 +74,16 @@ TEST(Keyspace, AnchorAndMeanQueryAreMeansOfWhatWasSeen) {
   EXPECT_TRUE(series(panel, "anchor").token.empty());
 }
 
+// After block 1 four keys are seen, along x at -5, -3, -1 and 1: their mean is opposed by the last alone.
+TEST(Keyspace, TopKeysAreCircledWhetherRetainedOrNot) {
+  const PointSeries top = series(panel_after(1), "top_keys");
+  EXPECT_EQ(top.token.size(), 4U) << "ten at most, of all keys seen";
+  EXPECT_EQ(top.token.front(), 3);
+  EXPECT_THAT(top.token, testing::Contains(1)) << "evicted";
+  EXPECT_EQ(top.marker, Marker::kCircle);
+  EXPECT_EQ(top.x.front(), series(panel_after(1), "retained").x.back()) << "about its point";
+}
+
 TEST(Keyspace, PointsStandStillWhenBlockOrPolicyChanges) {
   KeyspaceSelection selection;
   selection.runs = {0, 1};
