@@ -1,14 +1,11 @@
 #include "app/commands/bench_output.hpp"
 
-#include <ctime>
-
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "app/benchmarks/benchmark_figure.hpp"
 #include "app/commands/bench_table.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/provenance_now.hpp"
 #include "app/figures/canvas_cairo.hpp"
 #include "app/figures/nexus.hpp"
 
@@ -19,12 +16,10 @@ namespace {
 recording::Origin origin_of(const benchmarks::Benchmark& benchmark,
                             const std::optional<capture::ModelConfig>& config) {
   recording::Origin origin;
-  origin.provenance.command = command_line();
+  origin.provenance = provenance_now();
   origin.provenance.configuration = benchmarks::benchmark_json(benchmark).dump();
-  origin.provenance.versions = "keyscope " KEYSCOPE_VERSION;
   origin.provenance.seed = static_cast<std::int64_t>(benchmark.seed);
   origin.provenance.device = benchmark.setting.device;
-  origin.provenance.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   origin.model = {"{}", "random keys", 1, 1, 1, 1};
   if (config)
     origin.model = {config->raw_json, benchmark.setting.model, config->n_layers,

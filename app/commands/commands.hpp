@@ -13,6 +13,7 @@ void add_demo(CLI::App& app);
 void add_export(CLI::App& app);
 void add_figure(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_prompts(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_validate(CLI::App& app);

@@ -1,13 +1,11 @@
 #include <atomic>
 #include <cstdint>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
@@ -17,6 +15,7 @@
 #include "app/commands/interrupt.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
+#include "app/commands/provenance_now.hpp"
 #include "app/commands/validate_table.hpp"
 #include "app/validation/memory_check.hpp"
 #include "app/validation/report_files.hpp"
@@ -82,14 +81,6 @@ std::vector<validation::PromptRecord> measure(const ValidateArguments& arguments
                                      {control, cancelled, show});
 }
 
-recording::Provenance provenance() {
-  recording::Provenance made;
-  made.command = command_line();
-  made.versions = "keyscope " KEYSCOPE_VERSION;
-  made.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  return made;
-}
-
 void run_validate(const ValidateArguments& arguments) {
   const validation::Settings asked = asked_settings(arguments);
   const auto model = capture::Model::load(arguments.model, model_options(arguments));
@@ -102,7 +93,7 @@ void run_validate(const ValidateArguments& arguments) {
   folder.begin();
   const auto records = measure(arguments, *model, settings, prompts, folder);
   const auto report = validation::make_report(settings, prompts, records);
-  validation::write_report(report, *model, prompts, provenance(), folder);
+  validation::write_report(report, *model, prompts, provenance_now(), folder);
   fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report),
              folder.file("validation.html").string(), folder.file("validation.json").string(),
              folder.file("validation.h5").string());

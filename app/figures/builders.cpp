@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/ablation.hpp"
 #include "app/figures/attention.hpp"
 #include "app/figures/block_times.hpp"
 #include "app/figures/bounds.hpp"
@@ -105,6 +106,10 @@ Figure build_policy_spread(const Recording& recording, const RecordingInfo& info
                               *std::ranges::find(measures, request.name, &ComparedMeasure::figure));
 }
 
+Figure build_ablation(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  return ablation_figure(recording, {chosen_runs(info, request), request.block.value_or(-1)});
+}
+
 Figure build_bounds(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
   return bounds_figure(recording, only_run(info, request));
 }
@@ -147,6 +152,7 @@ bool evicts(const RecordingInfo& info) {
   return std::ranges::any_of(info.runs, [](const auto& run) { return run.plan.policy != "none"; });
 }
 bool has_evicted_keys(const RecordingInfo& info) { return info.keys && evicts(info); }
+bool has_evictions_to_judge(const RecordingInfo& info) { return has_full_cache(info) && evicts(info); }
 bool has_keys(const RecordingInfo& info) { return info.keys; }
 bool has_attention(const RecordingInfo& info) { return info.attention || (info.keys && info.queries); }
 
@@ -182,6 +188,7 @@ constexpr std::array kBuilders{
     Builder{"bounds", kRecording, false, "", has_keys_and_queries, build_bounds},
     Builder{"overlap", kRecording, true, " block ", has_runs, build_overlap},
     Builder{"relaxation-gap", kRecording, true, " block ", has_evicted_keys, build_relaxation_gap},
+    Builder{"ablation", kRecording, true, " block ", has_evictions_to_judge, build_ablation},
     Builder{"block-times", kRecording, true, "", has_block_times, build_block_times},
 };
 

@@ -30,12 +30,14 @@ constexpr std::array kAliases{
     FigureAlias{"fig15", "key-norms"},
     FigureAlias{"fig16", "top-key-query-cosine"},
     FigureAlias{"table3", "rank-correlation"},
+    FigureAlias{"table15", "ablation"},
+    FigureAlias{"table16", "ablation"},
 };
 
 // The paper's figures that are not made of a recording.
 constexpr std::array kMadeElsewhere{
-    FigureAlias{"fig7", "bench prefill"},
-    FigureAlias{"fig17", "bench prefill"},
+    FigureAlias{"fig7", "bench prefill"},  FigureAlias{"fig17", "bench prefill"},
+    FigureAlias{"table8", "prompts"},      FigureAlias{"table9", "prompts"},
     FigureAlias{"table19", "bench score"},
 };
 

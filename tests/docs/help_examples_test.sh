@@ -11,7 +11,7 @@ mkdir bin && ln -s "$keyscope" bin/keyscope
 export PATH=$work/bin:$PATH
 unset DISPLAY
 
-for subcommand in capture replay analyze figure export inspect tokenize demo bench "bench prefill" "bench score" \
+for subcommand in capture replay analyze figure export inspect prompts tokenize demo bench "bench prefill" "bench score" \
   "bench capture" "bench memory" validate view; do
   read -ra words <<<"$subcommand"
   example=$(keyscope "${words[@]}" --help | sed -n '/^Example/,$p' | tail -n +2 | sed 's/^ *//')

@@ -54,6 +54,12 @@ std::vector<Figure> make_figures(const FakeRecording& recording) {
   add("cosine-matrix", {"none"}, 2);
   add("keyspace", {"keydiff"}, 2);
   add("keyspace", {"none", "keydiff", "sink"}, 3);
+  add("diversity", {"keydiff", "sink"}, 2);
+  add("overlap", {"none", "keydiff", "sink"}, 2);
+  FigureRequest cells;
+  cells.name = "score-attention";
+  cells.grid.emplace();
+  figures.push_back(build_figure(recording, cells));
   return figures;
 }
 
@@ -68,6 +74,11 @@ void expect_same(const Figure& a, const Figure& b) {
       EXPECT_EQ(x.points[s].y, y.points[s].y) << x.points[s].id;
       EXPECT_EQ(x.points[s].z, y.points[s].z) << x.points[s].id;
       EXPECT_EQ(x.points[s].token, y.points[s].token) << x.points[s].id;
+    }
+    for (std::size_t s = 0; s < x.lines.size(); ++s) EXPECT_EQ(x.lines[s].y, y.lines[s].y) << x.lines[s].id;
+    for (std::size_t s = 0; s < x.bands.size(); ++s) {
+      EXPECT_EQ(x.bands[s].low, y.bands[s].low) << x.bands[s].id;
+      EXPECT_EQ(x.bands[s].high, y.bands[s].high) << x.bands[s].id;
     }
     ASSERT_EQ(x.heatmap.has_value(), y.heatmap.has_value());
     if (!x.heatmap) continue;
@@ -100,8 +111,8 @@ TEST(Nexus, FiguresComeBackAsTheyWere) {
   write_nexus(folder.file("f.h5"), figures, origin_of(recording));
   EXPECT_TRUE(is_figure_file(folder.file("f.h5")));
   const FigureFile file = read_figures(folder.file("f.h5"));
-  ASSERT_EQ(file.figures.size(), 4U);
-  for (std::size_t i = 0; i < 4; ++i) expect_same(figures[i], file.figures[i]);
+  ASSERT_EQ(file.figures.size(), figures.size());
+  for (std::size_t i = 0; i < figures.size(); ++i) expect_same(figures[i], file.figures[i]);
   EXPECT_EQ(file.origin.provenance.command, "keyscope capture");
   EXPECT_EQ(file.origin.model.head_dim, 8);
   EXPECT_EQ(file.origin.prompt.id, recording.info()->prompt.id);
@@ -232,7 +243,7 @@ TEST(Nexus, AFullDiskIsAnErrorAndLeavesNothing) {
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   write_nexus(folder.file("f.h5"), figures, origin_of(recording));
-  EXPECT_EQ(read_figures(folder.file("f.h5")).figures.size(), 4U);
+  EXPECT_EQ(read_figures(folder.file("f.h5")).figures.size(), figures.size());
 }
 
 TEST(Nexus, AnExistingFileIsKeptUnlessReplaced) {
@@ -275,6 +286,10 @@ TEST(FigureJson, WhatIsDamagedIsRefused) {
   nlohmann::json broken = good;
   broken["panels"][0]["heatmap"]["colour_map"] = "jet";
   EXPECT_THROW(figure_from_json(broken), InvalidInput);
+  broken = good;
+  broken["multiples"] = {
+      {"row_label", "layer"}, {"column_label", "head"}, {"rows", {"0", "1"}}, {"columns", {"0"}}};
+  EXPECT_THROW(figure_from_json(broken), InvalidInput) << "two cells of one panel";
 }
 
 }  // namespace
