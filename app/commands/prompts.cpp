@@ -77,9 +77,10 @@ nlohmann::ordered_json to_json(const PromptLengths& lengths) {
 
 std::string table_of(const PromptLengths& lengths) {
   const auto count = [](double value) { return figures::format_count(std::llround(value)); };
-  std::string table = fmt::format("{} prompts: {} to {} tokens, mean {}, median {}, 95th percentile {}\n\n",
-                                  lengths.lengths.size(), count(double(lengths.least)), count(double(lengths.most)),
-                                  count(lengths.mean), count(lengths.median), count(lengths.p95));
+  std::string table =
+      fmt::format("{} prompts: {} to {} tokens, mean {}, median {}, 95th percentile {}\n\n",
+                  lengths.lengths.size(), count(double(lengths.least)), count(double(lengths.most)),
+                  count(lengths.mean), count(lengths.median), count(lengths.p95));
   table += fmt::format("{:>19}  {:>7}\n", "tokens", "prompts");
   for (const auto& bin : lengths.bins)
     table += fmt::format("{:>8} – {:>8}  {:>7}\n", count(double(bin.first)), count(double(bin.end - 1)),
@@ -92,8 +93,8 @@ std::string table_of(const PromptLengths& lengths) {
 
 void write_figure(const PromptsArguments& arguments, const capture::ModelConfig& config,
                   const PromptLengths& lengths) {
-  const figures::Figure figure = validation::prompt_lengths_figure(
-      lengths, std::filesystem::path(arguments.file).filename().string());
+  const figures::Figure figure =
+      validation::prompt_lengths_figure(lengths, std::filesystem::path(arguments.file).filename().string());
   if (!figures::is_nexus_path(arguments.out)) {
     figures::PageOptions page;
     page.replace = arguments.force;
@@ -102,8 +103,10 @@ void write_figure(const PromptsArguments& arguments, const capture::ModelConfig&
   recording::Origin origin;
   origin.provenance = provenance_now();
   const std::filesystem::path folder = std::filesystem::path(arguments.model).lexically_normal();
-  origin.model = {config.raw_json, (folder.has_filename() ? folder : folder.parent_path()).filename().string(),
-                  config.n_layers, config.n_heads, config.n_kv_heads, config.head_dim};
+  origin.model = {
+      config.raw_json,   (folder.has_filename() ? folder : folder.parent_path()).filename().string(),
+      config.n_layers,   config.n_heads,
+      config.n_kv_heads, config.head_dim};
   figures::write_nexus(arguments.out, {figure}, origin, arguments.force);
 }
 
@@ -145,7 +148,8 @@ void add_prompts(CLI::App& app) {
   command->add_option("--json", arguments->json.path, "All numbers as JSON into a file; - is stdout");
   command->add_flag("--force", arguments->force, "Replace existing files");
   command->footer(
-      "Example:\n  keyscope prompts assets/demo_model/prompts/passages.jsonl --model assets/demo_model --budget "
+      "Example:\n  keyscope prompts assets/demo_model/prompts/passages.jsonl --model assets/demo_model "
+      "--budget "
       "128 --out lengths.png");
   command->callback([arguments] { run_prompts(*arguments); });
 }

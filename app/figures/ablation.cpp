@@ -26,18 +26,35 @@ std::vector<int> evicting_runs(const RecordingInfo& info, const AblationSelectio
     if (info.runs[static_cast<std::size_t>(run)].plan.policy != "none") runs.push_back(run);
   }
   if (measures::full_cache_run(info) < 0 || runs.empty())
-    throw FileError(fmt::format("{}: what evicting costs needs a finished run `none` and one that evicts",
-                                info.source));
+    throw FileError(
+        fmt::format("{}: what evicting costs needs a finished run `none` and one that evicts", info.source));
   return runs;
 }
 
-// Without the policy's name where all runs have one and options tell them apart.
+// The parts of a label, between commas, that another one lacks; the label itself where that leaves nothing.
+std::string beyond(const std::string& label, const std::string& other) {
+  std::string rest;
+  for (std::size_t at = 0; at < label.size();) {
+    const std::size_t end = std::min(label.find(", ", at), label.size());
+    const std::string part = label.substr(at, end - at);
+    if ((", " + other + ", ").find(", " + part + ", ") == std::string::npos)
+      rest += (rest.empty() ? "" : ", ") + part;
+    at = end + 2;
+  }
+  return rest.empty() ? label : rest;
+}
+
+// Where all runs have one policy and options tell them apart: the first run's options, and of the others what
+// differs from it. Elsewhere labels as they are.
 std::vector<std::string> labels_of(const RecordingInfo& info, const std::vector<int>& runs) {
   const std::string prefix = info.runs[static_cast<std::size_t>(runs.front())].plan.policy + ", ";
   std::vector<std::string> labels;
   for (const int run : runs) labels.push_back(run_label(info, run));
-  if (std::ranges::all_of(labels, [&](const std::string& label) { return label.starts_with(prefix); }))
-    for (std::string& label : labels) label.erase(0, prefix.size());
+  const bool one_policy =
+      std::ranges::all_of(labels, [&](const std::string& label) { return label.starts_with(prefix); });
+  if (!one_policy) return labels;
+  for (std::string& label : labels) label.erase(0, prefix.size());
+  for (std::size_t i = labels.size(); i-- > 1;) labels[i] = beyond(labels[i], labels.front());
   return labels;
 }
 
@@ -99,7 +116,8 @@ Figure ablation_figure(const recording::Recording& recording, const AblationSele
     heads.push_back(measures::measure_heads(recording, run, resolve_block(about, selection.block)));
     figure.view.runs.push_back(about.plan.name);
   }
-  add_head_panel(figure, empty_panel("attention_mass", "attention kept", {"share of the full cache's", ""}, labels),
+  add_head_panel(figure,
+                 empty_panel("attention_mass", "attention kept", {"share of the full cache's", ""}, labels),
                  heads, &HeadMeasures::attention_mass_kept);
   add_head_panel(figure, empty_panel("output_error", "output error", {"relative error", ""}, labels), heads,
                  &HeadMeasures::output_error);

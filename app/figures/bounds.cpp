@@ -72,7 +72,9 @@ Panel layer_panel(const RecordingInfo& info, const std::vector<HeadBounds>& head
   panel.x = {"layer", "", {}, true};
   panel.y.label = "slack (0: at the bound)";
   panel.note = "median, 5 to 95 %, and the least (open)";
-  panel.lines.push_back(zero_line({static_cast<float>(info.layers.front()) - 0.5F, static_cast<float>(info.layers.back()) + 0.5F}, {0, 0}));
+  panel.lines.push_back(zero_line(
+      {static_cast<float>(info.layers.front()) - 0.5F, static_cast<float>(info.layers.back()) + 0.5F},
+      {0, 0}));
   double offset = -kBeside;
   for (const Bound& bound : bounds) {
     SpreadSeries spread(bound.id, bound.label, bound.colour, bound.marker, 4.5F);
@@ -144,8 +146,8 @@ struct Totals {
 
   std::string text(const char* what) const {
     const double share = looked_at > 0 ? 100.0 * double(pairs) / double(looked_at) : 0;
-    return fmt::format("{} of {} {} ({:.1f} %), {}", format_count(pairs), format_count(looked_at), what, share,
-                       count_violations(violations));
+    return fmt::format("{} of {} {} ({:.1f} %), {}", format_count(pairs), format_count(looked_at), what,
+                       share, count_violations(violations));
   }
 };
 
@@ -166,7 +168,8 @@ std::string caption_of(const RecordingInfo& info, int run, const std::vector<Hea
   }
   return fmt::format(
       "{}, {} layers × {} KV heads. Theorem 3.2, where α < 0 < β: {}. Lemma 3.1 as stated, where its proof "
-      "holds, cos(key, query) ≥ 0: {}; the form that always holds, over all of these: {}. {}Histograms end at "
+      "holds, cos(key, query) ≥ 0: {}; the form that always holds, over all of these: {}. {}Histograms end "
+      "at "
       "{} % of the pairs.",
       describe_run(info, about), info.layers.size(), info.heads.list(info.model.n_kv_heads).size(),
       theorem.text("pairs"), lemma.text("visible pairs"), count_violations(always.violations),

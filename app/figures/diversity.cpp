@@ -21,8 +21,8 @@ using measures::HeadMeasures;
 using recording::RecordingInfo;
 using recording::RunInfo;
 
-constexpr std::int64_t kMostMoments = 48;
-constexpr std::size_t kMostMarked = 24;  // more points than that and their markers would hide the line
+constexpr std::int64_t kMostMoments = 16;  // more markers than that would hide their line
+constexpr std::size_t kMostBands = 3;      // more than that could not be told apart
 
 struct Course {
   const char* id;
@@ -77,7 +77,7 @@ RunCourse course_of(const RecordingInfo& info, int run, const std::vector<std::v
     drawn.band.low.push_back(static_cast<float>(spread[0]));
     drawn.band.high.push_back(static_cast<float>(spread[2]));
   }
-  if (drawn.median.x.size() <= kMostMarked) drawn.median.marker = look.marker;
+  drawn.median.marker = look.marker;
   return drawn;
 }
 
@@ -120,17 +120,18 @@ Figure diversity_figure(const recording::Recording& recording, const DiversitySe
     for (std::size_t p = 0; p < figure.panels.size(); ++p) {
       RunCourse drawn = course_of(*info, run, heads, courses().at(p), look);
       figure.panels[p].lines.push_back(std::move(drawn.median));
-      figure.panels[p].bands.push_back(std::move(drawn.band));
+      if (selection.runs.size() <= kMostBands) figure.panels[p].bands.push_back(std::move(drawn.band));
     }
     figure.view.runs.push_back(about.plan.name);
   }
   figure.name = "diversity";
   figure.title = "Diversity of the retained keys while the prompt is read";
   figure.columns = 3;
-  figure.caption = fmt::format(
-      "{}{}. Lines: median over {} layers × {} KV heads after each block{}; bands: 5 to 95 %.",
-      describe_prompt(*info), describe_budget(*info, selection.runs), info->layers.size(),
-      info->heads.list(info->model.n_kv_heads).size(), note_of(*info, selection.runs));
+  figure.caption =
+      fmt::format("{}{}. Median over {} layers × {} KV heads after each block{}{}.", describe_prompt(*info),
+                  describe_budget(*info, selection.runs), info->layers.size(),
+                  info->heads.list(info->model.n_kv_heads).size(), note_of(*info, selection.runs),
+                  selection.runs.size() <= kMostBands ? "; bands: 5 to 95 %" : "");
   return figure;
 }
 

@@ -62,8 +62,13 @@ Panel layer_panel(const RecordingInfo& info, const std::vector<std::string>& lab
   panel.id = "layers";
   panel.title = "by layer";
   panel.x.label = "layer";
-  for (const int layer : info.layers) panel.x.categories.push_back(fmt::format("{}", layer));
   panel.heatmap = overlap_map(std::ssize(pairs), std::ssize(info.layers));
+  if (info.layers.back() - info.layers.front() + 1 == std::ssize(info.layers)) {
+    panel.heatmap->x_first += info.layers.front();
+    panel.heatmap->x_end += info.layers.front();
+  } else {
+    for (const int layer : info.layers) panel.x.categories.push_back(fmt::format("{}", layer));
+  }
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     panel.y.categories.push_back(fmt::format("{} – {}", labels[pairs[p].a], labels[pairs[p].b]));
     for (std::size_t layer = 0; layer < info.layers.size(); ++layer)
@@ -104,10 +109,11 @@ Figure overlap_figure(const recording::Recording& recording, const OverlapSelect
   if (!pairs.empty()) figure.panels.push_back(layer_panel(*info, labels, overlap, pairs));
   figure.columns = 2;
   figure.view.block = selection.block;
-  figure.caption = fmt::format("{}{}. Mean over {} KV heads{}.{}", describe_prompt(*info),
-                               describe_budget(*info, selection.runs), info->model.n_kv_heads,
-                               selection.block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", selection.block),
-                               chance_of(*info, selection.runs));
+  figure.caption = fmt::format(
+      "{}{}. Mean over {} KV heads{}.{}", describe_prompt(*info), describe_budget(*info, selection.runs),
+      info->model.n_kv_heads,
+      selection.block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", selection.block),
+      chance_of(*info, selection.runs));
   return figure;
 }
 

@@ -14,10 +14,10 @@ namespace {
 constexpr double kGap = 6;               // between cells
 constexpr double kMostGridHeight = 600;  // what a page of a paper leaves beside title and caption
 constexpr double kLeastCellHeight = 22;
-constexpr double kCellAspect = 0.85;   // height of a scatter's cell for its width, where there is room
-constexpr double kLeastTicked = 30;    // points: in narrower cells the numbers of ticks would touch
-constexpr double kBeside = 3;          // between a grid and what is written along its edge
-constexpr TextStyle kNameStyle{7};     // of rows and columns
+constexpr double kCellAspect = 0.85;  // height of a scatter's cell for its width, where there is room
+constexpr double kLeastTicked = 30;   // points: in narrower cells the numbers of ticks would touch
+constexpr double kBeside = 3;         // between a grid and what is written along its edge
+constexpr TextStyle kNameStyle{7};    // of rows and columns
 constexpr TextStyle kCellNote{kBriefNoteSize};
 
 // What every cell has in common.
@@ -82,7 +82,8 @@ void fit_cells(cairo_t* cairo, const Figure& figure, double width, MultiplesGrid
   const Panel& first = figure.panels.front();
   grid.cell_width = (width - (grid.n_columns - 1) * kGap) / grid.n_columns;
   grid.note_height = note_height(cairo, figure, grid.cell_width);
-  const double most = std::max(kLeastCellHeight, (kMostGridHeight + kGap) / grid.n_rows - kGap - grid.note_height);
+  const double most =
+      std::max(kLeastCellHeight, (kMostGridHeight + kGap) / grid.n_rows - kGap - grid.note_height);
   const double aspect = first.heatmap && first.equal_aspect ? 1 : kCellAspect;
   grid.cell_height = std::min(grid.cell_width * aspect, most);
   if (first.heatmap && first.equal_aspect) grid.cell_width = std::min(grid.cell_width, grid.cell_height);
@@ -98,7 +99,8 @@ Sides sides_of(cairo_t* cairo, const Figure& figure, const MultiplesGrid& grid, 
   const double label = line_height(cairo, {kLabelSize});
   const std::string beside = axis_label(first.y);
   Sides sides;
-  sides.left = measure_text(cairo, beside, fit_label(cairo, beside, grid.bottom() - grid.top)).height + kBeside;
+  sides.left =
+      measure_text(cairo, beside, fit_label(cairo, beside, grid.bottom() - grid.top)).height + kBeside;
   if (grid.ticks) sides.left += tick_room(widest_tick(cairo, y_ticks(first, ranges, grid.cell_height)));
   sides.right = kBeside + widest_text(cairo, figure.multiples->rows, kNameStyle) + kBeside + label;
   if (first.heatmap) sides.right += colour_bar_extent(cairo, *first.heatmap, grid.bottom() - grid.top);
@@ -110,16 +112,24 @@ void name_columns_and_rows(cairo_t* cairo, const SmallMultiples& multiples, cons
   const double label = line_height(cairo, {kLabelSize});
   page.texts.push_back({multiples.column_label, {kLabelSize}, (grid.left + grid.right()) / 2, y, {0.5, 0}});
   for (int column = 0; column < grid.n_columns; ++column)
-    page.texts.push_back({multiples.columns[static_cast<std::size_t>(column)], kNameStyle,
+    page.texts.push_back({multiples.columns[static_cast<std::size_t>(column)],
+                          kNameStyle,
                           page.panels[static_cast<std::size_t>(column)].plot.x + grid.cell_width / 2,
-                          y + label, {0.5, 0}});
+                          y + label,
+                          {0.5, 0}});
   const double right = grid.right() + kBeside;
   for (int row = 0; row < grid.n_rows; ++row)
-    page.texts.push_back({multiples.rows[static_cast<std::size_t>(row)], kNameStyle, right,
-                          grid.row_y(row) + grid.cell_height / 2, {0, 0.5}});
-  page.texts.push_back({multiples.row_label, {kLabelSize},
+    page.texts.push_back({multiples.rows[static_cast<std::size_t>(row)],
+                          kNameStyle,
+                          right,
+                          grid.row_y(row) + grid.cell_height / 2,
+                          {0, 0.5}});
+  page.texts.push_back({multiples.row_label,
+                        {kLabelSize},
                         right + widest_text(cairo, multiples.rows, kNameStyle) + kBeside,
-                        (grid.top + grid.bottom()) / 2, {0.5, 1}, std::numbers::pi / 2});
+                        (grid.top + grid.bottom()) / 2,
+                        {0.5, 1},
+                        std::numbers::pi / 2});
 }
 
 // Returns where the label below ends.
@@ -135,8 +145,8 @@ double label_axes(cairo_t* cairo, const Figure& figure, const MultiplesGrid& gri
   const std::string below = axis_label(first.x), beside = axis_label(first.y);
   const TextStyle style = fit_label(cairo, below, width);
   page.texts.push_back({below, style, grid.left + width / 2, y, {0.5, 0}});
-  page.texts.push_back({beside, fit_label(cairo, beside, height), x, grid.top + height / 2, {0.5, 1},
-                        -std::numbers::pi / 2});
+  page.texts.push_back(
+      {beside, fit_label(cairo, beside, height), x, grid.top + height / 2, {0.5, 1}, -std::numbers::pi / 2});
   return y + measure_text(cairo, below, style).height;
 }
 
@@ -184,8 +194,10 @@ double place_multiples(cairo_t* cairo, const Figure& figure, double y, PageLayou
   place_cells(figure, grid, ranges, page);
   name_columns_and_rows(cairo, *figure.multiples, grid, y, page);
   if (const Panel& first = figure.panels.front(); first.heatmap) {
-    const double bar = grid.right() + sides.right - colour_bar_extent(cairo, *first.heatmap, grid.bottom() - grid.top);
-    page.panels.front().colour_bar = {bar + kColourBarGap, grid.top, kColourBarWidth, grid.bottom() - grid.top};
+    const double bar =
+        grid.right() + sides.right - colour_bar_extent(cairo, *first.heatmap, grid.bottom() - grid.top);
+    page.panels.front().colour_bar = {bar + kColourBarGap, grid.top, kColourBarWidth,
+                                      grid.bottom() - grid.top};
   }
   return label_axes(cairo, figure, grid, ranges.front(), page);
 }

@@ -30,9 +30,10 @@ struct Set {
   Marker marker;
   double SetObjective::*objective;
 };
-constexpr std::array kSets{Set{"retained", "retained by the run", kBlue, Marker::kDisc, &SetObjective::retained},
-                           Set{"at_once", "Eq. 8 on all keys at once", kOrange, Marker::kSquare, &SetObjective::at_once},
-                           Set{"best", "best set found", kGreen, Marker::kDiamond, &SetObjective::best}};
+constexpr std::array kSets{
+    Set{"retained", "retained by the run", kBlue, Marker::kDisc, &SetObjective::retained},
+    Set{"at_once", "Eq. 8 on all keys at once", kOrange, Marker::kSquare, &SetObjective::at_once},
+    Set{"best", "best set found", kGreen, Marker::kDiamond, &SetObjective::best}};
 
 double mean_cosine(const SetObjective& head, double objective) {
   return objective / (static_cast<double>(head.n_retained) * static_cast<double>(head.n_retained));
@@ -45,8 +46,8 @@ std::vector<int> evicting_runs(const RecordingInfo& info, const RelaxationGapSel
     if (info.runs[static_cast<std::size_t>(run)].plan.policy != "none") runs.push_back(run);
   }
   if (runs.empty())
-    throw FileError(fmt::format("{}: no run that evicts was chosen: the full cache has no choice to make",
-                                info.source));
+    throw FileError(
+        fmt::format("{}: no run that evicts was chosen: the full cache has no choice to make", info.source));
   return runs;
 }
 
@@ -65,9 +66,8 @@ Panel empty_panel(const char* id, const char* title, const char* y) {
 
 std::string note_of(const RecordingInfo& info, std::size_t n_measured, std::size_t n_unfinished) {
   const std::size_t n_heads = info.layers.size() * info.heads.list(info.model.n_kv_heads).size();
-  std::string note = n_measured < n_heads
-                         ? fmt::format("{} of {} heads, evenly spaced", n_measured, n_heads)
-                         : fmt::format("{} head{}", n_heads, n_heads == 1 ? "" : "s");
+  std::string note = n_measured < n_heads ? fmt::format("{} of {} heads, evenly spaced", n_measured, n_heads)
+                                          : fmt::format("{} head{}", n_heads, n_heads == 1 ? "" : "s");
   if (n_unfinished > 0) note += fmt::format("; {} searches stopped before they ended", n_unfinished);
   return note;
 }

@@ -25,9 +25,7 @@ json options_of(const RunPlan& plan) {
   return options.is_object() ? options : json::object();
 }
 
-std::string shown(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
+std::string shown(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 // Options of a plan by name, with budget and block size as if they were two more.
 std::vector<std::pair<std::string, std::string>> settings_of(const RunPlan& plan) {

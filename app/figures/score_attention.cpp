@@ -99,11 +99,12 @@ Figure score_attention_figure(const recording::Recording& recording,
 
   Figure figure;
   figure.name = "score-attention";
-  figure.title = fmt::format("Score against attention, layer {}, KV head {}: ρ = {}, with position held fixed {}",
-                             selection.layer, selection.kv_head, number(agreement.spearman),
-                             number(agreement.spearman_given_position));
+  figure.title = fmt::format(
+      "Score against attention, layer {}, KV head {}: ρ = {}, with position held fixed {}", selection.layer,
+      selection.kv_head, number(agreement.spearman), number(agreement.spearman_given_position));
   figure.view = {{run.plan.name}, selection.layer, selection.kv_head, -1, -1, 0};
-  figure.caption = fmt::format("{}. Every prompt token that a query could see; ρ is Spearman's.", describe_run(*info, run));
+  figure.caption = fmt::format("{}. Every prompt token that a query could see; ρ is Spearman's.",
+                               describe_run(*info, run));
   figure.panels.push_back(std::move(panel));
   return figure;
 }

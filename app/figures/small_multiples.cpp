@@ -50,7 +50,8 @@ Cells choose_cells(const RecordingInfo& info, const Builder& builder, const Figu
   const int group = info.model.group_size();
   if (!cells.heads.empty() && grid.query_heads == cells.query_heads) return cells;
   if (grid.query_heads && !cells.query_heads)
-    throw UsageError(fmt::format("figure '{}' is of KV heads, so that query heads choose nothing", builder.name));
+    throw UsageError(
+        fmt::format("figure '{}' is of KV heads, so that query heads choose nothing", builder.name));
   if (cells.heads.empty()) cells.heads = info.heads.list(info.model.n_kv_heads);
   if (!cells.query_heads) return cells;
   // Of each KV head the first query head, or all of them where all query heads are asked for.
@@ -86,8 +87,8 @@ void use_common_labels(Panel& panel) {
   if (panel.explained_variance.size() < 2) return;
   panel.x.label = "PC 1";
   panel.y.label = "PC 2";
-  panel.note = fmt::format("{:.0f} + {:.0f} %", 100 * panel.explained_variance[0],
-                           100 * panel.explained_variance[1]);
+  panel.note =
+      fmt::format("{:.0f} + {:.0f} %", 100 * panel.explained_variance[0], 100 * panel.explained_variance[1]);
 }
 
 void share_colour_scale(std::vector<Panel>& panels) {
@@ -123,15 +124,17 @@ std::string caption_of(const RecordingInfo& info, const Figure& figure, int run)
 
 void check_small_multiples(const RecordingInfo& info, const Builder& builder, const FigureRequest& request) {
   if (std::ranges::find(kWordings, builder.name, &Wording::figure) == kWordings.end())
-    throw UsageError(fmt::format("figure '{}' is not of one head, so that it has no small multiples", builder.name));
+    throw UsageError(
+        fmt::format("figure '{}' is not of one head, so that it has no small multiples", builder.name));
   const Cells cells = choose_cells(info, builder, request);
   if (request.components != 2)
     throw UsageError(
         fmt::format("small multiples show 2 principal components, but {} are asked for", request.components));
   if (cells.size() > kMostCells)
-    throw UsageError(fmt::format("{} layers x {} heads are asked for; at most {} small multiples are legible: "
-                                 "choose fewer with --layers or --kv-heads",
-                                 cells.layers.size(), cells.heads.size(), kMostCells));
+    throw UsageError(
+        fmt::format("{} layers x {} heads are asked for; at most {} small multiples are legible: "
+                    "choose fewer with --layers or --kv-heads",
+                    cells.layers.size(), cells.heads.size(), kMostCells));
   for (const int layer : cells.layers) require_layer(info, layer);
   for (const int head : cells.heads)
     cells.query_heads ? require_query_head(info, head) : require_kv_head(info, head);

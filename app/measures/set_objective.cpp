@@ -28,8 +28,7 @@ SetObjective measure(const Recording& recording, const RecordingInfo& info, cons
                      const Moment& moment) {
   SetObjective objective{selection.layer, selection.kv_head};
   const HeadData head = read_head(recording, info, selection, false);
-  const auto retained =
-      recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
+  const auto retained = recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
   objective.n_retained = static_cast<std::int64_t>(retained.size());
   if (retained.empty()) return objective;
   std::vector<std::int32_t> all(static_cast<std::size_t>(moment.n_seen));

@@ -19,8 +19,8 @@ struct SetObjective {
   bool optimal = false;  // all sets were tried
   bool converged = false;
 
-  // How far the run's set is from the best one, of N² cosines each: a mean cosine. Below zero where the search
-  // found nothing as good as the run did.
+  // How far the run's set is from the best one, of N² cosines each: a mean cosine. Below zero where the
+  // search found nothing as good as the run did.
   double gap() const {
     return (retained - best) / (static_cast<double>(n_retained) * static_cast<double>(n_retained));
   }

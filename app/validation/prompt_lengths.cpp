@@ -40,9 +40,9 @@ Panel histogram_panel(const PromptLengths& lengths) {
   panel.id = "histogram";
   panel.x = {"prompt length", "tokens", {}, true};
   panel.y = {"prompts", "", {}, true};
-  panel.note = fmt::format("median {}, 95th percentile {}, longest {}",
-                           figures::format_count(std::llround(lengths.median)),
-                           figures::format_count(std::llround(lengths.p95)), figures::format_count(lengths.most));
+  panel.note = fmt::format(
+      "median {}, 95th percentile {}, longest {}", figures::format_count(std::llround(lengths.median)),
+      figures::format_count(std::llround(lengths.p95)), figures::format_count(lengths.most));
   LineSeries outline;
   outline.id = "prompts";
   outline.colour = figures::kBlue;
@@ -83,8 +83,8 @@ Panel ratio_panel(const PromptLengths& lengths) {
   marks.colour = figures::kVermillion;
   marks.size_px = 7;
   for (std::size_t i = 0; i < lengths.budgets.size(); ++i) {
-    marks.label += fmt::format("{}N = {}: {:.3f}", i > 0 ? ", " : "", figures::format_count(lengths.budgets[i]),
-                               lengths.ratios[i]);
+    marks.label += fmt::format("{}N = {}: {:.3f}", i > 0 ? ", " : "",
+                               figures::format_count(lengths.budgets[i]), lengths.ratios[i]);
     marks.x.push_back(static_cast<float>(lengths.budgets[i]));
     marks.y.push_back(static_cast<float>(lengths.ratios[i]));
   }
@@ -126,7 +126,8 @@ PromptLengths measure_lengths(std::vector<std::int64_t> lengths, std::vector<std
   const auto at = analysis::quantiles(values, std::array{0.5, 0.95});
   measured.median = at[0];
   measured.p95 = at[1];
-  for (const std::int64_t budget : budgets) measured.ratios.push_back(mean_compression_ratio(lengths, budget));
+  for (const std::int64_t budget : budgets)
+    measured.ratios.push_back(mean_compression_ratio(lengths, budget));
   measured.budgets = std::move(budgets);
   measured.lengths = std::move(lengths);
   return measured;

@@ -19,10 +19,26 @@ class FigureOfHeads : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new ScratchFolder;
-    const CliResult result =
-        run_cli({"capture", "--dtype", "float32", "--model", kDemoModel, "--prompt-file",
-                 kDemoModel + "/prompts/phonebook.txt", "--max-tokens", "120", "--policy", "none", "--policy",
-                 "keydiff", "--budget", "40", "--block", "32", "--quiet", "--out", path("r.h5")});
+    const CliResult result = run_cli({"capture",
+                                      "--dtype",
+                                      "float32",
+                                      "--model",
+                                      kDemoModel,
+                                      "--prompt-file",
+                                      kDemoModel + "/prompts/phonebook.txt",
+                                      "--max-tokens",
+                                      "120",
+                                      "--policy",
+                                      "none",
+                                      "--policy",
+                                      "keydiff",
+                                      "--budget",
+                                      "40",
+                                      "--block",
+                                      "32",
+                                      "--quiet",
+                                      "--out",
+                                      path("r.h5")});
     ASSERT_EQ(result.status, 0) << result.err;
   }
   static void TearDownTestSuite() {

@@ -45,6 +45,19 @@ TEST(Ablation, RunsOfOnePolicyAreCalledByWhatDiffers) {
   const Figure figure = ablation_figure(recording, {{0, 1, 2}, -1});
   EXPECT_THAT(figure.panels.front().x.categories, ElementsAre("anchor mean", "anchor median"));
   EXPECT_THAT(figure.caption, HasSubstr(", keydiff, N = 10, B = 8"));
+  auto& median = recording.edit_info().runs[2].plan;
+  median.parameters = R"({"anchor":"median","metric":"dot"})";
+  recording.edit_info().runs[1].plan.parameters = R"({"anchor":"mean","metric":"dot"})";
+  const int third = recording.add_run("keydiff", 10);
+  recording.edit_info().runs[static_cast<std::size_t>(third)].plan.parameters =
+      R"({"anchor":"mean","metric":"cosine"})";
+  recording.fill(2);
+  EXPECT_THAT(ablation_figure(recording, {{1, 2, third}, -1}).panels.front().x.categories,
+              ElementsAre("anchor mean, metric dot", "anchor median", "metric cosine"));
+}
+
+TEST(Ablation, RunsOfSeveralPoliciesKeepTheirNames) {
+  FakeRecording recording = anchors();
   const int sink = recording.add_run("sink", 10);
   recording.fill(2);
   EXPECT_THAT(ablation_figure(recording, {{1, sink}, -1}).panels.front().x.categories,

@@ -37,10 +37,12 @@ TEST(Bounds, TheLeastSlackOfALayerIsTheLeastOfItsHeads) {
   const PointSeries& exact = series(figure.panels.front(), "theorem_exact_least");
   ASSERT_EQ(least.y.size(), 3U);
   for (int layer = 0; layer < 3; ++layer) {
-    const auto a = measures::measure_head(recording, 0, layer, 0), b = measures::measure_head(recording, 0, layer, 1);
+    const auto a = measures::measure_head(recording, 0, layer, 0),
+               b = measures::measure_head(recording, 0, layer, 1);
     const auto at = static_cast<std::size_t>(layer);
     EXPECT_FLOAT_EQ(least.y[at], static_cast<float>(std::min(*a.bound_min_slack, *b.bound_min_slack)));
-    EXPECT_FLOAT_EQ(exact.y[at], static_cast<float>(std::min(*a.bound_min_slack_exact, *b.bound_min_slack_exact)));
+    EXPECT_FLOAT_EQ(exact.y[at],
+                    static_cast<float>(std::min(*a.bound_min_slack_exact, *b.bound_min_slack_exact)));
   }
 }
 
@@ -48,7 +50,8 @@ TEST(Bounds, TheCaptionCountsWhatAnalyzeCounts) {
   const FakeRecording recording = one_run();
   std::int64_t pairs = 0;
   for (int layer = 0; layer < 3; ++layer)
-    for (int head = 0; head < 2; ++head) pairs += *measures::measure_head(recording, 0, layer, head).bound_pairs;
+    for (int head = 0; head < 2; ++head)
+      pairs += *measures::measure_head(recording, 0, layer, head).bound_pairs;
   const std::int64_t all = 3 * 2 * 40 * 2 * 40;
   EXPECT_THAT(bounds_figure(recording, 0).caption,
               HasSubstr(fmt::format("α < 0 < β: {} of {} pairs ({:.1f} %), 0 violations", format_count(pairs),

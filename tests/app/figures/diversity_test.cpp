@@ -61,10 +61,17 @@ TEST(Diversity, OfManyBlocksSomeAreMeasuredAndTheCaptionSaysSo) {
   FakeRecording recording = two_runs(300, 3);
   const Figure figure = diversity_figure(recording, {{kKeydiff}});
   const LineSeries& line = figure.panels.front().lines.front();
-  EXPECT_EQ(line.x.size(), 48U);
+  EXPECT_EQ(line.x.size(), 16U);
   EXPECT_EQ(line.x.back(), 300) << "the end of the prompt is among them";
-  EXPECT_FALSE(line.marker) << "too many to be told apart";
-  EXPECT_THAT(figure.caption, HasSubstr("48 of 100 blocks"));
+  EXPECT_THAT(figure.caption, HasSubstr("16 of 100 blocks"));
+}
+
+TEST(Diversity, ManyRunsHaveNoBands) {
+  FakeRecording recording = two_runs();
+  const int sink = recording.add_run("sink", 10), tova = recording.add_run("tova", 10);
+  recording.fill(8);
+  EXPECT_TRUE(diversity_figure(recording, {{kNone, kKeydiff, sink, tova}}).panels.front().bands.empty());
+  EXPECT_EQ(diversity_figure(recording, {{kKeydiff, sink, tova}}).panels.front().bands.size(), 3U);
 }
 
 TEST(Diversity, RefusesWhatIsNotThere) {

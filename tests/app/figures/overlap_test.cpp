@@ -30,7 +30,8 @@ TEST(Overlap, CellsAreTheMeasures) {
   EXPECT_FLOAT_EQ(figure.panels[0].heatmap->values(0, 1), 0.25F) << "10 of 40, whatever was chosen";
   EXPECT_THAT(figure.panels[0].x.categories, ElementsAre("none", "keydiff", "sink"));
   const Panel& layers = figure.panels.at(1);
-  EXPECT_THAT(layers.y.categories, ElementsAre("keydiff – sink")) << "the full cache's overlap is N/n everywhere";
+  EXPECT_THAT(layers.y.categories, ElementsAre("keydiff – sink"))
+      << "the full cache's overlap is N/n everywhere";
   for (int layer = 0; layer < 2; ++layer)
     EXPECT_FLOAT_EQ(layers.heatmap->values(0, layer),
                     static_cast<float>(overlap.per_layer[static_cast<std::size_t>(layer)](1, 2)));

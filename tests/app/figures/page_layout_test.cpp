@@ -76,7 +76,7 @@ TEST_P(PageLayoutAt, LabelsFitBesideTheirPlots) {
 
 INSTANTIATE_TEST_SUITE_P(Widths, PageLayoutAt,
                          ::testing::Combine(::testing::Values("keyspace", "cosine-matrix", "attention",
-                                                              "diversity", "overlap", "score-attention"),
+                                                              "diversity", "score-attention"),
                                             ::testing::Values(kLeastInches, kSingleColumnInches,
                                                               kDoubleColumnInches)));
 

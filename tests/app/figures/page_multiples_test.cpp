@@ -87,7 +87,8 @@ TEST(PageMultiples, TicksStandOnlyWhereAllCellsHaveTheSameAxes) {
 
 TEST(PageMultiples, OneColourBarServesAllCells) {
   const PageLayout page = lay_out(grid_of(2, 2, true), 7);
-  EXPECT_EQ(std::ranges::count_if(page.panels, [](const auto& place) { return place.colour_bar.width > 0; }), 1);
+  EXPECT_EQ(std::ranges::count_if(page.panels, [](const auto& place) { return place.colour_bar.width > 0; }),
+            1);
   const Box& bar = page.panels.front().colour_bar;
   EXPECT_GT(bar.x, page.panels[1].plot.right());
   EXPECT_LE(bar.right(), page.width);

@@ -1,5 +1,6 @@
 #include "app/figures/run_label.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/app/figures/fake_recording.hpp"
@@ -13,7 +14,7 @@ int add_run(FakeRecording& recording, const std::string& policy, const std::stri
   const int run = recording.add_run(policy, budget);
   auto& plan = recording.edit_info().runs[static_cast<std::size_t>(run)].plan;
   plan.parameters = parameters;
-  plan.name = policy + (run > 0 ? "-" + std::to_string(run + 1) : "");
+  plan.name = run > 0 ? fmt::format("{}-{}", policy, run + 1) : policy;
   return run;
 }
 

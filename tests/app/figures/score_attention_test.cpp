@@ -27,8 +27,8 @@ FakeRecording two_runs() {
   return recording;
 }
 
-// Three keys along (1, 0), (0, 1) and (-1, 1): their mean is (0, 2/3). The fake's attention per query is
-// 1/(1·4), 3/(2·3), 5/(3·2) and so on.
+// Three keys along (1, 0), (0, 1) and (-1, 1): their mean is (0, 2/3). The fake's attention is 1, 3/2 and
+// 5/3, received from 3, 2 and 1 queries.
 FakeRecording three_keys() {
   FakeRecording recording(1, 1, 1, 2, 3, 3);
   recording.add_run("none", 0);
@@ -46,9 +46,11 @@ TEST(ScoreAttentionFigure, APointIsAKeysScoreAndTheLogarithmOfItsAttention) {
   const Figure figure = score_attention_figure(three_keys(), {0, 0, 0});
   const PointSeries& keys = series(figure, "retained");
   EXPECT_THAT(keys.token, ElementsAre(0, 1, 2));
-  EXPECT_THAT(keys.x, ElementsAre(FloatNear(0, 1e-6F), FloatNear(-1, 1e-6F), FloatNear(-std::sqrt(0.5F), 1e-6F)));
-  EXPECT_THAT(keys.y, ElementsAre(FloatNear(std::log10(1.0F / 3), 1e-6F), FloatNear(std::log10(3.0F / 4), 1e-6F),
-                                  FloatNear(std::log10(5.0F / 3), 1e-6F)));
+  EXPECT_THAT(keys.x,
+              ElementsAre(FloatNear(0, 1e-6F), FloatNear(-1, 1e-6F), FloatNear(-std::sqrt(0.5F), 1e-6F)));
+  EXPECT_THAT(keys.y,
+              ElementsAre(FloatNear(std::log10(1.0F / 3), 1e-6F), FloatNear(std::log10(3.0F / 4), 1e-6F),
+                          FloatNear(std::log10(5.0F / 3), 1e-6F)));
 }
 
 TEST(ScoreAttentionFigure, RanksCountFromOne) {
@@ -61,9 +63,7 @@ TEST(ScoreAttentionFigure, TheTitleSaysWhatAnalyzeSays) {
   const FakeRecording recording = two_runs();
   const auto measures = measures::measure_head(recording, kNone, 1, 0);
   const Figure figure = score_attention_figure(recording, {kNone, 1, 0});
-  const auto shown = [](double rho) {
-    return (rho < 0 ? "−" : "") + fmt::format("{:.2f}", std::abs(rho));
-  };
+  const auto shown = [](double rho) { return fmt::format("{}{:.2f}", rho < 0 ? "−" : "", std::abs(rho)); };
   EXPECT_THAT(figure.title, HasSubstr("ρ = " + shown(*measures.spearman)));
   EXPECT_THAT(figure.title, HasSubstr("fixed " + shown(*measures.spearman_given_position)));
 }
