@@ -70,6 +70,13 @@ void count_all_slacks(const double* slacks, Eigen::Index n, std::int64_t* counts
   }
 }
 
+// The bin of one slack, as count_slacks finds it for eight.
+std::int64_t bin_of(double slack) {
+  const std::int64_t magnitude =
+      std::clamp<std::int64_t>(code_of(std::abs(slack)) - (kSmallest - 1), 0, kBins);
+  return kBins + (slack < 0 ? -magnitude : magnitude);
+}
+
 // The smallest magnitude of a bin, counted from 1; that of bin 0, which is zero to 2^-40, is its end.
 double magnitude_of(std::int64_t bin) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(kSmallest + bin - 1) << kDroppedBits);
