@@ -5,11 +5,10 @@
 #include <thread>
 
 #include <c10/core/InferenceMode.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
-#include "capture/model/available_memory.hpp"
+#include "capture/model/compute_device.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/model/sha256.hpp"
 #include "capture/model/transformer.hpp"
@@ -41,24 +40,19 @@ std::string name_of(at::ScalarType dtype) {
   return dtype == at::kHalf ? "float16" : "float32";
 }
 
-void check_device(const std::string& device) {
-  if (device == "auto" || device == "cpu") return;
-  if (device != "cuda") throw UsageError(fmt::format("--device: '{}' is not one of auto, cpu, cuda", device));
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): called before any other thread
-    throw Error(fmt::format("--device cuda: LibTorch's CUDA part cannot be loaded ({}); use --device cpu",
-                            reason == nullptr ? "no reason given" : reason));
-  }
-  throw Error("--device cuda: this version runs on the CPU only; use --device cpu");
-}
-
-Residency residency_for(const WeightBytes& needed, const ModelOptions& options, const fs::path& folder) {
+Residency residency_for(const WeightBytes& needed, const ModelOptions& options, const fs::path& folder,
+                        const ComputeDevice& device) {
   if (options.residency) return *options.residency;
   try {
-    return choose_residency(needed, options.may_stream, available_memory());
+    return choose_residency(needed, options.may_stream, device.available_memory());
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", folder.string(), error.what()));
+    throw Error(fmt::format("{}: on {}: {}", folder.string(), device.name(), error.what()));
   }
+}
+
+// The kernels are of the CPU.
+Arithmetic arithmetic_for(const ModelOptions& options, const ComputeDevice& device) {
+  return device.is_cpu() ? options.arithmetic.value_or(Arithmetic::kKernels) : Arithmetic::kAten;
 }
 
 // All cores, but one where a layer's products are so small that waking other threads costs more than it gains
@@ -78,17 +72,19 @@ void check_threads(int wanted) {
 class LoadedModel : public Model {
  public:
   LoadedModel(fs::path folder, const ModelOptions& options)
-      : folder_(std::move(folder)), config_(read_config(folder_)), checkpoint_(folder_) {
-    check_device(options.device);
+      : folder_(std::move(folder)),
+        config_(read_config(folder_)),
+        checkpoint_(folder_),
+        device_(options.device) {
     const at::ScalarType dtype = choose_dtype(options.dtype, config_);
     const WeightBytes needed = capture::weight_bytes(checkpoint_, dtype);
-    residency_ = residency_for(needed, options, folder_);
+    residency_ = residency_for(needed, options, folder_, device_);
     weight_bytes_ = residency_ == Residency::kWhole ? needed.all : needed.streamed();
     check_threads(options.threads);
     threads_ = options.threads > 0 ? options.threads : default_threads(config_);
     const c10::InferenceMode inference;
-    transformer_ =
-        std::make_unique<Transformer>(config_, WeightStore(checkpoint_, config_, dtype, residency_));
+    transformer_ = Transformer::make(arithmetic_for(options, device_), config_,
+                                     WeightStore(checkpoint_, config_, dtype, residency_, device_.device()));
     std::error_code ignored;
     if (fs::exists(folder_ / "tokenizer.json", ignored)) tokenizer_ = tokenizer::Tokenizer::load(folder_);
   }
@@ -97,7 +93,8 @@ class LoadedModel : public Model {
   const fs::path& folder() const override { return folder_; }
   const tokenizer::Tokenizer* tokenizer() const override { return tokenizer_.get(); }
   const Transformer& transformer() const override { return *transformer_; }
-  std::string device_name() const override { return "cpu"; }
+  std::string device_name() const override { return device_.name(); }
+  std::int64_t available_memory() const override { return device_.available_memory(); }
   std::string dtype_name() const override { return name_of(transformer_->dtype()); }
   std::int64_t weight_bytes() const override { return weight_bytes_; }
   Residency residency() const override { return residency_; }
@@ -120,6 +117,7 @@ class LoadedModel : public Model {
   fs::path folder_;
   ModelConfig config_;
   Checkpoint checkpoint_;  // before the transformer, whose weights lie in it
+  ComputeDevice device_;
   std::int64_t weight_bytes_ = 0;
   Residency residency_ = Residency::kWhole;
   int threads_ = 1;

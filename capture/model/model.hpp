@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "capture/model/arithmetic.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/residency.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
@@ -19,12 +20,13 @@ enum class DType { kAuto, kFloat32, kBFloat16, kFloat16 };
 
 struct ModelOptions {
   DType dtype = DType::kAuto;
-  std::string device = "auto";  // auto, cpu, cuda
+  std::string device = "auto";  // auto, cpu, cuda; auto is CUDA where there is such a device
   int threads = 0;              // 0: as many as cores, one for models too small to gain by more
   // Whether layers' weights may come and go: under the layer schedule each is used once for all blocks. They
   // then do so if not all of them fit into memory.
   bool may_stream = false;
-  std::optional<Residency> residency = {};  // decided already
+  std::optional<Residency> residency = {};    // decided already
+  std::optional<Arithmetic> arithmetic = {};  // on the CPU: of its two, to hold one against the other
 };
 
 // A model folder in Hugging Face layout, loaded for inference. Safe to share between threads; it never
@@ -32,8 +34,8 @@ struct ModelOptions {
 class Model {
  public:
   // Reads config.json, maps the weights, checks every tensor's shape and dtype before anything is allocated.
-  //   throws FileError naming file, field, what was found and what was expected; Error where memory is short
-  //   or the device is not there
+  //   throws FileError naming file, field, what was found and what was expected; Error where the
+  //   device's memory is short, or the device is not there
   static std::shared_ptr<const Model> load(const std::filesystem::path& folder, const ModelOptions& options);
 
   virtual ~Model() = default;
@@ -46,7 +48,8 @@ class Model {
   // as decimal digits, a zero byte, and its safetensors header.
   virtual std::string model_sha256() const = 0;
 
-  virtual std::string device_name() const = 0;
+  virtual std::string device_name() const = 0;        // as ComputeDevice has it
+  virtual std::int64_t available_memory() const = 0;  // bytes that can still be taken where it computes
   virtual std::string dtype_name() const = 0;
   virtual std::int64_t weight_bytes() const = 0;  // in memory at once, as this model's dtype
   virtual Residency residency() const = 0;

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include <ATen/core/Tensor.h>
 
+#include "capture/model/arithmetic.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/rope.hpp"
-#include "capture/model/scratch_tensor.hpp"
 #include "capture/model/weights.hpp"
 
 namespace keyscope::capture {
@@ -21,15 +22,23 @@ struct Projections {
 
 // The Llama architecture and its relatives (see Family) without attention: norms, projections, MLP, head.
 // Attention and the cache lie with the caller, who may therefore go block by block or layer by layer.
-// All tensors are in the model's dtype; n is the number of tokens at hand. One thread at a time: what lies
-// between the products is kept from call to call, as pages that are given back have to be faulted in again.
+// All tensors are in the model's dtype, on the model's device; n is the number of tokens at hand. One thread
+// at a time: an arithmetic may keep what lies between the products from call to call.
 class Transformer {
  public:
-  Transformer(const ModelConfig& config, WeightStore weights);
+  // The arithmetic must be one that the weights' device has.
+  static std::unique_ptr<Transformer> make(Arithmetic arithmetic, const ModelConfig& config,
+                                           WeightStore weights);
+
+  Transformer(const Transformer&) = delete;
+  Transformer& operator=(const Transformer&) = delete;
+  virtual ~Transformer() = default;
 
   const ModelConfig& config() const { return config_; }
   at::ScalarType dtype() const { return weights_.embedding().scalar_type(); }
+  at::TensorOptions options() const { return weights_.embedding().options(); }  // dtype and device
   const WeightStore& weights() const { return weights_; }
+  virtual Arithmetic arithmetic() const = 0;
 
   // (n, hidden_size) for n ids.
   at::Tensor embed(std::span<const std::int32_t> ids) const;
@@ -38,25 +47,35 @@ class Transformer {
   const Rope& rope(int layer) const { return config_.rotates_locally(layer) ? local_rope_ : rope_; }
 
   // Valid until the next call.
-  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const;
+  virtual Projections project(const LayerWeights& weights, const at::Tensor& hidden) const = 0;
 
   // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim) projected back and
   // added, then the MLP.
   void finish_layer(const LayerWeights& weights, const at::Tensor& attention, at::Tensor& hidden) const;
 
-  // float32 logits (n, vocab) of the hidden states (n, hidden_size) that the last layer gave.
+  // float32 logits (n, vocab), on the host, of the hidden states (n, hidden_size) that the last layer gave.
   at::Tensor logits(const at::Tensor& hidden) const;
 
- private:
-  void normalize_heads(at::Tensor& projected, const at::Tensor& weight) const;
-  void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
-                      at::Tensor& out) const;
-  void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const;
+  // x weightᵀ as the layers take it. x: (n, in), weight: (out, in)
+  virtual at::Tensor product(const at::Tensor& x, const at::Tensor& weight) const = 0;
 
+  // Returns when the device has done all that it was given: for who takes the time.
+  void wait() const;
+
+ protected:
+  Transformer(const ModelConfig& config, WeightStore weights);
+
+  // RMSNorm of the vectors (…, hidden_size), times the weight (hidden_size).
+  virtual at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const = 0;
+  // What of finish_layer goes through the output projection, and what through the MLP; both change `hidden`.
+  virtual void add_attention(const LayerWeights& weights, const at::Tensor& attention,
+                             at::Tensor& hidden) const = 0;
+  virtual void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const = 0;
+
+ private:
   ModelConfig config_;
   WeightStore weights_;
   Rope rope_, local_rope_;
-  mutable ScratchTensor normalized_, queries_, keys_, values_, projected_, gate_, up_;
 };
 
 }  // namespace keyscope::capture

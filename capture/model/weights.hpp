@@ -26,15 +26,16 @@ struct LayerWeights {
   at::Tensor mlp_post_norm;  // (D), of the MLP's output
 };
 
-// A checkpoint's tensors as a transformer needs them: used where they lie in the mapped file if dtype and
-// alignment permit, copied elsewhere. The checkpoint must outlive the store.
+// A checkpoint's tensors as a transformer needs them: on the CPU used where they lie in the mapped file if
+// dtype and alignment permit, copied elsewhere; on another device copied there, and the file's pages given
+// back. The checkpoint must outlive the store.
 class WeightStore {
  public:
   // Finds every tensor of the architecture and checks all shapes and dtypes before anything is allocated. A
   // tied pair may be stored under either name.
   //   throws FileError naming file, tensor, what was found and what was expected
   WeightStore(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype,
-              Residency residency);
+              Residency residency, at::Device device = at::kCPU);
 
   const at::Tensor& embedding() const { return embedding_; }    // (vocab, D)
   const at::Tensor& final_norm() const { return final_norm_; }  // (D)
@@ -48,19 +49,19 @@ class WeightStore {
   void release(int index) const;
 
   Residency residency() const { return residency_; }
-  std::int64_t copied_bytes() const { return copied_bytes_; }  // of resident tensors not used where they lie
 
  private:
-  std::shared_ptr<const LayerWeights> bind_layer(int index, std::int64_t& copied_bytes) const;
+  std::shared_ptr<const LayerWeights> bind_layer(int index) const;
+  at::Tensor bind_tensor(const std::string& name) const;
   void advise(int index, int advice) const;
 
   const Checkpoint* checkpoint_;
   ModelConfig config_;
   at::ScalarType dtype_;
   Residency residency_;
+  at::Device device_;
   at::Tensor embedding_, final_norm_, head_;
   std::vector<std::shared_ptr<const LayerWeights>> layers_;  // empty where they are streamed
-  std::int64_t copied_bytes_ = 0;
 };
 
 // What a checkpoint takes in memory as `dtype`.

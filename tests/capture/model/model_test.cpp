@@ -43,7 +43,7 @@ std::string complaint(const std::filesystem::path& folder, const ModelOptions& o
 
 TEST(Model, LoadsAFolder) {
   const RandomModel folder;
-  const auto model = Model::load(folder.save(), {});
+  const auto model = Model::load(folder.save(), {.device = "cpu"});
   EXPECT_EQ(model->config().n_layers, 2);
   EXPECT_EQ(model->dtype_name(), "float32");
   EXPECT_EQ(model->device_name(), "cpu");
@@ -99,7 +99,7 @@ TEST(Model, ComputesInTheDtypeThatIsAsked) {
   EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kBFloat16})->dtype_name(), "bfloat16");
   EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kFloat16})->dtype_name(), "float16");
   folder.config["torch_dtype"] = "bfloat16";
-  const auto model = Model::load(folder.save(), {});
+  const auto model = Model::load(folder.save(), {.device = "cpu"});
   EXPECT_EQ(model->dtype_name(), "bfloat16");
   EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kFloat32})->dtype_name(), "float32");
   EXPECT_EQ(Model::load(folder.folder(), {.dtype = DType::kFloat32})->weight_bytes(),
