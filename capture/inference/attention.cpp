@@ -9,6 +9,7 @@
 
 #include "analysis/errors.hpp"
 #include "capture/inference/attention_operands.hpp"
+#include "capture/inference/visible_rows.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -29,24 +30,6 @@ std::int64_t tile_queries(std::int64_t n_rows) {
   return n;
 }
 
-// Half-open ranges of visible rows, per query.
-struct Visible {
-  std::vector<std::int32_t> begin, end;
-};
-
-Visible visible_rows(const HeadRows& rows, std::int64_t n_queries, const AttentionRules& rules) {
-  Visible visible;
-  const std::int64_t n_old = rows.n_rows() - n_queries;
-  for (std::int64_t i = 0; i < n_queries; ++i) {
-    const std::int64_t own = n_old + i;
-    const std::int64_t oldest = rules.oldest_visible(rows.positions[static_cast<std::size_t>(own)]);
-    const auto begin = std::lower_bound(rows.positions.begin(), rows.positions.end(), oldest);
-    visible.begin.push_back(static_cast<std::int32_t>(begin - rows.positions.begin()));
-    visible.end.push_back(static_cast<std::int32_t>(own + 1));
-  }
-  return visible;
-}
-
 // One thread's share: query heads of one KV head.
 class HeadAttention {
  public:
@@ -64,7 +47,7 @@ class HeadAttention {
   // Query heads [first, last), all of KV head `kv_head`.
   void run(std::int64_t kv_head, std::int64_t first, std::int64_t last) {
     rows_ = &input_.heads[static_cast<std::size_t>(kv_head)];
-    visible_ = visible_rows(*rows_, n_, input_.rules);
+    visible_ = visible_rows(rows_->positions, n_, input_.rules);
     if (n_ <= kThinQueries) {
       first_row_ = 0;
       for (std::int64_t head = first; head < last; ++head) run_thin(head);
@@ -231,7 +214,7 @@ class HeadAttention {
   AttentionOutput& output_;
   std::int64_t n_, head_dim_, element_bytes_;
   const HeadRows* rows_ = nullptr;
-  Visible visible_;
+  VisibleRows visible_;
   std::int64_t first_row_ = 0;  // of the cached rows, what the tiles' first column is
 };
 
@@ -239,12 +222,6 @@ template <typename T>
 void make_room(PerRow<T>& statistic, const AttentionInput& input) {
   for (std::int64_t head = 0; head < input.n_heads(); ++head)
     statistic.emplace_back(input.heads[static_cast<std::size_t>(head / input.group_size())].positions.size());
-}
-
-void require_finite(bool finite, const char* what) {
-  if (!finite)
-    throw InvalidInput(std::string("attention: the ") + what +
-                       " hold NaN or Inf; are the weights damaged, or too large for this --dtype?");
 }
 
 // Older rows were looked at with the block that brought them.
@@ -266,6 +243,12 @@ std::int64_t parts_per_group(const AttentionInput& input) {
 }
 
 }  // namespace
+
+void require_finite(bool finite, const char* what) {
+  if (!finite)
+    throw InvalidInput(std::string("attention: the ") + what +
+                       " hold NaN or Inf; are the weights damaged, or too large for this --dtype?");
+}
 
 AttentionOutput attend(const AttentionInput& input, const AttentionWants& wants,
                        const kernels::Kernels& kernels) {

@@ -50,7 +50,7 @@ template <typename T>
 using PerRow = std::vector<std::vector<T>>;
 
 struct AttentionOutput {
-  at::Tensor output;                        // (n, n_heads · head_dim) in the queries' dtype
+  at::Tensor output;                        // (n, n_heads · head_dim) in the queries' dtype, where they lie
   at::Tensor log_sum_exp;                   // (n_heads, n) float32, of the scaled and capped scores
   at::Tensor entropy;                       // (n_heads, n) float32, in nats; undefined if not wanted
   PerRow<double> column_sums;               // over all queries of the block
@@ -64,6 +64,9 @@ struct AttentionOutput {
 //   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
 AttentionOutput attend(const AttentionInput& input, const AttentionWants& wants = {},
                        const kernels::Kernels& kernels = kernels::best());
+
+// What `attend` says where it meets NaN or Inf among the `what`.
+void require_finite(bool finite, const char* what);
 
 // Mean over each group's query heads: [n_kv_heads][n_rows].
 template <typename T>

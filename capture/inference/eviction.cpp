@@ -1,11 +1,13 @@
 #include "capture/inference/eviction.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <numeric>
 #include <span>
+#include <utility>
 
 #include <ATen/Parallel.h>
-#include <c10/core/InferenceMode.h>
 
 #include "analysis/policies/selection.hpp"
 #include "capture/kernels/kernels.hpp"
@@ -29,58 +31,81 @@ PerRow<float> narrowed(const PerRow<double>& statistic) {
   return rows;
 }
 
-PolicyAttention gather(const PolicyNeeds& needs, const AttentionInput& input, const AttentionOutput& output) {
+// Mean over the query heads that share each of n_kv_heads.
+template <typename T>
+PerRow<T> kv_head_mean(const PerRow<T>& statistic, int n_kv_heads) {
+  return group_mean(statistic, static_cast<std::int64_t>(statistic.size()) / n_kv_heads);
+}
+
+PolicyAttention gather(const PolicyNeeds& needs, int n_kv_heads, const AttentionOutput& output) {
   PolicyAttention attention;
-  const std::int64_t group = input.group_size();
   if (needs.last_row_group || needs.last_row_layer)
-    attention.last_row_group = group_mean(output.last_row, group);
+    attention.last_row_group = kv_head_mean(output.last_row, n_kv_heads);
   // All heads hold the same rows where a policy ranks by their common mean.
   if (needs.last_row_layer)
-    attention.last_row_layer =
-        group_mean(attention.last_row_group, static_cast<std::int64_t>(input.heads.size())).front();
-  if (needs.window > 0) attention.window_sums = narrowed(group_mean(output.window_sums.front(), group));
+    attention.last_row_layer = group_mean(attention.last_row_group, n_kv_heads).front();
+  if (needs.window > 0)
+    attention.window_sums = narrowed(kv_head_mean(output.window_sums.front(), n_kv_heads));
   return attention;
 }
 
-// One head's rows as float32: the cache's own memory where that is its dtype, a copy elsewhere.
-const float* as_floats(const void* rows, at::ScalarType dtype, std::int64_t n, std::vector<float>& copy) {
-  if (dtype == at::kFloat) return static_cast<const float*>(rows);
-  copy.resize(static_cast<std::size_t>(n));
-  kernels::of(dtype).to_float(rows, copy.data(), n);
+// What a policy looks at in a layer.
+struct PolicyView {
+  const PolicyNeeds needs;
+  KvCache& cache;
+  std::int64_t n_queries;
+  PolicyAttention attention;
+  HostRows keys, values;  // values only where they are needed
+};
+
+PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const AttentionOutput& output) {
+  const PolicyNeeds needs = rule.policy->needs();
+  return {needs,
+          layer.cache(),
+          layer.n_queries(),
+          gather(needs, layer.cache().n_heads(), output),
+          layer.cached_rows(RowPart::kKeys),
+          needs.values ? layer.cached_rows(RowPart::kValues) : HostRows{at::kFloat, 0}};
+}
+
+// One head's rows as float32: where they lie if that is their dtype, a copy elsewhere.
+const float* as_floats(const HostRows& rows, std::size_t head, std::int64_t n_rows,
+                       std::vector<float>& copy) {
+  if (rows.dtype == at::kFloat) return static_cast<const float*>(rows.heads[head]);
+  copy.resize(static_cast<std::size_t>(n_rows * rows.head_dim));
+  kernels::of(rows.dtype).to_float(rows.heads[head], copy.data(), n_rows * rows.head_dim);
   return copy.data();
 }
 
 // One thread's workplace, used for head after head.
 class HeadSelection {
  public:
-  HeadSelection(const EvictionRule& rule, const AttentionInput& input, const PolicyAttention& attention)
-      : rule_(rule), input_(input), attention_(attention), needs_(rule.policy->needs()) {}
+  HeadSelection(const EvictionRule& rule, const PolicyView& view) : rule_(rule), view_(view) {}
 
-  analysis::Selection select(KvCache& cache, int kv_head) {
+  analysis::Selection select(int kv_head) {
     const auto at = static_cast<std::size_t>(kv_head);
-    const HeadRows& rows = input_.heads[at];
-    const std::int64_t n_rows = rows.n_rows(), head_dim = input_.head_dim();
-    const at::ScalarType dtype = input_.queries.scalar_type();
-    const float* keys = as_floats(rows.keys, dtype, n_rows * head_dim, keys_);
-    const float* values = needs_.values ? as_floats(rows.values, dtype, n_rows * head_dim, values_) : nullptr;
+    const PolicyNeeds& needs = view_.needs;
+    const std::int64_t n_rows = view_.cache.n_rows(kv_head), head_dim = view_.keys.head_dim;
+    const float* keys = as_floats(view_.keys, at, n_rows, keys_);
+    const float* values = needs.values ? as_floats(view_.values, at, n_rows, values_) : nullptr;
     const PolicyInput policy_input{
         .keys = view_rows(keys, n_rows, head_dim),
-        .values = view_rows(values, needs_.values ? n_rows : 0, head_dim),
-        .positions = rows.positions,
-        .n_new_rows = std::min(input_.n_queries(), n_rows),  // a window may have dropped some
+        .values = view_rows(values, needs.values ? n_rows : 0, head_dim),
+        .positions = view_.cache.positions(kv_head),
+        .n_new_rows = std::min(view_.n_queries, n_rows),  // a window may have dropped some
         .layer = rule_.layer,
         .kv_head = kv_head,
-        .last_row_group = needs_.last_row_group ? std::span<const float>(attention_.last_row_group[at])
-                                                : std::span<const float>(),
-        .last_row_layer = attention_.last_row_layer,
-        .attention_received = needs_.attention_received
-                                  ? std::span<const double>(cache.attention_received(kv_head))
+        .last_row_group = needs.last_row_group ? std::span<const float>(view_.attention.last_row_group[at])
+                                               : std::span<const float>(),
+        .last_row_layer = view_.attention.last_row_layer,
+        .attention_received = needs.attention_received
+                                  ? std::span<const double>(view_.cache.attention_received(kv_head))
                                   : std::span<const double>(),
-        .attention_queries = needs_.attention_received
-                                 ? std::span<const std::int32_t>(cache.attention_queries(kv_head))
+        .attention_queries = needs.attention_received
+                                 ? std::span<const std::int32_t>(view_.cache.attention_queries(kv_head))
                                  : std::span<const std::int32_t>(),
-        .window_sums = needs_.window > 0 ? std::span<const float>(attention_.window_sums[at])
-                                         : std::span<const float>()};
+        .window_sums = needs.window > 0 ? std::span<const float>(view_.attention.window_sums[at])
+                                        : std::span<const float>()};
     scores_.assign(static_cast<std::size_t>(n_rows), 0);
     forced_.assign(static_cast<std::size_t>(n_rows), 0);
     rule_.policy->score(policy_input, scores_);
@@ -90,13 +115,18 @@ class HeadSelection {
 
  private:
   const EvictionRule& rule_;
-  const AttentionInput& input_;
-  const PolicyAttention& attention_;
-  PolicyNeeds needs_;
+  const PolicyView& view_;
   std::vector<float> keys_, values_;
   std::vector<double> scores_;
   std::vector<std::uint8_t> forced_;
 };
+
+// Rows first, …, n - 1.
+std::vector<std::int32_t> rows_from(std::int64_t first, std::int64_t n) {
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(n - first));
+  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(first));
+  return rows;
+}
 
 recording::HeadEvictions describe(const analysis::Selection& selection,
                                   std::span<const std::int32_t> positions) {
@@ -124,35 +154,46 @@ AttentionWants attention_wants(const PolicyNeeds& needs) {
   return wants;
 }
 
-std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, const AttentionInput& input,
-                                            const AttentionOutput& output, KvCache& cache) {
-  std::vector<recording::HeadEvictions> evictions(static_cast<std::size_t>(cache.n_heads()));
-  const PolicyAttention attention = gather(rule.policy->needs(), input, output);
+std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArithmetic& layer,
+                                            const AttentionOutput& output) {
+  KvCache& cache = layer.cache();
+  const auto n_heads = static_cast<std::size_t>(cache.n_heads());
+  std::vector<recording::HeadEvictions> evictions(n_heads);
+  RetainedRows retained(n_heads);
+  const PolicyView view = view_layer(rule, layer, output);
   at::parallel_for(0, cache.n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
-    const c10::InferenceMode inference;  // a property of each thread
-    HeadSelection selection(rule, input, attention);
+    HeadSelection selection(rule, view);
     for (std::int64_t head = begin; head < end; ++head) {
-      const auto kv_head = static_cast<int>(head), at = kv_head;
-      if (cache.n_rows(kv_head) <= rule.budgets[static_cast<std::size_t>(head)]) continue;
-      const auto selected = selection.select(cache, kv_head);
-      evictions[static_cast<std::size_t>(at)] = describe(selected, cache.positions(kv_head));
-      cache.retain(kv_head, selected.retained);
+      const auto kv_head = static_cast<int>(head);
+      const auto at = static_cast<std::size_t>(head);
+      if (cache.n_rows(kv_head) <= rule.budgets[at]) {
+        retained[at] = rows_from(0, cache.n_rows(kv_head));
+        continue;
+      }
+      auto selected = selection.select(kv_head);
+      evictions[at] = describe(selected, cache.positions(kv_head));
+      retained[at] = std::move(selected.retained);
     }
   });
+  cache.retain(retained);
   return evictions;
 }
 
 std::vector<recording::HeadEvictions> drop_past_window(std::int64_t window, std::int64_t next_position,
                                                        KvCache& cache) {
   std::vector<recording::HeadEvictions> dropped(static_cast<std::size_t>(cache.n_heads()));
+  RetainedRows retained(dropped.size());
+  bool any = false;
   for (int head = 0; head < cache.n_heads(); ++head) {
     const auto positions = cache.positions(head);
     const auto past = std::lower_bound(positions.begin(), positions.end(), next_position - window + 1);
     auto& gone = dropped[static_cast<std::size_t>(head)];
     gone.position.assign(positions.begin(), past);
     gone.margin.assign(gone.position.size(), std::numeric_limits<float>::quiet_NaN());
-    cache.drop_front(head, past - positions.begin());
+    retained[static_cast<std::size_t>(head)] = rows_from(past - positions.begin(), cache.n_rows(head));
+    any = any || !gone.position.empty();
   }
+  if (any) cache.retain(retained);
   return dropped;
 }
 

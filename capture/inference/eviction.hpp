@@ -5,7 +5,7 @@
 
 #include "analysis/policies/policy.hpp"
 #include "capture/inference/attention.hpp"
-#include "capture/inference/kv_cache.hpp"
+#include "capture/inference/layer_arithmetic.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
@@ -25,10 +25,9 @@ AttentionWants attention_wants(const analysis::PolicyNeeds& needs);
 
 // Evicts a layer's cache down to the rule's budgets, every KV head by its own scores, and says what went: one
 // entry per KV head, empty where nothing was evicted.
-//   input, output: the block's attention, with what attention_wants asked for; its first window is the
-//   policy's
-std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, const AttentionInput& input,
-                                            const AttentionOutput& output, KvCache& cache);
+//   output: the block's attention, with what attention_wants asked for; its first window is the policy's
+std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArithmetic& layer,
+                                            const AttentionOutput& output);
 
 // Drops rows that no query from `next_position` on will see through a window, once and for all: these have no
 // margin (NaN).

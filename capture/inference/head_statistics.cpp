@@ -11,12 +11,12 @@ HeadStatistics::HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, st
       received_(static_cast<std::size_t>(n_heads * n_prompt)),
       window_(static_cast<std::size_t>(n_kv_heads * n_prompt)) {}
 
-void HeadStatistics::add(const AttentionInput& input, const PerRow<double>& column_sums,
+void HeadStatistics::add(const KvCache& cache, const PerRow<double>& column_sums,
                          const PerRow<double>* window_sums) {
-  const auto group = static_cast<std::size_t>(input.group_size());
+  const auto group = static_cast<std::size_t>(n_heads_ / n_kv_heads_);
   for (std::size_t head = 0; head < column_sums.size(); ++head) {
     const std::size_t kv_head = head / group;
-    const auto positions = input.heads[kv_head].positions;
+    const auto positions = cache.positions(static_cast<int>(kv_head));
     double* received = received_.data() + head * static_cast<std::size_t>(n_prompt_);
     double* window = window_.data() + kv_head * static_cast<std::size_t>(n_prompt_);
     for (std::size_t row = 0; row < positions.size(); ++row) {

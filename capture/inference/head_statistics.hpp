@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capture/inference/attention.hpp"
+#include "capture/inference/kv_cache.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
@@ -16,9 +17,9 @@ class HeadStatistics {
  public:
   HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, std::int64_t n_prompt);
 
-  // Adds a block's weights: column sums per query head, and sums over those of its queries that are among the
-  // prompt's last kRecordedWindow, per query head, if there are any.
-  void add(const AttentionInput& input, const PerRow<double>& column_sums, const PerRow<double>* window_sums);
+  // Adds a block's weights on the rows of a cache: column sums per query head, and sums over those of its
+  // queries that are among the prompt's last kRecordedWindow, per query head, if there are any.
+  void add(const KvCache& cache, const PerRow<double>& column_sums, const PerRow<double>* window_sums);
 
   // Tells a record what the prompt came to.
   void finish(recording::LayerBlock& record) const;

@@ -4,35 +4,27 @@
 #include <span>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
-
-#include "capture/inference/attention.hpp"
-
 namespace keyscope::capture {
 
+// Per KV head the rows that are kept of it, ascending.
+using RetainedRows = std::vector<std::vector<std::int32_t>>;
+
 // The cache of one layer: per KV head its own rows in time order, each with the position its token really
-// has. Memory is taken once, for as many rows as each head will ever hold.
+// has. Memory is taken once, for as many rows as each head will ever hold. What is known of the rows lies
+// here, on the host; the rows themselves lie where the model computes, with the arithmetic.
 class KvCache {
  public:
   // capacities: rows of each KV head
-  KvCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, at::ScalarType dtype);
+  explicit KvCache(std::span<const std::int64_t> capacities);
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+  virtual ~KvCache() = default;
 
   int n_heads() const { return static_cast<int>(heads_.size()); }
   std::int64_t n_rows(int head) const { return at(head).n_rows; }
   std::int64_t largest_rows() const;  // of any head
   std::int64_t n_bytes() const;       // allocated: rows, positions, attention received
 
-  // Where rows of one head go that are appended: (n, head_dim) each.
-  struct NewRows {
-    void* keys;
-    void* values;
-  };
-  // Makes room for the rows of tokens first_position, first_position + 1, …, which the caller fills.
-  //   throws InvalidInput where they do not fit
-  NewRows append(int head, std::int64_t n, std::int64_t first_position);
-
-  // What is there of one head; valid until it changes.
-  HeadRows rows(int head) const;
   std::span<const std::int32_t> positions(int head) const {
     return {at(head).positions.data(), static_cast<std::size_t>(n_rows(head))};
   }
@@ -42,14 +34,20 @@ class KvCache {
   std::span<double> attention_received(int head) { return rows_of(at(head).received, head); }
   std::span<std::int32_t> attention_queries(int head) { return rows_of(at(head).queries, head); }
 
-  // Keeps only these rows of one head, ascending.
-  void retain(int head, std::span<const std::int32_t> rows);
-  // Drops the oldest n rows of one head.
-  void drop_front(int head, std::int64_t n);
+  // Keeps only these rows of every head.
+  void retain(const RetainedRows& rows);
+
+ protected:
+  // Makes room in one head for the rows of tokens first_position, first_position + 1, … and says where the
+  // first of them goes.
+  //   throws InvalidInput where they do not fit
+  std::int64_t add_rows(int head, std::int64_t n, std::int64_t first_position);
 
  private:
+  virtual std::int64_t row_bytes() const = 0;                // allocated for keys and values
+  virtual void move_rows(const RetainedRows& retained) = 0;  // up to where they belong
+
   struct Head {
-    at::Tensor keys, values;  // (capacity, head_dim)
     std::vector<std::int32_t> positions, queries;
     std::vector<double> received;
     std::int64_t n_rows = 0;

@@ -5,15 +5,10 @@
 #include <cstddef>
 #include <utility>
 
-#include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
-#include "capture/inference/head_slice.hpp"
-#include "capture/kernels/kernels.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -49,31 +44,23 @@ void drop_front(std::vector<T>& entries, std::size_t n) {
 
 // One block on its way through the layer.
 struct LayerRun::Block {
-  const Projections& projections;  // of this and other blocks
-  int64_t offset;                  // of this block's first row there
-  int64_t first_position;
-  int64_t n;
+  ProjectedBlock projected;
   at::Tensor joined;  // (n, n_heads · head_dim): attention's output goes there
-  AttentionInput input{};
   AttentionOutput output{};
-  std::vector<at::Tensor> placed_keys{};  // what input's keys lie in, where they are rotated by place
-  std::size_t recorded_window = 0;        // which of the output's windows is recorded; none: past the end
+  std::size_t recorded_window = 0;  // which of the output's windows is recorded; none: past the end
   recording::LayerBlock record{};
   bool prompt = true, last_of_prompt = false;
 
-  HeadSlice rows_of(const at::Tensor& projected, int64_t head) const {
-    const int64_t d = input.head_dim(), first = offset * projected.size(1) + head * d;
-    return {projected.scalar_type(),
-            static_cast<const std::byte*>(projected.const_data_ptr()) + first * projected.element_size(),
-            projected.size(1), n, d};
-  }
+  int64_t first_position() const { return projected.first_position; }
+  int64_t n() const { return projected.n; }
+  int64_t end() const { return first_position() + n(); }
 };
 
 LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
     : transformer_(transformer),
       plan_(std::move(plan)),
       rules_(attention_rules(transformer.config(), plan_.layer)),
-      cache_(plan_.capacities, transformer.config().head_dim, transformer.dtype()),
+      arithmetic_(make_layer_arithmetic(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions})),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {}
 
@@ -86,9 +73,9 @@ void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t firs
   for (int64_t offset = 0; offset < n_tokens; offset += plan_.block_size) {
     before_block();
     const int64_t n = std::min(plan_.block_size, n_tokens - offset);
-    Block block{projections, offset, first_position + offset, n, joined.narrow(0, offset, n)};
-    block.prompt = block.first_position < plan_.n_prompt;
-    block.last_of_prompt = block.prompt && block.first_position + n == plan_.n_prompt;
+    Block block{{projections, offset, n, first_position + offset}, joined.narrow(0, offset, n)};
+    block.prompt = block.first_position() < plan_.n_prompt;
+    block.last_of_prompt = block.prompt && block.end() == plan_.n_prompt;
     run_block(block);
     after_block(n, std::move(block.record));
   }
@@ -97,74 +84,12 @@ void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t firs
 
 void LayerRun::run_block(Block& block) {
   block.record.layer = plan_.layer;
-  append(block);
-  peak_rows_ = std::max(peak_rows_, cache_.largest_rows());
+  arithmetic_->append(block.projected);
+  peak_rows_ = std::max(peak_rows_, cache().largest_rows());
   attend(block);
-  if (plan_.recording.layer) record_rows(block.input, plan_.recording, block.record);
+  if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
   count_attention(block);
   evict(block);
-}
-
-void LayerRun::append(Block& block) {
-  const ModelConfig& config = transformer_.config();
-  block.input.rules = rules_;
-  block.input.queries =
-      at::empty({config.n_heads, block.n, config.head_dim}, block.projections.queries.options());
-  block.input.heads.resize(static_cast<std::size_t>(config.n_kv_heads));
-  if (plan_.cache_positions)
-    append_by_place(block);
-  else
-    append_rotated(block);
-}
-
-// Keys are rotated by their true position, once, on their way into the cache.
-void LayerRun::append_rotated(Block& block) {
-  const int64_t n_kv_heads = transformer_.config().n_kv_heads;
-  const RotaryTable table = transformer_.rope(plan_.layer).table(block.first_position, block.n);
-  at::parallel_for(0, n_kv_heads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t head = begin; head < end; ++head) {
-      const KvCache::NewRows rows = cache_.append(static_cast<int>(head), block.n, block.first_position);
-      rotate_rows(block.rows_of(block.projections.keys, head), table, 0, rows.keys);
-      copy_rows(block.rows_of(block.projections.values, head), rows.values);
-      rotate_queries(block, head, table, 0);
-      block.input.heads[static_cast<std::size_t>(head)] = cache_.rows(static_cast<int>(head));
-    }
-  });
-}
-
-// Keys lie in the cache as they were projected, and are rotated by the place that they have there now: with
-// StreamingLLM, positions then never exceed the cache, however long the text (arXiv 2309.17453, Section 3.2).
-void LayerRun::append_by_place(Block& block) {
-  const ModelConfig& config = transformer_.config();
-  for (int head = 0; head < config.n_kv_heads; ++head) {
-    const KvCache::NewRows rows = cache_.append(head, block.n, block.first_position);
-    copy_rows(block.rows_of(block.projections.keys, head), rows.keys);
-    copy_rows(block.rows_of(block.projections.values, head), rows.values);
-  }
-  const RotaryTable table = transformer_.rope(plan_.layer).table(0, cache_.largest_rows());
-  block.placed_keys.resize(static_cast<std::size_t>(config.n_kv_heads));
-  at::parallel_for(0, config.n_kv_heads, 1, [&](int64_t begin, int64_t end) {
-    const c10::InferenceMode inference;  // a property of each thread
-    for (int64_t head = begin; head < end; ++head) {
-      const auto at = static_cast<std::size_t>(head);
-      HeadRows rows = cache_.rows(static_cast<int>(head));
-      at::Tensor& placed = block.placed_keys[at];
-      placed = at::empty({rows.n_rows(), config.head_dim}, block.projections.keys.options());
-      const HeadSlice lying{transformer_.dtype(), rows.keys, config.head_dim, rows.n_rows(), config.head_dim};
-      rotate_rows(lying, table, 0, placed.mutable_data_ptr());
-      rows.keys = placed.const_data_ptr();
-      rotate_queries(block, head, table, rows.n_rows() - block.n);
-      block.input.heads[at] = rows;
-    }
-  });
-}
-
-// Of all query heads that share a KV head.
-void LayerRun::rotate_queries(Block& block, int64_t kv_head, const RotaryTable& table, int64_t first) const {
-  const int64_t group = block.input.group_size();
-  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-    rotate_rows(block.rows_of(block.projections.queries, head), table, first,
-                block.input.queries.select(0, head).mutable_data_ptr());
 }
 
 // The policy's window, if it has one, is the first. What is summed over the whole run is taken from the
@@ -174,7 +99,7 @@ AttentionWants LayerRun::wants(const Block& block) const {
   const EvictionRule& rule = plan_.eviction;
   if (rule.policy != nullptr && rule.policy->evicts(plan_.layer)) {
     const analysis::PolicyNeeds needs = rule.policy->needs();
-    if (rule.due(cache_)) wants = attention_wants(needs);
+    if (rule.due(cache())) wants = attention_wants(needs);
     wants.column_sums = needs.attention_received;
   }
   if (!plan_.recording.layer || !block.prompt) return wants;
@@ -187,16 +112,14 @@ AttentionWants LayerRun::wants(const Block& block) const {
 // How many of the block's queries are among the prompt's last, whose weights are recorded as a sum.
 int64_t LayerRun::queries_in_recorded_window(const Block& block) const {
   if (!plan_.recording.layer || !block.prompt) return 0;
-  const int64_t end = block.first_position + block.n;
-  return std::clamp<int64_t>(end - (plan_.n_prompt - kRecordedWindow), 0, block.n);
+  return std::clamp<int64_t>(block.end() - (plan_.n_prompt - kRecordedWindow), 0, block.n());
 }
 
 // Of the recorded heads, straight into the record.
 void LayerRun::want_weights(Block& block, AttentionWants& wanted) const {
-  const auto n_kv_heads = static_cast<int>(block.input.heads.size());
-  const auto group = static_cast<int>(block.input.group_size());
-  wanted.n_positions = block.first_position + block.n;
-  const int64_t matrix = block.n * wanted.n_positions;
+  const int n_kv_heads = cache().n_heads(), group = group_size();
+  wanted.n_positions = block.end();
+  const int64_t matrix = block.n() * wanted.n_positions;
   auto& rows = block.record.attention_rows;
   rows.resize(static_cast<std::size_t>(plan_.recording.heads.count(n_kv_heads) * group * matrix));
   for (int head = 0; head < n_kv_heads * group; ++head) {
@@ -211,10 +134,10 @@ void LayerRun::attend(Block& block) {
   block.recorded_window = wanted.windows.size() - (queries_in_recorded_window(block) > 0 ? 1 : 0);
   const Stopwatch attention(times_.attention);
   try {
-    block.output = capture::attend(block.input, wanted);
+    block.output = arithmetic_->attend(wanted);
   } catch (const InvalidInput& error) {
     throw InvalidInput(
-        fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position, error.what()));
+        fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position(), error.what()));
   }
   block.joined.copy_(block.output.output);
 }
@@ -222,15 +145,16 @@ void LayerRun::attend(Block& block) {
 // Adds the block's attention to what the cache's rows have received, and to the record.
 void LayerRun::count_attention(Block& block) {
   if (block.output.column_sums.empty()) return;
-  const PerRow<double> received = group_mean(block.output.column_sums, block.input.group_size());
-  for (int head = 0; head < cache_.n_heads(); ++head) {
+  const PerRow<double> received = group_mean(block.output.column_sums, group_size());
+  KvCache& cache = arithmetic_->cache();
+  for (int head = 0; head < cache.n_heads(); ++head) {
     const auto& sums = received[static_cast<std::size_t>(head)];
-    const auto positions = cache_.positions(head);
-    const auto total = cache_.attention_received(head);
-    const auto queries = cache_.attention_queries(head);
+    const auto positions = cache.positions(head);
+    const auto total = cache.attention_received(head);
+    const auto queries = cache.attention_queries(head);
     for (std::size_t row = 0; row < sums.size(); ++row) {
       total[row] += sums[row];
-      queries[row] += seen_by(positions[row], block.first_position, block.n, rules_.window);
+      queries[row] += seen_by(positions[row], block.first_position(), block.n(), rules_.window);
     }
   }
   if (!plan_.recording.layer || !block.prompt) return;
@@ -240,32 +164,33 @@ void LayerRun::count_attention(Block& block) {
 }
 
 void LayerRun::record_attention(Block& block) {
-  for (const HeadRows& rows : block.input.heads) {
+  for (int head = 0; head < cache().n_heads(); ++head) {
+    const auto positions = cache().positions(head);
     recording::HeadAttention attention;
-    attention.position.assign(rows.positions.begin(), rows.positions.end());
-    for (const std::int32_t position : rows.positions)
-      attention.queries.push_back(seen_by(position, block.first_position, block.n, rules_.window));
+    attention.position.assign(positions.begin(), positions.end());
+    for (const std::int32_t position : positions)
+      attention.queries.push_back(seen_by(position, block.first_position(), block.n(), rules_.window));
     block.record.attention.push_back(std::move(attention));
   }
   if (block.last_of_prompt) {
-    const PerRow<float> last = group_mean(block.output.last_row, block.input.group_size());
+    const PerRow<float> last = group_mean(block.output.last_row, group_size());
     for (std::size_t head = 0; head < last.size(); ++head) block.record.attention[head].last = last[head];
   }
   const float* entropy = block.output.entropy.const_data_ptr<float>();
   block.record.entropy.assign(entropy, entropy + block.output.entropy.numel());
   const bool in_window = block.recorded_window < block.output.window_sums.size();
-  statistics_.add(block.input, block.output.column_sums,
+  statistics_.add(cache(), block.output.column_sums,
                   in_window ? &block.output.window_sums[block.recorded_window] : nullptr);
   if (block.last_of_prompt) statistics_.finish(block.record);
 }
 
 void LayerRun::evict(Block& block) {
   const Stopwatch eviction(times_.eviction);
-  std::vector<recording::HeadEvictions> gone(static_cast<std::size_t>(cache_.n_heads()));
+  std::vector<recording::HeadEvictions> gone(static_cast<std::size_t>(cache().n_heads()));
   if (rules_.window > 0) gone = drop_past_window(block);
-  const bool too_early = plan_.oracle && block.first_position + block.n < plan_.n_prompt;
-  if (!too_early && plan_.eviction.due(cache_)) {
-    const auto evicted = capture::evict(plan_.eviction, block.input, block.output, cache_);
+  const bool too_early = plan_.oracle && block.end() < plan_.n_prompt;
+  if (!too_early && plan_.eviction.due(cache())) {
+    const auto evicted = capture::evict(plan_.eviction, *arithmetic_, block.output);
     for (std::size_t head = 0; head < gone.size(); ++head) {
       auto& to = gone[head];
       to.position.insert(to.position.end(), evicted[head].position.begin(), evicted[head].position.end());
@@ -277,17 +202,16 @@ void LayerRun::evict(Block& block) {
 
 // Takes the dropped rows out of what the policy is to look at as well.
 std::vector<recording::HeadEvictions> LayerRun::drop_past_window(Block& block) {
-  auto gone = capture::drop_past_window(rules_.window, block.first_position + block.n, cache_);
-  const auto group = static_cast<std::size_t>(block.input.group_size());
-  for (std::size_t head = 0; head < gone.size(); ++head) {
-    block.input.heads[head] = cache_.rows(static_cast<int>(head));
-    const std::size_t n = gone[head].position.size();
-    for (std::size_t query = head * group; query < (head + 1) * group; ++query) {
-      if (!block.output.last_row.empty()) drop_front(block.output.last_row[query], n);
-      for (auto& sums : block.output.window_sums) drop_front(sums[query], n);
-    }
+  auto gone = capture::drop_past_window(rules_.window, block.end(), arithmetic_->cache());
+  const auto group = static_cast<std::size_t>(group_size());
+  for (std::size_t query = 0; query < gone.size() * group; ++query) {
+    const std::size_t n = gone[query / group].position.size();
+    if (!block.output.last_row.empty()) drop_front(block.output.last_row[query], n);
+    for (auto& sums : block.output.window_sums) drop_front(sums[query], n);
   }
   return gone;
 }
+
+int LayerRun::group_size() const { return transformer_.config().n_heads / transformer_.config().n_kv_heads; }
 
 }  // namespace keyscope::capture

@@ -2,14 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "capture/inference/attention.hpp"
 #include "capture/inference/eviction.hpp"
 #include "capture/inference/head_statistics.hpp"
-#include "capture/inference/kv_cache.hpp"
+#include "capture/inference/layer_arithmetic.hpp"
 #include "capture/inference/record_rows.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/recording/records.hpp"
@@ -50,17 +50,14 @@ class LayerRun {
   void run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
            const BeforeBlock& before_block, const AfterBlock& after_block);
 
-  const KvCache& cache() const { return cache_; }
+  const KvCache& cache() const { return arithmetic_->cache(); }
   std::int64_t peak_rows() const { return peak_rows_; }  // of any KV head, measured before eviction
   const LayerTimes& times() const { return times_; }
 
  private:
   struct Block;
   void run_block(Block& block);
-  void append(Block& block);
-  void append_rotated(Block& block);
-  void append_by_place(Block& block);
-  void rotate_queries(Block& block, std::int64_t kv_head, const RotaryTable& table, std::int64_t first) const;
+  int group_size() const;  // query heads that share a KV head
   AttentionWants wants(const Block& block) const;
   std::int64_t queries_in_recorded_window(const Block& block) const;
   void want_weights(Block& block, AttentionWants& wanted) const;
@@ -73,7 +70,7 @@ class LayerRun {
   const Transformer& transformer_;
   LayerPlan plan_;
   AttentionRules rules_;
-  KvCache cache_;
+  std::unique_ptr<LayerArithmetic> arithmetic_;
   HeadStatistics statistics_;
   std::int64_t peak_rows_ = 0;
   LayerTimes times_;

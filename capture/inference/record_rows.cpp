@@ -11,48 +11,41 @@
 namespace keyscope::capture {
 namespace {
 
-// The last rows of KV heads `heads`: (heads.size(), n_queries, head_dim).
-std::vector<float> newest_rows(const AttentionInput& input, const std::vector<int>& heads,
-                               const void* HeadRows::*part) {
-  const auto& kernels = kernels::of(input.queries.scalar_type());
-  const std::int64_t n = input.n_queries() * input.head_dim();
-  std::vector<float> rows(heads.size() * static_cast<std::size_t>(n));
+// Of some heads the first `n` rows, as float32: (heads.size(), n, head_dim).
+std::vector<float> as_floats(const HostRows& rows, const std::vector<int>& heads, std::int64_t n) {
+  const auto& kernels = kernels::of(rows.dtype);
+  const std::int64_t n_values = n * rows.head_dim;
+  std::vector<float> floats(heads.size() * static_cast<std::size_t>(n_values));
   at::parallel_for(0, static_cast<std::int64_t>(heads.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t place = begin; place < end; ++place) {
-      const int head = heads[static_cast<std::size_t>(place)];
-      const HeadRows& from = input.heads[static_cast<std::size_t>(head)];
-      const std::int64_t offset = (from.n_rows() * input.head_dim() - n) * input.queries.element_size();
-      kernels.to_float(static_cast<const std::byte*>(from.*part) + offset, rows.data() + place * n, n);
+      const auto head = static_cast<std::size_t>(heads[static_cast<std::size_t>(place)]);
+      kernels.to_float(rows.heads[head], floats.data() + place * n_values, n_values);
     }
   });
-  return rows;
+  return floats;
 }
 
-// The queries that read them: (heads.size() · G, n_queries, head_dim).
-std::vector<float> group_queries(const AttentionInput& input, const std::vector<int>& heads) {
-  const auto& kernels = kernels::of(input.queries.scalar_type());
-  const std::int64_t n = input.n_queries() * input.head_dim(), group = input.group_size();
-  const std::int64_t n_heads = static_cast<std::int64_t>(heads.size()) * group;
-  std::vector<float> rows(static_cast<std::size_t>(n_heads * n));
-  at::parallel_for(0, n_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t place = begin; place < end; ++place) {
-      const std::int64_t head = heads[static_cast<std::size_t>(place / group)] * group + place % group;
-      kernels.to_float(static_cast<const std::byte*>(input.queries.const_data_ptr()) +
-                           head * n * input.queries.element_size(),
-                       rows.data() + place * n, n);
-    }
-  });
-  return rows;
+// The query heads that read these KV heads.
+std::vector<int> query_heads(const std::vector<int>& kv_heads, int group) {
+  std::vector<int> heads;
+  for (const int kv_head : kv_heads)
+    for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) heads.push_back(head);
+  return heads;
 }
 
 }  // namespace
 
-void record_rows(const AttentionInput& input, const LayerRecording& recording,
+void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
                  recording::LayerBlock& record) {
-  const std::vector<int> heads = recording.heads.list(static_cast<int>(input.heads.size()));
-  if (recording.keys) record.keys = newest_rows(input, heads, &HeadRows::keys);
-  if (recording.values) record.values = newest_rows(input, heads, &HeadRows::values);
-  if (recording.queries) record.queries = group_queries(input, heads);
+  const int n_kv_heads = layer.cache().n_heads();
+  const std::vector<int> heads = recording.heads.list(n_kv_heads);
+  const std::int64_t n = layer.n_queries();
+  if (recording.keys) record.keys = as_floats(layer.block_rows(RowPart::kKeys), heads, n);
+  if (recording.values) record.values = as_floats(layer.block_rows(RowPart::kValues), heads, n);
+  if (!recording.queries) return;
+  const HostRows queries = layer.block_queries();
+  const int group = static_cast<int>(queries.heads.size()) / n_kv_heads;
+  record.queries = as_floats(queries, query_heads(heads, group), n);
 }
 
 }  // namespace keyscope::capture

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "capture/inference/attention.hpp"
+#include "capture/inference/layer_arithmetic.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
@@ -17,6 +17,7 @@ struct LayerRecording {
 
 // A block's own keys, queries and values, as float32, into its record: those of the recorded heads, and no
 // row of another is copied.
-void record_rows(const AttentionInput& input, const LayerRecording& recording, recording::LayerBlock& record);
+void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
+                 recording::LayerBlock& record);
 
 }  // namespace keyscope::capture

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "capture/inference/aten_attention.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -77,6 +80,47 @@ struct Case {
   }
 };
 
+// The same for ATen's attention: what lies past a head's rows is of no consequence.
+AtenAttentionInput together(const Case& c) {
+  const Shape& s = c.shape;
+  AtenAttentionInput input;
+  input.queries = c.queries;
+  input.keys = at::full({s.n_kv_heads, s.n_rows, s.head_dim}, 7, c.keys.options());
+  input.values = at::full({s.n_kv_heads, s.n_rows, s.head_dim}, 7, c.values.options());
+  for (std::int64_t head = 0; head < s.n_kv_heads; ++head) {
+    const std::int64_t dropped = c.dropped_rows(head), n = s.n_rows - dropped;
+    input.keys[head].narrow(0, 0, n).copy_(c.keys[head].narrow(0, dropped, n));
+    input.values[head].narrow(0, 0, n).copy_(c.values[head].narrow(0, dropped, n));
+    input.positions.emplace_back(c.positions[static_cast<std::size_t>(head)]);
+  }
+  input.new_keys = c.keys.narrow(1, s.n_rows - s.n_new, s.n_new);
+  input.new_values = c.values.narrow(1, s.n_rows - s.n_new, s.n_new);
+  input.rules = c.input.rules;
+  return input;
+}
+
+// Every way to compute attention: by the kernels of every level of x86-64 that this processor has, and by
+// ATen in one tile, in tiles of a few queries, and in tiles that hold no more than a few rows' keys at once.
+struct Way {
+  std::string name;
+  std::function<AttentionOutput(const Case&, const AttentionWants&)> attend;
+};
+
+std::vector<Way> ways() {
+  std::vector<Way> ways;
+  for (const kernels::Kernels& kernels : kernels::available())
+    ways.push_back({kernels.level, [&](const Case& c, const AttentionWants& wants) {
+                      return attend(c.input, wants, kernels);
+                    }});
+  ways.push_back(
+      {"ATen", [](const Case& c, const AttentionWants& wants) { return aten_attend(together(c), wants); }});
+  for (const std::int64_t n_queries : {1, 7})
+    ways.push_back({"ATen in tiles", [=](const Case& c, const AttentionWants& wants) {
+                      return aten_attend(together(c), wants, n_queries * c.shape.n_heads * c.shape.n_rows);
+                    }});
+  return ways;
+}
+
 // The weights of one query head by the definition, in float64: (n_new, n_rows of its KV head), 0 where not
 // visible. Slow and obvious: what the tiles are held to.
 std::vector<double> softmax_weights(const Case& c, std::int64_t head) {
@@ -110,12 +154,11 @@ std::vector<double> softmax_weights(const Case& c, std::int64_t head) {
 
 class Attention : public ::testing::TestWithParam<Shape> {};
 
-// At every level of x86-64 that this processor has.
 TEST_P(Attention, OutputIsTheWeightedMeanOfTheValues) {
   const Case c(GetParam());
   const Shape& s = c.shape;
-  for (const kernels::Kernels& kernels : kernels::available()) {
-    const at::Tensor output = attend(c.input, {}, kernels).output;
+  for (const Way& way : ways()) {
+    const at::Tensor output = way.attend(c, {}).output;
     for (std::int64_t head = 0; head < s.n_heads; ++head) {
       const auto weights = softmax_weights(c, head);
       const std::int64_t kv_head = head / c.input.group_size();
@@ -128,7 +171,7 @@ TEST_P(Attention, OutputIsTheWeightedMeanOfTheValues) {
           for (std::int64_t j = 0; j < n_rows; ++j)
             expected += weights[static_cast<std::size_t>(i * n_rows + j)] * v[j * s.head_dim + x];
           ASSERT_NEAR(output.const_data_ptr<float>()[(i * s.n_heads + head) * s.head_dim + x], expected, 1e-6)
-              << kernels.level << ", head " << head << ", query " << i;
+              << way.name << ", head " << head << ", query " << i;
         }
     }
   }
@@ -138,16 +181,18 @@ TEST_P(Attention, WeightsAreGivenOfTheHeadsThatAreWanted) {
   const Case c(GetParam());
   const std::int64_t n_positions = c.positions.front().back() + 1;
   const std::int64_t last = c.shape.n_heads - 1, matrix = c.shape.n_new * n_positions;
-  std::vector<float> all(static_cast<std::size_t>(c.shape.n_heads * matrix)),
-      one(static_cast<std::size_t>(matrix));
-  AttentionWants wants;
-  wants.n_positions = n_positions;
-  for (std::int64_t head = 0; head <= last; ++head) wants.weights.push_back(all.data() + head * matrix);
-  attend(c.input, wants);
-  wants.weights.assign(static_cast<std::size_t>(last + 1), nullptr);
-  wants.weights.back() = one.data();
-  attend(c.input, wants);
-  EXPECT_TRUE(std::ranges::equal(one, std::span(all).last(one.size())));
+  for (const Way& way : ways()) {
+    std::vector<float> all(static_cast<std::size_t>(c.shape.n_heads * matrix)),
+        one(static_cast<std::size_t>(matrix));
+    AttentionWants wants;
+    wants.n_positions = n_positions;
+    for (std::int64_t head = 0; head <= last; ++head) wants.weights.push_back(all.data() + head * matrix);
+    way.attend(c, wants);
+    wants.weights.assign(static_cast<std::size_t>(last + 1), nullptr);
+    wants.weights.back() = one.data();
+    way.attend(c, wants);
+    EXPECT_TRUE(std::ranges::equal(one, std::span(all).last(one.size()))) << way.name;
+  }
 }
 
 TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
@@ -160,9 +205,9 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
   for (std::int64_t head = 0; head < s.n_heads; ++head)
     wants.weights.push_back(all.data() + head * s.n_new * n_positions);
   wants.n_positions = n_positions;
-  for (const kernels::Kernels& kernels : kernels::available()) {
+  for (const Way& way : ways()) {
     std::fill(all.begin(), all.end(), 0.0F);
-    const AttentionOutput found = attend(c.input, wants, kernels);
+    const AttentionOutput found = way.attend(c, wants);
     for (std::int64_t head = 0; head < s.n_heads; ++head) {
       const auto at = static_cast<std::size_t>(head);
       const HeadRows& rows = c.input.heads[static_cast<std::size_t>(head / c.input.group_size())];
@@ -176,21 +221,20 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
           last = weight;
           const std::size_t place =
               static_cast<std::size_t>((head * s.n_new + i) * n_positions + rows.positions[row]);
-          ASSERT_NEAR(all[place], weight, 1e-6) << kernels.level << ", head " << head;
+          ASSERT_NEAR(all[place], weight, 1e-6) << way.name << ", head " << head;
         }
         const double tolerance = 1e-6 * std::max(1.0, sum);
-        ASSERT_NEAR(found.column_sums[at][row], sum, tolerance) << kernels.level << ", row " << row;
-        ASSERT_NEAR(found.window_sums[0][at][row], window, tolerance) << kernels.level;
-        ASSERT_NEAR(found.window_sums[1][at][row], sum, tolerance) << kernels.level;
-        ASSERT_NEAR(found.last_row[at][row], last, 1e-6) << kernels.level;
+        ASSERT_NEAR(found.column_sums[at][row], sum, tolerance) << way.name << ", row " << row;
+        ASSERT_NEAR(found.window_sums[0][at][row], window, tolerance) << way.name;
+        ASSERT_NEAR(found.window_sums[1][at][row], sum, tolerance) << way.name;
+        ASSERT_NEAR(found.last_row[at][row], last, 1e-6) << way.name;
       }
       for (std::int64_t i = 0; i < s.n_new; ++i) {
         double entropy = 0;
         for (std::int64_t j = 0; j < rows.n_rows(); ++j)
           if (const double p = weights[static_cast<std::size_t>(i * rows.n_rows() + j)]; p > 0)
             entropy -= p * std::log(p);
-        ASSERT_NEAR(found.entropy.const_data_ptr<float>()[head * s.n_new + i], entropy, 5e-6)
-            << kernels.level;
+        ASSERT_NEAR(found.entropy.const_data_ptr<float>()[head * s.n_new + i], entropy, 5e-6) << way.name;
       }
     }
   }
@@ -215,8 +259,8 @@ TEST(AttentionInTwoBytes, IsThatOfTheRoundedInputs) {
       const Case c(shape, dtype);
       AttentionWants wants;
       wants.column_sums = true;
-      for (const kernels::Kernels& kernels : kernels::available()) {
-        const AttentionOutput found = attend(c.input, wants, kernels);
+      for (const Way& way : ways()) {
+        const AttentionOutput found = way.attend(c, wants);
         const at::Tensor output = found.output.to(at::kFloat).contiguous();
         for (std::int64_t head = 0; head < shape.n_heads; ++head) {
           const auto weights = softmax_weights(c, head);
@@ -230,7 +274,7 @@ TEST(AttentionInTwoBytes, IsThatOfTheRoundedInputs) {
               sum += weights[static_cast<std::size_t>(i * n_rows + row)];
             ASSERT_NEAR(found.column_sums[static_cast<std::size_t>(head)][static_cast<std::size_t>(row)], sum,
                         1e-6 * std::max(1.0, sum))
-                << kernels.level;
+                << way.name;
           }
           for (std::int64_t i = 0; i < shape.n_new; ++i) {
             double expected = 0;
@@ -239,7 +283,7 @@ TEST(AttentionInTwoBytes, IsThatOfTheRoundedInputs) {
                           v.const_data_ptr<float>()[j * shape.head_dim];
             ASSERT_NEAR(output.const_data_ptr<float>()[(i * shape.n_heads + head) * shape.head_dim], expected,
                         8e-3)
-                << kernels.level;
+                << way.name;
           }
         }
       }
@@ -253,12 +297,12 @@ TEST(Attention, SaysWhereANumberIsNotFinite) {
       Case c({2, 1, 4, 9, 4});
       at::Tensor& tensor = part[0] == 'q' ? c.queries : (part[0] == 'k' ? c.keys : c.values);
       tensor.mutable_data_ptr<float>()[tensor.numel() - 2] = bad;
-      try {
-        attend(c.input);
-        FAIL() << part << " of " << bad << " were accepted";
-      } catch (const InvalidInput& error) {
-        EXPECT_THAT(error.what(), HasSubstr(part));
-      }
+      for (const Way& way : ways()) try {
+          way.attend(c, {});
+          FAIL() << part << " of " << bad << " were accepted by " << way.name;
+        } catch (const InvalidInput& error) {
+          EXPECT_THAT(error.what(), HasSubstr(part));
+        }
     }
 }
 

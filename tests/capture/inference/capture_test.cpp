@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"
 #include "tests/capture/model/random_model.hpp"
 
@@ -49,7 +50,7 @@ class NotingSink : public recording::RecordSink {
   std::vector<recording::TokenText> generated;
 };
 
-class Capture : public ::testing::Test {
+class Capture : public ::testing::TestWithParam<Arithmetic> {
  protected:
   void SetUp() override {
     load();
@@ -60,7 +61,7 @@ class Capture : public ::testing::Test {
     options_.ignore_eos = true;
   }
 
-  void load() { model_ = Model::load(folder_.save(), {}); }
+  void load() { model_ = Model::load(folder_.save(), test::model_options(GetParam())); }
 
   std::vector<RunOutcome> run(CaptureControl& control) {
     std::array<recording::RecordSink*, 2> sinks{&sink_, &second_};
@@ -77,7 +78,7 @@ class Capture : public ::testing::Test {
   NotingSink sink_, second_;
 };
 
-TEST_F(Capture, TellsEverySinkInOrder) {
+TEST_P(Capture, TellsEverySinkInOrder) {
   options_.policies = test::policies({"none", "keydiff"});
   run();
   EXPECT_THAT(sink_.calls, ElementsAre("begin", "block", "block", "block", "prompt_done", "run_done 0",
@@ -86,7 +87,7 @@ TEST_F(Capture, TellsEverySinkInOrder) {
   EXPECT_EQ(second_.records, sink_.records);
 }
 
-TEST_F(Capture, BlocksCoverThePromptAndEveryTokenThatIsFedBack) {
+TEST_P(Capture, BlocksCoverThePromptAndEveryTokenThatIsFedBack) {
   options_.generate = 3;
   const auto outcomes = run();
   EXPECT_EQ(outcomes[0].generated.size(), 3U);
@@ -109,7 +110,7 @@ TEST_F(Capture, BlocksCoverThePromptAndEveryTokenThatIsFedBack) {
   }
 }
 
-TEST_F(Capture, BlocksTellWhatWasGeneratedFromThem) {
+TEST_P(Capture, BlocksTellWhatWasGeneratedFromThem) {
   options_.generate = 3;
   const auto generated = run()[0].generated;
   std::vector<std::int32_t> told;
@@ -118,7 +119,7 @@ TEST_F(Capture, BlocksTellWhatWasGeneratedFromThem) {
   EXPECT_EQ(sink_.generated[0].id, generated);
 }
 
-TEST_F(Capture, OneIdNeedsNoBlockOfItsOwn) {
+TEST_P(Capture, OneIdNeedsNoBlockOfItsOwn) {
   options_.generate = 1;
   const auto one = run()[0].generated;
   EXPECT_EQ(one.size(), 1U);
@@ -128,7 +129,7 @@ TEST_F(Capture, OneIdNeedsNoBlockOfItsOwn) {
   EXPECT_TRUE(run()[0].generated.empty());
 }
 
-TEST_F(Capture, StopsAfterTheFirstEndOfTextIdAndKeepsIt) {
+TEST_P(Capture, StopsAfterTheFirstEndOfTextIdAndKeepsIt) {
   options_.generate = 8;
   const auto all = run()[0].generated;
   ASSERT_EQ(all.size(), 8U);
@@ -145,7 +146,7 @@ TEST_F(Capture, StopsAfterTheFirstEndOfTextIdAndKeepsIt) {
   EXPECT_EQ(run()[0].generated, all);
 }
 
-TEST_F(Capture, LogitsOfTheLastPositionsMaySpanBlocks) {
+TEST_P(Capture, LogitsOfTheLastPositionsMaySpanBlocks) {
   options_.record_logits = true;
   options_.score_last = 7;
   run();
@@ -162,15 +163,15 @@ TEST_F(Capture, LogitsOfTheLastPositionsMaySpanBlocks) {
     EXPECT_NEAR(top.top_logits[i], top.logits[6 * 50 + static_cast<std::size_t>(top.top_ids[i])], 1e-4);
 }
 
-TEST_F(Capture, AVocabularyOfFewIdsHasFewTopLogits) {
+TEST_P(Capture, AVocabularyOfFewIdsHasFewTopLogits) {
   const test::RandomModel small({.vocab_size = 6});
-  model_ = Model::load(small.save(), {});
+  model_ = Model::load(small.save(), test::model_options(GetParam()));
   options_.prompt_ids = {4, 5, 0};
   run();
   EXPECT_EQ(sink_.prompts[0].top_ids.size(), 6U);
 }
 
-TEST_F(Capture, RecordsOnlyTheLayersThatAreAsked) {
+TEST_P(Capture, RecordsOnlyTheLayersThatAreAsked) {
   options_.policies = test::policies({"tova"});
   options_.layers = {1};
   run();
@@ -185,7 +186,7 @@ TEST_F(Capture, RecordsOnlyTheLayersThatAreAsked) {
   EXPECT_EQ(sink_.records.back()->layers[1].evictions[0].position, one_layer[0].position);
 }
 
-TEST_F(Capture, AttentionOfEveryQueryIsOneInAll) {
+TEST_P(Capture, AttentionOfEveryQueryIsOneInAll) {
   options_.policies = test::policies({"keydiff"});
   run();
   for (const auto& record : sink_.records)
@@ -198,7 +199,7 @@ TEST_F(Capture, AttentionOfEveryQueryIsOneInAll) {
       }
 }
 
-TEST_F(Capture, ReportsItsProgress) {
+TEST_P(Capture, ReportsItsProgress) {
   options_.policies = test::policies({"none", "sink"});
   options_.generate = 2;
   CaptureControl control;
@@ -217,7 +218,7 @@ TEST_F(Capture, ReportsItsProgress) {
   EXPECT_EQ(seen.back().tokens_total, 22);
 }
 
-TEST_F(Capture, IsCancelledWithinOneBlock) {
+TEST_P(Capture, IsCancelledWithinOneBlock) {
   CaptureControl control;
   control.on_progress = [&](const CaptureProgress& progress) {
     if (progress.block == 2) control.cancel();
@@ -226,20 +227,20 @@ TEST_F(Capture, IsCancelledWithinOneBlock) {
   EXPECT_THAT(sink_.calls, ElementsAre("begin", "block", "block", "end early"));
 }
 
-TEST_F(Capture, ASinkThatFailsEndsItForAll) {
+TEST_P(Capture, ASinkThatFailsEndsItForAll) {
   second_.fails_at = 1;
   EXPECT_THROW(run(), std::runtime_error);
   EXPECT_EQ(sink_.calls.back(), "end early");
   EXPECT_EQ(second_.calls.back(), "end early");
 }
 
-TEST_F(Capture, NothingBeginsWhereTheRequestIsWrong) {
+TEST_P(Capture, NothingBeginsWhereTheRequestIsWrong) {
   options_.prompt_ids.clear();
   EXPECT_THROW(run(), InvalidInput);
   EXPECT_TRUE(sink_.calls.empty());
 }
 
-TEST_F(Capture, SaysInWhichLayerANumberIsNotFinite) {
+TEST_P(Capture, SaysInWhichLayerANumberIsNotFinite) {
   folder_.tensors["model.layers.1.self_attn.k_proj.weight"].bytes.replace(0, 4, "\xFF\xFF\xFF\x7F", 4);
   load();
   try {
@@ -252,7 +253,7 @@ TEST_F(Capture, SaysInWhichLayerANumberIsNotFinite) {
 }
 
 // The last layer's MLP is seen by no attention.
-TEST_F(Capture, SaysThatTheLogitsAreNotFinite) {
+TEST_P(Capture, SaysThatTheLogitsAreNotFinite) {
   folder_.tensors["model.layers.1.mlp.down_proj.weight"].bytes.replace(0, 4, "\xFF\xFF\xFF\x7F", 4);
   load();
   try {
@@ -263,7 +264,7 @@ TEST_F(Capture, SaysThatTheLogitsAreNotFinite) {
   }
 }
 
-TEST_F(Capture, AModelWithoutATokenizerHasIdsButNoTexts) {
+TEST_P(Capture, AModelWithoutATokenizerHasIdsButNoTexts) {
   options_.generate = 2;
   run();
   EXPECT_EQ(sink_.plan->prompt.id, options_.prompt_ids);
@@ -272,7 +273,7 @@ TEST_F(Capture, AModelWithoutATokenizerHasIdsButNoTexts) {
 }
 
 // One id of the model is beyond its tokenizer, as in vocabularies that are padded to a round number.
-TEST_F(Capture, IdsThatTheTokenizerDoesNotKnowHaveNoText) {
+TEST_P(Capture, IdsThatTheTokenizerDoesNotKnowHaveNoText) {
   nlohmann::json vocabulary;
   for (int i = 0; i < 40; ++i) vocabulary[std::string(1, static_cast<char>('0' + i))] = i;
   folder_.write(
@@ -298,6 +299,8 @@ TEST_F(Capture, IdsThatTheTokenizerDoesNotKnowHaveNoText) {
   EXPECT_THAT(sink_.plan->prompt.offset, ElementsAre(0, 1, 1, 2, 2));
   EXPECT_EQ(sink_.generated[0].id.size(), 12U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Arithmetics, Capture, test::both_arithmetics(), test::arithmetic_name);
 
 }  // namespace
 }  // namespace keyscope::capture

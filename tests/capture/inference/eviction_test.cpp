@@ -8,12 +8,14 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"
 
 namespace keyscope::capture {
@@ -46,16 +48,18 @@ std::string name_of(const json& golden) {
   return name;
 }
 
-class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedule>> {
+class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedule, Arithmetic>> {
  protected:
   static json golden_case() { return std::get<0>(GetParam()); }
 
   static test::Captured run() {
     const json golden = golden_case();
-    static std::map<std::string, std::shared_ptr<const Model>> models;
-    auto& model = models[golden.value("model", "tiny_llama")];
+    static std::map<std::pair<std::string, Arithmetic>, std::shared_ptr<const Model>> models;
+    const std::string name = golden.value("model", "tiny_llama");
+    const Arithmetic arithmetic = std::get<2>(GetParam());
+    auto& model = models[{name, arithmetic}];
     if (model == nullptr)
-      model = Model::load(kGoldens + golden.value("model", "tiny_llama"), {.dtype = DType::kFloat32});
+      model = Model::load(kGoldens + name, test::model_options(arithmetic, DType::kFloat32));
     CaptureOptions options;
     options.prompt_ids = golden["prompt"].get<std::vector<std::int32_t>>();
     options.policies = {
@@ -151,10 +155,13 @@ TEST_P(AgainstReference, TakesTheSameStatistics) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, AgainstReference,
                          ::testing::Combine(::testing::ValuesIn(golden_cases()),
-                                            ::testing::Values(Schedule::kBlock, Schedule::kLayer)),
+                                            ::testing::Values(Schedule::kBlock, Schedule::kLayer),
+                                            test::both_arithmetics()),
                          [](const auto& test) {
                            return name_of(std::get<0>(test.param)) +
-                                  (std::get<1>(test.param) == Schedule::kLayer ? "_by_layers" : "_by_blocks");
+                                  (std::get<1>(test.param) == Schedule::kLayer ? "_by_layers_"
+                                                                               : "_by_blocks_") +
+                                  test::name_of(std::get<2>(test.param));
                          });
 
 }  // namespace

@@ -1,92 +1,165 @@
 #include "capture/inference/kv_cache.hpp"
 
 #include <cstring>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "capture/inference/aten_cache.hpp"
+#include "capture/inference/kernel_cache.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
 
 namespace keyscope::capture {
 namespace {
 
 using ::testing::ElementsAre;
 
-// Appends rows that say where they come from, 100 · head + position, to every head; values are their
-// negatives.
-void append_numbered(KvCache& cache, std::int64_t first, std::int64_t n, at::ScalarType dtype) {
-  for (int head = 0; head < cache.n_heads(); ++head) {
-    at::Tensor rows = at::empty({n, 2}, at::TensorOptions().dtype(at::kFloat));
-    for (std::int64_t i = 0; i < 2 * n; ++i)
-      rows.mutable_data_ptr<float>()[i] = static_cast<float>(100 * head + first + i / 2);
-    const at::Tensor keys = rows.to(dtype), values = rows.neg().to(dtype);
-    const KvCache::NewRows to = cache.append(head, n, first);
-    std::memcpy(to.keys, keys.const_data_ptr(), keys.nbytes());
-    std::memcpy(to.values, values.const_data_ptr(), values.nbytes());
+// A cache of rows of two elements, of either arithmetic.
+class NumberedCache {
+ public:
+  virtual ~NumberedCache() = default;
+  virtual KvCache& cache() = 0;
+  // Appends rows that say where they come from, 100 · head + position, to every head; values are their
+  // negatives.
+  virtual void append(std::int64_t first, std::int64_t n) = 0;
+  // The second element of every row of a head.
+  virtual std::vector<float> keys(int head) const = 0;
+  virtual std::vector<float> values(int head) const = 0;
+};
+
+at::Tensor numbered(int head, std::int64_t first, std::int64_t n) {
+  at::Tensor rows = at::empty({n, 2}, at::TensorOptions().dtype(at::kFloat));
+  for (std::int64_t i = 0; i < 2 * n; ++i)
+    rows.mutable_data_ptr<float>()[i] = static_cast<float>(100 * head + first + i / 2);
+  return rows;
+}
+
+std::vector<float> second_column(const at::Tensor& rows) {
+  const at::Tensor column = rows.select(1, 1).to(at::kFloat).contiguous();
+  return {column.const_data_ptr<float>(), column.const_data_ptr<float>() + column.numel()};
+}
+
+class NumberedKernelCache : public NumberedCache {
+ public:
+  NumberedKernelCache(const std::vector<std::int64_t>& capacities, at::ScalarType dtype)
+      : dtype_(dtype), cache_(capacities, 2, dtype) {}
+
+  KvCache& cache() override { return cache_; }
+  void append(std::int64_t first, std::int64_t n) override {
+    for (int head = 0; head < cache_.n_heads(); ++head) {
+      const at::Tensor rows = numbered(head, first, n), keys = rows.to(dtype_),
+                       values = rows.neg().to(dtype_);
+      const KernelCache::NewRows to = cache_.append(head, n, first);
+      std::memcpy(to.keys, keys.const_data_ptr(), keys.nbytes());
+      std::memcpy(to.values, values.const_data_ptr(), values.nbytes());
+    }
   }
-}
+  std::vector<float> keys(int head) const override { return column(cache_.rows(head).keys, head); }
+  std::vector<float> values(int head) const override { return column(cache_.rows(head).values, head); }
 
-std::vector<float> column(const void* rows, std::size_t n, at::ScalarType dtype) {
-  const auto shape = {static_cast<std::int64_t>(n), std::int64_t{2}};
-  const at::Tensor tensor =
-      at::from_blob(const_cast<void*>(rows), shape, at::TensorOptions().dtype(dtype)).to(at::kFloat);
-  std::vector<float> values;
-  for (std::size_t i = 0; i < n; ++i) values.push_back(tensor.const_data_ptr<float>()[2 * i + 1]);
-  return values;
-}
+ private:
+  std::vector<float> column(const void* rows, int head) const {
+    return second_column(
+        at::from_blob(const_cast<void*>(rows), {cache_.n_rows(head), 2}, at::TensorOptions().dtype(dtype_)));
+  }
 
-std::vector<float> keys_of(const KvCache& cache, int head, at::ScalarType dtype) {
-  const HeadRows rows = cache.rows(head);
-  return column(rows.keys, rows.positions.size(), dtype);
-}
+  at::ScalarType dtype_;
+  KernelCache cache_;
+};
 
-class KvCacheOf : public ::testing::TestWithParam<at::ScalarType> {};
+class NumberedAtenCache : public NumberedCache {
+ public:
+  NumberedAtenCache(const std::vector<std::int64_t>& capacities, at::ScalarType dtype)
+      : cache_(capacities, 2, at::TensorOptions().dtype(dtype)) {}
+
+  KvCache& cache() override { return cache_; }
+  void append(std::int64_t first, std::int64_t n) override {
+    std::vector<at::Tensor> rows;
+    for (int head = 0; head < cache_.n_heads(); ++head) rows.push_back(numbered(head, first, n));
+    const at::Tensor keys = at::stack(rows).to(cache_.keys().scalar_type());
+    cache_.append(keys, keys.neg(), first);
+  }
+  std::vector<float> keys(int head) const override { return column(cache_.keys(), head); }
+  std::vector<float> values(int head) const override { return column(cache_.values(), head); }
+
+ private:
+  std::vector<float> column(const at::Tensor& rows, int head) const {
+    return second_column(rows[head].narrow(0, 0, cache_.n_rows(head)));
+  }
+
+  AtenCache cache_;
+};
+
+class KvCacheOf : public ::testing::TestWithParam<std::tuple<Arithmetic, at::ScalarType>> {
+ protected:
+  static std::unique_ptr<NumberedCache> make(const std::vector<std::int64_t>& capacities) {
+    const auto& [arithmetic, dtype] = GetParam();
+    if (arithmetic == Arithmetic::kAten) return std::make_unique<NumberedAtenCache>(capacities, dtype);
+    return std::make_unique<NumberedKernelCache>(capacities, dtype);
+  }
+};
 
 TEST_P(KvCacheOf, EveryHeadKeepsItsOwnRowsWithTheirTruePositions) {
-  const std::vector<std::int64_t> capacities{6, 7};
-  KvCache cache(capacities, 2, GetParam());
-  append_numbered(cache, 0, 4, GetParam());
+  const auto rows = make({6, 7});
+  KvCache& cache = rows->cache();
+  rows->append(0, 4);
   for (int head = 0; head < 2; ++head)
     for (std::size_t row = 0; row < 4; ++row) {
       cache.attention_received(head)[row] = static_cast<double>(10 * head) + static_cast<double>(row);
       cache.attention_queries(head)[row] = static_cast<std::int32_t>(row) + 1;
     }
-  const std::vector<std::int32_t> first{0, 3}, second{1, 2, 3};
-  cache.retain(0, first);
-  cache.retain(1, second);
+  cache.retain({{0, 3}, {1, 2, 3}});
   EXPECT_THAT(cache.positions(0), ElementsAre(0, 3));
   EXPECT_THAT(cache.positions(1), ElementsAre(1, 2, 3));
-  EXPECT_THAT(keys_of(cache, 0, GetParam()), ElementsAre(0, 3));
-  EXPECT_THAT(keys_of(cache, 1, GetParam()), ElementsAre(101, 102, 103));
-  EXPECT_THAT(column(cache.rows(1).values, 3, GetParam()), ElementsAre(-101, -102, -103));
+  EXPECT_THAT(rows->keys(0), ElementsAre(0, 3));
+  EXPECT_THAT(rows->keys(1), ElementsAre(101, 102, 103));
+  EXPECT_THAT(rows->values(1), ElementsAre(-101, -102, -103));
   EXPECT_THAT(cache.attention_received(1), ElementsAre(11, 12, 13));
   EXPECT_THAT(cache.attention_queries(0), ElementsAre(1, 4));
 
-  append_numbered(cache, 4, 3, GetParam());
+  rows->append(4, 3);
   EXPECT_EQ(cache.n_rows(0), 5);
   EXPECT_EQ(cache.largest_rows(), 6);
   EXPECT_THAT(cache.positions(0), ElementsAre(0, 3, 4, 5, 6));
-  EXPECT_THAT(keys_of(cache, 1, GetParam()), ElementsAre(101, 102, 103, 104, 105, 106));
+  EXPECT_THAT(rows->keys(0), ElementsAre(0, 3, 4, 5, 6));
+  EXPECT_THAT(rows->keys(1), ElementsAre(101, 102, 103, 104, 105, 106));
   EXPECT_THAT(cache.attention_received(0), ElementsAre(0, 3, 0, 0, 0));
 
-  cache.drop_front(1, 2);
+  cache.retain({{0, 1, 2, 3, 4}, {2, 3, 4, 5}});
   EXPECT_THAT(cache.positions(1), ElementsAre(3, 4, 5, 6));
-  EXPECT_THAT(keys_of(cache, 1, GetParam()), ElementsAre(103, 104, 105, 106));
+  EXPECT_THAT(rows->keys(0), ElementsAre(0, 3, 4, 5, 6));
+  EXPECT_THAT(rows->keys(1), ElementsAre(103, 104, 105, 106));
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, KvCacheOf, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
-
-TEST(KvCache, TakesNoMoreRowsThanItWasMadeFor) {
-  const std::vector<std::int64_t> capacities{3};
-  KvCache cache(capacities, 2, at::kFloat);
-  EXPECT_GE(cache.n_bytes(), 2 * 3 * 2 * 4);
-  append_numbered(cache, 0, 2, at::kFloat);
-  EXPECT_THROW(cache.append(0, 2, 2), InvalidInput);
-  EXPECT_EQ(cache.n_rows(0), 2);
+// As where a window of one row has passed.
+TEST_P(KvCacheOf, AHeadMayKeepNothing) {
+  const auto rows = make({4, 4});
+  rows->append(0, 2);
+  rows->cache().retain({{}, {1}});
+  EXPECT_EQ(rows->cache().n_rows(0), 0);
+  rows->cache().retain({{}, {}});
+  rows->append(2, 2);
+  EXPECT_THAT(rows->keys(1), ElementsAre(102, 103));
 }
+
+TEST_P(KvCacheOf, TakesNoMoreRowsThanItWasMadeFor) {
+  const auto rows = make({3});
+  EXPECT_GE(rows->cache().n_bytes(), 2 * 3 * 2 * 2);
+  rows->append(0, 2);
+  EXPECT_THROW(rows->append(2, 2), InvalidInput);
+  EXPECT_EQ(rows->cache().n_rows(0), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, KvCacheOf,
+                         ::testing::Combine(test::both_arithmetics(),
+                                            ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)));
 
 }  // namespace
 }  // namespace keyscope::capture

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 
 #include "analysis/errors.hpp"
 #include "capture/recording/writer.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"
 #include "tests/capture/model/random_model.hpp"
 #include "tests/scratch_folder.hpp"
@@ -17,12 +19,13 @@
 namespace keyscope::capture {
 namespace {
 
-class BothSchedules : public ::testing::TestWithParam<std::string> {
+class BothSchedules : public ::testing::TestWithParam<std::tuple<std::string, Arithmetic>> {
  protected:
   void SetUp() override {
-    model_ = Model::load(folder_.save(), {});
+    const auto& [policy, arithmetic] = GetParam();
+    model_ = Model::load(folder_.save(), test::model_options(arithmetic));
     options_.prompt_ids = test::random_ids(61, 50);
-    options_.policies = test::policies({"none", GetParam()});
+    options_.policies = test::policies({"none", policy});
     options_.budget = 14;
     options_.block_size = 9;  // does not divide 61
     options_.generate = 5;
@@ -93,13 +96,19 @@ TEST_P(BothSchedules, HoldTheSameNumberOfRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, BothSchedules,
-                         ::testing::Values("keydiff", "sink", "tova", "h2o", "snapkv", "l2norm", "random",
-                                           "cur"));
+                         ::testing::Combine(::testing::Values("keydiff", "sink", "tova", "h2o", "snapkv",
+                                                              "l2norm", "random", "cur"),
+                                            test::both_arithmetics()),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + test::name_of(std::get<1>(test.param));
+                         });
+
+class LayerSchedule : public ::testing::TestWithParam<Arithmetic> {};
 
 // More tokens than go through a layer's products at once, in blocks that do not divide their number.
-TEST(LayerSchedule, PromptsLongerThanAChunkAreTheSame) {
+TEST_P(LayerSchedule, PromptsLongerThanAChunkAreTheSame) {
   const test::RandomModel folder({.n_layers = 2, .max_positions = 4000});
-  const auto model = Model::load(folder.save(), {});
+  const auto model = Model::load(folder.save(), test::model_options(GetParam()));
   CaptureOptions options;
   options.prompt_ids = test::random_ids(2500, 50);
   options.policies = test::policies({"keydiff"});
@@ -114,9 +123,9 @@ TEST(LayerSchedule, PromptsLongerThanAChunkAreTheSame) {
 }
 
 // One layer's cache at a time, unless tokens are fed back.
-TEST(LayerSchedule, HoldsOneLayersCache) {
+TEST_P(LayerSchedule, HoldsOneLayersCache) {
   const test::RandomModel folder({.n_layers = 4});
-  const auto model = Model::load(folder.save(), {});
+  const auto model = Model::load(folder.save(), test::model_options(GetParam()));
   CaptureOptions options;
   options.prompt_ids = test::random_ids(50, 50);
   options.policies = test::policies({"keydiff"});
@@ -130,7 +139,7 @@ TEST(LayerSchedule, HoldsOneLayersCache) {
   EXPECT_GE(test::run_in_memory(*model, options).outcomes[0].peak_cache_bytes, all);
 }
 
-TEST(LayerSchedule, StreamedWeightsGiveTheSameNumbers) {
+TEST_P(LayerSchedule, StreamedWeightsGiveTheSameNumbers) {
   const test::RandomModel folder({.n_layers = 3});
   const auto path = folder.save();
   CaptureOptions options;
@@ -140,14 +149,19 @@ TEST(LayerSchedule, StreamedWeightsGiveTheSameNumbers) {
   options.generate = 4;
   options.ignore_eos = true;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const auto whole = Model::load(path, {.dtype = dtype, .residency = Residency::kWhole});
-    const auto streamed =
-        Model::load(path, {.dtype = dtype, .may_stream = true, .residency = Residency::kStreamed});
+    ModelOptions model_options = test::model_options(GetParam(), dtype);
+    model_options.residency = Residency::kWhole;
+    const auto whole = Model::load(path, model_options);
+    model_options.may_stream = true;
+    model_options.residency = Residency::kStreamed;
+    const auto streamed = Model::load(path, model_options);
     const auto a = test::run_in_memory(*whole, options), b = test::run_in_memory(*streamed, options);
     EXPECT_EQ(a.outcomes[0].generated, b.outcomes[0].generated);
     EXPECT_EQ(a.recording->keys(0, 2, 1), b.recording->keys(0, 2, 1));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Arithmetics, LayerSchedule, test::both_arithmetics(), test::arithmetic_name);
 
 // Stops a capture by layers after some blocks of some layer.
 class CutShort : public ::testing::Test {

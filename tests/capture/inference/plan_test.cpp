@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 class Plan : public ::testing::Test {
  protected:
   void SetUp() override {
-    model_ = Model::load(folder_.save(), {});
+    model_ = Model::load(folder_.save(), {.device = "cpu"});
     options_.prompt_ids = test::random_ids(20, 50);
     options_.policies = test::policies({"none"});
     options_.budget = 8;

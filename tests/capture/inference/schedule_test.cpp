@@ -6,16 +6,17 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"
 #include "tests/capture/model/random_model.hpp"
 
 namespace keyscope::capture {
 namespace {
 
-class Schedule : public ::testing::Test {
+class Schedule : public ::testing::TestWithParam<Arithmetic> {
  protected:
   void SetUp() override {
-    model_ = Model::load(folder_.save(), {});
+    model_ = Model::load(folder_.save(), test::model_options(GetParam()));
     options_.prompt_ids = test::random_ids(70, 50);
     options_.policies = test::policies({"none"});
     options_.generate = 4;
@@ -41,7 +42,7 @@ class Schedule : public ::testing::Test {
   CaptureOptions options_;
 };
 
-TEST_F(Schedule, WithoutEvictionTheBlockSizeChangesNothing) {
+TEST_P(Schedule, WithoutEvictionTheBlockSizeChangesNothing) {
   options_.block_size = 70;
   const auto whole = test::run_in_memory(*model_, options_);
   for (const std::int64_t block_size : {1, 3, 16, 69, 1000}) {
@@ -52,7 +53,7 @@ TEST_F(Schedule, WithoutEvictionTheBlockSizeChangesNothing) {
   }
 }
 
-TEST_F(Schedule, ABudgetThatNothingExceedsEvictsNothing) {
+TEST_P(Schedule, ABudgetThatNothingExceedsEvictsNothing) {
   const auto full = test::run_in_memory(*model_, options_);
   for (const char* policy :
        {"keydiff", "sink", "l2norm", "tova", "h2o", "snapkv", "random", "cur", "logdet"}) {
@@ -66,7 +67,7 @@ TEST_F(Schedule, ABudgetThatNothingExceedsEvictsNothing) {
   }
 }
 
-TEST_F(Schedule, NoHeadEverHoldsMoreThanTheBudgetAndOneBlock) {
+TEST_P(Schedule, NoHeadEverHoldsMoreThanTheBudgetAndOneBlock) {
   for (const char* policy : {"keydiff", "sink", "l2norm", "tova", "h2o", "snapkv", "random", "cur", "logdet"})
     for (const auto& [budget, block_size] : {std::pair{16, 8}, {5, 1}, {1, 7}, {30, 64}}) {
       options_.policies = test::policies({policy});
@@ -86,7 +87,7 @@ TEST_F(Schedule, NoHeadEverHoldsMoreThanTheBudgetAndOneBlock) {
     }
 }
 
-TEST_F(Schedule, AttentionReceivedIsOneForEveryPromptQuery) {
+TEST_P(Schedule, AttentionReceivedIsOneForEveryPromptQuery) {
   options_.policies = test::policies({"keydiff"});
   options_.budget = 16;
   options_.block_size = 8;
@@ -104,7 +105,7 @@ TEST_F(Schedule, AttentionReceivedIsOneForEveryPromptQuery) {
 }
 
 // What is recorded of some heads is what a recording of all has of them, whichever way blocks go.
-TEST_F(Schedule, RecordingSomeHeadsChangesNothingElse) {
+TEST_P(Schedule, RecordingSomeHeadsChangesNothingElse) {
   options_.policies = test::policies({"none", "keydiff"});
   options_.budget = 16;
   options_.block_size = 8;
@@ -135,7 +136,7 @@ TEST_F(Schedule, RecordingSomeHeadsChangesNothingElse) {
   }
 }
 
-TEST_F(Schedule, TheSameSeedGivesTheSameRun) {
+TEST_P(Schedule, TheSameSeedGivesTheSameRun) {
   options_.policies = test::policies({"random"});
   options_.budget = 9;
   options_.block_size = 8;
@@ -148,14 +149,14 @@ TEST_F(Schedule, TheSameSeedGivesTheSameRun) {
 }
 
 // A cache of N + B rows, whatever the prompt: 1K, 4K and 16K tokens with N = 256 and B = 64.
-TEST(CacheMemory, StaysFlatWhileThePromptGrows) {
+TEST_P(Schedule, KeepsTheCacheFlatWhileThePromptGrows) {
   const test::RandomModel folder({.n_layers = 1,
                                   .n_heads = 2,
                                   .n_kv_heads = 1,
                                   .hidden_size = 16,
                                   .intermediate_size = 16,
                                   .max_positions = 20000});
-  const auto model = Model::load(folder.save(), {});
+  const auto model = Model::load(folder.save(), test::model_options(GetParam()));
   CaptureOptions options;
   options.policies = test::policies({"keydiff"});
   options.budget = 256;
@@ -168,6 +169,8 @@ TEST(CacheMemory, StaysFlatWhileThePromptGrows) {
     EXPECT_EQ(outcome.peak_cache_bytes, (256 + 64) * (2 * 8 * 4 + 16)) << n;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Arithmetics, Schedule, test::both_arithmetics(), test::arithmetic_name);
 
 }  // namespace
 }  // namespace keyscope::capture

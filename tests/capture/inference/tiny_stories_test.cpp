@@ -8,18 +8,19 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"
 
 namespace keyscope::capture {
 namespace {
 
-class TinyStories : public ::testing::Test {
+class TinyStories : public ::testing::TestWithParam<Arithmetic> {
  protected:
   void SetUp() override {
     const char* data = std::getenv("KEYSCOPE_TEST_DATA");
     if (data == nullptr) GTEST_SKIP() << "KEYSCOPE_TEST_DATA is not set";
     const auto folder = std::filesystem::path(data) / "models/TinyStories-656K";
-    model_ = Model::load(folder, {});
+    model_ = Model::load(folder, test::model_options(GetParam()));
     std::ifstream file(folder / "greedy_reference.json");
     reference_ = nlohmann::json::parse(file);
   }
@@ -38,7 +39,7 @@ class TinyStories : public ::testing::Test {
   nlohmann::json reference_;
 };
 
-TEST_F(TinyStories, GeneratesTheReferenceInBlocksOfAnySize) {
+TEST_P(TinyStories, GeneratesTheReferenceInBlocksOfAnySize) {
   for (const std::int64_t block_size : {1, 4, 128}) {
     auto ids = options(block_size).prompt_ids;
     const auto captured = test::run_in_memory(*model_, options(block_size));
@@ -54,19 +55,21 @@ TEST_F(TinyStories, GeneratesTheReferenceInBlocksOfAnySize) {
   }
 }
 
-TEST_F(TinyStories, PromptIsTokenisedAsTheReferenceWas) {
+TEST_P(TinyStories, PromptIsTokenisedAsTheReferenceWas) {
   ASSERT_NE(model_->tokenizer(), nullptr);
   EXPECT_EQ(model_->tokenizer()->encode(reference_["prompt"].get<std::string>(), true),
             options(1).prompt_ids);
 }
 
 // What is generated reads on from the prompt: the two texts together are the text of all ids.
-TEST_F(TinyStories, GeneratedTextContinuesThePrompt) {
+TEST_P(TinyStories, GeneratedTextContinuesThePrompt) {
   const auto captured = test::run_in_memory(*model_, options(4));
   const auto info = captured.recording->info();
   const auto all = reference_["greedy_ids"].get<std::vector<std::int32_t>>();
   EXPECT_EQ(info->prompt.text + info->runs[0].generated.text, model_->tokenizer()->decode(all));
 }
+
+INSTANTIATE_TEST_SUITE_P(Arithmetics, TinyStories, test::both_arithmetics(), test::arithmetic_name);
 
 }  // namespace
 }  // namespace keyscope::capture

@@ -1,6 +1,7 @@
 // Keys, queries, values, attention and logits against Hugging Face Transformers; the goldens and how they
 // were made stand in goldens/.
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 
 #include "analysis/matrix_view.hpp"
 #include "capture/model/safetensors.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"
 
 namespace keyscope::capture {
@@ -101,9 +103,14 @@ double relative_error(const std::vector<float>& found, const std::vector<float>&
 struct Run {
   std::string model;
   std::int64_t block_size;
+  Arithmetic arithmetic;
 };
 
-void PrintTo(const Run& run, std::ostream* out) { *out << run.model << " in blocks of " << run.block_size; }
+void PrintTo(const Run& run, std::ostream* out) {
+  *out << run.model << " in blocks of " << run.block_size << " by " << test::name_of(run.arithmetic);
+}
+
+constexpr std::array kArithmetics{Arithmetic::kKernels, Arithmetic::kAten};
 
 // Where RoPE depends on the length seen, what is expected depends on the blocks.
 std::string golden_of(const Run& run) {
@@ -115,7 +122,8 @@ class AgainstTransformers : public ::testing::TestWithParam<Run> {};
 
 TEST_P(AgainstTransformers, Float32) {
   const Golden golden(golden_of(GetParam()));
-  const auto tensors = run_golden(GetParam().model, {.dtype = DType::kFloat32}, GetParam().block_size);
+  const auto tensors = run_golden(
+      GetParam().model, test::model_options(GetParam().arithmetic, DType::kFloat32), GetParam().block_size);
   EXPECT_GE(tensors.size(), 9U);
   for (const auto& [name, found] : tensors) expect_close(name, found, golden.read<float>(name));
 }
@@ -123,8 +131,9 @@ TEST_P(AgainstTransformers, Float32) {
 // Layer by layer, with weights that come and go.
 TEST_P(AgainstTransformers, Float32ByLayers) {
   const Golden golden(golden_of(GetParam()));
-  const ModelOptions streamed{
-      .dtype = DType::kFloat32, .may_stream = true, .residency = Residency::kStreamed};
+  ModelOptions streamed = test::model_options(GetParam().arithmetic, DType::kFloat32);
+  streamed.may_stream = true;
+  streamed.residency = Residency::kStreamed;
   for (const auto& [name, found] :
        run_golden(GetParam().model, streamed, GetParam().block_size, Schedule::kLayer))
     expect_close(name, found, golden.read<float>(name));
@@ -136,32 +145,40 @@ std::vector<Run> runs() {
        {"tiny_llama", "tiny_llama3", "tiny_llama_dynamic", "tiny_qwen2", "tiny_qwen2_window", "tiny_qwen3",
         "tiny_qwen3_window", "tiny_mistral", "tiny_mistral_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3",
         "tiny_phi3_longrope"})
-    for (const std::int64_t block_size : {1, 16, 128}) runs.push_back({model, block_size});
+    for (const std::int64_t block_size : {1, 16, 128})
+      for (const Arithmetic arithmetic : kArithmetics) runs.push_back({model, block_size, arithmetic});
   return runs;
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, AgainstTransformers, ::testing::ValuesIn(runs()), [](const auto& test) {
-  return fmt::format("{}_B{}", test.param.model, test.param.block_size);
+  return fmt::format("{}_B{}_{}", test.param.model, test.param.block_size,
+                     test::name_of(test.param.arithmetic));
 });
 
+class AgainstTransformersRounded : public ::testing::TestWithParam<Arithmetic> {};
+
 // No worse than 1.5 times the error that Transformers itself makes in bfloat16.
-TEST(AgainstTransformers, BFloat16) {
+TEST_P(AgainstTransformersRounded, BFloat16) {
   for (const std::string model :
        {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3"}) {
     const Golden golden(model);
     const auto own_errors = golden.bfloat16_errors();
     for (const std::int64_t block_size : {1, 16, 128})
-      for (const auto& [name, found] : run_golden(model, {}, block_size))
+      for (const auto& [name, found] : run_golden(model, test::model_options(GetParam()), block_size))
         EXPECT_LE(relative_error(found, golden.read<float>(name)), 1.5 * own_errors.at(name).get<double>())
             << model << ", " << name << " in blocks of " << block_size;
   }
 }
 
-TEST(AgainstTransformers, Float16) {
+TEST_P(AgainstTransformersRounded, Float16) {
   const Golden golden("tiny_llama");
-  for (const auto& [name, found] : run_golden("tiny_llama", {.dtype = DType::kFloat16}, 16))
+  for (const auto& [name, found] :
+       run_golden("tiny_llama", test::model_options(GetParam(), DType::kFloat16), 16))
     EXPECT_LE(relative_error(found, golden.read<float>(name)), 1e-2) << name;
 }
+
+INSTANTIATE_TEST_SUITE_P(Arithmetics, AgainstTransformersRounded, test::both_arithmetics(),
+                         test::arithmetic_name);
 
 }  // namespace
 }  // namespace keyscope::capture

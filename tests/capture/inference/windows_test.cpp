@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"
 #include "tests/capture/model/random_model.hpp"
 
@@ -17,7 +18,7 @@ constexpr int kWindow = 11;
 constexpr std::int64_t kPrompt = 70;
 
 // Random weights of a Qwen2 without biases: the first layer sees everything, the second through a window.
-class Windows : public ::testing::Test {
+class Windows : public ::testing::TestWithParam<Arithmetic> {
  protected:
   void SetUp() override {
     folder_.config["model_type"] = "qwen2";
@@ -29,7 +30,7 @@ class Windows : public ::testing::Test {
       for (const auto& [name, size] : {std::pair{"q", 32}, {"k", 16}, {"v", 16}})
         folder_.tensors["model.layers." + layer + ".self_attn." + name + "_proj.bias"] = {
             "F32", {size}, std::string(static_cast<std::size_t>(size) * 4, '\0')};
-    model_ = Model::load(folder_.save(), {});
+    model_ = Model::load(folder_.save(), test::model_options(GetParam()));
     // Every id once: some policies score equal tokens alike, and between those a rounding would decide.
     for (std::int32_t i = 0; i < kPrompt; ++i) options_.prompt_ids.push_back(4 + i * 37 % 71);
     options_.policies = test::policies({"none"});
@@ -63,7 +64,7 @@ double difference(const test::Captured& a, const test::Captured& b) {
   return largest;
 }
 
-TEST_F(Windows, WithoutEvictionTheBlockSizeChangesNothing) {
+TEST_P(Windows, WithoutEvictionTheBlockSizeChangesNothing) {
   options_.block_size = kPrompt;
   const auto whole = test::run_in_memory(*model_, options_);
   for (const Schedule schedule : {Schedule::kBlock, Schedule::kLayer})
@@ -76,7 +77,7 @@ TEST_F(Windows, WithoutEvictionTheBlockSizeChangesNothing) {
     }
 }
 
-TEST_F(Windows, AQuerySeesAsManyTokensAsTheWindowHas) {
+TEST_P(Windows, AQuerySeesAsManyTokensAsTheWindowHas) {
   options_.block_size = 16;
   const auto run = test::run_in_memory(*model_, options_);
   const RowMatrixF weights = run.recording->attention(0, 1, 0);
@@ -90,7 +91,7 @@ TEST_F(Windows, AQuerySeesAsManyTokensAsTheWindowHas) {
     }
 }
 
-TEST_F(Windows, RowsPastTheWindowAreDroppedAtTheEndOfTheirBlockAndHaveNoMargin) {
+TEST_P(Windows, RowsPastTheWindowAreDroppedAtTheEndOfTheirBlockAndHaveNoMargin) {
   options_.block_size = 16;
   options_.generate = 0;
   const auto run = test::run_in_memory(*model_, options_);
@@ -107,7 +108,7 @@ TEST_F(Windows, RowsPastTheWindowAreDroppedAtTheEndOfTheirBlockAndHaveNoMargin) 
   for (const std::int32_t block : evicted_at(run, 0)) EXPECT_EQ(block, -1);
 }
 
-TEST_F(Windows, UnderAPolicyBothSchedulesKeepTheSameRows) {
+TEST_P(Windows, UnderAPolicyBothSchedulesKeepTheSameRows) {
   for (const char* policy : {"keydiff", "sink", "l2norm", "tova", "h2o", "snapkv", "random", "cur", "logdet"})
     for (const auto& [budget, block_size] : {std::pair{8, 6}, {5, 1}, {6, 16}, {30, 7}}) {
       options_.policies = test::policies({policy});
@@ -125,15 +126,17 @@ TEST_F(Windows, UnderAPolicyBothSchedulesKeepTheSameRows) {
 }
 
 // All layers have windows: then no cache is larger, whatever is evicted.
-TEST_F(Windows, NoCacheHoldsMoreThanTheWindowAndOneBlock) {
+TEST_P(Windows, NoCacheHoldsMoreThanTheWindowAndOneBlock) {
   folder_.config["max_window_layers"] = 0;
-  model_ = Model::load(folder_.save(), {});
+  model_ = Model::load(folder_.save(), test::model_options(GetParam()));
   for (const std::int64_t block_size : {1, 8, 100}) {
     options_.block_size = block_size;
     const auto outcome = test::run_in_memory(*model_, options_).outcomes[0];
     EXPECT_LE(outcome.peak_cache_rows, kWindow - 1 + std::min(block_size, kPrompt)) << block_size;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Arithmetics, Windows, test::both_arithmetics(), test::arithmetic_name);
 
 }  // namespace
 }  // namespace keyscope::capture

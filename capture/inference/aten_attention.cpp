@@ -1,0 +1,258 @@
+#include "capture/inference/aten_attention.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include "capture/inference/visible_rows.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using std::int64_t;
+
+// Ranges of visible rows, per KV head and query: here for the bounds of tiles, on the device for masks.
+struct Ranges {
+  std::vector<VisibleRows> heads;
+  at::Tensor begin, end;  // (n_kv_heads, 1, n, 1) int32
+
+  Ranges(const AtenAttentionInput& input, int64_t n) {
+    const auto n_heads = static_cast<int64_t>(input.positions.size());
+    const at::Tensor both = at::empty({2, n_heads, 1, n, 1}, at::TensorOptions().dtype(at::kInt));
+    auto* bounds = both.mutable_data_ptr<std::int32_t>();
+    for (int64_t head = 0; head < n_heads; ++head) {
+      heads.push_back(visible_rows(input.positions[static_cast<std::size_t>(head)], n, input.rules));
+      std::ranges::copy(heads.back().begin, bounds + head * n);
+      std::ranges::copy(heads.back().end, bounds + (n_heads + head) * n);
+    }
+    const at::Tensor there = both.to(input.queries.device());
+    begin = there[0];
+    end = there[1];
+  }
+
+  // Rows [first, last) are all that queries [query, query + n) of any head see: later queries see no older row
+  // than earlier ones.
+  std::pair<int64_t, int64_t> of_any(int64_t query, int64_t n) const {
+    std::pair<int64_t, int64_t> rows{std::numeric_limits<int64_t>::max(), 0};
+    for (const VisibleRows& head : heads) {
+      rows.first = std::min<int64_t>(rows.first, head.begin[static_cast<std::size_t>(query)]);
+      rows.second = std::max<int64_t>(rows.second, head.end[static_cast<std::size_t>(query + n - 1)]);
+    }
+    return rows;
+  }
+};
+
+// What is summed up on the device, to come to the host in one piece.
+struct Sums {
+  at::Tensor finite;             // (3) of queries, new keys, new values
+  at::Tensor log_sum_exp;        // (n_heads, n) float32
+  at::Tensor entropy, last_row;  // (n_heads, n), (n_heads, n_rows) float32
+  at::Tensor columns;            // (n_heads, n_rows) float64
+  std::vector<at::Tensor> windows;
+};
+
+class AtenAttention {
+ public:
+  AtenAttention(const AtenAttentionInput& input, const AttentionWants& wants, int64_t tile_scores)
+      : input_(input),
+        wants_(wants),
+        tile_scores_(tile_scores),
+        n_heads_(input.queries.size(0)),
+        n_(input.queries.size(1)),
+        head_dim_(input.queries.size(2)),
+        n_kv_heads_(input.keys.size(0)),
+        n_rows_(input.keys.size(1)),
+        ranges_(input, n_) {}
+
+  AttentionOutput run() {
+    prepare();
+    const int64_t step = std::clamp<int64_t>(tile_scores_ / (n_heads_ * n_rows_), 1, n_);
+    for (int64_t query = 0; query < n_; query += step) run_tile(query, std::min(step, n_ - query));
+    bring_statistics();
+    return std::move(output_);
+  }
+
+ private:
+  // A tile of queries on the rows that any of them sees.
+  struct Tile {
+    int64_t query, n, first_row, n_rows;
+    at::Tensor weights;  // (n_heads, n, n_rows) float32
+  };
+
+  void prepare() {
+    const auto floats = input_.queries.options().dtype(at::kFloat), doubles = floats.dtype(at::kDouble);
+    output_.output = at::empty({n_, n_heads_ * head_dim_}, input_.queries.options());
+    const auto finite = [](const at::Tensor& values) { return at::isfinite(values).all(); };
+    sums_.finite = at::stack({finite(input_.queries), finite(input_.new_keys), finite(input_.new_values)});
+    sums_.log_sum_exp = at::empty({n_heads_, n_}, floats);
+    if (wants_.entropy) sums_.entropy = at::empty({n_heads_, n_}, floats);
+    if (wants_.last_row) sums_.last_row = at::zeros({n_heads_, n_rows_}, floats);
+    if (wants_.column_sums) sums_.columns = at::zeros({n_heads_, n_rows_}, doubles);
+    for (std::size_t w = 0; w < wants_.windows.size(); ++w)
+      sums_.windows.push_back(at::zeros({n_heads_, n_rows_}, doubles));
+  }
+
+  void run_tile(int64_t query, int64_t n) {
+    const auto [first, last] = ranges_.of_any(query, n);
+    Tile tile{query, n, first, last - first, {}};
+    at::Tensor scores = score(tile);
+    weigh(tile, scores);
+    const at::Tensor mixed = mix(tile).view({n_heads_, n, head_dim_}).transpose(0, 1);
+    output_.output.narrow(0, query, n).view({n, n_heads_, head_dim_}).copy_(mixed);
+    take_statistics(tile);
+  }
+
+  // Rows of a float32 part of keys or values that is made at once.
+  int64_t rows_at_once() const { return std::max<int64_t>(1, tile_scores_ / (n_kv_heads_ * head_dim_)); }
+
+  // Calls use(row, part) for parts (n_kv_heads, …, head_dim) of the tile's rows as float32; row: the first in
+  // the tile.
+  template <typename Use>
+  void for_parts(const at::Tensor& rows, const Tile& tile, const Use& use) const {
+    for (int64_t row = 0; row < tile.n_rows; row += rows_at_once()) {
+      const int64_t count = std::min(rows_at_once(), tile.n_rows - row);
+      use(row, rows.narrow(1, tile.first_row + row, count).to(at::kFloat));
+    }
+  }
+
+  // (n_kv_heads, G, n, n_rows): scaled and capped, minus infinity where a query does not see a row.
+  at::Tensor score(const Tile& tile) const {
+    const at::Tensor queries = input_.queries.narrow(1, tile.query, tile.n)
+                                   .to(at::kFloat)
+                                   .reshape({n_kv_heads_, n_heads_ / n_kv_heads_ * tile.n, head_dim_});
+    std::vector<at::Tensor> parts;
+    for_parts(input_.keys, tile, [&](int64_t, const at::Tensor& keys) {
+      parts.push_back(at::bmm(queries, keys.transpose(1, 2)));
+    });
+    at::Tensor scores = parts.size() == 1 ? parts.front() : at::cat(parts, 2);
+    scores = scores.view({n_kv_heads_, n_heads_ / n_kv_heads_, tile.n, tile.n_rows});
+    scores.mul_(input_.rules.scale);
+    if (const double cap = input_.rules.softcap; cap > 0) scores.div_(cap).tanh_().mul_(cap);
+    const at::Tensor row = at::arange(tile.first_row, tile.first_row + tile.n_rows,
+                                      scores.options().dtype(at::kInt));
+    const at::Tensor hidden = (row < ranges_.begin.narrow(2, tile.query, tile.n))
+                                  .logical_or_(row >= ranges_.end.narrow(2, tile.query, tile.n));
+    return scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  }
+
+  // Softmax over the rows, with what it gives on the way.
+  void weigh(Tile& tile, at::Tensor& scores) {
+    const at::Tensor most = at::amax(scores, -1, true);
+    scores.sub_(most);
+    at::Tensor weights = scores.exp();
+    const at::Tensor sum = weights.sum(-1, true), log_sum = sum.log();
+    const auto of_queries = [&](const at::Tensor& all) {
+      return all.narrow(1, tile.query, tile.n);
+    };
+    of_queries(sums_.log_sum_exp).copy_((most + log_sum).view({n_heads_, tile.n}));
+    // H = -Σ p ln p with p = e / sum and ln p = (s - most) - ln sum; e is 0 below -87
+    if (wants_.entropy) {
+      const at::Tensor moment = scores.clamp_min_(-87).mul_(weights).sum(-1, true);
+      of_queries(sums_.entropy).copy_((log_sum - moment / sum).view({n_heads_, tile.n}));
+    }
+    tile.weights = weights.div_(sum).view({n_heads_, tile.n, tile.n_rows});
+  }
+
+  // The weighted values: (n_kv_heads, G · n, head_dim) float32.
+  at::Tensor mix(const Tile& tile) const {
+    const at::Tensor weights =
+        tile.weights.view({n_kv_heads_, n_heads_ / n_kv_heads_ * tile.n, tile.n_rows});
+    at::Tensor mixed;
+    for_parts(input_.values, tile, [&](int64_t row, const at::Tensor& values) {
+      const at::Tensor part = at::bmm(weights.narrow(2, row, values.size(1)), values);
+      mixed = mixed.defined() ? mixed.add_(part) : part;
+    });
+    return mixed;
+  }
+
+  void take_statistics(const Tile& tile) {
+    const auto of_rows = [&](const at::Tensor& all) { return all.narrow(1, tile.first_row, tile.n_rows); };
+    if (wants_.column_sums) of_rows(sums_.columns).add_(tile.weights.sum(1, false, at::kDouble));
+    for (std::size_t w = 0; w < wants_.windows.size(); ++w) {
+      const int64_t skip = std::max<int64_t>(0, n_ - wants_.windows[w] - tile.query);
+      if (skip < tile.n)
+        of_rows(sums_.windows[w])
+            .add_(tile.weights.narrow(1, skip, tile.n - skip).sum(1, false, at::kDouble));
+    }
+    if (wants_.last_row && tile.query + tile.n == n_)
+      of_rows(sums_.last_row).copy_(tile.weights.select(1, tile.n - 1));
+    for (std::size_t head = 0; head < wants_.weights.size(); ++head)
+      if (wants_.weights[head] != nullptr) store_weights(tile, head);
+  }
+
+  void store_weights(const Tile& tile, std::size_t head) const {
+    const auto& positions = positions_of(head);
+    const at::Tensor here = tile.weights[static_cast<int64_t>(head)].to(at::kCPU).contiguous();
+    const float* weights = here.const_data_ptr<float>();
+    const int64_t end = std::min(tile.first_row + tile.n_rows, static_cast<int64_t>(positions.size()));
+    for (int64_t i = 0; i < tile.n; ++i)
+      for (int64_t row = tile.first_row; row < end; ++row)
+        wants_.weights[head][(tile.query + i) * wants_.n_positions + positions[static_cast<std::size_t>(row)]] =
+            weights[i * tile.n_rows + row - tile.first_row];
+  }
+
+  const std::span<const std::int32_t>& positions_of(std::size_t query_head) const {
+    return input_.positions[query_head / static_cast<std::size_t>(n_heads_ / n_kv_heads_)];
+  }
+
+  // One copy, which is also where the host waits for the device.
+  void bring_statistics() {
+    std::vector<at::Tensor> pieces{sums_.finite, sums_.log_sum_exp, sums_.entropy, sums_.last_row,
+                                   sums_.columns};
+    pieces.insert(pieces.end(), sums_.windows.begin(), sums_.windows.end());
+    std::erase_if(pieces, [](const at::Tensor& piece) { return !piece.defined(); });
+    for (at::Tensor& piece : pieces) piece = piece.flatten().to(at::kDouble);
+    const at::Tensor all = at::cat(pieces).to(at::kCPU);
+    const double* next = all.const_data_ptr<double>();
+    for (const char* what : {"queries", "keys", "values"}) require_finite(*next++ != 0, what);
+    output_.log_sum_exp = take_queries(next);
+    if (wants_.entropy) output_.entropy = take_queries(next);
+    if (wants_.last_row) output_.last_row = take_rows<float>(next);
+    if (wants_.column_sums) output_.column_sums = take_rows<double>(next);
+    for (std::size_t w = 0; w < wants_.windows.size(); ++w)
+      output_.window_sums.push_back(take_rows<double>(next));
+  }
+
+  at::Tensor take_queries(const double*& next) const {
+    at::Tensor taken = at::empty({n_heads_, n_}, at::TensorOptions().dtype(at::kFloat));
+    std::copy_n(next, taken.numel(), taken.mutable_data_ptr<float>());
+    next += taken.numel();
+    return taken;
+  }
+
+  template <typename T>
+  PerRow<T> take_rows(const double*& next) const {
+    PerRow<T> taken;
+    for (std::size_t head = 0; head < static_cast<std::size_t>(n_heads_); ++head, next += n_rows_)
+      taken.emplace_back(next, next + positions_of(head).size());
+    return taken;
+  }
+
+  const AtenAttentionInput& input_;
+  const AttentionWants& wants_;
+  int64_t tile_scores_, n_heads_, n_, head_dim_, n_kv_heads_, n_rows_;
+  Ranges ranges_;
+  Sums sums_;
+  AttentionOutput output_;
+};
+
+}  // namespace
+
+AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants,
+                            std::int64_t tile_scores) {
+  return AtenAttention(input, wants, tile_scores).run();
+}
+
+}  // namespace keyscope::capture

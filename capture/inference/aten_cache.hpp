@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include "capture/inference/kv_cache.hpp"
+
+namespace keyscope::capture {
+
+// Rows on any device, of all heads in one tensor each: one operation serves all heads. Every head has the memory
+// of the one that will hold most.
+class AtenCache : public KvCache {
+ public:
+  // options: the rows' dtype and device
+  AtenCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
+            const at::TensorOptions& options);
+
+  // Appends rows of tokens first_position, first_position + 1, …: (n_kv_heads, n, head_dim) each.
+  //   throws InvalidInput where they do not fit
+  void append(const at::Tensor& keys, const at::Tensor& values, std::int64_t first_position);
+
+  // What is there: (n_kv_heads, largest_rows(), head_dim). What lies past a head's own rows is finite, and no
+  // row of it. Valid until it changes.
+  at::Tensor keys() const { return keys_.narrow(1, 0, largest_rows()); }
+  at::Tensor values() const { return values_.narrow(1, 0, largest_rows()); }
+
+  // Where each head's last n rows lie: (n_kv_heads, n) int64.
+  at::Tensor last_rows(std::int64_t n) const;
+
+ private:
+  std::int64_t row_bytes() const override;
+  void move_rows(const RetainedRows& retained) override;
+
+  at::Tensor keys_, values_;  // (n_kv_heads, largest capacity, head_dim)
+};
+
+// Of every head the rows that `rows` (n_heads, n) names, out of (n_heads, n_rows, width): (n_heads, n, width).
+at::Tensor gather_rows(const at::Tensor& tensor, const at::Tensor& rows);
+
+}  // namespace keyscope::capture

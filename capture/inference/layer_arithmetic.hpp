@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "capture/inference/attention.hpp"
+#include "capture/inference/kv_cache.hpp"
+#include "capture/model/transformer.hpp"
+
+namespace keyscope::capture {
+
+// A block on its way through a layer: rows [offset, offset + n) of what was projected of it and of others.
+struct ProjectedBlock {
+  const Projections& projections;
+  std::int64_t offset;
+  std::int64_t n;
+  std::int64_t first_position;
+};
+
+enum class RowPart { kKeys, kValues };
+
+// Rows of several heads on the host, in the model's dtype: per head (n, head_dim), contiguous, as many as there
+// are. Valid until the layer's next change.
+struct HostRows {
+  at::ScalarType dtype;
+  std::int64_t head_dim;
+  std::vector<const void*> heads{};
+  at::Tensor memory{};  // what they lie in, where they had to be brought
+
+  std::int64_t row_bytes() const { return head_dim * static_cast<std::int64_t>(c10::elementSize(dtype)); }
+};
+
+// Between a layer's projections: one run's cache in that layer, rotation, attention. The schedules, what is
+// recorded and who is evicted know nothing of how it is computed, nor where.
+class LayerArithmetic {
+ public:
+  LayerArithmetic() = default;
+  LayerArithmetic(const LayerArithmetic&) = delete;
+  LayerArithmetic& operator=(const LayerArithmetic&) = delete;
+  virtual ~LayerArithmetic() = default;
+
+  virtual const KvCache& cache() const = 0;
+  virtual KvCache& cache() = 0;
+
+  // Appends a block's keys and values to the cache; its queries are what `attend` looks with.
+  virtual void append(const ProjectedBlock& block) = 0;
+
+  // Attention of the block's queries over the cache.
+  //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf
+  virtual AttentionOutput attend(const AttentionWants& wants) = 0;
+
+  // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted.
+  virtual HostRows cached_rows(RowPart part) const = 0;
+  virtual HostRows block_rows(RowPart part) const = 0;
+  // The block's queries: (n, head_dim) of every query head.
+  virtual HostRows block_queries() const = 0;
+  virtual std::int64_t n_queries() const = 0;  // of the block
+};
+
+// How rows are kept and rotated.
+struct LayerRows {
+  int layer = 0;
+  std::vector<std::int64_t> capacities;  // rows of each KV head's cache
+  bool cache_positions = false;          // they are rotated by their place in the cache, not by true position
+};
+
+// The transformer's own arithmetic; the transformer must outlive it.
+std::unique_ptr<LayerArithmetic> make_layer_arithmetic(const Transformer& transformer, const LayerRows& rows);
+
+}  // namespace keyscope::capture
