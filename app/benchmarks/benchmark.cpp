@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "capture/kernels/kernels.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
 namespace {
@@ -67,8 +68,10 @@ Json row_json(const Row& row) {
 Setting setting_of(const capture::Model& model) {
   const auto folder = std::filesystem::absolute(model.folder()).lexically_normal();
   const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-  return {name.string(),   model.dtype_name(),  model.device_name(), capture::kernels::best().level,
-          model.threads(), model.weight_bytes()};
+  const bool kernels = model.transformer().arithmetic() == capture::Arithmetic::kKernels;
+  return {name.string(),       model.dtype_name(),
+          model.device_name(), kernels ? capture::kernels::best().level : "ATen",
+          model.threads(),     model.weight_bytes()};
 }
 
 Json benchmark_json(const Benchmark& benchmark) {

@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #include "analysis/errors.hpp"
-#include "capture/model/resident_memory.hpp"
+#include "capture/model/compute_device.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
 namespace {
@@ -68,7 +69,7 @@ std::string run_and_describe(const std::filesystem::path& folder, const capture:
     json["setting"] = setting_json(setting_of(*model));
     json["rows"] = outcomes.front().peak_cache_rows;
     json["cache_bytes"] = outcomes.front().peak_cache_bytes;
-    json["peak_bytes"] = capture::peak_resident_memory();
+    json["peak_bytes"] = capture::peak_memory(model->transformer().options().device());
   } catch (const UsageError& error) {
     json = {{"error", error.what()}, {"usage", true}};
   } catch (const std::bad_alloc&) {

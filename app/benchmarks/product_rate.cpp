@@ -8,16 +8,15 @@
 #include <ATen/ops/rand.h>
 #include <c10/core/InferenceMode.h>
 
-#include "capture/model/linear.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
 
 using Clock = std::chrono::steady_clock;
 
-ProductRate::ProductRate(const capture::Model& model, std::int64_t rows) : threads_(model.threads()) {
+ProductRate::ProductRate(const capture::Model& model, std::int64_t rows) : model_(model) {
   const c10::InferenceMode inference;
-  const auto options = at::TensorOptions().dtype(model.transformer().dtype());
+  const at::TensorOptions options = model.transformer().options();
   const capture::ModelConfig& config = model.config();
   x_ = at::rand({rows, config.hidden_size}, options);
   weight_ = at::rand({config.intermediate_size, config.hidden_size}, options);
@@ -27,11 +26,13 @@ ProductRate::ProductRate(const capture::Model& model, std::int64_t rows) : threa
 double ProductRate::measure_gflops() {
   constexpr int kProducts = 5;
   const c10::InferenceMode inference;
-  at::set_num_threads(threads_);
+  at::set_num_threads(model_.threads());
+  const capture::Transformer& transformer = model_.transformer();
   double best = 0;
   for (int i = 0; i <= kProducts; ++i) {
     const auto started = Clock::now();
-    capture::linear(x_, weight_, {}, out_);
+    transformer.multiply(x_, weight_, out_);
+    transformer.wait();
     const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
     const double operations = 2.0 * static_cast<double>(x_.numel()) * static_cast<double>(weight_.size(0));
     if (i > 0) best = std::max(best, operations / seconds / 1e9);  // the first one warms up

@@ -12,6 +12,7 @@ namespace keyscope::benchmarks {
 // widening, rows × hidden × intermediate, in the model's dtype and with its threads.
 class ProductRate {
  public:
+  //   model: kept by the caller
   //   rows: tokens of the product; 512 to 1024 are enough for full speed
   ProductRate(const capture::Model& model, std::int64_t rows);
 
@@ -19,7 +20,7 @@ class ProductRate {
   double measure_gflops();
 
  private:
-  int threads_;
+  const capture::Model& model_;
   at::Tensor x_, weight_, out_;
 };
 

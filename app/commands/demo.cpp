@@ -121,7 +121,7 @@ void run_demo(const DemoArguments& arguments) {
   fs::create_directories(out, error);
   if (error) throw FileError(fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
 
-  const auto model = capture::Model::load(assets / "demo_model", {});
+  const auto model = capture::Model::load(assets / "demo_model", {.device = "cpu"});
   capture::CaptureOptions options = demo_options();
   options.prompt_ids = model->tokenizer()->encode(read_file(prompt.file), true);
   const fs::path recording_path = out / "demo.h5";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
@@ -10,7 +11,6 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
@@ -42,8 +42,8 @@ struct Ranges {
     end = there[1];
   }
 
-  // Rows [first, last) are all that queries [query, query + n) of any head see: later queries see no older row
-  // than earlier ones.
+  // Rows [first, last) are all that queries [query, query + n) of any head see: later queries see no older
+  // row than earlier ones.
   std::pair<int64_t, int64_t> of_any(int64_t query, int64_t n) const {
     std::pair<int64_t, int64_t> rows{std::numeric_limits<int64_t>::max(), 0};
     for (const VisibleRows& head : heads) {
@@ -140,8 +140,8 @@ class AtenAttention {
     scores = scores.view({n_kv_heads_, n_heads_ / n_kv_heads_, tile.n, tile.n_rows});
     scores.mul_(input_.rules.scale);
     if (const double cap = input_.rules.softcap; cap > 0) scores.div_(cap).tanh_().mul_(cap);
-    const at::Tensor row = at::arange(tile.first_row, tile.first_row + tile.n_rows,
-                                      scores.options().dtype(at::kInt));
+    const at::Tensor row =
+        at::arange(tile.first_row, tile.first_row + tile.n_rows, scores.options().dtype(at::kInt));
     const at::Tensor hidden = (row < ranges_.begin.narrow(2, tile.query, tile.n))
                                   .logical_or_(row >= ranges_.end.narrow(2, tile.query, tile.n));
     return scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
@@ -153,9 +153,7 @@ class AtenAttention {
     scores.sub_(most);
     at::Tensor weights = scores.exp();
     const at::Tensor sum = weights.sum(-1, true), log_sum = sum.log();
-    const auto of_queries = [&](const at::Tensor& all) {
-      return all.narrow(1, tile.query, tile.n);
-    };
+    const auto of_queries = [&](const at::Tensor& all) { return all.narrow(1, tile.query, tile.n); };
     of_queries(sums_.log_sum_exp).copy_((most + log_sum).view({n_heads_, tile.n}));
     // H = -Σ p ln p with p = e / sum and ln p = (s - most) - ln sum; e is 0 below -87
     if (wants_.entropy) {
@@ -167,8 +165,7 @@ class AtenAttention {
 
   // The weighted values: (n_kv_heads, G · n, head_dim) float32.
   at::Tensor mix(const Tile& tile) const {
-    const at::Tensor weights =
-        tile.weights.view({n_kv_heads_, n_heads_ / n_kv_heads_ * tile.n, tile.n_rows});
+    const at::Tensor weights = tile.weights.view({n_kv_heads_, n_heads_ / n_kv_heads_ * tile.n, tile.n_rows});
     at::Tensor mixed;
     for_parts(input_.values, tile, [&](int64_t row, const at::Tensor& values) {
       const at::Tensor part = at::bmm(weights.narrow(2, row, values.size(1)), values);
@@ -199,7 +196,8 @@ class AtenAttention {
     const int64_t end = std::min(tile.first_row + tile.n_rows, static_cast<int64_t>(positions.size()));
     for (int64_t i = 0; i < tile.n; ++i)
       for (int64_t row = tile.first_row; row < end; ++row)
-        wants_.weights[head][(tile.query + i) * wants_.n_positions + positions[static_cast<std::size_t>(row)]] =
+        wants_
+            .weights[head][(tile.query + i) * wants_.n_positions + positions[static_cast<std::size_t>(row)]] =
             weights[i * tile.n_rows + row - tile.first_row];
   }
 

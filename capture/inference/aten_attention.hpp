@@ -13,8 +13,8 @@ namespace keyscope::capture {
 // A block's queries and what they may see, as AttentionInput, but with the rows of all heads together, on any
 // device.
 struct AtenAttentionInput {
-  at::Tensor queries;       // (n_heads, n, head_dim)
-  at::Tensor keys, values;  // (n_kv_heads, n_rows, head_dim); past a head's own rows anything finite
+  at::Tensor queries;               // (n_heads, n, head_dim)
+  at::Tensor keys, values;          // (n_kv_heads, n_rows, head_dim); past a head's own rows anything finite
   at::Tensor new_keys, new_values;  // (n_kv_heads, n, head_dim): those of the block's own tokens
   std::vector<std::span<const std::int32_t>> positions;  // per KV head, of its own rows, ascending
   AttentionRules rules;
@@ -23,9 +23,9 @@ struct AtenAttentionInput {
 // Scores of a tile of queries that are in memory at once, and float32 keys or values: 128 MiB of either.
 inline constexpr std::int64_t kTileScores = std::int64_t{1} << 25;
 
-// What `attend` computes, with LibTorch's operations alone: products of what is widened to float32, statistics
-// summed over queries in float64. The output stays on the device, all else comes to the host in one piece; only
-// weights, where they are wanted, come tile by tile.
+// What `attend` computes, with LibTorch's operations alone: products of what is widened to float32,
+// statistics summed over queries in float64. The output stays on the device, all else comes to the host in
+// one piece; only weights, where they are wanted, come tile by tile.
 //   tile_scores: a tile has as many queries as give no more scores than this, but one at least
 //   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
 AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants = {},

@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/zeros.h>

@@ -9,8 +9,8 @@
 
 namespace keyscope::capture {
 
-// Rows on any device, of all heads in one tensor each: one operation serves all heads. Every head has the memory
-// of the one that will hold most.
+// Rows on any device, of all heads in one tensor each: one operation serves all heads. Every head has the
+// memory of the one that will hold most.
 class AtenCache : public KvCache {
  public:
   // options: the rows' dtype and device
@@ -36,7 +36,8 @@ class AtenCache : public KvCache {
   at::Tensor keys_, values_;  // (n_kv_heads, largest capacity, head_dim)
 };
 
-// Of every head the rows that `rows` (n_heads, n) names, out of (n_heads, n_rows, width): (n_heads, n, width).
+// Of every head the rows that `rows` (n_heads, n) names, out of (n_heads, n_rows, width): (n_heads, n,
+// width).
 at::Tensor gather_rows(const at::Tensor& tensor, const at::Tensor& rows);
 
 }  // namespace keyscope::capture

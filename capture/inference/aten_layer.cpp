@@ -101,4 +101,10 @@ HostRows AtenLayer::block_rows(RowPart part) const {
 
 HostRows AtenLayer::block_queries() const { return on_host(input_.queries); }
 
+void AtenLayer::end_block() {
+  const AttentionRules rules = input_.rules;
+  input_ = {};
+  input_.rules = rules;
+}
+
 }  // namespace keyscope::capture

@@ -21,6 +21,7 @@ class AtenLayer : public LayerArithmetic {
   HostRows block_rows(RowPart part) const override;
   HostRows block_queries() const override;
   std::int64_t n_queries() const override { return input_.queries.size(1); }
+  void end_block() override;
 
  private:
   void append_rotated(const ProjectedBlock& block);

@@ -10,7 +10,6 @@
 #include "capture/inference/layer_schedule.hpp"
 #include "capture/inference/memory_need.hpp"
 #include "capture/inference/policy_run.hpp"
-#include "capture/model/available_memory.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -91,8 +90,9 @@ std::vector<RunOutcome> run_capture(const Model& model, const CaptureOptions& op
   recording::RecordPlan wanted = plan_capture(model, options);
   if (sinks.empty()) wanted.layers.clear();
   const auto plan = std::make_shared<const recording::RecordPlan>(std::move(wanted));
-  check_memory(model.config(), *plan,
-               static_cast<std::int64_t>(c10::elementSize(model.transformer().dtype())), available_memory());
+  const Transformer& transformer = model.transformer();
+  check_memory(model.config(), *plan, static_cast<std::int64_t>(c10::elementSize(transformer.dtype())),
+               transformer.arithmetic(), model.available_memory());
   std::vector<RunOutcome> outcomes;
   try {
     for (recording::RecordSink* sink : sinks) sink->begin(plan);

@@ -21,16 +21,19 @@ double measured_rate(const Model& model, std::int64_t block) {
   at::set_num_threads(model.threads());
   const ModelConfig& config = model.config();
   const std::int64_t rows = std::min<std::int64_t>(block, 256);
-  const auto options = at::TensorOptions().dtype(model.transformer().dtype());
+  const Transformer& transformer = model.transformer();
+  const at::TensorOptions options = transformer.options();
   const at::Tensor x = at::rand({rows, config.hidden_size}, options);
   const at::Tensor w = at::rand({config.intermediate_size, config.hidden_size}, options);
   at::linear(x, w);
+  transformer.wait();
   using Clock = std::chrono::steady_clock;
   const auto started = Clock::now();
   std::int64_t n_products = 0;
   double elapsed = 0;
   while (elapsed < 0.02) {
     at::linear(x, w);
+    transformer.wait();
     ++n_products;
     elapsed = std::chrono::duration<double>(Clock::now() - started).count();
   }
@@ -61,6 +64,7 @@ double disk_bytes(const recording::RecordPlan& plan) {
 
 CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan& plan) {
   const ModelConfig& config = model.config();
+  const Arithmetic arithmetic = model.transformer().arithmetic();
   CaptureEstimate estimate;
   estimate.disk_bytes = whole_bytes(disk_bytes(plan));
   estimate.weight_bytes = model.weight_bytes();
@@ -73,7 +77,8 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
   for (const auto& run : plan.runs) {
     const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());
     const std::int64_t rows = cache_rows(config, run, plan.n_prompt(), 0, run.budget > 0).front();
-    estimate.cache_bytes = std::max(estimate.cache_bytes, memory_need(config, plan, run, width).cache_bytes);
+    estimate.cache_bytes =
+        std::max(estimate.cache_bytes, memory_need(config, plan, run, width, arithmetic).cache_bytes);
     // Attention and its statistics: scores twice and values once, over half the rows while the cache fills.
     const double attention =
         3.0 * static_cast<double>(rows) * config.n_heads * config.head_dim * (run.budget > 0 ? 1.0 : 0.5);

@@ -21,8 +21,8 @@ class KernelCache : public KvCache {
     void* keys;
     void* values;
   };
-  // Makes room for the rows of tokens first_position, first_position + 1, …, which the caller fills. Heads may be
-  // appended to at the same time.
+  // Makes room for the rows of tokens first_position, first_position + 1, …, which the caller fills. Heads
+  // may be appended to at the same time.
   //   throws InvalidInput where they do not fit
   NewRows append(int head, std::int64_t n, std::int64_t first_position);
 

@@ -118,4 +118,9 @@ HostRows KernelLayer::block_queries() const {
   return rows;
 }
 
+void KernelLayer::end_block() {
+  input_.queries.reset();
+  placed_keys_.clear();
+}
+
 }  // namespace keyscope::capture

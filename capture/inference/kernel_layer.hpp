@@ -22,6 +22,7 @@ class KernelLayer : public LayerArithmetic {
   HostRows block_rows(RowPart part) const override;
   HostRows block_queries() const override;
   std::int64_t n_queries() const override { return input_.n_queries(); }
+  void end_block() override;
 
  private:
   void append_rotated(const ProjectedBlock& block);

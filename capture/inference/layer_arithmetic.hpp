@@ -21,8 +21,8 @@ struct ProjectedBlock {
 
 enum class RowPart { kKeys, kValues };
 
-// Rows of several heads on the host, in the model's dtype: per head (n, head_dim), contiguous, as many as there
-// are. Valid until the layer's next change.
+// Rows of several heads on the host, in the model's dtype: per head (n, head_dim), contiguous, as many as
+// there are. Valid until the layer's next change.
 struct HostRows {
   at::ScalarType dtype;
   std::int64_t head_dim;
@@ -57,6 +57,9 @@ class LayerArithmetic {
   // The block's queries: (n, head_dim) of every query head.
   virtual HostRows block_queries() const = 0;
   virtual std::int64_t n_queries() const = 0;  // of the block
+
+  // Gives back what was made for the block alone: layers wait for their next one all at the same time.
+  virtual void end_block() = 0;
 };
 
 // How rows are kept and rotated.

@@ -80,6 +80,7 @@ void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t firs
     after_block(n, std::move(block.record));
   }
   transformer_.finish_layer(weights, joined, hidden);
+  transformer_.wait();
 }
 
 void LayerRun::run_block(Block& block) {
@@ -90,6 +91,7 @@ void LayerRun::run_block(Block& block) {
   if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
   count_attention(block);
   evict(block);
+  arithmetic_->end_block();
 }
 
 // The policy's window, if it has one, is the first. What is summed over the whole run is taken from the
@@ -132,6 +134,7 @@ void LayerRun::attend(Block& block) {
   AttentionWants wanted = wants(block);
   if (plan_.recording.layer && plan_.recording.attention) want_weights(block, wanted);
   block.recorded_window = wanted.windows.size() - (queries_in_recorded_window(block) > 0 ? 1 : 0);
+  transformer_.wait();
   const Stopwatch attention(times_.attention);
   try {
     block.output = arithmetic_->attend(wanted);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "capture/inference/aten_attention.hpp"
 #include "capture/inference/layer_schedule.hpp"
 
 namespace keyscope::capture {
@@ -30,15 +31,24 @@ bool holds_all_layers(const recording::RecordPlan& plan, const recording::RunPla
 
 // Rows of all layers and heads that are in memory at once.
 double cached_rows(const ModelConfig& config, const recording::RecordPlan& plan,
-                   const recording::RunPlan& run) {
+                   const recording::RunPlan& run, Arithmetic arithmetic) {
   double all = 0, largest = 0;
   for (int layer = 0; layer < config.n_layers; ++layer) {
     const auto rows = cache_rows(config, run, plan.n_prompt(), layer, run.budget > 0);
-    const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
+    const double sum = arithmetic == Arithmetic::kAten
+                           ? static_cast<double>(std::ranges::max(rows)) * config.n_kv_heads
+                           : std::accumulate(rows.begin(), rows.end(), 0.0);
     all += sum;
     largest = std::max(largest, sum);
   }
   return holds_all_layers(plan, run) ? all : largest;
+}
+
+// Scores of a tile, and the few tensors of their size that statistics take, in float32.
+double tile_bytes(const ModelConfig& config, double n_queries, std::int64_t n_rows) {
+  constexpr double kTensors = 5;
+  const double scores = n_queries * config.n_heads * static_cast<double>(n_rows);
+  return kTensors * 4 * std::min(scores, static_cast<double>(kTileScores));
 }
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -66,13 +76,13 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
 }
 
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
-                       const recording::RunPlan& run, std::int64_t element_bytes) {
+                       const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic) {
   // In float64: without overflow, whatever a damaged configuration asks for.
   const auto n = static_cast<double>(block_tokens(run, plan.n_prompt()));
   const double n_all = static_cast<double>(plan.n_prompt());
   MemoryNeed need;
-  need.cache_bytes =
-      whole_bytes(cached_rows(config, plan, run) * static_cast<double>(row_bytes(config, element_bytes)));
+  need.cache_bytes = whole_bytes(cached_rows(config, plan, run, arithmetic) *
+                                 static_cast<double>(row_bytes(config, element_bytes)));
   // Queries, keys and values several times over (rotated, as float32, copied into the record), and the MLP.
   const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
   const double at_once =
@@ -94,6 +104,7 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
   if (plan.by_layers())
     block += n_all * static_cast<double>(config.hidden_size * element_bytes) *
              static_cast<double>(plan.runs.size());
+  if (arithmetic == Arithmetic::kAten) block += tile_bytes(config, n, run.max_tokens(plan.n_prompt()));
   need.block_bytes = whole_bytes(block);
   return need;
 }
@@ -104,9 +115,9 @@ std::int64_t whole_bytes(double bytes) {
 }
 
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
-                  std::int64_t available) {
+                  Arithmetic arithmetic, std::int64_t available) {
   for (const recording::RunPlan& run : plan.runs) {
-    const MemoryNeed need = memory_need(config, plan, run, element_bytes);
+    const MemoryNeed need = memory_need(config, plan, run, element_bytes, arithmetic);
     if (need.cache_bytes + need.block_bytes <= available) continue;
     throw Error(
         fmt::format("run {}: its KV cache needs {:.2f} GiB and a block {:.2f} GiB of memory, and {:.2f} GiB "

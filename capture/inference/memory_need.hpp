@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "capture/model/arithmetic.hpp"
 #include "capture/model/config.hpp"
 #include "capture/recording/records.hpp"
 
@@ -13,18 +14,19 @@ namespace keyscope::capture {
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
                                      std::int64_t n_prompt, int layer, bool evicts);
 
-// Bytes besides the weights that a run needs at its largest, every layer evicting if any does.
+// Bytes besides the weights that a run needs at its largest, every layer evicting if any does. ATen's
+// arithmetic gives every KV head as many rows as the largest has, and holds tiles of attention's scores.
 struct MemoryNeed {
   std::int64_t cache_bytes = 0;  // keys and values
   std::int64_t block_bytes = 0;  // a block's activations, and what is recorded of it
 };
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
-                       const recording::RunPlan& run, std::int64_t element_bytes);
+                       const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic);
 
 // Refuses a plan that needs more than `available` bytes.
 //   throws Error with both figures and, where there is one, the budget that would fit
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
-                  std::int64_t available);
+                  Arithmetic arithmetic, std::int64_t available);
 
 // A count of bytes from float64; what no machine has is the largest that there is.
 std::int64_t whole_bytes(double bytes);

@@ -7,6 +7,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mean.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/silu.h>
 
 namespace keyscope::capture {
@@ -49,8 +50,8 @@ void AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
   hidden.add_(out);
 }
 
-at::Tensor AtenTransformer::product(const at::Tensor& x, const at::Tensor& weight) const {
-  return multiplied(x, weight, {});
+void AtenTransformer::multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const {
+  at::mm_out(out, x, weight.t());
 }
 
 at::Tensor AtenTransformer::normalized(const at::Tensor& x, const at::Tensor& weight) const {

@@ -12,7 +12,7 @@ class AtenTransformer : public Transformer {
 
   Arithmetic arithmetic() const override { return Arithmetic::kAten; }
   Projections project(const LayerWeights& weights, const at::Tensor& hidden) const override;
-  at::Tensor product(const at::Tensor& x, const at::Tensor& weight) const override;
+  void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
 
  protected:
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;

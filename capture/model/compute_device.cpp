@@ -9,6 +9,7 @@
 
 #include "analysis/errors.hpp"
 #include "capture/model/available_memory.hpp"
+#include "capture/model/resident_memory.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -21,8 +22,6 @@ std::string load(const char* library) {
   const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps one for each thread
   return reason == nullptr ? std::string(library) + ": no reason given" : reason;
 }
-
-std::string load_cuda() { return load("libtorch_cuda.so"); }
 
 // As its maker calls it, by the driver's own interface, which LibTorch does not pass on; empty where that is
 // not there.
@@ -48,13 +47,14 @@ void ask_for_exact_products() {
 
 // Empty where CUDA can be used, else why not.
 std::string why_not_cuda() {
-  if (const std::string reason = load_cuda(); !reason.empty())
-    return fmt::format("LibTorch's CUDA part cannot be loaded ({}); `./run setup --cuda` installs what it needs",
-                       reason);
+  if (const std::string reason = load("libtorch_cuda.so"); !reason.empty())
+    return fmt::format(
+        "LibTorch's CUDA part cannot be loaded ({}); `./run setup --cuda` installs what it needs", reason);
   if (at::accelerator::deviceCount() > 0) return "";
   const std::string driver = load(kDriver);
-  return driver.empty() ? "LibTorch's CUDA part is loaded and finds no NVIDIA GPU"
-                        : fmt::format("LibTorch's CUDA part is loaded, and there is no NVIDIA driver ({})", driver);
+  return driver.empty()
+             ? "LibTorch's CUDA part is loaded and finds no NVIDIA GPU"
+             : fmt::format("LibTorch's CUDA part is loaded, and there is no NVIDIA driver ({})", driver);
 }
 
 }  // namespace
@@ -79,6 +79,12 @@ std::int64_t ComputeDevice::available_memory() const {
   if (is_cpu()) return capture::available_memory();
   at::accelerator::emptyCache();
   return static_cast<std::int64_t>(at::accelerator::getMemoryInfo(device_.index()).first);
+}
+
+std::int64_t peak_memory(at::Device device) {
+  if (device.is_cpu()) return peak_resident_memory();
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingDeviceAllocator::StatType::AGGREGATE);
+  return at::accelerator::getDeviceStats(device.index()).reserved_bytes[kAll].peak;
 }
 
 }  // namespace keyscope::capture

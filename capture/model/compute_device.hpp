@@ -27,4 +27,8 @@ class ComputeDevice {
   std::string name_ = "cpu";
 };
 
+// The most memory that this process has had at once, in bytes: on the CPU what was resident since it was
+// started, on another device what LibTorch took of it for tensors.
+std::int64_t peak_memory(at::Device device);
+
 }  // namespace keyscope::capture

@@ -81,8 +81,8 @@ void KernelTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const
   add(hidden, out);
 }
 
-at::Tensor KernelTransformer::product(const at::Tensor& x, const at::Tensor& weight) const {
-  return linear(x, weight, {});
+void KernelTransformer::multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const {
+  linear(x, weight, {}, out);
 }
 
 at::Tensor KernelTransformer::normalized(const at::Tensor& x, const at::Tensor& weight) const {

@@ -5,6 +5,7 @@
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tanh.h>
@@ -52,7 +53,10 @@ void Transformer::finish_layer(const LayerWeights& w, const at::Tensor& attentio
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
-  at::Tensor logits = product(normalized(hidden, weights_.final_norm()), weights_.head()).to(at::kFloat);
+  const at::Tensor& head = weights_.head();
+  at::Tensor product = at::empty({hidden.size(0), head.size(0)}, options());
+  multiply(normalized(hidden, weights_.final_norm()), head, product);
+  at::Tensor logits = product.to(at::kFloat);
   if (config_.logit_softcap > 0)
     logits = at::tanh(logits.div_(config_.logit_softcap)).mul_(config_.logit_softcap);
   return logits.to(at::kCPU);

@@ -56,8 +56,8 @@ class Transformer {
   // float32 logits (n, vocab), on the host, of the hidden states (n, hidden_size) that the last layer gave.
   at::Tensor logits(const at::Tensor& hidden) const;
 
-  // x weightᵀ as the layers take it. x: (n, in), weight: (out, in)
-  virtual at::Tensor product(const at::Tensor& x, const at::Tensor& weight) const = 0;
+  // out = x weightᵀ as the layers take it. x: (n, in), weight: (out, in); out: (n, out), written
+  virtual void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const = 0;
 
   // Returns when the device has done all that it was given: for who takes the time.
   void wait() const;

@@ -19,7 +19,8 @@ inline std::string arithmetic_name(const ::testing::TestParamInfo<capture::Arith
   return name_of(test.param);
 }
 
-// A model under one of them, on the CPU; ATen's on the device that KEYSCOPE_TEST_DEVICE names, where it is set.
+// A model under one of them, on the CPU; ATen's on the device that KEYSCOPE_TEST_DEVICE names, where it is
+// set.
 capture::ModelOptions model_options(capture::Arithmetic arithmetic,
                                     capture::DType dtype = capture::DType::kAuto);
 

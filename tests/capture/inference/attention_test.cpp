@@ -3,127 +3,28 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
-#include "capture/inference/aten_attention.hpp"
+#include "tests/capture/inference/attention_case.hpp"
 
 namespace keyscope::capture {
 namespace {
 
+using test::attention_ways;
+using test::AttentionCase;
+using test::AttentionShape;
+using test::AttentionWay;
 using ::testing::HasSubstr;
-
-struct Shape {
-  std::int64_t n_heads, n_kv_heads, n_new, n_rows, head_dim;
-  std::int64_t window = 0;
-  double softcap = 0;
-};
-
-void PrintTo(const Shape& s, std::ostream* out) {
-  *out << s.n_heads << " heads on " << s.n_kv_heads << ", " << s.n_new << " of " << s.n_rows << " rows, d "
-       << s.head_dim << ", window " << s.window << ", cap " << s.softcap;
-}
-
-at::Tensor filled(std::int64_t heads, std::int64_t rows, std::int64_t columns, unsigned seed) {
-  at::Tensor tensor = at::empty({heads, rows, columns}, at::TensorOptions().dtype(at::kFloat));
-  float* data = tensor.mutable_data_ptr<float>();
-  std::uint32_t state = seed * 2654435761U + 12345U;
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-    state = state * 1664525U + 1013904223U;
-    data[i] = static_cast<float>(state >> 8U) / 8388608.0F - 1;
-  }
-  return tensor;
-}
-
-// Queries and a cache in one dtype, every head with rows of its own: every KV head but the first lacks its
-// oldest rows, as heads with budgets of their own do, and positions skip what was evicted.
-struct Case {
-  Shape shape;
-  at::Tensor queries, keys, values;
-  std::vector<std::vector<std::int32_t>> positions;
-  AttentionInput input;
-
-  explicit Case(const Shape& s, at::ScalarType dtype = at::kFloat)
-      : shape(s),
-        queries(filled(s.n_heads, s.n_new, s.head_dim, 1).mul_(3).to(dtype)),
-        keys(filled(s.n_kv_heads, s.n_rows, s.head_dim, 2).to(dtype)),
-        values(filled(s.n_kv_heads, s.n_rows, s.head_dim, 3).to(dtype)) {
-    input.queries = queries;
-    input.rules = {1 / std::sqrt(static_cast<double>(s.head_dim)), s.softcap, s.window};
-    for (std::int64_t head = 0; head < s.n_kv_heads; ++head) positions.push_back(positions_of(head));
-    for (std::int64_t head = 0; head < s.n_kv_heads; ++head) {
-      const std::int64_t dropped = dropped_rows(head), offset = head * s.n_rows + dropped;
-      const std::int64_t n_bytes = offset * s.head_dim * keys.element_size();
-      input.heads.push_back({static_cast<const std::byte*>(keys.const_data_ptr()) + n_bytes,
-                             static_cast<const std::byte*>(values.const_data_ptr()) + n_bytes,
-                             positions[static_cast<std::size_t>(head)]});
-    }
-  }
-
-  std::int64_t dropped_rows(std::int64_t head) const {
-    return std::min<std::int64_t>(head, shape.n_rows - shape.n_new);
-  }
-  std::vector<std::int32_t> positions_of(std::int64_t head) const {
-    std::vector<std::int32_t> all;
-    const std::int64_t n_old = shape.n_rows - shape.n_new;
-    for (std::int64_t row = dropped_rows(head); row < shape.n_rows; ++row)
-      all.push_back(static_cast<std::int32_t>(row < n_old ? 2 * row : n_old + row));
-    return all;
-  }
-};
-
-// The same for ATen's attention: what lies past a head's rows is of no consequence.
-AtenAttentionInput together(const Case& c) {
-  const Shape& s = c.shape;
-  AtenAttentionInput input;
-  input.queries = c.queries;
-  input.keys = at::full({s.n_kv_heads, s.n_rows, s.head_dim}, 7, c.keys.options());
-  input.values = at::full({s.n_kv_heads, s.n_rows, s.head_dim}, 7, c.values.options());
-  for (std::int64_t head = 0; head < s.n_kv_heads; ++head) {
-    const std::int64_t dropped = c.dropped_rows(head), n = s.n_rows - dropped;
-    input.keys[head].narrow(0, 0, n).copy_(c.keys[head].narrow(0, dropped, n));
-    input.values[head].narrow(0, 0, n).copy_(c.values[head].narrow(0, dropped, n));
-    input.positions.emplace_back(c.positions[static_cast<std::size_t>(head)]);
-  }
-  input.new_keys = c.keys.narrow(1, s.n_rows - s.n_new, s.n_new);
-  input.new_values = c.values.narrow(1, s.n_rows - s.n_new, s.n_new);
-  input.rules = c.input.rules;
-  return input;
-}
-
-// Every way to compute attention: by the kernels of every level of x86-64 that this processor has, and by
-// ATen in one tile, in tiles of a few queries, and in tiles that hold no more than a few rows' keys at once.
-struct Way {
-  std::string name;
-  std::function<AttentionOutput(const Case&, const AttentionWants&)> attend;
-};
-
-std::vector<Way> ways() {
-  std::vector<Way> ways;
-  for (const kernels::Kernels& kernels : kernels::available())
-    ways.push_back({kernels.level, [&](const Case& c, const AttentionWants& wants) {
-                      return attend(c.input, wants, kernels);
-                    }});
-  ways.push_back(
-      {"ATen", [](const Case& c, const AttentionWants& wants) { return aten_attend(together(c), wants); }});
-  for (const std::int64_t n_queries : {1, 7})
-    ways.push_back({"ATen in tiles", [=](const Case& c, const AttentionWants& wants) {
-                      return aten_attend(together(c), wants, n_queries * c.shape.n_heads * c.shape.n_rows);
-                    }});
-  return ways;
-}
 
 // The weights of one query head by the definition, in float64: (n_new, n_rows of its KV head), 0 where not
 // visible. Slow and obvious: what the tiles are held to.
-std::vector<double> softmax_weights(const Case& c, std::int64_t head) {
+std::vector<double> softmax_weights(const AttentionCase& c, std::int64_t head) {
   const auto kv_head = static_cast<std::size_t>(head / c.input.group_size());
   const HeadRows& rows = c.input.heads[kv_head];
   const std::int64_t n_new = c.shape.n_new, n_rows = rows.n_rows(), d = c.shape.head_dim;
@@ -152,12 +53,12 @@ std::vector<double> softmax_weights(const Case& c, std::int64_t head) {
   return weights;
 }
 
-class Attention : public ::testing::TestWithParam<Shape> {};
+class Attention : public ::testing::TestWithParam<AttentionShape> {};
 
 TEST_P(Attention, OutputIsTheWeightedMeanOfTheValues) {
-  const Case c(GetParam());
-  const Shape& s = c.shape;
-  for (const Way& way : ways()) {
+  const AttentionCase c(GetParam());
+  const AttentionShape& s = c.shape;
+  for (const AttentionWay& way : attention_ways()) {
     const at::Tensor output = way.attend(c, {}).output;
     for (std::int64_t head = 0; head < s.n_heads; ++head) {
       const auto weights = softmax_weights(c, head);
@@ -178,10 +79,10 @@ TEST_P(Attention, OutputIsTheWeightedMeanOfTheValues) {
 }
 
 TEST_P(Attention, WeightsAreGivenOfTheHeadsThatAreWanted) {
-  const Case c(GetParam());
+  const AttentionCase c(GetParam());
   const std::int64_t n_positions = c.positions.front().back() + 1;
   const std::int64_t last = c.shape.n_heads - 1, matrix = c.shape.n_new * n_positions;
-  for (const Way& way : ways()) {
+  for (const AttentionWay& way : attention_ways()) {
     std::vector<float> all(static_cast<std::size_t>(c.shape.n_heads * matrix)),
         one(static_cast<std::size_t>(matrix));
     AttentionWants wants;
@@ -196,8 +97,8 @@ TEST_P(Attention, WeightsAreGivenOfTheHeadsThatAreWanted) {
 }
 
 TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
-  const Case c(GetParam());
-  const Shape& s = c.shape;
+  const AttentionCase c(GetParam());
+  const AttentionShape& s = c.shape;
   const std::int64_t n_positions = c.positions.front().back() + 1;
   std::vector<float> all(static_cast<std::size_t>(s.n_heads * s.n_new * n_positions));
   AttentionWants wants{
@@ -205,7 +106,7 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
   for (std::int64_t head = 0; head < s.n_heads; ++head)
     wants.weights.push_back(all.data() + head * s.n_new * n_positions);
   wants.n_positions = n_positions;
-  for (const Way& way : ways()) {
+  for (const AttentionWay& way : attention_ways()) {
     std::fill(all.begin(), all.end(), 0.0F);
     const AttentionOutput found = way.attend(c, wants);
     for (std::int64_t head = 0; head < s.n_heads; ++head) {
@@ -242,24 +143,26 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
 
 // First block, later block, one token, a block of many query tiles, more rows than one panel, odd sizes,
 // windows within and across panels, capped scores.
-INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
-                         ::testing::Values(Shape{4, 2, 7, 7, 8}, Shape{8, 2, 16, 50, 16},
-                                           Shape{3, 3, 1, 33, 10}, Shape{2, 1, 300, 300, 4},
-                                           Shape{2, 1, 130, 400, 6}, Shape{1, 1, 3, 4200, 4},
-                                           Shape{1, 1, 5, 40000, 4}, Shape{6, 3, 5, 12, 12},
-                                           Shape{1, 1, 1, 1, 2}, Shape{4, 2, 20, 300, 8, 7},
-                                           Shape{4, 2, 40, 600, 8, 150}, Shape{2, 2, 1, 200, 8, 30},
-                                           Shape{4, 2, 9, 140, 8, 0, 2}, Shape{4, 2, 2, 140, 8, 50, 1.5}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Attention,
+    ::testing::Values(AttentionShape{4, 2, 7, 7, 8}, AttentionShape{8, 2, 16, 50, 16},
+                      AttentionShape{3, 3, 1, 33, 10}, AttentionShape{2, 1, 300, 300, 4},
+                      AttentionShape{2, 1, 130, 400, 6}, AttentionShape{1, 1, 3, 4200, 4},
+                      AttentionShape{1, 1, 5, 40000, 4}, AttentionShape{6, 3, 5, 12, 12},
+                      AttentionShape{1, 1, 1, 1, 2}, AttentionShape{4, 2, 20, 300, 8, 7},
+                      AttentionShape{4, 2, 40, 600, 8, 150}, AttentionShape{2, 2, 1, 200, 8, 30},
+                      AttentionShape{4, 2, 9, 140, 8, 0, 2}, AttentionShape{4, 2, 2, 140, 8, 50, 1.5}));
 
 // Rounding weights and values to eight bits costs about 2^-9 of each; statistics come from the same products
 // of rounded queries and keys, and lose nothing more.
 TEST(AttentionInTwoBytes, IsThatOfTheRoundedInputs) {
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf})
-    for (const Shape& shape : {Shape{8, 2, 70, 300, 64}, Shape{4, 2, 2, 300, 64}, Shape{4, 4, 33, 33, 12}}) {
-      const Case c(shape, dtype);
+    for (const AttentionShape& shape : {AttentionShape{8, 2, 70, 300, 64}, AttentionShape{4, 2, 2, 300, 64},
+                                        AttentionShape{4, 4, 33, 33, 12}}) {
+      const AttentionCase c(shape, dtype);
       AttentionWants wants;
       wants.column_sums = true;
-      for (const Way& way : ways()) {
+      for (const AttentionWay& way : attention_ways()) {
         const AttentionOutput found = way.attend(c, wants);
         const at::Tensor output = found.output.to(at::kFloat).contiguous();
         for (std::int64_t head = 0; head < shape.n_heads; ++head) {
@@ -294,10 +197,10 @@ TEST(Attention, SaysWhereANumberIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity()})
     for (const char* part : {"queries", "keys", "values"}) {
-      Case c({2, 1, 4, 9, 4});
+      AttentionCase c({2, 1, 4, 9, 4});
       at::Tensor& tensor = part[0] == 'q' ? c.queries : (part[0] == 'k' ? c.keys : c.values);
       tensor.mutable_data_ptr<float>()[tensor.numel() - 2] = bad;
-      for (const Way& way : ways()) try {
+      for (const AttentionWay& way : attention_ways()) try {
           way.attend(c, {});
           FAIL() << part << " of " << bad << " were accepted by " << way.name;
         } catch (const InvalidInput& error) {

@@ -46,7 +46,7 @@ recording::RecordPlan plan_of(std::int64_t n_prompt, const recording::RunPlan& r
 
 std::string complaint(const recording::RecordPlan& plan, std::int64_t available) {
   try {
-    check_memory(large_model(), plan, 2, available);
+    check_memory(large_model(), plan, 2, Arithmetic::kKernels, available);
     return "";
   } catch (const Error& error) {
     return error.what();
@@ -95,8 +95,24 @@ TEST(CacheRows, OfAnOracleAreEveryToken) {
 
 TEST(MemoryNeed, OfTheCacheIsExact) {
   const auto plan = plan_of(1000, run_of(0, 128));
-  EXPECT_EQ(memory_need(large_model(), plan, plan.runs[0], 2).cache_bytes,
+  EXPECT_EQ(memory_need(large_model(), plan, plan.runs[0], 2, Arithmetic::kKernels).cache_bytes,
             1000LL * 28 * 8 * (2 * 128 * 2 + 4 + 8 + 4));
+}
+
+// Heads with budgets of their own lie in one tensor there.
+TEST(MemoryNeed, UnderAtenEveryHeadHasTheRowsOfTheLargest) {
+  const auto even = plan_of(1000, run_of(400, 128));
+  recording::RunPlan run = run_of(400, 128);
+  for (int i = 0; i < 28 * 8; ++i) run.budgets.push_back(i % 8 == 0 ? 400 : 100);
+  const auto uneven = plan_of(1000, run);
+  const auto need = [](const recording::RecordPlan& plan, Arithmetic arithmetic) {
+    return memory_need(large_model(), plan, plan.runs[0], 2, arithmetic);
+  };
+  EXPECT_EQ(need(uneven, Arithmetic::kAten).cache_bytes, need(even, Arithmetic::kKernels).cache_bytes);
+  EXPECT_LT(need(uneven, Arithmetic::kKernels).cache_bytes, need(even, Arithmetic::kKernels).cache_bytes);
+  // Five tensors of scores of 24 heads' 128 queries on 1000 rows.
+  EXPECT_EQ(need(even, Arithmetic::kAten).block_bytes - need(even, Arithmetic::kKernels).block_bytes,
+            5 * 4 * 24 * 128 * 1000);
 }
 
 TEST(MemoryNeed, RefusesWithBothFiguresAndTheBudgetThatFits) {

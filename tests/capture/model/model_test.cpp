@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -159,8 +160,16 @@ TEST(Model, SaysWhatIsWrongWithAFolder) {
 
 TEST(Model, SaysThatThereIsNoSuchDevice) {
   const RandomModel folder;
-  EXPECT_THAT(complaint(folder.save(), {.device = "cuda"}), HasSubstr("cuda"));
-  EXPECT_THAT(complaint(folder.folder(), {.device = "toaster"}), HasSubstr("toaster"));
+  EXPECT_THAT(complaint(folder.save(), {.device = "toaster"}), HasSubstr("toaster"));
+}
+
+TEST(Model, HasTwoArithmeticsOnTheCpu) {
+  const RandomModel folder;
+  const auto arithmetic = [&](std::optional<Arithmetic> wanted) {
+    return Model::load(folder.save(), {.device = "cpu", .arithmetic = wanted})->transformer().arithmetic();
+  };
+  EXPECT_EQ(arithmetic({}), Arithmetic::kKernels);
+  EXPECT_EQ(arithmetic(Arithmetic::kAten), Arithmetic::kAten);
 }
 
 // As a script would compute it: config.json, then name, size and header of each weight file.
