@@ -21,11 +21,21 @@ function(keyscope_library name)
   target_link_libraries(${name} PUBLIC keyscope_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
-# keyscope_test(NAME SOURCES ... LINK ...): a GoogleTest executable, each of its cases known to CTest.
+# keyscope_test(NAME [SHARDS N] SOURCES ... LINK ...): a GoogleTest executable, each of its cases known to CTest;
+# with SHARDS only N equal parts of it are, a process each, for many short cases that load much before they begin.
 function(keyscope_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE keyscope_options ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE KEYSCOPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+  if(NOT ARG_SHARDS)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+    return()
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}_${shard} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT 600
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
