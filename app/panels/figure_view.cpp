@@ -134,7 +134,9 @@ void FigureView::draw(PanelContext& context, const Rect& rect) {
   }
   const float width = ImGui::GetContentRegionAvail().x;
   ImGui::PushFont(context.fonts.title);
-  ImGui::TextUnformatted(fit_text(context.fonts.title, shown_.figure->title, width).c_str());
+  ImGui::PushTextWrapPos(0);
+  ImGui::TextUnformatted(shown_.figure->title.c_str());
+  ImGui::PopTextWrapPos();
   ImGui::PopFont();
   dim_text(context,
            fit_text(context.fonts.small, state.making ? "reading …" : shown_.figure->caption, width));

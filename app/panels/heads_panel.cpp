@@ -170,10 +170,8 @@ void draw_cell(PanelContext& context, const Grid& grid, const MeasureChoice& cho
   const std::string label = session::format_measure(choice, value);
   const ImVec2 size = text_size(context.fonts.small, label);
   if (!value || size.x + context.px(8) > high.x - low.x || size.y + context.px(4) > high.y - low.y) return;
-  const ImVec4 c4 = ImGui::ColorConvertU32ToFloat4(colour);
-  const bool dark_cell = 0.299F * c4.x + 0.587F * c4.y + 0.114F * c4.z < 0.55F;
   draw_text(list, context.fonts.small, {0.5F * (low.x + high.x - size.x), 0.5F * (low.y + high.y - size.y)},
-            dark_cell ? IM_COL32(255, 255, 255, 235) : IM_COL32(16, 20, 26, 235), label);
+            text_on(colour), label);
 }
 
 void draw_selection_frame(PanelContext& context, const Grid& grid) {

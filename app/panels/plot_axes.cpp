@@ -44,6 +44,18 @@ std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& pan
   return ticks_of(panel.y, low, high, context.px(kYTickPx), view.height(), cells);
 }
 
+// Labels that would run into each other beside each other.
+bool stand_upright(const PanelContext& context, const std::vector<Tick>& ticks, const PlotView& view) {
+  float end = -1e9F;
+  for (const Tick& tick : ticks) {
+    const float x = view.to_pixel(tick.value, 0).x,
+                half = 0.5F * text_size(context.fonts.small, tick.label).x;
+    if (x - half < end) return true;
+    end = x + half + context.px(kTickGapPx);
+  }
+  return false;
+}
+
 float widest(ImFont* font, const std::vector<Tick>& ticks) {
   float width = 0;
   for (const Tick& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
@@ -66,8 +78,10 @@ AxisMargins axis_margins(const PanelContext& context, const figures::Panel& pane
   const float name = names ? line + context.px(kNameGapPx) : 0;
   // So wide that labels of usual length do not move the plot while it is zoomed.
   const float usual = text_size(font, "−0.00").x;
+  const std::vector<Tick> columns = x_ticks(context, panel, view);
+  const float below = stand_upright(context, columns, view) ? widest(font, columns) : line;
   return {std::max(ticks, usual) + context.px(kTickGapPx) + name,
-          line + context.px(kTickGapPx) + name + context.px(2)};
+          below + context.px(kTickGapPx) + name + context.px(2)};
 }
 
 PlotGrid draw_plot_axes(const PanelContext& context, const figures::Panel& panel, const PlotView& view,
@@ -77,14 +91,15 @@ PlotGrid draw_plot_axes(const PanelContext& context, const figures::Panel& panel
   const float gap = context.px(kTickGapPx), line = text_size(font, "0").y;
   const float bottom = view.top() + view.height();
   PlotGrid grid;
-  float free_from = -1e9F;  // no label is drawn over the one before it
-  for (const Tick& tick : x_ticks(context, panel, view)) {
-    const float x = view.to_pixel(tick.value, 0).x;
+  const std::vector<Tick> columns = x_ticks(context, panel, view);
+  const bool upright = stand_upright(context, columns, view);
+  for (const Tick& tick : columns) {
+    const float x = view.to_pixel(tick.value, 0).x, width = text_size(font, tick.label).x;
     grid.x_px.push_back(static_cast<int>(std::floor(x - view.left())));
-    const float width = text_size(font, tick.label).x;
-    if (x - 0.5F * width < free_from) continue;
-    draw_text(list, font, {x - 0.5F * width, bottom + gap}, context.theme.dim, tick.label);
-    free_from = x + 0.5F * width + gap;
+    if (upright)
+      draw_vertical_text(list, font, {x, bottom + gap + 0.5F * width}, context.theme.dim, tick.label);
+    else
+      draw_text(list, font, {x - 0.5F * width, bottom + gap}, context.theme.dim, tick.label);
   }
   const std::vector<Tick> rows = y_ticks(context, panel, view);
   for (const Tick& tick : rows) {
@@ -94,10 +109,11 @@ PlotGrid draw_plot_axes(const PanelContext& context, const figures::Panel& panel
     draw_text(list, font, {view.left() - gap - size.x, y - 0.5F * size.y}, context.theme.dim, tick.label);
   }
   if (!names) return grid;
+  const float below = upright ? widest(font, columns) : line;
   const std::string x_name = fit_text(font, axis_name(panel.x), view.width());
   draw_text(
       list, font,
-      {view.left() + 0.5F * (view.width() - text_size(font, x_name).x), bottom + gap + line + context.px(2)},
+      {view.left() + 0.5F * (view.width() - text_size(font, x_name).x), bottom + gap + below + context.px(2)},
       context.theme.text, x_name);
   const float left = view.left() - axis_margins(context, panel, view, true).left + 0.5F * line;
   draw_vertical_text(list, font, {left, view.top() + 0.5F * view.height()}, context.theme.text,

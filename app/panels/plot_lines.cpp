@@ -9,6 +9,7 @@ namespace keyscope::window {
 namespace {
 
 constexpr float kDashPx = 6, kGapPx = 4;
+constexpr float kBandAlpha = 0.18F;
 constexpr float kFarPx = 1e5F;  // so far outside the plot that the slope there cannot be seen
 
 // What came into one column of pixels.
@@ -83,6 +84,23 @@ std::vector<std::vector<Pixel>> thinned_line(const figures::LineSeries& series, 
   }
   end_line();
   return lines;
+}
+
+void draw_band(ImDrawList& list, const Theme& theme, const figures::BandSeries& band, const PlotView& view) {
+  const ImU32 colour = ink_colour(theme, band.colour, kBandAlpha);
+  const auto at = [&](std::size_t i, float y) {
+    const Pixel pixel = view.to_pixel(band.x[i], y);
+    return ImVec2(std::clamp(pixel.x, -kFarPx, kFarPx), std::clamp(pixel.y, -kFarPx, kFarPx));
+  };
+  const auto known = [&](std::size_t i) { return std::isfinite(band.low[i]) && std::isfinite(band.high[i]); };
+  // Unsmoothed: smoothed edges of neighbours would show as seams.
+  const ImDrawListFlags flags = list.Flags;
+  list.Flags &= ~ImDrawListFlags_AntiAliasedFill;
+  for (std::size_t i = 1; i < band.x.size(); ++i)
+    if (known(i - 1) && known(i))
+      list.AddQuadFilled(at(i - 1, band.high[i - 1]), at(i, band.high[i]), at(i, band.low[i]),
+                         at(i - 1, band.low[i - 1]), colour);
+  list.Flags = flags;
 }
 
 void draw_line(ImDrawList& list, const Theme& theme, const figures::LineSeries& series, const PlotView& view,

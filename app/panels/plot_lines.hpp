@@ -20,4 +20,7 @@ std::vector<std::vector<Pixel>> thinned_line(const figures::LineSeries& series, 
 void draw_line(ImDrawList& list, const Theme& theme, const figures::LineSeries& series, const PlotView& view,
                float width, float marker_px);
 
+// What lies between a band's edges, lightly; a value that is not finite is a gap.
+void draw_band(ImDrawList& list, const Theme& theme, const figures::BandSeries& band, const PlotView& view);
+
 }  // namespace keyscope::window

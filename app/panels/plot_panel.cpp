@@ -5,10 +5,14 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "app/figures/colour_map.hpp"
 #include "app/panels/colour_bar.hpp"
 #include "app/panels/markers.hpp"
 #include "app/panels/plot_axes.hpp"
 #include "app/panels/plot_lines.hpp"
+#include "app/session/measure_choice.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -45,10 +49,32 @@ void PlotPanel::draw_picture(GLuint texture) const {
       {view_.left() + view_.width(), view_.top() + view_.height()}, {0, 1}, {1, 0});
 }
 
+// Where the figure has them and the cells are large enough.
+void PlotPanel::draw_cell_numbers(const PanelContext& context) const {
+  const figures::Heatmap& map = *panel_.heatmap;
+  if (map.decimals < 0) return;
+  ImFont* font = context.fonts.small;
+  const double w = map.x_step * view_.pixels_per_unit_x(), h = map.y_step * view_.pixels_per_unit_y();
+  const ImVec2 room = text_size(font, fmt::format("{:.{}f}", map.low < 0 ? -0.5 : 0.5, map.decimals));
+  if (room.x + context.px(4) > w || room.y > h) return;
+  for (Eigen::Index row = 0; row < map.values.rows(); ++row)
+    for (Eigen::Index col = 0; col < map.values.cols(); ++col) {
+      const float value = map.values(row, col);
+      const Pixel at = view_.to_pixel(map.x_first + (static_cast<double>(col) + 0.5) * map.x_step,
+                                      -(map.y_first + (static_cast<double>(row) + 0.5) * map.y_step));
+      if (std::isnan(value) || !view_.contains(at)) continue;
+      const std::string text = session::signed_number(value, map.decimals);
+      const ImVec2 size = text_size(font, text);
+      draw_text(*ImGui::GetWindowDrawList(), font, {at.x - 0.5F * size.x, at.y - 0.5F * size.y},
+                text_on(to_colour(figures::colour_of(map, value))), text);
+    }
+}
+
 void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
   if (panel_.heatmap) {
     heatmap_->draw(view_, context.theme);
     draw_picture(heatmap_->texture());
+    draw_cell_numbers(context);
   } else {
     if (!points_) points_ = std::make_unique<PointLayer>();
     points_->draw(panel_, revision_, view_, grid, context.theme, legend_.hidden(), context.scale);
@@ -65,6 +91,8 @@ void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
                     ink_colour(context.theme, series.colour), series.x.size() == 1 ? outline : 0);
     }
   }
+  for (const figures::BandSeries& band : panel_.bands)
+    if (!legend_.hides(band.id)) draw_band(list, context.theme, band, view_);
   for (const figures::LineSeries& series : panel_.lines)
     if (!legend_.hides(series.id))
       draw_line(list, context.theme, series, view_, context.px(kLinePx), context.px(kMarkerPx));

@@ -52,6 +52,7 @@ class PlotPanel {
   Outcome draw_plot(PanelContext& context, const Rect& plot, const std::string& name, bool names);
   void draw_content(PanelContext& context, const PlotGrid& grid);
   void draw_picture(GLuint texture) const;
+  void draw_cell_numbers(const PanelContext& context) const;
   void draw_token(PanelContext& context, std::int64_t token) const;
   std::optional<PlotHit> hit(const PanelContext& context, Pixel at) const;
   PlotHit matrix_hit(PlotPoint at) const;

@@ -83,7 +83,14 @@ ImU32 to_colour(figures::Colour colour, float alpha) {
 }
 
 ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha) {
-  return colour == figures::kBlack ? with_alpha(theme.text, alpha) : to_colour(colour, alpha);
+  return colour == figures::kBlack || colour == figures::kCharcoal ? with_alpha(theme.text, alpha)
+                                                                   : to_colour(colour, alpha);
+}
+
+ImU32 text_on(ImU32 ground) {
+  const ImVec4 c = ImGui::ColorConvertU32ToFloat4(ground);
+  const bool dark = 0.299F * c.x + 0.587F * c.y + 0.114F * c.z < 0.55F;
+  return dark ? IM_COL32(255, 255, 255, 235) : IM_COL32(16, 20, 26, 235);
 }
 
 ImU32 with_alpha(ImU32 colour, float alpha) {

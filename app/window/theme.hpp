@@ -30,8 +30,9 @@ Theme make_theme(bool light);
 void apply_theme(const Theme& theme, float scale);
 
 ImU32 to_colour(figures::Colour colour, float alpha = 1);
-// Of what a figure draws: its black is the ink's colour, which is light on a dark ground.
+// Of what a figure draws: its blacks are the ink's colour, which is light on a dark ground.
 ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha = 1);
 ImU32 with_alpha(ImU32 colour, float alpha);
+ImU32 text_on(ImU32 ground);  // black or white, whichever is easier to read there
 
 }  // namespace keyscope::window

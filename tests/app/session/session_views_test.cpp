@@ -1,0 +1,172 @@
+// What the middle of the window shows, writes into files, and goes back to.
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/figures/nexus.hpp"
+#include "tests/app/session/settled_session.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(SessionViews, AViewIsMadeOfTheSelectionAndKept) {
+  Session session({});
+  session.show(small_recording());
+  session.choose_view("cosine-matrix");
+  EXPECT_TRUE(session.state().making);
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().making);
+  const auto first = session.state().shown.figure;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->name, "cosine-matrix");
+  session.select_head(2, 3);
+  EXPECT_EQ(session.state().shown.figure, first) << "what was shown stays until there is something new";
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().shown.figure->view.layer, 2);
+  EXPECT_EQ(session.state().shown.figure->view.kv_head, 3);
+  session.select_head(0, 0);
+  EXPECT_EQ(session.state().shown.figure, first) << "it was made before";
+  session.choose_view("key-norms");
+  EXPECT_FALSE(session.state().shown.figure) << "another figure says nothing here";
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().shown.figure->name, "key-norms");
+}
+
+// Missing values are the same as each other.
+bool same(const RowMatrixF& a, const RowMatrixF& b) {
+  if (a.rows() != b.rows() || a.cols() != b.cols()) return false;
+  return ((a.array() == b.array()) || (a.array().isNaN() && b.array().isNaN())).all();
+}
+
+TEST(SessionViews, AViewEqualsTheCommandLinesFigure) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  for (const ViewChoice& view : view_choices()) {
+    if (!is_figure_view(view.name) || !figures::is_recorded(*recording->info(), view.name)) continue;
+    session.choose_view(view.name);
+    ASSERT_TRUE(settle(session));
+    const MadeFigure& shown = session.state().shown;
+    ASSERT_TRUE(shown.figure) << view.name << ": " << shown.error;
+    const auto written = figures::build_figure(*recording, figure_request(*recording->info(), shown.key));
+    ASSERT_EQ(shown.figure->panels.size(), written.panels.size()) << view.name;
+    EXPECT_EQ(shown.figure->caption, written.caption);
+    for (std::size_t i = 0; i < written.panels.size(); ++i) {
+      const auto &a = shown.figure->panels[i], &b = written.panels[i];
+      ASSERT_EQ(a.points.size(), b.points.size());
+      for (std::size_t j = 0; j < a.points.size(); ++j) EXPECT_EQ(a.points[j].y, b.points[j].y);
+      if (b.heatmap) {
+        EXPECT_TRUE(same(a.heatmap->values, b.heatmap->values)) << view.name;
+      }
+    }
+  }
+}
+
+TEST(SessionViews, AViewThatCannotBeMadeSaysWhy) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  recording->break_keys();
+  session.choose_view("cosine-matrix");
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().shown.figure);
+  EXPECT_FALSE(session.state().shown.error.empty());
+  session.choose_view("no-such-view");
+  EXPECT_EQ(session.state().view, "cosine-matrix");
+}
+
+TEST(SessionViews, ExportsByTheExtensionsThatTheCommandLineKnows) {
+  const test::ScratchFolder folder;
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  for (const char* name : {"a.h5", "a.HDF5", "a.nxs"}) {
+    session.export_view(folder.file(name), false);
+    ASSERT_TRUE(settle(session));
+    EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+    EXPECT_TRUE(figures::is_figure_file(folder.file(name))) << name;
+  }
+  session.export_view(folder.file("a.SVG"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(std::filesystem::exists(folder.file("a.SVG")));
+}
+
+TEST(SessionViews, ExportReplacesOnlyWhenToldTo) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder.file("a.svg")) << "mine";
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.export_view(folder.file("a.svg"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().notice.error);
+  EXPECT_THAT(session.state().notice.text, HasSubstr("tick Replace"));
+  EXPECT_EQ(std::filesystem::file_size(folder.file("a.svg")), 4U);
+  session.export_view(folder.file("a.svg"), true);
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+  EXPECT_GT(std::filesystem::file_size(folder.file("a.svg")), 1000U);
+}
+
+TEST(SessionViews, ExportsTheViewOrTheTokensOfTheHead) {
+  const test::ScratchFolder folder;
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.choose_view("cosine-matrix");
+  ASSERT_TRUE(settle(session));
+  session.export_view(folder.file("a.h5"), false);
+  ASSERT_TRUE(settle(session));
+  const auto written = figures::read_figures(folder.file("a.h5"));
+  ASSERT_EQ(written.figures.size(), 1U);
+  EXPECT_EQ(written.figures[0].name, "cosine-matrix");
+  session.choose_view(kTextView);
+  for (const char* name : {"tokens.csv", "tokens.json"}) {
+    session.export_view(folder.file(name), false);
+    ASSERT_TRUE(settle(session));
+    EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+    EXPECT_GT(std::filesystem::file_size(folder.file(name)), 320U * 20);
+  }
+  session.export_view(folder.file("text.png"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(session.state().notice.text, HasSubstr(".csv"));
+}
+
+TEST(SessionViews, UndoGoesBackToWhatWasLookedAt) {
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  const Selection first = session.state().selection;
+  session.select_head(2, 3);
+  session.choose_view("cosine-matrix");
+  session.lock(7);
+  session.set_block(1);
+  session.set_block(0);
+  session.undo();
+  EXPECT_EQ(session.state().selection.block, first.block) << "the steps through blocks";
+  EXPECT_EQ(session.state().locked, 7);
+  session.undo();
+  EXPECT_EQ(session.state().locked, std::nullopt);
+  session.undo();
+  EXPECT_EQ(session.state().view, kKeyspaceView);
+  EXPECT_EQ(session.state().selection.layer, 2);
+  session.undo();
+  EXPECT_EQ(session.state().selection, first);
+  session.undo();
+  EXPECT_THAT(session.state().notice.text, HasSubstr("nothing to undo"));
+  session.redo();
+  EXPECT_EQ(session.state().selection.kv_head, 3);
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().points->head, (HeadKey{1, 2, 3}));
+}
+
+}  // namespace
+}  // namespace keyscope::session

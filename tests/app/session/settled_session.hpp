@@ -1,0 +1,36 @@
+#pragma once
+
+// A session on an invented recording, and waiting for its workers.
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "app/session/session.hpp"
+#include "tests/app/session/synthetic_recording.hpp"
+
+namespace keyscope::session {
+
+inline constexpr SyntheticSize kSmall{.n_tokens = 320, .block_size = 64, .budget = 128};
+
+// Takes in what workers send until `done`, or for twenty seconds.
+template <typename Condition>
+bool drain_until(Session& session, const Condition& done) {
+  for (int i = 0; i < 4000; ++i) {
+    session.drain();
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+// Until no worker owes anything.
+inline bool settle(Session& session) {
+  return drain_until(session, [&] { return !session.busy(); }) && (session.drain(), true);
+}
+
+inline std::shared_ptr<SyntheticRecording> small_recording() {
+  return std::make_shared<SyntheticRecording>(kSmall);
+}
+
+}  // namespace keyscope::session
