@@ -91,8 +91,9 @@ void measure_attention(const HeadData& head, const recording::AttentionStatistic
   if (!received.empty() && head.trace.attention_queries.front() > 0)
     measures.sink_metric = received.front() / static_cast<double>(received.size());
   if (statistics.entropy.rows() == 0) return;
-  const auto first = static_cast<std::size_t>(kv_head * group_size), n = static_cast<std::size_t>(group_size);
-  const RowMatrixF entropy = statistics.entropy.middleRows(kv_head * group_size, group_size);
+  const Eigen::Index row = Eigen::Index{kv_head} * group_size;
+  const auto first = static_cast<std::size_t>(row), n = static_cast<std::size_t>(group_size);
+  const RowMatrixF entropy = statistics.entropy.middleRows(row, group_size);
   measures.attention_entropy_nats = mean_of_known(entropy.reshaped());
   measures.attention_gini = mean_of_known(std::span(statistics.gini).subspan(first, n));
   measures.attention_top_share = mean_of_known(std::span(statistics.top_share).subspan(first, n));

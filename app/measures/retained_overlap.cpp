@@ -54,6 +54,7 @@ RetainedOverlap measure_overlap(const Recording& recording, const std::vector<in
                                 std::int64_t at_block) {
   const auto info = recording.info();
   std::vector<Moment> moments;
+  moments.reserve(runs.size());
   for (const int run : runs) moments.push_back(find_moment(*info, run, at_block));
   std::vector<MeanOverlap> layers(info->layers.size(), MeanOverlap(std::ssize(runs)));
   oneapi::tbb::parallel_for(std::size_t{0}, layers.size(), [&](std::size_t i) {
