@@ -90,8 +90,7 @@ void FigurePanel::draw_picture(PanelContext& context, const Rect& rect) {
   ImGui::SetCursorScreenPos(
       {std::round(at.x + std::max(0.0F, 0.5F * (room.x - static_cast<float>(width_)))),
        std::round(at.y + std::max(0.0F, 0.5F * (room.y - static_cast<float>(height_))))});
-  ImGui::Image(reinterpret_cast<ImTextureID>(static_cast<std::uintptr_t>(texture_.get())),
-               {static_cast<float>(width_), static_cast<float>(height_)});
+  ImGui::Image(texture_id(texture_.get()), {static_cast<float>(width_), static_cast<float>(height_)});
   ImGui::EndChild();
   end_panel();
 }

@@ -54,15 +54,18 @@ void FigureView::take(const session::MadeFigure& shown) {
 
 void FigureView::point_at(PanelContext& context, const PlotHit& hit, bool clicked) const {
   const auto& state = context.state();
-  if (of_tokens_ && hit.token) {
-    context.hovered = hit.token;
-    if (clicked) context.session.lock(hit.token);
+  // Of a matrix of tokens the column is the one that all panels show: it is what is attended to.
+  const auto token = hit.cell ? std::optional(hit.cell->column) : hit.token;
+  if (of_tokens_ && token) {
+    context.hovered = token;
+    if (clicked) context.session.lock(token);
   }
-  if (hit.value) {
-    const std::string value = std::isnan(*hit.value) ? "no value" : number(*hit.value);
+  if (hit.cell) {
+    const PlotHit::Cell& cell = *hit.cell;
+    const std::string value = std::isnan(cell.value) ? "no value" : number(cell.value);
     if (!of_tokens_) return draw_lines(context, {value});
-    return draw_lines(context, {fmt::format("column {}  {}", *hit.token, token_text(context, *hit.token)),
-                                fmt::format("row {}  {}", *hit.row, token_text(context, *hit.row)), value});
+    return draw_lines(context, {fmt::format("column {}  {}", cell.column, token_text(context, cell.column)),
+                                fmt::format("row {}  {}", cell.row, token_text(context, cell.row)), value});
   }
   if (of_tokens_ && hit.token && state.points && state.points->head == state.head() &&
       *hit.token < state.points->n_tokens && state.selection.block >= 0) {
@@ -113,8 +116,9 @@ void FigureView::draw_panels(PanelContext& context, const Rect& rect) {
   const float w = (rect.w - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns);
   const float h = (rect.h - gap * static_cast<float>(rows - 1)) / static_cast<float>(rows);
   for (int i = 0; i < n; ++i) {
-    const Rect cell{rect.x + static_cast<float>(i % columns) * (w + gap),
-                    rect.y + static_cast<float>(i / columns) * (h + gap), w, h};
+    const int row = i / columns, column = i % columns;
+    const Rect cell{rect.x + static_cast<float>(column) * (w + gap),
+                    rect.y + static_cast<float>(row) * (h + gap), w, h};
     draw_one(context, *plots_[static_cast<std::size_t>(i)], cell,
              i == 0 ? "plot" : fmt::format("plot_{}", i));
   }
@@ -158,8 +162,7 @@ nlohmann::ordered_json FigureView::describe() const {
     nlohmann::ordered_json panel;
     panel["id"] = plot->panel().id;
     panel["limits"] = {view.x_low(), view.x_high(), view.y_low(), view.y_high()};
-    if (plot->panel().heatmap)
-      panel["shape"] = {plot->panel().heatmap->values.rows(), plot->panel().heatmap->values.cols()};
+    if (const auto& map = plot->panel().heatmap) panel["shape"] = {map->values.rows(), map->values.cols()};
     for (const auto& series : plot->panel().points) panel["n_points"][series.id] = series.x.size();
     json["panels"].push_back(panel);
   }

@@ -94,8 +94,7 @@ void KeyspacePanel::draw_plot(PanelContext& context, const Rect& plot, bool name
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 low(view_.left(), view_.top());
   const ImVec2 high(view_.left() + view_.width(), view_.top() + view_.height());
-  const auto texture = reinterpret_cast<ImTextureID>(static_cast<std::uintptr_t>(layer_.texture()));
-  list.AddImage(texture, low, high, {0, 1}, {1, 0});  // OpenGL's rows go upwards
+  list.AddImage(texture_id(layer_.texture()), low, high, {0, 1}, {1, 0});  // OpenGL's rows go upwards
   list.AddRect(low, high, context.theme.border);
   list.PushClipRect(low, high, true);
   draw_means(context);

@@ -1,6 +1,7 @@
 #include "app/panels/panel_context.hpp"
 
 #include <cfloat>
+#include <cstdint>
 
 namespace keyscope::window {
 
@@ -27,6 +28,11 @@ void heading(const PanelContext& context, const char* text) {
   ImGui::PushFont(context.fonts.bold);
   ImGui::TextUnformatted(text);
   ImGui::PopFont();
+}
+
+ImTextureID texture_id(unsigned int texture) {
+  // ImGui's OpenGL backend wants the number as a pointer.
+  return reinterpret_cast<ImTextureID>(std::uintptr_t{texture});  // NOLINT(performance-no-int-to-ptr)
 }
 
 ImVec2 text_size(ImFont* font, const std::string& text) {

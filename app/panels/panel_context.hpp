@@ -42,4 +42,7 @@ std::string fit_text(ImFont* font, const std::string& text, float width);
 void draw_text(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour, const std::string& text);
 ImVec2 text_size(ImFont* font, const std::string& text);
 
+// An OpenGL texture by the name that ImGui takes.
+ImTextureID texture_id(unsigned int texture);
+
 }  // namespace keyscope::window

@@ -44,14 +44,13 @@ void PlotPanel::fit() { view_.fit(plane_extent(panel_), panel_.equal_aspect, 0);
 
 void PlotPanel::draw_picture(GLuint texture) const {
   // OpenGL's rows go upwards.
-  ImGui::GetWindowDrawList()->AddImage(
-      reinterpret_cast<ImTextureID>(static_cast<std::uintptr_t>(texture)), {view_.left(), view_.top()},
-      {view_.left() + view_.width(), view_.top() + view_.height()}, {0, 1}, {1, 0});
+  ImGui::GetWindowDrawList()->AddImage(texture_id(texture), {view_.left(), view_.top()},
+                                       {view_.left() + view_.width(), view_.top() + view_.height()}, {0, 1},
+                                       {1, 0});
 }
 
 // Where the figure has them and the cells are large enough.
-void PlotPanel::draw_cell_numbers(const PanelContext& context) const {
-  const figures::Heatmap& map = *panel_.heatmap;
+void PlotPanel::draw_cell_numbers(const PanelContext& context, const figures::Heatmap& map) const {
   if (map.decimals < 0) return;
   ImFont* font = context.fonts.small;
   const double w = map.x_step * view_.pixels_per_unit_x(), h = map.y_step * view_.pixels_per_unit_y();
@@ -74,7 +73,7 @@ void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
   if (panel_.heatmap) {
     heatmap_->draw(view_, context.theme);
     draw_picture(heatmap_->texture());
-    draw_cell_numbers(context);
+    draw_cell_numbers(context, *panel_.heatmap);
   } else {
     if (!points_) points_ = std::make_unique<PointLayer>();
     points_->draw(panel_, revision_, view_, grid, context.theme, legend_.hidden(), context.scale);
@@ -120,29 +119,23 @@ void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
 }
 
 // Cells are closed at their low end, as in `Heatmap`.
-PlotHit PlotPanel::matrix_hit(PlotPoint at) const {
-  const figures::Heatmap& map = *panel_.heatmap;
-  PlotHit hit;
-  hit.x = at.x;
-  hit.y = -at.y;
-  const double column = std::floor((hit.x - map.x_first) / map.x_step),
-               row = std::floor((hit.y - map.y_first) / map.y_step);
+std::optional<PlotHit> PlotPanel::matrix_hit(const figures::Heatmap& map, PlotPoint at) {
+  const double x = at.x, y = -at.y;
+  const double column = std::floor((x - map.x_first) / map.x_step),
+               row = std::floor((y - map.y_first) / map.y_step);
   if (column < 0 || row < 0 || column >= static_cast<double>(map.values.cols()) ||
       row >= static_cast<double>(map.values.rows()))
-    return hit;
-  hit.token = static_cast<std::int64_t>(std::floor(hit.x));
-  hit.row = static_cast<std::int64_t>(std::floor(hit.y));
-  hit.value = map.values(static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(column));
-  return hit;
+    return std::nullopt;
+  const float value = map.values(static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(column));
+  const PlotHit::Cell cell{static_cast<std::int64_t>(std::floor(y)), static_cast<std::int64_t>(std::floor(x)),
+                           value};
+  return PlotHit{std::nullopt, cell, {}, x, y};
 }
 
 std::optional<PlotHit> PlotPanel::hit(const PanelContext& context, Pixel at) const {
   const PlotPoint point = view_.to_plane(at);
-  if (panel_.heatmap) {
-    const PlotHit found = matrix_hit(point);
-    return found.value ? std::optional(found) : std::nullopt;
-  }
-  PlotHit found{std::nullopt, std::nullopt, std::nullopt, {}, point.x, point.y};
+  if (panel_.heatmap) return matrix_hit(*panel_.heatmap, point);
+  PlotHit found{std::nullopt, std::nullopt, {}, point.x, point.y};
   if (const auto token = index_.nearest(view_, at, context.px(kPickRadiusPx))) {
     found.token = *token;
     return found;

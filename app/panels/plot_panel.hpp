@@ -17,11 +17,15 @@ namespace keyscope::window {
 
 // What is under the cursor in a plot.
 struct PlotHit {
-  std::optional<std::int64_t> token;  // of the nearest point, or the column of a matrix of tokens
-  std::optional<std::int64_t> row;    // of a matrix: the token or thing that its row stands for
-  std::optional<float> value;         // of a matrix's cell; NaN: no value
-  std::string series;                 // the point's, where it is no token
-  double x = 0, y = 0;                // in the panel's own coordinates
+  // Of a matrix, by what its row and column stand for; NaN: no value.
+  struct Cell {
+    std::int64_t row = 0, column = 0;
+    float value = 0;
+  };
+  std::optional<std::int64_t> token;  // of the nearest point
+  std::optional<Cell> cell;
+  std::string series;   // the point's, where it is no token
+  double x = 0, y = 0;  // in the panel's own coordinates
 };
 
 // One panel of a figure as the window shows it: heatmap, points, lines, axes, legend. It pans and zooms; its
@@ -52,10 +56,10 @@ class PlotPanel {
   Outcome draw_plot(PanelContext& context, const Rect& plot, const std::string& name, bool names);
   void draw_content(PanelContext& context, const PlotGrid& grid);
   void draw_picture(GLuint texture) const;
-  void draw_cell_numbers(const PanelContext& context) const;
+  void draw_cell_numbers(const PanelContext& context, const figures::Heatmap& map) const;
   void draw_token(PanelContext& context, std::int64_t token) const;
   std::optional<PlotHit> hit(const PanelContext& context, Pixel at) const;
-  PlotHit matrix_hit(PlotPoint at) const;
+  static std::optional<PlotHit> matrix_hit(const figures::Heatmap& map, PlotPoint at);
 
   figures::Panel panel_;
   bool of_tokens_ = false;
