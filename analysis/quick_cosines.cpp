@@ -20,6 +20,7 @@ constexpr Index kLanes = 16;
 constexpr Index kStepCols = 2 * kLanes;     // two chains, to hide the latency of the additions
 constexpr Index kTileCols = 4 * kStepCols;  // of a row, whose products are summed in float32: eight a lane
 constexpr Index kTileRows = 16;             // whose sum is float32
+constexpr int kRowsAtOnce = 4;
 constexpr Index kQuarter = kLanes / 4;
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
 using FewFloats = float __attribute__((vector_size(kQuarter * sizeof(float))));
@@ -34,66 +35,134 @@ using Doubles = double __attribute__((vector_size(kQuarter * sizeof(double))));
   __builtin_prefetch(reinterpret_cast<const void*>(ahead));  // NOLINT(performance-no-int-to-ptr)
 }
 
-// Adds the lanes to `sum`: quarters in float32, the rest in float64.
-[[gnu::always_inline]] inline void add_lanes(const Floats& lanes, double& sum) {
-  FewFloats few[4];
-  std::memcpy(few, &lanes, sizeof few);
-  const Doubles sums = __builtin_convertvector((few[0] + few[1]) + (few[2] + few[3]), Doubles);
-  sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+// Adds each row's lanes to its sum: quarters in float32, the four lanes that are left in float64. Four rows
+// are transposed on the way.
+[[gnu::always_inline]] inline void add_lanes(const Floats (&rows)[4], double* sums) {
+  const auto halves = [](const Floats& a, const Floats& b, Floats& both) {
+    both = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  };
+  Floats first;
+  Floats last;
+  halves(rows[0], rows[1], first);
+  halves(rows[2], rows[3], last);
+  const Floats quarters =
+      __builtin_shufflevector(first, last, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+      __builtin_shufflevector(first, last, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  using Pair = double __attribute__((vector_size(2 * sizeof(Doubles))));
+  const Pair two[2] = {
+      __builtin_convertvector(__builtin_shufflevector(quarters, quarters, 0, 1, 2, 3, 4, 5, 6, 7), Pair),
+      __builtin_convertvector(__builtin_shufflevector(quarters, quarters, 8, 9, 10, 11, 12, 13, 14, 15),
+                              Pair)};
+  const Pair neighbours = __builtin_shufflevector(two[0], two[1], 0, 2, 4, 6, 8, 10, 12, 14) +
+                          __builtin_shufflevector(two[0], two[1], 1, 3, 5, 7, 9, 11, 13, 15);
+  Doubles all;
+  std::memcpy(&all, sums, sizeof all);
+  all += __builtin_shufflevector(neighbours, neighbours, 0, 2, 4, 6) +
+         __builtin_shufflevector(neighbours, neighbours, 1, 3, 5, 7);
+  std::memcpy(sums, &all, sizeof all);
 }
 
-// `n` values, filled up with zeros to a whole step.
-struct PaddedStep {
-  float values[kStepCols] = {};
-  PaddedStep(const float* from, Index n) {
-    std::memcpy(values, from, static_cast<std::size_t>(n) * sizeof(float));
+// The same of one row, in the same order.
+[[gnu::always_inline]] inline void add_lanes(const Floats (&row)[1], double* sum) {
+  FewFloats few[4];
+  std::memcpy(few, &row[0], sizeof few);
+  const Doubles lanes = __builtin_convertvector((few[0] + few[2]) + (few[1] + few[3]), Doubles);
+  *sum += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+// What is left of some rows beyond whole steps, filled up with zeros.
+template <int kRows>
+struct PaddedSteps {
+  float values[kRows][kStepCols] = {};
+  PaddedSteps(const float* from, Index stride, Index n) {
+    for (int r = 0; r < kRows; ++r)
+      std::memcpy(values[r], from + r * stride, static_cast<std::size_t>(n) * sizeof(float));
   }
 };
 
-[[gnu::always_inline]] inline void multiply_step(const float* row, const float* vector, Floats (&sums)[2]) {
-  for (Index half = 0; half < 2; ++half) {
-    Floats x;
-    Floats v;
-    std::memcpy(&x, row + half * kLanes, sizeof x);
-    std::memcpy(&v, vector + half * kLanes, sizeof v);
-    sums[half] += x * v;
+[[gnu::always_inline]] inline void load(const float* from, Floats& lanes) {
+  std::memcpy(&lanes, from, sizeof lanes);
+}
+
+// Products of a step of some rows with one of the vector.
+struct Multiply {
+  const float* vector;
+
+  template <int kRows>
+  [[gnu::always_inline]] void operator()(const float* rows, Index stride, Index column,
+                                         Floats (&sums)[2][kRows]) const {
+    for (Index half = 0; half < 2; ++half) {
+      Floats v;
+      load(vector + column + half * kLanes, v);
+      for (int r = 0; r < kRows; ++r) {
+        Floats x;
+        load(rows + r * stride + half * kLanes, x);
+        sums[half][r] += x * v;
+      }
+    }
+  }
+};
+
+// Squares of a step of some rows, which are also added to the sums of their columns, one after another.
+struct Square {
+  float* column_sums;
+
+  template <int kRows>
+  [[gnu::always_inline]] void operator()(const float* rows, Index stride, Index column,
+                                         Floats (&sums)[2][kRows]) const {
+    for (Index half = 0; half < 2; ++half) {
+      Floats column_sum;
+      load(column_sums + column + half * kLanes, column_sum);
+      for (int r = 0; r < kRows; ++r) {
+        Floats x;
+        load(rows + r * stride + half * kLanes, x);
+        sums[half][r] += x * x;
+        column_sum += x;
+      }
+      std::memcpy(column_sums + column + half * kLanes, &column_sum, sizeof column_sum);
+    }
+  }
+};
+
+// Takes `step` along some rows; sums: (kRows), what its products add up to.
+template <int kRows, typename Step>
+[[gnu::always_inline]] inline void add_products(const float* rows, Index stride, Index n_cols, Step step,
+                                                double* sums) {
+  for (int r = 0; r < kRows; ++r) sums[r] = 0;
+  for (Index first = 0; first < n_cols; first += kTileCols) {
+    const Index end = std::min(first + kTileCols, n_cols);
+    Floats lanes[2][kRows] = {};
+    Index j = first;
+    for (; j + kStepCols <= end; j += kStepCols) {
+      for (int r = 0; r < kRows; ++r) {
+        ask_ahead(rows + r * stride + j);
+        ask_ahead(rows + r * stride + j + kLanes);
+      }
+      step(rows + j, stride, j, lanes);
+    }
+    if (j < end) step(PaddedSteps<kRows>(rows + j, stride, end - j).values[0], kStepCols, j, lanes);
+    for (int r = 0; r < kRows; ++r) lanes[0][r] += lanes[1][r];
+    add_lanes(lanes[0], sums);
   }
 }
 
-// As multiply_step with the row itself, and adds it to `column_sums`.
-[[gnu::always_inline]] inline void square_step(const float* row, float* column_sums, Floats (&squares)[2]) {
-  for (Index half = 0; half < 2; ++half) {
-    Floats x;
-    Floats column_sum;
-    std::memcpy(&x, row + half * kLanes, sizeof x);
-    std::memcpy(&column_sum, column_sums + half * kLanes, sizeof column_sum);
-    squares[half] += x * x;
-    column_sum += x;
-    std::memcpy(column_sums + half * kLanes, &column_sum, sizeof column_sum);
-  }
+// The same of any number of rows: four share what is loaded of the vector or the column sums, and each row's
+// sum is what it would be alone.
+template <typename Step>
+[[gnu::always_inline]] inline void add_products_of_rows(const float* rows, Index n_rows, Index n_cols,
+                                                        Index stride, Step step, double* sums) {
+  Index i = 0;
+  for (; i + kRowsAtOnce <= n_rows; i += kRowsAtOnce)
+    add_products<kRowsAtOnce>(rows + i * stride, stride, n_cols, step, sums + i);
+  for (; i < n_rows; ++i) add_products<1>(rows + i * stride, stride, n_cols, step, sums + i);
 }
 
 // Products of rows with a vector that is filled up with zeros to whole steps.
 KEYSCOPE_PER_PROCESSOR
 void multiply_rows(const float* rows, Index n_rows, Index n_cols, Index stride, const float* vector,
                    double* products) {
-  for (Index i = 0; i < n_rows; ++i) {
-    const float* row = rows + i * stride;
-    double product = 0;
-    for (Index first = 0; first < n_cols; first += kTileCols) {
-      const Index end = std::min(first + kTileCols, n_cols);
-      Floats sums[2] = {};
-      Index j = first;
-      for (; j + kStepCols <= end; j += kStepCols) {
-        ask_ahead(row + j);
-        ask_ahead(row + j + kLanes);
-        multiply_step(row + j, vector + j, sums);
-      }
-      if (j < end) multiply_step(PaddedStep(row + j, end - j).values, vector + j, sums);
-      add_lanes(sums[0] + sums[1], product);
-    }
-    products[i] = product;
-  }
+  add_products_of_rows(rows, n_rows, n_cols, stride, Multiply{vector}, products);
 }
 
 double inverse_norm(double square) { return square == 0 ? 0 : 1 / std::sqrt(square); }
@@ -103,23 +172,11 @@ double inverse_norm(double square) { return square == 0 ? 0 : 1 / std::sqrt(squa
 KEYSCOPE_PER_PROCESSOR
 void add_and_measure_rows(const float* rows, Index n_rows, Index n_cols, Index stride, float* tile_sum,
                           double* sum, double* inverse_norms) {
-  for (Index i = 0; i < n_rows; ++i) {
-    const float* row = rows + i * stride;
-    double square = 0;
-    for (Index first = 0; first < n_cols; first += kTileCols) {
-      const Index end = std::min(first + kTileCols, n_cols);
-      Floats squares[2] = {};
-      Index j = first;
-      for (; j + kStepCols <= end; j += kStepCols) {
-        ask_ahead(row + j);
-        ask_ahead(row + j + kLanes);
-        square_step(row + j, tile_sum + j, squares);
-      }
-      if (j < end) square_step(PaddedStep(row + j, end - j).values, tile_sum + j, squares);
-      add_lanes(squares[0] + squares[1], square);
-    }
-    inverse_norms[i] = inverse_norm(square);
-    if ((i + 1) % kTileRows != 0 && i + 1 != n_rows) continue;
+  for (Index first = 0; first < n_rows; first += kTileRows) {
+    const Index n = std::min(kTileRows, n_rows - first);
+    double* norms = inverse_norms + first;
+    add_products_of_rows(rows + first * stride, n, n_cols, stride, Square{tile_sum}, norms);
+    for (Index i = 0; i < n; ++i) norms[i] = norms[i] == 0 ? 0 : 1 / __builtin_sqrt(norms[i]);
     for (Index j = 0; j < n_cols; ++j) {
       sum[j] += static_cast<double>(tile_sum[j]);
       tile_sum[j] = 0;
@@ -129,7 +186,21 @@ void add_and_measure_rows(const float* rows, Index n_rows, Index n_cols, Index s
 
 // Whether float32 held every product of such a row, and those with numbers up to 1: without overflow, and
 // whatever fell below its range is nothing beside the sum.
-bool is_safe(double inverse_norm) { return inverse_norm >= 0x1p-40 && inverse_norm <= 0x1p40; }
+[[gnu::always_inline]] inline bool is_safe(double inverse_norm) {
+  return inverse_norm >= 0x1p-40 && inverse_norm <= 0x1p40;
+}
+
+KEYSCOPE_PER_PROCESSOR
+bool are_safe(const double* inverse_norms, Index n) {
+  bool safe = true;
+  for (Index i = 0; i < n; ++i) safe &= is_safe(inverse_norms[i]);
+  return safe;
+}
+
+KEYSCOPE_PER_PROCESSOR
+void scale_products(const double* inverse_norms, Index n, double scale, double* products) {
+  for (Index i = 0; i < n; ++i) products[i] *= inverse_norms[i] * scale;
+}
 
 Index padded(Index n_cols) { return (n_cols + kStepCols - 1) / kStepCols * kStepCols; }
 
@@ -178,6 +249,7 @@ RowMoments row_moments(const MatrixView& rows) {
     add_rows(rows, {moments.mean.data(), static_cast<std::size_t>(n_cols)});
   }
   moments.mean /= static_cast<double>(rows.rows());
+  if (are_safe(moments.inverse_norms.data(), rows.rows())) return moments;
   for (Index i = 0; i < rows.rows(); ++i)
     if (!is_safe(moments.inverse_norms[i])) moments.inverse_norms[i] = inverse_norm_of(rows.row(i));
   return moments;
@@ -193,12 +265,14 @@ void quick_cosines(const MatrixView& rows, const VectorXd& inverse_norms, const 
   constexpr Index kRows = 256;
   for (Index end = rows.rows(); end > 0; end -= std::min(end, kRows)) {
     const Index first = end - std::min(end, kRows);
-    Eigen::Map<VectorXd> block(cosines.data() + first, end - first);
+    double* products = cosines.data() + first;
     multiply_rows(rows.data() + first * rows.outerStride(), end - first, rows.cols(), rows.outerStride(),
-                  scaled.values.data(), block.data());
-    for (Index i = first; i < end; ++i)
-      if (!is_safe(inverse_norms[i])) block[i - first] = product_of(rows.row(i), scaled.values.data());
-    block = scale * block.cwiseProduct(inverse_norms.segment(first, end - first));
+                  scaled.values.data(), products);
+    const double* norms = inverse_norms.data() + first;
+    if (!are_safe(norms, end - first))
+      for (Index i = first; i < end; ++i)
+        if (!is_safe(inverse_norms[i])) products[i - first] = product_of(rows.row(i), scaled.values.data());
+    scale_products(norms, end - first, scale, products);
   }
 }
 
