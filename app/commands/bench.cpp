@@ -11,6 +11,7 @@
 #include "app/benchmarks/scoring.hpp"
 #include "app/commands/bench_options.hpp"
 #include "app/commands/bench_output.hpp"
+#include "app/commands/bench_view.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"
@@ -149,12 +150,13 @@ void add_memory(CLI::App& bench) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure: prefill, scoring, recording, memory");
+  CLI::App* command = app.add_subcommand("bench", "Measure: prefill, scoring, recording, memory, the window");
   command->require_subcommand(1);
   add_prefill(*command);
   add_score(*command);
   add_capture_overhead(*command);
   add_memory(*command);
+  add_bench_view(*command);
   command->footer(
       "Example:\n  keyscope bench score --policy keydiff --policy h2o --keys 512,1024 --repeat 3");
 }

@@ -1,5 +1,4 @@
 #include <atomic>
-#include <charconv>
 #include <memory>
 #include <string>
 
@@ -11,8 +10,7 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/option_checks.hpp"
-#include "app/figures/registry.hpp"
-#include "app/session/figure_choice.hpp"
+#include "app/commands/window_size.hpp"
 #include "app/window/window.hpp"
 #include "capture/recording/output_path.hpp"
 
@@ -36,19 +34,6 @@ struct ViewArguments {
   std::string state_file;
 };
 
-// "1280x800".
-void parse_size(const std::string& text, int& width, int& height) {
-  const std::size_t cross = text.find('x');
-  const auto parse = [&](std::string_view part, int& value) {
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return error == std::errc() && end == part.data() + part.size() && value >= 320 && value <= 16384;
-  };
-  const std::string_view all = text;
-  if (cross == std::string::npos || !parse(all.substr(0, cross), width) ||
-      !parse(all.substr(cross + 1), height))
-    throw UsageError(fmt::format("--size: '{}' is no size; expected WIDTHxHEIGHT such as 1280x800", text));
-}
-
 window::WindowRequest window_request(const ViewArguments& arguments) {
   window::WindowRequest request;
   request.path = arguments.file;
@@ -56,10 +41,12 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (arguments.layer >= 0) request.selection.layer = arguments.layer;
   if (arguments.kv_head >= 0) request.selection.kv_head = arguments.kv_head;
   if (arguments.block >= 0) request.selection.block = arguments.block;
-  if (!arguments.view.empty())
-    request.view =
-        arguments.view == session::kTextView ? arguments.view : figures::figure_name(arguments.view);
-  if (!arguments.size.empty()) parse_size(arguments.size, request.width, request.height);
+  if (!arguments.view.empty()) request.view = view_name(arguments.view);
+  if (!arguments.size.empty()) {
+    const WindowSize size = parse_window_size(arguments.size);
+    request.width = size.width;
+    request.height = size.height;
+  }
   if (!arguments.theme.empty()) {
     if (arguments.theme != "dark" && arguments.theme != "light")
       throw UsageError(fmt::format("--theme: '{}' is not one of dark, light", arguments.theme));

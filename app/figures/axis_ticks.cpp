@@ -69,6 +69,12 @@ std::string format_count(long long count) {
   return text;
 }
 
+std::string format_signed(double value, int decimals) {
+  const std::string digits = fmt::format("{:.{}f}", std::abs(value), decimals);
+  const bool zero = digits.find_first_not_of("0.") == std::string::npos;
+  return value < 0 && !zero ? "−" + digits : digits;
+}
+
 std::vector<Tick> linear_ticks(double low, double high, int n_wanted, bool integers) {
   if (!std::isfinite(low) || !std::isfinite(high) || high < low) return {};
   const double range = high - low;

@@ -22,4 +22,7 @@ std::vector<Tick> logarithmic_ticks(double low, double high, int n_wanted);
 // "1,024": groups of thousands.
 std::string format_count(long long count);
 
+// "0.913", "−0.200": with a minus sign, and none before what is rounded to zero.
+std::string format_signed(double value, int decimals);
+
 }  // namespace keyscope::figures

@@ -45,6 +45,7 @@ Figure head_map_figure(const recording::Recording& recording, int run, const Map
   heatmap.colour_map = ColourMap::kDiverging;
   heatmap.low = -1;
   heatmap.high = 1;
+  heatmap.decimals = 2;  // which also say the sign where colours are printed in grey
   heatmap.values = head_grid(measures::measure_heads(recording, run), info->model.n_kv_heads, measure.value,
                              info->layers.front(), info->layers.back());
   heatmap.x_first = -0.5;  // a cell's middle is its head's number

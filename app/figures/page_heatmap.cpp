@@ -109,7 +109,7 @@ void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& plot
   if (heatmap.decimals < 0 || heatmap.values.size() == 0) return;
   const double width = plot.width / static_cast<double>(heatmap.values.cols());
   const double height = plot.height / static_cast<double>(heatmap.values.rows());
-  const std::string widest = fmt::format("{:.{}f}", heatmap.low < 0 ? -0.0F : 0.0F, heatmap.decimals);
+  const std::string widest = format_signed(heatmap.low < 0 ? -0.5 : 0.5, heatmap.decimals);
   const TextSize at_one = measure_text(page.cairo, widest, {1});
   const double size = std::min({kNumberSize, 0.85 * width / at_one.width, 0.85 * height / at_one.height});
   if (size < kLeastNumberSize) return;
@@ -118,7 +118,7 @@ void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& plot
       const float value = heatmap.values(row, column);
       if (std::isnan(value)) continue;
       page.set_colour(is_dark(colour_of(heatmap, value)) ? Colour{0xFF, 0xFF, 0xFF} : kBlack);
-      draw_text(page.cairo, fmt::format("{:.{}f}", value, heatmap.decimals), {size},
+      draw_text(page.cairo, format_signed(value, heatmap.decimals), {size},
                 plot.x + (static_cast<double>(column) + 0.5) * width,
                 plot.y + (static_cast<double>(row) + 0.5) * height, {0.5, 0.5});
     }

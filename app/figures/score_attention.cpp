@@ -56,12 +56,7 @@ void add_tokens(Panel& panel, const ScoreAttention& pairs, const Coordinates& pl
   panel.points.push_back(std::move(kept));
 }
 
-// "−0.32"; never "−0.00".
-std::string number(const std::optional<double>& value) {
-  if (!value) return "none";
-  const std::string digits = fmt::format("{:.2f}", std::abs(*value));
-  return *value < 0 && digits != "0.00" ? "−" + digits : digits;
-}
+std::string number(const std::optional<double>& value) { return value ? format_signed(*value, 2) : "none"; }
 
 std::string note_of(const Panel& panel, const ScoreAttention& pairs) {
   const std::size_t drawn = panel.points[0].x.size() + panel.points[1].x.size();

@@ -15,6 +15,8 @@ class FigureView {
  public:
   void draw(PanelContext& context, const Rect& rect);
   void fit();
+  // The view of its first panel, null without one.
+  PlotView* first_plot() { return plots_.empty() ? nullptr : &plots_.front()->view(); }
   // What is shown, for the state file.
   nlohmann::ordered_json describe() const;
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/colour_map.hpp"
 #include "app/panels/colour_bar.hpp"
 #include "app/panels/markers.hpp"
@@ -62,7 +63,7 @@ void PlotPanel::draw_cell_numbers(const PanelContext& context, const figures::He
       const Pixel at = view_.to_pixel(map.x_first + (static_cast<double>(col) + 0.5) * map.x_step,
                                       -(map.y_first + (static_cast<double>(row) + 0.5) * map.y_step));
       if (std::isnan(value) || !view_.contains(at)) continue;
-      const std::string text = session::signed_number(value, map.decimals);
+      const std::string text = figures::format_signed(value, map.decimals);
       const ImVec2 size = text_size(font, text);
       draw_text(*ImGui::GetWindowDrawList(), font, {at.x - 0.5F * size.x, at.y - 0.5F * size.y},
                 text_on(to_colour(figures::colour_of(map, value))), text);

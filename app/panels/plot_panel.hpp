@@ -50,6 +50,7 @@ class PlotPanel {
   Outcome draw(PanelContext& context, const Rect& rect, const std::string& name);
 
   const figures::Panel& panel() const { return panel_; }
+  PlotView& view() { return view_; }
   const PlotView& view() const { return view_; }
 
  private:

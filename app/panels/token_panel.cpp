@@ -73,7 +73,7 @@ void draw_facts(PanelContext& context, const TokenFacts& facts) {
   const ImU32 ink = context.theme.text;
   fact(context, "position", figures::format_count(facts.position), ink);
   fact(context, "id", facts.id >= 0 ? std::to_string(facts.id) : none, ink);
-  fact(context, "score", facts.score ? session::signed_number(*facts.score, 4) : none, ink,
+  fact(context, "score", facts.score ? figures::format_signed(*facts.score, 4) : none, ink,
        "KeyDiff's: −cos(key, mean of the keys seen by this block)");
   fact(context, "attention received",
        facts.attention_received ? fmt::format("{:.4g}", *facts.attention_received) : none, ink,

@@ -16,7 +16,7 @@ void draw_token_tooltip(PanelContext& context, const session::TokenFacts& facts,
   const std::string fate =
       facts.retained ? std::string("retained") : fmt::format("evicted at block {}", *facts.evicted_at);
   std::vector<std::string> lines{fmt::format("position {}, {}", figures::format_count(facts.position), fate)};
-  if (facts.score) lines.push_back("score " + session::signed_number(*facts.score, 4));
+  if (facts.score) lines.push_back("score " + figures::format_signed(*facts.score, 4));
   if (facts.attention_received)
     lines.push_back(fmt::format("attention received {:.4g}", *facts.attention_received));
 

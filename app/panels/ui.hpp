@@ -26,6 +26,7 @@ class Ui {
   const Theme& theme() const { return theme_; }
   Dialogs& dialogs() { return dialogs_; }
   KeyspacePanel& keyspace() { return keyspace_; }
+  FigureView& figure_view() { return figure_view_; }
 
   void handle_key(const KeyPress& press);
   void draw(float width, float height);

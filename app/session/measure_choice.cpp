@@ -1,9 +1,8 @@
 #include "app/session/measure_choice.hpp"
 
 #include <array>
-#include <cmath>
 
-#include <fmt/format.h>
+#include "app/figures/axis_ticks.hpp"
 
 namespace keyscope::session {
 
@@ -34,14 +33,8 @@ std::span<const MeasureChoice> measure_choices() {
   return kChoices;
 }
 
-std::string signed_number(double value, int decimals) {
-  const std::string digits = fmt::format("{:.{}f}", std::abs(value), decimals);
-  const bool zero = digits.find_first_not_of("0.") == std::string::npos;
-  return value < 0 && !zero ? "−" + digits : digits;
-}
-
 std::string format_measure(const MeasureChoice& choice, const std::optional<double>& value) {
-  return value ? signed_number(*value, choice.decimals) : std::string("–");
+  return value ? figures::format_signed(*value, choice.decimals) : std::string("–");
 }
 
 }  // namespace keyscope::session

@@ -21,9 +21,6 @@ struct MeasureChoice {
 
 std::span<const MeasureChoice> measure_choices();
 
-// "0.913", "−0.200": with a minus sign, and none before zero.
-std::string signed_number(double value, int decimals);
-
 // "0.913", "−0.2", or "–" for a value that does not exist.
 std::string format_measure(const MeasureChoice& choice, const std::optional<double>& value);
 

@@ -55,6 +55,7 @@ void WindowApp::draw_frame(int width, int height) {
   ImGui_ImplGlfw_NewFrame();
   ImGui::GetIO().DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
   ImGui::GetIO().DisplayFramebufferScale = ImVec2(1, 1);
+  if (pointer_) ImGui::GetIO().MousePos = ImVec2(pointer_->x, pointer_->y);
   ImGui::NewFrame();
   ui_.draw(static_cast<float>(width), static_cast<float>(height));
   ImGui::Render();

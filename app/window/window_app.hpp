@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/panels/ui.hpp"
@@ -40,6 +41,9 @@ class WindowApp {
   void handle_input();  // keys and dropped files
   void draw_frame();    // into whatever framebuffer is bound, of this size
   void draw_frame(int width, int height);
+  // Where the pointer is in the next frames, instead of where the window has it; nothing: as the window has
+  // it.
+  void point_at(std::optional<Pixel> at) { pointer_ = at; }
   void write_state();  // where it changed since the last time
 
  private:
@@ -48,6 +52,7 @@ class WindowApp {
   session::Session session_;  // ends before the window that its workers wake
   float scale_;
   Ui ui_;
+  std::optional<Pixel> pointer_;
   std::filesystem::path state_file_;
   std::string written_state_;
 };

@@ -70,5 +70,12 @@ TEST(FormatCount, GroupsThousands) {
   EXPECT_EQ(format_count(-123), "-123");
 }
 
+TEST(FormatSigned, HasAMinusSignAndNoneBeforeZero) {
+  EXPECT_EQ(format_signed(0.9134, 3), "0.913");
+  EXPECT_EQ(format_signed(-0.2, 3), "−0.200");
+  EXPECT_EQ(format_signed(-0.004, 2), "0.00");
+  EXPECT_EQ(format_signed(-0.4, 0), "0");
+}
+
 }  // namespace
 }  // namespace keyscope::figures

@@ -271,6 +271,14 @@ close_window "while running"
 [ -s "$folder/live.h5" ] || fail "what was recorded is gone: $(ls "$folder")"
 "$keyscope" inspect "$folder/live.h5" >/dev/null 2>"$folder/stderr" || fail "the recording cannot be read"
 
+echo "== frame times"
+"$keyscope" bench view "$folder/live.h5" --frames 5 --gesture pan --gesture heads --json "$folder/times.json" \
+  >"$folder/stdout" 2>"$folder/stderr" || fail "frame times are measured"
+grep -q "^heads  *5 " "$folder/stdout" || fail "the table has a line for each gesture: $(cat "$folder/stdout")"
+grep -q '"frame_ms_p99"' "$folder/times.json" || fail "the rows have the 99th percentile"
+"$keyscope" bench view "$folder/live.h5" --view text --gesture pan 2>"$folder/stderr" && fail "a text was panned"
+grep -q "no plot to pan" "$folder/stderr" || fail "it says that the view has no plot"
+
 echo "== no display"
 (unset DISPLAY WAYLAND_DISPLAY; "$keyscope" view 2>"$folder/stderr")
 [ $? = 1 ] || fail "without a display the exit status is 1"
