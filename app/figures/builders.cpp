@@ -51,6 +51,7 @@ Figure build_cosine_matrix(const Recording& recording, const RecordingInfo& info
   selection.block = request.block.value_or(-1);
   selection.retained_only = request.retained_only;
   selection.reduction = request.reduction.value_or(selection.reduction);
+  selection.max_size = request.max_size.value_or(selection.max_size);
   if (request.small) selection.max_size = kSmallHeatmapSize;
   return cosine_matrix_figure(recording, selection);
 }
@@ -63,6 +64,7 @@ Figure build_attention(const Recording& recording, const RecordingInfo& info, co
   selection.block = request.block.value_or(-1);
   selection.logarithmic = request.logarithmic;
   selection.reduction = request.reduction.value_or(selection.reduction);
+  selection.max_size = request.max_size.value_or(selection.max_size);
   if (request.small) selection.max_size = kSmallHeatmapSize;
   return attention_figure(recording, selection);
 }

@@ -32,6 +32,7 @@ struct FigureRequest {
   bool logarithmic = true;     // attention
   bool ranks = false;          // score-attention: ranks instead of values
   std::optional<Reduction> reduction;
+  std::optional<int> max_size;   // of matrices, above which tokens share cells; empty: the figure's own
   std::optional<HeadGrid> grid;  // small multiples; layer and heads above are then of no account
   bool small = false;            // a cell of small multiples: coarser matrices, short notes
 };

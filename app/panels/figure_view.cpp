@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/panels/figure_settings.hpp"
 #include "app/panels/token_tooltip.hpp"
 #include "app/session/token_facts.hpp"
 #include "app/session/token_label.hpp"
@@ -146,6 +147,7 @@ void FigureView::draw(PanelContext& context, const Rect& rect) {
            fit_text(context.fonts.small, state.making ? "reading …" : shown_.figure->caption, width));
   if (ImGui::IsItemHovered() && !shown_.figure->caption.empty())
     ImGui::SetTooltip("%s", shown_.figure->caption.c_str());
+  draw_figure_settings(context, shown_.key.name);
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const Rect inner{at.x, at.y, width, rect.bottom() - ImGui::GetStyle().WindowPadding.y - at.y};
   if (inner.h > context.px(40)) draw_panels(context, inner);

@@ -20,6 +20,7 @@ namespace {
 
 constexpr float kPickRadiusPx = 9;
 constexpr float kLinePx = 1.6F, kMarkerPx = 6;
+constexpr float kTopMargin = 7;  // half a line, which the topmost tick stands out by
 constexpr float kLeastHeightForLegend = 150, kLeastHeightForAxisNames = 120;
 
 bool is_sprite(const figures::PointSeries& series) {
@@ -199,8 +200,8 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForAxisNames);
   const AxisMargins margins = axis_margins(context, panel_, view_, names);
-  Rect plot{at.x + margins.left, at.y + context.px(2), rect.right() - context.px(8) - at.x - margins.left,
-            rect.bottom() - margins.below - at.y - context.px(2)};
+  Rect plot{at.x + margins.left, at.y + context.px(kTopMargin), rect.right() - context.px(8) - at.x - margins.left,
+            rect.bottom() - margins.below - at.y - context.px(kTopMargin)};
   const float bar = panel_.heatmap ? colour_bar_width(context, *panel_.heatmap, plot.h) : 0;
   plot.w -= bar;
   if (plot.w < context.px(40) || plot.h < context.px(20)) return {};

@@ -36,7 +36,7 @@ void export_view(const recording::Recording& recording, const recording::Recordi
   if (extension == ".csv" || extension == ".json") return write_tokens(info, request, extension == ".json");
   if (request.view == kTextView)
     throw UsageError("the text has no picture; a .csv or .json file holds its tokens");
-  const auto key = figure_key(info, request.selection, request.view);
+  const auto key = figure_key(info, request.selection, request.view, request.settings);
   const figures::Figure figure = figures::build_figure(recording, figure_request(info, key));
   figures::PageOptions page;
   page.replace = request.replace;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "app/session/figure_settings.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
@@ -14,6 +15,7 @@ namespace keyscope::session {
 struct ExportRequest {
   std::string view;  // one of view_choices()
   Selection selection;
+  FigureSettings settings;
   std::shared_ptr<const HeadPoints> points;  // the selected head; needed for tokens
   std::filesystem::path path;
   bool replace = false;  // whether the file may exist

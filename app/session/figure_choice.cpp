@@ -64,9 +64,9 @@ bool is_view(std::string_view name) {
 
 bool is_figure_view(std::string_view name) { return name != kKeyspaceView && name != kTextView; }
 
-FigureKey figure_key(const recording::RecordingInfo& info, const Selection& selection,
-                     std::string_view name) {
-  FigureKey key{std::string(name), selection, 0};
+FigureKey figure_key(const recording::RecordingInfo& info, const Selection& selection, std::string_view name,
+                     const FigureSettings& settings) {
+  FigureKey key{std::string(name), selection, 0, settings_of(name, settings)};
   if (figures::scope_of(name) == figures::FigureScope::kRecording)
     key.selection.layer = key.selection.kv_head = -1;
   // The window's key space is of one run, others have theirs beside it.
@@ -84,6 +84,7 @@ figures::FigureRequest figure_request(const recording::RecordingInfo& info, cons
   if (about.layer >= 0) request.layer = about.layer;
   if (about.kv_head >= 0) request.kv_head = about.kv_head;
   if (about.block >= 0) request.block = about.block;
+  apply(key.settings, request);
   return request;
 }
 
@@ -94,7 +95,7 @@ std::string figure_options(const recording::RecordingInfo& info, const FigureKey
   if (request.layer) options += fmt::format(" --layer {}", *request.layer);
   if (request.kv_head) options += fmt::format(" --kv-head {}", *request.kv_head);
   if (request.block) options += fmt::format(" --block {}", *request.block);
-  return options;
+  return options + settings_options(key.settings);
 }
 
 }  // namespace keyscope::session

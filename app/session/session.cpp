@@ -11,6 +11,10 @@
 namespace keyscope::session {
 namespace {
 
+// Of the matrices that are looked at: tokens share cells only in prompts that are longer. What is far away is
+// made coarser by the graphics card.
+constexpr int kLargestMatrix = 4096;
+
 using recording::Recording;
 using recording::RecordingInfo;
 
@@ -225,7 +229,7 @@ void Session::post_points(const HeadKey& head) {
 void Session::want_figure() {
   state_.making = false;
   if (!state_.loaded() || !is_figure_view(state_.view)) return;
-  const FigureKey key = figure_key(*state_.info, state_.selection, state_.view);
+  const FigureKey key = figure_key(*state_.info, state_.selection, state_.view, state_.figure_settings);
   if (state_.shown.key == key) return;
   if (const MadeFigure* made = figures_.find(key)) {
     state_.shown = *made;
@@ -240,8 +244,9 @@ void Session::want_figure() {
     MadeFigure made{key, nullptr, {}};
     guarded(
         [&] {
-          made.figure = std::make_shared<const figures::Figure>(
-              figures::build_figure(*recording, figure_request(*info, key)));
+          auto request = figure_request(*info, key);
+          request.max_size = kLargestMatrix;
+          made.figure = std::make_shared<const figures::Figure>(figures::build_figure(*recording, request));
         },
         [&](std::string what) { made.error = std::move(what); });
     inbox->put(FigureMade{document, std::move(made)});

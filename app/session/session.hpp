@@ -52,6 +52,7 @@ struct SessionState {
   // before it, then `making` is true.
   std::string view{kKeyspaceView};
   MadeFigure shown;
+  FigureSettings figure_settings;
   bool making = false;
 
   std::optional<std::int64_t> hovered;  // token positions
@@ -104,6 +105,7 @@ class Session {
   void play_on();
   void choose_measure(std::size_t measure);
   void choose_view(std::string_view name);  // one of view_choices(); others are left alone
+  void set_figure_settings(const FigureSettings& settings);
 
   void hover(std::optional<std::int64_t> position);
   void lock(std::optional<std::int64_t> position);

@@ -129,6 +129,12 @@ void Session::choose_view(std::string_view name) {
   note_moment();
 }
 
+void Session::set_figure_settings(const FigureSettings& settings) {
+  if (settings == state_.figure_settings) return;
+  state_.figure_settings = settings;
+  want_figure();
+}
+
 void Session::hover(std::optional<std::int64_t> position) { state_.hovered = position; }
 
 void Session::lock(std::optional<std::int64_t> position) {
@@ -182,8 +188,9 @@ std::optional<LiveStatus> Session::live_status() const {
 void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
   state_.notice = {fmt::format("writing {} …", path.string()), false};
-  const ExportRequest request{state_.view, state_.selection, state_.reading ? nullptr : state_.points, path,
-                              replace};
+  const ExportRequest request{
+      state_.view, state_.selection, state_.figure_settings, state_.reading ? nullptr : state_.points,
+      path,        replace};
   reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info, request] {
     try {
       session::export_view(*recording, *info, request);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "app/figures/figure_request.hpp"
+
+namespace keyscope::session {
+
+// How figures are made, where they have the choice: kept while other heads and figures are looked at.
+struct FigureSettings {
+  bool ranks = false;                             // score-attention: ranks instead of values
+  bool linear = false;                            // attention: a linear colour scale
+  bool retained_only = false;                     // cosine-matrix: only the retained keys
+  std::optional<figures::Reduction> reduction{};  // of large matrices; empty: the figure's own
+  bool operator==(const FigureSettings&) const = default;
+};
+
+// Those that a figure understands; the others are as they are by default.
+FigureSettings settings_of(std::string_view figure, const FigureSettings& settings);
+
+void apply(const FigureSettings& settings, figures::FigureRequest& request);
+
+// As options of `keyscope figure`: ` --ranks`.
+std::string settings_options(const FigureSettings& settings);
+
+}  // namespace keyscope::session
