@@ -200,7 +200,8 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForAxisNames);
   const AxisMargins margins = axis_margins(context, panel_, view_, names);
-  Rect plot{at.x + margins.left, at.y + context.px(kTopMargin), rect.right() - context.px(8) - at.x - margins.left,
+  Rect plot{at.x + margins.left, at.y + context.px(kTopMargin),
+            rect.right() - context.px(8) - at.x - margins.left,
             rect.bottom() - margins.below - at.y - context.px(kTopMargin)};
   const float bar = panel_.heatmap ? colour_bar_width(context, *panel_.heatmap, plot.h) : 0;
   plot.w -= bar;
