@@ -22,7 +22,7 @@ namespace keyscope::commands {
 namespace {
 
 struct FigureArguments {
-  std::string file, out, reduction, layers, kv_heads, query_heads, width = "double";
+  std::string file, out, reduction, layers, kv_heads, query_heads, projection, colour, width = "double";
   figures::FigureRequest request;
   figures::PageOptions page;
   bool linear = false;
@@ -66,8 +66,8 @@ std::optional<figures::HeadGrid> grid_of(const FigureArguments& arguments) {
 // An option that the figure does not have would change nothing.
 void refuse_foreign_options(const CLI::App& command, const std::string& figure) {
   for (const std::string option :
-       {"layer", "kv-head", "query-head", "block", "components", "queries", "retained", "linear", "reduce",
-        "ranks", "layers", "kv-heads", "query-heads"}) {
+       {"layer", "kv-head", "query-head", "block", "components", "projection", "colour", "queries",
+        "retained", "linear", "reduce", "ranks", "layers", "kv-heads", "query-heads"}) {
     if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, grid_option(option)))
       continue;
     std::vector<std::string_view> others;
@@ -87,6 +87,9 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   arguments.page.width_inches = parse_width(arguments.width);
   request.logarithmic = !arguments.linear;
   request.grid = grid_of(arguments);
+  if (!arguments.projection.empty()) request.projection = figures::parse_projection(arguments.projection);
+  if (!arguments.colour.empty()) request.colour = figures::parse_key_colour(arguments.colour);
+  figures::chosen_look(request);
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
   recording::output_path(arguments.out, arguments.page.replace);
   figures::refuse_same_file(arguments.file, arguments.out);
@@ -144,6 +147,12 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
   command
       .add_option("--components", arguments.request.components, "Principal components of keyspace: 2 or 3")
       ->check(CLI::IsMember({2, 3}));
+  command.add_option("--projection", arguments.projection,
+                     "keyspace: pca (the default), pca3d, which is --components 3, or anchor: cosine to the "
+                     "mean key against norm");
+  command.add_option("--colour", arguments.colour,
+                     "keyspace: what colours say: decision (the default), position, attention, score, margin "
+                     "or class");
   command.add_flag("--queries", arguments.request.queries, "keyspace: show all queries of the group as well");
   command.add_flag("--retained", arguments.request.retained_only, "cosine-matrix: only the retained keys");
   command.add_flag("--linear", arguments.linear,

@@ -37,8 +37,7 @@ Figure build_keyspace(const Recording& recording, const RecordingInfo& info, con
   selection.layer = chosen_layer(info, request);
   selection.kv_head = chosen_kv_head(info, request);
   selection.block = request.block.value_or(-1);
-  selection.components = request.components;
-  selection.queries = request.queries;
+  selection.look = chosen_look(request);
   return keyspace_figure(recording, selection);
 }
 
@@ -158,7 +157,8 @@ bool has_evictions_to_judge(const RecordingInfo& info) { return has_full_cache(i
 bool has_keys(const RecordingInfo& info) { return info.keys; }
 bool has_attention(const RecordingInfo& info) { return info.attention || (info.keys && info.queries); }
 
-constexpr std::string_view kHeadOptions = " layer kv-head query-head layers block components queries ";
+constexpr std::string_view kHeadOptions =
+    " layer kv-head query-head layers block components projection colour queries ";
 constexpr std::string_view kCosineOptions = " layer kv-head query-head layers block retained reduce ";
 constexpr std::string_view kAttentionOptions = " layer kv-head query-head layers block linear reduce ";
 constexpr std::string_view kScoreOptions = " layer kv-head query-head layers ranks ";

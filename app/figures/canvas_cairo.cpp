@@ -14,8 +14,10 @@
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "app/figures/colour_map.hpp"
 #include "app/figures/output_file.hpp"
 #include "app/figures/page_axes.hpp"
+#include "app/figures/page_colour_bar.hpp"
 #include "app/figures/page_heatmap.hpp"
 #include "app/figures/page_layout.hpp"
 #include "app/figures/page_legend.hpp"
@@ -108,7 +110,7 @@ std::vector<PlacedPoint> place_in_plane(const Panel& panel, const PanelLayout& p
     const PointSeries& series = panel.points[s];
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
       if (std::isfinite(series.x[i]) && std::isfinite(series.y[i]))
-        points.push_back({scale.page_x(series.x[i]), scale.page_y(series.y[i]), s, 0});
+        points.push_back({scale.page_x(series.x[i]), scale.page_y(series.y[i]), s, i, 0});
   }
   return points;
 }
@@ -133,7 +135,7 @@ void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, 
   data.marker_scale = std::clamp(place.plot.width / kFullSizePlot, place.bare ? 0.3 : 0.6, 1.0);
   if (panel.is_3d()) {
     draw_space_frame(page, panel, place);
-    draw_points(data, panel.points, place_in_space(panel, place), place.plot, most_points);
+    draw_points(data, panel, place_in_space(panel, place), place.plot, most_points);
   } else {
     draw_grid(page, panel, place);
     if (panel.heatmap) {
@@ -142,10 +144,10 @@ void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, 
     }
     draw_bands(page, panel, place);
     draw_lines(page, panel, place);
-    draw_points(data, panel.points, place_in_plane(panel, place), place.plot, most_points);
+    draw_points(data, panel, place_in_plane(panel, place), place.plot, most_points);
     draw_axes(page, panel, place);
   }
-  if (place.colour_bar.width > 0) draw_colour_bar(page, *panel.heatmap, place.colour_bar);
+  if (place.colour_bar.width > 0) draw_colour_bar(page, *colour_scale_of(panel), place.colour_bar);
   draw_legend(page, place.legend);
   if (!is_empty(panel)) return;
   page.set_colour(page.theme.muted);

@@ -40,6 +40,9 @@ constexpr std::array<Colour, 11> kDivergingStops{{{0x05, 0x30, 0x61},
                                                   {0xB2, 0x18, 0x2B},
                                                   {0x67, 0x00, 0x1F}}};
 
+// Of Okabe & Ito's palette, without the green and the yellow that landmarks and light grounds take.
+constexpr std::array<Colour, 6> kCategoryColours{kSkyBlue, kOrange, kVermillion, kGrey, kPurple, kBlack};
+
 std::uint8_t mix(std::uint8_t a, std::uint8_t b, double share) {
   return static_cast<std::uint8_t>(std::lround(a + (b - a) * share));
 }
@@ -64,10 +67,12 @@ const std::array<Colour, kColourMapSize>& colour_table(ColourMap map) {
   return map == ColourMap::kViridis ? viridis : diverging;
 }
 
-float scale_position(const Heatmap& heatmap, float value) {
+Colour category_colour(std::size_t category) { return kCategoryColours[category % kCategoryColours.size()]; }
+
+float scale_position(const ColourScale& scale, float value) {
   if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
-  double low = heatmap.low, high = heatmap.high, at = value;
-  if (heatmap.logarithmic) {
+  double low = scale.low, high = scale.high, at = value;
+  if (scale.logarithmic) {
     if (at <= 0 || low <= 0) return 0;
     low = std::log(low), high = std::log(high), at = std::log(at);
   }
@@ -75,10 +80,29 @@ float scale_position(const Heatmap& heatmap, float value) {
   return static_cast<float>(std::clamp((at - low) / (high - low), 0.0, 1.0));
 }
 
-Colour colour_of(const Heatmap& heatmap, float value) {
-  const float at = scale_position(heatmap, value);
+Colour colour_of(const ColourScale& scale, float value) {
+  if (!scale.categories.empty())
+    return value >= 0 ? category_colour(static_cast<std::size_t>(value)) : kMissing;
+  const float at = scale_position(scale, value);
   if (std::isnan(at)) return kMissing;
-  return colour_table(heatmap.colour_map)[static_cast<std::size_t>(std::lround(at * (kColourMapSize - 1)))];
+  return colour_table(scale.colour_map)[static_cast<std::size_t>(std::lround(at * (kColourMapSize - 1)))];
+}
+
+const ColourScale* colour_scale_of(const Panel& panel) {
+  if (panel.heatmap) return &*panel.heatmap;
+  return panel.scale ? &*panel.scale : nullptr;
+}
+
+void share_point_scales(std::vector<Panel>& panels) {
+  std::vector<ColourScale*> scales;
+  for (Panel& panel : panels)
+    if (panel.scale) scales.push_back(&*panel.scale);
+  if (scales.empty()) return;
+  const auto alike = [&](const ColourScale* scale) { return scale->long_name == scales.front()->long_name; };
+  if (!std::ranges::all_of(scales, alike)) return;
+  float low = scales.front()->low, high = scales.front()->high;
+  for (const ColourScale* scale : scales) low = std::min(low, scale->low), high = std::max(high, scale->high);
+  for (ColourScale* scale : scales) scale->low = low, scale->high = high;
 }
 
 }  // namespace keyscope::figures

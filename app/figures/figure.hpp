@@ -58,6 +58,8 @@ struct PointSeries {
   float size_px = 5;  // diameter at 96 dpi
   std::vector<float> x, y, z;
   std::vector<std::int32_t> token;  // token position of each point; empty where points are no tokens
+  std::vector<float> value;  // of each point on the panel's colour scale; empty: all have the series' colour
+  bool faded = false;        // stands back, in a paler ink: what is not selected
 };
 
 struct LineSeries {
@@ -79,15 +81,21 @@ struct BandSeries {
 
 enum class ColourMap { kViridis, kDiverging };  // the diverging map is centred at 0
 
-// A matrix as an image: row 0 at the top.
-struct Heatmap {
+// What the colours of values say, as a colour bar shows it. NaN has a colour of its own.
+struct ColourScale {
   std::string id;         // dataset name in files
   std::string long_name;  // what the values are
   std::string units;
-  RowMatrixF values;  // (rows, columns); NaN is drawn in a colour of its own
   ColourMap colour_map = ColourMap::kViridis;
-  float low = 0, high = 1;  // range of the colour scale; values outside take the end colours
+  float low = 0, high = 1;  // values outside take the end colours
   bool logarithmic = false;
+  // What the values 0, 1, 2 … stand for, each with a colour of its own; empty: a scale of numbers.
+  std::vector<std::string> categories = {};
+};
+
+// A matrix as an image: row 0 at the top.
+struct Heatmap : ColourScale {
+  RowMatrixF values;  // (rows, columns)
 
   // Column c stands for x in [x_first + c x_step, x_first + (c + 1) x_step), rows likewise; the last one may
   // stand for fewer, so what lies beyond x_end and y_end is no data. 0: first + n step.
@@ -116,6 +124,7 @@ struct Panel {
   std::vector<LineSeries> lines;
   std::vector<BandSeries> bands;
   std::optional<Heatmap> heatmap;
+  std::optional<ColourScale> scale;        // of the points' values, where series have these
   std::string note;                        // drawn small under the title: "showing 1,024 of 4,096"
   std::vector<double> explained_variance;  // ratio per axis where the axes are principal components
   bool equal_aspect = false;               // one unit is as long on x as on y
@@ -132,6 +141,8 @@ struct FigureView {
   int query_head = -1;
   std::int64_t block = -1;
   int components = 0;  // principal components: 2 or 3
+  // Of a key space, by their names on the command line; empty: does not apply.
+  std::string projection = {}, colour = {};
 };
 
 // Panels of one kind in rows and columns: what they have in common stands once, outside them.

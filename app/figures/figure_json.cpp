@@ -60,11 +60,13 @@ Axis axis_from_json(const json& from) {
 }
 
 json points_to_json(const PointSeries& series) {
-  return {{"id", series.id},
+  json to{{"id", series.id},
           {"label", series.label},
           {"colour", colour_to_text(series.colour)},
           {"marker", name_of(kMarkers, series.marker)},
           {"size_px", series.size_px}};
+  if (series.faded) to["faded"] = true;
+  return to;
 }
 
 PointSeries points_from_json(const json& from) {
@@ -76,6 +78,7 @@ PointSeries points_from_json(const json& from) {
   series.size_px = from.at("size_px");
   if (!(series.size_px > 0 && series.size_px <= 100))
     throw InvalidInput(fmt::format("markers of {} pixels; expected up to 100", series.size_px));
+  if (from.contains("faded")) series.faded = from["faded"];
   return series;
 }
 
@@ -110,29 +113,41 @@ BandSeries band_from_json(const json& from) {
   return series;
 }
 
+json scale_to_json(const ColourScale& scale) {
+  json to{{"id", scale.id},
+          {"long_name", scale.long_name},
+          {"units", scale.units},
+          {"colour_map", name_of(kColourMaps, scale.colour_map)},
+          {"low", scale.low},
+          {"high", scale.high},
+          {"logarithmic", scale.logarithmic}};
+  if (!scale.categories.empty()) to["categories"] = scale.categories;
+  return to;
+}
+
+void scale_from_json(const json& from, ColourScale& scale) {
+  scale.id = from.at("id");
+  scale.long_name = from.at("long_name");
+  scale.units = from.at("units");
+  scale.colour_map = value_of<ColourMap>(kColourMaps, from.at("colour_map"));
+  scale.low = from.at("low");
+  scale.high = from.at("high");
+  scale.logarithmic = from.at("logarithmic");
+  if (from.contains("categories")) scale.categories = from["categories"];
+}
+
 json heatmap_to_json(const Heatmap& heatmap) {
-  return {{"id", heatmap.id},
-          {"long_name", heatmap.long_name},
-          {"units", heatmap.units},
-          {"colour_map", name_of(kColourMaps, heatmap.colour_map)},
-          {"low", heatmap.low},
-          {"high", heatmap.high},
-          {"logarithmic", heatmap.logarithmic},
-          {"x", {heatmap.x_first, heatmap.x_step, heatmap.x_end}},
-          {"y", {heatmap.y_first, heatmap.y_step, heatmap.y_end}},
-          {"decimals", heatmap.decimals},
-          {"reduction", heatmap.reduction}};
+  json to = scale_to_json(heatmap);
+  to["x"] = {heatmap.x_first, heatmap.x_step, heatmap.x_end};
+  to["y"] = {heatmap.y_first, heatmap.y_step, heatmap.y_end};
+  to["decimals"] = heatmap.decimals;
+  to["reduction"] = heatmap.reduction;
+  return to;
 }
 
 Heatmap heatmap_from_json(const json& from) {
   Heatmap heatmap;
-  heatmap.id = from.at("id");
-  heatmap.long_name = from.at("long_name");
-  heatmap.units = from.at("units");
-  heatmap.colour_map = value_of<ColourMap>(kColourMaps, from.at("colour_map"));
-  heatmap.low = from.at("low");
-  heatmap.high = from.at("high");
-  heatmap.logarithmic = from.at("logarithmic");
+  scale_from_json(from, heatmap);
   heatmap.x_first = from.at("x").at(0), heatmap.x_step = from.at("x").at(1),
   heatmap.x_end = from.at("x").at(2);
   heatmap.y_first = from.at("y").at(0), heatmap.y_step = from.at("y").at(1),
@@ -161,6 +176,7 @@ json panel_to_json(const Panel& panel) {
   for (const LineSeries& series : panel.lines) to["lines"].push_back(line_to_json(series));
   for (const BandSeries& series : panel.bands) to["bands"].push_back(band_to_json(series));
   if (panel.heatmap) to["heatmap"] = heatmap_to_json(*panel.heatmap);
+  if (panel.scale) to["scale"] = scale_to_json(*panel.scale);
   return to;
 }
 
@@ -179,18 +195,28 @@ Panel panel_from_json(const json& from) {
   if (from.contains("bands"))
     for (const json& series : from["bands"]) panel.bands.push_back(band_from_json(series));
   if (from.contains("heatmap")) panel.heatmap = heatmap_from_json(from["heatmap"]);
+  if (from.contains("scale")) scale_from_json(from["scale"], panel.scale.emplace());
   return panel;
 }
 
 json view_to_json(const FigureView& view) {
-  return {{"runs", view.runs},       {"layer", view.layer},
+  json to{{"runs", view.runs},       {"layer", view.layer},
           {"kv_head", view.kv_head}, {"query_head", view.query_head},
           {"block", view.block},     {"components", view.components}};
+  if (!view.projection.empty()) to["projection"] = view.projection;
+  if (!view.colour.empty()) to["colour"] = view.colour;
+  return to;
 }
 
 FigureView view_from_json(const json& from) {
-  return {from.at("runs"),       from.at("layer"), from.at("kv_head"),
-          from.at("query_head"), from.at("block"), from.at("components")};
+  return {from.at("runs"),
+          from.at("layer"),
+          from.at("kv_head"),
+          from.at("query_head"),
+          from.at("block"),
+          from.at("components"),
+          from.value("projection", std::string()),
+          from.value("colour", std::string())};
 }
 
 json multiples_to_json(const SmallMultiples& multiples) {

@@ -30,6 +30,18 @@ int chosen_kv_head(const RecordingInfo& info, const FigureRequest& request) {
   return group_head;
 }
 
+KeyspaceLook chosen_look(const FigureRequest& request) {
+  if (request.components != 2 && request.components != 3)
+    throw UsageError(
+        fmt::format("{} principal components are asked for; expected 2 or 3", request.components));
+  const bool three = request.components == 3;
+  Projection projection = request.projection.value_or(three ? Projection::kPca3d : Projection::kPca);
+  if (three && projection == Projection::kAnchor)
+    throw UsageError("3 principal components are asked for, but projection 'anchor' has none");
+  if (three) projection = Projection::kPca3d;
+  return {projection, request.colour, request.queries};
+}
+
 void check_block(const RecordingInfo& info, int run, const FigureRequest& request) {
   require_run(info, run);
   if (request.block) resolve_block(info.runs[run], *request.block);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/figures/keyspace_look.hpp"
 #include "app/figures/reduction.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -27,10 +28,12 @@ struct FigureRequest {
   std::optional<int> query_head;
   std::optional<std::int64_t> block;
   int components = 2;
-  bool queries = false;        // keyspace: all queries of the group as well
-  bool retained_only = false;  // cosine-matrix
-  bool logarithmic = true;     // attention
-  bool ranks = false;          // score-attention: ranks instead of values
+  std::optional<Projection> projection;     // keyspace; by default the plane or space of `components`
+  KeyColour colour = KeyColour::kDecision;  // keyspace
+  bool queries = false;                     // keyspace: all queries of the group as well
+  bool retained_only = false;               // cosine-matrix
+  bool logarithmic = true;                  // attention
+  bool ranks = false;                       // score-attention: ranks instead of values
   std::optional<Reduction> reduction;
   std::optional<int> max_size;   // of matrices, above which tokens share cells; empty: the figure's own
   std::optional<HeadGrid> grid;  // small multiples; layer and heads above are then of no account
@@ -53,6 +56,10 @@ int chosen_kv_head(const recording::RecordingInfo& info, const FigureRequest& re
 
 // The query head asked for, or the first of the KV head's group.
 int chosen_query_head(const recording::RecordingInfo& info, const FigureRequest& request);
+
+// How the key space is to be shown. Three components of `pca` are `pca3d`.
+//   throws UsageError where components and projection contradict each other
+KeyspaceLook chosen_look(const FigureRequest& request);
 
 void check_block(const recording::RecordingInfo& info, int run, const FigureRequest& request);
 

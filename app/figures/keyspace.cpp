@@ -8,8 +8,13 @@
 #include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
+#include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/colour_map.hpp"
 #include "app/figures/head_selection.hpp"
+#include "app/figures/key_placement.hpp"
+#include "app/figures/key_values.hpp"
+#include "app/figures/keyspace_basis.hpp"
 #include "app/figures/run_label.hpp"
 #include "app/figures/top_keys.hpp"
 
@@ -54,26 +59,11 @@ void add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index 
   if (coordinates.cols() > 2) series.z.push_back(coordinates(row, 2));
 }
 
-// The mean of rows, summed in float64, as one row.
-RowMatrixF mean_row(const RowMatrixF& rows) { return rows.cast<double>().colwise().mean().cast<float>(); }
-
-void add_mean(Panel& panel, const KeyspaceBasis& basis, const RowMatrixF& rows, int components,
-              PointSeries look) {
-  if (rows.rows() == 0) return;
-  look.size_px = kAnchorSize;
-  add_point(look, project_rows(basis, mean_row(rows), components), 0);
-  panel.points.push_back(std::move(look));
-}
-
-Panel empty_panel(const KeyspaceBasis& basis, int components, std::string id, std::string title) {
+Panel empty_panel(const KeyspaceBasis& basis, Projection projection, std::string id, std::string title) {
   Panel panel;
   panel.id = std::move(id);
   panel.title = std::move(title);
-  panel.equal_aspect = true;
-  panel.x.label = component_label(basis, 0);
-  panel.y.label = component_label(basis, 1);
-  if (components == 3) panel.z.label = component_label(basis, 2);
-  panel.explained_variance.assign(basis.explained.begin(), basis.explained.begin() + components);
+  set_axes(panel, projection, basis);
   return panel;
 }
 
@@ -82,24 +72,53 @@ struct Moment {
   int run = 0;
   std::int64_t block = -1;
   std::int64_t n_seen = 0;
+  Eigen::VectorXd anchor;              // mean of the keys seen
   std::vector<std::int32_t> retained;  // ascending positions
-  RowMatrixF coordinates;              // (n_seen, components) of the keys
+  RowMatrixF coordinates;              // (n_seen, dimensions) of the keys
+  KeyValues colours;
 };
 
-Moment moment_of(const Recording& recording, const RecordingInfo& info, const KeyspaceBasis& basis, int run,
-                 const KeyspaceSelection& selection, RowMatrixF& keys) {
+// What all panels have in common.
+struct Ground {
+  const Recording& recording;
+  const RecordingInfo& info;
+  const KeyspaceSelection& selection;
+  const KeyspaceBasis& basis;
+
+  RowMatrixF place(const Moment& moment, const MatrixView& rows) const {
+    return place_rows(selection.look.projection, basis, moment.anchor, rows);
+  }
+};
+
+Moment moment_of(const Ground& ground, int run, RowMatrixF& keys) {
+  const KeyspaceSelection& selection = ground.selection;
+  const RecordingInfo& info = ground.info;
   Moment moment;
   moment.run = run;
   moment.block = resolve_block(info.runs[run], selection.block);
   moment.n_seen = tokens_seen_by(info.runs[run], moment.block);
-  keys = moment.n_seen > 0 ? recording.keys(run, selection.layer, selection.kv_head, 0, moment.n_seen)
-                           : RowMatrixF(0, info.model.head_dim);
+  keys.resize(0, info.model.head_dim);
   if (moment.n_seen > 0) {
-    const recording::HeadTrace trace = recording.trace(run, selection.layer, selection.kv_head);
+    keys = ground.recording.keys(run, selection.layer, selection.kv_head, 0, moment.n_seen);
+    const recording::HeadTrace trace = ground.recording.trace(run, selection.layer, selection.kv_head);
     moment.retained = recording::retained_positions(trace.evicted_at, moment.n_seen, moment.block);
+    if (selection.look.colour != KeyColour::kDecision)
+      moment.colours = key_values(ground.recording, info,
+                                  {run, selection.layer, selection.kv_head, moment.block, moment.n_seen},
+                                  selection.look.colour, keys, trace);
   }
-  moment.coordinates = project_rows(basis, keys, selection.components);
+  moment.anchor = analysis::mean_row(keys);
+  moment.coordinates = ground.place(moment, keys);
   return moment;
+}
+
+void add_mean(Panel& panel, const Ground& ground, const Moment& moment, const RowMatrixF& rows,
+              PointSeries look) {
+  if (rows.rows() == 0) return;
+  look.size_px = kAnchorSize;
+  const RowMatrixF mean = analysis::mean_row(rows).cast<float>().transpose();
+  add_point(look, ground.place(moment, mean), 0);
+  panel.points.push_back(std::move(look));
 }
 
 // Evicted rings first, so that the retained discs lie on top of them.
@@ -113,7 +132,10 @@ void add_keys(Panel& panel, const Moment& moment) {
     PointSeries& series = kept ? retained : evicted;
     add_point(series, moment.coordinates, token);
     series.token.push_back(token);
+    if (!moment.colours.values.empty())
+      series.value.push_back(moment.colours.values[static_cast<std::size_t>(token)]);
   }
+  if (!moment.colours.values.empty()) panel.scale = moment.colours.scale;
   panel.note =
       retained.x.size() == static_cast<std::size_t>(moment.n_seen) && moment.n_seen > 1
           ? fmt::format("all {} keys retained", format_count(moment.n_seen))
@@ -138,49 +160,46 @@ void add_top_keys(Panel& panel, const Moment& moment, const RowMatrixF& keys) {
   panel.points.push_back(std::move(series));
 }
 
-void add_queries(Panel& panel, const KeyspaceBasis& basis, const RowMatrixF& queries, std::int64_t n_seen,
-                 int components) {
+void add_queries(Panel& panel, const Ground& ground, const Moment& moment, const RowMatrixF& queries) {
   PointSeries series = make_series("queries", "queries", kGrey, Marker::kCross);
-  const RowMatrixF coordinates = project_rows(basis, queries, components);
+  const RowMatrixF coordinates = ground.place(moment, queries);
   for (Eigen::Index row = 0; row < coordinates.rows(); ++row) {
     add_point(series, coordinates, row);
-    series.token.push_back(static_cast<std::int32_t>(row % n_seen));
+    series.token.push_back(static_cast<std::int32_t>(row % moment.n_seen));
   }
   series.size_px = point_size(series.x.size());
   panel.points.push_back(std::move(series));
 }
 
-Panel run_panel(const Recording& recording, const RecordingInfo& info, const KeyspaceBasis& basis,
-                const KeyspaceSelection& selection, int run, Moment& moment) {
+Panel run_panel(const Ground& ground, int run, Moment& moment) {
+  const KeyspaceSelection& selection = ground.selection;
   RowMatrixF keys;
-  moment = moment_of(recording, info, basis, run, selection, keys);
-  const RunInfo& plan = info.runs[run];
-  Panel panel = empty_panel(basis, selection.components, plan.plan.name, plan.plan.name);
+  moment = moment_of(ground, run, keys);
+  const std::string& name = ground.info.runs[run].plan.name;
+  Panel panel = empty_panel(ground.basis, selection.look.projection, name, name);
   if (moment.n_seen == 0) {
     add_keys(panel, moment);
     panel.note = "no token was seen yet";
     return panel;
   }
-  RowMatrixF queries(0, info.model.head_dim);
-  if (info.queries)
-    queries = group_queries(recording, run, selection.layer, selection.kv_head, moment.n_seen);
-  if (selection.queries && queries.rows() > 0)
-    add_queries(panel, basis, queries, moment.n_seen, selection.components);
+  RowMatrixF queries(0, ground.info.model.head_dim);
+  if (ground.info.queries)
+    queries = group_queries(ground.recording, run, selection.layer, selection.kv_head, moment.n_seen);
+  if (selection.look.queries) add_queries(panel, ground, moment, queries);
   add_keys(panel, moment);
   add_top_keys(panel, moment, keys);
-  add_mean(panel, basis, keys, selection.components,
-           make_series("anchor", "anchor (mean key)", kGreen, Marker::kDiamond));
-  add_mean(panel, basis, queries, selection.components,
+  add_mean(panel, ground, moment, keys, make_series("anchor", "anchor (mean key)", kGreen, Marker::kDiamond));
+  add_mean(panel, ground, moment, queries,
            make_series("mean_query", "mean query", kPurple, Marker::kTriangle));
   return panel;
 }
 
 // Fig. 5 d: what each policy retained, in one picture.
-std::optional<Panel> overlay_panel(const RecordingInfo& info, const KeyspaceBasis& basis,
-                                   const std::vector<Moment>& moments, int components) {
-  Panel panel = empty_panel(basis, components, "retained_by_policy", "retained, all policies");
+std::optional<Panel> overlay_panel(const Ground& ground, const std::vector<Moment>& moments) {
+  Panel panel = empty_panel(ground.basis, ground.selection.look.projection, "retained_by_policy",
+                            "retained, all policies");
   for (const Moment& moment : moments) {
-    const RunInfo& run = info.runs[moment.run];
+    const RunInfo& run = ground.info.runs[moment.run];
     if (run.plan.policy == "none" || moment.n_seen == 0) continue;
     const std::size_t look = panel.points.size();
     PointSeries series =
@@ -198,9 +217,8 @@ std::optional<Panel> overlay_panel(const RecordingInfo& info, const KeyspaceBasi
 }
 
 void check_selection(const RecordingInfo& info, const KeyspaceSelection& selection) {
-  if (selection.components != 2 && selection.components != 3)
-    throw UsageError(
-        fmt::format("{} principal components are asked for; expected 2 or 3", selection.components));
+  if (selection.look.queries && !info.queries)
+    throw FileError(fmt::format("{}: queries were not recorded, so there are none to show", info.source));
   if (selection.runs.empty()) throw UsageError("no run is chosen to show in the key space");
   for (const int run : selection.runs) require_run(info, run);
 }
@@ -217,16 +235,35 @@ std::vector<int> runs_of(const std::vector<Moment>& moments) {
   return runs;
 }
 
-std::string caption_of(const RecordingInfo& info, const KeyspaceBasis& basis,
-                       const std::vector<Moment>& moments, std::int64_t block) {
+// What the axes are.
+std::string describe_axes(const RecordingInfo& info, const KeyspaceBasis& basis, Projection projection) {
+  if (projection == Projection::kAnchor)
+    return "Against the anchor, the mean of the keys seen by then, which moves from block to block.";
+  return fmt::format(
+      "Principal axes of the {} of run {}, one joint mean; shares of the variance in brackets.",
+      basis.with_queries ? "keys and queries" : "keys (queries were not recorded)",
+      info.runs[basis.run].plan.name);
+}
+
+std::string caption_of(const Ground& ground, const std::vector<Moment>& moments, std::int64_t block) {
+  const RecordingInfo& info = ground.info;
   std::string text = moments.size() == 1 ? describe_run(info, info.runs[moments.front().run])
                                          : describe_prompt(info) + describe_budget(info, runs_of(moments));
   if (block >= 0) text += fmt::format(", after block {}", block);
-  return text +
-         fmt::format(
-             ". Principal axes of the {} of run {}, one joint mean; shares of the variance in brackets.",
-             basis.with_queries ? "keys and queries" : "keys (queries were not recorded)",
-             info.runs[basis.run].plan.name);
+  return text + ". " + describe_axes(info, ground.basis, ground.selection.look.projection);
+}
+
+FigureView view_of(const KeyspaceSelection& selection) {
+  FigureView view;
+  view.layer = selection.layer;
+  view.kv_head = selection.kv_head;
+  view.block = selection.block;
+  if (selection.look.projection == Projection::kAnchor)
+    view.projection = id_of(selection.look.projection);
+  else
+    view.components = dimensions_of(selection.look.projection);
+  if (selection.look.colour != KeyColour::kDecision) view.colour = id_of(selection.look.colour);
+  return view;
 }
 
 }  // namespace
@@ -235,24 +272,22 @@ Figure keyspace_figure(const Recording& recording, const KeyspaceSelection& sele
   const auto info = recording.info();
   check_selection(*info, selection);
   const KeyspaceBasis basis = fit_keyspace_basis(recording, selection.layer, selection.kv_head);
+  const Ground ground{recording, *info, selection, basis};
   Figure figure;
   figure.name = "keyspace";
   figure.title = fmt::format("Key space of layer {}, KV head {}", selection.layer, selection.kv_head);
-  figure.view.layer = selection.layer;
-  figure.view.kv_head = selection.kv_head;
-  figure.view.components = selection.components;
-  figure.view.block = selection.block;
+  figure.view = view_of(selection);
   std::vector<Moment> moments(selection.runs.size());
   for (std::size_t i = 0; i < moments.size(); ++i) {
-    figure.panels.push_back(run_panel(recording, *info, basis, selection, selection.runs[i], moments[i]));
+    figure.panels.push_back(run_panel(ground, selection.runs[i], moments[i]));
     figure.view.runs.push_back(info->runs[selection.runs[i]].plan.name);
   }
   if (moments.size() == 1) figure.view.block = moments.front().block;
-  if (auto overlay = overlay_panel(*info, basis, moments, selection.components))
-    figure.panels.push_back(std::move(*overlay));
+  if (auto overlay = overlay_panel(ground, moments)) figure.panels.push_back(std::move(*overlay));
+  share_point_scales(figure.panels);
   figure.shared_ranges = true;
   figure.columns = grid_columns(figure.panels.size());
-  figure.caption = caption_of(*info, basis, moments, figure.view.block);
+  figure.caption = caption_of(ground, moments, figure.view.block);
   return figure;
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "app/figures/keyspace_basis.hpp"
+#include "app/figures/keyspace_look.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
@@ -14,15 +14,15 @@ struct KeyspaceSelection {
   int layer = 0;
   int kv_head = 0;
   std::int64_t block = -1;  // -1: each run's last prompt block
-  int components = 2;       // 2 or 3
-  bool queries = false;     // show all queries of the group as well
+  KeyspaceLook look = {};
 };
 
-// Keys in the plane (or space) of their principal components: retained as filled discs, evicted as rings, at
-// the end of a block, with the anchor (mean key) and the mean query of the tokens seen by then, and circles
-// about the ten keys that KeyDiff scores highest among these. With two or
-// more evicting runs a last panel shows the retained keys of all of them together (Fig. 5 d).
-//   throws as fit_keyspace_basis, and UsageError on an unknown run, block or number of components
+// Keys in the plane (or space) of their principal components, or against the anchor: retained as filled
+// discs, evicted as rings, at the end of a block, with the anchor (mean key) and the mean query of the tokens
+// seen by then, and circles about the ten keys that KeyDiff scores highest among these. With two or more
+// evicting runs a last panel shows the retained keys of all of them together (Fig. 5 d).
+//   throws as fit_keyspace_basis and key_values, UsageError on an unknown run or block, and FileError on
+//   queries where none were recorded
 Figure keyspace_figure(const recording::Recording& recording, const KeyspaceSelection& selection);
 
 }  // namespace keyscope::figures

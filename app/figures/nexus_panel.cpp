@@ -131,6 +131,19 @@ void write_beside(Group& group, const Panel& panel, const PointSeries& series) {
     write_list(group, name + "_token", series.token, series.label + ": token position");
 }
 
+// What the plotted points are coloured by; NaN for those of series that have one colour.
+void write_values(Group& group, const Panel& panel, const std::vector<Place>& places) {
+  std::vector<float> values;
+  values.reserve(places.size());
+  for (const Place& place : places) {
+    const auto& of_series = panel.points[place.series].value;
+    values.push_back(place.at < of_series.size() ? of_series[place.at] : std::nanf(""));
+  }
+  Dataset dataset =
+      write_list(group, nexus_name(panel.scale->id), values, panel.scale->long_name, panel.scale->units);
+  if (!panel.scale->categories.empty()) dataset.set_texts("categories", panel.scale->categories);
+}
+
 void write_scatter(Group& group, const Panel& panel) {
   const std::vector<Place> places = plotted_points(panel);
   const Dataset x =
@@ -150,6 +163,7 @@ void write_scatter(Group& group, const Panel& panel) {
   const Dataset signal = retention ? write_list(group, "retained", colour, "retained (1) or evicted (0)")
                                    : write_list(group, "series", colour, "which series the point belongs to");
   write_list(group, "token", token, "token position; -1: the point is no token");
+  if (panel.scale) write_values(group, panel, places);
   attach_scale(signal, x, 0, "x");
   attach_scale(signal, y, 0, "y");
   set_plot(group, retention ? "retained" : "series", {"x", "y"}, {0, 0});
@@ -219,6 +233,8 @@ void read_scatter(const Group& group, Panel& panel) {
   const auto y = read_list<float>(group, "y", x.size());
   const auto z = panel.is_3d() ? read_list<float>(group, "z", x.size()) : std::vector<float>();
   const auto token = read_list<std::int32_t>(group, "token", x.size());
+  const auto on_scale =
+      panel.scale ? read_list<float>(group, nexus_name(panel.scale->id), x.size()) : std::vector<float>();
   const bool retention = splits_by_retention(panel);
   const auto colour = read_list<std::uint8_t>(group, retention ? "retained" : "series", x.size());
   const auto find = [&](std::uint8_t value) -> PointSeries* {
@@ -233,6 +249,7 @@ void read_scatter(const Group& group, Panel& panel) {
     series->y.push_back(y[i]);
     if (panel.is_3d()) series->z.push_back(z[i]);
     if (token[i] >= 0) series->token.push_back(token[i]);
+    if (panel.scale) series->value.push_back(on_scale[i]);
   }
 }
 

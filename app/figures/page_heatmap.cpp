@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "app/figures/axis_ticks.hpp"
 #include "app/figures/colour_map.hpp"
 #include "app/figures/page_text.hpp"
 #include "app/figures/reduction.hpp"
@@ -15,8 +14,6 @@
 namespace keyscope::figures {
 namespace {
 
-constexpr TextStyle kTickStyle{6.5};
-constexpr double kTickLength = 2.5;
 constexpr double kNumberSize = 7, kLeastNumberSize = 4;  // points, in cells
 
 struct Destroy {
@@ -63,24 +60,8 @@ RowMatrixF fit_to_pixels(const Heatmap& heatmap, double width_px, double height_
   return reduced.finish();
 }
 
-std::vector<Tick> bar_ticks(const Heatmap& heatmap, double height) {
-  const int wanted = std::max(2, static_cast<int>(height / 24));
-  return heatmap.logarithmic ? logarithmic_ticks(heatmap.low, heatmap.high, wanted)
-                             : linear_ticks(heatmap.low, heatmap.high, wanted);
-}
-
-double widest_tick(cairo_t* cairo, const std::vector<Tick>& ticks) {
-  double widest = 0;
-  for (const Tick& tick : ticks) widest = std::max(widest, measure_text(cairo, tick.label, kTickStyle).width);
-  return widest;
-}
-
 // By the luma of Rec. 709.
 bool is_dark(Colour colour) { return 0.2126 * colour.r + 0.7152 * colour.g + 0.0722 * colour.b < 128; }
-
-std::string label_of(const Heatmap& heatmap) {
-  return heatmap.units.empty() ? heatmap.long_name : heatmap.long_name + " [" + heatmap.units + "]";
-}
 
 }  // namespace
 
@@ -122,44 +103,6 @@ void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& plot
                 plot.x + (static_cast<double>(column) + 0.5) * width,
                 plot.y + (static_cast<double>(row) + 0.5) * height, {0.5, 0.5});
     }
-}
-
-double colour_bar_extent(cairo_t* cairo, const Heatmap& heatmap, double height) {
-  const double label =
-      measure_text(cairo, label_of(heatmap), fit_label(cairo, label_of(heatmap), height)).height;
-  return kColourBarGap + kColourBarWidth + kTickLength + 2 + widest_tick(cairo, bar_ticks(heatmap, height)) +
-         4 + label;
-}
-
-void draw_colour_bar(const Page& page, const Heatmap& heatmap, const Box& bar) {
-  cairo_t* cairo = page.cairo;
-  cairo_pattern_t* gradient = cairo_pattern_create_linear(0, bar.bottom(), 0, bar.y);
-  const auto& table = colour_table(heatmap.colour_map);
-  for (std::size_t i = 0; i < table.size(); i += 5)
-    cairo_pattern_add_color_stop_rgb(gradient, static_cast<double>(i) / (kColourMapSize - 1),
-                                     table[i].r / 255.0, table[i].g / 255.0, table[i].b / 255.0);
-  cairo_set_source(cairo, gradient);
-  cairo_rectangle(cairo, bar.x, bar.y, bar.width, bar.height);
-  cairo_fill_preserve(cairo);
-  cairo_pattern_destroy(gradient);
-  page.set_colour(page.theme.frame);
-  cairo_set_line_width(cairo, 0.5);
-  cairo_stroke(cairo);
-
-  const std::vector<Tick> ticks = bar_ticks(heatmap, bar.height);
-  for (const Tick& tick : ticks) {
-    const double y = bar.bottom() - scale_position(heatmap, static_cast<float>(tick.value)) * bar.height;
-    page.set_colour(page.theme.frame);
-    cairo_move_to(cairo, bar.right(), y);
-    cairo_line_to(cairo, bar.right() + kTickLength, y);
-    cairo_stroke(cairo);
-    page.set_colour(page.theme.ink);
-    draw_text(cairo, tick.label, kTickStyle, bar.right() + kTickLength + 2, y, {0, 0.5});
-  }
-  page.set_colour(page.theme.ink);
-  const double x = bar.right() + kTickLength + 2 + widest_tick(cairo, ticks) + 4;
-  draw_text(cairo, label_of(heatmap), fit_label(cairo, label_of(heatmap), bar.height), x,
-            bar.y + bar.height / 2, {0.5, 0}, -std::acos(0.0));
 }
 
 }  // namespace keyscope::figures

@@ -12,13 +12,4 @@ void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& plot);
 // A heatmap without `decimals` has none.
 void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& plot);
 
-inline constexpr double kColourBarWidth = 8;  // points
-inline constexpr double kColourBarGap = 7;
-
-// Width that a colour bar with ticks and label takes, right of the plot.
-double colour_bar_extent(cairo_t* cairo, const Heatmap& heatmap, double height);
-
-// Draws the bar with its ticks and label; `bar` is the bar alone.
-void draw_colour_bar(const Page& page, const Heatmap& heatmap, const Box& bar);
-
 }  // namespace keyscope::figures

@@ -5,8 +5,9 @@
 #include <span>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/colour_map.hpp"
 #include "app/figures/page_axes.hpp"
-#include "app/figures/page_heatmap.hpp"
+#include "app/figures/page_colour_bar.hpp"
 #include "app/figures/page_legend.hpp"
 #include "app/figures/page_multiples.hpp"
 #include "app/figures/page_text.hpp"
@@ -112,7 +113,8 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
   place.note_y = place.cell.y + heading.title;
   const double y = place.cell.y + heading.height();
   const double before = place.plot.height > 0 ? place.plot.height : place.cell.width;
-  const double room_right = panel.heatmap ? colour_bar_extent(cairo, *panel.heatmap, before) : kRightRoom;
+  const ColourScale* scale = colour_scale_of(panel);
+  const double room_right = scale != nullptr ? colour_bar_extent(cairo, *scale, before) : kRightRoom;
   const double most_width = place.cell.width - room_left - room_right;
   double width = most_width, height = plot_height(panel, place.ranges, width, alone);
   if (panel.heatmap && height > kMostHeatmapHeight) {
@@ -120,7 +122,7 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
     height = kMostHeatmapHeight;
   }
   place.plot = {place.cell.x + room_left + (most_width - width) / 2, y, width, height};
-  if (panel.heatmap) place.colour_bar = {place.plot.right() + kColourBarGap, y, kColourBarWidth, height};
+  if (scale != nullptr) place.colour_bar = {place.plot.right() + kColourBarGap, y, kColourBarWidth, height};
   if (panel.equal_aspect && !panel.heatmap && !panel.is_3d()) equalize(place.ranges, width, height);
   const bool labels_below = place.x_labels && !panel.is_3d();
   place.cell.height =

@@ -5,12 +5,15 @@
 #include <memory>
 #include <numbers>
 
+#include "app/figures/colour_map.hpp"
+
 namespace keyscope::figures {
 namespace {
 
 constexpr double kPointsPerPixel = 0.75;  // PointSeries::size_px is at 96 dpi
 constexpr double kHalo = 0.7;             // points, around the few markers that stand for a mean
 constexpr double kMostFading = 0.55;
+constexpr double kUnselectedFading = 1.3;  // of that
 
 struct Destroy {
   void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
@@ -33,6 +36,18 @@ Colour fade(Colour colour, Colour ground, double share) {
     return static_cast<std::uint8_t>(std::lround(from + (to - from) * share * kMostFading));
   };
   return {mix(colour.r, ground.r), mix(colour.g, ground.g), mix(colour.b, ground.b)};
+}
+
+// A point's own colour: by its value where it has one, paler the farther it stands back.
+Colour colour_of_point(const Page& page, const Panel& panel, const PlacedPoint& point) {
+  const PointSeries& series = panel.points[point.series];
+  Colour colour = series.colour;
+  if (panel.scale && !series.value.empty()) {
+    const float value = series.value.at(point.at);
+    colour = std::isnan(value) ? page.theme.frame : colour_of(*panel.scale, value);
+  }
+  return fade(page.theme.of_series(colour), page.theme.ground,
+              series.faded ? kUnselectedFading : point.faded);
 }
 
 void polygon(cairo_t* cairo, double x, double y, double radius, int corners, double start) {
@@ -149,16 +164,16 @@ class Stamp {
 };
 
 // On a context whose user space is device pixels, with the page's origin at (-origin_x, -origin_y) pixels.
-void stamp_points(const Page& page, cairo_t* cairo, const std::vector<PointSeries>& series,
+void stamp_points(const Page& page, cairo_t* cairo, const Panel& panel,
                   const std::vector<PlacedPoint>& points, double origin_x, double origin_y) {
   const double scale = page.pixels_per_point;
   std::vector<Stamp> stamps;
-  stamps.reserve(series.size());
-  for (const PointSeries& each : series) stamps.emplace_back(page, each);
+  stamps.reserve(panel.points.size());
+  for (const PointSeries& each : panel.points) stamps.emplace_back(page, each);
   Page target = page;
   target.cairo = cairo;
   for (const PlacedPoint& point : points) {
-    const PointSeries& look = series[point.series];
+    const PointSeries& look = panel.points[point.series];
     if (is_landmark(look)) {
       cairo_save(cairo);
       cairo_translate(cairo, -origin_x, -origin_y);
@@ -167,19 +182,19 @@ void stamp_points(const Page& page, cairo_t* cairo, const std::vector<PointSerie
       cairo_restore(cairo);
       continue;
     }
-    target.set_colour(fade(page.theme.of_series(look.colour), page.theme.ground, point.faded), opacity(look));
+    target.set_colour(colour_of_point(page, panel, point), opacity(look));
     stamps[point.series].press(cairo, point.x * scale - origin_x, point.y * scale - origin_y);
   }
 }
 
-void draw_as_image(const Page& page, const std::vector<PointSeries>& series,
-                   const std::vector<PlacedPoint>& points, const Box& clip) {
+void draw_as_image(const Page& page, const Panel& panel, const std::vector<PlacedPoint>& points,
+                   const Box& clip) {
   const double scale = page.pixels_per_point;
   const int width = static_cast<int>(std::ceil(clip.width * scale));
   const int height = static_cast<int>(std::ceil(clip.height * scale));
   const Surface image(cairo_image_surface_create(CAIRO_FORMAT_ARGB32, width, height));
   const Context context(cairo_create(image.get()));
-  stamp_points(page, context.get(), series, points, clip.x * scale, clip.y * scale);
+  stamp_points(page, context.get(), panel, points, clip.x * scale, clip.y * scale);
   cairo_save(page.cairo);
   cairo_translate(page.cairo, clip.x, clip.y);
   cairo_scale(page.cairo, 1 / scale, 1 / scale);
@@ -189,16 +204,15 @@ void draw_as_image(const Page& page, const std::vector<PointSeries>& series,
 }
 
 // Neighbours of one look share a path: half the file's size, and far fewer objects.
-void draw_as_paths(const Page& page, const std::vector<PointSeries>& series,
-                   const std::vector<PlacedPoint>& points) {
+void draw_as_paths(const Page& page, const Panel& panel, const std::vector<PlacedPoint>& points) {
   for (const PlacedPoint& point : points) {
-    const PointSeries& look = series[point.series];
+    const PointSeries& look = panel.points[point.series];
     if (is_landmark(look)) {
       draw_marker(page, look, point.x, point.y);
       continue;
     }
     const double diameter = diameter_of(page, look);
-    page.set_colour(fade(page.theme.of_series(look.colour), page.theme.ground, point.faded), opacity(look));
+    page.set_colour(colour_of_point(page, panel, point), opacity(look));
     paint_path(page.cairo, add_path(page.cairo, look.marker, point.x, point.y, diameter), diameter);
   }
 }
@@ -221,19 +235,19 @@ void draw_marker(const Page& page, const PointSeries& series, double x, double y
   paint_path(page.cairo, add_path(page.cairo, series.marker, x, y, diameter), diameter);
 }
 
-bool draw_points(const Page& page, const std::vector<PointSeries>& series,
-                 const std::vector<PlacedPoint>& points, const Box& clip, std::size_t max_vector_points) {
+bool draw_points(const Page& page, const Panel& panel, const std::vector<PlacedPoint>& points,
+                 const Box& clip, std::size_t max_vector_points) {
   cairo_save(page.cairo);
   cairo_rectangle(page.cairo, clip.x, clip.y, clip.width, clip.height);
   cairo_clip(page.cairo);
   const bool as_image = !page.raster && points.size() > max_vector_points;
   if (as_image) {
-    draw_as_image(page, series, points, clip);
+    draw_as_image(page, panel, points, clip);
   } else if (page.raster) {
     cairo_identity_matrix(page.cairo);
-    stamp_points(page, page.cairo, series, points, 0, 0);
+    stamp_points(page, page.cairo, panel, points, 0, 0);
   } else {
-    draw_as_paths(page, series, points);
+    draw_as_paths(page, panel, points);
   }
   cairo_restore(page.cairo);
   return as_image;

@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "app/figures/page_axes.hpp"
-#include "app/figures/page_heatmap.hpp"
+#include "app/figures/page_colour_bar.hpp"
 #include "app/figures/page_text.hpp"
 
 namespace keyscope::figures {

@@ -6,20 +6,18 @@
 #include <numbers>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/orbit.hpp"
 #include "app/figures/page_text.hpp"
 
 namespace keyscope::figures {
 namespace {
 
-constexpr double kAzimuth = -55 * std::numbers::pi / 180, kElevation = 24 * std::numbers::pi / 180;
 constexpr double kLabelRoom = 28;  // points around the box
 constexpr double kLeastTickDistance = 16;
 
 using Point3 = std::array<double, 3>;
 
-struct Projected {
-  double x = 0, y = 0, depth = 0;  // depth grows away from the eye
-};
+using Projected = Turned;
 
 // Turns data into page coordinates. The box spans the ranges; with equal aspect a unit is as long on every
 // axis.
@@ -60,12 +58,7 @@ class Camera {
   }
 
  private:
-  static Projected turn(const Point3& p) {
-    const double x = p[0] * std::cos(kAzimuth) - p[1] * std::sin(kAzimuth);
-    const double into = p[0] * std::sin(kAzimuth) + p[1] * std::cos(kAzimuth);
-    return {x, p[2] * std::cos(kElevation) + into * std::sin(kElevation),
-            into * std::cos(kElevation) - p[2] * std::sin(kElevation)};
-  }
+  static Projected turn(const Point3& p) { return Orbit().turn(p[0], p[1], p[2]); }
 
   void fit(const Box& plot) {
     double half_width = 0, half_height = 0;
@@ -170,7 +163,7 @@ std::vector<PlacedPoint> place_in_space(const Panel& panel, const PanelLayout& p
     const std::size_t n = std::min({series.x.size(), series.y.size(), series.z.size()});
     for (std::size_t i = 0; i < n; ++i) {
       const Projected at = camera.project({series.x[i], series.y[i], series.z[i]});
-      if (std::isfinite(at.x) && std::isfinite(at.y)) points.push_back({at.x, at.y, s, at.depth});
+      if (std::isfinite(at.x) && std::isfinite(at.y)) points.push_back({at.x, at.y, s, i, at.depth});
     }
   }
   std::ranges::stable_sort(points, std::greater<>(), &PlacedPoint::faded);

@@ -127,9 +127,13 @@ void check_small_multiples(const RecordingInfo& info, const Builder& builder, co
     throw UsageError(
         fmt::format("figure '{}' is not of one head, so that it has no small multiples", builder.name));
   const Cells cells = choose_cells(info, builder, request);
-  if (request.components != 2)
+  const KeyspaceLook look = chosen_look(request);
+  if (look.projection == Projection::kPca3d)
+    throw UsageError("small multiples show 2 principal components, but 3 are asked for");
+  if (look.colour != KeyColour::kDecision)
     throw UsageError(
-        fmt::format("small multiples show 2 principal components, but {} are asked for", request.components));
+        fmt::format("small multiples have one legend, of decisions, but colours by {} are asked for",
+                    id_of(look.colour)));
   if (cells.size() > kMostCells)
     throw UsageError(
         fmt::format("{} layers x {} heads are asked for; at most {} small multiples are legible: "

@@ -99,7 +99,7 @@ TEST(Keyspace, QueriesOfTheWholeGroupCanBeShown) {
   KeyspaceSelection selection;
   selection.runs = {1};
   selection.block = 1;
-  selection.queries = true;
+  selection.look.queries = true;
   const Panel panel = keyspace_figure(three_blocks(), selection).panels.at(0);
   EXPECT_THAT(series(panel, "queries").token, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3));
   EXPECT_EQ(panel.points.front().id, "queries") << "drawn below the keys";
@@ -108,11 +108,59 @@ TEST(Keyspace, QueriesOfTheWholeGroupCanBeShown) {
 TEST(Keyspace, ThreeComponentsGiveAThirdAxis) {
   KeyspaceSelection selection;
   selection.runs = {1};
-  selection.components = 3;
+  selection.look.projection = Projection::kPca3d;
   const Panel panel = keyspace_figure(three_blocks(), selection).panels.at(0);
   EXPECT_TRUE(panel.is_3d());
   EXPECT_EQ(series(panel, "retained").z.size(), 3U);
   EXPECT_EQ(panel.explained_variance.size(), 3U);
+}
+
+// After block 0 the keys at -5 and -3 are seen, so their mean points along -x: both have cosine 1. After
+// block 2 all keys are, whose mean is zero and has no direction.
+TEST(Keyspace, AgainstTheAnchorAPointIsItsCosineAndNorm) {
+  KeyspaceSelection selection;
+  selection.runs = {1};
+  selection.block = 1;
+  selection.look = {.projection = Projection::kAnchor, .queries = true};
+  const Figure figure = keyspace_figure(three_blocks(), selection);
+  const Panel& panel = figure.panels.at(0);
+  EXPECT_FALSE(panel.equal_aspect);
+  EXPECT_EQ(panel.x.label, "cosine to the anchor");
+  EXPECT_THAT(figure.caption, HasSubstr("moves from block to block"));
+  EXPECT_THAT(series(panel, "retained").token, ElementsAre(0, 2, 3));
+  EXPECT_THAT(series(panel, "retained").x,
+              ElementsAre(FloatNear(1, 1e-6F), FloatNear(1, 1e-6F), FloatNear(-1, 1e-6F)));
+  EXPECT_THAT(series(panel, "retained").y,
+              ElementsAre(FloatNear(5, 1e-6F), FloatNear(1, 1e-6F), FloatNear(1, 1e-6F)));
+  EXPECT_THAT(series(panel, "anchor").x, ElementsAre(FloatNear(1, 1e-6F)));
+  EXPECT_THAT(series(panel, "anchor").y, ElementsAre(FloatNear(2, 1e-6F))) << "the mean of -5, -3, -1 and 1";
+  EXPECT_THAT(series(panel, "queries").x.front(), FloatNear(0, 1e-6F)) << "at right angles";
+  EXPECT_THAT(series(panel, "queries").y.front(), FloatNear(2, 1e-6F));
+}
+
+TEST(Keyspace, ColoursAreValuesOnTheScaleThatAllPanelsShare) {
+  KeyspaceSelection selection;
+  selection.runs = {0, 1};
+  selection.look.colour = KeyColour::kPosition;
+  const Figure figure = keyspace_figure(three_blocks(), selection);
+  for (const Panel& panel : figure.panels) {
+    ASSERT_TRUE(panel.scale);
+    EXPECT_EQ(panel.scale->low, 0);
+    EXPECT_EQ(panel.scale->high, 5);
+  }
+  const PointSeries retained = series(figure.panels[1], "retained");
+  EXPECT_THAT(retained.value, ElementsAre(3, 4, 5)) << "in the order of the points";
+  EXPECT_EQ(figure.view.colour, "position");
+}
+
+TEST(Keyspace, QueriesThatWereNotRecordedAreNotShown) {
+  FakeRecording recording = three_blocks();
+  recording.edit_info().queries = false;
+  KeyspaceSelection selection;
+  selection.runs = {1};
+  EXPECT_NO_THROW(keyspace_figure(recording, selection));
+  selection.look.queries = true;
+  EXPECT_THROW(keyspace_figure(recording, selection), FileError);
 }
 
 TEST(Keyspace, SeveralEvictingRunsAreShownTogetherAsWell) {
@@ -133,7 +181,7 @@ TEST(Keyspace, APolicysLookIsNoOtherSeries) {
   FakeRecording recording = three_blocks();
   KeyspaceSelection selection;
   selection.runs = {1};
-  selection.queries = true;
+  selection.look.queries = true;
   for (int i = 0; i < 12; ++i) selection.runs.push_back(recording.add_run("policy " + std::to_string(i), 3));
   const Figure figure = keyspace_figure(recording, selection);
   const std::vector<PointSeries>& policies = figure.panels.back().points;
@@ -179,7 +227,6 @@ TEST(Keyspace, SelectionsThatAreNotThereSayWhatIs) {
   EXPECT_THAT(message({{1}, 0, 3}), HasSubstr("KV head 3"));
   EXPECT_THAT(message({{1}, 0, 0, 3}), HasSubstr("blocks 0 to 2"));
   EXPECT_THAT(message({{9}, 0, 0}), HasSubstr("2 runs"));
-  EXPECT_THAT(message({{1}, 0, 0, -1, 4}), HasSubstr("2 or 3"));
 }
 
 }  // namespace

@@ -54,6 +54,13 @@ std::vector<Figure> make_figures(const FakeRecording& recording) {
   add("cosine-matrix", {"none"}, 2);
   add("keyspace", {"keydiff"}, 2);
   add("keyspace", {"none", "keydiff", "sink"}, 3);
+  for (const KeyColour colour : {KeyColour::kPosition, KeyColour::kTokenClass}) {
+    FigureRequest request;
+    request.name = "keyspace";
+    request.projection = Projection::kAnchor;
+    request.colour = colour;
+    figures.push_back(build_figure(recording, request));
+  }
   add("diversity", {"keydiff", "sink"}, 2);
   add("overlap", {"none", "keydiff", "sink"}, 2);
   FigureRequest cells;
@@ -74,6 +81,7 @@ void expect_same(const Figure& a, const Figure& b) {
       EXPECT_EQ(x.points[s].y, y.points[s].y) << x.points[s].id;
       EXPECT_EQ(x.points[s].z, y.points[s].z) << x.points[s].id;
       EXPECT_EQ(x.points[s].token, y.points[s].token) << x.points[s].id;
+      EXPECT_EQ(x.points[s].value, y.points[s].value) << x.points[s].id;
     }
     for (std::size_t s = 0; s < x.lines.size(); ++s) EXPECT_EQ(x.lines[s].y, y.lines[s].y) << x.lines[s].id;
     for (std::size_t s = 0; s < x.bands.size(); ++s) {

@@ -6,7 +6,7 @@
 
 #include "app/figures/canvas_cairo.hpp"
 #include "app/figures/page_axes.hpp"
-#include "app/figures/page_heatmap.hpp"
+#include "app/figures/page_colour_bar.hpp"
 #include "app/figures/registry.hpp"
 #include "tests/app/figures/fake_recording.hpp"
 
