@@ -23,10 +23,6 @@ constexpr float kLinePx = 1.6F, kMarkerPx = 6;
 constexpr float kTopMargin = 7;  // half a line, which the topmost tick stands out by
 constexpr float kLeastHeightForLegend = 150, kLeastHeightForAxisNames = 120;
 
-bool is_sprite(const figures::PointSeries& series) {
-  return series.marker == figures::Marker::kDisc || series.marker == figures::Marker::kRing;
-}
-
 }  // namespace
 
 void PlotPanel::set(figures::Panel panel, bool of_tokens, bool keep_view) {
@@ -84,7 +80,7 @@ void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImU32 outline = context.theme.light ? IM_COL32_WHITE : IM_COL32(10, 13, 18, 255);
   for (const figures::PointSeries& series : panel_.points) {
-    if (is_sprite(series) || legend_.hides(series.id)) continue;
+    if (PointLayer::draws(series) || legend_.hides(series.id)) continue;
     for (std::size_t i = 0; i < series.x.size(); ++i) {
       const Pixel at = view_.to_pixel(series.x[i], plane_y(panel_, series.y[i]));
       if (view_.contains(at))

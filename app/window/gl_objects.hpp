@@ -30,11 +30,14 @@ inline void create_texture(GLuint* name) { glGenTextures(1, name); }
 inline void destroy_texture(GLuint* name) { glDeleteTextures(1, name); }
 inline void create_framebuffer(GLuint* name) { glGenFramebuffers(1, name); }
 inline void destroy_framebuffer(GLuint* name) { glDeleteFramebuffers(1, name); }
+inline void create_renderbuffer(GLuint* name) { glGenRenderbuffers(1, name); }
+inline void destroy_renderbuffer(GLuint* name) { glDeleteRenderbuffers(1, name); }
 }  // namespace gl_names
 
 using GlBuffer = GlName<gl_names::create_buffer, gl_names::destroy_buffer>;
 using GlVertexArray = GlName<gl_names::create_vertex_array, gl_names::destroy_vertex_array>;
 using GlTexture = GlName<gl_names::create_texture, gl_names::destroy_texture>;
+using GlRenderbuffer = GlName<gl_names::create_renderbuffer, gl_names::destroy_renderbuffer>;
 using GlFramebuffer = GlName<gl_names::create_framebuffer, gl_names::destroy_framebuffer>;
 
 // A linked vertex and fragment shader.
@@ -52,7 +55,7 @@ class GlProgram {
   GLuint name_ = 0;
 };
 
-// A colour texture with a framebuffer that draws into it.
+// A colour texture with a framebuffer that draws into it, and depths beside it.
 class RenderTarget {
  public:
   // Gives it this size; what was drawn is lost if the size changes.
@@ -65,6 +68,7 @@ class RenderTarget {
 
  private:
   GlTexture texture_;
+  GlRenderbuffer depths_;
   GlFramebuffer framebuffer_;
   int width_ = 0, height_ = 0;
 };

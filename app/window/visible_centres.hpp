@@ -9,12 +9,24 @@
 
 namespace keyscope::window {
 
-// Centres in pixels of the plot that can be seen in a part of it, for one series: those outside are left out,
-// and so is every point whose centre shares half a pixel with one drawn after it, which it lies under.
+// A point's centre in pixels of the plot, and which of its series it is.
+struct VisibleCentre {
+  float x = 0, y = 0;
+  std::uint32_t at = 0;
+};
+
+// Centres that can be seen in a part of a plot, for one series: those outside are left out, and so is every
+// point whose centre shares half a pixel with one that it lies under: in the plane with one drawn after it,
+// in space with one nearer to the eye. Of what is left out nothing would be seen but a rim of less than a
+// pixel.
+//   series: in space `z` is the depth, larger farther away
 //   diameter_px: points are kept while any of their pixels is inside `part`
-//   out: x0, y0, x1, y1 …, in the order of drawing
+//   out: in the order of drawing
 //   occupied: scratch memory
 void visible_centres(const figures::PointSeries& series, const PlotView& view, const PixelRect& part,
-                     float diameter_px, std::vector<float>& out, std::vector<std::uint64_t>& occupied);
+                     float diameter_px, std::vector<VisibleCentre>& out,
+                     std::vector<std::uint64_t>& occupied);
+void nearest_centres(const figures::PointSeries& series, const PlotView& view, const PixelRect& part,
+                     float diameter_px, std::vector<VisibleCentre>& out, std::vector<std::uint32_t>& nearest);
 
 }  // namespace keyscope::window

@@ -2,11 +2,14 @@
 
 #include "app/window/point_layer.hpp"
 
+#include <cmath>
 #include <memory>
 #include <random>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include "app/figures/colour_map.hpp"
 #include "app/window/glfw_window.hpp"
 
 namespace keyscope::window {
@@ -103,6 +106,90 @@ TEST_F(PannedLayer, IsDrawnWholeWhereNothingCanBeKept) {
     draw(layer);
     EXPECT_EQ(difference(layer), 0) << "step " << step;
   }
+}
+
+// Large points at given places of a panel whose plane is the pixels of the plot, y upwards.
+class FewPoints : public PannedLayer {
+ protected:
+  FewPoints() {
+    view_.fit({0, kWidth, 0, kHeight}, true, 0);
+    panel_.points.clear();
+  }
+
+  figures::PointSeries& add(figures::Marker marker, figures::Colour colour, std::vector<float> x,
+                            std::vector<float> y) {
+    figures::PointSeries& series = panel_.points.emplace_back();
+    series.id = "series " + std::to_string(panel_.points.size());
+    series.marker = marker;
+    series.colour = colour;
+    series.size_px = 21;
+    series.x = std::move(x);
+    series.y = std::move(y);
+    return series;
+  }
+
+  // The colour at a place of the plane.
+  figures::Colour at(int x, int y) {
+    PointLayer layer;
+    layer.draw(panel_, 1, view_, {}, theme_, {}, 1);
+    const auto rgba = pixels(layer);
+    const std::size_t i = 4 * (static_cast<std::size_t>(y) * kWidth + static_cast<std::size_t>(x));
+    return {rgba[i], rgba[i + 1], rgba[i + 2]};
+  }
+
+  static int distance(figures::Colour a, figures::Colour b) {
+    return std::abs(a.r - b.r) + std::abs(a.g - b.g) + std::abs(a.b - b.b);
+  }
+  static constexpr int kNear = 45;  // discs let a little of the ground through
+};
+
+TEST_F(FewPoints, HaveTheColoursOfTheirValues) {
+  panel_.scale.emplace();
+  panel_.scale->high = 10;
+  add(figures::Marker::kDisc, figures::kBlue, {50, 100, 150}, {100, 100, 100}).value = {0, 10, NAN};
+  const auto& table = figures::colour_table(figures::ColourMap::kViridis);
+  EXPECT_LT(distance(at(50, 100), table.front()), kNear);
+  EXPECT_LT(distance(at(100, 100), table.back()), kNear);
+  EXPECT_GT(distance(at(150, 100), table.front()), 2 * kNear) << "no value";
+  panel_.scale->categories = {"letters", "digits"};
+  panel_.points[0].value = {0, 1, 1};
+  EXPECT_LT(distance(at(50, 100), figures::category_colour(0)), kNear);
+  EXPECT_LT(distance(at(150, 100), figures::category_colour(1)), kNear);
+}
+
+TEST_F(FewPoints, ThatAreNotSelectedAreNearTheGround) {
+  add(figures::Marker::kDisc, figures::kOrange, {50}, {100});
+  const figures::Colour full = at(50, 100);
+  panel_.points[0].faded = true;
+  const figures::Colour faded = at(50, 100), ground = at(200, 200);
+  EXPECT_LT(distance(faded, ground), distance(full, ground) / 3);
+  EXPECT_GT(distance(faded, ground), 10) << "dimmed, not gone";
+}
+
+TEST_F(FewPoints, InSpaceHideWhatIsFartherAway) {
+  panel_.z.label = "depth";
+  add(figures::Marker::kDisc, figures::kBlue, {50, 150}, {100, 100}).z = {-1, 1};
+  add(figures::Marker::kDisc, figures::kOrange, {50, 150}, {100, 100}).z = {1, -1};
+  EXPECT_LT(distance(at(50, 100), figures::kBlue), kNear) << "though orange is drawn later";
+  EXPECT_LT(distance(at(150, 100), figures::kOrange), kNear);
+  panel_.points[1].z = {-2, -1};
+  EXPECT_LT(distance(at(50, 100), figures::kOrange), kNear);
+}
+
+TEST_F(FewPoints, InSpaceDoNotHideThroughARingsMiddle) {
+  panel_.z.label = "depth";
+  add(figures::Marker::kRing, figures::kOrange, {50}, {100}).z = {-1};
+  add(figures::Marker::kDisc, figures::kBlue, {50}, {100}).z = {-0.9F};
+  EXPECT_LT(distance(at(50, 100), figures::kBlue), kNear);
+}
+
+TEST_F(FewPoints, CrossesHaveTwoStrokes) {
+  add(figures::Marker::kCross, figures::kGrey, {50}, {100});
+  const figures::Colour ground = at(200, 200);
+  EXPECT_GT(distance(at(50, 100), ground), kNear);
+  EXPECT_GT(distance(at(55, 105), ground), kNear);
+  EXPECT_GT(distance(at(45, 105), ground), kNear);
+  EXPECT_EQ(distance(at(50, 107), ground), 0) << "between the strokes";
 }
 
 }  // namespace
