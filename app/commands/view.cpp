@@ -27,6 +27,8 @@ struct ViewArguments {
   int kv_head = -1;
   std::int64_t block = -1;
   std::string view;
+  std::string projection, colour;
+  bool queries = false;
   std::string size;
   std::string theme;
   float scale = 0;
@@ -42,6 +44,10 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (arguments.kv_head >= 0) request.selection.kv_head = arguments.kv_head;
   if (arguments.block >= 0) request.selection.block = arguments.block;
   if (!arguments.view.empty()) request.view = view_name(arguments.view);
+  if (!arguments.projection.empty())
+    request.look.projection = figures::parse_projection(arguments.projection);
+  if (!arguments.colour.empty()) request.look.colour = figures::parse_key_colour(arguments.colour);
+  request.look.queries = arguments.queries;
   if (!arguments.size.empty()) {
     const WindowSize size = parse_window_size(arguments.size);
     request.width = size.width;
@@ -136,6 +142,14 @@ void add_view(CLI::App& app) {
   command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")->check(zero_or_more());
   command->add_option("--view", arguments->view,
                       "What to show first: keyspace, text, or any other name that `figure` takes");
+  command->add_option("--projection", arguments->projection,
+                      "Of the key space: pca (the default), pca3d, or anchor: cosine to the mean key against "
+                      "norm");
+  command->add_option(
+      "--colour", arguments->colour,
+      "What colours of the key space say: decision (the default), position, attention, score, "
+      "margin or class");
+  command->add_flag("--queries", arguments->queries, "Show the queries of the group in the key space");
   command->add_option(
       "--size", arguments->size,
       "WIDTHxHEIGHT in pixels (default: 1280x800 at the monitor's scale, within its work area)");

@@ -10,34 +10,42 @@ namespace keyscope::window {
 namespace {
 
 constexpr float kBarPx = 12, kGapPx = 6, kTickPx = 60;
+constexpr float kCategoryPx = 22;  // at most
 constexpr int kSteps = 64;
 
-std::vector<figures::Tick> bar_ticks(const PanelContext& context, const figures::Heatmap& heatmap,
-                                     float height) {
-  const int wanted = std::max(2, static_cast<int>(height / context.px(kTickPx)));
-  return heatmap.logarithmic ? figures::logarithmic_ticks(heatmap.low, heatmap.high, wanted)
-                             : figures::linear_ticks(heatmap.low, heatmap.high, wanted);
+// A label beside the bar, at a share of its height from the bottom.
+struct BarTick {
+  float share = 0;
+  std::string label;
+};
+
+float category_height(const PanelContext& context, const figures::ColourScale& scale, float height) {
+  return std::min(context.px(kCategoryPx), height / static_cast<float>(scale.categories.size()));
 }
 
-float widest(ImFont* font, const std::vector<figures::Tick>& ticks) {
+std::vector<BarTick> bar_ticks(const PanelContext& context, const figures::ColourScale& scale, float height) {
+  std::vector<BarTick> ticks;
+  for (std::size_t i = 0; i < scale.categories.size(); ++i)
+    ticks.push_back({1 - (static_cast<float>(i) + 0.5F) * category_height(context, scale, height) / height,
+                     scale.categories[i]});
+  if (!ticks.empty()) return ticks;
+  const int wanted = std::max(2, static_cast<int>(height / context.px(kTickPx)));
+  const auto numbers = scale.logarithmic ? figures::logarithmic_ticks(scale.low, scale.high, wanted)
+                                         : figures::linear_ticks(scale.low, scale.high, wanted);
+  for (const auto& tick : numbers)
+    ticks.push_back({figures::scale_position(scale, static_cast<float>(tick.value)), tick.label});
+  return ticks;
+}
+
+float widest(ImFont* font, const std::vector<BarTick>& ticks) {
   float width = 0;
   for (const auto& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
   return width;
 }
 
-}  // namespace
-
-float colour_bar_width(const PanelContext& context, const figures::Heatmap& heatmap, float height) {
-  ImFont* font = context.fonts.small;
-  return context.px(kBarPx + 3 * kGapPx) + widest(font, bar_ticks(context, heatmap, height)) +
-         text_size(font, "0").y;
-}
-
-void draw_colour_bar(const PanelContext& context, const figures::Heatmap& heatmap, const Rect& bar) {
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImFont* font = context.fonts.small;
-  const float gap = context.px(kGapPx), left = bar.x + gap, right = left + context.px(kBarPx);
-  const auto& table = figures::colour_table(heatmap.colour_map);
+void draw_gradient(ImDrawList& list, const figures::ColourScale& scale, float left, float right,
+                   const Rect& bar) {
+  const auto& table = figures::colour_table(scale.colour_map);
   for (int i = 0; i < kSteps; ++i) {
     const ImU32 below = to_colour(table[static_cast<std::size_t>(i * 255 / kSteps)]);
     const ImU32 above = to_colour(table[static_cast<std::size_t>((i + 1) * 255 / kSteps)]);
@@ -45,18 +53,46 @@ void draw_colour_bar(const PanelContext& context, const figures::Heatmap& heatma
     const float y1 = bar.bottom() - bar.h * static_cast<float>(i + 1) / kSteps;
     list.AddRectFilledMultiColor({left, y1}, {right, y0}, above, above, below, below);
   }
-  list.AddRect({left, bar.y}, {right, bar.bottom()}, context.theme.border);
-  const auto ticks = bar_ticks(context, heatmap, bar.h);
-  for (const auto& tick : ticks) {
-    const float share = figures::scale_position(heatmap, static_cast<float>(tick.value));
-    const float y = bar.bottom() - share * bar.h;
-    list.AddLine({right - context.px(3), y}, {right, y}, context.theme.border);
+}
+
+// Returns how high the blocks are together.
+float draw_blocks(const PanelContext& context, const figures::ColourScale& scale, float left, float right,
+                  const Rect& bar) {
+  const float height = category_height(context, scale, bar.h);
+  for (std::size_t i = 0; i < scale.categories.size(); ++i) {
+    const float y = bar.y + static_cast<float>(i) * height;
+    ImGui::GetWindowDrawList()->AddRectFilled({left, y}, {right, y + height},
+                                              ink_colour(context.theme, figures::category_colour(i)));
+  }
+  return height * static_cast<float>(scale.categories.size());
+}
+
+}  // namespace
+
+float colour_bar_width(const PanelContext& context, const figures::ColourScale& scale, float height) {
+  ImFont* font = context.fonts.small;
+  return context.px(kBarPx + 3 * kGapPx) + widest(font, bar_ticks(context, scale, height)) +
+         text_size(font, "0").y;
+}
+
+void draw_colour_bar(const PanelContext& context, const figures::ColourScale& scale, const Rect& bar) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImFont* font = context.fonts.small;
+  const float gap = context.px(kGapPx), left = bar.x + gap, right = left + context.px(kBarPx);
+  float inked = bar.h;
+  if (scale.categories.empty())
+    draw_gradient(list, scale, left, right, bar);
+  else
+    inked = draw_blocks(context, scale, left, right, bar);
+  list.AddRect({left, bar.y}, {right, bar.y + inked}, context.theme.border);
+  for (const auto& tick : bar_ticks(context, scale, bar.h)) {
+    const float y = bar.bottom() - tick.share * bar.h;
+    if (scale.categories.empty()) list.AddLine({right - context.px(3), y}, {right, y}, context.theme.border);
     // Those at the ends stay beside the bar.
     const float text_y = std::clamp(y - 0.5F * font->FontSize, bar.y, bar.bottom() - font->FontSize);
     draw_text(list, font, {right + gap, text_y}, context.theme.dim, tick.label);
   }
-  const std::string name =
-      heatmap.units.empty() ? heatmap.long_name : heatmap.long_name + " [" + heatmap.units + "]";
+  const std::string name = scale.units.empty() ? scale.long_name : scale.long_name + " [" + scale.units + "]";
   draw_vertical_text(list, font, {bar.right() - 0.5F * font->FontSize, bar.y + 0.5F * bar.h},
                      context.theme.text, fit_text(font, name, bar.h));
 }

@@ -5,10 +5,11 @@
 
 namespace keyscope::window {
 
-// The room that a heatmap's colour scale takes at the right of a plot of this height, in pixels.
-float colour_bar_width(const PanelContext& context, const figures::Heatmap& heatmap, float height);
+// The room that a colour scale takes at the right of a plot of this height, in pixels.
+float colour_bar_width(const PanelContext& context, const figures::ColourScale& scale, float height);
 
-// The scale itself, with ticks and the name of what is shown; `bar.w` is the room above.
-void draw_colour_bar(const PanelContext& context, const figures::Heatmap& heatmap, const Rect& bar);
+// The scale itself, with ticks and the name of what is shown; `bar.w` is the room above. Categories are
+// blocks with their names, the first at the top.
+void draw_colour_bar(const PanelContext& context, const figures::ColourScale& scale, const Rect& bar);
 
 }  // namespace keyscope::window

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <imgui_stdlib.h>
 
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
 
 namespace keyscope::window {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostListed = 200;
 
-constexpr std::array<std::pair<const char*, const char*>, 19> kKeys{{
+constexpr std::array<std::pair<const char*, const char*>, 23> kKeys{{
     {"Left, Right", "block before, block after"},
     {"Home, End", "first block, last block"},
     {"Space", "play the blocks"},
@@ -27,14 +28,18 @@ constexpr std::array<std::pair<const char*, const char*>, 19> kKeys{{
     {"1 … 9", "policy"},
     {"M", "next measure on the head map"},
     {"F", "fit the view"},
-    {"Esc", "release the token, close what is open"},
+    {"Q", "show queries in the key space"},
+    {"Esc", "release the token and what is selected, close what is open"},
     {"Ctrl + O, Ctrl + E", "open, export"},
     {"Ctrl + F", "find text"},
     {"Ctrl + Z, Ctrl + Y", "undo a selection, redo it"},
     {"Ctrl + T, Ctrl + Q", "dark or light, quit"},
-    {"drag", "pan"},
+    {"drag", "pan; turn the key space in 3D"},
+    {"middle-drag, Shift + drag", "pan, in 3D as well"},
     {"wheel", "zoom at the cursor"},
-    {"right-drag", "zoom to a box"},
+    {"right-drag", "select tokens in a box; elsewhere zoom to it"},
+    {"Shift + right-drag", "select tokens inside an outline"},
+    {"Ctrl + right-drag", "zoom to a box"},
     {"double-click", "fit the view"},
     {"click", "hold a token; on the legend: hide a kind of point"},
     {"right-click", "menu of the plot"},
@@ -162,6 +167,9 @@ void Dialogs::propose_name(const PanelContext& context) {
 void Dialogs::draw_export(PanelContext& context) {
   begin_dialog(context, "Export this view", 600);
   dim_text(context, ".png, .svg, .pdf: the picture; .h5, .nxs: its numbers; .csv, .json: the head's tokens");
+  if (const auto& selected = context.state().tokens)
+    dim_text(context, fmt::format("tokens: the {} that are selected",
+                                  figures::format_count(static_cast<long long>(selected->size()))));
   if (just_opened_) {
     ImGui::SetKeyboardFocusHere();
     propose_name(context);

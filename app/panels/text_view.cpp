@@ -17,6 +17,7 @@ namespace {
 
 constexpr float kLinePx = 20;
 constexpr float kSearchPx = 200;
+constexpr float kUnselectedAlpha = 0.35F;
 
 std::int64_t n_tokens(const session::SessionState& state) {
   return std::max(state.info->n_prompt(), state.run().n_tokens);
@@ -111,6 +112,12 @@ void TextView::draw_search(PanelContext& context) {
     go_to_match(ImGui::GetIO().KeyShift ? -1 : 1, context);
     focus_search_ = true;  // Enter goes on to the next
   }
+  if (const auto& selected = context.state().tokens) {
+    ImGui::SameLine();
+    ImGui::AlignTextToFramePadding();
+    dim_text(context,
+             fmt::format("{} selected", figures::format_count(static_cast<long long>(selected->size()))));
+  }
   if (wanted_.empty()) return;
   ImGui::SameLine();
   ImGui::AlignTextToFramePadding();
@@ -164,6 +171,7 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
   ImU32 ink = seen ? context.theme.text : with_alpha(context.theme.dim, 0.45F);
   if (evicted)
     ink = context.theme.light ? IM_COL32(0x8A, 0x58, 0x00, 0xFF) : to_colour(figures::kOrange, 0.9F);
+  if (state.tokens && !session::contains(*state.tokens, token)) ink = with_alpha(ink, kUnselectedAlpha);
   if (focused) {
     list.AddRectFilled({x - 1, top}, {x + width + 1, bottom}, context.theme.accent, context.px(2));
     ink = context.theme.on_accent;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/panels/selection_list.hpp"
 #include "app/panels/text_strip.hpp"
 #include "app/session/token_facts.hpp"
 
@@ -120,9 +121,16 @@ void draw_separator(PanelContext& context) {
 
 void draw_text_part(PanelContext& context, float end) {
   draw_separator(context);
-  heading(context, "In the text");
+  const auto& selected = context.state().tokens;
+  heading(context, selected ? "Selected" : "In the text");
+  if (selected) {
+    ImGui::SameLine();
+    dim_text(context, fmt::format("{} tokens; Esc drops them",
+                                  figures::format_count(static_cast<long long>(selected->size()))));
+  }
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  draw_text_strip(context, {at.x, at.y, ImGui::GetContentRegionAvail().x, end - at.y});
+  const Rect rest{at.x, at.y, ImGui::GetContentRegionAvail().x, end - at.y};
+  selected ? draw_selection_list(context, rest) : draw_text_strip(context, rest);
   ImGui::SetCursorScreenPos(at);
 }
 

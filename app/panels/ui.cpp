@@ -119,6 +119,12 @@ void Ui::handle_key(const KeyPress& press) {
     case GLFW_KEY_M:
       session_.choose_measure((session_.state().measure + 1) % session::measure_choices().size());
       break;
+    case GLFW_KEY_Q: {
+      figures::KeyspaceLook look = session_.state().look;
+      look.queries = !look.queries;
+      session_.choose_look(look);
+      break;
+    }
     case GLFW_KEY_SLASH:
       if (shift) act(BarAction::kHelp);
       break;
@@ -195,6 +201,9 @@ std::string Ui::describe() const {
     json["n_kv_heads"] = state.info->model.n_kv_heads;
     json["reading"] = state.reading;
     json["shown"] = state.view;
+    json["drawing"] = state.drawing;
+    json["queries_shown"] = state.look.queries;
+    json["n_selected"] = state.tokens ? state.tokens->size() : 0;
     json["n_measured"] = state.measured.size();
   }
   if (state.figure_file) {

@@ -18,7 +18,7 @@ void write_tokens(const recording::RecordingInfo& info, const ExportRequest& req
   const Selection& about = request.selection;
   if (!request.points || about.block < 0 || about.block >= request.points->n_blocks())
     throw FileError(fmt::format("{}: the head was not read yet; try again", request.path.string()));
-  const auto tokens = token_table(info, *request.points, about.block);
+  const auto tokens = token_table(info, *request.points, about.block, request.tokens.get());
   figures::write_file(request.path,
                       json ? tokens_as_json(info, about.run, tokens, selection_options(info, about))
                            : tokens_as_csv(info, about.run, tokens),
@@ -37,7 +37,13 @@ void export_view(const recording::Recording& recording, const recording::Recordi
   if (request.view == kTextView)
     throw UsageError("the text has no picture; a .csv or .json file holds its tokens");
   const auto key = figure_key(info, request.selection, request.view, request.settings);
-  const figures::Figure figure = figures::build_figure(recording, figure_request(info, key));
+  figures::FigureRequest wanted = figure_request(info, key);
+  if (request.view == kKeyspaceView) {
+    wanted.projection = request.look.projection;
+    wanted.colour = request.look.colour;
+    wanted.queries = request.look.queries;
+  }
+  const figures::Figure figure = figures::build_figure(recording, wanted);
   figures::PageOptions page;
   page.replace = request.replace;
   if (figures::is_nexus_path(request.path))

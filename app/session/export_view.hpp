@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "app/figures/keyspace_look.hpp"
 #include "app/session/figure_settings.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/selection.hpp"
+#include "app/session/token_selection.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -17,12 +19,15 @@ struct ExportRequest {
   Selection selection;
   FigureSettings settings;
   std::shared_ptr<const HeadPoints> points;  // the selected head; needed for tokens
+  figures::KeyspaceLook look;                // of the key space
+  std::shared_ptr<const TokenSet> tokens;    // that are selected; null: all are meant
   std::filesystem::path path;
   bool replace = false;  // whether the file may exist
 };
 
 // Writes the view by the file's extension: png, svg, pdf, or h5, hdf5 and nxs for the numbers of the figure,
-// the very one that `keyscope figure` writes; csv and json for the tokens of the selected head.
+// the very one that `keyscope figure` writes; csv and json for the tokens of the selected head, the
+// selected ones where some are.
 //   throws FileError where it exists already or cannot be written, UsageError on another extension, or on a
 //   picture of the text
 void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,

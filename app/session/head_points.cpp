@@ -4,20 +4,13 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
-
-#include "app/figures/axis_ticks.hpp"
-
 namespace keyscope::session {
 namespace {
 
-using figures::Marker;
-using figures::PointSeries;
 using recording::Recording;
 using recording::RecordingInfo;
 
 constexpr int kComponents = 3;
-constexpr float kMeanMarkerPx = 13;
 
 // Means over the tokens seen by the end of each block, as running sums in float64.
 //   rows: (n_rows, width), the first of them token `first`; means: (n_blocks, width), filled from
@@ -85,50 +78,6 @@ RowMatrixF stack(const RowMatrixF* above, std::int64_t n_above, const RowMatrixF
   return all;
 }
 
-PointSeries series_of(std::string id, figures::Colour colour, Marker marker) {
-  PointSeries series;
-  series.id = series.label = std::move(id);
-  series.colour = colour;
-  series.marker = marker;
-  return series;
-}
-
-void add_mean(figures::Panel& panel, const HeadPoints& points, const RowMatrixD& mean, std::int64_t block,
-              PointSeries series) {
-  if (block >= mean.rows()) return;
-  const Eigen::RowVectorXd at = (mean.row(block) - points.basis->mean.transpose()) * points.basis->axes;
-  series.x.push_back(static_cast<float>(at(0)));
-  series.y.push_back(static_cast<float>(at(1)));
-  series.size_px = kMeanMarkerPx;
-  panel.points.push_back(std::move(series));
-}
-
-// Big enough to hit where there are few, small enough to show the cloud's shape where there are many.
-float point_size_px(std::int64_t n_points) {
-  if (n_points <= 600) return 8;
-  if (n_points <= 3000) return 6.5F;
-  return n_points <= 20000 ? 5 : 4;
-}
-
-void add_keys(figures::Panel& panel, const HeadPoints& points, std::int64_t block) {
-  PointSeries evicted = series_of("evicted", figures::kOrange, Marker::kRing);
-  PointSeries retained = series_of("retained", figures::kBlue, Marker::kDisc);
-  const std::int64_t n_seen = points.seen[block];
-  for (std::int64_t token = 0; token < n_seen; ++token) {
-    const std::int32_t gone = points.trace.evicted_at[token];
-    PointSeries& series = gone >= 0 && gone <= block ? evicted : retained;
-    series.x.push_back(points.coordinates(token, 0));
-    series.y.push_back(points.coordinates(token, 1));
-    series.token.push_back(static_cast<std::int32_t>(token));
-  }
-  for (PointSeries* series : {&evicted, &retained}) {
-    series->label =
-        fmt::format("{} ({})", series->id, figures::format_count(static_cast<long long>(series->x.size())));
-    series->size_px = point_size_px(points.n_tokens);
-    panel.points.push_back(std::move(*series));
-  }
-}
-
 }  // namespace
 
 std::size_t HeadPoints::bytes() const {
@@ -170,23 +119,6 @@ std::shared_ptr<const HeadPoints> read_head_points(const Recording& recording, c
                    group_mean_queries(recording, info, head, first, count), points->mean_query);
   points->extent = extent_of(*points);
   return points;
-}
-
-figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block) {
-  figures::Panel panel;
-  panel.id = "keyspace";
-  panel.x.label = figures::component_label(*points.basis, 0);
-  panel.y.label = figures::component_label(*points.basis, 1);
-  panel.equal_aspect = true;
-  if (block < 0 || block >= points.n_blocks()) return panel;
-  add_keys(panel, points, block);
-  PointSeries anchor = series_of("anchor", figures::kGreen, Marker::kDiamond);
-  anchor.label = "anchor (mean key)";
-  add_mean(panel, points, points.mean_key, block, std::move(anchor));
-  PointSeries query = series_of("mean_query", figures::kPurple, Marker::kTriangle);
-  query.label = "mean query";
-  add_mean(panel, points, points.mean_query, block, std::move(query));
-  return panel;
 }
 
 }  // namespace keyscope::session

@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "app/figures/figure.hpp"
 #include "app/figures/keyspace_basis.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -52,10 +51,5 @@ std::shared_ptr<const HeadPoints> read_head_points(const recording::Recording& r
                                                    const recording::RecordingInfo& info, const HeadKey& head,
                                                    std::shared_ptr<const figures::KeyspaceBasis> basis,
                                                    const HeadPoints* earlier);
-
-// The key space after a block, from what was read before: retained discs, evicted rings, anchor, mean query.
-// The same panel that `figure keyspace` writes.
-//   block: -1: empty
-figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block);
 
 }  // namespace keyscope::session

@@ -11,6 +11,7 @@
 #include "app/measures/head_measures.hpp"
 #include "app/session/figure_choice.hpp"
 #include "app/session/head_points.hpp"
+#include "app/session/keyspace_picture.hpp"
 #include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -29,6 +30,10 @@ struct FiguresOpened {
 struct PointsRead {
   int document = 0;
   std::shared_ptr<const HeadPoints> points;
+};
+struct PictureMade {
+  int document = 0;
+  std::shared_ptr<const KeyspacePicture> picture;
 };
 struct HeadMeasured {
   int document = 0;
@@ -53,8 +58,8 @@ struct Notice {
   std::string text;
   bool error = false;
 };
-using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, HeadMeasured, FigureMade, MeasuresFailed,
-                                  OpenFailed, Notice>;
+using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PictureMade, HeadMeasured, FigureMade,
+                                  MeasuresFailed, OpenFailed, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

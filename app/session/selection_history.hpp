@@ -1,22 +1,25 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/session/selection.hpp"
+#include "app/session/token_selection.hpp"
 
 namespace keyscope::session {
 
-// What was looked at, to go back to: selection, view and held token. Stepping through blocks is one step
-// back, however many blocks it went through.
+// What was looked at, to go back to: selection, view, held token and selected tokens. Stepping through blocks
+// is one step back, however many blocks it went through.
 class SelectionHistory {
  public:
   struct Moment {
     Selection selection;
     std::string view;
     std::optional<std::int64_t> locked;
+    std::shared_ptr<const TokenSet> tokens = nullptr;
     bool operator==(const Moment&) const = default;
   };
 

@@ -65,7 +65,7 @@ Session::~Session() {
 
 bool Session::busy() const {
   const auto live = live_status();
-  return !state_.opening.empty() || state_.reading || state_.making || !reader_.idle() ||
+  return !state_.opening.empty() || state_.reading || state_.drawing || state_.making || !reader_.idle() ||
          !figure_maker_.idle() || !measurer_.idle() || (live && live->going_on());
 }
 
@@ -97,15 +97,19 @@ void Session::close_document() {
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
   const std::size_t measure = state_.measure;
+  const figures::KeyspaceLook look = state_.look;
   std::string view = std::move(state_.view);
   state_ = SessionState();
   state_.measure = measure;
+  state_.look = look;
   state_.view = std::move(view);
   points_.clear();
   figures_.clear();
   history_.clear();
   figure_asked_.reset();
+  picture_asked_.reset();
   bases_ = std::make_shared<BasisCache>();
+  queries_ = std::make_shared<QueryCache>();
   measuring_run_ = -1;
   measuring_tokens_ = -1;
 }
@@ -207,6 +211,7 @@ void Session::want_points() {
   if (cached) state_.points = cached;
   state_.reading = !cached || cached->n_tokens < state_.run().n_tokens;
   if (state_.reading) post_points(head);
+  want_picture();
 }
 
 void Session::post_points(const HeadKey& head) {

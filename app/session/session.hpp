@@ -15,12 +15,15 @@
 #include "app/session/head_points.hpp"
 #include "app/session/inbox.hpp"
 #include "app/session/job_queue.hpp"
+#include "app/session/keyspace_picture.hpp"
 #include "app/session/live_runner.hpp"
 #include "app/session/made_figures.hpp"
 #include "app/session/measure_choice.hpp"
 #include "app/session/points_cache.hpp"
+#include "app/session/query_cache.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/selection_history.hpp"
+#include "app/session/token_selection.hpp"
 
 namespace keyscope::session {
 
@@ -45,6 +48,10 @@ struct SessionState {
   // The selected head; while it is read, the head before it, then `reading` is true.
   std::shared_ptr<const HeadPoints> points;
   bool reading = false;
+  // How the key space is shown, and the last picture of it; while another one is made, `drawing` is true.
+  figures::KeyspaceLook look;
+  std::shared_ptr<const KeyspacePicture> picture;
+  bool drawing = false;
   std::map<HeadKey, MeasuredHead> measured;
   std::string measures_error;
 
@@ -57,6 +64,7 @@ struct SessionState {
 
   std::optional<std::int64_t> hovered;  // token positions
   std::optional<std::int64_t> locked;
+  std::shared_ptr<const TokenSet> tokens;  // selected in the key space, never empty; null: none are
 
   std::string opening;     // path that is being opened
   std::string open_error;  // what went wrong with the last one
@@ -106,10 +114,12 @@ class Session {
   void choose_measure(std::size_t measure);
   void choose_view(std::string_view name);  // one of view_choices(); others are left alone
   void set_figure_settings(const FigureSettings& settings);
+  void choose_look(const figures::KeyspaceLook& look);
 
   void hover(std::optional<std::int64_t> position);
   void lock(std::optional<std::int64_t> position);
-  void release();  // Esc: unlocks, stops playing, clears messages
+  void select_tokens(TokenSet tokens);  // none: nothing is selected any more
+  void release();  // Esc: unlocks, drops the selected tokens, stops playing, clears messages
 
   void start_live(LiveCapture capture, const SelectionRequest& request = {});
   void pause_live();
@@ -134,12 +144,14 @@ class Session {
   //   otherwise: what is said where there is no such moment
   void go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise);
   void want_points();
+  void want_picture();
   void want_figure();
   void want_measures();
   void post_points(const HeadKey& head);
   void take(Opened&& result);
   void take(FiguresOpened&& result);
   void take(PointsRead&& result);
+  void take(PictureMade&& result);
   void take(HeadMeasured&& result);
   void take(FigureMade&& result);
   void take(MeasuresFailed&& result);
@@ -148,11 +160,13 @@ class Session {
 
   SessionState state_;
   std::shared_ptr<Inbox> inbox_;
-  std::shared_ptr<BasisCache> bases_;  // of this document; used on the reader's thread
+  std::shared_ptr<BasisCache> bases_;    // of this document; used on the reader's thread
+  std::shared_ptr<QueryCache> queries_;  // likewise
   PointsCache points_;
   MadeFigures figures_;
   SelectionHistory history_;
-  std::optional<FigureKey> figure_asked_;  // that the maker is at, or will be
+  std::optional<FigureKey> figure_asked_;    // that the maker is at, or will be
+  std::optional<PictureKey> picture_asked_;  // that the reader is at, or will be
   SelectionRequest live_request_;
   int document_ = 0;
   int measuring_run_ = -1;

@@ -1,6 +1,7 @@
 // What panels and keys ask of the session.
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ void Session::select(Selection selection) {
 }
 
 void Session::note_moment() {
-  if (state_.loaded()) history_.note({state_.selection, state_.view, state_.locked});
+  if (state_.loaded()) history_.note({state_.selection, state_.view, state_.locked, state_.tokens});
 }
 
 void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise) {
@@ -36,6 +37,7 @@ void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const
   state_.selection = clamp_selection(*state_.info, moment->selection);
   state_.view = moment->view;
   state_.locked = moment->locked;
+  state_.tokens = moment->tokens;
   want_points();
   want_figure();
   if (other_run) want_measures();
@@ -125,6 +127,7 @@ void Session::choose_measure(std::size_t measure) {
 void Session::choose_view(std::string_view name) {
   if (!is_view(name) || state_.view == name) return;
   state_.view = name;
+  want_picture();
   want_figure();
   note_moment();
 }
@@ -135,6 +138,11 @@ void Session::set_figure_settings(const FigureSettings& settings) {
   want_figure();
 }
 
+void Session::choose_look(const figures::KeyspaceLook& look) {
+  state_.look = look;
+  want_picture();
+}
+
 void Session::hover(std::optional<std::int64_t> position) { state_.hovered = position; }
 
 void Session::lock(std::optional<std::int64_t> position) {
@@ -142,7 +150,16 @@ void Session::lock(std::optional<std::int64_t> position) {
   note_moment();
 }
 
+void Session::select_tokens(TokenSet tokens) {
+  if (!state_.loaded()) return;
+  const bool same = state_.tokens ? *state_.tokens == tokens : tokens.empty();
+  if (same) return;
+  state_.tokens = tokens.empty() ? nullptr : std::make_shared<const TokenSet>(std::move(tokens));
+  note_moment();
+}
+
 void Session::release() {
+  state_.tokens.reset();
   lock(std::nullopt);
   state_.playing = false;
   state_.notice = {};
@@ -188,9 +205,14 @@ std::optional<LiveStatus> Session::live_status() const {
 void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
   state_.notice = {fmt::format("writing {} …", path.string()), false};
-  const ExportRequest request{
-      state_.view, state_.selection, state_.figure_settings, state_.reading ? nullptr : state_.points,
-      path,        replace};
+  const ExportRequest request{state_.view,
+                              state_.selection,
+                              state_.figure_settings,
+                              state_.reading ? nullptr : state_.points,
+                              state_.look,
+                              state_.tokens,
+                              path,
+                              replace};
   reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info, request] {
     try {
       session::export_view(*recording, *info, request);

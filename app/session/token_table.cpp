@@ -38,10 +38,15 @@ std::string valid_utf8(const std::string& bytes) {
 }  // namespace
 
 std::vector<TokenFacts> token_table(const recording::RecordingInfo& info, const HeadPoints& points,
-                                    std::int64_t block) {
+                                    std::int64_t block, const TokenSet* only) {
   std::vector<TokenFacts> tokens;
   const std::int64_t n_seen = points.seen.at(static_cast<std::size_t>(block));
-  tokens.reserve(static_cast<std::size_t>(n_seen));
+  tokens.reserve(only != nullptr ? only->size() : static_cast<std::size_t>(n_seen));
+  if (only != nullptr) {
+    for (const std::int32_t position : *only)
+      if (position < n_seen) tokens.push_back(token_facts(info, points, block, position));
+    return tokens;
+  }
   for (std::int64_t position = 0; position < n_seen; ++position)
     tokens.push_back(token_facts(info, points, block, position));
   return tokens;

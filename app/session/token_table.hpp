@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "app/session/token_facts.hpp"
+#include "app/session/token_selection.hpp"
 
 namespace keyscope::session {
 
 // Every token of a head that was seen by the end of a block, with what is known of it, in time order.
+//   only: of these, those that are wanted; null: all
 std::vector<TokenFacts> token_table(const recording::RecordingInfo& info, const HeadPoints& points,
-                                    std::int64_t block);
+                                    std::int64_t block, const TokenSet* only = nullptr);
 
 // As text. Columns and fields have one name each; what is not known is empty and null. Token texts are their
 // bytes, where these are no UTF-8 with the replacement character.

@@ -42,6 +42,7 @@ bool can_start(const session::LiveRequest& live) {
 
 void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
   if (!request.view.empty()) app.session().choose_view(request.view);
+  app.session().choose_look(request.look);
   if (!request.path.empty()) app.session().open(request.path, request.selection);
   if (!request.live) return;
   app.ui().dialogs().live_form().fill(*request.live);
@@ -98,6 +99,7 @@ void throw_failures(session::Session& session) {
   const auto live = session.live_status();
   if (live && live->stage == session::LiveStage::kFailed) throw Error(live->message);
   if (state.notice.error) throw UsageError(state.notice.text);  // of the selection that was asked for
+  if (state.picture && !state.picture->refusal.empty()) throw UsageError(state.picture->refusal);
   if (!state.shown.error.empty()) throw UsageError(state.shown.error);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "app/figures/keyspace_look.hpp"
 #include "app/session/live_capture.hpp"
 #include "app/session/selection.hpp"
 
@@ -15,7 +16,8 @@ struct WindowRequest {
   std::optional<session::LiveRequest> live;  // a model to run; started at once if it has model and prompt
   session::SelectionRequest selection;       // by the command line's names
   std::string view;  // of a recording, one of session::view_choices(); empty: key space
-  int width = 0;     // pixels; 0: to suit the monitor
+  figures::KeyspaceLook look;
+  int width = 0;  // pixels; 0: to suit the monitor
   int height = 0;
   float scale = 0;                   // of fonts and spacing; 0: the monitor's
   std::optional<bool> light;         // theme; not given: as it was left

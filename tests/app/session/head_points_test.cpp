@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "app/figures/keyspace.hpp"
 #include "app/session/token_facts.hpp"
 #include "tests/app/session/synthetic_recording.hpp"
 
@@ -18,48 +17,6 @@ std::shared_ptr<const HeadPoints> read_all(const SyntheticRecording& recording, 
   auto basis = std::make_shared<const figures::KeyspaceBasis>(
       figures::fit_keyspace_basis(recording, head.layer, head.kv_head));
   return read_head_points(recording, *recording.info(), head, basis, nullptr);
-}
-
-const figures::PointSeries* find(const figures::Panel& panel, const std::string& id) {
-  const auto found = std::ranges::find(panel.points, id, &figures::PointSeries::id);
-  return found == panel.points.end() ? nullptr : &*found;
-}
-
-// The window and `figure keyspace` must show the same points at every moment of a run.
-TEST(KeyspacePanel, EqualsTheFigureThatIsWrittenToFiles) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {1, 1, 1});
-  for (std::int64_t block = 0; block < points->n_blocks(); ++block) {
-    const figures::Panel window = keyspace_panel(*points, block);
-    const figures::Panel file =
-        figures::keyspace_figure(recording, {.runs = {1}, .layer = 1, .kv_head = 1, .block = block})
-            .panels.at(0);
-    EXPECT_EQ(window.x.label, file.x.label);
-    for (const char* id : {"retained", "evicted", "anchor", "mean_query"}) {
-      const auto* a = find(window, id);
-      const auto* b = find(file, id);
-      ASSERT_TRUE(a && b) << id;
-      EXPECT_EQ(a->token, b->token) << id << " at block " << block;
-      ASSERT_EQ(a->x.size(), b->x.size());
-      for (std::size_t i = 0; i < a->x.size(); ++i) {
-        EXPECT_NEAR(a->x[i], b->x[i], 1e-5) << id;
-        EXPECT_NEAR(a->y[i], b->y[i], 1e-5) << id;
-      }
-    }
-  }
-}
-
-TEST(KeyspacePanel, RebuildsEveryMomentFromEvictedAt) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {1, 0, 0});
-  for (std::int64_t block = 0; block < points->n_blocks(); ++block) {
-    const figures::Panel panel = keyspace_panel(*points, block);
-    const auto retained = recording::retained_positions(points->trace.evicted_at, points->seen[block], block);
-    EXPECT_EQ(find(panel, "retained")->token, retained);
-    EXPECT_EQ(find(panel, "evicted")->token.size() + retained.size(),
-              static_cast<std::size_t>(points->seen[block]));
-  }
-  EXPECT_TRUE(keyspace_panel(*points, -1).points.empty());
 }
 
 // A recording that pretends to be shorter than it is, as a live one was a moment ago.

@@ -101,6 +101,7 @@ RowMatrixF SyntheticRecording::keys(int, int layer, int kv_head, std::int64_t fi
 
 RowMatrixF SyntheticRecording::queries(int, int layer, int query_head, std::int64_t first,
                                        std::int64_t count) const {
+  if (queries_broken_) throw FileError("synthetic: layer_00/queries: the bytes are damaged");
   return cloud(static_cast<std::uint64_t>(layer * 64 + query_head / size_.group_size), first,
                count < 0 ? size_.n_tokens - first : count, size_.head_dim, true);
 }

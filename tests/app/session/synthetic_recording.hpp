@@ -40,12 +40,13 @@ class SyntheticRecording : public recording::Recording {
 
   // Reads of keys from now on fail, as those of a damaged file do.
   void break_keys() { broken_ = true; }
+  void break_queries() { queries_broken_ = true; }
   std::int64_t key_reads() const { return key_reads_; }
 
  private:
   SyntheticSize size_;
   std::shared_ptr<const recording::RecordingInfo> info_;
-  std::atomic<bool> broken_ = false;
+  std::atomic<bool> broken_ = false, queries_broken_ = false;
   mutable std::atomic<std::int64_t> key_reads_ = 0;
 };
 

@@ -167,6 +167,42 @@ expect hovered null "nothing is hovered any more"
 key Escape
 expect locked null "Esc releases"
 
+echo "== the key space: selected in a box, seen against the anchor and in 3D"
+move $(at plot 0.2 0.2); xdotool mousedown 3; sleep 0.2
+move $(at plot 0.8 0.8); xdotool mouseup 3; sleep 0.3
+expect_text '"n_selected":[1-9]' "right-drag selects"
+picture selected
+xdotool keydown ctrl; key z; xdotool keyup ctrl
+expect n_selected 0 "Ctrl+Z takes the selection back"
+xdotool keydown shift; move $(at plot 0.1 0.1); xdotool mousedown 3; sleep 0.2
+for corner in "0.9 0.1" "0.9 0.9" "0.1 0.9"; do move $(at plot $corner); done
+xdotool mouseup 3; sleep 0.2; xdotool keyup shift
+expect_text '"n_selected":[1-9]' "an outline selects"
+key Escape; expect n_selected 0 "Esc drops what is selected"
+click $(at projection 0.5 0.5); sleep 0.3
+click $(at projection_anchor 0.3 0.5)
+expect projection anchor "against the anchor"
+key q; expect queries_shown true "Q shows queries"
+expect drawing false "they were read"
+expect_text '"queries":[1-9]' "they are points"
+picture anchor
+key q; expect queries_shown false "and hides them"
+click $(at projection 0.5 0.5); sleep 0.3
+click $(at projection_pca3d 0.3 0.5)
+expect projection pca3d "in space"
+orbit=$(sed -n 's/.*"orbit":\[\([^]]*\)\].*/\1/p' "$state")
+move $(at plot 0.5 0.5); xdotool mousedown 1; sleep 0.2
+move $(at plot 0.7 0.6); xdotool mouseup 1; sleep 0.3
+[ "$orbit" != "$(sed -n 's/.*"orbit":\[\([^]]*\)\].*/\1/p' "$state")" ] || fail "dragging did not turn space"
+click $(at colour 0.5 0.5); sleep 0.3
+click $(at colour_position 0.3 0.5)
+expect colour position "by position"
+picture space
+click $(at colour 0.5 0.5); sleep 0.3
+click $(at colour_decision 0.3 0.5); expect colour decision "by decision again"
+click $(at projection 0.5 0.5); sleep 0.3
+click $(at projection_pca 0.3 0.5); expect projection pca "and in the plane"
+
 echo "== other views of the same head"
 click $(at view_cosine-matrix 0.5 0.5)
 expect shown cosine-matrix "the tab was clicked"

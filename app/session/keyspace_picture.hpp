@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "app/figures/key_values.hpp"
+#include "app/figures/keyspace_look.hpp"
+#include "app/session/head_points.hpp"
+#include "app/session/query_cache.hpp"
+
+namespace keyscope::session {
+
+// Everything that a picture of the key space depends on in one recording.
+struct PictureKey {
+  HeadKey head;
+  std::int64_t n_tokens = 0;  // of the run when its head was read
+  std::int64_t block = -1;
+  figures::KeyspaceLook look;
+  bool operator==(const PictureKey&) const = default;
+};
+
+// The key space as it is shown, made once and never changed after.
+struct KeyspacePicture {
+  PictureKey key;
+  std::shared_ptr<const HeadPoints> points;
+  figures::Panel panel;
+  std::string refusal;  // why something of the look is not shown; empty: all of it is
+};
+
+// What a look asks for beyond what was read of a head.
+struct PictureParts {
+  RowMatrixF queries;  // (group_size · n_seen, dimensions) placed, query head after query head; or no rows
+  figures::KeyValues colours;
+};
+
+// The key space after a block, from what was read before: queries, evicted rings, retained discs, anchor and
+// mean query. The same panel that `figure keyspace` writes. Its note says where keys are not shown because
+// they have no place, for a coordinate is not finite.
+//   block: -1: empty
+figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block,
+                              const figures::KeyspaceLook& look = {}, const PictureParts& parts = {});
+
+// Whether a look takes longer than a frame: it reads, or computes on all keys.
+bool asks_for_work(const figures::KeyspaceLook& look);
+
+// Makes the picture. What the recording does not hold is left out, and `refusal` says so.
+//   block: of `points`; queries: of this recording, on the same thread
+//   throws FileError as the recording does
+std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& recording,
+                                                    const recording::RecordingInfo& info,
+                                                    std::shared_ptr<const HeadPoints> points,
+                                                    const PictureKey& key, QueryCache& queries);
+
+// The rectangle that the points of a panel lie in.
+// of the ball that holds them, whichever way it is turned.
+Extent points_extent(const figures::Panel& panel);
+
+// ` --projection anchor --colour score --queries`: the options that ask for a look; empty for the usual one.
+std::string look_options(const figures::KeyspaceLook& look);
+
+}  // namespace keyscope::session

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+
+#include "app/figures/figure.hpp"
+#include "app/figures/orbit.hpp"
+#include "app/session/head_points.hpp"
+
+namespace keyscope::session {
+
+// The box that points of space lie in, and the ball about its middle that holds them whichever way they are
+// turned.
+struct SpaceBox {
+  std::array<double, 3> low{}, high{};
+  double radius = 0;
+
+  std::array<double, 3> middle() const {
+    return {(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, (low[2] + high[2]) / 2};
+  }
+  figures::Turned turned(const figures::Orbit& orbit, double x, double y, double z) const {
+    const auto centre = middle();
+    return orbit.turn(x - centre[0], y - centre[1], z - centre[2]);
+  }
+};
+
+// Of the keys, in the three coordinates of all blocks, so that it stands still; a box of no width without any
+// that are finite.
+SpaceBox space_box(const HeadPoints& points);
+
+// Puts points where they are seen: x to the right, y upwards, about the middle of the box, and z their depth.
+//   space: a panel of three dimensions; seen: a copy of it, that was turned before or not
+void turn_points(const figures::Panel& space, const SpaceBox& box, const figures::Orbit& orbit,
+                 figures::Panel& seen);
+
+}  // namespace keyscope::session
