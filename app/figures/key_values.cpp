@@ -41,9 +41,10 @@ std::unique_ptr<analysis::Policy> policy_of(const RecordingInfo& info, int run) 
 std::string score_refusal(const RecordingInfo& info, int run) {
   const recording::RunPlan& plan = run_of(info, run).plan;
   if (plan.cache_positions)
-    return fmt::format("{} rotated its rows by their place in the cache, so its scores are not those of keys "
-                       "as recorded",
-                       plan.name);
+    return fmt::format(
+        "{} rotated its rows by their place in the cache, so its scores are not those of keys "
+        "as recorded",
+        plan.name);
   try {
     const analysis::PolicyNeeds needs = policy_of(info, run)->needs();
     if (needs.attention())
@@ -77,7 +78,8 @@ std::vector<float> scores(const Recording& recording, const RecordingInfo& info,
   const RowMatrixF rows = rows_at(keys, positions);
   RowMatrixF value_rows(0, keys.cols());
   if (policy->needs().values)
-    value_rows = rows_at(recording.values(moment.run, moment.layer, moment.kv_head, 0, moment.n_seen), positions);
+    value_rows =
+        rows_at(recording.values(moment.run, moment.layer, moment.kv_head, 0, moment.n_seen), positions);
   const std::int64_t before =
       moment.block > 0 ? recording::tokens_seen(run_of(info, moment.run), moment.block - 1) : 0;
   const analysis::PolicyInput input{.keys = rows,
@@ -95,7 +97,8 @@ std::vector<float> scores(const Recording& recording, const RecordingInfo& info,
 
 std::vector<float> attention(const RecordingInfo& info, const KeyMoment& moment, const HeadTrace& trace) {
   std::vector<float> values(static_cast<std::size_t>(moment.n_seen), kNone);
-  const auto n = std::min({values.size(), static_cast<std::size_t>(info.n_prompt()), trace.attention_received.size()});
+  const auto n =
+      std::min({values.size(), static_cast<std::size_t>(info.n_prompt()), trace.attention_received.size()});
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(trace.attention_received[i]);
   return values;
 }
@@ -116,7 +119,9 @@ std::vector<float> classes(const RecordingInfo& info, const KeyMoment& moment) {
   for (std::int64_t i = 0; i < moment.n_seen; ++i) {
     const std::int64_t after = i - info.n_prompt();
     const bool known = after < generated.size();
-    const std::string bytes = after < 0 ? info.prompt.token(i) : known ? generated.token(after) : std::string();
+    const std::string bytes = after < 0 ? info.prompt.token(i)
+                              : known   ? generated.token(after)
+                                        : std::string();
     values.push_back(known ? static_cast<float>(token_class(bytes)) : kNone);
   }
   return values;
@@ -154,7 +159,7 @@ ColourScale scale_of(const RecordingInfo& info, int run, KeyColour colour) {
       scale.long_name = policy == "none" ? "score by KeyDiff (nothing is evicted)" : "score by " + policy;
       break;
     case KeyColour::kMargin:
-      scale.long_name = "margin at eviction";
+      scale.long_name = "margin at eviction by " + policy;
       break;
     case KeyColour::kTokenClass:
       scale.long_name = "token class";

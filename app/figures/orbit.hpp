@@ -12,7 +12,7 @@ struct Turned {
 // A place that space is looked at from, without perspective; the third axis stands upright. Pages look from
 // where the window begins.
 struct Orbit {
-  double azimuth = -55 * std::numbers::pi / 180;   // radians, about the third axis
+  double azimuth = -55 * std::numbers::pi / 180;  // radians, about the third axis
   double elevation = 24 * std::numbers::pi / 180;  // radians above the plane of the first two, within ± π / 2
 
   // By a drag across the picture, in radians: a point at the front follows it.

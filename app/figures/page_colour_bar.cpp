@@ -29,8 +29,8 @@ double category_height(const ColourScale& scale, double height) {
 std::vector<BarTick> bar_ticks(const ColourScale& scale, double height) {
   std::vector<BarTick> ticks;
   for (std::size_t i = 0; i < scale.categories.size(); ++i)
-    ticks.push_back({1 - (static_cast<double>(i) + 0.5) * category_height(scale, height) / height,
-                     scale.categories[i]});
+    ticks.push_back(
+        {1 - (static_cast<double>(i) + 0.5) * category_height(scale, height) / height, scale.categories[i]});
   if (!ticks.empty()) return ticks;
   const int wanted = std::max(2, static_cast<int>(height / 24));
   const auto numbers = scale.logarithmic ? logarithmic_ticks(scale.low, scale.high, wanted)
@@ -90,8 +90,7 @@ void draw_ticks(const Page& page, const ColourScale& scale, const Box& bar,
 }  // namespace
 
 double colour_bar_extent(cairo_t* cairo, const ColourScale& scale, double height) {
-  const double label =
-      measure_text(cairo, label_of(scale), fit_label(cairo, label_of(scale), height)).height;
+  const double label = measure_text(cairo, label_of(scale), fit_label(cairo, label_of(scale), height)).height;
   return kColourBarGap + kColourBarWidth + kTickLength + kTickGap +
          widest_tick(cairo, bar_ticks(scale, height)) + kLabelGap + label;
 }
@@ -114,8 +113,8 @@ void draw_colour_bar(const Page& page, const ColourScale& scale, const Box& bar)
   draw_ticks(page, scale, bar, ticks);
   page.set_colour(page.theme.ink);
   const double x = bar.right() + kTickLength + kTickGap + widest_tick(cairo, ticks) + kLabelGap;
-  draw_text(cairo, label_of(scale), fit_label(cairo, label_of(scale), bar.height), x,
-            bar.y + bar.height / 2, {0.5, 0}, -std::acos(0.0));
+  draw_text(cairo, label_of(scale), fit_label(cairo, label_of(scale), bar.height), x, bar.y + bar.height / 2,
+            {0.5, 0}, -std::acos(0.0));
 }
 
 }  // namespace keyscope::figures

@@ -106,15 +106,26 @@ bool has_below(const Grid& grid, std::size_t panel, std::size_t n_panels) {
 }
 bool has_left(const Grid& grid, std::size_t panel) { return panel % grid.columns != 0; }
 
+// The scale that a panel leaves room for: its own, or among panels that are to be compared that of another,
+// so that their plots are alike.
+const ColourScale* scale_beside(const Figure& figure, const Panel& panel) {
+  const ColourScale* own = colour_scale_of(panel);
+  if (own != nullptr || !figure.shared_ranges) return own;
+  const auto other =
+      std::ranges::find_if(figure.panels, [](const Panel& each) { return each.scale.has_value(); });
+  return other == figure.panels.end() ? nullptr : &*other->scale;
+}
+
 // Places plot and colour bar inside the panel's cell, whose x, y and width are known.
+//   beside: what scale_beside says; may be null
 void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const Heading& heading,
-                double room_left, bool alone) {
+                double room_left, bool alone, const ColourScale* beside) {
   place.title_y = place.cell.y;
   place.note_y = place.cell.y + heading.title;
   const double y = place.cell.y + heading.height();
   const double before = place.plot.height > 0 ? place.plot.height : place.cell.width;
   const ColourScale* scale = colour_scale_of(panel);
-  const double room_right = scale != nullptr ? colour_bar_extent(cairo, *scale, before) : kRightRoom;
+  const double room_right = beside != nullptr ? colour_bar_extent(cairo, *beside, before) : kRightRoom;
   const double most_width = place.cell.width - room_left - room_right;
   double width = most_width, height = plot_height(panel, place.ranges, width, alone);
   if (panel.heatmap && height > kMostHeatmapHeight) {
@@ -132,14 +143,14 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
 // The room for labels depends on the plot's height, and that on the room. Every time the plot can only become
 // smaller, and a label take a second line: after three times nothing changes any more.
 void place_panel(cairo_t* cairo, const Panel& panel, PanelLayout& place, const Heading& heading,
-                 bool own_axis, bool alone) {
+                 bool own_axis, bool alone, const ColourScale* beside) {
   const PanelRanges ranges = place.ranges;
   double room = own_axis ? left_room(cairo, panel, ranges, place.cell.width) : 0;
-  place_plot(cairo, panel, place, heading, room, alone);
+  place_plot(cairo, panel, place, heading, room, alone, beside);
   for (int again = 0; again < 2; ++again) {
     if (own_axis) room = std::max(room, left_room(cairo, panel, place.ranges, place.plot.height));
     place.ranges = ranges;
-    place_plot(cairo, panel, place, heading, room, alone);
+    place_plot(cairo, panel, place, heading, room, alone, beside);
   }
 }
 
@@ -154,7 +165,8 @@ double place_row(cairo_t* cairo, const Figure& figure, const Grid& grid, std::si
     const double column = static_cast<double>(i - first);
     place.cell = {kPageMargin + grid.room + column * (grid.cell_width + kColumnGap), y, grid.cell_width, 0};
     const bool own_axis = grid.room == 0 && !figure.panels[i].is_3d();
-    place_panel(cairo, figure.panels[i], place, heading, own_axis, figure.panels.size() == 1);
+    place_panel(cairo, figure.panels[i], place, heading, own_axis, figure.panels.size() == 1,
+                scale_beside(figure, figure.panels[i]));
     place_legend(cairo, place.legend, place.plot.x, place.cell.bottom() + 3, place.plot.width);
     bottom = std::max(bottom, place.cell.bottom() + (place.legend.height > 0 ? 3 + place.legend.height : 0));
   }

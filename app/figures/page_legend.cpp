@@ -63,7 +63,8 @@ void draw_key(const Page& page, const LegendEntry& entry) {
   const double y = entry.box.y + entry.box.height / 2;
   if (entry.points) {
     PointSeries look;  // the look alone; legible even where the cloud's points are tiny
-    look.colour = entry.points->colour;
+    // What has many colours is known by its shape alone.
+    look.colour = entry.points->value.empty() ? entry.points->colour : kCharcoal;
     look.marker = entry.points->marker;
     look.size_px = std::clamp(entry.points->size_px, 6.0F, 9.0F);
     look.token = {0};

@@ -82,10 +82,29 @@ std::string source_name(const session::SessionState& state) {
 }
 
 std::string what_can_be_done(const session::SessionState& state) {
+  if (state.loaded() && state.view == session::kTextView)
+    return "click: hold a token   Ctrl+F: find   ?: all keys";
+  if (state.loaded() && state.view == session::kKeyspaceView)
+    return state.look.projection == figures::Projection::kPca3d
+               ? "drag: turn   Shift+drag: pan   wheel: zoom   right-drag: select   ?: all keys"
+               : "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
   if (state.loaded())
     return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   ?: all keys";
   if (state.figure_file) return "↑ ↓: the figures of this file   ?: all keys";
   return "drop a file: open it   Ctrl+O: choose one   ?: all keys";
+}
+
+// Points that lie under others are not counted out: nothing more could be seen if they were drawn.
+std::string how_many_are_shown(const PanelContext& context) {
+  const auto& state = context.state();
+  if (!state.points || state.selection.block < 0) return {};
+  const std::string n_seen =
+      figures::format_count(state.selection.block < state.points->n_blocks()
+                                ? state.points->seen[static_cast<std::size_t>(state.selection.block)]
+                                : state.points->n_tokens);
+  return context.n_keys_shown
+             ? fmt::format("showing {} of {} keys", figures::format_count(*context.n_keys_shown), n_seen)
+             : fmt::format("showing all {} keys", n_seen);
 }
 
 }  // namespace
@@ -135,13 +154,7 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
     left = state.notice.text;
     colour = state.notice.error ? context.theme.error : context.theme.text;
   }
-  std::string right;
-  if (state.points && state.selection.block >= 0)
-    right = fmt::format(
-        "showing all {} keys",
-        figures::format_count(state.selection.block < state.points->n_blocks()
-                                  ? state.points->seen[static_cast<std::size_t>(state.selection.block)]
-                                  : state.points->n_tokens));
+  const std::string right = how_many_are_shown(context);
   const float right_x = rect.right() - context.px(20) - text_size(font, right).x;
   const float left_x = rect.x + context.px(20);
   draw_text(list, font, {left_x, y}, colour, fit_text(font, left, right_x - left_x - context.px(20)));

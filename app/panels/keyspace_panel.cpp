@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "app/figures/colour_map.hpp"
 #include "app/panels/colour_bar.hpp"
 #include "app/panels/keyspace_title.hpp"
 #include "app/panels/markers.hpp"
@@ -20,6 +22,7 @@ namespace {
 constexpr float kPickRadiusPx = 9;
 constexpr float kLeastHeightForLegend = 150;
 constexpr float kLeastHeightForAxisNames = 120;
+constexpr double kUpright = 0.75;
 constexpr double kTurnPerPixel = 0.008;  // radians
 
 bool exceeds(const session::Extent& inner, const session::Extent& outer) {
@@ -45,7 +48,8 @@ void KeyspacePanel::fit() {
 
 // What all that is shown of the head lies in: at every block, where points stand still.
 session::Extent KeyspacePanel::extent_of_picture() const {
-  if (in_space()) return {-box_.radius, box_.radius, -box_.radius, box_.radius};
+  // The longest axis lies level at first, so less is asked for upwards.
+  if (in_space()) return {-box_.radius, box_.radius, -kUpright * box_.radius, kUpright * box_.radius};
   const bool anchored = made_.picture->key.look.projection == figures::Projection::kAnchor;
   return anchored ? session::points_extent(panel_) : made_.picture->points->extent;
 }
@@ -91,6 +95,18 @@ void KeyspacePanel::update_view(const PanelContext& context) {
     return;
   fitted_ = now;
   if (other || !view_.moved()) fit();
+}
+
+// Keys without a place, and those that the legend hides, are not shown.
+void KeyspacePanel::note_shown(PanelContext& context) const {
+  const session::KeyspacePicture& picture = *made_.picture;
+  if (picture.key.block < 0) return;
+  std::int64_t n_shown = 0;
+  for (const figures::PointSeries& series : picture.panel.points)
+    if (!series.token.empty() && series.id != "queries" && !legend_.hides(series.id))
+      n_shown += std::ssize(series.token);
+  if (n_shown < picture.points->seen[static_cast<std::size_t>(picture.key.block)])
+    context.n_keys_shown = n_shown;
 }
 
 void KeyspacePanel::update_index() {
@@ -200,7 +216,11 @@ void KeyspacePanel::draw_token(PanelContext& context, std::int64_t token, bool h
   if (!found) return;
   const Pixel at = view_.to_pixel(found->series->x[found->at], found->series->y[found->at]);
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  draw_marker(list, found->series->marker, {at.x, at.y}, context.px(12), to_colour(found->series->colour),
+  const figures::PointSeries& series = *found->series;
+  const float value = seen_.scale && !series.value.empty() ? series.value[found->at] : 0;
+  const bool valued = seen_.scale && !series.value.empty() && !std::isnan(value);
+  const figures::Colour colour = valued ? figures::colour_of(*seen_.scale, value) : series.colour;
+  draw_marker(list, series.marker, {at.x, at.y}, context.px(12), ink_colour(context.theme, colour),
               context.theme.text);
   if (held) list.AddCircle({at.x, at.y}, context.px(11), context.theme.text, 0, context.px(1.5F));
 }
@@ -223,9 +243,9 @@ nlohmann::ordered_json KeyspacePanel::describe() const {
     json["projection"] = figures::id_of(made_.picture->key.look.projection);
     json["colour"] = figures::id_of(made_.picture->key.look.colour);
   }
+  std::map<std::string, std::size_t> n_points;
   for (const figures::PointSeries& series : seen_.points) {
-    const auto before = json["n_points"].value(series.id, std::size_t{0});  // faded ones come first
-    json["n_points"][series.id] = before + series.x.size();
+    json["n_points"][series.id] = n_points[series.id] += series.x.size();  // faded ones come first
     if (series.x.empty()) continue;
     const Pixel at = view_.to_pixel(series.x.back(), series.y.back());
     json["last_point"][series.id] = {at.x, at.y, series.token.empty() ? -1 : series.token.back()};
@@ -243,6 +263,7 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
     return;
   }
   update_view(context);
+  note_shown(context);
   // The plot comes first: without the legend, and then without the axes' names, where it would be too small.
   if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(kLeastHeightForLegend) &&
       legend_.draw(context, made_.picture->panel))

@@ -58,6 +58,7 @@ class KeyspacePanel {
   void turn();
   session::Extent extent_of_picture() const;
   void update_view(const PanelContext& context);
+  void note_shown(PanelContext& context) const;
   void update_index();
   void draw_layer(PanelContext& context, bool names);
   void draw_plot(PanelContext& context, const Rect& plot, bool names);

@@ -18,9 +18,10 @@ struct PanelContext {
   const Fonts& fonts;
   float scale = 1;  // of sizes in pixels
 
-  std::map<std::string, Rect> widgets;  // where things are on the screen, for tests and the state file
-  std::optional<std::int64_t> hovered;  // the token that some panel has under the cursor in this frame
-  bool wants_frames = false;            // something moves: draw the next frame without waiting
+  std::map<std::string, Rect> widgets;       // where things are on the screen, for tests and the state file
+  std::optional<std::int64_t> hovered;       // the token that some panel has under the cursor in this frame
+  std::optional<std::int64_t> n_keys_shown;  // of those seen, where the middle leaves some out
+  bool wants_frames = false;                 // something moves: draw the next frame without waiting
 
   float px(float value) const { return value * scale; }
   const session::SessionState& state() const { return session.state(); }

@@ -10,12 +10,18 @@ bool PlotLegend::hides(const std::string& id) const {
   return std::ranges::find(hidden_, id) != hidden_.end();
 }
 
-// What is retained comes first, in the order of reading, not of drawing; a series without a label has none.
+// What is retained comes first, then what was evicted, in the order of reading, not of drawing; a series
+// without a label has none.
 std::vector<PlotLegend::Entry> PlotLegend::entries_of(const figures::Panel& panel) {
   std::vector<Entry> entries;
   for (const auto& series : panel.points)
-    if (!series.label.empty()) entries.push_back({series.label, series.id, series.colour, &series, nullptr});
-  std::ranges::stable_partition(entries, [](const Entry& entry) { return entry.id == "retained"; });
+    if (!series.label.empty())  // what has many colours is known by its shape alone
+      entries.push_back({series.label, series.id, series.value.empty() ? series.colour : figures::kCharcoal,
+                         &series, nullptr});
+  const auto rank = [](const Entry& entry) {
+    return entry.id == "retained" ? 0 : entry.id == "evicted" ? 1 : 2;
+  };
+  std::ranges::stable_sort(entries, {}, rank);
   for (const auto& series : panel.lines)
     if (!series.label.empty()) entries.push_back({series.label, series.id, series.colour, nullptr, &series});
   return entries;

@@ -164,7 +164,8 @@ PlotPanel::Outcome PlotPanel::draw_plot(PanelContext& context, const Rect& plot,
   view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.w), std::round(plot.h));
   ImGui::SetCursorScreenPos({view_.left(), view_.top()});
   ImGui::InvisibleButton(name.c_str(), {view_.width(), view_.height()},
-                         ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+                         ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight |
+                             ImGuiButtonFlags_MouseButtonMiddle);
   context.widgets[name] = {view_.left(), view_.top(), view_.width(), view_.height()};
   const PlotMouse::Outcome mouse = mouse_.handle(context, view_);
   if (mouse.fit) fit();

@@ -47,8 +47,8 @@ void label_edge(const PanelContext& context, const Corner& a, const Corner& b, P
 void draw_space_frame(const PanelContext& context, const figures::Panel& panel, const session::SpaceBox& box,
                       const figures::Orbit& orbit, const PlotView& view) {
   const auto corners = corners_of(box, orbit, view);
-  const auto nearest = static_cast<std::size_t>(
-      std::ranges::min_element(corners, {}, &Corner::depth) - corners.begin());
+  const auto nearest =
+      static_cast<std::size_t>(std::ranges::min_element(corners, {}, &Corner::depth) - corners.begin());
   const Pixel middle = view.to_pixel(0, 0);
   const std::array<const std::string*, 3> labels{&panel.x.label, &panel.y.label, &panel.z.label};
   for (std::size_t axis = 0; axis < 3; ++axis) {

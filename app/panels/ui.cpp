@@ -157,7 +157,7 @@ void Ui::draw_panels(PanelContext& context, const Layout& layout) {
 
 void Ui::draw(float width, float height) {
   play();
-  PanelContext context{session_, theme_, fonts_, scale_, {}, std::nullopt, false};
+  PanelContext context{session_, theme_, fonts_, scale_, {}, std::nullopt, std::nullopt, false};
   const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));
   const BarAction action = draw_top_bar(context, layout.top);
   const Rect middle{0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()};

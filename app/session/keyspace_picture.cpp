@@ -100,8 +100,8 @@ void note_values(figures::Panel& panel, const figures::KeyValues& colours) {
       std::ranges::count_if(colours.values, [](float value) { return std::isnan(value); }));
   if (n_without == 0) return;
   if (!panel.note.empty()) panel.note += "; ";
-  panel.note += fmt::format("{} of {} have a colour: {}", count_of(colours.values.size() - n_without),
-                            count_of(colours.values.size()), colours.scale.long_name);
+  panel.note += fmt::format("{} of {} keys have a value, the others are grey",
+                            count_of(colours.values.size() - n_without), count_of(colours.values.size()));
 }
 
 // What of the look the recording does not hold, taken out of it.
@@ -168,9 +168,9 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
     const std::int64_t n_seen = head.seen[static_cast<std::size_t>(key.block)];
     if (look.queries) parts.queries = queries.place(recording, head, key.block, look.projection);
     if (look.colour != KeyColour::kDecision)
-      parts.colours = figures::key_values(
-          recording, info, {key.head.run, key.head.layer, key.head.kv_head, key.block, n_seen}, look.colour,
-          head.keys.topRows(n_seen), head.trace);
+      parts.colours = figures::key_values(recording, info,
+                                          {key.head.run, key.head.layer, key.head.kv_head, key.block, n_seen},
+                                          look.colour, head.keys.topRows(n_seen), head.trace);
   }
   picture->panel = keyspace_panel(head, key.block, look, parts);
   return picture;
@@ -188,7 +188,8 @@ std::string look_options(const figures::KeyspaceLook& look) {
   std::string options;
   if (look.projection != Projection::kPca)
     options += fmt::format(" --projection {}", figures::id_of(look.projection));
-  if (look.colour != KeyColour::kDecision) options += fmt::format(" --colour {}", figures::id_of(look.colour));
+  if (look.colour != KeyColour::kDecision)
+    options += fmt::format(" --colour {}", figures::id_of(look.colour));
   if (look.queries) options += " --queries";
   return options;
 }

@@ -17,6 +17,7 @@ constexpr float kRingAlpha = 0.85F;  // what is retained comes first
 constexpr float kCrossAlpha = 0.7F;
 constexpr float kMostFading = 0.55F;       // of what is farthest away, towards the ground
 constexpr float kUnselectedFading = 0.8F;  // of what is not selected
+constexpr float kMissingFading = 0.45F;    // of what has no value
 constexpr float kLeastCoverage = 0.35F;    // in space
 
 // OpenGL's rows go upwards.
@@ -53,7 +54,8 @@ ImU32 mix(ImU32 from, ImU32 to, float share) {
 // Colours of values by their place in a table, so that a point costs one look into it.
 class ValueInk {
  public:
-  ValueInk(const figures::ColourScale& scale, const Theme& theme) : scale_(scale), missing_(theme.missing) {
+  ValueInk(const figures::ColourScale& scale, const Theme& theme)
+      : scale_(scale), missing_(mix(theme.dim, theme.plot, kMissingFading)) {
     const auto& table = figures::colour_table(scale.colour_map);
     const std::size_t n = scale.categories.empty() ? table.size() : scale.categories.size();
     for (std::size_t i = 0; i < n; ++i)

@@ -44,8 +44,8 @@ TEST(KeyValues, ScoresAreThePolicysOfTheRowsItHad) {
   // Before it evicts at the end of block 1, KeyDiff has all four rows, of which the mean is (5, 5) / 4.
   const KeyValues first = values_of(recording, 1, 1, KeyColour::kScore);
   const float half = -std::sqrt(0.5F);
-  EXPECT_THAT(first.values, ElementsAre(FloatNear(half, 1e-6F), FloatNear(half, 1e-6F), FloatNear(half, 1e-6F),
-                                        FloatNear(-7 / std::sqrt(50.0F), 1e-6F)));
+  EXPECT_THAT(first.values, ElementsAre(FloatNear(half, 1e-6F), FloatNear(half, 1e-6F),
+                                        FloatNear(half, 1e-6F), FloatNear(-7 / std::sqrt(50.0F), 1e-6F)));
   EXPECT_EQ(first.scale.long_name, "score by keydiff");
   // At the end of block 2 token 1 is gone: the mean is that of the other five, (6, 3) / 5.
   const KeyValues second = values_of(recording, 1, 2, KeyColour::kScore);
@@ -58,7 +58,8 @@ TEST(KeyValues, ScoresAreThePolicysOfTheRowsItHad) {
 
 TEST(KeyValues, ARunThatRanksNothingIsScoredByKeyDiff) {
   const FakeRecording recording = three_blocks();
-  EXPECT_EQ(values_of(recording, 0, 1, KeyColour::kScore).values, values_of(recording, 1, 1, KeyColour::kScore).values);
+  EXPECT_EQ(values_of(recording, 0, 1, KeyColour::kScore).values,
+            values_of(recording, 1, 1, KeyColour::kScore).values);
   EXPECT_THAT(values_of(recording, 0, 1, KeyColour::kScore).scale.long_name, HasSubstr("nothing is evicted"));
 }
 

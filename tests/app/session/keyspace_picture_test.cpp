@@ -61,8 +61,8 @@ TEST(KeyspacePicture, EqualsTheFigureThatIsWrittenToFiles) {
       EXPECT_EQ(picture->refusal, "");
       const figures::Panel& window = picture->panel;
       const figures::Panel file =
-          figures::keyspace_figure(
-              recording, {.runs = {1}, .layer = 1, .kv_head = 1, .block = block, .look = look})
+          figures::keyspace_figure(recording,
+                                   {.runs = {1}, .layer = 1, .kv_head = 1, .block = block, .look = look})
               .panels.at(0);
       EXPECT_EQ(window.x.label, file.x.label);
       EXPECT_EQ(window.is_3d(), file.is_3d());

@@ -22,8 +22,8 @@ TEST(SpaceBox, HoldsAllKeysWhicheverWayTheyAreTurned) {
   EXPECT_EQ(box.high, (std::array<double, 3>{3, 4, 6}));
   for (const double azimuth : {0.0, 0.7, 2.0, -3.0})
     for (Eigen::Index i = 0; i < 3; ++i) {
-      const figures::Turned at = box.turned({azimuth, 0.4}, points.coordinates(i, 0), points.coordinates(i, 1),
-                                            points.coordinates(i, 2));
+      const figures::Turned at = box.turned({azimuth, 0.4}, points.coordinates(i, 0),
+                                            points.coordinates(i, 1), points.coordinates(i, 2));
       EXPECT_LE(std::hypot(at.x, at.y, at.depth), box.radius + 1e-9);
     }
   EXPECT_EQ(space_box({}).radius, 0);

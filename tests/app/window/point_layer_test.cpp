@@ -2,6 +2,7 @@
 
 #include "app/window/point_layer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -106,6 +107,33 @@ TEST_F(PannedLayer, IsDrawnWholeWhereNothingCanBeKept) {
     draw(layer);
     EXPECT_EQ(difference(layer), 0) << "step " << step;
   }
+}
+
+// The reference draws every point: of a series of one, none lies under another.
+TEST_F(PannedLayer, LeavesOutOnlyRimsOfPointsUnderOthers) {
+  view_.zoom_at({160, 120}, 0.2);
+  PointLayer layer;
+  draw(layer);
+  EXPECT_LT(layer.points_drawn(), 3600) << "some are left out";
+  figures::Panel every;
+  for (const figures::PointSeries& series : panel_.points)
+    for (std::size_t i = 0; i < series.x.size(); ++i) {
+      figures::PointSeries& one = every.points.emplace_back(series);
+      one.x = {series.x[i]};
+      one.y = {series.y[i]};
+    }
+  PointLayer reference;
+  reference.draw(every, 1, view_, grid_of(view_), theme_, {}, 1);
+  EXPECT_EQ(reference.points_drawn(), 4000);
+  const auto a = pixels(layer), b = pixels(reference);
+  double sum = 0;
+  int most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += std::abs(a[i] - b[i]);
+    most = std::max(most, std::abs(a[i] - b[i]));
+  }
+  EXPECT_LT(sum / static_cast<double>(a.size()), 0.5) << "of 255 shades";
+  EXPECT_LT(most, 128) << "no point's middle is missing";
 }
 
 // Large points at given places of a panel whose plane is the pixels of the plot, y upwards.
