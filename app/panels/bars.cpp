@@ -102,9 +102,13 @@ std::string how_many_are_shown(const PanelContext& context) {
       figures::format_count(state.selection.block < state.points->n_blocks()
                                 ? state.points->seen[static_cast<std::size_t>(state.selection.block)]
                                 : state.points->n_tokens);
-  return context.n_keys_shown
-             ? fmt::format("showing {} of {} keys", figures::format_count(*context.n_keys_shown), n_seen)
-             : fmt::format("showing all {} keys", n_seen);
+  const std::string shown =
+      context.n_keys_shown
+          ? fmt::format("showing {} of {} keys", figures::format_count(*context.n_keys_shown), n_seen)
+          : fmt::format("showing all {} keys", n_seen);
+  if (!state.tokens) return shown;
+  return fmt::format("{} tokens selected   {}",
+                     figures::format_count(static_cast<long long>(state.tokens->size())), shown);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "app/panels/keyspace_title.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -11,34 +10,42 @@
 namespace keyscope::window {
 namespace {
 
-constexpr float kLeastDetailPx = 150;
-
-std::string detail_of(const PanelContext& context, const session::KeyspacePicture* shown) {
-  const auto& state = context.state();
+// Beside the name: what is long stays on one line, so that the plot keeps its place while things are read.
+std::string policy_of(const session::SessionState& state) {
   const auto& plan = state.run().plan;
-  std::string detail = plan.policy == "none"
-                           ? std::string("none: full cache")
-                           : fmt::format("{}, N = {}", plan.name, figures::format_count(plan.budget));
-  if (plan.replayed) detail += ", replayed on full-cache keys";
-  if (plan.oracle) detail += plan.replayed ? " by an oracle" : ", by an oracle";
-  const auto add = [&](const std::string& what) {
-    if (!what.empty()) detail += "  ·  " + what;
-  };
-  if (state.tokens)
-    add(fmt::format("{} selected", figures::format_count(static_cast<long long>(state.tokens->size()))));
-  if (shown != nullptr) {
-    const bool anchored = shown->key.look.projection == figures::Projection::kAnchor;
-    add(anchored ? "the anchor moves from block to block, and every point with it" : "");
-    add(shown->refusal);
-    add(shown->panel.note);
-  }
-  if (state.reading || state.drawing) add("reading …");
-  return detail;
+  std::string text = plan.policy == "none"
+                         ? std::string("none: full cache")
+                         : fmt::format("{}, N = {}", plan.name, figures::format_count(plan.budget));
+  if (plan.replayed) text += ", replayed on full-cache keys";
+  if (plan.oracle) text += plan.replayed ? " by an oracle" : ", by an oracle";
+  if (state.reading || state.drawing) text += "  ·  reading …";
+  return text;
 }
 
-void draw_detail(const PanelContext& context, const std::string& detail, float room) {
-  dim_text(context, fit_text(context.fonts.small, detail, room));
-  if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", detail.c_str());
+// Whether the picture may have notes, at this block or at another one.
+bool takes_notes(const session::KeyspacePicture* shown) {
+  if (shown == nullptr) return false;
+  const figures::KeyspaceLook& look = shown->key.look;
+  return look.projection == figures::Projection::kAnchor || look.colour != figures::KeyColour::kDecision ||
+         !shown->refusal.empty() || !shown->panel.note.empty();
+}
+
+std::string notes_of(const session::KeyspacePicture& shown) {
+  std::string text;
+  const auto add = [&](const std::string& what) {
+    if (!what.empty()) text += (text.empty() ? "" : "  ·  ") + what;
+  };
+  add(shown.refusal);
+  if (shown.key.look.projection == figures::Projection::kAnchor)
+    add("the anchor moves from block to block, and every point with it");
+  add(shown.panel.note);
+  return text;
+}
+
+void draw_fitted(const PanelContext& context, const std::string& text, float room) {
+  const std::string fitted = fit_text(context.fonts.small, text, room);
+  dim_text(context, fitted);
+  if (fitted != text && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", text.c_str());
 }
 
 }  // namespace
@@ -46,29 +53,24 @@ void draw_detail(const PanelContext& context, const std::string& detail, float r
 void draw_keyspace_title(PanelContext& context, const session::KeyspacePicture* shown) {
   const auto& selection = context.state().selection;
   const std::string title = fmt::format("Layer {}, KV head {}", selection.layer, selection.kv_head);
-  const std::string detail = detail_of(context, shown);
   const float right = ImGui::GetCursorPosX() + ImGui::GetContentRegionAvail().x;
   const float controls = keyspace_controls_width(context), gap = context.px(16);
   const float title_width = text_size(context.fonts.title, title).x;
-  const bool beside = ImGui::GetContentRegionAvail().x >= title_width + controls + gap;
+  const bool beside = ImGui::GetContentRegionAvail().x >= title_width + controls + 5 * gap;
   const float y = ImGui::GetCursorPosY();
   ImGui::PushFont(context.fonts.title);
   ImGui::TextUnformatted(title.c_str());
   ImGui::PopFont();
   ImGui::SameLine();
-  const float room = (beside ? right - controls - gap : right) - ImGui::GetCursorPosX();
-  const bool fits = room >= std::min(context.px(kLeastDetailPx), text_size(context.fonts.small, detail).x);
-  if (fits) {
-    ImGui::SetCursorPosY(y + context.px(4));
-    draw_detail(context, detail, room);
+  ImGui::SetCursorPosY(y + context.px(4));
+  draw_fitted(context, policy_of(context.state()),
+              (beside ? right - controls - gap : right) - ImGui::GetCursorPosX());
+  if (beside) {
     ImGui::SameLine();
-  }
-  if (beside)
     ImGui::SetCursorPos({right - controls, y});
-  else
-    ImGui::NewLine();
+  }
   draw_keyspace_controls(context);
-  if (!fits) draw_detail(context, detail, ImGui::GetContentRegionAvail().x);
+  if (takes_notes(shown)) draw_fitted(context, notes_of(*shown), ImGui::GetContentRegionAvail().x);
 }
 
 }  // namespace keyscope::window

@@ -21,10 +21,10 @@ class KeyspaceLook : public ::testing::Test {
   static void SetUpTestSuite() {
     folder_ = new ScratchFolder;
     const std::vector<std::string> arguments{
-        "capture",  "--model",  kDemoModel, "--prompt-file", kDemoModel + "/prompts/phonebook.txt",
-        "--policy", "none",     "--policy", "keydiff",       "--policy",
-        "tova",     "--budget", "40",       "--block",       "32",
-        "--quiet",  "--dtype",  "float32",  "--max-tokens",  "120",
+        "capture",  "--model",   kDemoModel, "--prompt-file", kDemoModel + "/prompts/phonebook.txt",
+        "--policy", "none",      "--policy", "keydiff",       "--policy",
+        "tova",     "--budget",  "40",       "--block",       "32",
+        "--quiet",  "--dtype",   "float32",  "--max-tokens",  "120",
         "--out",    path("r.h5")};
     const CliResult result = run_cli(arguments);
     ASSERT_EQ(result.status, 0) << result.err;
@@ -86,7 +86,8 @@ TEST_F(KeyspaceLook, WhatCannotBeIsRefusedBeforeAnythingIsDrawn) {
     return result.err;
   };
   EXPECT_THAT(refusal({"--projection", "tsne"}), HasSubstr("expected one of pca, pca3d, anchor"));
-  EXPECT_THAT(refusal({"--colour", "mood"}), HasSubstr("decision, position, attention, score, margin, class"));
+  EXPECT_THAT(refusal({"--colour", "mood"}),
+              HasSubstr("decision, position, attention, score, margin, class"));
   EXPECT_THAT(refusal({"--projection", "anchor", "--components", "3"}), HasSubstr("'anchor' has none"));
   EXPECT_THAT(refusal({"--run", "tova", "--colour", "score"}), HasSubstr("attention weights"));
   EXPECT_THAT(refusal({"--run", "none", "--colour", "margin"}), HasSubstr("evicts nothing"));
