@@ -1,14 +1,22 @@
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/errors.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/inspection.hpp"
+#include "app/commands/interrupt.hpp"
 #include "app/commands/json_output.hpp"
+#include "app/commands/option_checks.hpp"
+#include "app/measures/token_story.hpp"
+#include "app/session/selection.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -17,6 +25,9 @@ using Json = nlohmann::ordered_json;
 
 struct InspectArguments {
   std::string path;
+  std::optional<std::int64_t> token;
+  std::string run;
+  std::optional<int> layer, kv_head;
   JsonTarget json;
 };
 
@@ -79,9 +90,31 @@ void print_fields(const Json& fields, int indent) {
   }
 }
 
+// A token's story, in the run that the window would show first unless it is named.
+Json inspect_token(const InspectArguments& arguments) {
+  const auto recording = recording::open_recording(arguments.path);
+  const auto info = recording->info();
+  session::SelectionRequest request{.layer = arguments.layer, .kv_head = arguments.kv_head};
+  if (!arguments.run.empty()) request.run = arguments.run;
+  if (info->runs.empty() || info->layers.empty())
+    throw FileError(fmt::format("{}: it holds no run with recorded layers", arguments.path));
+  const session::Selection selected = session::resolve_selection(*info, request);
+  const std::int64_t n_tokens = info->runs[static_cast<std::size_t>(selected.run)].n_tokens;
+  if (*arguments.token >= n_tokens)
+    throw UsageError(
+        fmt::format("--token {}: the run has {} tokens, counted from 0", *arguments.token, n_tokens));
+  std::atomic<bool> cancelled = false;
+  const OnInterrupt on_interrupt([&] { cancelled = true; });
+  return measures::token_story_json(
+      *info, measures::tell_token(*recording, {selected.run, selected.layer, selected.kv_head},
+                                  *arguments.token, cancelled));
+}
+
 void run_inspect(const InspectArguments& arguments) {
   require_writable(arguments.json, arguments.path);
-  const Json found = inspect_path(arguments.path);
+  if (!arguments.token && (!arguments.run.empty() || arguments.layer || arguments.kv_head))
+    throw UsageError("--run, --layer and --kv-head choose the head of a --token; there is none");
+  const Json found = arguments.token ? inspect_token(arguments) : inspect_path(arguments.path);
   if (!arguments.json.is_stdout()) print_fields(found, 0);
   if (arguments.json.given()) write_json(arguments.json, found);
 }
@@ -94,6 +127,15 @@ void add_inspect(CLI::App& app) {
       app.add_subcommand("inspect", "What a model folder, a recording or a figure file holds");
   command->add_option("PATH", arguments->path, "A model folder, a recording (or its .part), a figure file")
       ->required();
+  command
+      ->add_option(
+          "--token", arguments->token,
+          "The story of one token of a recording, by its position: what it attended to and who to it, "
+          "its score and rank after every block, how it went")
+      ->check(zero_or_more());
+  command->add_option("--run", arguments->run, "Of the token: the run; by default the first that evicts");
+  command->add_option("--layer", arguments->layer, "Of the token: the layer")->check(zero_or_more());
+  command->add_option("--kv-head", arguments->kv_head, "Of the token: the KV head")->check(zero_or_more());
   command->add_option("--json", arguments->json.path, "Write it as JSON; - for stdout");
   command->add_flag("--force", arguments->json.replace, "Replace an existing --json file");
   command->footer("Example:\n  keyscope inspect assets/demo_model");

@@ -9,35 +9,14 @@
 #include "analysis/errors.hpp"
 #include "app/figures/head_selection.hpp"
 #include "app/measures/attention_weights.hpp"
-#include "app/measures/recorded_rules.hpp"
 
 namespace keyscope::figures {
 namespace {
 
 using recording::Recording;
-using recording::RecordingInfo;
 
 constexpr std::int64_t kBandRows = 256;
 constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
-
-// A replayed run has keys, queries and evictions, from which weights follow, but none that were recorded.
-bool has_weights(const RecordingInfo& info, int run) {
-  return info.attention && !info.runs[static_cast<std::size_t>(run)].plan.replayed;
-}
-
-RowMatrixF weights_of(const Recording& recording, const RecordingInfo& info,
-                      const AttentionSelection& selection, std::int64_t first, std::int64_t count) {
-  if (!has_weights(info, selection.run))
-    return measures::recompute_attention(recording, selection.run, selection.layer, selection.query_head,
-                                         first, count);
-  RowMatrixF weights =
-      recording.attention(selection.run, selection.layer, selection.query_head, first, count);
-  const int kv_head = selection.query_head / info.model.group_size();
-  measures::blank_invisible(weights, first, info.runs[selection.run],
-                            recording.trace(selection.run, selection.layer, kv_head).evicted_at,
-                            measures::recorded_rules(info, selection.layer));
-  return weights;
-}
 
 // The scale ends at the largest weight shown; a logarithmic one starts at the smallest within five decades.
 void fit_scale(Heatmap& heatmap) {
@@ -52,12 +31,12 @@ void fit_scale(Heatmap& heatmap) {
       heatmap.logarithmic ? std::max(std::min(smallest, heatmap.high), heatmap.high * kLogDecades) : 0;
 }
 
-Heatmap make_heatmap(const Recording& recording, const RecordingInfo& info,
-                     const AttentionSelection& selection, std::int64_t n_seen) {
+Heatmap make_heatmap(const Recording& recording, const AttentionSelection& selection, std::int64_t n_seen) {
   ReducedMatrix reduced(n_seen, n_seen, selection.max_size, selection.reduction);
   for (std::int64_t first = 0; first < n_seen; first += kBandRows) {
     const std::int64_t count = std::min(kBandRows, n_seen - first);
-    const RowMatrixF band = weights_of(recording, info, selection, first, count);
+    const RowMatrixF band = measures::visible_attention(recording, selection.run, selection.layer,
+                                                        selection.query_head, first, count);
     reduced.add_rows(first, band.leftCols(std::min<Eigen::Index>(band.cols(), n_seen)));
   }
   Heatmap heatmap;
@@ -87,7 +66,7 @@ Figure attention_figure(const Recording& recording, const AttentionSelection& se
   panel.equal_aspect = true;
   panel.x.label = "token position of the key";
   panel.y.label = "token position of the query";
-  panel.heatmap = make_heatmap(recording, *info, selection, n_seen);
+  panel.heatmap = make_heatmap(recording, selection, n_seen);
   panel.note = reduction_note(*panel.heatmap, n_seen);
 
   Figure figure;
@@ -97,8 +76,8 @@ Figure attention_figure(const Recording& recording, const AttentionSelection& se
                  selection.query_head, block,           0};
   figure.caption = fmt::format(
       "{}. {} Grey: not visible to the query (later, or evicted by then).", describe_run(*info, run),
-      has_weights(*info, selection.run) ? "Weights as recorded."
-                                        : "Weights recomputed from queries and keys.");
+      measures::has_recorded_attention(*info, selection.run) ? "Weights as recorded."
+                                                             : "Weights recomputed from queries and keys.");
   figure.panels.push_back(std::move(panel));
   return figure;
 }

@@ -87,4 +87,21 @@ RowMatrixF recompute_attention(const Recording& recording, int run, int layer, i
   return weights;
 }
 
+bool has_recorded_attention(const recording::RecordingInfo& info, int run) {
+  return info.attention && !info.runs[static_cast<std::size_t>(run)].plan.replayed;
+}
+
+RowMatrixF visible_attention(const Recording& recording, int run, int layer, int query_head,
+                             std::int64_t first, std::int64_t count) {
+  const auto info = recording.info();
+  if (!has_recorded_attention(*info, run))
+    return recompute_attention(recording, run, layer, query_head, first, count);
+  const RowMatrixF rows = recording.attention(run, layer, query_head, first, count);
+  RowMatrixF weights = rows.leftCols(std::min<Eigen::Index>(rows.cols(), first + count));
+  blank_invisible(weights, first, info->runs[static_cast<std::size_t>(run)],
+                  recording.trace(run, layer, query_head / info->model.group_size()).evicted_at,
+                  recorded_rules(*info, layer));
+  return weights;
+}
+
 }  // namespace keyscope::measures

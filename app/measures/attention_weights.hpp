@@ -15,6 +15,15 @@ namespace keyscope::measures {
 RowMatrixF recompute_attention(const recording::Recording& recording, int run, int layer, int query_head,
                                std::int64_t first, std::int64_t count);
 
+// Whether a run's weights were recorded. A replayed run has keys, queries and evictions, from which weights
+// follow, but none that were recorded.
+bool has_recorded_attention(const recording::RecordingInfo& info, int run);
+
+// The same shape: the recorded weights where there are any, else the recomputed ones.
+//   throws as recompute_attention, and as the recording does
+RowMatrixF visible_attention(const recording::Recording& recording, int run, int layer, int query_head,
+                             std::int64_t first, std::int64_t count);
+
 // Sets every weight to NaN that its query could not see. Row j is visible to query i if j <= i, the layer's
 // window reaches as far back, and it was not evicted at the end of a block before i's.
 //   weights: (count, any) of queries from `first`; evicted_at: of the query head's KV head

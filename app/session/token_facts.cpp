@@ -7,30 +7,13 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/similarity.hpp"
+#include "app/measures/token_story.hpp"
 #include "app/session/token_label.hpp"
 
 namespace keyscope::session {
-namespace {
-
-// Where a position's token stands: the prompt's or the run's generated tokens.
-struct TokenPlace {
-  const recording::TokenText* tokens = nullptr;
-  std::int64_t index = 0;
-};
-
-TokenPlace find_token(const recording::RecordingInfo& info, int run, std::int64_t position) {
-  const recording::TokenText& generated = info.runs.at(run).generated;
-  const std::int64_t after_prompt = position - info.n_prompt();
-  if (position < 0) return {};
-  if (after_prompt < 0) return {&info.prompt, position};
-  return after_prompt < generated.size() ? TokenPlace{&generated, after_prompt} : TokenPlace{};
-}
-
-}  // namespace
 
 std::string token_bytes(const recording::RecordingInfo& info, int run, std::int64_t position) {
-  const TokenPlace place = find_token(info, run, position);
-  return place.tokens ? place.tokens->token(place.index) : std::string();
+  return measures::token_bytes(info, run, position);
 }
 
 TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& points, std::int64_t block,
@@ -40,8 +23,7 @@ TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& p
                                    block, points.n_tokens, points.n_blocks()));
   TokenFacts facts;
   facts.position = static_cast<std::int32_t>(position);
-  const TokenPlace place = find_token(info, points.head.run, position);
-  facts.id = place.tokens ? place.tokens->id[place.index] : -1;
+  facts.id = measures::token_id(info, points.head.run, position);
   facts.text = token_label(token_bytes(info, points.head.run, position));
   facts.arrived = std::ranges::upper_bound(points.seen, position) - points.seen.begin();
 
