@@ -66,8 +66,8 @@ std::optional<figures::HeadGrid> grid_of(const FigureArguments& arguments) {
 // An option that the figure does not have would change nothing.
 void refuse_foreign_options(const CLI::App& command, const std::string& figure) {
   for (const std::string option :
-       {"layer", "kv-head", "query-head", "block", "components", "projection", "colour", "queries",
-        "retained", "linear", "reduce", "ranks", "layers", "kv-heads", "query-heads"}) {
+       {"layer", "kv-head", "query-head", "block", "components", "projection", "colour", "queries", "retained",
+        "linear", "reduce", "ranks", "margins", "measure", "reference", "layers", "kv-heads", "query-heads"}) {
     if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, grid_option(option)))
       continue;
     std::vector<std::string_view> others;
@@ -158,6 +158,12 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
   command.add_flag("--linear", arguments.linear,
                    "attention: a linear colour scale instead of a logarithmic one");
   command.add_flag("--ranks", arguments.request.ranks, "score-attention: ranks instead of values");
+  command.add_flag("--margins", arguments.request.margins,
+                   "lifespans: colour by the margin that a token was evicted by, not by attention");
+  command.add_option("--measure", arguments.request.measure,
+                     "head-map: a measure by its name in `analyze --json`, such as log_volume_nats");
+  command.add_option("--reference", arguments.request.reference,
+                     "head-map: show the difference from this run, or the overlap with what it retained");
   command.add_option("--reduce", arguments.reduction,
                      "How several tokens become one pixel of a large matrix: mean, max or min");
   command.add_option("--width", arguments.width, "single (3.4 in), double (7 in, the default) or inches");

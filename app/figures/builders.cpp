@@ -6,15 +6,20 @@
 
 #include <fmt/format.h>
 
+#include "analysis/errors.hpp"
 #include "app/figures/ablation.hpp"
 #include "app/figures/attention.hpp"
 #include "app/figures/block_times.hpp"
 #include "app/figures/bounds.hpp"
 #include "app/figures/cosine_matrix.hpp"
 #include "app/figures/diversity.hpp"
+#include "app/figures/head_comparison.hpp"
 #include "app/figures/head_map.hpp"
+#include "app/figures/head_measure.hpp"
+#include "app/figures/head_selection.hpp"
 #include "app/figures/head_spread.hpp"
 #include "app/figures/keyspace.hpp"
+#include "app/figures/lifespans.hpp"
 #include "app/figures/overlap.hpp"
 #include "app/figures/policy_spread.hpp"
 #include "app/figures/rank_correlation.hpp"
@@ -74,6 +79,18 @@ Figure build_score_attention(const Recording& recording, const RecordingInfo& in
                                             chosen_kv_head(info, request), request.ranks, request.small});
 }
 
+// By default of a run that evicts: in the others every life is the same.
+Figure build_lifespans(const Recording& recording, const RecordingInfo& info, const FigureRequest& request) {
+  int run = only_run(info, request);
+  if (request.runs.empty()) {
+    const auto evicting =
+        std::ranges::find_if(info.runs, [](const auto& each) { return each.plan.policy != "none"; });
+    if (evicting != info.runs.end()) run = static_cast<int>(evicting - info.runs.begin());
+  }
+  return lifespans_figure(recording,
+                          {run, chosen_layer(info, request), chosen_kv_head(info, request), request.margins});
+}
+
 Figure build_block_times(const Recording& recording, const RecordingInfo& info,
                          const FigureRequest& request) {
   return block_times_figure(recording, {chosen_runs(info, request)});
@@ -98,6 +115,18 @@ Figure build_head_map(const Recording& recording, const RecordingInfo& info, con
   const auto measures = mapped_measures();
   return head_map_figure(recording, only_run(info, request),
                          *std::ranges::find(measures, request.name, &MappedMeasure::figure));
+}
+
+Figure build_head_comparison(const Recording& recording, const RecordingInfo& info,
+                             const FigureRequest& request) {
+  HeadComparison selection{only_run(info, request)};
+  if (request.reference) selection.reference = find_run(info, *request.reference);
+  const HeadMeasure& measure =
+      request.measure ? find_head_measure(*request.measure) : head_measures().front();
+  if (measure.of_two_runs() && !request.reference)
+    throw UsageError(
+        fmt::format("the measure {} is of two runs; name the other one by --reference", measure.id));
+  return head_comparison_figure(recording, selection, measure);
 }
 
 Figure build_policy_spread(const Recording& recording, const RecordingInfo& info,
@@ -176,6 +205,8 @@ constexpr std::array kBuilders{
     Builder{"cosine-and-attention", kQueryHead, false, kBothOptions, has_keys_and_queries,
             build_cosine_and_attention},
     Builder{"score-attention", kKvHead, false, kScoreOptions, has_keys, build_score_attention},
+    Builder{"lifespans", kKvHead, false, " layer kv-head margins ", has_runs, build_lifespans},
+    Builder{"head-map", kRecording, false, " measure reference ", has_runs, build_head_comparison},
     Builder{"rank-correlation", kRecording, false, "", has_keys, build_rank_correlation},
     Builder{"mean-cosines", kRecording, false, "", has_keys, build_mean_cosines},
     Builder{"mean-key-query-cosine", kRecording, false, "", has_keys_and_queries, build_head_map},

@@ -34,6 +34,9 @@ struct FigureRequest {
   bool retained_only = false;               // cosine-matrix
   bool logarithmic = true;                  // attention
   bool ranks = false;                       // score-attention: ranks instead of values
+  bool margins = false;                     // lifespans: the margin of eviction instead of attention
+  std::optional<std::string> measure;       // head-map: which, by its name in `analyze --json`
+  std::optional<std::string> reference;     // head-map: the run whose values are taken off
   std::optional<Reduction> reduction;
   std::optional<int> max_size;   // of matrices, above which tokens share cells; empty: the figure's own
   std::optional<HeadGrid> grid;  // small multiples; layer and heads above are then of no account

@@ -1,0 +1,149 @@
+#include "app/figures/lifespans.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/head_selection.hpp"
+#include "app/measures/head_data.hpp"
+
+namespace keyscope::figures {
+namespace {
+
+using recording::HeadTrace;
+using recording::RecordingInfo;
+using recording::RunInfo;
+
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
+
+// The run whose queries attended: a replayed run has none of its own. -1: there is none.
+int attending_run(const RecordingInfo& info, int run) {
+  return info.runs[static_cast<std::size_t>(run)].plan.replayed ? measures::full_cache_run(info) : run;
+}
+
+// (n_tokens) attention received per query that could see the token.
+std::vector<double> attention_per_query(const HeadTrace& trace, std::size_t n_tokens) {
+  std::vector<double> values(n_tokens, kNoValue);
+  const std::size_t n = std::min({n_tokens, trace.attention_received.size(), trace.attention_queries.size()});
+  for (std::size_t i = 0; i < n; ++i)
+    if (trace.attention_queries[i] > 0) values[i] = trace.attention_received[i] / trace.attention_queries[i];
+  return values;
+}
+
+std::vector<double> margins(const HeadTrace& trace, std::size_t n_tokens) {
+  std::vector<double> values(n_tokens, kNoValue);
+  std::copy_n(trace.evicted_margin.begin(), std::min(n_tokens, trace.evicted_margin.size()), values.begin());
+  return values;
+}
+
+Heatmap life_map(const LifeGrid& grid, RowMatrixF values, std::int64_t n_tokens, std::int64_t n_blocks) {
+  Heatmap map;
+  map.values = std::move(values);
+  map.x_step = static_cast<double>(grid.blocks_per_column);
+  map.x_end = static_cast<double>(n_blocks);
+  map.y_step = static_cast<double>(grid.tokens_per_row);
+  map.y_end = static_cast<double>(n_tokens);
+  return map;
+}
+
+// From 0, or over the decades that are there, to the largest value.
+void fit_scale(Heatmap& map, bool logarithmic) {
+  float high = 0, smallest = std::numeric_limits<float>::max();
+  for (const float value : map.values.reshaped<Eigen::RowMajor>()) {
+    if (std::isnan(value)) continue;
+    high = std::max(high, value);
+    if (value > 0) smallest = std::min(smallest, value);
+  }
+  map.high = high > 0 ? high : 1;
+  map.logarithmic = logarithmic;
+  map.low = logarithmic ? std::max(std::min(smallest, map.high), map.high * kLogDecades) : 0;
+}
+
+Panel life_panel(std::string id, std::string title, Heatmap map, const std::string& note) {
+  Panel panel;
+  panel.id = map.id = std::move(id);
+  panel.title = map.long_name = std::move(title);
+  panel.x = {"block", ""};
+  panel.x.counted = true;
+  panel.y = {"token position", ""};
+  panel.y.counted = true;
+  panel.note = note;
+  panel.heatmap = std::move(map);
+  return panel;
+}
+
+std::string cell_note(const LifeGrid& grid) {
+  if (grid.tokens_per_row == 1 && grid.blocks_per_column == 1) return "";
+  const auto counted = [](std::int64_t n, const char* what) {
+    return fmt::format("{} {}{}", format_count(n), what, n == 1 ? "" : "s");
+  };
+  return fmt::format("a cell is the mean over {} and {}", counted(grid.tokens_per_row, "token"),
+                     counted(grid.blocks_per_column, "block"));
+}
+
+}  // namespace
+
+std::vector<Life> token_lives(const RunInfo& run, std::span<const std::int32_t> evicted_at,
+                              std::span<const double> values) {
+  std::vector<Life> lives;
+  std::int64_t block = 0;
+  for (std::int64_t token = 0; token < run.n_tokens; ++token) {
+    while (recording::tokens_seen(run, block) <= token) ++block;
+    const auto at = static_cast<std::size_t>(token);
+    const std::int64_t gone = at < evicted_at.size() ? evicted_at[at] : -1;
+    const bool evicted = gone >= 0 && gone < run.blocks_done;
+    lives.push_back({block, std::max(block, evicted ? gone : run.blocks_done - 1), values[at]});
+  }
+  return lives;
+}
+
+Figure lifespans_figure(const recording::Recording& recording, const LifespansSelection& selection) {
+  const auto info = recording.info();
+  require_run(*info, selection.run);
+  require_layer(*info, selection.layer);
+  require_kv_head(*info, selection.kv_head);
+  const RunInfo& run = info->runs[static_cast<std::size_t>(selection.run)];
+  const auto n_tokens = static_cast<std::size_t>(run.n_tokens);
+  const HeadTrace trace = recording.trace(selection.run, selection.layer, selection.kv_head);
+  const int attending = attending_run(*info, selection.run);
+  std::vector<double> values(n_tokens, kNoValue);
+  if (selection.margins)
+    values = margins(trace, n_tokens);
+  else if (attending >= 0)
+    values = attention_per_query(
+        attending == selection.run ? trace : recording.trace(attending, selection.layer, selection.kv_head),
+        n_tokens);
+  const LifeGrid grid =
+      grid_lives(token_lives(run, trace.evicted_at, values), run.blocks_done, selection.max_size);
+
+  Figure figure;
+  figure.name = "lifespans";
+  figure.columns = 2;
+  figure.view = {{run.plan.name}, selection.layer, selection.kv_head, -1, -1, 0};
+  figure.title = fmt::format("Lifespans of tokens, {}, layer {}, KV head {}", run.plan.name, selection.layer,
+                             selection.kv_head);
+  figure.panels.push_back(life_panel("in_cache", "share in the cache",
+                                     life_map(grid, grid.share, run.n_tokens, run.blocks_done),
+                                     cell_note(grid)));
+  Heatmap coloured = life_map(grid, grid.value, run.n_tokens, run.blocks_done);
+  fit_scale(coloured, !selection.margins);
+  const char* title = selection.margins ? "margin that it went by" : "attention received per query";
+  figure.panels.push_back(life_panel(selection.margins ? "margin" : "attention_per_query", title,
+                                     std::move(coloured), cell_note(grid)));
+  const std::string whose = selection.margins || attending == selection.run || attending < 0
+                                ? ""
+                                : fmt::format(" Attention is that of the run {}.",
+                                              info->runs[static_cast<std::size_t>(attending)].plan.name);
+  figure.caption = fmt::format(
+      "{}. A token lives from the block that it came with to the one at whose end it was evicted. Grey: not "
+      "seen yet, or nothing there to be shown.{}",
+      describe_run(*info, run), whose);
+  return figure;
+}
+
+}  // namespace keyscope::figures

@@ -1,0 +1,116 @@
+// Runs compared head by head, and the story of one token, as the command line gives them.
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "app/figures/nexus.hpp"
+#include "tests/app/commands/cli_run.hpp"
+
+namespace keyscope::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class Comparison : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new ScratchFolder;
+    const CliResult result = run_cli({"capture",
+                                      "--dtype",
+                                      "float32",
+                                      "--model",
+                                      kDemoModel,
+                                      "--prompt-file",
+                                      kDemoModel + "/prompts/phonebook.txt",
+                                      "--max-tokens",
+                                      "120",
+                                      "--policy",
+                                      "none",
+                                      "--policy",
+                                      "keydiff",
+                                      "--policy",
+                                      "sink",
+                                      "--budget",
+                                      "40",
+                                      "--block",
+                                      "32",
+                                      "--quiet",
+                                      "--out",
+                                      path("r.h5")});
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+  static std::string path(const std::string& name) { return (folder_->path() / name).string(); }
+
+  static ScratchFolder* folder_;
+};
+ScratchFolder* Comparison::folder_ = nullptr;
+
+TEST_F(Comparison, AHeadMapIsTheDifferenceOfAnalyze) {
+  const CliResult drawn =
+      run_cli({"figure", path("r.h5"), "head-map", "--run", "keydiff", "--measure", "log_volume_nats",
+               "--reference", "sink", "--out", path("f.h5"), "--force"});
+  ASSERT_EQ(drawn.status, 0) << drawn.err;
+  const auto figure = figures::read_figures(path("f.h5")).figures.at(0);
+  const auto& map = *figure.panels.at(0).heatmap;
+  EXPECT_THAT(figure.title, HasSubstr("keydiff − sink"));
+  const CliResult analyzed =
+      run_cli({"analyze", path("r.h5"), "--run", "keydiff", "--run", "sink", "--quiet", "--json", "-"});
+  ASSERT_EQ(analyzed.status, 0) << analyzed.err;
+  const json runs = json::parse(analyzed.out)["runs"];
+  ASSERT_EQ(runs[0]["heads"].size(), 16U);
+  for (std::size_t i = 0; i < 16; ++i) {
+    const json &here = runs[0]["heads"][i], &there = runs[1]["heads"][i];
+    EXPECT_FLOAT_EQ(
+        map.values(here["layer"].get<int>(), here["kv_head"].get<int>()),
+        static_cast<float>(here["log_volume_nats"].get<double>() - there["log_volume_nats"].get<double>()));
+  }
+}
+
+TEST_F(Comparison, WhatDoesNotExistIsWrongUsage) {
+  const auto status = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"figure", path("r.h5"), "--out", path("g.h5"), "--force"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_cli(arguments).status;
+  };
+  EXPECT_EQ(status({"head-map", "--measure", "volume"}), 2);
+  EXPECT_EQ(status({"head-map", "--reference", "tova"}), 2);
+  EXPECT_EQ(status({"keyspace", "--reference", "sink"}), 2);
+  EXPECT_EQ(status({"head-map", "--margins"}), 2);
+  EXPECT_EQ(status({"lifespans", "--margins", "--run", "sink"}), 0);
+}
+
+TEST_F(Comparison, ATokensStoryIsPrintedAndWrittenAsJson) {
+  const std::vector<std::string> about{"inspect", path("r.h5"), "--token", "9",
+                                       "--run",   "keydiff",    "--layer", "1"};
+  auto with_json = about;
+  with_json.insert(with_json.end(), {"--json", "-"});
+  const CliResult written = run_cli(with_json);
+  ASSERT_EQ(written.status, 0) << written.err;
+  const json story = json::parse(written.out);
+  EXPECT_EQ(story["position"], 9);
+  EXPECT_EQ(story["layer"], 1);
+  EXPECT_EQ(story["arrived"], 0);
+  ASSERT_FALSE(story["scores"].empty());
+  EXPECT_EQ(story["scores"][0]["n_rows"], 32);
+  EXPECT_LE(story["attended_to"][0]["position"].get<int>(), 9);
+  EXPECT_GT(story["attended_by"][0]["position"].get<int>(), 9);
+  const CliResult printed = run_cli(about);
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_THAT(printed.out, HasSubstr("attended_by"));
+  EXPECT_EQ(run_cli({"inspect", path("r.h5"), "--token", "120"}).status, 2);
+  EXPECT_EQ(run_cli({"inspect", path("r.h5"), "--layer", "1"}).status, 2);
+  EXPECT_EQ(run_cli({"inspect", path("r.h5"), "--token", "9", "--run", "tova"}).status, 2);
+}
+
+}  // namespace
+}  // namespace keyscope::test
