@@ -8,6 +8,8 @@ namespace {
 constexpr float kTopHeight = 46;
 constexpr float kStatusHeight = 27;
 constexpr float kTimelineHeight = 68;
+constexpr float kTallTimelineHeight = 112;  // with a bar per block
+constexpr float kHeightForTall = 440;       // of all between the bars
 constexpr float kViewsHeight = 30;
 constexpr float kGap = 8;
 constexpr float kLeastColumn = 212;
@@ -46,7 +48,7 @@ Layout make_layout(float width, float height, float scale, float runs_height) {
   }
   layout.middle = {left, above, std::max(1.0F, right - left), inner};
   if (has_timeline) {
-    const float timeline = kTimelineHeight * scale;
+    const float timeline = (inner >= kHeightForTall * scale ? kTallTimelineHeight : kTimelineHeight) * scale;
     layout.middle.h -= timeline + gap;
     layout.timeline = {left, layout.middle.bottom() + gap, layout.middle.w, timeline};
   }

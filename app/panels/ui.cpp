@@ -8,7 +8,6 @@
 #include "app/panels/empty_state.hpp"
 #include "app/panels/heads_panel.hpp"
 #include "app/panels/runs_panel.hpp"
-#include "app/panels/timeline_panel.hpp"
 #include "app/panels/token_panel.hpp"
 #include "app/panels/view_tabs.hpp"
 
@@ -152,7 +151,7 @@ void Ui::draw_panels(PanelContext& context, const Layout& layout) {
   else
     figure_view_.draw(context, layout.middle);
   if (!layout.token.empty()) draw_token_panel(context, layout.token);
-  if (!layout.timeline.empty()) draw_timeline_panel(context, layout.timeline);
+  if (!layout.timeline.empty()) timeline_.draw(context, layout.timeline);
 }
 
 void Ui::draw(float width, float height) {

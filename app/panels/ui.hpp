@@ -11,6 +11,7 @@
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/text_view.hpp"
+#include "app/panels/timeline_panel.hpp"
 #include "app/window/glfw_window.hpp"
 
 namespace keyscope::window {
@@ -52,6 +53,7 @@ class Ui {
   KeyspacePanel keyspace_;
   TextView text_;
   FigureView figure_view_;
+  TimelinePanel timeline_;
   FigurePanel figure_;
   std::map<std::string, Rect> widgets_;
   bool wants_frames_ = false;

@@ -61,5 +61,11 @@ TEST(Layout, WhatHasNoRoomGivesWayToTheKeySpace) {
   EXPECT_EQ(shown(1280, 800, 4), "");
 }
 
+TEST(Layout, TheTimelineIsHigherWhereThereIsTheHeight) {
+  EXPECT_EQ(make_layout(1280, 800, 1, 160).timeline.h, 112);
+  EXPECT_EQ(make_layout(1280, 800, 2, 320).timeline.h, 136);
+  EXPECT_EQ(make_layout(640, 480, 1, 160).timeline.h, 68);
+}
+
 }  // namespace
 }  // namespace keyscope::window
