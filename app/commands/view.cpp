@@ -25,7 +25,8 @@ struct ViewArguments {
   std::string run;
   int layer = -1;
   int kv_head = -1;
-  std::int64_t block = -1;
+  std::int64_t block = -1, token = -1;
+  std::string measure, reference;
   std::string view;
   std::string projection, colour;
   bool queries = false;
@@ -43,6 +44,9 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (arguments.layer >= 0) request.selection.layer = arguments.layer;
   if (arguments.kv_head >= 0) request.selection.kv_head = arguments.kv_head;
   if (arguments.block >= 0) request.selection.block = arguments.block;
+  if (!arguments.measure.empty()) request.selection.measure = arguments.measure;
+  if (!arguments.reference.empty()) request.selection.reference = arguments.reference;
+  if (arguments.token >= 0) request.selection.token = arguments.token;
   if (!arguments.view.empty()) request.view = view_name(arguments.view);
   if (!arguments.projection.empty())
     request.look.projection = figures::parse_projection(arguments.projection);
@@ -140,6 +144,11 @@ void add_view(CLI::App& app) {
   command->add_option("--run", arguments->run, "The run to show first");
   command->add_option("--layer", arguments->layer, "The layer to show first")->check(zero_or_more());
   command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")->check(zero_or_more());
+  command->add_option("--token", arguments->token, "The token to hold, by its position")
+      ->check(zero_or_more());
+  command->add_option("--measure", arguments->measure,
+                      "What to colour the map of heads by, as for `figure FILE head-map`");
+  command->add_option("--reference", arguments->reference, "The run that the map compares with");
   command->add_option("--view", arguments->view,
                       "What to show first: keyspace, text, or any other name that `figure` takes");
   command->add_option("--projection", arguments->projection,

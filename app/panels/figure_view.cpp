@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/lifespans.hpp"
 #include "app/panels/figure_settings.hpp"
 #include "app/panels/token_tooltip.hpp"
 #include "app/session/token_facts.hpp"
@@ -49,14 +50,17 @@ void FigureView::take(const session::MadeFigure& shown) {
   plots_.resize(n_panels);
   for (std::size_t i = 0; i < n_panels; ++i) {
     if (!plots_[i]) plots_[i] = std::make_unique<PlotPanel>();
+    plots_[i]->use_rows_alone(figures::has_block_columns(now.name));
     plots_[i]->set(shown.figure->panels[i], of_tokens_, keep && plots_[i]->view().moved());
   }
 }
 
-void FigureView::point_at(PanelContext& context, const PlotHit& hit, bool clicked) const {
+void FigureView::point_at(PanelContext& context, const figures::Panel& panel, const PlotHit& hit,
+                          bool clicked) const {
   const auto& state = context.state();
   // Of a matrix of tokens the column is the one that all panels show: it is what is attended to.
-  const auto token = hit.cell ? std::optional(hit.cell->column) : hit.token;
+  const bool square = !figures::has_block_columns(shown_.key.name);
+  const auto token = hit.cell ? std::optional(square ? hit.cell->column : hit.cell->row) : hit.token;
   if (of_tokens_ && token) {
     context.hovered = token;
     if (clicked) context.session.lock(token);
@@ -65,6 +69,10 @@ void FigureView::point_at(PanelContext& context, const PlotHit& hit, bool clicke
     const PlotHit::Cell& cell = *hit.cell;
     const std::string value = std::isnan(cell.value) ? "no value" : number(cell.value);
     if (!of_tokens_) return draw_lines(context, {value});
+    if (!square)
+      return draw_lines(context, {fmt::format("token {}  {}", cell.row, token_text(context, cell.row)),
+                                  fmt::format("block {}", cell.column),
+                                  fmt::format("{}: {}", panel.heatmap->long_name, value)});
     return draw_lines(context, {fmt::format("column {}  {}", cell.column, token_text(context, cell.column)),
                                 fmt::format("row {}  {}", cell.row, token_text(context, cell.row)), value});
   }
@@ -101,7 +109,7 @@ void FigureView::draw_one(PanelContext& context, PlotPanel& plot, const Rect& ce
   if (outcome.menu) ImGui::OpenPopup("figure_menu");
   draw_menu(context);
   if (outcome.hit)
-    point_at(context, *outcome.hit, outcome.clicked);
+    point_at(context, panel, *outcome.hit, outcome.clicked);
   else if (outcome.clicked)
     context.session.lock(std::nullopt);
   ImGui::EndChild();

@@ -24,7 +24,7 @@ class FigureView {
   void take(const session::MadeFigure& shown);
   void draw_panels(PanelContext& context, const Rect& rect);
   void draw_one(PanelContext& context, PlotPanel& plot, const Rect& cell, const std::string& name);
-  void point_at(PanelContext& context, const PlotHit& hit, bool clicked) const;
+  void point_at(PanelContext& context, const figures::Panel& panel, const PlotHit& hit, bool clicked) const;
   void draw_menu(PanelContext& context);
 
   session::MadeFigure shown_;

@@ -2,89 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "app/figures/colour_map.hpp"
+#include "app/panels/measure_popup.hpp"
 
 namespace keyscope::window {
 namespace {
 
-using session::HeadKey;
+using session::HeadMap;
 using session::MeasureChoice;
-using session::SessionState;
 
-// The colour scale of a measure over the heads that have it so far.
-struct Scale {
-  double low = 0, high = 1;
-  int n_known = 0;
-};
+const MeasureChoice& measure_of(const HeadMap& map) { return session::measure_choices()[map.choice.measure]; }
 
-std::optional<double> value_of(const SessionState& state, const MeasureChoice& choice, const HeadKey& head) {
-  const auto found = state.measured.find(head);
-  return found == state.measured.end() ? std::nullopt : found->second.measures.*choice.value;
-}
-
-// A diverging map is centred at 0, so that its middle colour always means "none".
-Scale scale_of(const SessionState& state, const MeasureChoice& choice) {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -low;
-  Scale scale;
-  for (const auto& [head, measured] : state.measured) {
-    if (head.run != state.selection.run) continue;
-    ++scale.n_known;
-    const auto value = measured.measures.*choice.value;
-    if (!value || !std::isfinite(*value)) continue;
-    low = std::min(low, *value);
-    high = std::max(high, *value);
-  }
-  if (low > high) return {0, 1, scale.n_known};
-  if (choice.colour_map == figures::ColourMap::kDiverging) {
-    high = std::max({std::abs(low), std::abs(high), 1e-6});
-    low = -high;
-  } else if (high - low < 1e-9) {
-    low -= 0.5;
-    high += 0.5;
-  }
-  scale.low = low;
-  scale.high = high;
-  return scale;
-}
-
-ImU32 cell_colour(const PanelContext& context, const MeasureChoice& choice, const Scale& scale,
-                  const std::optional<double>& value) {
+ImU32 cell_colour(const PanelContext& context, const HeadMap& map, const std::optional<double>& value) {
   if (!value || !std::isfinite(*value)) return context.theme.missing;
-  const auto& table = figures::colour_table(choice.colour_map);
-  const double share = std::clamp((*value - scale.low) / (scale.high - scale.low), 0.0, 1.0);
+  const auto& table = figures::colour_table(map.scale.colour_map);
+  const double share = std::clamp((*value - map.scale.low) / (map.scale.high - map.scale.low), 0.0, 1.0);
   return to_colour(table[static_cast<std::size_t>(std::lround(share * (figures::kColourMapSize - 1)))]);
 }
 
-void draw_measure_choice(PanelContext& context) {
-  const auto choices = session::measure_choices();
-  const MeasureChoice& chosen = choices[context.state().measure];
-  ImGui::SetNextItemWidth(-1);
-  if (ImGui::BeginCombo("##measure", chosen.label)) {
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (ImGui::Selectable(choices[i].label, i == context.state().measure))
-        context.session.choose_measure(i);
-      if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", choices[i].meaning);
-    }
-    ImGui::EndCombo();
-  } else if (ImGui::IsItemHovered()) {
-    ImGui::SetTooltip("%s", chosen.meaning);
-  }
-  const ImVec2 low = ImGui::GetItemRectMin();
-  const ImVec2 high = ImGui::GetItemRectMax();
-  context.widgets["measure"] = {low.x, low.y, high.x - low.x, high.y - low.y};
+bool has_values(const HeadMap& map) {
+  return std::ranges::any_of(map.cells, [](const HeadMap::Cell& cell) { return cell.value.has_value(); });
 }
 
-void draw_colour_bar(PanelContext& context, const MeasureChoice& choice, const Scale& scale) {
+// What stands between the ends of the scale.
+std::string scale_note(const PanelContext& context, const HeadMap& map) {
+  const int n_heads = static_cast<int>(map.cells.size());
+  if (map.n_measured < n_heads && context.state().measures_error.empty())
+    return fmt::format("{} of {} heads measured", map.n_measured, n_heads);
+  if (!has_values(map)) return "no head has a value";
+  const std::string unit = measure_of(map).unit;
+  if (map.scale.colour_map != figures::ColourMap::kDiverging) return unit;
+  return unit.empty() ? "0" : "0 " + unit;
+}
+
+void draw_colour_bar(PanelContext& context, const HeadMap& map) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float width = ImGui::GetContentRegionAvail().x;
   const float height = context.px(8);
-  const auto& table = figures::colour_table(choice.colour_map);
+  const auto& table = figures::colour_table(map.scale.colour_map);
   constexpr int kSteps = 64;
   for (int i = 0; i < kSteps; ++i) {
     const ImU32 left = to_colour(table[static_cast<std::size_t>(i * 255 / kSteps)]);
@@ -95,15 +56,15 @@ void draw_colour_bar(PanelContext& context, const MeasureChoice& choice, const S
   }
   ImFont* font = context.fonts.small;
   const float text_y = at.y + height + context.px(3);
-  const std::string low = session::format_measure(choice, scale.low);
-  const std::string high = session::format_measure(choice, scale.high);
+  const auto end_of_scale = [&](double value) {
+    return has_values(map) ? session::format_measure(measure_of(map), value) : std::string();
+  };
+  const std::string low = end_of_scale(map.scale.low), high = end_of_scale(map.scale.high);
+  const float low_w = text_size(font, low).x, high_w = text_size(font, high).x;
   draw_text(list, font, {at.x, text_y}, context.theme.dim, low);
-  draw_text(list, font, {at.x + width - text_size(font, high).x, text_y}, context.theme.dim, high);
-  const int n_heads =
-      static_cast<int>(context.state().info->layers.size()) * context.state().info->model.n_kv_heads;
+  draw_text(list, font, {at.x + width - high_w, text_y}, context.theme.dim, high);
   const std::string middle =
-      scale.n_known < n_heads ? fmt::format("{} of {} heads measured", scale.n_known, n_heads)
-                              : std::string(choice.colour_map == figures::ColourMap::kDiverging ? "0" : "");
+      fit_text(font, scale_note(context, map), width - 2 * std::max(low_w, high_w) - context.px(8));
   draw_text(list, font, {at.x + 0.5F * (width - text_size(font, middle).x), text_y}, context.theme.dim,
             middle);
   ImGui::Dummy({width, height + context.px(3) + font->FontSize});
@@ -154,22 +115,33 @@ void draw_grid_labels(const PanelContext& context, const Grid& grid) {
   }
 }
 
-void draw_cell(PanelContext& context, const Grid& grid, const MeasureChoice& choice, const Scale& scale,
-               int r, int c) {
+// A head without a value is hatched, so that it is not taken for a middling one.
+void draw_hatching(const PanelContext& context, ImVec2 low, ImVec2 high) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const int layer = context.state().info->layers[static_cast<std::size_t>(r)];
-  const auto value = value_of(context.state(), choice, {context.state().selection.run, layer, c});
+  const float step = context.px(7), h = high.y - low.y;
+  list.PushClipRect(low, high, true);
+  for (float x = low.x - h; x < high.x; x += step)
+    list.AddLine({x, high.y}, {x + h, low.y}, with_alpha(context.theme.dim, 0.35F));
+  list.PopClipRect();
+}
+
+void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int r, int c) {
+  const auto at = static_cast<std::size_t>(r * grid.columns + c);
+  if (at >= map.cells.size()) return;
+  const auto& value = map.cells[at].value;
+  ImDrawList& list = *ImGui::GetWindowDrawList();
   const float gap = grid.cell_h > context.px(10) && grid.cell_w > context.px(10) ? context.px(1) : 0;
   const ImVec2 low(grid.origin.x + static_cast<float>(c) * grid.cell_w + gap,
                    grid.origin.y + static_cast<float>(r) * grid.cell_h + gap);
   const ImVec2 high(grid.origin.x + static_cast<float>(c + 1) * grid.cell_w - gap,
                     grid.origin.y + static_cast<float>(r + 1) * grid.cell_h - gap);
-  const ImU32 colour = cell_colour(context, choice, scale, value);
+  const ImU32 colour = cell_colour(context, map, value);
   const float rounding = gap > 0 ? context.px(3) : 0;
   list.AddRectFilled(low, high, colour, rounding);
-  const std::string label = session::format_measure(choice, value);
+  if (!value) return draw_hatching(context, low, high);
+  const std::string label = session::format_measure(measure_of(map), value);
   const ImVec2 size = text_size(context.fonts.small, label);
-  if (!value || size.x + context.px(8) > high.x - low.x || size.y + context.px(4) > high.y - low.y) return;
+  if (size.x + context.px(8) > high.x - low.x || size.y + context.px(4) > high.y - low.y) return;
   draw_text(list, context.fonts.small, {0.5F * (low.x + high.x - size.x), 0.5F * (low.y + high.y - size.y)},
             text_on(colour), label);
 }
@@ -186,11 +158,20 @@ void draw_selection_frame(PanelContext& context, const Grid& grid) {
                context.px(2));
 }
 
-void draw_map(PanelContext& context, const MeasureChoice& choice, const Scale& scale, float height) {
+void draw_cell_tooltip(const PanelContext& context, const HeadMap& map, int layer, int kv_head) {
+  const HeadMap::Cell* cell = map.cell(*context.state().info, layer, kv_head);
+  if (cell == nullptr) return;
+  const std::string value =
+      cell->value ? session::format_measure(measure_of(map), cell->value) + " " + measure_of(map).unit
+                  : "no value: " + cell->missing;
+  ImGui::SetTooltip("Layer %d, KV head %d\n%s: %s", layer, kv_head, map.scale.name.c_str(), value.c_str());
+}
+
+void draw_map(PanelContext& context, const HeadMap& map, float height) {
   const Grid grid = lay_out_grid(context, height);
   draw_grid_labels(context, grid);
   for (int r = 0; r < grid.rows; ++r)
-    for (int c = 0; c < grid.columns; ++c) draw_cell(context, grid, choice, scale, r, c);
+    for (int c = 0; c < grid.columns; ++c) draw_cell(context, grid, map, r, c);
   draw_selection_frame(context, grid);
 
   const ImVec2 size(grid.cell_w * static_cast<float>(grid.columns),
@@ -204,30 +185,37 @@ void draw_map(PanelContext& context, const MeasureChoice& choice, const Scale& s
   const int c = std::clamp(static_cast<int>((mouse.x - grid.origin.x) / grid.cell_w), 0, grid.columns - 1);
   const int layer = context.state().info->layers[static_cast<std::size_t>(r)];
   if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) context.session.select_head(layer, c);
-  const auto value = value_of(context.state(), choice, {context.state().selection.run, layer, c});
-  ImGui::SetTooltip("Layer %d, KV head %d\n%s: %s", layer, c, choice.label,
-                    session::format_measure(choice, value).c_str());
+  draw_cell_tooltip(context, map, layer, c);
+}
+
+// What is compared, and how the map is read.
+void draw_heading(PanelContext& context, const HeadMap& map) {
+  const float width = ImGui::GetContentRegionAvail().x;
+  const std::string axes = "layer ↓  KV head →";
+  const float axes_w = text_size(context.fonts.small, axes).x;
+  const std::string title = map.title.empty() ? "Heads" : map.title;
+  const bool both = text_size(context.fonts.bold, title).x + context.px(8) + axes_w <= width;
+  heading(context, fit_text(context.fonts.bold, title, width).c_str());
+  if (!both) return;
+  ImGui::SameLine();
+  ImGui::SetCursorPosX(ImGui::GetWindowContentRegionMax().x - axes_w);
+  dim_text(context, axes);
 }
 
 }  // namespace
 
 void draw_heads_panel(PanelContext& context, const Rect& rect) {
   begin_panel("heads", rect);
-  heading(context, "Heads");
-  ImGui::SameLine();
-  const std::string axes = "layer ↓  KV head →";
-  ImGui::SetCursorPosX(ImGui::GetWindowContentRegionMax().x - text_size(context.fonts.small, axes).x);
-  dim_text(context, axes);
-  draw_measure_choice(context);
-  const MeasureChoice& choice = session::measure_choices()[context.state().measure];
-  const Scale scale = scale_of(context.state(), choice);
+  const HeadMap& map = context.state().map;
+  draw_heading(context, map);
+  draw_map_choice(context);
   const float bar = context.px(8 + 3 + 8) + context.fonts.small->FontSize;
   const std::string& error = context.state().measures_error;
   const float room = ImGui::GetContentRegionAvail().y - bar - (error.empty() ? 0 : context.px(44));
-  draw_map(context, choice, scale, std::max(context.px(40), room));
+  draw_map(context, map, std::max(context.px(40), room));
   ImGui::SetCursorPosX(ImGui::GetStyle().WindowPadding.x);
   ImGui::Dummy({1, context.px(1)});
-  draw_colour_bar(context, choice, scale);
+  draw_colour_bar(context, map);
   if (!error.empty()) {
     ImGui::PushStyleColor(ImGuiCol_Text, context.theme.error);
     ImGui::TextWrapped("%s", error.c_str());

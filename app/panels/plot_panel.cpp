@@ -102,7 +102,7 @@ void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
     const auto at = static_cast<double>(token) + 0.5;
     const Pixel pixel = view_.to_pixel(at, -at);
     const ImU32 colour = with_alpha(context.theme.text, 0.55F);
-    list.AddLine({pixel.x, view_.top()}, {pixel.x, view_.top() + view_.height()}, colour);
+    if (!rows_alone_) list.AddLine({pixel.x, view_.top()}, {pixel.x, view_.top() + view_.height()}, colour);
     list.AddLine({view_.left(), pixel.y}, {view_.left() + view_.width(), pixel.y}, colour);
     return;
   }

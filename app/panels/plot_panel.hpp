@@ -38,6 +38,8 @@ class PlotPanel {
   //   of_tokens: a matrix's rows and columns are token positions
   //   keep_view: it shows the same thing at another moment
   void set(figures::Panel panel, bool of_tokens, bool keep_view);
+  // Whether only a matrix's rows are token positions.
+  void use_rows_alone(bool alone) { rows_alone_ = alone; }
   void fit();
 
   // The token that the rest of the window points at or holds is marked where the panel has it.
@@ -63,7 +65,7 @@ class PlotPanel {
   static std::optional<PlotHit> matrix_hit(const figures::Heatmap& map, PlotPoint at);
 
   figures::Panel panel_;
-  bool of_tokens_ = false;
+  bool of_tokens_ = false, rows_alone_ = false;
   std::uint64_t revision_ = 0;
   PlotView view_;
   PlotLegend legend_;

@@ -6,6 +6,7 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/panels/selection_list.hpp"
+#include "app/panels/story_view.hpp"
 #include "app/panels/text_strip.hpp"
 #include "app/session/token_facts.hpp"
 
@@ -85,7 +86,14 @@ void draw_facts(PanelContext& context, const TokenFacts& facts) {
   draw_fate(context, facts);
 }
 
-// All measures of the selected head, the chosen one in bold ink.
+// The chosen measure, unless it is of two runs: those are the map's alone.
+std::size_t shown_measure(const session::SessionState& state) {
+  return session::measure_choices()[state.measure].of_two_runs() ? 0 : state.measure;
+}
+
+constexpr std::size_t kHeadMeasures = 8;  // shown of a head; the map has all of them
+
+// The measures of the selected head that are asked for most, and the chosen one, in the accent's colour.
 void draw_measures(PanelContext& context) {
   const auto& state = context.state();
   heading(context, "Head");
@@ -95,18 +103,21 @@ void draw_measures(PanelContext& context) {
   const auto found = state.measured.find(state.head());
   const auto choices = session::measure_choices();
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(3)});
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const auto value =
-        found == state.measured.end() ? std::nullopt : found->second.measures.*choices[i].value;
+  for (std::size_t row = 0; row < kHeadMeasures; ++row) {
+    const bool last = row + 1 == kHeadMeasures;
+    const std::size_t i = last ? std::max(row, shown_measure(state)) : row;
+    const auto value = found == state.measured.end()
+                           ? std::nullopt
+                           : figures::head_value(choices[i], found->second.measures, nullptr);
     const std::string text = found == state.measured.end() ? "…" : session::format_measure(choices[i], value);
-    fact(context, choices[i].label, text, i == state.measure ? context.theme.accent : context.theme.text,
-         choices[i].meaning);
+    fact(context, session::measure_label(choices[i]).c_str(), text,
+         i == state.measure ? context.theme.accent : context.theme.text, choices[i].meaning);
   }
   ImGui::PopStyleVar();
 }
 
 float measures_height(const PanelContext& context) {
-  const auto rows = static_cast<float>(session::measure_choices().size());
+  const auto rows = static_cast<float>(kHeadMeasures);
   return context.fonts.bold->FontSize + rows * (context.fonts.small->FontSize + context.px(4)) +
          context.px(8);
 }
@@ -134,6 +145,29 @@ void draw_text_part(PanelContext& context, float end) {
   ImGui::SetCursorScreenPos(at);
 }
 
+// What has no room is left out: the text first, then the head's measures, which the map has as well. The
+// story of a held token takes the place of the measures, and scrolls.
+void draw_below_facts(PanelContext& context, float end) {
+  const auto& state = context.state();
+  const bool has_story = state.locked && (state.story.story || state.telling || !state.story.error.empty());
+  const float top = ImGui::GetCursorScreenPos().y;
+  const float wanted = (has_story ? story_height(context) : measures_height(context)) + context.px(16);
+  const bool has_below = has_story || end - top >= wanted;
+  const float text_end = has_below ? std::max(top, end - wanted) : end;
+  const float least_text = context.px(12) + context.fonts.bold->FontSize + 3 * context.fonts.mono->FontSize;
+  const bool has_text = text_end - top >= least_text;
+  if (has_text) draw_text_part(context, text_end);
+  if (!has_below) return;
+  const float below = has_text ? text_end : top;
+  ImGui::SetCursorScreenPos({ImGui::GetCursorScreenPos().x, below});
+  draw_separator(context);
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  if (has_story)
+    draw_story(context, {at.x, at.y, ImGui::GetContentRegionAvail().x, end - at.y});
+  else
+    draw_measures(context);
+}
+
 }  // namespace
 
 void draw_token_panel(PanelContext& context, const Rect& rect) {
@@ -158,18 +192,7 @@ void draw_token_panel(PanelContext& context, const Rect& rect) {
   ImGui::PopStyleVar();
   // A fixed height, so that nothing moves when a token comes under the cursor.
   ImGui::SetCursorPosY(facts_top + context.px(34) + 8 * (context.fonts.small->FontSize + context.px(4)));
-  // What has no room is left out: the text first, then the head's measures, which the map has as well.
-  const float end = rect.bottom() - context.px(8);
-  const float measures = measures_height(context) + context.px(16);
-  const bool has_measures = end - ImGui::GetCursorScreenPos().y >= measures;
-  const float text_end = end - (has_measures ? measures : 0);
-  const float least_text = context.px(12) + context.fonts.bold->FontSize + 3 * context.fonts.mono->FontSize;
-  if (text_end - ImGui::GetCursorScreenPos().y >= least_text) draw_text_part(context, text_end);
-  if (has_measures) {
-    ImGui::SetCursorScreenPos({ImGui::GetCursorScreenPos().x, text_end});
-    draw_separator(context);
-    draw_measures(context);
-  }
+  draw_below_facts(context, rect.bottom() - context.px(8));
   end_panel();
 }
 

@@ -189,6 +189,10 @@ std::string Ui::describe() const {
   json["theme"] = theme_.light ? "light" : "dark";
   json["dialog"] = static_cast<int>(dialogs_.current());
   json["busy"] = session_.busy();
+  json["map"] = state.map.title;
+  json["n_on_map"] = state.map.n_measured;
+  json["story"] =
+      state.story.story ? nlohmann::ordered_json(state.story.story->position) : nlohmann::ordered_json();
   if (state.loaded()) {
     json["source"] = state.info->source;
     json["run"] = state.run().plan.name;

@@ -36,7 +36,7 @@ void export_view(const recording::Recording& recording, const recording::Recordi
   if (extension == ".csv" || extension == ".json") return write_tokens(info, request, extension == ".json");
   if (request.view == kTextView)
     throw UsageError("the text has no picture; a .csv or .json file holds its tokens");
-  const auto key = figure_key(info, request.selection, request.view, request.settings);
+  const auto key = figure_key(info, request.selection, request.view, request.map, request.settings);
   figures::FigureRequest wanted = figure_request(info, key);
   if (request.view == kKeyspaceView) {
     wanted.projection = request.look.projection;

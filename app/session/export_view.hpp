@@ -6,6 +6,7 @@
 
 #include "app/figures/keyspace_look.hpp"
 #include "app/session/figure_settings.hpp"
+#include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/token_selection.hpp"
@@ -18,6 +19,7 @@ struct ExportRequest {
   std::string view;  // one of view_choices()
   Selection selection;
   FigureSettings settings;
+  MapChoice map;
   std::shared_ptr<const HeadPoints> points;  // the selected head; needed for tokens
   figures::KeyspaceLook look;                // of the key space
   std::shared_ptr<const TokenSet> tokens;    // that are selected; null: all are meant

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "app/session/measure_choice.hpp"
+
 namespace keyscope::session {
 namespace {
 
@@ -15,13 +17,10 @@ struct Tab {
 
 // In the order of the questions that they answer. What a build does not have is left out.
 constexpr std::array kTabs{
-    Tab{kKeyspaceView, "Key space"},
-    Tab{kTextView, "Text"},
-    Tab{"cosine-matrix", "Cosines"},
-    Tab{"attention", "Attention"},
-    Tab{"score-attention", "Correlation"},
-    Tab{"diversity", "Diversity"},
-    Tab{"bounds", "Bounds"},
+    Tab{kKeyspaceView, "Key space"},       Tab{kTextView, "Text"},
+    Tab{"cosine-matrix", "Cosines"},       Tab{"attention", "Attention"},
+    Tab{"score-attention", "Correlation"}, Tab{"lifespans", "Lifespans"},
+    Tab{"diversity", "Diversity"},         Tab{"bounds", "Bounds"},
 };
 
 // "mean-key-query-cosine" as "Mean key query cosine".
@@ -65,8 +64,9 @@ bool is_view(std::string_view name) {
 bool is_figure_view(std::string_view name) { return name != kKeyspaceView && name != kTextView; }
 
 FigureKey figure_key(const recording::RecordingInfo& info, const Selection& selection, std::string_view name,
-                     const FigureSettings& settings) {
-  FigureKey key{std::string(name), selection, 0, settings_of(name, settings)};
+                     const MapChoice& map, const FigureSettings& settings) {
+  FigureKey key{std::string(name), selection, 0, settings_of(name, settings), {}};
+  if (figures::understands(name, "measure")) key.map = map;
   if (figures::scope_of(name) == figures::FigureScope::kRecording)
     key.selection.layer = key.selection.kv_head = -1;
   // The window's key space is of one run, others have theirs beside it.
@@ -85,6 +85,9 @@ figures::FigureRequest figure_request(const recording::RecordingInfo& info, cons
   if (about.kv_head >= 0) request.kv_head = about.kv_head;
   if (about.block >= 0) request.block = about.block;
   apply(key.settings, request);
+  if (figures::understands(key.name, "measure")) request.measure = measure_choices()[key.map.measure].id;
+  if (key.map.reference >= 0)
+    request.reference = info.runs[static_cast<std::size_t>(key.map.reference)].plan.name;
   return request;
 }
 
@@ -95,6 +98,8 @@ std::string figure_options(const recording::RecordingInfo& info, const FigureKey
   if (request.layer) options += fmt::format(" --layer {}", *request.layer);
   if (request.kv_head) options += fmt::format(" --kv-head {}", *request.kv_head);
   if (request.block) options += fmt::format(" --block {}", *request.block);
+  if (request.measure) options += fmt::format(" --measure {}", *request.measure);
+  if (request.reference) options += fmt::format(" --reference {}", *request.reference);
   return options + settings_options(key.settings);
 }
 

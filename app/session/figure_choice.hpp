@@ -9,6 +9,7 @@
 #include "app/figures/figure.hpp"
 #include "app/figures/registry.hpp"
 #include "app/session/figure_settings.hpp"
+#include "app/session/head_map.hpp"
 #include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -35,10 +36,12 @@ struct FigureKey {
   Selection selection;           // -1 where the figure is not about it
   std::int64_t blocks_done = 0;  // of all runs together, for a recording that grows
   FigureSettings settings = {};  // those that the figure understands
+  MapChoice map = {};            // 0 and -1 where the figure is no map of heads
   bool operator==(const FigureKey&) const = default;
 };
+//   map: from effective_choice
 FigureKey figure_key(const recording::RecordingInfo& info, const Selection& selection, std::string_view name,
-                     const FigureSettings& settings = {});
+                     const MapChoice& map = {}, const FigureSettings& settings = {});
 
 // The same question in the command line's words, and as its options: ` --run none --layer 3`.
 figures::FigureRequest figure_request(const recording::RecordingInfo& info, const FigureKey& key);

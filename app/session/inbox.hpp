@@ -13,6 +13,7 @@
 #include "app/session/head_points.hpp"
 #include "app/session/keyspace_picture.hpp"
 #include "app/session/selection.hpp"
+#include "app/session/told_story.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -45,6 +46,10 @@ struct FigureMade {
   int document = 0;
   MadeFigure made;
 };
+struct StoryTold {
+  int document = 0;
+  ToldStory told;
+};
 
 struct MeasuresFailed {
   int document = 0;
@@ -58,7 +63,7 @@ struct Notice {
   std::string text;
   bool error = false;
 };
-using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PictureMade, HeadMeasured, FigureMade,
+using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PictureMade, HeadMeasured, FigureMade, StoryTold,
                                   MeasuresFailed, OpenFailed, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the

@@ -4,24 +4,22 @@
 #include <span>
 #include <string>
 
-#include "app/figures/figure.hpp"
-#include "app/measures/head_measures.hpp"
+#include "app/figures/head_measure.hpp"
 
 namespace keyscope::session {
 
-// A measure that the head map can be coloured by; `id` is its name in `analyze --json`.
-struct MeasureChoice {
-  const char* id;
-  const char* label;
-  const char* meaning;  // one line for a tooltip
-  std::optional<double> measures::HeadMeasures::*value;
-  figures::ColourMap colour_map;  // diverging for what has a sign
-  int decimals;
-};
+// The measures that the window colours heads by: those of `figure head-map`.
+using MeasureChoice = figures::HeadMeasure;
 
-std::span<const MeasureChoice> measure_choices();
+inline std::span<const MeasureChoice> measure_choices() { return figures::head_measures(); }
+
+// The measure's place among them; 0 for an unknown id.
+std::size_t measure_index(std::string_view id);
 
 // "0.913", "−0.2", or "–" for a value that does not exist.
 std::string format_measure(const MeasureChoice& choice, const std::optional<double>& value);
+
+// "Log volume (nats)": the label with its unit.
+std::string measure_label(const MeasureChoice& choice);
 
 }  // namespace keyscope::session

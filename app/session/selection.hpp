@@ -14,6 +14,9 @@ struct SelectionRequest {
   std::optional<int> layer = std::nullopt;
   std::optional<int> kv_head = std::nullopt;
   std::optional<std::int64_t> block = std::nullopt;
+  std::optional<std::string> measure = std::nullopt;    // of the map of heads
+  std::optional<std::string> reference = std::nullopt;  // the run that it is compared with
+  std::optional<std::int64_t> token = std::nullopt;     // to be held
 };
 
 // The one head and moment that every view shows. Run, layer and KV head were recorded.

@@ -1,12 +1,12 @@
 #include "app/session/session.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "app/session/guarded.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -17,18 +17,6 @@ constexpr int kLargestMatrix = 4096;
 
 using recording::Recording;
 using recording::RecordingInfo;
-
-// What a job may throw becomes a result, so that no worker ends the process.
-template <typename Work, typename Fail>
-void guarded(const Work& work, const Fail& fail) {
-  try {
-    work();
-  } catch (const std::bad_alloc&) {
-    fail(std::string("memory ran out"));
-  } catch (const std::exception& error) {
-    fail(std::string(error.what()));
-  }
-}
 
 WorkerResult open_path(const std::string& path, const SelectionRequest& selection) {
   if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
@@ -61,12 +49,13 @@ Session::Session(std::function<void()> wake)
 
 Session::~Session() {
   if (stop_measuring_) *stop_measuring_ = true;
+  if (stop_telling_) *stop_telling_ = true;
 }
 
 bool Session::busy() const {
   const auto live = live_status();
   return !state_.opening.empty() || state_.reading || state_.drawing || state_.making || !reader_.idle() ||
-         !figure_maker_.idle() || !measurer_.idle() || (live && live->going_on());
+         !figure_maker_.idle() || !measurer_.idle() || !teller_.idle() || (live && live->going_on());
 }
 
 bool Session::drain() {
@@ -75,6 +64,7 @@ bool Session::drain() {
     std::visit([this](auto&& value) { take(std::forward<decltype(value)>(value)); }, std::move(result));
   const auto info_before = state_.info;
   refresh_live();
+  if (map_is_old_) make_map();
   return !results.empty() || info_before != state_.info;
 }
 
@@ -96,6 +86,8 @@ void Session::show(std::shared_ptr<const Recording> recording, const SelectionRe
 void Session::close_document() {
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
+  if (stop_telling_) *stop_telling_ = true;
+  story_asked_.reset();
   const std::size_t measure = state_.measure;
   const figures::KeyspaceLook look = state_.look;
   std::string view = std::move(state_.view);
@@ -110,8 +102,7 @@ void Session::close_document() {
   picture_asked_.reset();
   bases_ = std::make_shared<BasisCache>();
   queries_ = std::make_shared<QueryCache>();
-  measuring_run_ = -1;
-  measuring_tokens_ = -1;
+  measuring_ = {};
 }
 
 void Session::take(Opened&& result) {
@@ -123,12 +114,7 @@ void Session::take(Opened&& result) {
     state_.open_error = fmt::format("{}: it holds no run with recorded layers", state_.info->source);
     return;
   }
-  try {
-    state_.selection = resolve_selection(*state_.info, result.selection);
-  } catch (const Error& error) {
-    state_.selection = resolve_selection(*state_.info, {});
-    state_.notice = {error.what(), true};
-  }
+  select_as_asked(result.selection);
   if (!state_.info->complete && !live_ && !state_.notice.error)
     state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
   want_points();
@@ -164,6 +150,7 @@ void Session::take(FigureMade&& result) {
 void Session::take(HeadMeasured&& result) {
   if (result.document != document_) return;
   state_.measured[result.head] = {std::move(result.measures), result.n_tokens};
+  map_is_old_ = true;
 }
 
 void Session::take(MeasuresFailed&& result) {
@@ -185,14 +172,7 @@ void Session::refresh_live() {
   const bool first = !state_.loaded();
   state_.info = std::move(now);
   if (!state_.loaded()) return;
-  if (first) {
-    try {
-      state_.selection = resolve_selection(*state_.info, live_request_);
-    } catch (const Error& error) {
-      state_.selection = resolve_selection(*state_.info, {});
-      state_.notice = {error.what(), true};
-    }
-  }
+  if (first) select_as_asked(live_request_);
   if (state_.following) {
     state_.selection.run = newest_run(*state_.info);
     state_.selection.block = state_.run().blocks_done - 1;
@@ -205,6 +185,7 @@ void Session::refresh_live() {
 
 // Makes `points` the selected head's: from the cache, or by asking the reader for it.
 void Session::want_points() {
+  want_story();
   if (!state_.loaded()) return;
   const HeadKey head = state_.head();
   const auto cached = points_.find(head);
@@ -234,7 +215,8 @@ void Session::post_points(const HeadKey& head) {
 void Session::want_figure() {
   state_.making = false;
   if (!state_.loaded() || !is_figure_view(state_.view)) return;
-  const FigureKey key = figure_key(*state_.info, state_.selection, state_.view, state_.figure_settings);
+  const FigureKey key = figure_key(*state_.info, state_.selection, state_.view, state_.map_choice(),
+                                   state_.figure_settings);
   if (state_.shown.key == key) return;
   if (const MadeFigure* made = figures_.find(key)) {
     state_.shown = *made;
@@ -255,48 +237,6 @@ void Session::want_figure() {
         },
         [&](std::string what) { made.error = std::move(what); });
     inbox->put(FigureMade{document, std::move(made)});
-  });
-}
-
-// Measures the selected run's heads that were not measured yet. Of a live run again when it has doubled and
-// when its prompt is complete.
-void Session::want_measures() {
-  if (!state_.loaded() || !state_.measures_error.empty()) return;
-  const int run = state_.selection.run;
-  const std::int64_t n_tokens = std::min(state_.run().n_tokens, state_.info->n_prompt());
-  const bool longer = n_tokens > measuring_tokens_ &&
-                      (n_tokens >= 2 * measuring_tokens_ || n_tokens == state_.info->n_prompt());
-  if (n_tokens == 0 || (run == measuring_run_ && !longer)) return;
-  measuring_run_ = run;
-  measuring_tokens_ = n_tokens;
-  if (stop_measuring_) *stop_measuring_ = true;
-  stop_measuring_ = std::make_shared<std::atomic<bool>>(false);
-
-  std::vector<HeadKey> heads;
-  for (const int layer : state_.info->layers)
-    for (int kv_head = 0; kv_head < state_.info->model.n_kv_heads; ++kv_head) {
-      const auto done = state_.measured.find({run, layer, kv_head});
-      if (done == state_.measured.end() || done->second.n_tokens < n_tokens)
-        heads.push_back({run, layer, kv_head});
-    }
-  measurer_.post("measures", [inbox = inbox_, recording = state_.recording, heads = std::move(heads),
-                              stop = stop_measuring_, document = document_, n_tokens] {
-    constexpr measures::MeasureOptions kCheap{.bounds = false, .pca = false};
-    for (const HeadKey& head : heads) {
-      if (*stop) return;
-      bool failed = false;
-      guarded(
-          [&] {
-            inbox->put(
-                HeadMeasured{document, head, n_tokens,
-                             measures::measure_head(*recording, head.run, head.layer, head.kv_head, kCheap)});
-          },
-          [&](std::string what) {
-            inbox->put(MeasuresFailed{document, std::move(what)});
-            failed = true;
-          });
-      if (failed) return;
-    }
   });
 }
 

@@ -12,6 +12,7 @@
 
 #include "app/session/basis_cache.hpp"
 #include "app/session/figure_choice.hpp"
+#include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/inbox.hpp"
 #include "app/session/job_queue.hpp"
@@ -24,14 +25,9 @@
 #include "app/session/selection.hpp"
 #include "app/session/selection_history.hpp"
 #include "app/session/token_selection.hpp"
+#include "app/session/told_story.hpp"
 
 namespace keyscope::session {
-
-// A measured head, and how long its run was then.
-struct MeasuredHead {
-  measures::HeadMeasures measures;
-  std::int64_t n_tokens = 0;
-};
 
 // Everything the panels draw from. Only `Session` changes it.
 struct SessionState {
@@ -44,6 +40,8 @@ struct SessionState {
   bool following = false;  // live: the selection moves to every new block
   bool playing = false;
   std::size_t measure = 0;  // index into measure_choices()
+  int reference = -1;       // the run that others are compared with on the map of heads; -1: none
+  HeadMap map;
 
   // The selected head; while it is read, the head before it, then `reading` is true.
   std::shared_ptr<const HeadPoints> points;
@@ -66,12 +64,17 @@ struct SessionState {
   std::optional<std::int64_t> locked;
   std::shared_ptr<const TokenSet> tokens;  // selected in the key space, never empty; null: none are
 
+  // Of the held token; while it is told (or told anew of a run that went on), `telling` is true.
+  ToldStory story;
+  bool telling = false;
+
   std::string opening;     // path that is being opened
   std::string open_error;  // what went wrong with the last one
   Notice notice;           // the status bar's last message
 
   const recording::RunInfo& run() const { return info->runs[selection.run]; }
   bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
+  MapChoice map_choice() const;  // of `measure` and `reference`, as it comes to in the selected run
   HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
   // The token that the token panel is about: the hovered one, else the locked one.
   std::optional<std::int64_t> token() const { return hovered ? hovered : locked; }
@@ -112,6 +115,7 @@ class Session {
   // While playing: the next block, or the end of playing at the last one.
   void play_on();
   void choose_measure(std::size_t measure);
+  void choose_reference(int run);           // -1: compare with none
   void choose_view(std::string_view name);  // one of view_choices(); others are left alone
   void set_figure_settings(const FigureSettings& settings);
   void choose_look(const figures::KeyspaceLook& look);
@@ -140,13 +144,18 @@ class Session {
   void close_document();
   void refresh_live();
   void select(Selection selection);
+  void select_as_asked(const SelectionRequest& request);
   void note_moment();
   //   otherwise: what is said where there is no such moment
   void go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise);
   void want_points();
   void want_picture();
   void want_figure();
+  void want_story();
   void want_measures();
+  void add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const;
+  void want_map();
+  void make_map();
   void post_points(const HeadKey& head);
   void take(Opened&& result);
   void take(FiguresOpened&& result);
@@ -154,6 +163,7 @@ class Session {
   void take(PictureMade&& result);
   void take(HeadMeasured&& result);
   void take(FigureMade&& result);
+  void take(StoryTold&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
   void take(Notice&& result);
@@ -169,14 +179,24 @@ class Session {
   std::optional<PictureKey> picture_asked_;  // that the reader is at, or will be
   SelectionRequest live_request_;
   int document_ = 0;
-  int measuring_run_ = -1;
-  std::int64_t measuring_tokens_ = -1;
+  // What the measurer was last asked for: a run, the one it is compared with, and how long both were.
+  struct Measuring {
+    int run = -1;
+    std::int64_t n_tokens = -1;
+    int reference = -1;
+    std::int64_t reference_tokens = 0;
+  };
+  Measuring measuring_;
+  bool map_is_old_ = false;
   std::shared_ptr<std::atomic<bool>> stop_measuring_;
+  std::optional<StoryKey> story_asked_;  // that the teller is at, or will be
+  std::shared_ptr<std::atomic<bool>> stop_telling_;
   std::function<void()> wake_;
   std::unique_ptr<LiveRunner> live_;
   // Last, so that their threads end before what they use.
   JobQueue reader_{JobQueue::Priority::kNormal};
   JobQueue figure_maker_{JobQueue::Priority::kLow};
+  JobQueue teller_{JobQueue::Priority::kLow};
   JobQueue measurer_{JobQueue::Priority::kLow};
 };
 

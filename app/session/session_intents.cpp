@@ -6,10 +6,29 @@
 
 #include <fmt/format.h>
 
+#include "analysis/errors.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/session.hpp"
 
 namespace keyscope::session {
+
+// What is asked for and is not there is said, and what would be shown without a request is shown.
+void Session::select_as_asked(const SelectionRequest& request) {
+  const recording::RecordingInfo& info = *state_.info;
+  state_.selection = resolve_selection(info, {});
+  try {
+    state_.selection = resolve_selection(info, request);
+    if (request.measure) state_.measure = measure_index(figures::find_head_measure(*request.measure).id);
+    if (request.reference) state_.reference = resolve_selection(info, {.run = request.reference}).run;
+    if (request.token && (*request.token < 0 || *request.token >= state_.run().n_tokens))
+      throw UsageError(fmt::format("there is no token {}; run {} has {} of them", *request.token,
+                                   state_.run().plan.name, state_.run().n_tokens));
+    state_.locked = request.token;
+  } catch (const Error& error) {
+    state_.notice = {error.what(), true};
+  }
+}
+
 void Session::select(Selection selection) {
   if (!state_.loaded()) return;
   selection = clamp_selection(*state_.info, selection);
@@ -18,7 +37,10 @@ void Session::select(Selection selection) {
   state_.selection = selection;
   want_points();
   want_figure();
-  if (other_run) want_measures();
+  if (other_run) {
+    want_measures();
+    make_map();
+  }
   note_moment();
 }
 
@@ -40,7 +62,10 @@ void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const
   state_.tokens = moment->tokens;
   want_points();
   want_figure();
-  if (other_run) want_measures();
+  if (other_run) {
+    want_measures();
+    make_map();
+  }
 }
 
 void Session::undo() { go_to(history_.undo(), "There is nothing to undo."); }
@@ -120,10 +145,6 @@ void Session::play_on() {
   if (state_.selection.block >= state_.run().blocks_done - 1) state_.playing = false;
 }
 
-void Session::choose_measure(std::size_t measure) {
-  state_.measure = std::min(measure, measure_choices().size() - 1);
-}
-
 void Session::choose_view(std::string_view name) {
   if (!is_view(name) || state_.view == name) return;
   state_.view = name;
@@ -147,6 +168,7 @@ void Session::hover(std::optional<std::int64_t> position) { state_.hovered = pos
 
 void Session::lock(std::optional<std::int64_t> position) {
   state_.locked = position;
+  want_story();
   note_moment();
 }
 
@@ -208,6 +230,7 @@ void Session::export_view(const std::filesystem::path& path, bool replace) {
   const ExportRequest request{state_.view,
                               state_.selection,
                               state_.figure_settings,
+                              state_.map_choice(),
                               state_.reading ? nullptr : state_.points,
                               state_.look,
                               state_.tokens,

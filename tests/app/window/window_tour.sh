@@ -221,6 +221,25 @@ click $(at view_log-volume 0.5 0.5)
 expect figure log-volume "a figure without a tab"
 picture log_volume
 
+echo "== runs compared, and a token's story"
+click $(at view_lifespans 0.5 0.5)
+expect figure lifespans "who is in the cache at each block"
+move $(at plot 0.8 0.02); expect_text '"hovered":[0-9]' "a row is a token"
+picture lifespans
+click $(at reference 0.5 0.5); sleep 0.3
+click $(at reference_2 0.5 0.5)
+expect map "keydiff − sink" "the difference of two runs"
+expect n_on_map $((n_layers * n_heads)) "both runs are measured"
+picture difference
+move $(at evictions 0.5 0.5); sleep 0.2
+click $(at view_keyspace 0.5 0.5)
+token=$(sed -n 's/.*"last_point":{[^}]*"retained":\[\([^]]*\)\].*/\1/p' "$state")
+click $(echo "$token" | awk -F, '{printf "%d %d\n", $1 + 0.5, $2 + 0.5}')
+expect story "$(echo "$token" | cut -d, -f3)" "the held token's story"
+click $(at story_scores 0.1 0.5)
+picture story
+key Escape; expect locked null "Esc releases it"
+
 echo "== the text: found by Ctrl+F, held, shaded"
 xdotool keydown ctrl; key f; xdotool keyup ctrl
 expect shown text "Ctrl+F shows the text"

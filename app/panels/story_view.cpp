@@ -1,0 +1,221 @@
+#include "app/panels/story_view.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "app/figures/axis_ticks.hpp"
+#include "app/session/token_label.hpp"
+
+namespace keyscope::window {
+namespace {
+
+using measures::AttentionPeer;
+using measures::ScoreMoment;
+using measures::TokenStory;
+
+constexpr float kPlotPx = 72;
+constexpr std::size_t kPeers = 4;  // shown of each kind; `inspect --token` lists more
+
+float line_height(const PanelContext& context) { return context.fonts.small->FontSize + context.px(4); }
+
+void wrapped(PanelContext& context, const std::string& text) {
+  ImGui::PushTextWrapPos(0);
+  dim_text(context, text);
+  ImGui::PopTextWrapPos();
+}
+
+// What the plot of scores spans.
+struct ScoreRange {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  std::int64_t first = 0, last = 0;
+
+  explicit ScoreRange(const std::vector<ScoreMoment>& moments)
+      : first(moments.front().block), last(moments.back().block) {
+    for (const ScoreMoment& moment : moments) {
+      include(moment.score);
+      if (moment.cut) include(*moment.cut);
+    }
+    const double margin = high > low ? 0.08 * (high - low) : 0.5;
+    low -= margin;
+    high += margin;
+  }
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  ImVec2 at(const Rect& plot, std::int64_t block, double value) const {
+    const double x =
+        last > first ? static_cast<double>(block - first) / static_cast<double>(last - first) : 0.5;
+    const double y = (high - value) / (high - low);
+    return {plot.x + static_cast<float>(x) * plot.w, plot.y + static_cast<float>(y) * plot.h};
+  }
+};
+
+// The moment under the cursor, else the selected one, else the last.
+const ScoreMoment& moment_at(const PanelContext& context, const std::vector<ScoreMoment>& moments,
+                             const Rect& plot, bool hovered) {
+  std::int64_t block = context.state().selection.block;
+  if (hovered && plot.w > 0) {
+    const double share = std::clamp((ImGui::GetMousePos().x - plot.x) / plot.w, 0.0F, 1.0F);
+    const auto span = static_cast<double>(moments.back().block - moments.front().block);
+    block = moments.front().block + static_cast<std::int64_t>(share * span + 0.5);
+  }
+  const auto after = std::ranges::upper_bound(moments, block, {}, &ScoreMoment::block);
+  return after == moments.begin() ? moments.front() : *(after - 1);
+}
+
+// The least and largest score of each pixel column are joined, so that however many blocks there are no peak
+// is lost.
+void draw_scores(const PanelContext& context, const std::vector<ScoreMoment>& moments, const Rect& plot) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ScoreRange range(moments);
+  const ImU32 score = context.theme.accent;
+  const ImU32 cut = context.theme.light ? IM_COL32(0x9A, 0x65, 0x00, 0xFF) : to_colour(figures::kOrange);
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    const ImVec2 here = range.at(plot, moments[i].block, moments[i].score);
+    if (i > 0)
+      list.AddLine(range.at(plot, moments[i - 1].block, moments[i - 1].score), here, score, context.px(1.6F));
+    else
+      list.AddCircleFilled(here, context.px(2), score);
+    if (!moments[i].cut) continue;
+    const ImVec2 threshold = range.at(plot, moments[i].block, *moments[i].cut);
+    const float half = std::max(context.px(1.5F), 0.3F * plot.w / static_cast<float>(moments.size()));
+    list.AddLine({std::max(plot.x, threshold.x - half), threshold.y},
+                 {std::min(plot.right(), threshold.x + half), threshold.y}, cut, context.px(1.6F));
+  }
+}
+
+std::string describe(const ScoreMoment& moment) {
+  const std::string rank =
+      fmt::format("block {}: rank {} of {}", moment.block, figures::format_count(moment.rank),
+                  figures::format_count(moment.n_rows));
+  if (moment.forced) return rank + ", kept by rule";
+  if (!moment.cut) return rank + ", nothing went";
+  return fmt::format("{}, {} the cut by {:.3g}", rank, moment.score >= *moment.cut ? "above" : "below",
+                     std::abs(moment.score - *moment.cut));
+}
+
+void draw_score_plot(PanelContext& context, const TokenStory& story) {
+  const auto& moments = story.scores.moments;
+  if (moments.empty()) return wrapped(context, story.scores.missing);
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float pad = context.px(5);
+  const Rect frame{at.x, at.y, ImGui::GetContentRegionAvail().x, context.px(kPlotPx)};
+  const Rect plot{frame.x + pad, frame.y + pad, frame.w - 2 * pad, frame.h - 2 * pad};
+  ImGui::InvisibleButton("scores", {std::max(1.0F, frame.w), frame.h});
+  context.widgets["story_scores"] = frame;
+  const bool hovered = ImGui::IsItemHovered();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.AddRectFilled(at, {frame.right(), frame.bottom()}, context.theme.plot, context.px(4));
+  list.AddRect(at, {frame.right(), frame.bottom()}, context.theme.border, context.px(4));
+  const ScoreMoment& moment = moment_at(context, moments, plot, hovered);
+  const float x = ScoreRange(moments).at(plot, moment.block, moment.score).x;
+  list.AddLine({x, frame.y}, {x, frame.bottom()}, with_alpha(context.theme.text, 0.5F));
+  draw_scores(context, moments, plot);
+  if (ImGui::IsItemClicked()) context.session.set_block(moment.block);
+  dim_text(context, fit_text(context.fonts.small, describe(moment), frame.w));
+  if (ImGui::IsItemHovered() || hovered)
+    ImGui::SetTooltip("%s\nscore %s%s\nline: the token's score; ticks: the lowest score that was kept",
+                      describe(moment).c_str(), session::signed_number(moment.score, 5).c_str(),
+                      moment.cut ? (", cut " + session::signed_number(*moment.cut, 5)).c_str() : "");
+}
+
+void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const ImVec2 size(ImGui::GetContentRegionAvail().x, line_height(context));
+  ImGui::PushID(peer.position);
+  const bool clicked = ImGui::InvisibleButton("peer", size);
+  ImGui::PopID();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  if (ImGui::IsItemHovered()) {
+    context.hovered = peer.position;
+    list.AddRectFilled(at, {at.x + size.x, at.y + size.y}, context.theme.hover, context.px(3));
+  }
+  if (clicked) context.session.lock(peer.position);
+  const float bar = 0.34F * size.x;
+  const float share = largest > 0 ? static_cast<float>(peer.weight / largest) : 0;
+  const float y = at.y + context.px(2);
+  list.AddRectFilled({at.x, y + context.px(2)},
+                     {at.x + share * bar, y + context.fonts.small->FontSize - context.px(1)},
+                     with_alpha(context.theme.accent, 0.3F), context.px(2));
+  const std::string value = fmt::format("{:.2f} %", 100 * peer.weight);
+  const float value_w = text_size(context.fonts.small, value).x;
+  draw_text(list, context.fonts.small, {at.x + bar - value_w, y}, context.theme.text, value);
+  const auto& state = context.state();
+  const std::string label =
+      session::token_label(measures::token_bytes(*state.info, state.selection.run, peer.position));
+  const std::string position = figures::format_count(peer.position);
+  const float left = at.x + bar + context.px(8);
+  const float position_w = text_size(context.fonts.small, position).x;
+  draw_text(list, context.fonts.mono, {left, at.y + context.px(1)}, context.theme.text,
+            fit_text(context.fonts.mono, label, at.x + size.x - left - position_w - context.px(6)));
+  draw_text(list, context.fonts.small, {at.x + size.x - position_w, y}, context.theme.dim, position);
+}
+
+void draw_peers(PanelContext& context, const char* title, const std::vector<AttentionPeer>& peers,
+                const std::string& missing) {
+  dim_text(context, title);
+  if (!missing.empty()) return wrapped(context, missing);
+  if (peers.empty()) return wrapped(context, "no query");
+  ImGui::PushID(title);
+  for (std::size_t i = 0; i < std::min(kPeers, peers.size()); ++i)
+    draw_peer(context, peers[i], peers.front().weight);
+  ImGui::PopID();
+}
+
+void draw_afterwards(PanelContext& context, const TokenStory& story) {
+  dim_text(context, "After its eviction, with the full cache");
+  if (!story.afterwards) return wrapped(context, story.afterwards_missing);
+  const auto& after = *story.afterwards;
+  std::string text = fmt::format("it would still have received {:.3g}", after.received);
+  if (after.received_in_all > 0)
+    text += fmt::format(", {:.1f} % of all it gets", 100 * after.received / after.received_in_all);
+  ImGui::PushFont(context.fonts.small);
+  ImGui::PushTextWrapPos(0);
+  ImGui::TextUnformatted(
+      fmt::format("{}, from {} queries", text, figures::format_count(after.n_queries)).c_str());
+  ImGui::PopTextWrapPos();
+  ImGui::PopFont();
+}
+
+}  // namespace
+
+float story_height(const PanelContext& context) {
+  const float peers = 2 * (1 + static_cast<float>(kPeers)) * line_height(context);
+  return context.fonts.bold->FontSize + context.px(kPlotPx) + 5 * line_height(context) + peers +
+         context.px(30);
+}
+
+void draw_story(PanelContext& context, const Rect& rect) {
+  const auto& told = context.state().story;
+  ImGui::SetCursorScreenPos({rect.x, rect.y});
+  ImGui::BeginChild("story", {rect.w, rect.h}, false);
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
+  heading(context, "Its story");
+  if (told.story && !told.story->scores.moments.empty()) {
+    ImGui::SameLine(0, context.px(8));
+    dim_text(context, fit_text(context.fonts.small, "score by block, and the cut (ticks)",
+                               ImGui::GetContentRegionAvail().x));
+  }
+  context.widgets["story"] = rect;
+  if (told.story) {
+    const TokenStory& story = *told.story;
+    draw_score_plot(context, story);
+    ImGui::Dummy({0, context.px(3)});
+    draw_peers(context, "It attended to", story.attention.attended_to, story.attention.missing);
+    ImGui::Dummy({0, context.px(3)});
+    if (story.attention.missing.empty())
+      draw_peers(context, "Most attention came from", story.attention.attended_by, {});
+    ImGui::Dummy({0, context.px(3)});
+    draw_afterwards(context, story);
+  } else {
+    wrapped(context, context.state().telling ? "reading …" : told.error);
+  }
+  ImGui::PopStyleVar();
+  ImGui::EndChild();
+}
+
+}  // namespace keyscope::window

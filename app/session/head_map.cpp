@@ -1,0 +1,83 @@
+#include "app/session/head_map.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "app/session/measure_choice.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using recording::RecordingInfo;
+
+const std::string& run_name(const RecordingInfo& info, int run) {
+  return info.runs.at(static_cast<std::size_t>(run)).plan.name;
+}
+
+const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
+                                            const HeadKey& head) {
+  const auto found = measured.find(head);
+  return found == measured.end() ? nullptr : &found->second.measures;
+}
+
+HeadMap::Cell make_cell(const RecordingInfo& info, const std::map<HeadKey, MeasuredHead>& measured,
+                        const MapChoice& choice, const HeadKey& head) {
+  const MeasureChoice& measure = measure_choices()[choice.measure];
+  const auto* here = find_measured(measured, head);
+  if (here == nullptr) return {std::nullopt, "not measured yet"};
+  if (choice.reference < 0) {
+    const auto value = figures::head_value(measure, *here, nullptr);
+    return {value, value ? "" : figures::missing_reason(info, measure, head.kv_head)};
+  }
+  const auto* there = find_measured(measured, {choice.reference, head.layer, head.kv_head});
+  if (there == nullptr)
+    return {std::nullopt, fmt::format("not measured yet in {}", run_name(info, choice.reference))};
+  const auto value = figures::head_value(measure, *here, there);
+  return {value, value ? "" : figures::missing_reason(info, measure, head.kv_head)};
+}
+
+}  // namespace
+
+const HeadMap::Cell* HeadMap::cell(const RecordingInfo& info, int layer, int kv_head) const {
+  const auto row = std::ranges::find(info.layers, layer) - info.layers.begin();
+  const auto at = static_cast<std::size_t>(row) * static_cast<std::size_t>(info.model.n_kv_heads) +
+                  static_cast<std::size_t>(kv_head);
+  return at < cells.size() ? &cells[at] : nullptr;
+}
+
+MapChoice effective_choice(const RecordingInfo& info, const MapChoice& choice, int run) {
+  const int n_runs = static_cast<int>(info.runs.size());
+  MapChoice effective{std::min(choice.measure, measure_choices().size() - 1), choice.reference};
+  if (effective.reference == run || effective.reference >= n_runs) effective.reference = -1;
+  if (effective.reference >= 0 || !measure_choices()[effective.measure].of_two_runs()) return effective;
+  for (int other = n_runs - 1; other >= 0; --other) {
+    if (other == run) continue;
+    const auto evicts = [&](int r) { return info.runs[static_cast<std::size_t>(r)].plan.policy != "none"; };
+    if (effective.reference < 0 || evicts(other) || !evicts(effective.reference)) effective.reference = other;
+  }
+  return effective;
+}
+
+HeadMap make_head_map(const RecordingInfo& info, const std::map<HeadKey, MeasuredHead>& measured,
+                      const MapChoice& choice, int run) {
+  const MeasureChoice& measure = measure_choices()[choice.measure];
+  HeadMap map;
+  map.choice = choice;
+  const std::string reference = choice.reference >= 0 ? run_name(info, choice.reference) : "";
+  if (!reference.empty()) map.title = figures::compared_runs(measure, run_name(info, run), reference);
+  std::vector<std::optional<double>> values;
+  for (const int layer : info.layers)
+    for (int kv_head = 0; kv_head < info.model.n_kv_heads; ++kv_head) {
+      const HeadKey head{run, layer, kv_head};
+      map.cells.push_back(make_cell(info, measured, choice, head));
+      values.push_back(map.cells.back().value);
+      const bool both = measured.contains(head) &&
+                        (choice.reference < 0 || measured.contains({choice.reference, layer, kv_head}));
+      if (both) ++map.n_measured;
+    }
+  map.scale = figures::measure_scale(measure, values, run_name(info, run), reference);
+  return map;
+}
+
+}  // namespace keyscope::session

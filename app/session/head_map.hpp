@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/figures/head_measure.hpp"
+#include "app/measures/head_measures.hpp"
+#include "app/session/head_points.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::session {
+
+// A measured head, and how long its run was then.
+struct MeasuredHead {
+  measures::HeadMeasures measures;
+  std::int64_t n_tokens = 0;
+};
+
+// What the map of heads shows.
+struct MapChoice {
+  std::size_t measure = 0;  // index into measure_choices()
+  int reference = -1;       // the run whose values are taken off; -1: none
+  bool operator==(const MapChoice&) const = default;
+};
+
+// The map as it is made of what is measured so far: the values of `figure head-map`.
+struct HeadMap {
+  struct Cell {
+    std::optional<double> value;
+    std::string missing;  // why there is none: "not measured yet"
+  };
+  MapChoice choice;
+  std::string title;        // "keydiff − sink"; empty without a reference
+  std::vector<Cell> cells;  // recorded layers x KV heads, row by row
+  figures::MeasureScale scale;
+  int n_measured = 0;
+
+  const Cell* cell(const recording::RecordingInfo& info, int layer, int kv_head) const;  // null: none
+};
+
+// The choice as it comes to in a run: no run is compared with itself, and a measure of two runs takes the
+// first other run that evicts (else the first other one) where none was chosen.
+MapChoice effective_choice(const recording::RecordingInfo& info, const MapChoice& choice, int run);
+
+//   choice: from effective_choice
+HeadMap make_head_map(const recording::RecordingInfo& info, const std::map<HeadKey, MeasuredHead>& measured,
+                      const MapChoice& choice, int run);
+
+}  // namespace keyscope::session

@@ -1,0 +1,108 @@
+#include "app/session/head_map.hpp"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/session/measure_choice.hpp"
+#include "tests/app/session/settled_session.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::size_t index_of(const char* id) {
+  const std::size_t index = measure_index(id);
+  EXPECT_STREQ(measure_choices()[index].id, id);
+  return index;
+}
+
+// What the window colours and what `figure head-map` writes are the same numbers.
+TEST(HeadMap, EqualsTheCommandLinesFigure) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording, {.run = "keydiff"});
+  for (const int reference : {-1, 2, 0})
+    for (const MeasureChoice& measure : measure_choices()) {
+      session.choose_measure(measure_index(measure.id));
+      session.choose_reference(reference);
+      session.choose_view("head-map");
+      ASSERT_TRUE(settle(session));
+      const HeadMap& map = session.state().map;
+      const MadeFigure& shown = session.state().shown;
+      ASSERT_TRUE(shown.figure) << shown.error;
+      const auto& heatmap = *shown.figure->panels.front().heatmap;
+      ASSERT_EQ(map.cells.size(), 16U);
+      EXPECT_EQ(map.n_measured, 16);
+      EXPECT_EQ(heatmap.long_name, map.scale.name);
+      EXPECT_EQ(heatmap.low, static_cast<float>(map.scale.low));
+      for (int layer = 0; layer < 4; ++layer)
+        for (int head = 0; head < 4; ++head) {
+          const HeadMap::Cell& cell = *map.cell(*recording->info(), layer, head);
+          EXPECT_EQ(cell.value.has_value(), cell.missing.empty());
+          if (cell.value)
+            EXPECT_EQ(heatmap.values(layer, head), static_cast<float>(*cell.value)) << measure.id;
+          else
+            EXPECT_TRUE(std::isnan(heatmap.values(layer, head))) << measure.id;
+        }
+      const auto again = figures::build_figure(*recording, figure_request(*recording->info(), shown.key));
+      EXPECT_EQ(again.title, shown.figure->title);
+    }
+}
+
+TEST(HeadMap, ADifferenceIsNamedAndSwitchedOff) {
+  Session session({});
+  session.show(small_recording(), {.run = "keydiff", .measure = "log_volume_nats", .reference = "sink"});
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().map.title, "keydiff − sink");
+  EXPECT_EQ(session.state().map.scale.low, -session.state().map.scale.high);
+  session.select_run(2);
+  EXPECT_EQ(session.state().map.title, "") << "no run is compared with itself";
+  session.select_run(1);
+  EXPECT_EQ(session.state().map.title, "keydiff − sink") << "and the choice was kept";
+  session.choose_reference(-1);
+  EXPECT_EQ(session.state().map.title, "");
+  session.choose_reference(7);  // there is none
+  EXPECT_EQ(session.state().reference, -1);
+}
+
+TEST(HeadMap, AnOverlapFindsTheOtherEvictingRun) {
+  Session session({});
+  session.show(small_recording(), {.run = "sink"});
+  session.choose_measure(index_of("retained_overlap"));
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().map.title, "sink and keydiff");
+  EXPECT_EQ(session.state().reference, -1) << "not chosen for other measures";
+  ASSERT_TRUE(session.state().map.cells.front().value);
+  session.choose_measure(index_of("spearman"));
+  EXPECT_EQ(session.state().map.title, "");
+}
+
+TEST(HeadMap, SaysWhyAHeadHasNoValue) {
+  const auto recording = small_recording();
+  const auto& info = *recording->info();
+  const std::map<HeadKey, MeasuredHead> nothing;
+  const HeadMap early = make_head_map(info, nothing, {0, 2}, 1);
+  EXPECT_EQ(early.cells.front().missing, "not measured yet");
+  EXPECT_EQ(early.n_measured, 0);
+  const std::map<HeadKey, MeasuredHead> one{{{1, 0, 0}, {}}};
+  EXPECT_EQ(make_head_map(info, one, {0, 2}, 1).cells.front().missing, "not measured yet in sink");
+  EXPECT_THAT(make_head_map(info, one, {0, -1}, 1).cells.front().missing, HasSubstr("does not exist"));
+  EXPECT_THAT(make_head_map(info, one, {index_of("output_error"), -1}, 1).cells.front().missing,
+              HasSubstr("values"));
+}
+
+TEST(HeadMap, AnUnknownRequestIsSaid) {
+  Session session({});
+  session.show(small_recording(), {.measure = "volume"});
+  EXPECT_THAT(session.state().notice.text, HasSubstr("there is no measure 'volume'"));
+  Session other({});
+  other.show(small_recording(), {.token = 320});
+  EXPECT_THAT(other.state().notice.text, HasSubstr("there is no token 320"));
+  EXPECT_EQ(other.state().locked, std::nullopt);
+}
+
+}  // namespace
+}  // namespace keyscope::session
