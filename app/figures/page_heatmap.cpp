@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/colour_map.hpp"
 #include "app/figures/page_text.hpp"
 #include "app/figures/reduction.hpp"

@@ -119,8 +119,8 @@ void draw_score_plot(PanelContext& context, const TokenStory& story) {
   dim_text(context, fit_text(context.fonts.small, describe(moment), frame.w));
   if (ImGui::IsItemHovered() || hovered)
     ImGui::SetTooltip("%s\nscore %s%s\nline: the token's score; ticks: the lowest score that was kept",
-                      describe(moment).c_str(), session::signed_number(moment.score, 5).c_str(),
-                      moment.cut ? (", cut " + session::signed_number(*moment.cut, 5)).c_str() : "");
+                      describe(moment).c_str(), figures::format_signed(moment.score, 5).c_str(),
+                      moment.cut ? (", cut " + figures::format_signed(*moment.cut, 5)).c_str() : "");
 }
 
 void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest) {

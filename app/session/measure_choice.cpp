@@ -1,7 +1,8 @@
 #include "app/session/measure_choice.hpp"
 
 #include <algorithm>
-#include <cmath>
+
+#include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
 
