@@ -25,9 +25,12 @@ std::string policy_of(const session::SessionState& state) {
 // Whether the picture may have notes, at this block or at another one.
 bool takes_notes(const session::KeyspacePicture* shown) {
   if (shown == nullptr) return false;
+  using figures::KeyColour;
   const figures::KeyspaceLook& look = shown->key.look;
-  return look.projection == figures::Projection::kAnchor || look.colour != figures::KeyColour::kDecision ||
-         !shown->refusal.empty() || !shown->panel.note.empty();
+  const bool some_lack_values = look.colour == KeyColour::kAttention || look.colour == KeyColour::kScore ||
+                                look.colour == KeyColour::kMargin;
+  return look.projection == figures::Projection::kAnchor || some_lack_values || !shown->refusal.empty() ||
+         !shown->panel.note.empty();
 }
 
 std::string notes_of(const session::KeyspacePicture& shown) {

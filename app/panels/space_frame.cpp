@@ -9,6 +9,7 @@ namespace keyscope::window {
 namespace {
 
 constexpr float kLabelGapPx = 12;
+constexpr float kEdgePx = 3;
 
 struct Corner {
   Pixel at;
@@ -27,9 +28,10 @@ std::array<Corner, 8> corners_of(const session::SpaceBox& box, const figures::Or
   return corners;
 }
 
-// Beside the middle of an edge, on the side away from the middle of the box.
-void label_edge(const PanelContext& context, const Corner& a, const Corner& b, Pixel middle,
+// Beside the middle of an edge, on the side away from the middle of the box, and inside the plot.
+void label_edge(const PanelContext& context, const PlotView& view, const Corner& a, const Corner& b,
                 const std::string& label) {
+  const Pixel middle = view.to_pixel(0, 0);
   const float x = 0.5F * (a.at.x + b.at.x), y = 0.5F * (a.at.y + b.at.y);
   const float away_x = x - middle.x, away_y = y - middle.y;
   const float length = std::max(1.0F, std::hypot(away_x, away_y));
@@ -37,9 +39,14 @@ void label_edge(const PanelContext& context, const Corner& a, const Corner& b, P
   const float gap = context.px(kLabelGapPx);
   const float centre_x = x + away_x / length * (gap + 0.5F * size.x * std::abs(away_x) / length);
   const float centre_y = y + away_y / length * gap;
-  draw_text(*ImGui::GetWindowDrawList(), context.fonts.small,
-            {std::floor(centre_x - 0.5F * size.x), std::floor(centre_y - 0.5F * size.y)}, context.theme.text,
-            label);
+  const auto within = [](float at, float low, float room) {
+    return std::clamp(at, low, low + std::max(0.0F, room));
+  };
+  const float edge = context.px(kEdgePx);
+  const ImVec2 at(within(centre_x - 0.5F * size.x, view.left() + edge, view.width() - size.x - 2 * edge),
+                  within(centre_y - 0.5F * size.y, view.top() + edge, view.height() - size.y - 2 * edge));
+  draw_text(*ImGui::GetWindowDrawList(), context.fonts.small, {std::floor(at.x), std::floor(at.y)},
+            context.theme.text, label);
 }
 
 }  // namespace
@@ -63,8 +70,7 @@ void draw_space_frame(const PanelContext& context, const figures::Panel& panel, 
       const float away = std::hypot(0.5F * (a.at.x + b.at.x) - middle.x, 0.5F * (a.at.y + b.at.y) - middle.y);
       if (away > farthest) farthest = away, outermost = from;
     }
-    label_edge(context, corners[outermost], corners[outermost | std::size_t{1} << axis], middle,
-               *labels[axis]);
+    label_edge(context, view, corners[outermost], corners[outermost | std::size_t{1} << axis], *labels[axis]);
   }
 }
 
