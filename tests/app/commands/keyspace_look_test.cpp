@@ -58,15 +58,17 @@ TEST_F(KeyspaceLook, AgainstTheAnchorAgreesWithAnalyze) {
   for (const auto& series : figure.panels.at(0).points) {
     if (series.id == "retained" || series.id == "evicted")
       cosines.insert(cosines.end(), series.x.begin(), series.x.end());
-    if (series.id == "queries") EXPECT_GT(series.x.size(), 120U) << "of several heads";
+    if (series.id != "queries") continue;
+    EXPECT_GT(series.x.size(), 120U) << "of several heads";
   }
   ASSERT_EQ(cosines.size(), 120U);
   const CliResult result = run_cli({"analyze", path("r.h5"), "--no-bounds", "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const auto& head : nlohmann::json::parse(result.out).at("runs").at(0).at("heads"))
-    if (head.at("layer") == 1 && head.at("kv_head") == 1)
-      EXPECT_NEAR(std::accumulate(cosines.begin(), cosines.end(), 0.0) / 120,
-                  head.at("mean_key_cosine").get<double>(), 1e-6);
+  for (const auto& head : nlohmann::json::parse(result.out).at("runs").at(0).at("heads")) {
+    if (head.at("layer") != 1 || head.at("kv_head") != 1) continue;
+    EXPECT_NEAR(std::accumulate(cosines.begin(), cosines.end(), 0.0) / 120,
+                head.at("mean_key_cosine").get<double>(), 1e-6);
+  }
 }
 
 TEST_F(KeyspaceLook, ColoursComeWithTheirScale) {
