@@ -41,6 +41,15 @@ std::vector<double> margins(const HeadTrace& trace, std::size_t n_tokens) {
   return values;
 }
 
+// (n_tokens) what lives are coloured by; nothing where no run attended.
+std::vector<double> life_values(const recording::Recording& recording, const LifespansSelection& selection,
+                                const HeadTrace& trace, int attending, std::size_t n_tokens) {
+  if (selection.margins) return margins(trace, n_tokens);
+  if (attending < 0) return std::vector<double>(n_tokens, kNoValue);
+  if (attending == selection.run) return attention_per_query(trace, n_tokens);
+  return attention_per_query(recording.trace(attending, selection.layer, selection.kv_head), n_tokens);
+}
+
 Heatmap life_map(const LifeGrid& grid, RowMatrixF values, std::int64_t n_tokens, std::int64_t n_blocks) {
   Heatmap map;
   map.values = std::move(values);
@@ -111,13 +120,7 @@ Figure lifespans_figure(const recording::Recording& recording, const LifespansSe
   const auto n_tokens = static_cast<std::size_t>(run.n_tokens);
   const HeadTrace trace = recording.trace(selection.run, selection.layer, selection.kv_head);
   const int attending = attending_run(*info, selection.run);
-  std::vector<double> values(n_tokens, kNoValue);
-  if (selection.margins)
-    values = margins(trace, n_tokens);
-  else if (attending >= 0)
-    values = attention_per_query(
-        attending == selection.run ? trace : recording.trace(attending, selection.layer, selection.kv_head),
-        n_tokens);
+  const auto values = life_values(recording, selection, trace, attending, n_tokens);
   const LifeGrid grid =
       grid_lives(token_lives(run, trace.evicted_at, values), run.blocks_done, selection.max_size);
 

@@ -8,6 +8,27 @@
 #include "app/session/session.hpp"
 
 namespace keyscope::session {
+namespace {
+
+// Puts the measures of a head into the inbox, or why there are none; whether it went well.
+bool measure_into(Inbox& inbox, const recording::Recording& recording, const HeadKey& head,
+                  std::int64_t n_tokens, int document) {
+  constexpr measures::MeasureOptions kCheap{.bounds = false, .pca = false};
+  bool went_well = true;
+  guarded(
+      [&] {
+        inbox.put(
+            HeadMeasured{document, head, n_tokens,
+                         measures::measure_head(recording, head.run, head.layer, head.kv_head, kCheap)});
+      },
+      [&](std::string what) {
+        inbox.put(MeasuresFailed{document, std::move(what)});
+        went_well = false;
+      });
+  return went_well;
+}
+
+}  // namespace
 
 MapChoice SessionState::map_choice() const {
   return loaded() ? effective_choice(*info, {measure, reference}, selection.run) : MapChoice{measure, -1};
@@ -34,10 +55,12 @@ void Session::want_measures() {
   const int reference = state_.map_choice().reference;
   const Measuring now{state_.selection.run, prompt_seen(state_.selection.run), reference,
                       reference < 0 ? 0 : prompt_seen(reference)};
-  const bool longer = now.n_tokens > measuring_.n_tokens &&
-                      (now.n_tokens >= 2 * measuring_.n_tokens || now.n_tokens == state_.info->n_prompt());
-  if (now.n_tokens == 0 || (now.run == measuring_.run && now.reference == measuring_.reference &&
-                            now.reference_tokens == measuring_.reference_tokens && !longer))
+  const auto much_longer = [&](std::int64_t n_tokens, std::int64_t before) {
+    return n_tokens > before && (n_tokens >= 2 * before || n_tokens == state_.info->n_prompt());
+  };
+  const bool same = now.run == measuring_.run && now.reference == measuring_.reference;
+  if (now.n_tokens == 0 || (same && !much_longer(now.n_tokens, measuring_.n_tokens) &&
+                            !much_longer(now.reference_tokens, measuring_.reference_tokens)))
     return;
   measuring_ = now;
   if (stop_measuring_) *stop_measuring_ = true;
@@ -45,27 +68,12 @@ void Session::want_measures() {
 
   std::vector<HeadKey> heads;
   add_unmeasured(now.run, now.n_tokens, heads);
-  const auto n_selected = static_cast<std::ptrdiff_t>(heads.size());
   if (now.reference_tokens > 0) add_unmeasured(reference, now.reference_tokens, heads);
   measurer_.post("measures", [inbox = inbox_, recording = state_.recording, heads = std::move(heads),
-                              stop = stop_measuring_, document = document_, now, n_selected] {
-    constexpr measures::MeasureOptions kCheap{.bounds = false, .pca = false};
-    for (std::size_t i = 0; i < heads.size() && !*stop; ++i) {
-      const HeadKey& head = heads[i];
-      const std::int64_t n_tokens =
-          static_cast<std::ptrdiff_t>(i) < n_selected ? now.n_tokens : now.reference_tokens;
-      bool failed = false;
-      guarded(
-          [&] {
-            inbox->put(
-                HeadMeasured{document, head, n_tokens,
-                             measures::measure_head(*recording, head.run, head.layer, head.kv_head, kCheap)});
-          },
-          [&](std::string what) {
-            inbox->put(MeasuresFailed{document, std::move(what)});
-            failed = true;
-          });
-      if (failed) return;
+                              stop = stop_measuring_, document = document_, now] {
+    for (const HeadKey& head : heads) {
+      const std::int64_t n_tokens = head.run == now.run ? now.n_tokens : now.reference_tokens;
+      if (*stop || !measure_into(*inbox, *recording, head, n_tokens, document)) return;
     }
   });
 }
