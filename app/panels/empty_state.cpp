@@ -40,7 +40,7 @@ std::string headline(const PanelContext& context, bool& failed) {
 
 }  // namespace
 
-BarAction draw_empty_state(PanelContext& context, const Rect& rect) {
+const Action* draw_empty_state(PanelContext& context, const Rect& rect) {
   begin_panel("empty", {rect.x + context.px(8), rect.y + context.px(8), rect.w - context.px(16),
                         rect.h - context.px(16)});
   bool failed = false;
@@ -54,7 +54,7 @@ BarAction draw_empty_state(PanelContext& context, const Rect& rect) {
   if (!context.state().opening.empty())
     centred(context, context.fonts.regular, context.theme.dim, context.state().opening, y, rect);
 
-  BarAction action = BarAction::kNone;
+  const Action* clicked = nullptr;
   if (!(live && live->going_on())) {
     centred(context, context.fonts.regular, context.theme.dim,
             failed ? "Choose another one, or run a model:"
@@ -62,9 +62,9 @@ BarAction draw_empty_state(PanelContext& context, const Rect& rect) {
             y, rect);
     const float width = context.px(150);
     ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.w - width - context.px(6), y + context.px(8)});
-    if (ImGui::Button("Open a recording", {width, context.px(34)})) action = BarAction::kOpen;
+    if (ImGui::Button("Open a recording", {width, context.px(34)})) clicked = &action("open");
     ImGui::SameLine(0, context.px(12));
-    if (ImGui::Button("Run a model", {width, context.px(34)})) action = BarAction::kLive;
+    if (ImGui::Button("Run a model", {width, context.px(34)})) clicked = &action("live");
     y += context.px(60);
     centred(context, context.fonts.small, context.theme.dim,
             "A recording is made by:  keyscope capture --model DIR --prompt-file TEXT --policy none --policy "
@@ -75,7 +75,7 @@ BarAction draw_empty_state(PanelContext& context, const Rect& rect) {
     context.session.cancel_live();
   }
   end_panel();
-  return action;
+  return clicked;
 }
 
 }  // namespace keyscope::window

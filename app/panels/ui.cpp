@@ -29,102 +29,27 @@ void Ui::set_theme(bool light) {
   apply_theme(theme_, scale_);
 }
 
-void Ui::act(BarAction action) {
-  switch (action) {
-    case BarAction::kNone:
-      break;
-    case BarAction::kOpen:
-      dialogs_.open(Dialog::kOpen);
-      break;
-    case BarAction::kLive:
-      dialogs_.open(Dialog::kLive);
-      break;
-    case BarAction::kExport:
-      dialogs_.open(Dialog::kExport);
-      break;
-    case BarAction::kTheme:
-      set_theme(!theme_.light);
-      break;
-    case BarAction::kHelp:
-      dialogs_.open(Dialog::kHelp);
-      break;
-  }
+void Ui::fit_view() {
+  keyspace_.fit();
+  figure_view_.fit();
 }
 
-// Keys with Ctrl; true if it was one.
-bool Ui::handle_command(const KeyPress& press) {
-  if ((press.modifiers & GLFW_MOD_CONTROL) == 0) return false;
-  if (press.key == GLFW_KEY_O) act(BarAction::kOpen);
-  if (press.key == GLFW_KEY_E && session_.state().loaded()) act(BarAction::kExport);
-  if (press.key == GLFW_KEY_F && session_.state().loaded()) {
-    session_.choose_view(session::kTextView);
-    text_.find();
-  }
-  if (press.key == GLFW_KEY_T) act(BarAction::kTheme);
-  if (press.key == GLFW_KEY_Z) (press.modifiers & GLFW_MOD_SHIFT) != 0 ? session_.redo() : session_.undo();
-  if (press.key == GLFW_KEY_Y) session_.redo();
-  if (press.key == GLFW_KEY_Q) wants_close_ = true;
-  return true;
+void Ui::find_text() {
+  session_.choose_view(session::kTextView);
+  text_.find();
 }
 
-// Keys of the list of figures; true where that is what is shown.
-bool Ui::handle_figure_key(const KeyPress& press) {
-  const auto& state = session_.state();
-  if (!state.figure_file || state.loaded()) return false;
-  const auto now = static_cast<std::int64_t>(state.figure);
-  const auto last = static_cast<std::int64_t>(state.figure_file->figures.size()) - 1;
-  if (press.key == GLFW_KEY_UP || press.key == GLFW_KEY_LEFT) session_.select_figure(now - 1);
-  if (press.key == GLFW_KEY_DOWN || press.key == GLFW_KEY_RIGHT) session_.select_figure(now + 1);
-  if (press.key == GLFW_KEY_HOME) session_.select_figure(0);
-  if (press.key == GLFW_KEY_END) session_.select_figure(last);
-  if (press.key == GLFW_KEY_SLASH && (press.modifiers & GLFW_MOD_SHIFT) != 0) act(BarAction::kHelp);
-  return true;
+void Ui::perform_if(const Action* action) {
+  if (action != nullptr) perform(*action, *this);
 }
 
 void Ui::handle_key(const KeyPress& press) {
-  const bool shift = (press.modifiers & GLFW_MOD_SHIFT) != 0;
   if (press.key == GLFW_KEY_ESCAPE) {
     dialogs_.current() == Dialog::kNone ? session_.release() : dialogs_.close();
     return;
   }
-  if (handle_command(press) || ImGui::GetIO().WantTextInput || dialogs_.current() != Dialog::kNone) return;
-  if (handle_figure_key(press)) return;
-  if (press.key >= GLFW_KEY_1 && press.key <= GLFW_KEY_9) session_.select_run(press.key - GLFW_KEY_1);
-  switch (press.key) {
-    case GLFW_KEY_LEFT:
-      shift ? session_.move_kv_head(-1) : session_.step_block(-1);
-      break;
-    case GLFW_KEY_RIGHT:
-      shift ? session_.move_kv_head(1) : session_.step_block(1);
-      break;
-    case GLFW_KEY_UP:
-      session_.move_layer(-1);
-      break;
-    case GLFW_KEY_DOWN:
-      session_.move_layer(1);
-      break;
-    case GLFW_KEY_HOME:
-      session_.show_first_block();
-      break;
-    case GLFW_KEY_END:
-      session_.show_last_block();
-      break;
-    case GLFW_KEY_SPACE:
-      session_.toggle_play();
-      break;
-    case GLFW_KEY_F:
-      keyspace_.fit();
-      figure_view_.fit();
-      break;
-    case GLFW_KEY_M:
-      session_.choose_measure((session_.state().measure + 1) % session::measure_choices().size());
-      break;
-    case GLFW_KEY_SLASH:
-      if (shift) act(BarAction::kHelp);
-      break;
-    default:
-      break;
-  }
+  if (dialogs_.take_key(press, *this)) return;
+  perform_key(press, ImGui::GetIO().WantTextInput || dialogs_.current() != Dialog::kNone, *this);
 }
 
 void Ui::play() {
@@ -153,17 +78,17 @@ void Ui::draw(float width, float height) {
   play();
   PanelContext context{session_, theme_, fonts_, scale_, {}, std::nullopt, false};
   const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));
-  const BarAction action = draw_top_bar(context, layout.top);
+  const Action* clicked = draw_top_bar(context, layout.top);
   const Rect middle{0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()};
   if (session_.state().loaded())
     draw_panels(context, layout);
   else if (session_.state().figure_file)
     figure_.draw(context, middle);
   else
-    act(draw_empty_state(context, middle));
+    perform_if(draw_empty_state(context, middle));
   draw_status_bar(context, layout.status);
-  dialogs_.draw(context);
-  act(action);
+  dialogs_.draw(context, *this);
+  perform_if(clicked);
 
   if (session_.state().hovered != context.hovered) {
     session_.hover(context.hovered);
@@ -183,6 +108,11 @@ std::string Ui::describe() const {
   json["measure"] = session::measure_choices()[state.measure].id;
   json["theme"] = theme_.light ? "light" : "dark";
   json["dialog"] = static_cast<int>(dialogs_.current());
+  if (dialogs_.current() == Dialog::kPalette) {
+    const PaletteList& list = dialogs_.palette().list();
+    json["palette_size"] = list.size();
+    json["palette_at"] = list.size() > 0 ? list.entry(list.cursor()).name : "";
+  }
   json["busy"] = session_.busy();
   if (state.loaded()) {
     json["source"] = state.info->source;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/panels/bars.hpp"
+#include "app/panels/actions.hpp"
 #include "app/panels/dialogs.hpp"
 #include "app/panels/figure_panel.hpp"
 #include "app/panels/figure_view.hpp"
@@ -16,7 +16,7 @@
 namespace keyscope::window {
 
 // All panels on one session. Between ImGui::NewFrame and ImGui::Render, on the thread of the OpenGL context.
-class Ui {
+class Ui : public ActionTarget {
  public:
   Ui(session::Session& session, float scale, bool light);
 
@@ -38,10 +38,15 @@ class Ui {
 
  private:
   void draw_panels(PanelContext& context, const Layout& layout);
-  void act(BarAction action);
-  bool handle_figure_key(const KeyPress& press);
-  bool handle_command(const KeyPress& press);
+  void perform_if(const Action* action);
   void play();
+
+  session::Session& session() override { return session_; }
+  void open_dialog(Dialog dialog) override { dialogs_.open(dialog); }
+  void toggle_theme() override { set_theme(!theme_.light); }
+  void fit_view() override;
+  void find_text() override;
+  void close_window() override { wants_close_ = true; }
 
   session::Session& session_;
   float scale_;

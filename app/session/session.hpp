@@ -93,7 +93,8 @@ class Session {
   void select_figure(std::int64_t figure);
   void select_run(int run);
   void select_head(int layer, int kv_head);
-  void move_layer(int by);  // to the next recorded layer, up or down
+  void select_typed(const SelectionRequest& request);  // layer, KV head and block, as far as they are given
+  void move_layer(int by);                             // to the next recorded layer, up or down
   void move_kv_head(int by);
   void set_block(std::int64_t block);
   void step_block(std::int64_t by);
@@ -108,6 +109,7 @@ class Session {
   void hover(std::optional<std::int64_t> position);
   void lock(std::optional<std::int64_t> position);
   void release();  // Esc: unlocks, stops playing, clears messages
+  void say(Notice notice) { state_.notice = std::move(notice); }
 
   void start_live(LiveCapture capture, const SelectionRequest& request = {});
   void pause_live();

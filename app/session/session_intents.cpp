@@ -7,6 +7,7 @@
 
 #include "app/session/export_view.hpp"
 #include "app/session/session.hpp"
+#include "app/session/typed_selection.hpp"
 
 namespace keyscope::session {
 void Session::select(Selection selection) {
@@ -69,6 +70,21 @@ void Session::select_head(int layer, int kv_head) {
   Selection selection = state_.selection;
   selection.layer = layer;
   selection.kv_head = kv_head;
+  select(selection);
+}
+
+void Session::select_typed(const SelectionRequest& request) {
+  if (!state_.loaded()) return;
+  const std::string refusal = selection_refusal(*state_.info, state_.selection, request);
+  if (!refusal.empty()) {
+    state_.notice = {refusal, false};
+    return;
+  }
+  Selection selection = state_.selection;
+  selection.layer = request.layer.value_or(selection.layer);
+  selection.kv_head = request.kv_head.value_or(selection.kv_head);
+  selection.block = request.block.value_or(selection.block);
+  if (request.block) state_.following = false;
   select(selection);
 }
 

@@ -215,6 +215,18 @@ xdotool keydown ctrl; key e; xdotool keyup ctrl; expect dialog 2 "the export"
 picture export
 key Escape; expect dialog 0 "Esc closes it too"
 
+echo "== everything can be found in the palette"
+xdotool keydown ctrl; key p; xdotool keyup ctrl; expect dialog 5 "the palette"
+xdotool type --delay 120 "layer 2 h 0"
+expect_text '"palette_at":"Layer 2, KV head 0"' "numbers are understood"
+picture palette
+key Return; expect dialog 0 "Enter closes it"; expect layer 2 "and selects the layer"; expect kv_head 0 "and the head"
+xdotool keydown ctrl; key p; xdotool keyup ctrl; expect dialog 5 "the palette again"
+xdotool type --delay 120 "export"
+expect palette_at "Export this view" "the best comes first"
+key Return; expect dialog 2 "an entry may open a dialog"
+key Escape; expect dialog 0 "which Esc closes"
+
 "$keyscope" export --quiet "$folder/tour.h5" --figure keyspace --figure cosine-matrix --kv-head 0 \
   --out "$folder/figures.h5" 2>"$folder/stderr" || fail "no figures to look at"
 
