@@ -3,8 +3,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "app/panels/dialog.hpp"
+#include "app/session/recent_files.hpp"
 #include "app/session/session.hpp"
 #include "app/window/glfw_window.hpp"
 
@@ -20,6 +22,9 @@ class ActionTarget {
   virtual void fit_view() = 0;
   virtual void find_text() = 0;
   virtual void close_window() = 0;
+  virtual void prepare_rerun() = 0;  // opens the form with what is shown now
+  virtual std::vector<session::RecentFile> recent_files() const = 0;
+  virtual void copy_text(const std::string& text) = 0;  // to the clipboard
 };
 
 struct Shortcut {

@@ -1,13 +1,14 @@
 #include "app/panels/bars.hpp"
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/panels/live_controls.hpp"
+#include "app/session/live_text.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -81,6 +82,15 @@ std::string source_name(const session::SessionState& state) {
   return name.empty() ? "Keyscope" : name;
 }
 
+// Nothing for what is done at once: it would only flicker.
+std::string describe_work(const session::LongWork& work) {
+  constexpr double kWorthSaying = 0.5;
+  if (work.what.empty()) return {};
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - work.since).count();
+  return seconds < kWorthSaying ? std::string()
+                                : fmt::format("{} … {}", work.what, session::duration_text(seconds));
+}
+
 std::string what_can_be_done(const session::SessionState& state) {
   if (state.loaded())
     return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   Ctrl+P: find an action "
@@ -129,13 +139,17 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
   const auto live = context.session.live_status();
   std::string left = what_can_be_done(state);
   ImU32 colour = context.theme.dim;
-  if (!state.opening.empty()) left = fmt::format("opening {} …", state.opening);
-  if (live) left = describe_live(*live);
+  if (live) left = session::describe_live(*live, *state.info);
   if (live && live->stage == session::LiveStage::kFailed) colour = context.theme.error;
   if (!state.notice.text.empty()) {
     left = state.notice.text;
     colour = state.notice.error ? context.theme.error : context.theme.text;
   }
+  for (const session::LongWork* work : {&state.opening_work, &state.export_work})
+    if (const std::string text = describe_work(*work); !text.empty()) {
+      left = text;
+      colour = context.theme.text;
+    }
   std::string right;
   if (state.points && state.selection.block >= 0)
     right = fmt::format(

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostListed = 200;
-
 constexpr std::array<std::pair<const char*, const char*>, 7> kMouse{{
     {"Esc", "release the token, close what is open"},
     {"drag", "pan"},
@@ -42,7 +40,6 @@ std::vector<std::string> list_folder(const fs::path& folder) {
   std::ranges::sort(folders);
   std::ranges::sort(files);
   files.insert(files.end(), folders.begin(), folders.end());
-  files.resize(std::min(files.size(), kMostListed));
   return files;
 }
 
@@ -112,7 +109,8 @@ void Dialogs::draw(PanelContext& context, ActionTarget& target) {
     if (auto request = live_form_.draw(context)) {
       live_form_.fill(*request);
       live_form_.started();
-      context.session.start_live(session::make_live_capture(std::move(*request)));
+      const std::filesystem::path out = request->out;
+      context.session.start_live(session::make_live_capture(std::move(*request)), {}, out);
       close();
     }
     ImGui::SameLine();
@@ -134,11 +132,15 @@ void Dialogs::draw_open(PanelContext& context) {
     listed_ = list_folder(folder);
   }
   ImGui::BeginChild("files", {0, context.px(220)}, true);
-  for (const std::string& name : listed_) {
-    if (!ImGui::Selectable(name.c_str())) continue;
-    open_path_ = (folder / name).string();
-    go = go || !name.ends_with("/");
-  }
+  ImGuiListClipper clipper;  // a folder may hold thousands: all are listed, those in sight are drawn
+  clipper.Begin(static_cast<int>(listed_.size()));
+  while (clipper.Step())
+    for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
+      const std::string& name = listed_[static_cast<std::size_t>(i)];
+      if (!ImGui::Selectable(name.c_str())) continue;
+      open_path_ = (folder / name).string();
+      go = go || !name.ends_with("/");
+    }
   if (listed_.empty()) dim_text(context, "no recordings or figures (*.h5) here");
   ImGui::EndChild();
   std::error_code error;
@@ -231,7 +233,7 @@ void Dialogs::draw_help(PanelContext& context) {
 }
 
 void Dialogs::draw_palette(PanelContext& context, ActionTarget& target) {
-  if (just_opened_) palette_.open(context.session);
+  if (just_opened_) palette_.open(context.session, target.recent_files());
   just_opened_ = false;
   begin_popup(context, 560, context.px(52));
   const auto clicked = palette_.draw(context);

@@ -22,16 +22,14 @@ struct KeyMove {
 constexpr std::array kMoves{KeyMove{GLFW_KEY_UP, -1}, KeyMove{GLFW_KEY_DOWN, 1},
                             KeyMove{GLFW_KEY_PAGE_UP, -kPage}, KeyMove{GLFW_KEY_PAGE_DOWN, kPage}};
 
-bool is_enter(const KeyPress& press) {
-  return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER;
-}
+bool is_enter(const KeyPress& press) { return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER; }
 
 }  // namespace
 
-void Palette::open(const session::Session& session) {
+void Palette::open(const session::Session& session, const std::vector<session::RecentFile>& recent) {
   typed_.clear();
   searched_.clear();
-  list_.start(palette_entries(session));
+  list_.start(palette_entries(session, recent));
 }
 
 bool Palette::takes(const KeyPress& press) const {
@@ -76,8 +74,7 @@ bool Palette::draw_row(PanelContext& context, std::size_t place) {
 
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const bool here = place == list_.cursor();
-  if (here)
-    list.AddRectFilled(at, {at.x + size.x, at.y + size.y}, context.theme.selected, context.px(4));
+  if (here) list.AddRectFilled(at, {at.x + size.x, at.y + size.y}, context.theme.selected, context.px(4));
   const bool refused = !entry.refusal.empty();
   const std::string& right = refused ? entry.refusal : entry.hint;
   ImFont* small = context.fonts.small;
@@ -99,7 +96,8 @@ std::optional<PaletteEntry> Palette::draw(PanelContext& context) {
   std::optional<PaletteEntry> clicked;
   const float row = context.px(kRowHeight);
   const float most = ImGui::GetIO().DisplaySize.y - ImGui::GetCursorScreenPos().y - context.px(56);
-  const auto rows = static_cast<float>(std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(list_.size()), 1, kPage));
+  const auto rows =
+      static_cast<float>(std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(list_.size()), 1, kPage));
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
   ImGui::BeginChild("entries", {0, std::min(rows * row, std::max(row, most))});
   if (show_cursor_) {
@@ -121,8 +119,10 @@ std::optional<PaletteEntry> Palette::draw(PanelContext& context) {
   ImGui::PopStyleVar();
   ImGui::Dummy({0, 0});
   const std::size_t n = list_.size();
-  const std::string count = n < list_.n_offered() ? fmt::format("{} of {}", n, list_.n_offered()) : fmt::format("all {}", n);
-  dim_text(context, n == 0 ? "nothing fits   Esc: close" : fmt::format("showing {}   ↑ ↓: choose   Enter: do   Esc: close", count));
+  const std::string count =
+      n < list_.n_offered() ? fmt::format("{} of {}", n, list_.n_offered()) : fmt::format("all {}", n);
+  dim_text(context, n == 0 ? "nothing fits   Esc: close"
+                           : fmt::format("showing {}   ↑ ↓: choose   Enter: do   Esc: close", count));
   return clicked;
 }
 

@@ -12,7 +12,7 @@ namespace keyscope::window {
 // to the caller, who closes the palette first: it may open another dialog.
 class Palette {
  public:
-  void open(const session::Session& session);
+  void open(const session::Session& session, const std::vector<session::RecentFile>& recent);
 
   // Arrows, Page Up and Down move, Enter chooses; other keys are the field's.
   bool takes(const KeyPress& press) const;

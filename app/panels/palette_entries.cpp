@@ -1,5 +1,6 @@
 #include "app/panels/palette_entries.hpp"
 
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,13 +24,11 @@ void add_actions(const Session& session, std::vector<PaletteEntry>& entries) {
 void add_views(const Session& session, std::vector<PaletteEntry>& entries) {
   const auto& state = session.state();
   for (const auto& view : session::view_choices()) {
-    const bool recorded =
-        view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
+    const bool recorded = view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
     std::string refusal = state.view == view.name ? "shown now" : "";
     if (!recorded) refusal = "was not recorded";
-    entries.push_back({"View: " + view.label, "", std::move(refusal), [name = view.name](ActionTarget& target) {
-                         target.session().choose_view(name);
-                       }});
+    entries.push_back({"View: " + view.label, "", std::move(refusal),
+                       [name = view.name](ActionTarget& target) { target.session().choose_view(name); }});
   }
 }
 
@@ -61,9 +60,28 @@ void add_figures(const Session& session, std::vector<PaletteEntry>& entries) {
                        }});
 }
 
+void add_earlier(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& earlier = session.state().earlier;
+  for (std::size_t i = 0; i < earlier.size(); ++i)
+    entries.push_back({"Earlier run: " + earlier[i].name, "in memory", "",
+                       [i](ActionTarget& target) { target.session().show_earlier(i); }});
+}
+
+void add_recent(const Session& session, const std::vector<session::RecentFile>& recent,
+                std::vector<PaletteEntry>& entries) {
+  for (const session::RecentFile& file : recent) {
+    const std::filesystem::path path(file.path);
+    std::string refusal = file.missing ? "is gone: " + path.parent_path().string() : "";
+    if (file.path == session.state().path || file.path == session.state().figure_path) refusal = "open now";
+    entries.push_back({"Open " + path.filename().string(), path.parent_path().string(), std::move(refusal),
+                       [path](ActionTarget& target) { target.session().open(path); }});
+  }
+}
+
 }  // namespace
 
-std::vector<PaletteEntry> palette_entries(const Session& session) {
+std::vector<PaletteEntry> palette_entries(const Session& session,
+                                          const std::vector<session::RecentFile>& recent) {
   std::vector<PaletteEntry> entries;
   add_actions(session, entries);
   if (session.state().loaded()) {
@@ -73,6 +91,8 @@ std::vector<PaletteEntry> palette_entries(const Session& session) {
   } else if (session.state().figure_file) {
     add_figures(session, entries);
   }
+  add_earlier(session, entries);
+  add_recent(session, recent, entries);
   return entries;
 }
 

@@ -11,6 +11,7 @@
 #include "app/panels/timeline_panel.hpp"
 #include "app/panels/token_panel.hpp"
 #include "app/panels/view_tabs.hpp"
+#include "app/session/live_text.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -19,8 +20,11 @@ constexpr auto kPlayInterval = std::chrono::milliseconds(160);
 
 }  // namespace
 
-Ui::Ui(session::Session& session, float scale, bool light)
-    : session_(session), scale_(scale), fonts_(load_fonts(scale)) {
+Ui::Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent)
+    : session_(session),
+      scale_(scale),
+      fonts_(load_fonts(scale)),
+      recent_(recent, [] { GlfwWindow::wake(); }) {
   set_theme(light);
 }
 
@@ -37,6 +41,27 @@ void Ui::fit_view() {
 void Ui::find_text() {
   session_.choose_view(session::kTextView);
   text_.find();
+}
+
+// A live run is in the form already; a recording brings its prompt along.
+void Ui::prepare_rerun() {
+  const auto& state = session_.state();
+  if (!session_.live_status()) dialogs_.live_form().fill_from(*state.info, state.selection.run);
+  dialogs_.live_form().again();
+  dialogs_.open(Dialog::kLive);
+}
+
+void Ui::take_dropped(const std::filesystem::path& path) {
+  switch (session::kind_of_dropped(path)) {
+    case session::DroppedKind::kModel:
+      dialogs_.live_form().take_model(path.string());
+      return dialogs_.open(Dialog::kLive);
+    case session::DroppedKind::kPrompt:
+      dialogs_.live_form().take_prompt_file(path.string());
+      return dialogs_.open(Dialog::kLive);
+    case session::DroppedKind::kRecording:
+      return session_.open(path);
+  }
 }
 
 void Ui::perform_if(const Action* action) {
@@ -79,13 +104,15 @@ void Ui::draw(float width, float height) {
   PanelContext context{session_, theme_, fonts_, scale_, {}, std::nullopt, false};
   const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));
   const Action* clicked = draw_top_bar(context, layout.top);
+  if (const auto live = session_.live_status(); !live || !live->going_on())  // its file is still to come
+    recent_.note(session_.state().figure_file ? session_.state().figure_path : session_.state().path);
   const Rect middle{0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()};
   if (session_.state().loaded())
     draw_panels(context, layout);
   else if (session_.state().figure_file)
     figure_.draw(context, middle);
   else
-    perform_if(draw_empty_state(context, middle));
+    perform_if(draw_empty_state(context, middle, recent_.files()));
   draw_status_bar(context, layout.status);
   dialogs_.draw(context, *this);
   perform_if(clicked);
@@ -139,6 +166,7 @@ std::string Ui::describe() const {
                                        "done",     "cancelled", "failed"};
     json["live"] = kStages[static_cast<int>(live->stage)];
     json["live_message"] = live->message;
+    json["live_text"] = session::describe_live(*live, *state.info);
   }
   json["view"] = keyspace_.describe();
   if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "app/panels/figure_view.hpp"
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
+#include "app/panels/recent_list.hpp"
 #include "app/panels/text_view.hpp"
 #include "app/window/glfw_window.hpp"
 
@@ -18,7 +21,8 @@ namespace keyscope::window {
 // All panels on one session. Between ImGui::NewFrame and ImGui::Render, on the thread of the OpenGL context.
 class Ui : public ActionTarget {
  public:
-  Ui(session::Session& session, float scale, bool light);
+  //   recent: where the list of recent files is kept; empty: none is
+  Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent = {});
 
   void set_theme(bool light);
   bool light() const { return theme_.light; }
@@ -28,6 +32,7 @@ class Ui : public ActionTarget {
   KeyspacePanel& keyspace() { return keyspace_; }
 
   void handle_key(const KeyPress& press);
+  void take_dropped(const std::filesystem::path& path);
   void draw(float width, float height);
 
   // Whether something moves, so that the next frame should not wait for input.
@@ -47,6 +52,9 @@ class Ui : public ActionTarget {
   void fit_view() override;
   void find_text() override;
   void close_window() override { wants_close_ = true; }
+  void prepare_rerun() override;
+  std::vector<session::RecentFile> recent_files() const override { return recent_.files(); }
+  void copy_text(const std::string& text) override { ImGui::SetClipboardText(text.c_str()); }
 
   session::Session& session_;
   float scale_;
@@ -57,6 +65,7 @@ class Ui : public ActionTarget {
   TextView text_;
   FigureView figure_view_;
   FigurePanel figure_;
+  RecentList recent_;
   std::map<std::string, Rect> widgets_;
   bool wants_frames_ = false;
   bool wants_close_ = false;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kNone = std::numeric_limits<int>::min() / 2;
 constexpr int kLetter = 4, kTogether = 6, kWordStart = 8;  // what a letter counts, alone and where it stands
-constexpr int kPerSkipped = 1;                             // off for every letter of the text that is not used
+constexpr int kPerSkipped = 1;  // off for every letter of the text that is not used
 
 bool is_letter(char c) {
   const auto byte = static_cast<unsigned char>(c);

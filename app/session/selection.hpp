@@ -14,6 +14,8 @@ struct SelectionRequest {
   std::optional<int> layer = std::nullopt;
   std::optional<int> kv_head = std::nullopt;
   std::optional<std::int64_t> block = std::nullopt;
+
+  bool operator==(const SelectionRequest&) const = default;
 };
 
 // The one head and moment that every view shows. Run, layer and KV head were recorded.

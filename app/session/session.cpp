@@ -26,11 +26,14 @@ void guarded(const Work& work, const Fail& fail) {
   }
 }
 
-WorkerResult open_path(const std::string& path, const SelectionRequest& selection) {
+bool asks_for_something(const SelectionRequest& request) { return request != SelectionRequest(); }
+
+WorkerResult open_path(const std::string& path, const SelectionRequest& selection,
+                       const std::filesystem::path& memory, bool keep_view) {
   if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
   if (figures::is_figure_file(path))
     return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path))};
-  return Opened{recording::open_recording(path), selection};
+  return Opened{path, recording::open_recording(path), selection, recall_view(memory, path), keep_view};
 }
 
 bool grew(const RecordingInfo& before, const RecordingInfo& now) {
@@ -74,11 +77,12 @@ bool Session::drain() {
   return !results.empty() || info_before != state_.info;
 }
 
-void Session::open(const std::filesystem::path& path, const SelectionRequest& request) {
+void Session::open(const std::filesystem::path& path, const SelectionRequest& request, bool keep_view) {
   state_.opening = path.string();
+  state_.opening_work = {"opening " + path.string(), std::chrono::steady_clock::now()};
   state_.open_error.clear();
-  reader_.post("open", [inbox = inbox_, name = path.string(), request] {
-    guarded([&] { inbox->put(open_path(name, request)); },
+  reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep_view] {
+    guarded([&] { inbox->put(open_path(name, request, memory, keep_view)); },
             [&](std::string what) {
               inbox->put(OpenFailed{name, std::move(what)});
             });
@@ -86,15 +90,59 @@ void Session::open(const std::filesystem::path& path, const SelectionRequest& re
 }
 
 void Session::show(std::shared_ptr<const Recording> recording, const SelectionRequest& request) {
-  take(Opened{std::move(recording), request});
+  std::string source = recording->info()->source;
+  take(Opened{std::move(source), std::move(recording), request});
+}
+
+std::optional<RememberedView> Session::view_to_remember() const {
+  if (memory_.empty() || state_.path.empty() || !state_.loaded()) return std::nullopt;
+  const Selection& now = state_.selection;
+  RememberedView view;
+  view.selection.run = state_.run().plan.name;
+  view.selection.layer = now.layer;
+  view.selection.kv_head = now.kv_head;
+  view.view = state_.view;
+  view.measure = measure_choices()[state_.measure].id;
+  if (now.block >= 0) view.selection.block = now.block;
+  return view;
+}
+
+void Session::remember() const {
+  if (const auto view = view_to_remember()) remember_view(memory_, state_.path, *view);
+}
+
+// What is in no file would be gone with the document.
+void Session::keep_live_run() {
+  if (!state_.loaded() || !state_.path.empty()) return;
+  std::string name = state_.info->model.name + ":";
+  for (const recording::RunInfo& run : state_.info->runs)
+    name += fmt::format("{} {}", &run == &state_.info->runs.front() ? "" : ",", run.plan.name);
+  if (const std::int64_t budget = state_.run().plan.budget; budget > 0)
+    name += fmt::format(", N = {}", budget);
+  state_.earlier.push_back({state_.recording, std::move(name)});
+}
+
+void Session::show_earlier(std::size_t earlier) {
+  if (earlier >= state_.earlier.size()) return;
+  auto recording = state_.earlier[earlier].recording;
+  state_.earlier.erase(state_.earlier.begin() + static_cast<std::ptrdiff_t>(earlier));
+  take(Opened{"", std::move(recording), {}});
 }
 
 void Session::close_document() {
+  if (auto view = view_to_remember())
+    measurer_.post("remember " + state_.path, [folder = memory_, path = state_.path,
+                                               view = std::move(*view)] {
+      guarded([&] { remember_view(folder, path, view); }, [](const std::string&) {});  // nobody waits for it
+    });
+  keep_live_run();
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
   const std::size_t measure = state_.measure;
   std::string view = std::move(state_.view);
+  auto earlier = std::move(state_.earlier);
   state_ = SessionState();
+  state_.earlier = std::move(earlier);
   state_.measure = measure;
   state_.view = std::move(view);
   points_.clear();
@@ -108,6 +156,7 @@ void Session::close_document() {
 
 void Session::take(Opened&& result) {
   close_document();
+  state_.path = std::move(result.path);
   state_.recording = std::move(result.recording);
   state_.info = state_.recording->info();
   if (!state_.loaded()) {
@@ -115,11 +164,12 @@ void Session::take(Opened&& result) {
     state_.open_error = fmt::format("{}: it holds no run with recorded layers", state_.info->source);
     return;
   }
-  try {
-    state_.selection = resolve_selection(*state_.info, result.selection);
-  } catch (const Error& error) {
-    state_.selection = resolve_selection(*state_.info, {});
-    state_.notice = {error.what(), true};
+  state_.selection = first_selection(result);
+  if (result.remembered) {
+    if (!result.keep_view && is_view(result.remembered->view)) state_.view = result.remembered->view;
+    const auto& measures = measure_choices();
+    const auto measure = std::ranges::find(measures, result.remembered->measure, &MeasureChoice::id);
+    if (measure != measures.end()) state_.measure = static_cast<std::size_t>(measure - measures.begin());
   }
   if (!state_.info->complete && !live_ && !state_.notice.error)
     state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
@@ -127,6 +177,18 @@ void Session::take(Opened&& result) {
   want_figure();
   want_measures();
   note_moment();
+}
+
+// What was asked for; else what is remembered; else the default.
+Selection Session::first_selection(const Opened& result) {
+  try {
+    if (result.remembered && !asks_for_something(result.selection))
+      return remembered_selection(*state_.info, *result.remembered);
+    return resolve_selection(*state_.info, result.selection);
+  } catch (const Error& error) {
+    state_.notice = {error.what(), true};
+    return resolve_selection(*state_.info, {});
+  }
 }
 
 void Session::take(FiguresOpened&& result) {
@@ -163,9 +225,17 @@ void Session::take(MeasuresFailed&& result) {
 }
 
 void Session::take(OpenFailed&& result) {
-  if (state_.opening == result.path) state_.opening.clear();
+  if (state_.opening == result.path) {
+    state_.opening.clear();
+    state_.opening_work = {};
+  }
   state_.open_error = result.what;
   state_.notice = {std::move(result.what), true};
+}
+
+void Session::take(Exported&& result) {
+  state_.export_work = {};
+  state_.notice = std::move(result.notice);
 }
 
 void Session::take(Notice&& result) { state_.notice = std::move(result); }

@@ -159,15 +159,20 @@ void Session::release() {
   if (state_.loaded()) state_.open_error.clear();
 }
 
-void Session::start_live(LiveCapture capture, const SelectionRequest& request) {
+void Session::start_live(LiveCapture capture, const SelectionRequest& request,
+                         const std::filesystem::path& out) {
   if (live_ && live_->status().going_on()) {
     state_.notice = {"A run is going on; cancel it first.", true};
     return;
   }
+  const std::size_t n_earlier = state_.earlier.size();
   close_document();
+  if (state_.earlier.size() > n_earlier)
+    state_.notice = {"The run before is kept in memory: Ctrl+P, Earlier run.", false};
   live_request_ = request;
   live_ = std::make_unique<LiveRunner>(std::move(capture), wake_);
   state_.recording = live_->recording();
+  state_.path = out.string();
   // Nothing yet: the first look at it is refresh_live's, which selects as well. A capture may have ended
   // before this line, and would not grow any more.
   state_.info = std::make_shared<const recording::RecordingInfo>();
@@ -197,15 +202,16 @@ std::optional<LiveStatus> Session::live_status() const {
 
 void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
-  state_.notice = {fmt::format("writing {} …", path.string()), false};
+  state_.notice = {};
+  state_.export_work = {"writing " + path.string(), std::chrono::steady_clock::now()};
   const ExportRequest request{state_.view, state_.selection, state_.reading ? nullptr : state_.points, path,
                               replace};
   reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info, request] {
     try {
       session::export_view(*recording, *info, request);
-      inbox->put(Notice{fmt::format("written: {}", request.path.string()), false});
+      inbox->put(Exported{{fmt::format("written: {}", request.path.string()), false}});
     } catch (const std::exception& error) {
-      inbox->put(Notice{error.what(), true});
+      inbox->put(Exported{{error.what(), true}});
     }
   });
 }

@@ -16,6 +16,9 @@ class NotingTarget : public ActionTarget {
   void fit_view() override { asked.emplace_back("fit"); }
   void find_text() override { asked.emplace_back("find"); }
   void close_window() override { asked.emplace_back("close"); }
+  void prepare_rerun() override { asked.emplace_back("rerun"); }
+  std::vector<session::RecentFile> recent_files() const override { return {}; }
+  void copy_text(const std::string& text) override { asked.push_back("copy " + text); }
 
   std::vector<std::string> asked;
 

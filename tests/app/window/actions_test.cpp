@@ -73,6 +73,17 @@ TEST(Actions, DialogsAndFieldsKeepTheKeysThatAreTheirs) {
   EXPECT_THAT(target.asked, IsEmpty());
 }
 
+TEST(Actions, TheCommandIsCopiedAndSaid) {
+  NotingTarget target;
+  EXPECT_TRUE(perform_key({GLFW_KEY_C, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT}, false, target));
+  EXPECT_THAT(target.asked, IsEmpty());
+  target.session().show(session::small_recording());
+  EXPECT_TRUE(perform_key({GLFW_KEY_C, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT}, false, target));
+  ASSERT_EQ(target.asked.size(), 1U);
+  EXPECT_THAT(target.asked[0], HasSubstr("--run keydiff --layer 0 --kv-head 0 --block 4 --view keyspace"));
+  EXPECT_THAT(target.session().state().notice.text, HasSubstr(target.asked[0].substr(5)));
+}
+
 TEST(Actions, WhatCannotBeDoneSaysWhy) {
   NotingTarget target;
   EXPECT_TRUE(perform_key({GLFW_KEY_E, GLFW_MOD_CONTROL}, false, target));

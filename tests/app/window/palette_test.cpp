@@ -36,6 +36,20 @@ TEST(Palette, OffersWhatTheRecordingHas) {
   EXPECT_EQ(target.session().state().run().plan.name, "sink");
 }
 
+TEST(Palette, RecentFilesAreOfferedAndMissingOnesSaid) {
+  NotingTarget target;
+  PaletteList list;
+  list.start(palette_entries(target.session(), {{"/runs/a.h5", false}, {"/runs/gone.h5", true}}));
+  list.search("gone.h5");
+  EXPECT_EQ(list.entry(0).name, "Open gone.h5");
+  EXPECT_THAT(list.entry(0).refusal, HasSubstr("/runs"));
+  list.search("a.h5");
+  EXPECT_EQ(list.entry(0).name, "Open a.h5");
+  EXPECT_EQ(list.entry(0).hint, "/runs");
+  list.chosen()->act(target);
+  EXPECT_EQ(target.session().state().opening, "/runs/a.h5");
+}
+
 TEST(Palette, TypedNumbersComeFirst) {
   NotingTarget target;
   target.session().show(session::small_recording());
@@ -75,7 +89,7 @@ TEST(Palette, ArrowsGoRoundPagesStopAtTheEnds) {
 TEST(Palette, EnterChoosesWhatTheArrowsPointAt) {
   NotingTarget target;
   Palette palette;
-  palette.open(target.session());
+  palette.open(target.session(), {});
   EXPECT_TRUE(palette.takes({GLFW_KEY_DOWN, 0}));
   EXPECT_FALSE(palette.takes({GLFW_KEY_HOME, 0}));  // the field's
   EXPECT_FALSE(palette.take_key({GLFW_KEY_DOWN, 0}));
