@@ -56,13 +56,16 @@ LiveProblems check_live(const LiveRequest& request) {
   problems.model = model_problem(request.model_folder);
   problems.prompt = prompt_problem(request);
   if (options.policies.empty()) problems.policies = "choose at least one";
-  const bool evicts = std::ranges::any_of(options.policies, [](const auto& policy) { return policy.name != "none"; });
+  const bool evicts =
+      std::ranges::any_of(options.policies, [](const auto& policy) { return policy.name != "none"; });
   if (evicts && options.budget < 1 && options.budgets.empty()) problems.budget = "at least 1";
   if (options.block_size < 1) problems.block = "at least 1";
   if (options.generate < 0) problems.generate = "0 or more";
   if (!request.out.empty() && !request.replace && fs::exists(request.out, error))
-    problems.out = fmt::format("exists already; free: {}, or tick Replace", free_name(request.out).filename().string());
-  if (!request.out.empty() && fs::is_directory(request.out, error)) problems.out = "this is a folder; name a file";
+    problems.out =
+        fmt::format("exists already; free: {}, or tick Replace", free_name(request.out).filename().string());
+  if (!request.out.empty() && fs::is_directory(request.out, error))
+    problems.out = "this is a folder; name a file";
   return problems;
 }
 

@@ -25,7 +25,8 @@ void LivePace::note(const capture::CaptureProgress& progress, Clock::time_point 
   last_tokens_ = progress.tokens_done;
   if (tokens <= 0) return;
   last_generated_ = tokens == 1;  // a block of the prompt is longer
-  if (seconds > 0 && !held) mix(last_generated_ ? generation_ : prompt_, static_cast<double>(tokens), seconds);
+  if (seconds > 0 && !held)
+    mix(last_generated_ ? generation_ : prompt_, static_cast<double>(tokens), seconds);
 }
 
 LiveWork work_left(const recording::RecordingInfo& info) {

@@ -20,7 +20,8 @@ std::string place(const capture::CaptureProgress& progress, const recording::Rec
     const recording::RunInfo& now = info.runs[run];
     const std::int64_t prompt_blocks = now.plan.n_prompt_blocks;
     if (progress.block > prompt_blocks)
-      return fmt::format("generated token {} of {}", progress.block - prompt_blocks + 1, now.plan.max_generated);
+      return fmt::format("generated token {} of {}", progress.block - prompt_blocks + 1,
+                         now.plan.max_generated);
     return fmt::format("block {} of {}", progress.block, prompt_blocks);
   }
   return fmt::format("block {} of {}", progress.block, progress.n_blocks);

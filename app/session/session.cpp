@@ -26,31 +26,12 @@ void guarded(const Work& work, const Fail& fail) {
   }
 }
 
-bool asks_for_something(const SelectionRequest& request) { return request != SelectionRequest(); }
-
 WorkerResult open_path(const std::string& path, const SelectionRequest& selection,
                        const std::filesystem::path& memory, bool keep_view) {
   if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
   if (figures::is_figure_file(path))
     return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path))};
   return Opened{path, recording::open_recording(path), selection, recall_view(memory, path), keep_view};
-}
-
-bool grew(const RecordingInfo& before, const RecordingInfo& now) {
-  if (before.runs.size() != now.runs.size() || before.complete != now.complete) return true;
-  for (std::size_t run = 0; run < now.runs.size(); ++run)
-    if (before.runs[run].blocks_done != now.runs[run].blocks_done ||
-        before.runs[run].generated.size() != now.runs[run].generated.size())
-      return true;
-  return false;
-}
-
-// The run that blocks are arriving for: the last one that has any.
-int newest_run(const RecordingInfo& info) {
-  int newest = 0;
-  for (std::size_t run = 0; run < info.runs.size(); ++run)
-    if (info.runs[run].blocks_done > 0) newest = static_cast<int>(run);
-  return newest;
 }
 
 }  // namespace
@@ -92,41 +73,6 @@ void Session::open(const std::filesystem::path& path, const SelectionRequest& re
 void Session::show(std::shared_ptr<const Recording> recording, const SelectionRequest& request) {
   std::string source = recording->info()->source;
   take(Opened{std::move(source), std::move(recording), request});
-}
-
-std::optional<RememberedView> Session::view_to_remember() const {
-  if (memory_.empty() || state_.path.empty() || !state_.loaded()) return std::nullopt;
-  const Selection& now = state_.selection;
-  RememberedView view;
-  view.selection.run = state_.run().plan.name;
-  view.selection.layer = now.layer;
-  view.selection.kv_head = now.kv_head;
-  view.view = state_.view;
-  view.measure = measure_choices()[state_.measure].id;
-  if (now.block >= 0) view.selection.block = now.block;
-  return view;
-}
-
-void Session::remember() const {
-  if (const auto view = view_to_remember()) remember_view(memory_, state_.path, *view);
-}
-
-// What is in no file would be gone with the document.
-void Session::keep_live_run() {
-  if (!state_.loaded() || !state_.path.empty()) return;
-  std::string name = state_.info->model.name + ":";
-  for (const recording::RunInfo& run : state_.info->runs)
-    name += fmt::format("{} {}", &run == &state_.info->runs.front() ? "" : ",", run.plan.name);
-  if (const std::int64_t budget = state_.run().plan.budget; budget > 0)
-    name += fmt::format(", N = {}", budget);
-  state_.earlier.push_back({state_.recording, std::move(name)});
-}
-
-void Session::show_earlier(std::size_t earlier) {
-  if (earlier >= state_.earlier.size()) return;
-  auto recording = state_.earlier[earlier].recording;
-  state_.earlier.erase(state_.earlier.begin() + static_cast<std::ptrdiff_t>(earlier));
-  take(Opened{"", std::move(recording), {}});
 }
 
 void Session::close_document() {
@@ -179,18 +125,6 @@ void Session::take(Opened&& result) {
   note_moment();
 }
 
-// What was asked for; else what is remembered; else the default.
-Selection Session::first_selection(const Opened& result) {
-  try {
-    if (result.remembered && !asks_for_something(result.selection))
-      return remembered_selection(*state_.info, *result.remembered);
-    return resolve_selection(*state_.info, result.selection);
-  } catch (const Error& error) {
-    state_.notice = {error.what(), true};
-    return resolve_selection(*state_.info, {});
-  }
-}
-
 void Session::take(FiguresOpened&& result) {
   close_document();
   if (result.file->figures.empty()) {
@@ -239,31 +173,6 @@ void Session::take(Exported&& result) {
 }
 
 void Session::take(Notice&& result) { state_.notice = std::move(result); }
-
-void Session::refresh_live() {
-  if (!live_ || state_.recording != live_->recording()) return;
-  auto now = state_.recording->info();
-  if (state_.info && !grew(*state_.info, *now)) return;
-  const bool first = !state_.loaded();
-  state_.info = std::move(now);
-  if (!state_.loaded()) return;
-  if (first) {
-    try {
-      state_.selection = resolve_selection(*state_.info, live_request_);
-    } catch (const Error& error) {
-      state_.selection = resolve_selection(*state_.info, {});
-      state_.notice = {error.what(), true};
-    }
-  }
-  if (state_.following) {
-    state_.selection.run = newest_run(*state_.info);
-    state_.selection.block = state_.run().blocks_done - 1;
-  }
-  state_.selection = clamp_selection(*state_.info, state_.selection);
-  want_points();
-  want_figure();
-  want_measures();
-}
 
 // Makes `points` the selected head's: from the cache, or by asking the reader for it.
 void Session::want_points() {

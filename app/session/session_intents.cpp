@@ -159,47 +159,6 @@ void Session::release() {
   if (state_.loaded()) state_.open_error.clear();
 }
 
-void Session::start_live(LiveCapture capture, const SelectionRequest& request,
-                         const std::filesystem::path& out) {
-  if (live_ && live_->status().going_on()) {
-    state_.notice = {"A run is going on; cancel it first.", true};
-    return;
-  }
-  const std::size_t n_earlier = state_.earlier.size();
-  close_document();
-  if (state_.earlier.size() > n_earlier)
-    state_.notice = {"The run before is kept in memory: Ctrl+P, Earlier run.", false};
-  live_request_ = request;
-  live_ = std::make_unique<LiveRunner>(std::move(capture), wake_);
-  state_.recording = live_->recording();
-  state_.path = out.string();
-  // Nothing yet: the first look at it is refresh_live's, which selects as well. A capture may have ended
-  // before this line, and would not grow any more.
-  state_.info = std::make_shared<const recording::RecordingInfo>();
-  state_.following = true;
-}
-
-void Session::pause_live() {
-  if (live_) live_->pause();
-}
-
-void Session::resume_live() {
-  if (live_) live_->resume();
-}
-
-void Session::step_live() {
-  if (live_) live_->step();
-}
-
-void Session::cancel_live() {
-  if (live_) live_->cancel();
-}
-
-std::optional<LiveStatus> Session::live_status() const {
-  if (!live_ || state_.recording != live_->recording()) return std::nullopt;
-  return live_->status();
-}
-
 void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
   state_.notice = {};

@@ -15,7 +15,8 @@ std::filesystem::path settings_folder();
 nlohmann::json read_settings(const std::filesystem::path& path);
 
 // Replaces the file in one step, and makes its folder; a reader sees the old text or the new one. Fails
-// silently, and leaves the old file: a read-only home is no reason to trouble anyone who looks at a recording.
+// silently, and leaves the old file: a read-only home is no reason to trouble anyone who looks at a
+// recording.
 void write_settings(const std::filesystem::path& path, const nlohmann::json& settings);
 
 inline constexpr std::uintmax_t kMostSettingsBytes = 1 << 20;

@@ -1,6 +1,5 @@
-// What the window copies is understood by the command line and asks for the same; what it remembers comes back.
-
-#include "app/session/view_command.hpp"
+// What the window copies is understood by the command line and asks for the same; what it remembers comes
+// back.
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,13 +9,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
+#include "app/session/view_command.hpp"
 #include "tests/app/commands/cli_run.hpp"
 #include "tests/app/session/settled_session.hpp"
 
 namespace keyscope::test {
 namespace {
-
 
 using ::testing::HasSubstr;
 
@@ -35,9 +33,9 @@ std::vector<std::string> words_of(const std::string& command, const ScratchFolde
 // A small recording whose name a shell would take apart.
 std::string recording_in(const ScratchFolder& folder) {
   const std::string path = folder.file("it's a $HOME run.h5").string();
-  const CliResult made = run_cli({"capture", "--quiet", "--model", kDemoModel, "--prompt", "The magic number is 7.",
-                                  "--policy", "none", "--policy", "keydiff", "--budget", "4", "--block", "2",
-                                  "--out", path});
+  const CliResult made =
+      run_cli({"capture", "--quiet", "--model", kDemoModel, "--prompt", "The magic number is 7.", "--policy",
+               "none", "--policy", "keydiff", "--budget", "4", "--block", "2", "--out", path});
   EXPECT_EQ(made.status, 0) << made.err;
   return path;
 }
@@ -54,7 +52,8 @@ TEST(ViewCommand, AFigureIsDrawnAgainAsTheWindowExportsIt) {
     const std::string ours = folder.file(std::string(name) + "-window.svg").string();
     session.export_view(ours, false);
     ASSERT_TRUE(session::settle(session));
-    const CliResult drawn = run_cli(words_of(session::view_command(session.state()), folder), "", folder.path());
+    const CliResult drawn =
+        run_cli(words_of(session::view_command(session.state()), folder), "", folder.path());
     EXPECT_EQ(drawn.status, 0) << drawn.err;
     const auto read = [](const std::filesystem::path& path) {
       std::ifstream file(path);

@@ -10,8 +10,8 @@
 namespace keyscope::session {
 namespace {
 
-using ::testing::HasSubstr;
 using test::ScratchFolder;
+using ::testing::HasSubstr;
 
 // A request that can be run, of a folder that looks like a model's.
 LiveRequest sound_request(const ScratchFolder& folder) {

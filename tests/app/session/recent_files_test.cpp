@@ -11,9 +11,9 @@
 namespace keyscope::session {
 namespace {
 
+using test::ScratchFolder;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using test::ScratchFolder;
 
 std::string made(const ScratchFolder& folder, const std::string& name) {
   std::ofstream(folder.file(name)) << "x";
@@ -51,11 +51,13 @@ TEST(RecentFiles, MissingOnesAreSaidAndGoFirst) {
 TEST(RecentFiles, ForeignListsAreReadAsFarAsTheyMakeSense) {
   const ScratchFolder folder;
   const auto list = folder.file("recent.json");
-  for (const char* text : {"{", "[]", R"({"recent": 7})", R"({"recent": {"a": "/b"}})", R"({"recent": [7, null]})"}) {
+  for (const char* text :
+       {"{", "[]", R"({"recent": 7})", R"({"recent": {"a": "/b"}})", R"({"recent": [7, null]})"}) {
     std::ofstream(list, std::ios::trunc) << text;
     EXPECT_THAT(read_recent(list), IsEmpty()) << text;
   }
-  std::ofstream(list, std::ios::trunc) << R"({"recent": ["relative.h5", "", ["/x"], "/none.h5", "/none.h5", "/a\u0000b"]})";
+  std::ofstream(list, std::ios::trunc)
+      << R"({"recent": ["relative.h5", "", ["/x"], "/none.h5", "/none.h5", "/a\u0000b"]})";
   EXPECT_THAT(read_recent(list), ElementsAre(RecentFile{"/none.h5", true}));
 }
 

@@ -39,7 +39,8 @@ TEST(RememberedView, HostileFilesAreReadAsFarAsTheyMakeSense) {
   const ScratchFolder folder;
   remember_view(folder.path(), "/a.h5", kSeen);
   const auto file = only_file(folder);
-  for (const char* text : {"", "[]", "{", R"({"recording": ["/a.h5"]})", R"({"recording": "/b.h5", "layer": 1})"}) {
+  for (const char* text :
+       {"", "[]", "{", R"({"recording": ["/a.h5"]})", R"({"recording": "/b.h5", "layer": 1})"}) {
     std::ofstream(file, std::ios::trunc) << text;
     EXPECT_FALSE(recall_view(folder.path(), "/a.h5")) << text;
   }
@@ -58,8 +59,10 @@ TEST(RememberedView, OfARecordingThatChangedWhatIsStillThereIsSelected) {
 
 TEST(RememberedView, TheOldestAreForgotten) {
   const ScratchFolder folder;
-  for (std::size_t i = 0; i < kMostViews + 3; ++i) remember_view(folder.path(), fmt::format("/{}.h5", i), kSeen);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), std::ptrdiff_t{kMostViews});
+  for (std::size_t i = 0; i < kMostViews + 3; ++i)
+    remember_view(folder.path(), fmt::format("/{}.h5", i), kSeen);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}),
+            std::ptrdiff_t{kMostViews});
   EXPECT_TRUE(recall_view(folder.path(), fmt::format("/{}.h5", kMostViews + 2)));
 }
 

@@ -22,16 +22,17 @@ TEST(SettingsFile, ComesBackAsItWasWritten) {
   EXPECT_EQ(read_settings(path).at("light"), true);
   write_settings(path, {{"light", false}});
   EXPECT_EQ(read_settings(path), (nlohmann::json{{"light", false}}));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path.parent_path()), {}), 1) << "a part is left";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path.parent_path()), {}), 1)
+      << "a part is left";
 }
 
 TEST(SettingsFile, WhatIsNoSettingsFileIsEmpty) {
   const ScratchFolder folder;
   const auto path = folder.file("window.json");
   for (const std::string& text :
-       {std::string(), std::string("{"), std::string("[1, 2]"), std::string("null"), std::string("\0\xff\xfe", 3),
-        std::string(100'000, '['), "{\"a\":" + std::string(100'000, '{'), std::string("{} {}"),
-        "{\"a\": \"" + std::string(kMostSettingsBytes, 'x') + "\"}"}) {
+       {std::string(), std::string("{"), std::string("[1, 2]"), std::string("null"),
+        std::string("\0\xff\xfe", 3), std::string(100'000, '['), "{\"a\":" + std::string(100'000, '{'),
+        std::string("{} {}"), "{\"a\": \"" + std::string(kMostSettingsBytes, 'x') + "\"}"}) {
     std::ofstream(path, std::ios::trunc | std::ios::binary) << text;
     EXPECT_TRUE(read_settings(path).is_object());
     EXPECT_TRUE(read_settings(path).empty()) << text.substr(0, 40);

@@ -31,10 +31,10 @@ TEST(ViewCommand, OfAFigureHasOnlyWhatTheFigureUnderstands) {
   Session session({});
   session.show(small_recording(), {.run = "sink", .layer = 2, .kv_head = 1, .block = 3});
   session.choose_view("cosine-matrix");
-  EXPECT_THAT(view_command(session.state()),
-              AllOf(StartsWith("keyscope figure "),
-                    HasSubstr(" cosine-matrix --run sink --layer 2 --kv-head 1"),
-                    EndsWith(" --out cosine-matrix.svg")));
+  EXPECT_THAT(
+      view_command(session.state()),
+      AllOf(StartsWith("keyscope figure "), HasSubstr(" cosine-matrix --run sink --layer 2 --kv-head 1"),
+            EndsWith(" --out cosine-matrix.svg")));
   session.choose_view("block-times");
   EXPECT_THAT(view_command(session.state()), EndsWith(" block-times --out block-times.svg"));
 }
