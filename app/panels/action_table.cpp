@@ -1,12 +1,11 @@
 // The table of all actions: what each is called, which keys ask for it, when it can be done, what it does.
 
-#include "app/panels/actions.hpp"
-
 #include <array>
 #include <iterator>
 
 #include <GLFW/glfw3.h>
 
+#include "app/panels/actions.hpp"
 #include "app/session/view_command.hpp"
 
 namespace keyscope::window {

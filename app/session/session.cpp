@@ -62,11 +62,16 @@ void Session::open(const std::filesystem::path& path, const SelectionRequest& re
   state_.opening = path.string();
   state_.opening_work = {"opening " + path.string(), std::chrono::steady_clock::now()};
   state_.open_error.clear();
-  reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep_view] {
-    guarded([&] { inbox->put(open_path(name, request, memory, keep_view)); },
-            [&](std::string what) {
-              inbox->put(OpenFailed{name, std::move(what)});
-            });
+  reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep_view,
+                        now = view_to_remember(), shown = state_.path] {
+    guarded(
+        [&] {
+          if (now) remember_view(memory, shown, *now);  // it may be the same recording
+          inbox->put(open_path(name, request, memory, keep_view));
+        },
+        [&](std::string what) {
+          inbox->put(OpenFailed{name, std::move(what)});
+        });
   });
 }
 

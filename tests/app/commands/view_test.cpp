@@ -46,7 +46,7 @@ TEST(ViewCommand, AFigureIsDrawnAgainAsTheWindowExportsIt) {
   session.open(recording_in(folder), {.run = "keydiff", .layer = 2, .kv_head = 1, .block = 3});
   ASSERT_TRUE(session::settle(session));
   ASSERT_TRUE(session.state().loaded()) << session.state().open_error;
-  for (const char* name : {"cosine-matrix", "block-times", "diversity"}) {
+  for (const char* name : {"cosine-matrix", "attention", "log-volume"}) {
     session.choose_view(name);
     ASSERT_TRUE(session::settle(session));
     const std::string ours = folder.file(std::string(name) + "-window.svg").string();
