@@ -186,23 +186,4 @@ capture::CaptureOptions CaptureCommandOptions::capture_options() const {
   return options;
 }
 
-std::string quote_command(int argc, char** argv) {
-  std::string command;
-  for (int i = 0; i < argc; ++i) {
-    const std::string word = argv[i];
-    const bool plain = !word.empty() && word.find_first_not_of(
-                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
-                                            "WXYZ0123456789_-+=:,./@%") == std::string::npos;
-    if (i > 0) command += ' ';
-    if (plain) {
-      command += word;
-      continue;
-    }
-    command += '\'';
-    for (const char c : word) command += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    command += '\'';
-  }
-  return command;
-}
-
 }  // namespace keyscope::commands

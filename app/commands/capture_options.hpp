@@ -111,7 +111,4 @@ std::string parse_device(const std::string& text);
 // What `--policy` takes, for its help.
 std::string policy_help();
 
-// The command line as a shell would read it back.
-std::string quote_command(int argc, char** argv);
-
 }  // namespace keyscope::commands

@@ -9,6 +9,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"
+#include "app/session/shell_words.hpp"
 #include "capture/recording/output_path.hpp"
 #include "capture/recording/writer.hpp"
 
@@ -32,7 +33,9 @@ void check_disk(const std::filesystem::path& out, std::int64_t needed) {
 
 }  // namespace
 
-void set_command_line(int argc, char** argv) { stored_command_line() = quote_command(argc, argv); }
+void set_command_line(int argc, char** argv) {
+  stored_command_line() = session::quote_words({argv, argv + argc});
+}
 
 const std::string& command_line() { return stored_command_line(); }
 

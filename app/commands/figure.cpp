@@ -65,9 +65,9 @@ std::optional<figures::HeadGrid> grid_of(const FigureArguments& arguments) {
 
 // An option that the figure does not have would change nothing.
 void refuse_foreign_options(const CLI::App& command, const std::string& figure) {
-  for (const std::string option :
-       {"layer", "kv-head", "query-head", "block", "components", "projection", "colour", "queries", "retained",
-        "linear", "reduce", "ranks", "margins", "measure", "reference", "layers", "kv-heads", "query-heads"}) {
+  for (const std::string option : {"layer", "kv-head", "query-head", "block", "components", "projection",
+                                   "colour", "queries", "retained", "linear", "reduce", "ranks", "margins",
+                                   "measure", "reference", "layers", "kv-heads", "query-heads"}) {
     if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, grid_option(option)))
       continue;
     std::vector<std::string_view> others;

@@ -1,32 +1,32 @@
 #include "app/panels/bars.hpp"
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/panels/live_controls.hpp"
+#include "app/session/live_text.hpp"
 
 namespace keyscope::window {
 namespace {
 
 struct BarButton {
   const char* label;
-  const char* name;
-  const char* hint;
-  BarAction action;
-  bool needs_recording;
+  std::string_view action;
 };
 
-constexpr std::array<BarButton, 5> kButtons{{
-    {"Open", "open", "Open a recording (Ctrl+O)", BarAction::kOpen, false},
-    {"Run a model", "live", "Run a model and watch its cache", BarAction::kLive, false},
-    {"Export", "export", "Save this view as a picture or as numbers (Ctrl+E)", BarAction::kExport, true},
-    {"Theme", "theme", "Dark or light (Ctrl+T)", BarAction::kTheme, false},
-    {"?", "help", "Keys and mouse (?)", BarAction::kHelp, false},
-}};
+constexpr std::array<BarButton, 5> kButtons{
+    {{"Open", "open"}, {"Run a model", "live"}, {"Export", "export"}, {"Theme", "theme"}, {"?", "help"}}};
+
+std::string hint(const PanelContext& context, const Action& action) {
+  const std::string keys = shortcut_text(action.shortcut);
+  const std::string_view refusal = action.refusal(context.session);
+  return fmt::format("{}{}{}{}", action.name, keys.empty() ? "" : fmt::format(" ({})", keys),
+                     refusal.empty() ? "" : ": ", refusal);
+}
 
 float button_width(const PanelContext& context, const BarButton& button) {
   return text_size(context.fonts.regular, button.label).x + 2 * ImGui::GetStyle().FramePadding.x;
@@ -40,32 +40,33 @@ std::vector<BarButton> fitting_buttons(const PanelContext& context, float room, 
     for (const BarButton& button : buttons) sum += button_width(context, button) + gap;
     return sum;
   };
-  for (const BarAction first : {BarAction::kTheme, BarAction::kExport, BarAction::kLive})
+  for (const std::string_view first : {"theme", "export", "live"})
     if (total() > room)
       std::erase_if(buttons, [&](const BarButton& button) { return button.action == first; });
   width = total();
   return buttons;
 }
 
-BarAction draw_buttons(PanelContext& context, const Rect& rect, float& left) {
+const Action* draw_buttons(PanelContext& context, const Rect& rect, float& left) {
   const float gap = context.px(6);
   float width = 0;
   const auto buttons = fitting_buttons(context, rect.w - context.px(24), gap, width);
   left = rect.right() - width - context.px(12);
   ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.h - ImGui::GetFrameHeight())});
-  BarAction action = BarAction::kNone;
+  const Action* clicked = nullptr;
   for (const BarButton& button : buttons) {
-    const bool off = button.needs_recording && !context.state().loaded();
-    ImGui::BeginDisabled(off);
-    if (ImGui::Button(button.label)) action = button.action;
+    const Action& meant = action(button.action);
+    ImGui::BeginDisabled(!meant.refusal(context.session).empty());
+    if (ImGui::Button(button.label)) clicked = &meant;
     ImGui::EndDisabled();
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", button.hint);
+    if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+      ImGui::SetTooltip("%s", hint(context, meant).c_str());
     const ImVec2 low = ImGui::GetItemRectMin();
     const ImVec2 high = ImGui::GetItemRectMax();
-    context.widgets[button.name] = {low.x, low.y, high.x - low.x, high.y - low.y};
+    context.widgets[std::string(button.action)] = {low.x, low.y, high.x - low.x, high.y - low.y};
     ImGui::SameLine(0, gap);
   }
-  return action;
+  return clicked;
 }
 
 std::string describe_recording(const recording::RecordingInfo& info) {
@@ -81,6 +82,15 @@ std::string source_name(const session::SessionState& state) {
   return name.empty() ? "Keyscope" : name;
 }
 
+// Nothing for what is done at once: it would only flicker.
+std::string describe_work(const session::LongWork& work) {
+  constexpr double kWorthSaying = 0.5;
+  if (work.what.empty()) return {};
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - work.since).count();
+  return seconds < kWorthSaying ? std::string()
+                                : fmt::format("{} … {}", work.what, session::duration_text(seconds));
+}
+
 std::string what_can_be_done(const session::SessionState& state) {
   if (state.loaded() && state.view == session::kTextView)
     return "click: hold a token   Ctrl+F: find   ?: all keys";
@@ -89,7 +99,8 @@ std::string what_can_be_done(const session::SessionState& state) {
                ? "drag: turn   Shift+drag: pan   wheel: zoom   right-drag: select   ?: all keys"
                : "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
   if (state.loaded())
-    return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   ?: all keys";
+    return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   Ctrl+P: find an action "
+           "  ?: all keys";
   if (state.figure_file) return "↑ ↓: the figures of this file   ?: all keys";
   return "drop a file: open it   Ctrl+O: choose one   ?: all keys";
 }
@@ -113,12 +124,12 @@ std::string how_many_are_shown(const PanelContext& context) {
 
 }  // namespace
 
-BarAction draw_top_bar(PanelContext& context, const Rect& rect) {
+const Action* draw_top_bar(PanelContext& context, const Rect& rect) {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
   begin_panel("top", rect);
   ImGui::PopStyleVar();
   float buttons = 0;
-  const BarAction action = draw_buttons(context, rect, buttons);
+  const Action* clicked = draw_buttons(context, rect, buttons);
   const float left = rect.x + context.px(20);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float name_room = buttons - left - context.px(16);
@@ -136,7 +147,7 @@ BarAction draw_top_bar(PanelContext& context, const Rect& rect) {
               context.theme.dim, fit_text(context.fonts.small, facts, room));
   }
   end_panel();
-  return action;
+  return clicked;
 }
 
 void draw_status_bar(PanelContext& context, const Rect& rect) {
@@ -151,13 +162,17 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
   const auto live = context.session.live_status();
   std::string left = what_can_be_done(state);
   ImU32 colour = context.theme.dim;
-  if (!state.opening.empty()) left = fmt::format("opening {} …", state.opening);
-  if (live) left = describe_live(*live);
+  if (live) left = session::describe_live(*live, *state.info);
   if (live && live->stage == session::LiveStage::kFailed) colour = context.theme.error;
   if (!state.notice.text.empty()) {
     left = state.notice.text;
     colour = state.notice.error ? context.theme.error : context.theme.text;
   }
+  for (const session::LongWork* work : {&state.opening_work, &state.export_work})
+    if (const std::string text = describe_work(*work); !text.empty()) {
+      left = text;
+      colour = context.theme.text;
+    }
   const std::string right = how_many_are_shown(context);
   const float right_x = rect.right() - context.px(20) - text_size(font, right).x;
   const float left_x = rect.x + context.px(20);

@@ -17,23 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostListed = 200;
-
-constexpr std::array<std::pair<const char*, const char*>, 23> kKeys{{
-    {"Left, Right", "block before, block after"},
-    {"Home, End", "first block, last block"},
-    {"Space", "play the blocks"},
-    {"Up, Down", "layer above, layer below"},
-    {"Shift + Left, Right", "KV head before, after"},
-    {"1 … 9", "policy"},
-    {"M", "next measure on the head map"},
-    {"F", "fit the view"},
-    {"Q", "show queries in the key space"},
+constexpr std::array<std::pair<const char*, const char*>, 10> kMouse{{
     {"Esc", "release the token and what is selected, close what is open"},
-    {"Ctrl + O, Ctrl + E", "open, export"},
-    {"Ctrl + F", "find text"},
-    {"Ctrl + Z, Ctrl + Y", "undo a selection, redo it"},
-    {"Ctrl + T, Ctrl + Q", "dark or light, quit"},
     {"drag", "pan; turn the key space in 3D"},
     {"middle-drag, Shift + drag", "pan, in 3D as well"},
     {"wheel", "zoom at the cursor"},
@@ -59,7 +44,6 @@ std::vector<std::string> list_folder(const fs::path& folder) {
   std::ranges::sort(folders);
   std::ranges::sort(files);
   files.insert(files.end(), folders.begin(), folders.end());
-  files.resize(std::min(files.size(), kMostListed));
   return files;
 }
 
@@ -71,9 +55,11 @@ fs::path folder_of(const std::string& path) {
   return parent.empty() ? fs::current_path(error) : parent;
 }
 
-void begin_dialog(const PanelContext& context, const char* title, float width) {
+//   top: distance from the window's upper edge; negative: in the middle
+void begin_popup(const PanelContext& context, float width, float top) {
   const ImVec2 display = ImGui::GetIO().DisplaySize;
-  ImGui::SetNextWindowPos({0.5F * display.x, 0.5F * display.y}, ImGuiCond_Always, {0.5F, 0.5F});
+  ImGui::SetNextWindowPos({0.5F * display.x, top < 0 ? 0.5F * display.y : top}, ImGuiCond_Always,
+                          {0.5F, top < 0 ? 0.5F : 0.0F});
   const float shown_width = std::min(context.px(width), display.x - context.px(40));
   ImGui::SetNextWindowSize({shown_width, 0});
   ImGui::SetNextWindowSizeConstraints({shown_width, 0}, {shown_width, display.y - context.px(16)});
@@ -82,6 +68,10 @@ void begin_dialog(const PanelContext& context, const char* title, float width) {
   ImGui::BeginPopupModal("dialog", nullptr,
                          ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
                              ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_AlwaysAutoResize);
+}
+
+void begin_dialog(const PanelContext& context, const char* title, float width) {
+  begin_popup(context, width, -1);
   ImGui::PushFont(context.fonts.title);
   ImGui::TextUnformatted(title);
   ImGui::PopFont();
@@ -100,17 +90,31 @@ void Dialogs::open(Dialog dialog) {
   just_opened_ = true;
 }
 
-void Dialogs::draw(PanelContext& context) {
+bool Dialogs::take_key(const KeyPress& press, ActionTarget& target) {
+  if (open_ != Dialog::kPalette || !palette_.takes(press)) return false;
+  choose(palette_.take_key(press), target);
+  return true;
+}
+
+void Dialogs::choose(const std::optional<PaletteEntry>& entry, ActionTarget& target) {
+  if (!entry) return;
+  close();
+  entry->act(target);
+}
+
+void Dialogs::draw(PanelContext& context, ActionTarget& target) {
   const Dialog before = open_;
   if (open_ == Dialog::kOpen) draw_open(context);
   if (open_ == Dialog::kExport) draw_export(context);
   if (open_ == Dialog::kHelp) draw_help(context);
+  if (open_ == Dialog::kPalette) draw_palette(context, target);
   if (open_ == Dialog::kLive && before == Dialog::kLive) {
     begin_dialog(context, "Run a model", 640);
     if (auto request = live_form_.draw(context)) {
       live_form_.fill(*request);
       live_form_.started();
-      context.session.start_live(session::make_live_capture(std::move(*request)));
+      const std::filesystem::path out = request->out;
+      context.session.start_live(session::make_live_capture(std::move(*request)), {}, out);
       close();
     }
     ImGui::SameLine();
@@ -132,11 +136,15 @@ void Dialogs::draw_open(PanelContext& context) {
     listed_ = list_folder(folder);
   }
   ImGui::BeginChild("files", {0, context.px(220)}, true);
-  for (const std::string& name : listed_) {
-    if (!ImGui::Selectable(name.c_str())) continue;
-    open_path_ = (folder / name).string();
-    go = go || !name.ends_with("/");
-  }
+  ImGuiListClipper clipper;  // a folder may hold thousands: all are listed, those in sight are drawn
+  clipper.Begin(static_cast<int>(listed_.size()));
+  while (clipper.Step())
+    for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
+      const std::string& name = listed_[static_cast<std::size_t>(i)];
+      if (!ImGui::Selectable(name.c_str())) continue;
+      open_path_ = (folder / name).string();
+      go = go || !name.ends_with("/");
+    }
   if (listed_.empty()) dim_text(context, "no recordings or figures (*.h5) here");
   ImGui::EndChild();
   std::error_code error;
@@ -195,17 +203,49 @@ void Dialogs::draw_export(PanelContext& context) {
 }
 
 void Dialogs::draw_help(PanelContext& context) {
-  begin_dialog(context, "Keys and mouse", 520);
-  for (const auto& [keys, what] : kKeys) {
+  begin_dialog(context, "Keys and mouse", 860);
+  const float half = 0.5F * ImGui::GetContentRegionAvail().x;
+  // Two columns where there is the room.
+  const bool wide = half > context.px(360);
+  const auto row = [&](const std::string& keys, std::string_view what) {
+    const float left = ImGui::GetCursorPosX();
     ImGui::PushFont(context.fonts.bold);
-    ImGui::TextUnformatted(keys);
+    ImGui::TextUnformatted(keys.c_str());
     ImGui::PopFont();
-    ImGui::SameLine(context.px(190));
-    ImGui::TextUnformatted(what);
+    ImGui::SameLine();
+    ImGui::SetCursorPosX(left + context.px(136));
+    ImGui::TextUnformatted(what.data(), what.data() + what.size());
+  };
+  ImGui::BeginGroup();
+  std::size_t n_rows = 0;
+  const auto n_keys = static_cast<std::size_t>(
+      std::ranges::count_if(actions(), [](const Action& action) { return action.shortcut.key != 0; }));
+  const std::size_t n_left = wide ? (n_keys + kMouse.size() + 1) / 2 : n_keys;
+  for (const Action& action : actions()) {
+    if (action.shortcut.key == 0) continue;  // only by button or palette
+    if (n_rows++ == n_left) {
+      ImGui::EndGroup();
+      ImGui::SameLine(half);
+      ImGui::BeginGroup();
+    }
+    const std::string other = shortcut_text(action.other);
+    row(shortcut_text(action.shortcut) + (other.empty() || other.size() > 6 ? "" : ", " + other),
+        action.name);
   }
+  for (const auto& [keys, what] : kMouse) row(keys, what);
+  ImGui::EndGroup();
   ImGui::Dummy({0, context.px(4)});
   if (ImGui::Button("Close", {context.px(90), 0})) close();
   end_dialog();
+}
+
+void Dialogs::draw_palette(PanelContext& context, ActionTarget& target) {
+  if (just_opened_) palette_.open(context.session, target.recent_files());
+  just_opened_ = false;
+  begin_popup(context, 560, context.px(52));
+  const auto clicked = palette_.draw(context);
+  end_dialog();
+  choose(clicked, target);
 }
 
 }  // namespace keyscope::window

@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "app/panels/actions.hpp"
+#include "app/panels/dialog.hpp"
 #include "app/panels/live_form.hpp"
+#include "app/panels/palette.hpp"
 #include "app/panels/panel_context.hpp"
 
 namespace keyscope::window {
-
-enum class Dialog { kNone, kOpen, kExport, kLive, kHelp };
 
 // The window's dialogs; at most one is open.
 class Dialogs {
@@ -18,14 +19,21 @@ class Dialogs {
   void close() { open_ = Dialog::kNone; }
   Dialog current() const { return open_; }
   LiveForm& live_form() { return live_form_; }
+  const Palette& palette() const { return palette_; }
 
-  void draw(PanelContext& context);
+  // Keys of the dialog that is open; returns whether it was one.
+  bool take_key(const KeyPress& press, ActionTarget& target);
+
+  //   target: what is chosen in the palette acts on it
+  void draw(PanelContext& context, ActionTarget& target);
 
  private:
   void draw_open(PanelContext& context);
   void draw_export(PanelContext& context);
   void propose_name(const PanelContext& context);
   void draw_help(PanelContext& context);
+  void draw_palette(PanelContext& context, ActionTarget& target);
+  void choose(const std::optional<PaletteEntry>& entry, ActionTarget& target);
 
   Dialog open_ = Dialog::kNone;
   bool just_opened_ = false;
@@ -35,6 +43,7 @@ class Dialogs {
   std::string listed_folder_;
   std::vector<std::string> listed_;
   LiveForm live_form_;
+  Palette palette_;
 };
 
 }  // namespace keyscope::window

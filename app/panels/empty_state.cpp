@@ -1,10 +1,9 @@
 #include "app/panels/empty_state.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
-
-#include "app/panels/live_controls.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -35,17 +34,68 @@ std::string headline(const PanelContext& context, bool& failed) {
   if (!state.opening.empty()) return "Opening …";
   if (live && live->going_on()) return "Loading the model …";
   if (live) return "The run was cancelled before its first block";
-  return "Drop a recording here";
+  return "Drop a recording, a model or a prompt here";
+}
+
+constexpr float kRecentHeight = 26;
+
+// One file; true if it was clicked.
+bool draw_recent(PanelContext& context, const session::RecentFile& file, const Rect& row) {
+  ImGui::SetCursorScreenPos({row.x, row.y});
+  ImGui::PushID(file.path.c_str());
+  ImGui::BeginDisabled(file.missing);
+  const bool clicked = ImGui::InvisibleButton("recent", {row.w, row.h});
+  ImGui::EndDisabled();
+  ImGui::PopID();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  if (ImGui::IsItemHovered())
+    list.AddRectFilled({row.x, row.y}, {row.right(), row.bottom()}, context.theme.hover, context.px(4));
+  if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) ImGui::SetTooltip("%s", file.path.c_str());
+  const std::filesystem::path path(file.path);
+  ImFont* font = context.fonts.regular;
+  ImFont* small = context.fonts.small;
+  const std::string where = file.missing ? "is gone" : path.parent_path().string();
+  const std::string name = fit_text(font, path.filename().string(), 0.6F * row.w);
+  const float left = row.x + context.px(10);
+  const ImU32 dim = file.missing ? with_alpha(context.theme.dim, 0.6F) : context.theme.dim;
+  draw_text(list, font, {left, row.y + 0.5F * (row.h - font->FontSize)},
+            file.missing ? dim : context.theme.text, name);
+  const float room = row.w - context.px(36) - text_size(font, name).x;
+  const std::string shown = fit_text(small, where, room);
+  draw_text(
+      list, small,
+      {row.right() - context.px(10) - text_size(small, shown).x, row.y + 0.5F * (row.h - small->FontSize)},
+      dim, shown);
+  return clicked;
+}
+
+void draw_recent_files(PanelContext& context, const std::vector<session::RecentFile>& recent, float y,
+                       const Rect& rect) {
+  const float width = std::min(context.px(560), rect.w - context.px(80));
+  const float left = rect.x + 0.5F * (rect.w - width);
+  const float row = context.px(kRecentHeight);
+  const float room = rect.bottom() - context.px(24) - y - row;
+  const auto n = std::min(recent.size(), static_cast<std::size_t>(std::max(0.0F, room / row)));
+  if (n == 0) return;
+  ImGui::SetCursorScreenPos({left + context.px(10), y});
+  dim_text(context, n == recent.size() ? std::string("Opened last")
+                                       : fmt::format("Opened last: showing {} of {}", n, recent.size()));
+  for (std::size_t i = 0; i < n; ++i) {
+    const Rect place{left, y + row * static_cast<float>(i + 1) - context.px(4), width, row};
+    context.widgets[fmt::format("recent_{}", i)] = place;
+    if (draw_recent(context, recent[i], place)) context.session.open(recent[i].path);
+  }
 }
 
 }  // namespace
 
-BarAction draw_empty_state(PanelContext& context, const Rect& rect) {
+const Action* draw_empty_state(PanelContext& context, const Rect& rect,
+                               const std::vector<session::RecentFile>& recent) {
   begin_panel("empty", {rect.x + context.px(8), rect.y + context.px(8), rect.w - context.px(16),
                         rect.h - context.px(16)});
   bool failed = false;
   const std::string title = headline(context, failed);
-  float y = rect.y + 0.34F * rect.h;
+  float y = rect.y + (recent.empty() ? 0.34F : 0.14F) * rect.h;
   centred(context, context.fonts.title, context.theme.text, title, y, rect);
   const auto live = context.session.live_status();
   std::string reason = context.state().open_error;
@@ -54,7 +104,7 @@ BarAction draw_empty_state(PanelContext& context, const Rect& rect) {
   if (!context.state().opening.empty())
     centred(context, context.fonts.regular, context.theme.dim, context.state().opening, y, rect);
 
-  BarAction action = BarAction::kNone;
+  const Action* clicked = nullptr;
   if (!(live && live->going_on())) {
     centred(context, context.fonts.regular, context.theme.dim,
             failed ? "Choose another one, or run a model:"
@@ -62,20 +112,21 @@ BarAction draw_empty_state(PanelContext& context, const Rect& rect) {
             y, rect);
     const float width = context.px(150);
     ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.w - width - context.px(6), y + context.px(8)});
-    if (ImGui::Button("Open a recording", {width, context.px(34)})) action = BarAction::kOpen;
+    if (ImGui::Button("Open a recording", {width, context.px(34)})) clicked = &action("open");
     ImGui::SameLine(0, context.px(12));
-    if (ImGui::Button("Run a model", {width, context.px(34)})) action = BarAction::kLive;
+    if (ImGui::Button("Run a model", {width, context.px(34)})) clicked = &action("live");
     y += context.px(60);
     centred(context, context.fonts.small, context.theme.dim,
             "A recording is made by:  keyscope capture --model DIR --prompt-file TEXT --policy none --policy "
             "keydiff --budget 256 --out run.h5",
             y, rect);
+    draw_recent_files(context, recent, y + context.px(12), rect);
   } else if (ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.w - context.px(60), y}),
              ImGui::Button("Cancel", {context.px(120), context.px(34)})) {
     context.session.cancel_live();
   }
   end_panel();
-  return action;
+  return clicked;
 }
 
 }  // namespace keyscope::window

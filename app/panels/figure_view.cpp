@@ -12,6 +12,7 @@
 #include "app/panels/token_tooltip.hpp"
 #include "app/session/token_facts.hpp"
 #include "app/session/token_label.hpp"
+#include "app/session/view_command.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -89,11 +90,9 @@ void FigureView::point_at(PanelContext& context, const figures::Panel& panel, co
 void FigureView::draw_menu(PanelContext& context) {
   if (!ImGui::BeginPopup("figure_menu")) return;
   if (ImGui::MenuItem("Fit the view", "double-click")) fit();
-  if (ImGui::MenuItem("Copy the command for this figure"))
-    ImGui::SetClipboardText(
-        fmt::format("keyscope figure '{}' {}{} --out {}.svg", context.state().info->source, shown_.key.name,
-                    session::figure_options(*context.state().info, shown_.key), shown_.key.name)
-            .c_str());
+  if (ImGui::MenuItem("Copy the command for this figure", "Ctrl+Shift+C", false,
+                      session::view_command_refusal(context.state()).empty()))
+    ImGui::SetClipboardText(session::view_command(context.state()).c_str());
   ImGui::EndPopup();
 }
 

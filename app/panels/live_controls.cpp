@@ -1,9 +1,6 @@
 #include "app/panels/live_controls.hpp"
 
-#include <algorithm>
-#include <cmath>
-
-#include <fmt/format.h>
+#include "app/session/live_text.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -11,24 +8,13 @@ namespace {
 using session::LiveStage;
 using session::LiveStatus;
 
-std::string duration(double seconds) {
-  const auto s = static_cast<long long>(std::llround(std::max(0.0, seconds)));
-  if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
-  return s >= 60 ? fmt::format("{} min {:02} s", s / 60, s % 60) : fmt::format("{} s", s);
-}
-
-double share_done(const LiveStatus& status) {
-  const auto total = static_cast<double>(std::max<std::int64_t>(1, status.progress.tokens_total));
-  return std::clamp(static_cast<double>(status.progress.tokens_done) / total, 0.0, 1.0);
-}
-
 void draw_bar(PanelContext& context, const LiveStatus& status) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float width = ImGui::GetContentRegionAvail().x;
   const float height = context.px(6);
   list.AddRectFilled(at, {at.x + width, at.y + height}, context.theme.missing, context.px(3));
-  const float done = width * static_cast<float>(share_done(status));
+  const float done = width * static_cast<float>(session::share_done(status));
   if (done > 1) list.AddRectFilled(at, {at.x + done, at.y + height}, context.theme.accent, context.px(3));
   ImGui::Dummy({width, height});
 }
@@ -43,33 +29,6 @@ bool button(PanelContext& context, const char* label, const char* name, float wi
 
 }  // namespace
 
-std::string describe_live(const LiveStatus& status) {
-  const auto& progress = status.progress;
-  switch (status.stage) {
-    case LiveStage::kStarting:
-      return "loading the model";
-    case LiveStage::kStopping:
-      return "stopping after this block";
-    case LiveStage::kDone:
-      return "all runs are done";
-    case LiveStage::kCancelled:
-      return "cancelled; what was recorded is kept";
-    case LiveStage::kFailed:
-      return "failed: " + status.message;
-    case LiveStage::kRunning:
-    case LiveStage::kPaused:
-      break;
-  }
-  std::string text = fmt::format("{}, block {} of {}", progress.run, progress.block, progress.n_blocks);
-  if (status.stage == LiveStage::kPaused) return "paused: " + text;
-  if (progress.elapsed_seconds > 0 && progress.tokens_done > 0) {
-    const double rate = static_cast<double>(progress.tokens_done) / progress.elapsed_seconds;
-    text += fmt::format(", {:.0f} tokens/s, {} left", rate,
-                        duration(static_cast<double>(progress.tokens_total - progress.tokens_done) / rate));
-  }
-  return text;
-}
-
 float live_controls_height(const PanelContext& context) {
   return context.session.live_status() ? context.px(88) : 0;
 }
@@ -80,7 +39,7 @@ void draw_live_controls(PanelContext& context) {
   ImGui::Dummy({0, context.px(2)});
   draw_bar(context, *status);
   const float room = ImGui::GetContentRegionAvail().x;
-  const std::string text = describe_live(*status);
+  const std::string text = session::describe_live(*status, *context.state().info);
   dim_text(context, fit_text(context.fonts.small, text, room));
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", text.c_str());
   if (!status->going_on()) return;

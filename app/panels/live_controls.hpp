@@ -8,7 +8,4 @@ namespace keyscope::window {
 void draw_live_controls(PanelContext& context);
 float live_controls_height(const PanelContext& context);
 
-// "keydiff, block 5 of 16, 812 tokens/s, 12 s left".
-std::string describe_live(const session::LiveStatus& status);
-
 }  // namespace keyscope::window

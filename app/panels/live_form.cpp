@@ -2,24 +2,42 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <imgui_stdlib.h>
 
 #include "analysis/policies/registry.hpp"
+#include "app/figures/axis_ticks.hpp"
 
 namespace keyscope::window {
 namespace {
 
-void label(const PanelContext& context, const char* text) { dim_text(context, text); }
+// A field's label, and behind it what is wrong with what stands in the field.
+void label(const PanelContext& context, const std::string& text, const std::string& problem = {}) {
+  dim_text(context, text);
+  if (problem.empty()) return;
+  ImGui::SameLine(0, context.px(10));
+  ImGui::PushFont(context.fonts.small);
+  ImGui::PushStyleColor(ImGuiCol_Text, context.theme.error);
+  ImGui::TextUnformatted(problem.c_str());
+  ImGui::PopStyleColor();
+  ImGui::PopFont();
+}
+
+void note_widget(PanelContext& context, const char* name) {
+  const ImVec2 low = ImGui::GetItemRectMin();
+  const ImVec2 high = ImGui::GetItemRectMax();
+  context.widgets[name] = {low.x, low.y, high.x - low.x, high.y - low.y};
+}
 
 // A number under its label, as one column of `width`.
-void number_column(const PanelContext& context, const char* text, const char* name, int& value, float width) {
+void number_column(PanelContext& context, const std::string& text, const char* name, int& value, float width,
+                   const std::string& problem) {
   ImGui::BeginGroup();
-  dim_text(context, fit_text(context.fonts.small, text, width));
+  label(context, fit_text(context.fonts.small, text, width), problem);
   ImGui::SetNextItemWidth(width);
-  ImGui::InputInt(name, &value, 0, 0);
+  ImGui::InputInt(fmt::format("##{}", name).c_str(), &value, 0, 0);
+  note_widget(context, name);
   ImGui::EndGroup();
 }
 
@@ -35,6 +53,8 @@ void LiveForm::fill(const session::LiveRequest& request) {
   base_ = request;
   model_ = request.model_folder.string();
   prompt_ = request.prompt;
+  prompt_file_ = request.prompt_file.string();
+  ids_from_ = "a file";
   out_ = request.out.string();
   replace_ = request.replace;
   budget_ = request.options.budget > 0 ? static_cast<int>(request.options.budget) : budget_;
@@ -46,11 +66,32 @@ void LiveForm::fill(const session::LiveRequest& request) {
                                      [&](const auto& policy) { return policy.name == names_[i]; });
 }
 
-std::optional<session::LiveRequest> LiveForm::request(std::string& problem) const {
-  std::error_code error;
+void LiveForm::fill_from(const recording::RecordingInfo& info, int run) {
+  base_.options.prompt_ids = info.prompt.id;
+  ids_from_ = std::filesystem::path(info.source).filename().string();
+  const recording::RunPlan& plan = info.runs[static_cast<std::size_t>(run)].plan;
+  if (plan.budget > 0) budget_ = static_cast<int>(plan.budget);
+  block_ = static_cast<int>(plan.block_size);
+  generate_ = static_cast<int>(plan.max_generated);
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    chosen_[i] =
+        std::ranges::any_of(info.runs, [&](const auto& each) { return each.plan.policy == names_[i]; });
+}
+
+void LiveForm::take_prompt_file(const std::string& path) {
+  prompt_file_ = path;
+  base_.options.prompt_ids.clear();
+}
+
+void LiveForm::again() {
+  if (!out_.empty()) out_ = session::free_name(out_).string();
+}
+
+session::LiveRequest LiveForm::request() const {
   session::LiveRequest request = base_;
   request.model_folder = model_;
   request.prompt = prompt_;
+  request.prompt_file = prompt_file_;
   request.out = out_;
   request.replace = replace_;
   // Policies that the command line gave options to keep them while they are chosen.
@@ -68,23 +109,31 @@ std::optional<session::LiveRequest> LiveForm::request(std::string& problem) cons
   request.options.budget = budget_;
   request.options.block_size = block_;
   request.options.generate = generate_;
-  if (model_.empty())
-    problem = "Name a model folder.";
-  else if (!std::filesystem::is_directory(model_, error))
-    problem = fmt::format("{}: there is no such folder.", model_);
-  else if (prompt_.empty() && request.options.prompt_ids.empty())
-    problem = "Write a prompt.";
-  else if (request.options.policies.empty())
-    problem = "Choose a policy.";
-  else if (budget_ < 1 || block_ < 1 || generate_ < 0)
-    problem = "Budget and block are at least 1, generated tokens at least 0.";
-  else if (!out_.empty() && !replace_ && std::filesystem::exists(out_, error))
-    problem = "The recording's file exists already: choose another name, or tick Replace.";
-  return problem.empty() ? std::optional(std::move(request)) : std::nullopt;
+  return request;
 }
 
-void LiveForm::draw_policies(PanelContext& context) {
-  label(context, "Policies, one run each");
+void LiveForm::draw_prompt(PanelContext& context, const std::string& problem) {
+  if (!base_.options.prompt_ids.empty()) {
+    label(context,
+          fmt::format("Prompt: the {} tokens of {}",
+                      figures::format_count(std::ssize(base_.options.prompt_ids)), ids_from_),
+          problem);
+    if (ImGui::Button("Write another prompt")) base_.options.prompt_ids.clear();
+    return;
+  }
+  label(context, base_.form.chat ? "Prompt: the user's turn of the chat template" : "Prompt", problem);
+  const float height = std::min(context.px(104), 0.17F * ImGui::GetIO().DisplaySize.y);
+  ImGui::BeginDisabled(!prompt_file_.empty());
+  ImGui::InputTextMultiline("##prompt", &prompt_, {-1, height});
+  note_widget(context, "prompt");
+  ImGui::EndDisabled();
+  ImGui::SetNextItemWidth(-1);
+  ImGui::InputTextWithHint("##prompt_file", "or a text file, typed here or dropped on the window",
+                           &prompt_file_);
+}
+
+void LiveForm::draw_policies(PanelContext& context, const std::string& problem) {
+  label(context, "Policies, one run each", problem);
   const float right = ImGui::GetWindowPos().x + ImGui::GetWindowContentRegionMax().x;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const float width = text_size(context.fonts.regular, names_[i]).x + context.px(44);
@@ -94,54 +143,54 @@ void LiveForm::draw_policies(PanelContext& context) {
   }
 }
 
-void LiveForm::draw_numbers(PanelContext& context) {
+void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& problems) {
   const float gap = context.px(24);
   const float width = std::min(context.px(170), (ImGui::GetContentRegionAvail().x - 2 * gap) / 3);
   // Placed by hand: SameLine would set the labels on the fields' baseline.
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  number_column(context, "Budget (rows per KV head)", "##budget", budget_, width);
+  number_column(context, "Budget (rows per KV head)", "budget", budget_, width, problems.budget);
   ImGui::SetCursorScreenPos({at.x + width + gap, at.y});
-  number_column(context, "Block (tokens)", "##block", block_, width);
+  number_column(context, "Block (tokens)", "block", block_, width, problems.block);
   ImGui::SetCursorScreenPos({at.x + 2 * (width + gap), at.y});
-  number_column(context, "Tokens to generate", "##generate", generate_, width);
+  number_column(context, "Tokens to generate", "generate", generate_, width, problems.generate);
 }
 
-std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
-  label(context, "Model folder (Hugging Face layout)");
-  ImGui::SetNextItemWidth(-1);
-  ImGui::InputText("##model", &model_);
-  label(context,
-        base_.options.prompt_ids.empty()
-            ? (base_.form.chat ? "Prompt: the user's turn of the chat template" : "Prompt")
-            : fmt::format("Prompt: {} token ids from a file", base_.options.prompt_ids.size()).c_str());
-  if (base_.options.prompt_ids.empty())
-    ImGui::InputTextMultiline("##prompt", &prompt_,
-                              {-1, std::min(context.px(120), 0.2F * ImGui::GetIO().DisplaySize.y)});
-  draw_policies(context);
-  draw_numbers(context);
-  label(context, "Also record into this file (empty: kept in memory until the window closes)");
+void LiveForm::draw_out(PanelContext& context, const std::string& problem) {
+  label(context, "Also record into this file (empty: kept in memory until the window closes)", problem);
   const float box = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x +
                     text_size(context.fonts.regular, "Replace").x;
   ImGui::SetNextItemWidth(-box - ImGui::GetStyle().ItemSpacing.x);
   ImGui::InputText("##out", &out_);
   ImGui::SameLine();
   ImGui::Checkbox("Replace", &replace_);
+}
 
-  std::string problem;
-  auto wanted = request(problem);
+bool LiveForm::draw_run(PanelContext& context, const session::LiveProblems& problems) {
   const auto live = context.session.live_status();
-  if (live && live->going_on()) problem = "A run is going on; cancel it first.";
-  ImGui::BeginDisabled(!problem.empty());
+  const bool busy = live && live->going_on();
+  const bool sound = problems.first().empty() && !busy;
+  ImGui::BeginDisabled(!sound);
   const bool run = ImGui::Button("Run", {context.px(120), 0});
-  const ImVec2 low = ImGui::GetItemRectMin();
-  const ImVec2 high = ImGui::GetItemRectMax();
-  context.widgets["run"] = {low.x, low.y, high.x - low.x, high.y - low.y};
+  note_widget(context, "run");
   ImGui::EndDisabled();
-  if (!problem.empty()) {
+  if (busy) {
     ImGui::SameLine();
-    dim_text(context, problem);
+    dim_text(context, "A run is going on; cancel it first.");
   }
-  return run && problem.empty() ? wanted : std::nullopt;
+  return run && sound;
+}
+
+std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
+  const session::LiveProblems found = problems();
+  label(context, "Model folder (Hugging Face layout)", found.model);
+  ImGui::SetNextItemWidth(-1);
+  ImGui::InputText("##model", &model_);
+  note_widget(context, "model");
+  draw_prompt(context, found.prompt);
+  draw_policies(context, found.policies);
+  draw_numbers(context, found);
+  draw_out(context, found.out);
+  return draw_run(context, found) ? std::optional(request()) : std::nullopt;
 }
 
 }  // namespace keyscope::window

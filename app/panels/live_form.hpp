@@ -6,6 +6,7 @@
 
 #include "app/panels/panel_context.hpp"
 #include "app/session/live_capture.hpp"
+#include "app/session/live_check.hpp"
 
 namespace keyscope::window {
 
@@ -16,24 +17,38 @@ class LiveForm {
 
   // Takes over what the command line asked for.
   void fill(const session::LiveRequest& request);
+  // Takes over the prompt of a recording, its policies, budget and block; the model stays as it is.
+  void fill_from(const recording::RecordingInfo& info, int run);
+
+  // What was dropped on the window.
+  void take_model(const std::string& folder) { model_ = folder; }
+  void take_prompt_file(const std::string& path);
 
   // After a run with what it holds has begun: leave to replace a recording ends with the run it was given
   // for.
   void started() { replace_ = false; }
+  // Before another run of the same: its recording gets a name that is free.
+  void again();
 
-  // What Run would start; empty, with the problem in words, where a field cannot be.
-  std::optional<session::LiveRequest> request(std::string& problem) const;
+  // What Run would start, and what keeps it from doing so.
+  session::LiveRequest request() const;
+  session::LiveProblems problems() const { return session::check_live(request()); }
 
-  // Returns what Run was pressed for; fields that cannot be are named beside them and keep Run from working.
+  // Returns what Run was pressed for; what cannot be is said at its field and keeps Run from working.
   std::optional<session::LiveRequest> draw(PanelContext& context);
 
  private:
-  void draw_policies(PanelContext& context);
-  void draw_numbers(PanelContext& context);
+  void draw_prompt(PanelContext& context, const std::string& problem);
+  void draw_policies(PanelContext& context, const std::string& problem);
+  void draw_numbers(PanelContext& context, const session::LiveProblems& problems);
+  void draw_out(PanelContext& context, const std::string& problem);
+  bool draw_run(PanelContext& context, const session::LiveProblems& problems);
 
   session::LiveRequest base_;  // what the form has no fields for
   std::string model_;
   std::string prompt_;
+  std::string prompt_file_;  // read instead of `prompt_`; empty: none
+  std::string ids_from_;     // whose prompt the ids in `base_` are
   std::string out_;
   bool replace_ = false;            // whether `out_` may exist
   std::vector<std::string> names_;  // of the registered policies

@@ -10,6 +10,7 @@
 #include "app/panels/runs_panel.hpp"
 #include "app/panels/token_panel.hpp"
 #include "app/panels/view_tabs.hpp"
+#include "app/session/live_text.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -18,8 +19,11 @@ constexpr auto kPlayInterval = std::chrono::milliseconds(160);
 
 }  // namespace
 
-Ui::Ui(session::Session& session, float scale, bool light)
-    : session_(session), scale_(scale), fonts_(load_fonts(scale)) {
+Ui::Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent)
+    : session_(session),
+      scale_(scale),
+      fonts_(load_fonts(scale)),
+      recent_(recent, [] { GlfwWindow::wake(); }) {
   set_theme(light);
 }
 
@@ -28,108 +32,48 @@ void Ui::set_theme(bool light) {
   apply_theme(theme_, scale_);
 }
 
-void Ui::act(BarAction action) {
-  switch (action) {
-    case BarAction::kNone:
-      break;
-    case BarAction::kOpen:
-      dialogs_.open(Dialog::kOpen);
-      break;
-    case BarAction::kLive:
-      dialogs_.open(Dialog::kLive);
-      break;
-    case BarAction::kExport:
-      dialogs_.open(Dialog::kExport);
-      break;
-    case BarAction::kTheme:
-      set_theme(!theme_.light);
-      break;
-    case BarAction::kHelp:
-      dialogs_.open(Dialog::kHelp);
-      break;
-  }
+void Ui::fit_view() {
+  keyspace_.fit();
+  figure_view_.fit();
 }
 
-// Keys with Ctrl; true if it was one.
-bool Ui::handle_command(const KeyPress& press) {
-  if ((press.modifiers & GLFW_MOD_CONTROL) == 0) return false;
-  if (press.key == GLFW_KEY_O) act(BarAction::kOpen);
-  if (press.key == GLFW_KEY_E && session_.state().loaded()) act(BarAction::kExport);
-  if (press.key == GLFW_KEY_F && session_.state().loaded()) {
-    session_.choose_view(session::kTextView);
-    text_.find();
-  }
-  if (press.key == GLFW_KEY_T) act(BarAction::kTheme);
-  if (press.key == GLFW_KEY_Z) (press.modifiers & GLFW_MOD_SHIFT) != 0 ? session_.redo() : session_.undo();
-  if (press.key == GLFW_KEY_Y) session_.redo();
-  if (press.key == GLFW_KEY_Q) wants_close_ = true;
-  return true;
+void Ui::find_text() {
+  session_.choose_view(session::kTextView);
+  text_.find();
 }
 
-// Keys of the list of figures; true where that is what is shown.
-bool Ui::handle_figure_key(const KeyPress& press) {
+// A live run is in the form already; a recording brings its prompt along.
+void Ui::prepare_rerun() {
   const auto& state = session_.state();
-  if (!state.figure_file || state.loaded()) return false;
-  const auto now = static_cast<std::int64_t>(state.figure);
-  const auto last = static_cast<std::int64_t>(state.figure_file->figures.size()) - 1;
-  if (press.key == GLFW_KEY_UP || press.key == GLFW_KEY_LEFT) session_.select_figure(now - 1);
-  if (press.key == GLFW_KEY_DOWN || press.key == GLFW_KEY_RIGHT) session_.select_figure(now + 1);
-  if (press.key == GLFW_KEY_HOME) session_.select_figure(0);
-  if (press.key == GLFW_KEY_END) session_.select_figure(last);
-  if (press.key == GLFW_KEY_SLASH && (press.modifiers & GLFW_MOD_SHIFT) != 0) act(BarAction::kHelp);
-  return true;
+  if (!session_.live_status()) dialogs_.live_form().fill_from(*state.info, state.selection.run);
+  dialogs_.live_form().again();
+  dialogs_.open(Dialog::kLive);
+}
+
+void Ui::take_dropped(const std::filesystem::path& path) {
+  switch (session::kind_of_dropped(path)) {
+    case session::DroppedKind::kModel:
+      dialogs_.live_form().take_model(path.string());
+      return dialogs_.open(Dialog::kLive);
+    case session::DroppedKind::kPrompt:
+      dialogs_.live_form().take_prompt_file(path.string());
+      return dialogs_.open(Dialog::kLive);
+    case session::DroppedKind::kRecording:
+      return session_.open(path);
+  }
+}
+
+void Ui::perform_if(const Action* action) {
+  if (action != nullptr) perform(*action, *this);
 }
 
 void Ui::handle_key(const KeyPress& press) {
-  const bool shift = (press.modifiers & GLFW_MOD_SHIFT) != 0;
   if (press.key == GLFW_KEY_ESCAPE) {
     dialogs_.current() == Dialog::kNone ? session_.release() : dialogs_.close();
     return;
   }
-  if (handle_command(press) || ImGui::GetIO().WantTextInput || dialogs_.current() != Dialog::kNone) return;
-  if (handle_figure_key(press)) return;
-  if (press.key >= GLFW_KEY_1 && press.key <= GLFW_KEY_9) session_.select_run(press.key - GLFW_KEY_1);
-  switch (press.key) {
-    case GLFW_KEY_LEFT:
-      shift ? session_.move_kv_head(-1) : session_.step_block(-1);
-      break;
-    case GLFW_KEY_RIGHT:
-      shift ? session_.move_kv_head(1) : session_.step_block(1);
-      break;
-    case GLFW_KEY_UP:
-      session_.move_layer(-1);
-      break;
-    case GLFW_KEY_DOWN:
-      session_.move_layer(1);
-      break;
-    case GLFW_KEY_HOME:
-      session_.show_first_block();
-      break;
-    case GLFW_KEY_END:
-      session_.show_last_block();
-      break;
-    case GLFW_KEY_SPACE:
-      session_.toggle_play();
-      break;
-    case GLFW_KEY_F:
-      keyspace_.fit();
-      figure_view_.fit();
-      break;
-    case GLFW_KEY_M:
-      session_.choose_measure((session_.state().measure + 1) % session::measure_choices().size());
-      break;
-    case GLFW_KEY_Q: {
-      figures::KeyspaceLook look = session_.state().look;
-      look.queries = !look.queries;
-      session_.choose_look(look);
-      break;
-    }
-    case GLFW_KEY_SLASH:
-      if (shift) act(BarAction::kHelp);
-      break;
-    default:
-      break;
-  }
+  if (dialogs_.take_key(press, *this)) return;
+  perform_key(press, ImGui::GetIO().WantTextInput || dialogs_.current() != Dialog::kNone, *this);
 }
 
 void Ui::play() {
@@ -158,17 +102,19 @@ void Ui::draw(float width, float height) {
   play();
   PanelContext context{session_, theme_, fonts_, scale_, {}, std::nullopt, std::nullopt, false};
   const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));
-  const BarAction action = draw_top_bar(context, layout.top);
+  const Action* clicked = draw_top_bar(context, layout.top);
+  if (const auto live = session_.live_status(); !live || !live->going_on())  // its file is still to come
+    recent_.note(session_.state().figure_file ? session_.state().figure_path : session_.state().path);
   const Rect middle{0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()};
   if (session_.state().loaded())
     draw_panels(context, layout);
   else if (session_.state().figure_file)
     figure_.draw(context, middle);
   else
-    act(draw_empty_state(context, middle));
+    perform_if(draw_empty_state(context, middle, recent_.files()));
   draw_status_bar(context, layout.status);
-  dialogs_.draw(context);
-  act(action);
+  dialogs_.draw(context, *this);
+  perform_if(clicked);
 
   if (session_.state().hovered != context.hovered) {
     session_.hover(context.hovered);
@@ -188,6 +134,11 @@ std::string Ui::describe() const {
   json["measure"] = session::measure_choices()[state.measure].id;
   json["theme"] = theme_.light ? "light" : "dark";
   json["dialog"] = static_cast<int>(dialogs_.current());
+  if (dialogs_.current() == Dialog::kPalette) {
+    const PaletteList& list = dialogs_.palette().list();
+    json["palette_size"] = list.size();
+    json["palette_at"] = list.size() > 0 ? list.entry(list.cursor()).name : "";
+  }
   json["busy"] = session_.busy();
   json["map"] = state.map.title;
   json["n_on_map"] = state.map.n_measured;
@@ -221,6 +172,7 @@ std::string Ui::describe() const {
                                        "done",     "cancelled", "failed"};
     json["live"] = kStages[static_cast<int>(live->stage)];
     json["live_message"] = live->message;
+    json["live_text"] = session::describe_live(*live, *state.info);
   }
   json["view"] = keyspace_.describe();
   if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();

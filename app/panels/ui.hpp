@@ -1,15 +1,18 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "app/panels/bars.hpp"
+#include "app/panels/actions.hpp"
 #include "app/panels/dialogs.hpp"
 #include "app/panels/figure_panel.hpp"
 #include "app/panels/figure_view.hpp"
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
+#include "app/panels/recent_list.hpp"
 #include "app/panels/text_view.hpp"
 #include "app/panels/timeline_panel.hpp"
 #include "app/window/glfw_window.hpp"
@@ -17,9 +20,10 @@
 namespace keyscope::window {
 
 // All panels on one session. Between ImGui::NewFrame and ImGui::Render, on the thread of the OpenGL context.
-class Ui {
+class Ui : public ActionTarget {
  public:
-  Ui(session::Session& session, float scale, bool light);
+  //   recent: where the list of recent files is kept; empty: none is
+  Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent = {});
 
   void set_theme(bool light);
   bool light() const { return theme_.light; }
@@ -30,6 +34,7 @@ class Ui {
   FigureView& figure_view() { return figure_view_; }
 
   void handle_key(const KeyPress& press);
+  void take_dropped(const std::filesystem::path& path);
   void draw(float width, float height);
 
   // Whether something moves, so that the next frame should not wait for input.
@@ -40,10 +45,18 @@ class Ui {
 
  private:
   void draw_panels(PanelContext& context, const Layout& layout);
-  void act(BarAction action);
-  bool handle_figure_key(const KeyPress& press);
-  bool handle_command(const KeyPress& press);
+  void perform_if(const Action* action);
   void play();
+
+  session::Session& session() override { return session_; }
+  void open_dialog(Dialog dialog) override { dialogs_.open(dialog); }
+  void toggle_theme() override { set_theme(!theme_.light); }
+  void fit_view() override;
+  void find_text() override;
+  void close_window() override { wants_close_ = true; }
+  void prepare_rerun() override;
+  std::vector<session::RecentFile> recent_files() const override { return recent_.files(); }
+  void copy_text(const std::string& text) override { ImGui::SetClipboardText(text.c_str()); }
 
   session::Session& session_;
   float scale_;
@@ -55,6 +68,7 @@ class Ui {
   FigureView figure_view_;
   TimelinePanel timeline_;
   FigurePanel figure_;
+  RecentList recent_;
   std::map<std::string, Rect> widgets_;
   bool wants_frames_ = false;
   bool wants_close_ = false;

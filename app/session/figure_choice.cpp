@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "app/session/measure_choice.hpp"
+#include "app/session/shell_words.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -94,7 +95,7 @@ figures::FigureRequest figure_request(const recording::RecordingInfo& info, cons
 std::string figure_options(const recording::RecordingInfo& info, const FigureKey& key) {
   const figures::FigureRequest request = figure_request(info, key);
   std::string options;
-  for (const std::string& run : request.runs) options += fmt::format(" --run {}", run);
+  for (const std::string& run : request.runs) options += " --run " + quote_word(run);
   if (request.layer) options += fmt::format(" --layer {}", *request.layer);
   if (request.kv_head) options += fmt::format(" --kv-head {}", *request.kv_head);
   if (request.block) options += fmt::format(" --block {}", *request.block);

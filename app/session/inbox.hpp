@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "app/session/figure_choice.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/keyspace_picture.hpp"
+#include "app/session/remembered_view.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/told_story.hpp"
 #include "capture/recording/recording.hpp"
@@ -21,8 +23,11 @@ namespace keyscope::session {
 // Finished, immutable results of workers. Those about a recording carry the number of the document they were
 // made for, so that what arrives late for a closed one is dropped.
 struct Opened {
+  std::string path;
   std::shared_ptr<const recording::Recording> recording;
   SelectionRequest selection;
+  std::optional<RememberedView> remembered = std::nullopt;
+  bool keep_view = false;  // what is remembered of the view is not wanted
 };
 struct FiguresOpened {
   std::string path;
@@ -63,8 +68,11 @@ struct Notice {
   std::string text;
   bool error = false;
 };
-using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PictureMade, HeadMeasured, FigureMade, StoryTold,
-                                  MeasuresFailed, OpenFailed, Notice>;
+struct Exported {
+  Notice notice;
+};
+using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PictureMade, HeadMeasured, FigureMade,
+                                  StoryTold, MeasuresFailed, OpenFailed, Exported, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

@@ -14,11 +14,12 @@
 namespace keyscope::session {
 
 // A model to run live. The prompt is `options.prompt_ids` if there are any, else `prompt` as the model's
-// tokenizer reads it.
+// tokenizer reads it, or the text of `prompt_file`.
 struct LiveRequest {
   std::filesystem::path model_folder;
   capture::ModelOptions model;
   std::string prompt;
+  std::filesystem::path prompt_file;       // read instead of `prompt` when it runs; empty: none
   tokenizer::PromptForm form;              // how `prompt` is read
   std::optional<std::int64_t> max_tokens;  // keep only the first of the prompt's tokens
   capture::CaptureOptions options;

@@ -40,6 +40,8 @@ void LiveRunner::note_progress(const capture::CaptureProgress& progress) {
   {
     std::lock_guard lock(mutex_);
     status_.progress = progress;
+    status_.pace.note(progress, now, held_ || control_.paused());
+    held_ = control_.paused();
     if (status_.stage == LiveStage::kStarting)
       status_.stage = control_.paused() ? LiveStage::kPaused : LiveStage::kRunning;
     wake = now - last_wake_ >= kWakeInterval || status_.stage == LiveStage::kPaused;
@@ -61,6 +63,7 @@ void LiveRunner::pause() {
   std::lock_guard lock(mutex_);
   if (status_.stage != LiveStage::kRunning && status_.stage != LiveStage::kStarting) return;
   control_.pause();
+  held_ = true;
   status_.stage = LiveStage::kPaused;
 }
 

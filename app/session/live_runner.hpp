@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "app/session/live_capture.hpp"
+#include "app/session/live_pace.hpp"
 #include "capture/inference/capture_control.hpp"
 #include "capture/recording/memory_recording.hpp"
 
@@ -18,6 +19,7 @@ enum class LiveStage { kStarting, kRunning, kPaused, kStopping, kDone, kCancelle
 struct LiveStatus {
   LiveStage stage = LiveStage::kStarting;
   capture::CaptureProgress progress;
+  LivePace pace;
   std::string message;  // why it failed
 
   bool going_on() const { return stage < LiveStage::kDone; }
@@ -54,6 +56,7 @@ class LiveRunner {
   std::function<void()> wake_;
   mutable std::mutex mutex_;
   LiveStatus status_;
+  bool held_ = false;  // paused since the last report
   std::chrono::steady_clock::time_point last_wake_{};
   std::thread thread_;
 };

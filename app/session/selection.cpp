@@ -8,6 +8,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/figures/head_selection.hpp"
+#include "app/session/shell_words.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -59,8 +60,9 @@ Selection clamp_selection(const RecordingInfo& info, Selection selection) {
 }
 
 std::string selection_options(const RecordingInfo& info, const Selection& selection) {
-  std::string options = fmt::format("--run {} --layer {} --kv-head {}", info.runs[selection.run].plan.name,
-                                    selection.layer, selection.kv_head);
+  std::string options =
+      fmt::format("--run {} --layer {} --kv-head {}", quote_word(info.runs[selection.run].plan.name),
+                  selection.layer, selection.kv_head);
   if (selection.block >= 0) options += fmt::format(" --block {}", selection.block);
   return options;
 }

@@ -17,6 +17,8 @@ struct SelectionRequest {
   std::optional<std::string> measure = std::nullopt;    // of the map of heads
   std::optional<std::string> reference = std::nullopt;  // the run that it is compared with
   std::optional<std::int64_t> token = std::nullopt;     // to be held
+
+  bool operator==(const SelectionRequest&) const = default;
 };
 
 // The one head and moment that every view shows. Run, layer and KV head were recorded.

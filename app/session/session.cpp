@@ -18,28 +18,12 @@ constexpr int kLargestMatrix = 4096;
 using recording::Recording;
 using recording::RecordingInfo;
 
-WorkerResult open_path(const std::string& path, const SelectionRequest& selection) {
+WorkerResult open_path(const std::string& path, const SelectionRequest& selection,
+                       const std::filesystem::path& memory, bool keep_view) {
   if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
   if (figures::is_figure_file(path))
     return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path))};
-  return Opened{recording::open_recording(path), selection};
-}
-
-bool grew(const RecordingInfo& before, const RecordingInfo& now) {
-  if (before.runs.size() != now.runs.size() || before.complete != now.complete) return true;
-  for (std::size_t run = 0; run < now.runs.size(); ++run)
-    if (before.runs[run].blocks_done != now.runs[run].blocks_done ||
-        before.runs[run].generated.size() != now.runs[run].generated.size())
-      return true;
-  return false;
-}
-
-// The run that blocks are arriving for: the last one that has any.
-int newest_run(const RecordingInfo& info) {
-  int newest = 0;
-  for (std::size_t run = 0; run < info.runs.size(); ++run)
-    if (info.runs[run].blocks_done > 0) newest = static_cast<int>(run);
-  return newest;
+  return Opened{path, recording::open_recording(path), selection, recall_view(memory, path), keep_view};
 }
 
 }  // namespace
@@ -68,32 +52,49 @@ bool Session::drain() {
   return !results.empty() || info_before != state_.info;
 }
 
-void Session::open(const std::filesystem::path& path, const SelectionRequest& request) {
+void Session::open(const std::filesystem::path& path, const SelectionRequest& request, bool keep_view) {
   state_.opening = path.string();
+  state_.opening_work = {"opening " + path.string(), std::chrono::steady_clock::now()};
   state_.open_error.clear();
-  reader_.post("open", [inbox = inbox_, name = path.string(), request] {
-    guarded([&] { inbox->put(open_path(name, request)); },
-            [&](std::string what) {
-              inbox->put(OpenFailed{name, std::move(what)});
-            });
+  reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep_view,
+                        now = view_to_remember(), shown = state_.path] {
+    guarded(
+        [&] {
+          if (now) remember_view(memory, shown, *now);  // it may be the same recording
+          inbox->put(open_path(name, request, memory, keep_view));
+        },
+        [&](std::string what) {
+          inbox->put(OpenFailed{name, std::move(what)});
+        });
   });
 }
 
 void Session::show(std::shared_ptr<const Recording> recording, const SelectionRequest& request) {
-  take(Opened{std::move(recording), request});
+  std::string source = recording->info()->source;
+  take(Opened{std::move(source), std::move(recording), request});
 }
 
 void Session::close_document() {
+  if (auto view = view_to_remember())
+    measurer_.post("remember " + state_.path, [folder = memory_, path = state_.path,
+                                               view = std::move(*view)] {
+      guarded([&] { remember_view(folder, path, view); }, [](const std::string&) {});  // nobody waits for it
+    });
+  keep_live_run();
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
   if (stop_telling_) *stop_telling_ = true;
   story_asked_.reset();
   const std::size_t measure = state_.measure;
   const figures::KeyspaceLook look = state_.look;
+  const FigureSettings settings = state_.figure_settings;
   std::string view = std::move(state_.view);
+  auto earlier = std::move(state_.earlier);
   state_ = SessionState();
+  state_.earlier = std::move(earlier);
   state_.measure = measure;
   state_.look = look;
+  state_.figure_settings = settings;
   state_.view = std::move(view);
   points_.clear();
   figures_.clear();
@@ -107,6 +108,7 @@ void Session::close_document() {
 
 void Session::take(Opened&& result) {
   close_document();
+  state_.path = std::move(result.path);
   state_.recording = std::move(result.recording);
   state_.info = state_.recording->info();
   if (!state_.loaded()) {
@@ -114,7 +116,7 @@ void Session::take(Opened&& result) {
     state_.open_error = fmt::format("{}: it holds no run with recorded layers", state_.info->source);
     return;
   }
-  select_as_asked(result.selection);
+  select_first(result);
   if (!state_.info->complete && !live_ && !state_.notice.error)
     state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
   want_points();
@@ -158,30 +160,20 @@ void Session::take(MeasuresFailed&& result) {
 }
 
 void Session::take(OpenFailed&& result) {
-  if (state_.opening == result.path) state_.opening.clear();
+  if (state_.opening == result.path) {
+    state_.opening.clear();
+    state_.opening_work = {};
+  }
   state_.open_error = result.what;
   state_.notice = {std::move(result.what), true};
 }
 
-void Session::take(Notice&& result) { state_.notice = std::move(result); }
-
-void Session::refresh_live() {
-  if (!live_ || state_.recording != live_->recording()) return;
-  auto now = state_.recording->info();
-  if (state_.info && !grew(*state_.info, *now)) return;
-  const bool first = !state_.loaded();
-  state_.info = std::move(now);
-  if (!state_.loaded()) return;
-  if (first) select_as_asked(live_request_);
-  if (state_.following) {
-    state_.selection.run = newest_run(*state_.info);
-    state_.selection.block = state_.run().blocks_done - 1;
-  }
-  state_.selection = clamp_selection(*state_.info, state_.selection);
-  want_points();
-  want_figure();
-  want_measures();
+void Session::take(Exported&& result) {
+  state_.export_work = {};
+  state_.notice = std::move(result.notice);
 }
+
+void Session::take(Notice&& result) { state_.notice = std::move(result); }
 
 // Makes `points` the selected head's: from the cache, or by asking the reader for it.
 void Session::want_points() {
@@ -215,8 +207,8 @@ void Session::post_points(const HeadKey& head) {
 void Session::want_figure() {
   state_.making = false;
   if (!state_.loaded() || !is_figure_view(state_.view)) return;
-  const FigureKey key = figure_key(*state_.info, state_.selection, state_.view, state_.map_choice(),
-                                   state_.figure_settings);
+  const FigureKey key =
+      figure_key(*state_.info, state_.selection, state_.view, state_.map_choice(), state_.figure_settings);
   if (state_.shown.key == key) return;
   if (const MadeFigure* made = figures_.find(key)) {
     state_.shown = *made;

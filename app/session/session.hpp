@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,10 +30,23 @@
 
 namespace keyscope::session {
 
+// A live run that was left, and lives in memory only.
+struct EarlierRun {
+  std::shared_ptr<const recording::Recording> recording;
+  std::string name;  // "demo_model: none, keydiff"
+};
+
+// Something that takes its time, since when.
+struct LongWork {
+  std::string what;  // empty: nothing
+  std::chrono::steady_clock::time_point since = {};
+};
+
 // Everything the panels draw from. Only `Session` changes it.
 struct SessionState {
   std::shared_ptr<const recording::Recording> recording;  // null: nothing is open
   std::shared_ptr<const recording::RecordingInfo> info;
+  std::string path;  // of the recording's file; empty: it is kept in memory only
   std::shared_ptr<const figures::FigureFile> figure_file;  // shown instead of a recording
   std::string figure_path;
   std::size_t figure = 0;  // the selected one
@@ -68,7 +82,9 @@ struct SessionState {
   ToldStory story;
   bool telling = false;
 
-  std::string opening;     // path that is being opened
+  std::string opening;  // path that is being opened
+  LongWork opening_work, export_work;
+  std::vector<EarlierRun> earlier;
   std::string open_error;  // what went wrong with the last one
   Notice notice;           // the status bar's last message
 
@@ -99,13 +115,25 @@ class Session {
   bool busy() const;
 
   // Opens a recording or a figure file; what is open stays until the new one has arrived.
-  void open(const std::filesystem::path& path, const SelectionRequest& request = {});
+  //   request: what it asks for replaces the selection that is remembered of the recording
+  //   keep_view: the view stays as it is, whatever is remembered of it
+  void open(const std::filesystem::path& path, const SelectionRequest& request = {}, bool keep_view = false);
   void show(std::shared_ptr<const recording::Recording> recording, const SelectionRequest& request = {});
+
+  // From now on recordings open as they were left. Without this nothing is read or written.
+  //   folder: where it is kept
+  void remember_in(std::filesystem::path folder) { memory_ = std::move(folder); }
+  // Keeps how the recording is looked at now; done by itself when another one is opened. Waits for the disk.
+  void remember() const;
+
+  // Shows a live run that was left; the one that is shown now is kept likewise.
+  void show_earlier(std::size_t earlier);
 
   void select_figure(std::int64_t figure);
   void select_run(int run);
   void select_head(int layer, int kv_head);
-  void move_layer(int by);  // to the next recorded layer, up or down
+  void select_typed(const SelectionRequest& request);  // layer, KV head and block, as far as they are given
+  void move_layer(int by);                             // to the next recorded layer, up or down
   void move_kv_head(int by);
   void set_block(std::int64_t block);
   void step_block(std::int64_t by);
@@ -124,8 +152,11 @@ class Session {
   void lock(std::optional<std::int64_t> position);
   void select_tokens(TokenSet tokens);  // none: nothing is selected any more
   void release();  // Esc: unlocks, drops the selected tokens, stops playing, clears messages
+  void say(Notice notice) { state_.notice = std::move(notice); }
 
-  void start_live(LiveCapture capture, const SelectionRequest& request = {});
+  //   out: the file that the capture records into as well; empty: none
+  void start_live(LiveCapture capture, const SelectionRequest& request = {},
+                  const std::filesystem::path& out = {});
   void pause_live();
   void resume_live();
   void step_live();
@@ -142,6 +173,9 @@ class Session {
 
  private:
   void close_document();
+  void keep_live_run();
+  void select_first(const Opened& result);
+  std::optional<RememberedView> view_to_remember() const;
   void refresh_live();
   void select(Selection selection);
   void select_as_asked(const SelectionRequest& request);
@@ -166,6 +200,7 @@ class Session {
   void take(StoryTold&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
+  void take(Exported&& result);
   void take(Notice&& result);
 
   SessionState state_;
@@ -178,6 +213,7 @@ class Session {
   std::optional<FigureKey> figure_asked_;    // that the maker is at, or will be
   std::optional<PictureKey> picture_asked_;  // that the reader is at, or will be
   SelectionRequest live_request_;
+  std::filesystem::path memory_;
   int document_ = 0;
   // What the measurer was last asked for: a run, the one it is compared with, and how long both were.
   struct Measuring {

@@ -9,6 +9,7 @@
 #include "analysis/errors.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/session.hpp"
+#include "app/session/typed_selection.hpp"
 
 namespace keyscope::session {
 
@@ -96,6 +97,21 @@ void Session::select_head(int layer, int kv_head) {
   Selection selection = state_.selection;
   selection.layer = layer;
   selection.kv_head = kv_head;
+  select(selection);
+}
+
+void Session::select_typed(const SelectionRequest& request) {
+  if (!state_.loaded()) return;
+  const std::string refusal = selection_refusal(*state_.info, state_.selection, request);
+  if (!refusal.empty()) {
+    state_.notice = {refusal, false};
+    return;
+  }
+  Selection selection = state_.selection;
+  selection.layer = request.layer.value_or(selection.layer);
+  selection.kv_head = request.kv_head.value_or(selection.kv_head);
+  selection.block = request.block.value_or(selection.block);
+  if (request.block) state_.following = false;
   select(selection);
 }
 
@@ -188,45 +204,10 @@ void Session::release() {
   if (state_.loaded()) state_.open_error.clear();
 }
 
-void Session::start_live(LiveCapture capture, const SelectionRequest& request) {
-  if (live_ && live_->status().going_on()) {
-    state_.notice = {"A run is going on; cancel it first.", true};
-    return;
-  }
-  close_document();
-  live_request_ = request;
-  live_ = std::make_unique<LiveRunner>(std::move(capture), wake_);
-  state_.recording = live_->recording();
-  // Nothing yet: the first look at it is refresh_live's, which selects as well. A capture may have ended
-  // before this line, and would not grow any more.
-  state_.info = std::make_shared<const recording::RecordingInfo>();
-  state_.following = true;
-}
-
-void Session::pause_live() {
-  if (live_) live_->pause();
-}
-
-void Session::resume_live() {
-  if (live_) live_->resume();
-}
-
-void Session::step_live() {
-  if (live_) live_->step();
-}
-
-void Session::cancel_live() {
-  if (live_) live_->cancel();
-}
-
-std::optional<LiveStatus> Session::live_status() const {
-  if (!live_ || state_.recording != live_->recording()) return std::nullopt;
-  return live_->status();
-}
-
 void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
-  state_.notice = {fmt::format("writing {} …", path.string()), false};
+  state_.notice = {};
+  state_.export_work = {"writing " + path.string(), std::chrono::steady_clock::now()};
   const ExportRequest request{state_.view,
                               state_.selection,
                               state_.figure_settings,
@@ -239,9 +220,9 @@ void Session::export_view(const std::filesystem::path& path, bool replace) {
   reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info, request] {
     try {
       session::export_view(*recording, *info, request);
-      inbox->put(Notice{fmt::format("written: {}", request.path.string()), false});
+      inbox->put(Exported{{fmt::format("written: {}", request.path.string()), false}});
     } catch (const std::exception& error) {
-      inbox->put(Notice{error.what(), true});
+      inbox->put(Exported{{error.what(), true}});
     }
   });
 }

@@ -1,49 +1,42 @@
 #include "app/window/settings.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
 #include <nlohmann/json.hpp>
+
+#include "app/session/settings_file.hpp"
 
 namespace keyscope::window {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr std::int64_t kLeastSide = 320, kMostSide = 16384;
 
-// Empty where there is no home.
-fs::path settings_path() {
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config == '/') return fs::path(config) / "keyscope" / "window.json";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return {};
-  return fs::path(home) / ".config" / "keyscope" / "window.json";
+std::filesystem::path file_in(const std::filesystem::path& folder) { return folder / "window.json"; }
+
+// A side in pixels; 0 where there is none that could be one.
+int side_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_integer()) return 0;
+  const auto side = found->get<std::int64_t>();
+  return side >= kLeastSide && side <= kMostSide ? static_cast<int>(side) : 0;
 }
 
 }  // namespace
 
-Settings load_settings() {
+Settings load_settings(const std::filesystem::path& folder) {
   Settings settings;
-  std::ifstream file(settings_path());
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  if (json.is_object() && json.contains("light") && json["light"].is_boolean())
-    settings.light = json["light"];
+  if (folder.empty()) return settings;
+  const nlohmann::json json = session::read_settings(file_in(folder));
+  const auto light = json.find("light");
+  if (light != json.end() && light->is_boolean()) settings.light = light->get<bool>();
+  settings.width = side_in(json, "width");
+  settings.height = side_in(json, "height");
+  if (settings.width == 0 || settings.height == 0) settings.width = settings.height = 0;
   return settings;
 }
 
-void save_settings(const Settings& settings) {
-  const fs::path path = settings_path();
-  if (path.empty()) return;
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  const fs::path part = path.string() + ".part";
-  {
-    std::ofstream file(part);
-    file << nlohmann::json({{"light", settings.light}}).dump(2) << "\n";
-    if (!file.flush()) return;
-  }
-  fs::rename(part, path, error);
+void save_settings(const std::filesystem::path& folder, const Settings& settings) {
+  if (folder.empty()) return;
+  session::write_settings(
+      file_in(folder), {{"light", settings.light}, {"width", settings.width}, {"height", settings.height}});
 }
 
 }  // namespace keyscope::window

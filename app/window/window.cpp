@@ -8,9 +8,12 @@
 #include <thread>
 
 #include <epoxy/gl.h>
+// After epoxy, so that GLFW does not bring another OpenGL header.
+#include <GLFW/glfw3.h>
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "app/session/settings_file.hpp"
 #include "app/window/gl_objects.hpp"
 #include "app/window/screenshot.hpp"
 #include "app/window/settings.hpp"
@@ -27,10 +30,14 @@ constexpr int kSettlingFrames = 3;      // ImGui needs some frames until a chang
 
 WindowApp::Options app_options(const WindowRequest& request, bool visible) {
   WindowApp::Options options;
-  options.width = request.width;
-  options.height = request.height;
+  // A picture shows what was asked for, wherever it is taken, and leaves no trace.
+  if (visible) options.settings = session::settings_folder();
+  const Settings settings = load_settings(options.settings);
+  const bool sized = request.width > 0 && request.height > 0;
+  options.width = sized ? request.width : settings.width;
+  options.height = sized ? request.height : settings.height;
   options.scale = request.scale;
-  options.light = request.light.value_or(visible && load_settings().light);
+  options.light = request.light.value_or(settings.light);
   options.visible = visible;
   options.state_file = request.state_file;
   return options;
@@ -43,11 +50,11 @@ bool can_start(const session::LiveRequest& live) {
 void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
   if (!request.view.empty()) app.session().choose_view(request.view);
   app.session().choose_look(request.look);
-  if (!request.path.empty()) app.session().open(request.path, request.selection);
+  if (!request.path.empty()) app.session().open(request.path, request.selection, !request.view.empty());
   if (!request.live) return;
   app.ui().dialogs().live_form().fill(*request.live);
   if (can_start(*request.live)) {
-    app.session().start_live(session::make_live_capture(*request.live), request.selection);
+    app.session().start_live(session::make_live_capture(*request.live), request.selection, request.live->out);
     app.ui().dialogs().live_form().started();
   } else {
     app.ui().dialogs().open(Dialog::kLive);
@@ -59,6 +66,8 @@ double waiting_time(WindowApp& app) {
   const auto live = app.session().live_status();
   if (app.session().state().playing) return kAnimationSeconds * 2;
   if (live && live->going_on()) return kLiveWaitSeconds;
+  const auto& state = app.session().state();
+  if (!state.opening_work.what.empty() || !state.export_work.what.empty()) return kLiveWaitSeconds;
   if (ImGui::GetIO().WantTextInput) return kTypingSeconds;
   return kIdleWaitSeconds;
 }
@@ -74,8 +83,10 @@ void run_loop(WindowApp& app) {
     const bool typing = ImGui::GetIO().WantTextInput;
     const bool live = app.session().live_status() && app.session().live_status()->going_on();
     const bool changed = app.session().drain();
-    if (app.window().take_input() || changed || typing || live || app.session().state().playing)
-      frames = std::max(frames, app.session().state().playing || live ? 1 : kSettlingFrames);
+    const auto& state = app.session().state();
+    const bool working = !state.opening_work.what.empty() || !state.export_work.what.empty();
+    if (app.window().take_input() || changed || typing || live || working || state.playing)
+      frames = std::max(frames, app.session().state().playing || live || working ? 1 : kSettlingFrames);
     if (frames == 0) continue;
     --frames;
     app.handle_input();
@@ -84,6 +95,17 @@ void run_loop(WindowApp& app) {
     if (app.ui().wants_frames()) frames = std::max(frames, 2);
     app.write_state();
   }
+}
+
+// A theme or size of the command line's was meant for this time.
+void remember(WindowApp& app, const WindowRequest& request) {
+  app.session().remember();
+  const std::filesystem::path folder = session::settings_folder();
+  const Settings before = load_settings(folder);
+  Settings now = before;
+  if (!request.light || app.ui().light() != *request.light) now.light = app.ui().light();
+  if (request.width == 0) glfwGetWindowSize(app.window().handle(), &now.width, &now.height);
+  if (now != before) save_settings(folder, now);
 }
 
 [[noreturn]] void refuse_without_display() {
@@ -156,10 +178,9 @@ int run_window(const WindowRequest& request) {
     take_screenshot(app, request);
     return 0;
   }
-  const bool light_before = app.ui().light();
   run_loop(app);
+  remember(app, request);
   app.window().hide();  // what still runs ends within a block; nobody should watch a dead window
-  if (app.ui().light() != light_before) save_settings({app.ui().light()});
   return 0;
 }
 

@@ -33,12 +33,15 @@ WindowApp::WindowApp(const Options& options)
       imgui_(window_),
       session_([] { GlfwWindow::wake(); }),
       scale_(options.scale > 0 ? options.scale : window_.content_scale()),
-      ui_(session_, scale_, options.light),
-      state_file_(options.state_file) {}
+      ui_(session_, scale_, options.light,
+          options.settings.empty() ? std::filesystem::path() : options.settings / "recent.json"),
+      state_file_(options.state_file) {
+  if (!options.settings.empty()) session_.remember_in(options.settings / "views");
+}
 
 void WindowApp::handle_input() {
   for (const KeyPress& press : window_.take_keys()) ui_.handle_key(press);
-  for (const std::string& path : window_.take_dropped_files()) session_.open(path);
+  for (const std::string& path : window_.take_dropped_files()) ui_.take_dropped(path);
 }
 
 void WindowApp::draw_frame() {

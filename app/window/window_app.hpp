@@ -27,6 +27,7 @@ class WindowApp {
     int width = 0, height = 0;  // 0: to suit the monitor
     float scale = 0;            // 0: the monitor's
     bool light = false;
+    std::filesystem::path settings;  // folder of what is remembered; empty: nothing is
     bool visible = true;
     std::filesystem::path state_file;
   };

@@ -1,11 +1,13 @@
 #include "app/session/live_runner.hpp"
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "tests/app/session/live_capture_double.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -58,6 +60,54 @@ TEST(LiveRunner, CancellingAPausedRunEndsIt) {
   runner.pause();
   runner.cancel();
   ASSERT_TRUE(eventually([&] { return runner.status().stage == LiveStage::kCancelled; }));
+}
+
+// A model that loads cannot be interrupted; what was cancelled meanwhile does not begin.
+TEST(LiveRunner, CancelledWhileTheModelLoadsItStopsBeforeTheFirstBlock) {
+  std::atomic<bool> loaded = false;
+  const LiveCapture invented = invented_capture(5);
+  LiveRunner runner(
+      [&](std::span<recording::RecordSink* const> sinks, capture::CaptureControl& control) {
+        while (!loaded) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        invented(sinks, control);
+      },
+      {});
+  EXPECT_EQ(runner.status().stage, LiveStage::kStarting);
+  runner.cancel();
+  EXPECT_EQ(runner.status().stage, LiveStage::kStopping);
+  loaded = true;
+  ASSERT_TRUE(eventually([&] { return runner.status().stage == LiveStage::kCancelled; }));
+  EXPECT_EQ(runner.recording()->info()->runs.at(0).blocks_done, 0);
+  runner.cancel();  // of what has ended: nothing happens
+  EXPECT_EQ(runner.status().stage, LiveStage::kCancelled);
+}
+
+TEST(LiveRunner, AModelThatCannotBeLoadedFailsWithoutABlock) {
+  LiveRequest request;
+  request.model_folder = "/no/such/model";
+  request.prompt = "hello";
+  request.options.policies = {{"none", {}}};
+  LiveRunner runner(make_live_capture(request), {});
+  ASSERT_TRUE(eventually([&] { return runner.status().stage == LiveStage::kFailed; }));
+  EXPECT_NE(runner.status().message.find("/no/such/model"), std::string::npos) << runner.status().message;
+  EXPECT_TRUE(runner.recording()->info()->runs.empty());
+}
+
+TEST(LiveRunner, APromptFileThatIsNoTextFailsNamingIt) {
+  const test::ScratchFolder folder;
+  LiveRequest request;
+  request.model_folder = KEYSCOPE_SOURCE_DIR "/assets/demo_model";
+  request.options.policies = {{"none", {}}};
+  request.prompt_file = folder.file("prompt.txt");
+  {
+    LiveRunner gone(make_live_capture(request), {});
+    ASSERT_TRUE(eventually([&] { return gone.status().stage == LiveStage::kFailed; }));
+    EXPECT_NE(gone.status().message.find("prompt.txt"), std::string::npos) << gone.status().message;
+  }
+  std::ofstream(request.prompt_file, std::ios::binary) << "bytes \xff\xfe";
+  LiveRunner foreign(make_live_capture(request), {});
+  ASSERT_TRUE(eventually([&] { return foreign.status().stage == LiveStage::kFailed; }));
+  EXPECT_NE(foreign.status().message.find("UTF-8"), std::string::npos) << foreign.status().message;
 }
 
 TEST(LiveRunner, ReportsWhatACaptureThrowsAndKeepsItsBlocks) {

@@ -244,5 +244,33 @@ TEST(Session, AFigureFileWithoutFiguresSaysSo) {
   EXPECT_THAT(session.state().open_error, HasSubstr("no figure"));
 }
 
+TEST(Session, ALiveRunInMemoryIsKeptWhenAnotherBegins) {
+  Session session({});
+  session.start_live(invented_capture(6));
+  ASSERT_TRUE(settle(session));
+  const auto first = session.state().recording;
+  session.start_live(invented_capture(3));
+  ASSERT_TRUE(settle(session));
+  ASSERT_EQ(session.state().earlier.size(), 1U);
+  EXPECT_THAT(session.state().earlier[0].name, HasSubstr("none, sink"));
+  EXPECT_THAT(session.state().notice.text, HasSubstr("kept"));
+  session.show_earlier(0);
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().recording, first);
+  EXPECT_EQ(session.state().run().blocks_done, 6);
+  EXPECT_EQ(session.state().earlier.size(), 1U);  // the one that was shown
+  session.show_earlier(7);                        // there is none
+  EXPECT_EQ(session.state().recording, first);
+}
+
+TEST(Session, ALiveRunWithAFileIsNotKeptTwice) {
+  Session session({});
+  session.start_live(invented_capture(6), {}, "run.h5");
+  ASSERT_TRUE(settle(session));
+  session.start_live(invented_capture(3));
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().earlier.empty());
+}
+
 }  // namespace
 }  // namespace keyscope::session

@@ -270,6 +270,21 @@ xdotool keydown ctrl; key e; xdotool keyup ctrl; expect dialog 2 "the export"
 picture export
 key Escape; expect dialog 0 "Esc closes it too"
 
+echo "== everything can be found in the palette"
+xdotool keydown ctrl; key p; xdotool keyup ctrl; expect dialog 5 "the palette"
+xdotool type --delay 120 "layer 2 h 0"
+expect_text '"palette_at":"Layer 2, KV head 0"' "numbers are understood"
+picture palette
+key Return; expect dialog 0 "Enter closes it"; expect layer 2 "and selects the layer"; expect kv_head 0 "and the head"
+xdotool keydown ctrl; key p; xdotool keyup ctrl; expect dialog 5 "the palette again"
+xdotool type --delay 120 "export"
+expect palette_at "Export this view" "the best comes first"
+key Return; expect dialog 2 "an entry may open a dialog"
+key Escape; expect dialog 0 "which Esc closes"
+
+xdotool keydown ctrl; xdotool keydown shift; key c; xdotool keyup shift; xdotool keyup ctrl
+expect_text '"notice":"Copied: keyscope view .*tour.h5 --run keydiff --layer 2 --kv-head 0' "the command is copied and said"
+
 "$keyscope" export --quiet "$folder/tour.h5" --figure keyspace --figure cosine-matrix --kv-head 0 \
   --out "$folder/figures.h5" 2>"$folder/stderr" || fail "no figures to look at"
 
@@ -325,6 +340,58 @@ fi
 close_window "while running"
 [ -s "$folder/live.h5" ] || fail "what was recorded is gone: $(ls "$folder")"
 "$keyscope" inspect "$folder/live.h5" >/dev/null 2>"$folder/stderr" || fail "the recording cannot be read"
+
+echo "== it opens as it was left, from the list of recent files"
+open_window "$folder/live.h5"
+expect loaded true "the recording of the live run"
+key Down; expect layer 1 "another layer"
+key m; expect measure spearman_given_position "another measure"
+click $(at view_text 0.5 0.5); expect shown text "another view"
+close_window "on the recording"
+open_window
+expect_text '"recent_0":' "recent files are listed"
+picture recent
+click $(at recent_0 0.2 0.5)
+expect loaded true "the last one was opened"
+expect layer 1 "its layer"; expect shown text "its view"; expect measure spearman_given_position "its measure"
+close_window "on the recent file"
+remembered=$(cat "$XDG_CONFIG_HOME"/keyscope/*.json "$XDG_CONFIG_HOME"/keyscope/views/*.json | cksum)
+"$keyscope" view "$folder/live.h5" --layer 0 --screenshot "$folder/shot.png" 2>"$folder/stderr" || fail "no screenshot"
+[ "$remembered" = "$(cat "$XDG_CONFIG_HOME"/keyscope/*.json "$XDG_CONFIG_HOME"/keyscope/views/*.json | cksum)" ] ||
+  fail "a screenshot changed the settings"
+for file in "$XDG_CONFIG_HOME"/keyscope/*.json "$XDG_CONFIG_HOME"/keyscope/views/*.json; do
+  head -c 500 /dev/urandom >"$file"
+done
+open_window "$folder/live.h5"
+expect loaded true "damaged settings keep nobody from looking"
+expect layer 0 "and are as if they were not there"
+close_window "on damaged settings"
+
+echo "== live: generated text, and once more with the run before kept"
+open_window --model "$model" --prompt "The special magic number for Rome is: 7. The special magic number" --policy keydiff \
+  --budget 16 --block 8 --generate 24 --ignore-eos
+expect live done "prompt and generated tokens are through"
+[ "$(value block)" = $(($(value blocks_done) - 1)) ] || fail "the window did not follow to the last token"
+click $(at view_text 0.5 0.5); expect shown text "the text with what was generated"
+picture generated
+xdotool keydown ctrl; xdotool keydown shift; key r; xdotool keyup shift; xdotool keyup ctrl
+expect dialog 3 "the form for another run"
+picture rerun
+click $(at run 0.5 0.5); expect dialog 0 "it begins"
+expect live done "and ends"
+expect_text '"notice":"The run before is kept' "which says where the first one is"
+xdotool keydown ctrl; key p; xdotool keyup ctrl; expect dialog 5 "the palette"
+xdotool type --delay 120 "earlier"
+expect_text '"palette_at":"Earlier run: demo_model' "the first run is there"
+key Return; expect loaded true "it is shown again"
+close_window "after two runs"
+
+echo "== live: the form says what is missing"
+open_window --model "$folder/no_model"
+expect dialog 3 "the form asks"
+picture form
+key Escape; expect dialog 0 "Esc closes it"
+close_window "on the form"
 
 echo "== frame times"
 "$keyscope" bench view "$folder/live.h5" --frames 5 --gesture pan --gesture heads --json "$folder/times.json" \

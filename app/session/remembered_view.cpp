@@ -1,0 +1,106 @@
+#include "app/session/remembered_view.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "app/session/figure_choice.hpp"
+#include "app/session/settings_file.hpp"
+
+namespace keyscope::session {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  return (error ? fs::path(path) : full.lexically_normal()).string();
+}
+
+// FNV-1a (Fowler, Noll, Vo), 64 bits: names a file; whose it is stands inside.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
+}
+
+fs::path file_for(const fs::path& folder, const std::string& full_path) {
+  return folder / fmt::format("{:016x}.json", hash_of(full_path));
+}
+
+std::string text_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+template <typename Int>
+std::optional<Int> count_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<std::int64_t>();
+  if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+  return static_cast<Int>(value);
+}
+
+void prune(const fs::path& folder) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code unreadable;
+    const auto written = entry->last_write_time(unreadable);
+    if (!unreadable && entry->path().extension() == ".json") files.emplace_back(written, entry->path());
+  }
+  if (files.size() <= kMostViews) return;
+  std::ranges::sort(files, std::ranges::greater());
+  for (std::size_t i = kMostViews; i < files.size(); ++i) fs::remove(files[i].second, error);
+}
+
+}  // namespace
+
+std::optional<RememberedView> recall_view(const fs::path& folder, const std::string& recording) {
+  if (folder.empty()) return std::nullopt;
+  const std::string full = absolute(recording);
+  const nlohmann::json json = read_settings(file_for(folder, full));
+  if (text_in(json, "recording") != full) return std::nullopt;
+  RememberedView view;
+  const std::string run = text_in(json, "run");
+  if (!run.empty()) view.selection.run = run;
+  view.selection.layer = count_in<int>(json, "layer");
+  view.selection.kv_head = count_in<int>(json, "kv_head");
+  view.selection.block = count_in<std::int64_t>(json, "block");
+  view.view = text_in(json, "view");
+  view.measure = text_in(json, "measure");
+  return view;
+}
+
+void remember_view(const fs::path& folder, const std::string& recording, const RememberedView& view) {
+  if (folder.empty()) return;
+  const std::string full = absolute(recording);
+  nlohmann::json json{{"recording", full}, {"view", view.view}, {"measure", view.measure}};
+  if (view.selection.run) json["run"] = *view.selection.run;
+  if (view.selection.layer) json["layer"] = *view.selection.layer;
+  if (view.selection.kv_head) json["kv_head"] = *view.selection.kv_head;
+  if (view.selection.block) json["block"] = *view.selection.block;
+  write_settings(file_for(folder, full), json);
+  prune(folder);
+}
+
+Selection remembered_selection(const recording::RecordingInfo& info, const RememberedView& remembered) {
+  SelectionRequest request;
+  const auto& wanted = remembered.selection;
+  const bool has_run = wanted.run && info.run_index(*wanted.run) >= 0;
+  if (has_run) request.run = wanted.run;
+  Selection selection = resolve_selection(info, request);
+  selection.layer = wanted.layer.value_or(selection.layer);
+  selection.kv_head = wanted.kv_head.value_or(selection.kv_head);
+  if (has_run) selection.block = wanted.block.value_or(selection.block);
+  return clamp_selection(info, selection);
+}
+
+}  // namespace keyscope::session

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "app/session/selection.hpp"
+
+namespace keyscope::session {
+
+// How a recording was looked at when it was left.
+struct RememberedView {
+  SelectionRequest selection;
+  std::string view;     // one of view_choices()
+  std::string measure;  // id of one of measure_choices()
+  bool operator==(const RememberedView&) const = default;
+};
+
+// Kept in `folder`, one small file a recording, never beside the recording: that folder may be read-only, or
+// someone else's. A recording goes by its absolute path. What is damaged or of another recording is as if it
+// were not there; the kMostViews last ones are kept.
+std::optional<RememberedView> recall_view(const std::filesystem::path& folder, const std::string& recording);
+void remember_view(const std::filesystem::path& folder, const std::string& recording,
+                   const RememberedView& view);
+
+inline constexpr std::size_t kMostViews = 200;
+
+// The remembered selection as far as the recording still has it, else the default one.
+Selection remembered_selection(const recording::RecordingInfo& info, const RememberedView& remembered);
+
+}  // namespace keyscope::session

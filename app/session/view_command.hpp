@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "app/session/session.hpp"
+
+namespace keyscope::session {
+
+// The command line that shows again what is shown now, in words that a POSIX shell reads back, with the
+// file's absolute path: `keyscope figure FILE NAME … --out NAME.svg` where a figure is shown, otherwise
+// `keyscope view FILE … --view NAME`.
+//   state: of something that is open and has a file
+std::string view_command(const SessionState& state);
+
+// Why there is no such command; empty where there is one.
+std::string_view view_command_refusal(const SessionState& state);
+
+}  // namespace keyscope::session

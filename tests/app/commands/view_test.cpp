@@ -1,0 +1,125 @@
+// What the window copies is understood by the command line and asks for the same; what it remembers comes
+// back.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/session/view_command.hpp"
+#include "tests/app/commands/cli_run.hpp"
+#include "tests/app/session/settled_session.hpp"
+
+namespace keyscope::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The words behind `keyscope`, as a shell splits them.
+std::vector<std::string> words_of(const std::string& command, const ScratchFolder& folder) {
+  const std::string list = folder.file("words").string();
+  const std::string script = "printf '%s\\n' " + command + " >'" + list + "'";
+  EXPECT_EQ(std::system(script.c_str()), 0);  // NOLINT(concurrency-mt-unsafe): tests are single-threaded
+  std::vector<std::string> words;
+  std::ifstream file(list);
+  for (std::string line; std::getline(file, line);) words.push_back(line);
+  words.erase(words.begin());
+  return words;
+}
+
+// A small recording whose name a shell would take apart.
+std::string recording_in(const ScratchFolder& folder) {
+  const std::string path = folder.file("it's a $HOME run.h5").string();
+  const CliResult made =
+      run_cli({"capture", "--quiet", "--model", kDemoModel, "--prompt", "The magic number is 7.", "--policy",
+               "none", "--policy", "keydiff", "--budget", "4", "--block", "2", "--out", path});
+  EXPECT_EQ(made.status, 0) << made.err;
+  return path;
+}
+
+TEST(ViewCommand, AFigureIsDrawnAgainAsTheWindowExportsIt) {
+  const ScratchFolder folder;
+  session::Session session({});
+  session.open(recording_in(folder), {.run = "keydiff", .layer = 2, .kv_head = 1, .block = 3});
+  ASSERT_TRUE(session::settle(session));
+  ASSERT_TRUE(session.state().loaded()) << session.state().open_error;
+  for (const char* name : {"cosine-matrix", "attention", "log-volume"}) {
+    session.choose_view(name);
+    ASSERT_TRUE(session::settle(session));
+    const std::string ours = folder.file(std::string(name) + "-window.png").string();
+    session.export_view(ours, false);
+    ASSERT_TRUE(session::settle(session));
+    std::vector<std::string> words = words_of(session::view_command(session.state()), folder);
+    EXPECT_EQ(words.back(), std::string(name) + ".svg");
+    // As pixels: cairo numbers what an SVG defines over all that a process draws.
+    words.back() = std::string(name) + ".png";
+    const CliResult drawn = run_cli(words, "", folder.path());
+    EXPECT_EQ(drawn.status, 0) << drawn.err;
+    const auto read = [](const std::filesystem::path& path) {
+      std::ifstream file(path);
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    EXPECT_EQ(read(ours), read(folder.file(std::string(name) + ".png"))) << name;
+    EXPECT_FALSE(read(ours).empty()) << name;
+  }
+}
+
+TEST(ViewCommand, TheWindowTakesItsOwnCommand) {
+  const ScratchFolder folder;
+  session::Session session({});
+  session.open(recording_in(folder), {.run = "keydiff", .layer = 2, .kv_head = 1, .block = 3});
+  ASSERT_TRUE(session::settle(session));
+  for (const char* view : {"keyspace", "text"}) {
+    session.choose_view(view);
+    const CliResult opened = run_cli(words_of(session::view_command(session.state()), folder));
+    EXPECT_EQ(opened.status, 1) << opened.err;  // all options were understood; then there was no display
+    EXPECT_THAT(opened.err, HasSubstr("no display"));
+  }
+}
+
+TEST(RememberedView, ARecordingOpensAsItWasLeftUnlessToldOtherwise) {
+  const ScratchFolder folder;
+  const std::string path = recording_in(folder);
+  const std::filesystem::path memory = folder.file("views");
+  {
+    session::Session session({});
+    session.remember_in(memory);
+    session.open(path, {.run = "keydiff", .layer = 2, .kv_head = 1, .block = 3});
+    ASSERT_TRUE(session::settle(session));
+    session.choose_view("cosine-matrix");
+    session.choose_measure(3);
+    session.remember();
+  }
+  session::Session session({});
+  session.remember_in(memory);
+  session.open(path);
+  ASSERT_TRUE(session::settle(session));
+  EXPECT_EQ(session.state().selection, (session::Selection{1, 2, 1, 3}));
+  EXPECT_EQ(session.state().view, "cosine-matrix");
+  EXPECT_EQ(session.state().measure, 3U);
+  session.choose_view("text");
+  session.open(path, {.layer = 1}, true);
+  ASSERT_TRUE(session::settle(session));
+  EXPECT_EQ(session.state().selection.layer, 1);
+  EXPECT_EQ(session.state().selection.kv_head, 0);
+  EXPECT_EQ(session.state().view, "text");
+  session.open(path);  // as it was when it was closed, a moment ago
+  ASSERT_TRUE(session::settle(session));
+  EXPECT_EQ(session.state().selection.layer, 1);
+}
+
+TEST(RememberedView, WithoutAFolderNothingIsWritten) {
+  const ScratchFolder folder;
+  const std::string path = recording_in(folder);
+  session::Session session({});
+  session.open(path);
+  ASSERT_TRUE(session::settle(session));
+  session.remember();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+}  // namespace
+}  // namespace keyscope::test

@@ -1,0 +1,70 @@
+#include "app/session/remembered_view.hpp"
+
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/app/session/settled_session.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using test::ScratchFolder;
+
+const RememberedView kSeen{{"sink", 2, 1, 3}, "attention", "spearman"};
+
+// The only file in the folder.
+std::filesystem::path only_file(const ScratchFolder& folder) {
+  return std::filesystem::directory_iterator(folder.path())->path();
+}
+
+TEST(RememberedView, ComesBackForTheSameRecordingOnly) {
+  const ScratchFolder folder;
+  remember_view(folder.path(), "/runs/a.h5", kSeen);
+  EXPECT_EQ(recall_view(folder.path(), "/runs/a.h5"), kSeen);
+  EXPECT_EQ(recall_view(folder.path(), "/runs/./b/../a.h5"), kSeen);
+  EXPECT_FALSE(recall_view(folder.path(), "/runs/b.h5"));
+  std::filesystem::remove(only_file(folder));
+  EXPECT_FALSE(recall_view(folder.path(), "/runs/a.h5"));
+}
+
+TEST(RememberedView, WithoutAFolderNothingIsKept) {
+  remember_view({}, "/runs/a.h5", kSeen);
+  EXPECT_FALSE(recall_view({}, "/runs/a.h5"));
+}
+
+TEST(RememberedView, HostileFilesAreReadAsFarAsTheyMakeSense) {
+  const ScratchFolder folder;
+  remember_view(folder.path(), "/a.h5", kSeen);
+  const auto file = only_file(folder);
+  for (const char* text :
+       {"", "[]", "{", R"({"recording": ["/a.h5"]})", R"({"recording": "/b.h5", "layer": 1})"}) {
+    std::ofstream(file, std::ios::trunc) << text;
+    EXPECT_FALSE(recall_view(folder.path(), "/a.h5")) << text;
+  }
+  std::ofstream(file, std::ios::trunc)
+      << R"({"recording": "/a.h5", "run": {}, "layer": -1, "kv_head": 1e300, "block": 99999999999999999999,
+             "view": null, "measure": ["spearman"]})";
+  EXPECT_EQ(recall_view(folder.path(), "/a.h5"), RememberedView());
+}
+
+TEST(RememberedView, OfARecordingThatChangedWhatIsStillThereIsSelected) {
+  const auto info = small_recording()->info();
+  EXPECT_EQ(remembered_selection(*info, kSeen), (Selection{2, 2, 1, 3}));
+  EXPECT_EQ(remembered_selection(*info, {{"gone", 99, 99, 3}, "", ""}), (Selection{1, 3, 3, 4}));
+  EXPECT_EQ(remembered_selection(*info, {{"none", 0, 0, 1'000'000}, "", ""}), (Selection{0, 0, 0, 4}));
+}
+
+TEST(RememberedView, TheOldestAreForgotten) {
+  const ScratchFolder folder;
+  for (std::size_t i = 0; i < kMostViews + 3; ++i)
+    remember_view(folder.path(), fmt::format("/{}.h5", i), kSeen);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}),
+            std::ptrdiff_t{kMostViews});
+  EXPECT_TRUE(recall_view(folder.path(), fmt::format("/{}.h5", kMostViews + 2)));
+}
+
+}  // namespace
+}  // namespace keyscope::session
