@@ -75,23 +75,51 @@ double waiting_time(WindowApp& app) {
 // Set by request_close, from any thread.
 std::atomic<bool> close_requested = false;
 
+// When frames may be drawn while a model runs: at once where somebody uses the window, else four times a
+// second at most, because drawing takes the processor from the model.
+class FrameRate {
+ public:
+  void note_input() { last_input_ = Clock::now(); }
+  void note_frame() { last_frame_ = Clock::now(); }
+
+  // Seconds until the next frame may be drawn.
+  double wait(WindowApp& app) const {
+    const auto live = app.session().live_status();
+    if (!live || !live->going_on() || app.session().state().playing) return 0;
+    if (seconds_since(last_input_) < kAttentionSeconds) return 0;
+    return std::max(0.0, kLiveWaitSeconds - seconds_since(last_frame_));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kAttentionSeconds = 1;
+  static double seconds_since(Clock::time_point time) {
+    return std::chrono::duration<double>(Clock::now() - time).count();
+  }
+  Clock::time_point last_input_{}, last_frame_{};
+};
+
 // Draws when there was input, news from a worker, or something that moves; sleeps otherwise.
 void run_loop(WindowApp& app) {
   int frames = kSettlingFrames;
+  FrameRate rate;
   while (!app.window().should_close() && !app.ui().wants_close() && !close_requested) {
-    app.window().wait_events(frames > 0 ? 0 : waiting_time(app));
+    app.window().wait_events(frames > 0 ? rate.wait(app) : waiting_time(app));
     const bool typing = ImGui::GetIO().WantTextInput;
     const bool live = app.session().live_status() && app.session().live_status()->going_on();
     const bool changed = app.session().drain();
     const auto& state = app.session().state();
     const bool working = !state.opening_work.what.empty() || !state.export_work.what.empty();
-    if (app.window().take_input() || changed || typing || live || working || state.playing)
-      frames = std::max(frames, app.session().state().playing || live || working ? 1 : kSettlingFrames);
-    if (frames == 0) continue;
+    const bool input = app.window().take_input();
+    if (input) rate.note_input();
+    if (input || changed || typing || live || working || state.playing)
+      frames = std::max(frames, state.playing || live || working ? 1 : kSettlingFrames);
+    if (frames == 0 || rate.wait(app) > 0) continue;
     --frames;
     app.handle_input();
     app.draw_frame();
     app.window().swap();
+    rate.note_frame();
     if (app.ui().wants_frames()) frames = std::max(frames, 2);
     app.write_state();
   }
