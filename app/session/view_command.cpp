@@ -16,6 +16,24 @@ std::string absolute(const std::string& path) {
   return quote_word(error ? path : full.lexically_normal().string());
 }
 
+// What of the view is chosen besides head and moment, where it is not as `view` begins.
+std::string view_options(const SessionState& state) {
+  std::string options;
+  const auto& info = *state.info;
+  if (state.measure != 0) options += fmt::format(" --measure {}", measure_choices()[state.measure].id);
+  if (const int reference = state.map_choice().reference; reference >= 0)
+    options +=
+        fmt::format(" --reference {}", quote_word(info.runs[static_cast<std::size_t>(reference)].plan.name));
+  if (state.locked) options += fmt::format(" --token {}", *state.locked);
+  const figures::KeyspaceLook usual;
+  if (state.look.projection != usual.projection)
+    options += fmt::format(" --projection {}", figures::id_of(state.look.projection));
+  if (state.look.colour != usual.colour)
+    options += fmt::format(" --colour {}", figures::id_of(state.look.colour));
+  if (state.look.queries) options += " --queries";
+  return options;
+}
+
 }  // namespace
 
 std::string_view view_command_refusal(const SessionState& state) {
@@ -29,9 +47,11 @@ std::string view_command(const SessionState& state) {
   if (state.figure_file) return fmt::format("keyscope view {}", absolute(state.figure_path));
   const std::string file = absolute(state.path);
   if (!is_figure_view(state.view))
-    return fmt::format("keyscope view {} {} --view {}", file, selection_options(*state.info, state.selection),
-                       quote_word(state.view));
-  const FigureKey key = figure_key(*state.info, state.selection, state.view);
+    return fmt::format("keyscope view {} {} --view {}{}", file,
+                       selection_options(*state.info, state.selection), quote_word(state.view),
+                       view_options(state));
+  const FigureKey key =
+      figure_key(*state.info, state.selection, state.view, state.map_choice(), state.figure_settings);
   return fmt::format("keyscope figure {} {}{} --out {}.svg", file, key.name, figure_options(*state.info, key),
                      key.name);
 }

@@ -39,6 +39,18 @@ TEST(ViewCommand, OfAFigureHasOnlyWhatTheFigureUnderstands) {
   EXPECT_THAT(view_command(session.state()), EndsWith(" block-times --out block-times.svg"));
 }
 
+TEST(ViewCommand, SaysHowThingsAreLookedAt) {
+  Session session({});
+  session.show(small_recording(), {.run = "sink"});
+  session.choose_look({figures::Projection::kAnchor, figures::KeyColour::kPosition, true});
+  session.lock(5);
+  EXPECT_THAT(view_command(session.state()),
+              EndsWith("--view keyspace --token 5 --projection anchor --colour position --queries"));
+  session.set_figure_settings({.ranks = true});
+  session.choose_view("score-attention");
+  EXPECT_THAT(view_command(session.state()), HasSubstr(" --ranks --out "));
+}
+
 TEST(ViewCommand, WhatHasNoFileHasNone) {
   Session session({});
   EXPECT_EQ(view_command_refusal(session.state()), "nothing is open");
