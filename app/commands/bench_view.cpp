@@ -16,7 +16,7 @@
 #include "app/commands/json_output.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
-#include "app/commands/window_size.hpp"
+#include "app/commands/view_choices.hpp"
 #include "app/window/view_benchmark.hpp"
 
 namespace keyscope::commands {

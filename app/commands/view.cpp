@@ -10,7 +10,7 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/option_checks.hpp"
-#include "app/commands/window_size.hpp"
+#include "app/commands/view_choices.hpp"
 #include "app/window/window.hpp"
 #include "capture/recording/output_path.hpp"
 

@@ -1,4 +1,4 @@
-#include "app/commands/window_size.hpp"
+#include "app/commands/view_choices.hpp"
 
 #include <charconv>
 #include <string_view>
