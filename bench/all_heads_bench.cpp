@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -17,9 +16,9 @@
 #include "analysis/log_volume.hpp"
 #include "analysis/pca.hpp"
 #include "analysis/per_processor.hpp"
-#include "analysis/policies/registry.hpp"
 #include "analysis/rank_correlation.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/team_cosines.hpp"
 
 namespace keyscope::analysis {
 namespace {
@@ -96,16 +95,17 @@ void read_keys(benchmark::State& state) {
 }
 BENCHMARK(read_keys)->UseRealTime()->Unit(benchmark::kMillisecond);
 
+// Up to their sign, what KeyDiff scores by.
 void score_keydiff(benchmark::State& state) {
   const Heads& all = heads();
-  const auto policy = make_policy(parse_policy("keydiff"), 0);
-  const std::vector<std::int32_t> positions(kTokens);
   std::vector<double> scores(kHeads * kTokens);
-  for (auto _ : state)
-    for_each_head([&](Index head) {
-      policy->score({.keys = all.of(head), .values = RowMatrixF(0, 0), .positions = positions},
-                    std::span(scores).subspan(static_cast<std::size_t>(head * kTokens), kTokens));
-    });
+  std::vector<MatrixView> keys;
+  std::vector<std::span<double>> cosines;
+  for (Index head = 0; head < kHeads; ++head) {
+    keys.emplace_back(all.of(head));
+    cosines.push_back(std::span(scores).subspan(static_cast<std::size_t>(head * kTokens), kTokens));
+  }
+  for (auto _ : state) cosines_with_means(keys, cosines, kThreads);
   state.SetBytesProcessed(state.iterations() * kHeads * kTokens * kHeadDim * 4);
 }
 BENCHMARK(score_keydiff)->UseRealTime()->Unit(benchmark::kMillisecond);
