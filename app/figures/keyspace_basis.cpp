@@ -15,19 +15,11 @@ namespace {
 using recording::Recording;
 
 constexpr int kMaxComponents = 3;
+constexpr std::int64_t kSketchStretch = 32, kSketchStep = 16 * kSketchStretch;
 
-}  // namespace
-
-RowMatrixF group_queries(const Recording& recording, int run, int layer, int kv_head, std::int64_t count) {
-  const auto info = recording.info();
-  const int group = info->model.group_size();
-  RowMatrixF all(group * count, info->model.head_dim);
-  for (int g = 0; g < group; ++g)
-    all.middleRows(g * count, count) = recording.queries(run, layer, kv_head * group + g, 0, count);
-  return all;
-}
-
-KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_head) {
+// Fits the axes on the rows that `read(basis, n)` gives of the prompt's first n tokens.
+template <typename Read>
+KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read& read) {
   const auto info = recording.info();
   require_layer(*info, layer);
   require_kv_head(*info, kv_head);
@@ -44,8 +36,7 @@ KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_h
   const std::int64_t n = std::min(info->n_prompt(), info->runs[basis.run].n_tokens);
   if (n == 0) return basis;
   basis.with_queries = info->queries;
-  std::vector<RowMatrixF> rows{recording.keys(basis.run, layer, kv_head, 0, n)};
-  if (info->queries) rows.push_back(group_queries(recording, basis.run, layer, kv_head, n));
+  const std::vector<RowMatrixF> rows = read(basis, n);
   const std::vector<MatrixView> blocks(rows.begin(), rows.end());
   const int n_components = std::min<int>(kMaxComponents, info->model.head_dim);
   const analysis::Pca pca = analysis::fit_pca(blocks, n_components);
@@ -53,6 +44,39 @@ KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_h
   basis.axes.leftCols(n_components) = pca.axes;
   std::copy_n(pca.explained_ratio.data(), n_components, basis.explained.begin());
   return basis;
+}
+
+}  // namespace
+
+RowMatrixF group_queries(const Recording& recording, int run, int layer, int kv_head, std::int64_t count) {
+  const auto info = recording.info();
+  const int group = info->model.group_size();
+  RowMatrixF all(group * count, info->model.head_dim);
+  for (int g = 0; g < group; ++g)
+    all.middleRows(g * count, count) = recording.queries(run, layer, kv_head * group + g, 0, count);
+  return all;
+}
+
+KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_head) {
+  return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {
+    std::vector<RowMatrixF> rows{recording.keys(basis.run, layer, kv_head, 0, n)};
+    if (basis.with_queries) rows.push_back(group_queries(recording, basis.run, layer, kv_head, n));
+    return rows;
+  });
+}
+
+KeyspaceBasis sketch_keyspace_basis(const Recording& recording, int layer, int kv_head) {
+  return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {
+    const int group = recording.info()->model.group_size();
+    std::vector<RowMatrixF> rows;
+    for (std::int64_t first = 0; first < n; first += kSketchStep) {
+      const std::int64_t count = std::min(kSketchStretch, n - first);
+      rows.push_back(recording.keys(basis.run, layer, kv_head, first, count));
+      for (int g = 0; basis.with_queries && g < group; ++g)
+        rows.push_back(recording.queries(basis.run, layer, kv_head * group + g, first, count));
+    }
+    return rows;
+  });
 }
 
 RowMatrixF project_rows(const KeyspaceBasis& basis, const MatrixView& rows, int components) {

@@ -28,6 +28,11 @@ struct KeyspaceBasis {
 //   throws UsageError on a layer or head that is not there, FileError when keys were not recorded
 KeyspaceBasis fit_keyspace_basis(const recording::Recording& recording, int layer, int kv_head);
 
+// Nearly the same axes from a sixteenth of the keys and queries, spread over the prompt in stretches: in a
+// fraction of the time, where all of them are many.
+//   throws as fit_keyspace_basis
+KeyspaceBasis sketch_keyspace_basis(const recording::Recording& recording, int layer, int kv_head);
+
 // Coordinates of rows in the basis: (n, components), components 1 to 3.
 //   rows: (n, head_dim)
 RowMatrixF project_rows(const KeyspaceBasis& basis, const MatrixView& rows, int components);

@@ -18,7 +18,10 @@ std::string policy_of(const session::SessionState& state) {
                          : fmt::format("{}, N = {}", plan.name, figures::format_count(plan.budget));
   if (plan.replayed) text += ", replayed on full-cache keys";
   if (plan.oracle) text += plan.replayed ? " by an oracle" : ", by an oracle";
-  if (state.reading || state.drawing) text += "  ·  reading …";
+  if (state.reading || state.drawing)
+    text += "  ·  reading …";
+  else if (state.settling)
+    text += "  ·  axes from some keys and queries, all to come …";
   return text;
 }
 

@@ -6,20 +6,38 @@
 
 namespace keyscope::session {
 
-std::shared_ptr<const figures::KeyspaceBasis> BasisCache::get(const recording::Recording& recording,
-                                                              const recording::RecordingInfo& info, int layer,
-                                                              int kv_head) {
+namespace {
+
+using recording::RecordingInfo;
+
+// Prompt tokens that a basis can be fitted on now.
+std::int64_t tokens_to_fit(const RecordingInfo& info) {
   const int reference = figures::reference_run(info);
-  const std::int64_t n_now = reference < 0 ? 0 : std::min(info.n_prompt(), info.runs[reference].n_tokens);
-  Fitted& fitted = fitted_[{layer, kv_head}];
-  const bool outgrown = n_now >= 2 * fitted.n_tokens || n_now == info.n_prompt();
-  const bool stale = !fitted.basis || fitted.basis->run != reference || (n_now > fitted.n_tokens && outgrown);
-  if (stale) {
-    fitted.basis = std::make_shared<const figures::KeyspaceBasis>(
-        figures::fit_keyspace_basis(recording, layer, kv_head));
-    fitted.n_tokens = n_now;
-  }
-  return fitted.basis;
+  return reference < 0 ? 0 : std::min(info.n_prompt(), info.runs[reference].n_tokens);
+}
+
+}  // namespace
+
+std::shared_ptr<const figures::KeyspaceBasis> BasisCache::find(const RecordingInfo& info, int layer,
+                                                               int kv_head) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = fitted_.find({layer, kv_head});
+  if (at == fitted_.end() || at->second.basis->run != figures::reference_run(info)) return nullptr;
+  const std::int64_t n_now = tokens_to_fit(info), n_then = at->second.n_tokens;
+  const bool outgrown = n_now >= 2 * n_then || n_now == info.n_prompt();
+  return n_now > n_then && outgrown ? nullptr : at->second.basis;
+}
+
+// Two threads may fit the same one at the same time: they get the same, and nobody waits for a fit.
+std::shared_ptr<const figures::KeyspaceBasis> BasisCache::get(const recording::Recording& recording,
+                                                              const RecordingInfo& info, int layer,
+                                                              int kv_head) {
+  if (auto known = find(info, layer, kv_head)) return known;
+  auto basis =
+      std::make_shared<const figures::KeyspaceBasis>(figures::fit_keyspace_basis(recording, layer, kv_head));
+  const std::lock_guard lock(mutex_);
+  fitted_[{layer, kv_head}] = {basis, tokens_to_fit(info)};
+  return basis;
 }
 
 }  // namespace keyscope::session

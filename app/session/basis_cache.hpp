@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "app/figures/keyspace_basis.hpp"
@@ -10,10 +11,14 @@
 namespace keyscope::session {
 
 // One basis per layer and KV head, for all blocks and policies, so that points do not jump. While a live
-// recording grows, a basis is fitted again when its tokens have doubled and when its prompt is complete. Used
-// by one worker thread.
+// recording grows, a basis is fitted again when its tokens have doubled and when its prompt is complete. Any
+// thread may use it.
 class BasisCache {
  public:
+  // Null where it has to be fitted first.
+  std::shared_ptr<const figures::KeyspaceBasis> find(const recording::RecordingInfo& info, int layer,
+                                                     int kv_head) const;
+
   //   throws as figures::fit_keyspace_basis
   std::shared_ptr<const figures::KeyspaceBasis> get(const recording::Recording& recording,
                                                     const recording::RecordingInfo& info, int layer,
@@ -24,6 +29,8 @@ class BasisCache {
     std::shared_ptr<const figures::KeyspaceBasis> basis;
     std::int64_t n_tokens = 0;  // prompt tokens that it was fitted on
   };
+
+  mutable std::mutex mutex_;
   std::map<std::pair<int, int>, Fitted> fitted_;
 };
 

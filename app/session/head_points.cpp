@@ -62,11 +62,10 @@ Extent extent_of(const HeadPoints& points) {
   return extent;
 }
 
-// Rows of an earlier reading, if there is one that this one continues.
-std::int64_t rows_to_keep(const HeadPoints* earlier, const HeadPoints& now) {
-  const bool same = earlier != nullptr && earlier->head == now.head && earlier->basis == now.basis &&
-                    earlier->n_tokens <= now.n_tokens && earlier->n_blocks() > 0 &&
-                    earlier->seen.back() == earlier->n_tokens;
+// Tokens of an earlier reading, if there is one that this one continues.
+std::int64_t tokens_to_keep(const HeadPoints* earlier, const HeadPoints& now) {
+  const bool same = earlier != nullptr && earlier->head == now.head && earlier->n_tokens <= now.n_tokens &&
+                    earlier->n_blocks() > 0 && earlier->seen.back() == earlier->n_tokens;
   return same ? earlier->n_tokens : 0;
 }
 
@@ -86,10 +85,11 @@ std::size_t HeadPoints::bytes() const {
   return 4 * floats + 8 * doubles + static_cast<std::size_t>(n_tokens) * 24;
 }
 
-std::shared_ptr<const HeadPoints> read_head_points(const Recording& recording, const RecordingInfo& info,
-                                                   const HeadKey& head,
-                                                   std::shared_ptr<const figures::KeyspaceBasis> basis,
-                                                   const HeadPoints* earlier) {
+namespace {
+
+// What a reading begins with.
+std::shared_ptr<HeadPoints> begin_points(const RecordingInfo& info, const HeadKey& head,
+                                         std::shared_ptr<const figures::KeyspaceBasis> basis) {
   auto points = std::make_shared<HeadPoints>();
   const recording::RunInfo& run = info.runs.at(head.run);
   points->head = head;
@@ -97,26 +97,66 @@ std::shared_ptr<const HeadPoints> read_head_points(const Recording& recording, c
   points->n_tokens = run.n_tokens;
   for (std::int64_t block = 0; block < run.blocks_done; ++block)
     points->seen.push_back(recording::tokens_seen(run, block));
+  return points;
+}
 
-  const std::int64_t first = rows_to_keep(earlier, *points);
-  const std::int64_t count = points->n_tokens - first;
-  const std::size_t first_block = first > 0 ? earlier->seen.size() : 0;
-  const RowMatrixF keys = recording.keys(head.run, head.layer, head.kv_head, first, count);
-  points->keys = stack(first > 0 ? &earlier->keys : nullptr, first, keys);
-  points->coordinates = stack(first > 0 ? &earlier->coordinates : nullptr, first,
-                              figures::project_rows(*points->basis, keys, kComponents));
-  points->trace = recording.trace(head.run, head.layer, head.kv_head);
-  points->trace.evicted_at.resize(points->n_tokens, -1);  // a live recording may have gone on meanwhile
+// Means per block: those of an earlier reading, if it has any, then those of rows from token `first`.
+void continue_means(const HeadPoints& points, const RowMatrixD* earlier, const RowMatrixF& rows,
+                    std::int64_t first, RowMatrixD& means) {
+  const std::size_t first_block = earlier != nullptr ? static_cast<std::size_t>(earlier->rows()) : 0;
+  means.resize(static_cast<Eigen::Index>(points.seen.size()), rows.cols());
+  if (first_block > 0) means.topRows(static_cast<Eigen::Index>(first_block)) = *earlier;
+  running_means(rows, first, points.seen, first_block, means);
+}
 
-  const auto continue_means = [&](const RowMatrixD* means, const RowMatrixF& rows, RowMatrixD& out) {
-    out.resize(static_cast<Eigen::Index>(points->seen.size()), rows.cols());
-    if (first_block > 0) out.topRows(first_block) = *means;
-    running_means(rows, first, points->seen, first_block, out);
-  };
-  continue_means(first > 0 ? &earlier->mean_key : nullptr, keys, points->mean_key);
-  if (info.queries)
-    continue_means(first > 0 ? &earlier->mean_query : nullptr,
-                   group_mean_queries(recording, info, head, first, count), points->mean_query);
+// Keys, where they lie, and what became of them.
+void read_keys(const Recording& recording, const HeadPoints* earlier, HeadPoints& points) {
+  const auto& [run, layer, kv_head] = points.head;
+  const std::int64_t first = tokens_to_keep(earlier, points);
+  const bool same_basis = first > 0 && earlier->basis == points.basis;
+  const RowMatrixF keys = recording.keys(run, layer, kv_head, first, points.n_tokens - first);
+  points.keys = stack(first > 0 ? &earlier->keys : nullptr, first, keys);
+  points.coordinates = same_basis ? stack(&earlier->coordinates, first,
+                                          figures::project_rows(*points.basis, keys, kComponents))
+                                  : figures::project_rows(*points.basis, points.keys, kComponents);
+  points.trace = recording.trace(run, layer, kv_head);
+  points.trace.evicted_at.resize(points.n_tokens, -1);  // a live recording may have gone on meanwhile
+  continue_means(points, first > 0 ? &earlier->mean_key : nullptr, keys, first, points.mean_key);
+}
+
+void read_mean_queries(const Recording& recording, const RecordingInfo& info, const HeadPoints* earlier,
+                       HeadPoints& points) {
+  const bool has_some = tokens_to_keep(earlier, points) > 0 && !earlier->sketched;
+  const std::int64_t first = has_some ? earlier->n_tokens : 0;
+  const RowMatrixF queries = group_mean_queries(recording, info, points.head, first, points.n_tokens - first);
+  continue_means(points, has_some ? &earlier->mean_query : nullptr, queries, first, points.mean_query);
+}
+
+}  // namespace
+
+std::shared_ptr<const HeadPoints> read_head_points(const Recording& recording, const RecordingInfo& info,
+                                                   const HeadKey& head,
+                                                   std::shared_ptr<const figures::KeyspaceBasis> basis,
+                                                   const HeadPoints* earlier) {
+  const auto points = begin_points(info, head, std::move(basis));
+  read_keys(recording, earlier, *points);
+  if (info.queries) read_mean_queries(recording, info, earlier, *points);
+  points->extent = extent_of(*points);
+  return points;
+}
+
+bool worth_sketching(const RecordingInfo& info) {
+  constexpr std::int64_t kManyNumbers = std::int64_t{2} << 20U;
+  return info.queries && info.n_prompt() * info.model.group_size() * info.model.head_dim >= kManyNumbers;
+}
+
+std::shared_ptr<const HeadPoints> sketch_head_points(const Recording& recording, const RecordingInfo& info,
+                                                     const HeadKey& head) {
+  const auto points = begin_points(info, head,
+                                   std::make_shared<const figures::KeyspaceBasis>(
+                                       figures::sketch_keyspace_basis(recording, head.layer, head.kv_head)));
+  read_keys(recording, nullptr, *points);
+  points->sketched = true;
   points->extent = extent_of(*points);
   return points;
 }

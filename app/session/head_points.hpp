@@ -38,6 +38,7 @@ struct HeadPoints {
   RowMatrixD mean_key;             // (n_blocks, head_dim) over the tokens seen by then: the anchor
   RowMatrixD mean_query;  // (n_blocks, head_dim) over the group's queries by then; no rows: not recorded
   Extent extent;          // of all keys, anchors and mean queries
+  bool sketched = false;  // in nearly the right basis, and without mean queries
 
   std::int64_t n_blocks() const { return static_cast<std::int64_t>(seen.size()); }
   std::size_t bytes() const;
@@ -45,11 +46,22 @@ struct HeadPoints {
 
 // Reads one head of one run up to the blocks that `info` counts.
 //   basis: of the same layer and head
-//   earlier: the same head, read when the recording was shorter, in the same basis; may be null. Only what
-//   came since is read. throws FileError as the recording does
+//   earlier: the same head, read when the recording was shorter, or sketched; may be null. Only what is not
+//   in it is read
+//   throws FileError as the recording does
 std::shared_ptr<const HeadPoints> read_head_points(const recording::Recording& recording,
                                                    const recording::RecordingInfo& info, const HeadKey& head,
                                                    std::shared_ptr<const figures::KeyspaceBasis> basis,
                                                    const HeadPoints* earlier);
+
+// Whether reading a head takes so long that it should be sketched first: there are many queries.
+bool worth_sketching(const recording::RecordingInfo& info);
+
+// A head as far as it can be had quickly: all its keys, in a basis sketched from some of the keys and
+// queries.
+//   throws FileError as the recording does
+std::shared_ptr<const HeadPoints> sketch_head_points(const recording::Recording& recording,
+                                                     const recording::RecordingInfo& info,
+                                                     const HeadKey& head);
 
 }  // namespace keyscope::session

@@ -38,8 +38,9 @@ Session::~Session() {
 
 bool Session::busy() const {
   const auto live = live_status();
-  return !state_.opening.empty() || state_.reading || state_.drawing || state_.making || !reader_.idle() ||
-         !figure_maker_.idle() || !measurer_.idle() || !teller_.idle() || (live && live->going_on());
+  return !state_.opening.empty() || state_.reading || state_.settling || state_.drawing || state_.making ||
+         !reader_.idle() || !settler_.idle() || !figure_maker_.idle() || !measurer_.idle() ||
+         !teller_.idle() || (live && live->going_on());
 }
 
 bool Session::drain() {
@@ -99,6 +100,7 @@ void Session::close_document() {
   points_.clear();
   figures_.clear();
   history_.clear();
+  settling_asked_.reset();
   figure_asked_.reset();
   picture_asked_.reset();
   bases_ = std::make_shared<BasisCache>();
@@ -136,12 +138,6 @@ void Session::take(FiguresOpened&& result) {
   state_.figure_path = std::move(result.path);
 }
 
-void Session::take(PointsRead&& result) {
-  if (result.document != document_) return;
-  points_.put(result.points);
-  want_points();
-}
-
 void Session::take(FigureMade&& result) {
   if (result.document != document_) return;
   if (figure_asked_ == result.made.key) figure_asked_.reset();
@@ -174,33 +170,6 @@ void Session::take(Exported&& result) {
 }
 
 void Session::take(Notice&& result) { state_.notice = std::move(result); }
-
-// Makes `points` the selected head's: from the cache, or by asking the reader for it.
-void Session::want_points() {
-  want_story();
-  if (!state_.loaded()) return;
-  const HeadKey head = state_.head();
-  const auto cached = points_.find(head);
-  if (cached) state_.points = cached;
-  state_.reading = !cached || cached->n_tokens < state_.run().n_tokens;
-  if (state_.reading) post_points(head);
-  want_picture();
-}
-
-void Session::post_points(const HeadKey& head) {
-  reader_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
-                          earlier = points_.find(head), head, document = document_] {
-    guarded(
-        [&] {
-          auto basis = bases->get(*recording, *info, head.layer, head.kv_head);
-          inbox->put(PointsRead{document,
-                                read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
-        },
-        [&](std::string what) {
-          inbox->put(Notice{std::move(what), true});
-        });
-  });
-}
 
 // Makes `shown` the figure that the view asks for: from the cache, or by having it made. Of a live run it is
 // made again for what has come meanwhile when the one in work is done.

@@ -57,9 +57,10 @@ struct SessionState {
   int reference = -1;       // the run that others are compared with on the map of heads; -1: none
   HeadMap map;
 
-  // The selected head; while it is read, the head before it, then `reading` is true.
+  // The selected head; while it is read, the head before it, then `reading` is true. One that takes long is
+  // sketched first: while its basis and its mean queries are still to come, `settling` is true.
   std::shared_ptr<const HeadPoints> points;
-  bool reading = false;
+  bool reading = false, settling = false;
   // How the key space is shown, and the last picture of it; while another one is made, `drawing` is true.
   figures::KeyspaceLook look;
   std::shared_ptr<const KeyspacePicture> picture;
@@ -191,6 +192,7 @@ class Session {
   void want_map();
   void make_map();
   void post_points(const HeadKey& head);
+  void settle_points();
   void take(Opened&& result);
   void take(FiguresOpened&& result);
   void take(PointsRead&& result);
@@ -205,13 +207,14 @@ class Session {
 
   SessionState state_;
   std::shared_ptr<Inbox> inbox_;
-  std::shared_ptr<BasisCache> bases_;    // of this document; used on the reader's thread
-  std::shared_ptr<QueryCache> queries_;  // likewise
+  std::shared_ptr<BasisCache> bases_;    // of this document
+  std::shared_ptr<QueryCache> queries_;  // likewise; used on the reader's thread
   PointsCache points_;
   MadeFigures figures_;
   SelectionHistory history_;
-  std::optional<FigureKey> figure_asked_;    // that the maker is at, or will be
-  std::optional<PictureKey> picture_asked_;  // that the reader is at, or will be
+  std::shared_ptr<const HeadPoints> settling_asked_;  // that the settler is at, or will be
+  std::optional<FigureKey> figure_asked_;             // that the maker is at, or will be
+  std::optional<PictureKey> picture_asked_;           // that the reader is at, or will be
   SelectionRequest live_request_;
   std::filesystem::path memory_;
   int document_ = 0;
@@ -231,6 +234,7 @@ class Session {
   std::unique_ptr<LiveRunner> live_;
   // Last, so that their threads end before what they use.
   JobQueue reader_{JobQueue::Priority::kNormal};
+  JobQueue settler_{JobQueue::Priority::kLow};
   JobQueue figure_maker_{JobQueue::Priority::kLow};
   JobQueue teller_{JobQueue::Priority::kLow};
   JobQueue measurer_{JobQueue::Priority::kLow};

@@ -79,22 +79,23 @@ class Rehearsal {
                                                : state.points && state.points->head == state.head();
   }
 
-  // As the window's loop: what workers bring is drawn when it has come.
-  void draw_until_shown() {
-    while (!shown()) {
+  // As the window's loop: takes in what workers bring as it comes.
+  template <typename Condition>
+  void drain_until(const Condition& done) {
+    while (!done()) {
       check();
       session_.drain();
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
+  }
+
+  void draw_until_shown() {
+    drain_until([&] { return shown(); });
     draw();
   }
 
   void settle() {
-    while (session_.busy()) {
-      check();
-      session_.drain();
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
+    drain_until([&] { return !session_.busy(); });
     session_.drain();
     check();
     draw();
@@ -154,6 +155,11 @@ class Rehearsal {
       case Gesture::kHeads:
         go_to_next_head();
         return;
+      case Gesture::kSettle:
+        go_to_next_head();
+        drain_until([&] { return !session_.state().settling; });
+        draw();
+        return;
     }
     session_.drain();
     draw();
@@ -185,7 +191,9 @@ std::span<const NamedGesture> named_gestures() {
       NamedGesture{Gesture::kZoom, "zoom", "the plot is scaled by a hundredth a frame"},
       NamedGesture{Gesture::kHover, "hover", "the pointer moves over the plot"},
       NamedGesture{Gesture::kPlay, "play", "the next block is shown"},
-      NamedGesture{Gesture::kHeads, "heads", "the next head is chosen, until its keys are drawn"}};
+      NamedGesture{Gesture::kHeads, "heads", "the next head is chosen, until its keys are drawn"},
+      NamedGesture{Gesture::kSettle, "settle",
+                   "likewise, until they are drawn in the basis of all keys and queries"}};
   return kGestures;
 }
 

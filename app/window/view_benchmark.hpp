@@ -13,11 +13,12 @@ namespace keyscope::window {
 
 // What somebody does to the window, again and again.
 enum class Gesture {
-  kPan,    // the shown plot along a circle, by whole pixels, as a mouse does
-  kZoom,   // it in and out around its middle
-  kHover,  // the pointer over it
-  kPlay,   // from block to block
-  kHeads,  // from head to head: over when the head's keys are drawn
+  kPan,     // the shown plot along a circle, by whole pixels, as a mouse does
+  kZoom,    // it in and out around its middle
+  kHover,   // the pointer over it
+  kPlay,    // from block to block
+  kHeads,   // from head to head: over when the head's keys are drawn
+  kSettle,  // likewise, but in the basis of all keys and queries
 };
 
 struct NamedGesture {

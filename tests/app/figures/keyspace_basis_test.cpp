@@ -52,6 +52,34 @@ TEST(KeyspaceBasis, IsThatOfTheNoneRunWhereverItStands) {
   EXPECT_EQ(fit_keyspace_basis(recording, 0, 0).run, 1);
 }
 
+TEST(KeyspaceBasis, ASketchOfFewTokensIsTheWhole) {
+  FakeRecording recording(1, 4, 2, 6, 30, 16);
+  recording.add_run("none", 0);
+  recording.fill(4);
+  const KeyspaceBasis whole = fit_keyspace_basis(recording, 0, 1),
+                      sketch = sketch_keyspace_basis(recording, 0, 1);
+  EXPECT_LT((sketch.mean - whole.mean).norm(), 1e-12);
+  for (int axis = 0; axis < 3; ++axis)
+    EXPECT_NEAR(std::abs(sketch.axes.col(axis).dot(whole.axes.col(axis))), 1, 1e-9);
+}
+
+TEST(KeyspaceBasis, ASketchOfManyTokensIsNear) {
+  FakeRecording recording(1, 2, 1, 6, 20000, 16);
+  recording.add_run("none", 0);
+  recording.fill(4);
+  for (Eigen::Index column = 0; column < 6; ++column) {  // variances that differ
+    recording.keys_of(0, 0, 0).col(column) *= static_cast<float>(6 - column);
+    for (int head : {0, 1}) recording.queries_of(0, 0, head).col(column) *= static_cast<float>(6 - column);
+  }
+  const KeyspaceBasis whole = fit_keyspace_basis(recording, 0, 0),
+                      sketch = sketch_keyspace_basis(recording, 0, 0);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const auto column = static_cast<Eigen::Index>(axis);
+    EXPECT_GT(std::abs(sketch.axes.col(column).dot(whole.axes.col(column))), 0.95) << "axis " << axis;
+    EXPECT_NEAR(sketch.explained[axis], whole.explained[axis], 0.05) << "axis " << axis;
+  }
+}
+
 // The covariance's eigenvectors, written out: (n - 1) C = Σ (r - mean)(r - mean)ᵀ over keys and the group's
 // queries.
 TEST(KeyspaceBasis, AgreesWithTheCovarianceWrittenOut) {

@@ -1,0 +1,77 @@
+// The points of the selected head: read, or sketched first and settled after.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "app/session/guarded.hpp"
+#include "app/session/session.hpp"
+
+namespace keyscope::session {
+
+// Makes `points` the selected head's: from the cache, or by asking the reader for it.
+void Session::want_points() {
+  want_story();
+  if (!state_.loaded()) return;
+  const HeadKey head = state_.head();
+  const auto cached = points_.find(head);
+  if (cached) state_.points = cached;
+  state_.reading = !cached || cached->n_tokens < state_.run().n_tokens;
+  state_.settling = cached && cached->sketched;
+  if (state_.reading)
+    post_points(head);
+  else if (state_.settling)
+    settle_points();
+  want_picture();
+}
+
+void Session::post_points(const HeadKey& head) {
+  reader_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
+                          earlier = points_.find(head), head, document = document_] {
+    guarded(
+        [&] {
+          auto basis = bases->find(*info, head.layer, head.kv_head);
+          if (!basis && !earlier && worth_sketching(*info))
+            return inbox->put(PointsRead{document, sketch_head_points(*recording, *info, head)});
+          if (!basis) basis = bases->get(*recording, *info, head.layer, head.kv_head);
+          inbox->put(PointsRead{document,
+                                read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
+        },
+        [&](std::string what) {
+          inbox->put(Notice{std::move(what), true});
+        });
+  });
+}
+
+// Beside the reader, so that whoever goes on to the next head does not wait for this one's basis. Where it
+// fails, the sketch is what there is.
+void Session::settle_points() {
+  if (settling_asked_ == state_.points) return;
+  settling_asked_ = state_.points;
+  settler_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
+                           sketch = state_.points, document = document_] {
+    guarded(
+        [&] {
+          const HeadKey& head = sketch->head;
+          auto basis = bases->get(*recording, *info, head.layer, head.kv_head);
+          inbox->put(PointsRead{document,
+                                read_head_points(*recording, *info, head, std::move(basis), sketch.get())});
+        },
+        [&](std::string what) {
+          auto kept = std::make_shared<HeadPoints>(*sketch);
+          kept->sketched = false;
+          inbox->put(PointsRead{document, std::move(kept)});
+          inbox->put(Notice{std::move(what), true});
+        });
+  });
+}
+
+void Session::take(PointsRead&& result) {
+  if (result.document != document_) return;
+  const auto known = points_.find(result.points->head);
+  const bool is_late = known && result.points->sketched && known->n_tokens >= result.points->n_tokens;
+  if (!is_late) points_.put(result.points);
+  want_points();
+}
+
+}  // namespace keyscope::session
