@@ -9,6 +9,7 @@
 #include "app/benchmarks/prefill.hpp"
 #include "app/benchmarks/recording_overhead.hpp"
 #include "app/benchmarks/scoring.hpp"
+#include "app/commands/bench_live.hpp"
 #include "app/commands/bench_options.hpp"
 #include "app/commands/bench_output.hpp"
 #include "app/commands/bench_view.hpp"
@@ -157,6 +158,7 @@ void add_bench(CLI::App& app) {
   add_capture_overhead(*command);
   add_memory(*command);
   add_bench_view(*command);
+  add_bench_live(*command);
   command->footer(
       "Example:\n  keyscope bench score --policy keydiff --policy h2o --keys 512,1024 --repeat 3");
 }

@@ -6,11 +6,12 @@
 
 #include "analysis/errors.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
+#include "app/commands/live_request.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/view_choices.hpp"
+#include "app/window/loop.hpp"
 #include "app/window/window.hpp"
 #include "capture/recording/output_path.hpp"
 
@@ -70,30 +71,6 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   return request;
 }
 
-// The prompt is read before the window opens, so that a wrong path is known at once; it becomes ids when the
-// worker has loaded the model.
-session::LiveRequest live_request(const ViewArguments& arguments) {
-  session::LiveRequest live;
-  live.model_folder = arguments.live.model_folder();
-  live.model = arguments.live.model_options();
-  live.options = arguments.live.capture_options();
-  live.options.command = command_line();
-  live.out = arguments.out;
-  live.replace = arguments.force;
-  if (!arguments.out.empty()) recording::output_path(arguments.out, arguments.force);
-  if (live.options.block_size <= 0) throw UsageError("--block: expected 1 or more prompt tokens per block");
-  live.form = arguments.live.prompt.form();
-  tokenizer::check_prompt_form(live.model_folder, live.form);
-  if (!arguments.live.prompt.given()) return live;
-  capture::check_options(live.options);  // without a prompt, the window asks for what is missing
-  live.max_tokens = arguments.live.prompt.max_tokens();
-  if (const auto text = arguments.live.prompt.text())
-    live.prompt = *text;
-  else
-    live.options.prompt_ids = arguments.live.prompt.read(nullptr, live.model_folder);
-  return live;
-}
-
 // What only a live run understands does nothing without one.
 void refuse_live_options(const CLI::App& command) {
   for (const char* name :
@@ -112,7 +89,8 @@ void run_view(ViewArguments& arguments, const CLI::App& command) {
   if (!arguments.file.empty() && arguments.live.model_given())
     throw UsageError("view: give a FILE to look at or a --model to run, not both");
   if (!arguments.live.model_given()) refuse_live_options(command);
-  if (arguments.live.model_given()) request.live = live_request(arguments);
+  if (arguments.live.model_given())
+    request.live = live_request(arguments.live, arguments.out, arguments.force);
   std::atomic<bool> interrupted = false;
   {
     // The first Ctrl-C closes the window; a live run then keeps what it recorded.

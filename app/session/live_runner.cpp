@@ -42,6 +42,7 @@ void LiveRunner::note_progress(const capture::CaptureProgress& progress) {
     status_.progress = progress;
     status_.pace.note(progress, now, held_ || control_.paused());
     held_ = control_.paused();
+    if (status_.began == std::chrono::steady_clock::time_point()) status_.began = now;
     if (status_.stage == LiveStage::kStarting)
       status_.stage = control_.paused() ? LiveStage::kPaused : LiveStage::kRunning;
     wake = now - last_wake_ >= kWakeInterval || status_.stage == LiveStage::kPaused;
@@ -55,6 +56,7 @@ void LiveRunner::finish(LiveStage stage, std::string message) {
     std::lock_guard lock(mutex_);
     status_.stage = stage;
     status_.message = std::move(message);
+    status_.ended = std::chrono::steady_clock::now();
   }
   if (wake_) wake_();
 }

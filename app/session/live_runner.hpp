@@ -21,6 +21,8 @@ struct LiveStatus {
   capture::CaptureProgress progress;
   LivePace pace;
   std::string message;  // why it failed
+  // Of its first progress, when the model was loaded, and of its end.
+  std::chrono::steady_clock::time_point began, ended;
 
   bool going_on() const { return stage < LiveStage::kDone; }
 };

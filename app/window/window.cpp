@@ -1,7 +1,5 @@
 #include "app/window/window.hpp"
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -15,18 +13,13 @@
 #include "analysis/errors.hpp"
 #include "app/session/settings_file.hpp"
 #include "app/window/gl_objects.hpp"
+#include "app/window/loop.hpp"
 #include "app/window/screenshot.hpp"
 #include "app/window/settings.hpp"
 #include "app/window/window_app.hpp"
 
 namespace keyscope::window {
 namespace {
-
-constexpr double kIdleWaitSeconds = 30;    // nothing changes without an event
-constexpr double kLiveWaitSeconds = 0.25;  // a live run is redrawn at most four times a second
-constexpr double kAnimationSeconds = 0.016;
-constexpr double kTypingSeconds = 0.4;  // the text cursor blinks
-constexpr int kSettlingFrames = 3;      // ImGui needs some frames until a change of layout has settled
 
 WindowApp::Options app_options(const WindowRequest& request, bool visible) {
   WindowApp::Options options;
@@ -61,70 +54,6 @@ void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
   }
 }
 
-// How long the loop may sleep: as long as nothing moves by itself.
-double waiting_time(WindowApp& app) {
-  const auto live = app.session().live_status();
-  if (app.session().state().playing) return kAnimationSeconds * 2;
-  if (live && live->going_on()) return kLiveWaitSeconds;
-  const auto& state = app.session().state();
-  if (!state.opening_work.what.empty() || !state.export_work.what.empty()) return kLiveWaitSeconds;
-  if (ImGui::GetIO().WantTextInput) return kTypingSeconds;
-  return kIdleWaitSeconds;
-}
-
-// Set by request_close, from any thread.
-std::atomic<bool> close_requested = false;
-
-// When frames may be drawn while a model runs: at once where somebody uses the window, else four times a
-// second at most, because drawing takes the processor from the model.
-class FrameRate {
- public:
-  void note_input() { last_input_ = Clock::now(); }
-  void note_frame() { last_frame_ = Clock::now(); }
-
-  // Seconds until the next frame may be drawn.
-  double wait(WindowApp& app) const {
-    const auto live = app.session().live_status();
-    if (!live || !live->going_on() || app.session().state().playing) return 0;
-    if (seconds_since(last_input_) < kAttentionSeconds) return 0;
-    return std::max(0.0, kLiveWaitSeconds - seconds_since(last_frame_));
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr double kAttentionSeconds = 1;
-  static double seconds_since(Clock::time_point time) {
-    return std::chrono::duration<double>(Clock::now() - time).count();
-  }
-  Clock::time_point last_input_{}, last_frame_{};
-};
-
-// Draws when there was input, news from a worker, or something that moves; sleeps otherwise.
-void run_loop(WindowApp& app) {
-  int frames = kSettlingFrames;
-  FrameRate rate;
-  while (!app.window().should_close() && !app.ui().wants_close() && !close_requested) {
-    app.window().wait_events(frames > 0 ? rate.wait(app) : waiting_time(app));
-    const bool typing = ImGui::GetIO().WantTextInput;
-    const bool live = app.session().live_status() && app.session().live_status()->going_on();
-    const bool changed = app.session().drain();
-    const auto& state = app.session().state();
-    const bool working = !state.opening_work.what.empty() || !state.export_work.what.empty();
-    const bool input = app.window().take_input();
-    if (input) rate.note_input();
-    if (input || changed || typing || live || working || state.playing)
-      frames = std::max(frames, state.playing || live || working ? 1 : kSettlingFrames);
-    if (frames == 0 || rate.wait(app) > 0) continue;
-    --frames;
-    app.handle_input();
-    app.draw_frame();
-    app.window().swap();
-    rate.note_frame();
-    if (app.ui().wants_frames()) frames = std::max(frames, 2);
-    app.write_state();
-  }
-}
-
 // A theme or size of the command line's was meant for this time.
 void remember(WindowApp& app, const WindowRequest& request) {
   app.session().remember();
@@ -156,7 +85,7 @@ void throw_failures(session::Session& session) {
 void take_screenshot(WindowApp& app, const WindowRequest& request) {
   while (app.session().busy()) {
     // A live run that is left ends within a block, and keeps what it recorded.
-    if (close_requested) throw Cancelled("interrupted; no picture was taken");
+    if (close_requested()) throw Cancelled("interrupted; no picture was taken");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     app.session().drain();
   }
@@ -183,11 +112,6 @@ void take_screenshot(WindowApp& app, const WindowRequest& request) {
 
 }  // namespace
 
-void request_close() {
-  close_requested = true;
-  GlfwWindow::wake();
-}
-
 bool has_display() {
   const auto set = [](const char* name) {
     const char* value = std::getenv(name);
@@ -199,7 +123,6 @@ bool has_display() {
 int run_window(const WindowRequest& request) {
   if (!has_display()) refuse_without_display();
   const bool visible = request.screenshot.empty();
-  close_requested = false;
   WindowApp app(app_options(request, visible));
   open_what_was_asked_for(app, request);
   if (!visible) {

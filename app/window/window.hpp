@@ -32,10 +32,7 @@ bool has_display();
 // Opens the window and returns when it is closed, with the process's exit status. Call on the main thread.
 //   throws Error without a display or without OpenGL 3.3, saying what to do; in screenshot mode also
 //   FileError, with what could not be opened or written, UsageError, with what is not there to be shown, and
-//   Cancelled after request_close
+//   Cancelled after request_close of app/window/loop.hpp
 int run_window(const WindowRequest& request);
-
-// Closes the window that is open as its user would. Safe from any thread, while run_window runs.
-void request_close();
 
 }  // namespace keyscope::window

@@ -400,6 +400,10 @@ grep -q "^heads  *5 " "$folder/stdout" || fail "the table has a line for each ge
 grep -q '"frame_ms_p99"' "$folder/times.json" || fail "the rows have the 99th percentile"
 "$keyscope" bench view "$folder/live.h5" --view text --gesture pan 2>"$folder/stderr" && fail "a text was panned"
 grep -q "no plot to pan" "$folder/stderr" || fail "it says that the view has no plot"
+"$keyscope" bench live --model "$model" --prompt-file "$prompt" --policy none --block 64 --repeat 1 --json "$folder/live.json" \
+  >"$folder/stdout" 2>"$folder/stderr" || fail "what the window adds is measured: $(cat "$folder/stderr")"
+grep -q "^the window adds" "$folder/stdout" || fail "and printed"
+grep -q '"run": "in_window"' "$folder/live.json" || fail "the rows have the run in the window"
 
 echo "== no display"
 (unset DISPLAY WAYLAND_DISPLAY; "$keyscope" view 2>"$folder/stderr")
