@@ -90,8 +90,7 @@ RowMatrixD project(const Pca& pca, const MatrixView& rows) {
   VectorXd centred(rows.cols());
   for (Index row = 0; row < rows.rows(); ++row) {
     centred = rows.row(row).transpose().cast<double>() - pca.mean;
-    for (Index axis = 0; axis < axes.cols(); ++axis)
-      coordinates(row, axis) = centred.dot(axes.col(axis));
+    for (Index axis = 0; axis < axes.cols(); ++axis) coordinates(row, axis) = centred.dot(axes.col(axis));
   }
   return coordinates;
 }

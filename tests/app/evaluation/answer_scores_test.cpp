@@ -1,0 +1,56 @@
+#include "app/evaluation/answer_scores.hpp"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/errors.hpp"
+#include "app/evaluation/plain_text.hpp"
+#include "app/evaluation/rouge_l.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+nlohmann::json goldens(const char* section) {
+  std::ifstream file(KEYSCOPE_EVALUATION_GOLDENS "/metric_goldens.json");
+  return nlohmann::json::parse(file).at(section);
+}
+
+TEST(AnswerScores, EqualTheReferenceImplementations) {
+  const nlohmann::json pairs = goldens("pairs");
+  ASSERT_GT(pairs.size(), 500U);
+  for (const auto& pair : pairs) {
+    const auto prediction = pair["prediction"].get<std::string>(), answer = pair["answer"].get<std::string>();
+    SCOPED_TRACE("'" + prediction + "' for '" + answer + "'");
+    EXPECT_NEAR(token_f1(prediction, answer), pair["token_f1"].get<double>(), 1e-12);
+    EXPECT_NEAR(number_share(prediction, answer), pair["number_share"].get<double>(), 1e-12);
+    EXPECT_NEAR(code_similarity(prediction, answer), pair["code_similarity"].get<double>(), 1e-12);
+    EXPECT_NEAR(rouge_l(prediction, answer), pair["rouge_l"].get<double>(), 1e-12);
+    if (pair["paragraph_share"].is_null())
+      EXPECT_THROW(paragraph_share(prediction, answer), InvalidInput);
+    else
+      EXPECT_NEAR(paragraph_share(prediction, answer), pair["paragraph_share"].get<double>(), 1e-12);
+  }
+}
+
+TEST(AnswerScores, ClassesEqualTheReference) {
+  for (const auto& golden : goldens("classes")) {
+    const auto classes = golden["classes"].get<std::vector<std::string>>();
+    EXPECT_NEAR(
+        class_share(golden["prediction"].get<std::string>(), golden["answer"].get<std::string>(), classes),
+        golden["class_share"].get<double>(), 1e-12)
+        << golden.dump();
+  }
+}
+
+TEST(AnswerScores, WordsAreNormalisedAsByTheReference) {
+  for (const auto& golden : goldens("words")) {
+    std::vector<std::u32string> expected;
+    for (const auto& word : golden["words"]) expected.push_back(code_points(word.get<std::string>()));
+    EXPECT_EQ(normalised_words(golden["text"].get<std::string>()), expected) << golden.dump();
+  }
+}
+
+}  // namespace
+}  // namespace keyscope::evaluation
