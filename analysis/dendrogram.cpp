@@ -65,8 +65,8 @@ Neighbour nearest(HalfMatrix& distances, const Clusters& clusters, Index from, I
   return found;
 }
 
-// `from` becomes part of `into`: of Lance and Williams' rules that of means. A mean of two floats is not below
-// the smaller one, so that heights never descend from a cluster to what it becomes part of.
+// `from` becomes part of `into`: of Lance and Williams' rules that of means. A mean of two floats is not
+// below the smaller one, so that heights never descend from a cluster to what it becomes part of.
 void join(HalfMatrix& distances, Clusters& clusters, Index from, Index into) {
   const double n_from = clusters.size(from), n_into = clusters.size(into);
   std::erase(clusters.alive, from);
@@ -144,8 +144,8 @@ std::vector<std::int32_t> leaf_order(const std::vector<Merge>& merges, Index n_r
       continue;
     }
     const Merge& merge = merges[static_cast<std::size_t>(cluster - n_rows)];
-    const bool in_order = smallest[static_cast<std::size_t>(merge.first)] <
-                          smallest[static_cast<std::size_t>(merge.second)];
+    const bool in_order =
+        smallest[static_cast<std::size_t>(merge.first)] < smallest[static_cast<std::size_t>(merge.second)];
     waiting.push_back(in_order ? merge.second : merge.first);
     waiting.push_back(in_order ? merge.first : merge.second);
   }
@@ -181,8 +181,8 @@ std::vector<float> cosine_distances(const MatrixView& rows) {
     for (Index row = 0; row < n; ++row)
       for (Index other = row + 1; other < tile.cols(); ++other) {
         const double distance = 1 - tile(row, other);
-        distances.push_back(std::isfinite(distance) ? std::clamp(static_cast<float>(distance), 0.0F, kFarthest)
-                                                    : kFarthest);
+        distances.push_back(
+            std::isfinite(distance) ? std::clamp(static_cast<float>(distance), 0.0F, kFarthest) : kFarthest);
       }
   }
   return distances;

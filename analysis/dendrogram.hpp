@@ -23,10 +23,10 @@ struct Dendrogram {
   std::vector<std::int32_t> leaves;  // the rows, so that every cluster's stand side by side
 };
 
-// Average linkage (UPGMA), exact, by chains of nearest neighbours: O(n²) time, no memory besides the distances.
-// Murtagh, "A survey of recent advances in hierarchical clustering algorithms", Computer Journal 26 (1983);
-// Müllner, "Modern hierarchical, agglomerative clustering algorithms", arXiv 1109.2378, Fig. 3. The merges
-// are those of scipy.cluster.hierarchy.linkage(method="average").
+// Average linkage (UPGMA), exact, by chains of nearest neighbours: O(n²) time, no memory besides the
+// distances. Murtagh, "A survey of recent advances in hierarchical clustering algorithms", Computer Journal
+// 26 (1983); Müllner, "Modern hierarchical, agglomerative clustering algorithms", arXiv 1109.2378, Fig. 3.
+// The merges are those of scipy.cluster.hierarchy.linkage(method="average").
 //
 // Of equal distances the row nearest to the chain's last link comes first, then the one with the smallest
 // number: equal input gives equal output. Leaves: of two clusters that merge, the one that holds the smaller

@@ -22,7 +22,8 @@ namespace keyscope::commands {
 namespace {
 
 struct FigureArguments {
-  std::string file, out, reduction, layers, kv_heads, query_heads, projection, colour, width = "double";
+  std::string file, out, reduction, order, layers, kv_heads, query_heads, projection, colour,
+      width = "double";
   figures::FigureRequest request;
   figures::PageOptions page;
   bool linear = false;
@@ -66,8 +67,8 @@ std::optional<figures::HeadGrid> grid_of(const FigureArguments& arguments) {
 // An option that the figure does not have would change nothing.
 void refuse_foreign_options(const CLI::App& command, const std::string& figure) {
   for (const std::string option : {"layer", "kv-head", "query-head", "block", "components", "projection",
-                                   "colour", "queries", "retained", "linear", "reduce", "ranks", "margins",
-                                   "measure", "reference", "layers", "kv-heads", "query-heads"}) {
+                                   "colour", "queries", "retained", "order", "linear", "reduce", "ranks",
+                                   "margins", "measure", "reference", "layers", "kv-heads", "query-heads"}) {
     if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, grid_option(option)))
       continue;
     std::vector<std::string_view> others;
@@ -90,6 +91,7 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   if (!arguments.projection.empty()) request.projection = figures::parse_projection(arguments.projection);
   if (!arguments.colour.empty()) request.colour = figures::parse_key_colour(arguments.colour);
   figures::chosen_look(request);
+  if (!arguments.order.empty()) request.order = figures::parse_order(arguments.order);
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
   recording::output_path(arguments.out, arguments.page.replace);
   figures::refuse_same_file(arguments.file, arguments.out);
@@ -155,6 +157,11 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
                      "or class");
   command.add_flag("--queries", arguments.request.queries, "keyspace: show all queries of the group as well");
   command.add_flag("--retained", arguments.request.retained_only, "cosine-matrix: only the retained keys");
+  command
+      .add_option("--order", arguments.order,
+                  "cosine-matrix: position (the default), or dendrogram: similar keys side by side, by "
+                  "average linkage on their cosines")
+      ->check(CLI::IsMember({"position", "dendrogram"}));
   command.add_flag("--linear", arguments.linear,
                    "attention: a linear colour scale instead of a logarithmic one");
   command.add_flag("--ranks", arguments.request.ranks, "score-attention: ranks instead of values");

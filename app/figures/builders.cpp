@@ -54,6 +54,8 @@ Figure build_cosine_matrix(const Recording& recording, const RecordingInfo& info
   selection.kv_head = chosen_kv_head(info, request);
   selection.block = request.block.value_or(-1);
   selection.retained_only = request.retained_only;
+  selection.order = request.order;
+  selection.most_ordered = request.most_ordered;
   selection.reduction = request.reduction.value_or(selection.reduction);
   selection.max_size = request.max_size.value_or(selection.max_size);
   if (request.small) selection.max_size = kSmallHeatmapSize;
@@ -188,7 +190,7 @@ bool has_attention(const RecordingInfo& info) { return info.attention || (info.k
 
 constexpr std::string_view kHeadOptions =
     " layer kv-head query-head layers block components projection colour queries ";
-constexpr std::string_view kCosineOptions = " layer kv-head query-head layers block retained reduce ";
+constexpr std::string_view kCosineOptions = " layer kv-head query-head layers block retained order reduce ";
 constexpr std::string_view kAttentionOptions = " layer kv-head query-head layers block linear reduce ";
 constexpr std::string_view kScoreOptions = " layer kv-head query-head layers ranks ";
 constexpr std::string_view kBothOptions = " layer kv-head query-head block retained linear reduce ";

@@ -22,6 +22,7 @@
 #include "app/figures/page_layout.hpp"
 #include "app/figures/page_legend.hpp"
 #include "app/figures/page_markers.hpp"
+#include "app/figures/page_order.hpp"
 #include "app/figures/page_space.hpp"
 #include "app/figures/page_text.hpp"
 #include "app/figures/png_resolution.hpp"
@@ -141,6 +142,7 @@ void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, 
     if (panel.heatmap) {
       draw_heatmap(page, *panel.heatmap, place.plot);
       draw_cell_numbers(page, *panel.heatmap, place.plot);
+      draw_order(page, panel, place);
     }
     draw_bands(page, panel, place);
     draw_lines(page, panel, place);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/matrix_view.hpp"
+#include "app/figures/token_order.hpp"
 
 namespace keyscope::figures {
 
@@ -124,6 +125,7 @@ struct Panel {
   std::vector<LineSeries> lines;
   std::vector<BandSeries> bands;
   std::optional<Heatmap> heatmap;
+  std::optional<TokenOrder> order;         // of the heatmap's rows and columns; empty: by token position
   std::optional<ColourScale> scale;        // of the points' values, where series have these
   std::string note;                        // drawn small under the title: "showing 1,024 of 4,096"
   std::vector<double> explained_variance;  // ratio per axis where the axes are principal components

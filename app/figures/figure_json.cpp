@@ -176,6 +176,7 @@ json panel_to_json(const Panel& panel) {
   for (const LineSeries& series : panel.lines) to["lines"].push_back(line_to_json(series));
   for (const BandSeries& series : panel.bands) to["bands"].push_back(band_to_json(series));
   if (panel.heatmap) to["heatmap"] = heatmap_to_json(*panel.heatmap);
+  if (panel.order) to["ordered"] = true;
   if (panel.scale) to["scale"] = scale_to_json(*panel.scale);
   return to;
 }
@@ -196,6 +197,7 @@ Panel panel_from_json(const json& from) {
     for (const json& series : from["bands"]) panel.bands.push_back(band_from_json(series));
   if (from.contains("heatmap")) panel.heatmap = heatmap_from_json(from["heatmap"]);
   if (from.contains("scale")) scale_from_json(from["scale"], panel.scale.emplace());
+  if (from.value("ordered", false)) panel.order.emplace();  // what stands where is in datasets
   return panel;
 }
 

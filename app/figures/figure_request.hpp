@@ -7,6 +7,7 @@
 
 #include "app/figures/keyspace_look.hpp"
 #include "app/figures/reduction.hpp"
+#include "app/figures/token_order.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
@@ -28,15 +29,18 @@ struct FigureRequest {
   std::optional<int> query_head;
   std::optional<std::int64_t> block;
   int components = 2;
-  std::optional<Projection> projection;     // keyspace; by default the plane or space of `components`
-  KeyColour colour = KeyColour::kDecision;  // keyspace
-  bool queries = false;                     // keyspace: all queries of the group as well
-  bool retained_only = false;               // cosine-matrix
-  bool logarithmic = true;                  // attention
-  bool ranks = false;                       // score-attention: ranks instead of values
-  bool margins = false;                     // lifespans: the margin of eviction instead of attention
-  std::optional<std::string> measure;       // head-map: which, by its name in `analyze --json`
-  std::optional<std::string> reference;     // head-map: the run whose values are taken off
+  std::optional<Projection> projection;        // keyspace; by default the plane or space of `components`
+  KeyColour colour = KeyColour::kDecision;     // keyspace
+  bool queries = false;                        // keyspace: all queries of the group as well
+  bool retained_only = false;                  // cosine-matrix
+  MatrixOrder order = MatrixOrder::kPosition;  // cosine-matrix
+  // Of keys that a dendrogram may order, for time and memory grow with n²; empty: any number.
+  std::optional<std::int64_t> most_ordered;
+  bool logarithmic = true;               // attention
+  bool ranks = false;                    // score-attention: ranks instead of values
+  bool margins = false;                  // lifespans: the margin of eviction instead of attention
+  std::optional<std::string> measure;    // head-map: which, by its name in `analyze --json`
+  std::optional<std::string> reference;  // head-map: the run whose values are taken off
   std::optional<Reduction> reduction;
   std::optional<int> max_size;   // of matrices, above which tokens share cells; empty: the figure's own
   std::optional<HeadGrid> grid;  // small multiples; layer and heads above are then of no account

@@ -10,6 +10,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/figures/figure_json.hpp"
+#include "app/figures/nexus_order.hpp"
 #include "app/figures/nexus_panel.hpp"
 #include "app/figures/output_file.hpp"
 #include "capture/recording/hdf5.hpp"
@@ -168,6 +169,8 @@ FigureFile read_figures(const std::filesystem::path& path) {
   FigureFile figures{recording::read_origin(entry), {}, 0};
   for (OrderedFigure& each : found) {
     if (each.name == shown) figures.default_figure = figures.figures.size();
+    for (Panel& panel : each.figure.panels)
+      if (panel.order) name_tokens(*panel.order, figures.origin.prompt);
     figures.figures.push_back(std::move(each.figure));
   }
   return figures;

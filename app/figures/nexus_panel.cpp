@@ -11,6 +11,8 @@
 #include <hdf5_hl.h>
 
 #include "analysis/errors.hpp"
+#include "app/figures/nexus_lists.hpp"
+#include "app/figures/nexus_order.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -19,48 +21,9 @@ using recording::hdf5::Dataset;
 using recording::hdf5::DatasetOptions;
 using recording::hdf5::ElementType;
 using recording::hdf5::Group;
-using recording::hdf5::Shape;
 
-constexpr hsize_t kListChunk = 65'536, kMatrixChunk = 256;
+constexpr hsize_t kMatrixChunk = 256;
 constexpr Eigen::Index kMostCells = 1 << 28;
-
-template <typename T>
-constexpr ElementType kTypeOf = ElementType::kOther;
-template <>
-constexpr ElementType kTypeOf<float> = ElementType::kFloat32;
-template <>
-constexpr ElementType kTypeOf<double> = ElementType::kFloat64;
-template <>
-constexpr ElementType kTypeOf<std::int32_t> = ElementType::kInt32;
-template <>
-constexpr ElementType kTypeOf<std::uint8_t> = ElementType::kUInt8;
-
-template <typename T>
-Dataset write_list(Group& group, const std::string& name, const std::vector<T>& values,
-                   const std::string& long_name, const std::string& units = "") {
-  DatasetOptions options;
-  options.chunk = {std::clamp<hsize_t>(values.size(), 1, kListChunk)};
-  options.max_shape = {H5S_UNLIMITED};
-  options.shuffle = true;
-  options.gzip = 4;
-  options.cache_bytes = kListChunk * sizeof(T);
-  Dataset dataset = group.create_dataset(name, kTypeOf<T>, {values.size()}, options);
-  dataset.write(std::span<const T>(values));
-  dataset.set_text("long_name", long_name);
-  if (!units.empty()) dataset.set_text("units", units);
-  return dataset;
-}
-
-template <typename T>
-std::vector<T> read_list(const Group& group, const std::string& name,
-                         std::optional<std::size_t> expected = {}) {
-  const Dataset dataset = group.open_dataset(name);
-  if (dataset.shape().size() != 1 || (expected && dataset.shape()[0] != *expected))
-    throw FileError(fmt::format("{}: shape is {}; expected {}", dataset.where(),
-                                recording::hdf5::format_shape(dataset.shape()),
-                                expected ? fmt::format("({})", *expected) : std::string("one dimension")));
-  return dataset.read<T>();
-}
 
 // A dimension scale that plots of other programs, netCDF's among them, find by the signal.
 void attach_scale(const Dataset& signal, const Dataset& scale, unsigned dimension, const char* name) {
@@ -206,6 +169,7 @@ void write_heatmap(Group& group, const Panel& panel, const Heatmap& heatmap) {
   write_cells(group, signal, "y", panel.y, heatmap.y_first, heatmap.y_step, heatmap.y_last(), rows, 0);
   write_cells(group, signal, "x", panel.x, heatmap.x_first, heatmap.x_step, heatmap.x_last(), columns, 1);
   set_plot(group, name, {"y", "x"}, {0, 1});
+  if (panel.order) write_order(group, *panel.order);
 }
 
 void write_lines(Group& group, const Panel& panel, bool as_plot) {
@@ -305,6 +269,7 @@ void read_panel(const Group& group, Panel& panel) {
     panel.explained_variance = read_list<double>(group, "explained_variance");
   if (panel.heatmap) {
     read_heatmap(group, *panel.heatmap);
+    if (panel.order) *panel.order = read_order(group, std::llround(panel.heatmap->x_last()));
   } else if (!panel.points.empty() || panel.lines.empty()) {
     for (PointSeries& series : panel.points) read_beside(group, panel, series);
     read_scatter(group, panel);

@@ -11,6 +11,7 @@ namespace keyscope::figures {
 namespace {
 
 constexpr double kBetweenNames = 3;  // points, between the names of categories
+constexpr double kRowOfText = 8;     // points, that a token's text takes beside its row
 
 std::vector<Tick> category_ticks(const Axis& axis, double low, double high) {
   std::vector<Tick> ticks;
@@ -26,6 +27,11 @@ std::vector<Tick> ticks_of(const Panel& panel, const Axis& axis, const Range& ra
   if (!axis.categories.empty())
     return category_ticks(axis, std::min(range.low, range.high), std::max(range.low, range.high));
   const int wanted = std::max(2, static_cast<int>(length / per_tick));
+  if (panel.order) {
+    const double low = std::min(range.low, range.high), high = std::max(range.low, range.high);
+    const bool names = &axis == &panel.y && length / (high - low) >= kRowOfText;
+    return names ? named_places(*panel.order, low, high) : place_ticks(*panel.order, low, high, wanted);
+  }
   return linear_ticks(std::min(range.low, range.high), std::max(range.low, range.high), wanted,
                       panel.heatmap.has_value() || axis.counted);
 }

@@ -10,6 +10,7 @@
 #include "app/figures/page_colour_bar.hpp"
 #include "app/figures/page_legend.hpp"
 #include "app/figures/page_multiples.hpp"
+#include "app/figures/page_order.hpp"
 #include "app/figures/page_text.hpp"
 
 namespace keyscope::figures {
@@ -122,7 +123,6 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
                 double room_left, bool alone, const ColourScale* beside) {
   place.title_y = place.cell.y;
   place.note_y = place.cell.y + heading.title;
-  const double y = place.cell.y + heading.height();
   const double before = place.plot.height > 0 ? place.plot.height : place.cell.width;
   const ColourScale* scale = colour_scale_of(panel);
   const double room_right = beside != nullptr ? colour_bar_extent(cairo, *beside, before) : kRightRoom;
@@ -132,6 +132,7 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
     width *= kMostHeatmapHeight / height;
     height = kMostHeatmapHeight;
   }
+  const double y = place.cell.y + heading.height() + order_height(panel, width);
   place.plot = {place.cell.x + room_left + (most_width - width) / 2, y, width, height};
   if (scale != nullptr) place.colour_bar = {place.plot.right() + kColourBarGap, y, kColourBarWidth, height};
   if (panel.equal_aspect && !panel.heatmap && !panel.is_3d()) equalize(place.ranges, width, height);

@@ -32,8 +32,8 @@ bool shows_several_runs(std::string_view name);
 bool is_recorded(const recording::RecordingInfo& info, std::string_view name);
 
 // Options that only some figures have, by their names on the command line: "layer", "kv-head", "query-head",
-// "block", "components", "projection", "colour", "queries", "retained", "linear", "reduce", "ranks",
-// "margins", "measure", "reference", and "layers" for small multiples.
+// "block", "components", "projection", "colour", "queries", "retained", "order", "linear", "reduce",
+// "ranks", "margins", "measure", "reference", and "layers" for small multiples.
 bool understands(std::string_view figure, std::string_view option);
 
 // All of build_figure's checks of the request, without building anything.

@@ -134,6 +134,11 @@ void check_small_multiples(const RecordingInfo& info, const Builder& builder, co
     throw UsageError(
         fmt::format("small multiples have one legend, of decisions, but colours by {} are asked for",
                     id_of(look.colour)));
+  if (request.order != MatrixOrder::kPosition)
+    throw UsageError(fmt::format(
+        "small multiples share their axes, which are token positions, but the order of a {}, each "
+        "head's own, is asked for",
+        order_name(request.order)));
   if (cells.size() > kMostCells)
     throw UsageError(
         fmt::format("{} layers x {} heads are asked for; at most {} small multiples are legible: "

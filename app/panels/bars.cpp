@@ -98,6 +98,9 @@ std::string what_can_be_done(const session::SessionState& state) {
     return state.look.projection == figures::Projection::kPca3d
                ? "drag: turn   Shift+drag: pan   wheel: zoom   right-drag: select   ?: all keys"
                : "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
+  if (state.loaded() && state.shown.figure && !state.shown.figure->panels.empty() &&
+      session::has_tokens(state.shown.figure->panels.front()))
+    return "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
   if (state.loaded())
     return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   Ctrl+P: find an action "
            "  ?: all keys";

@@ -11,6 +11,7 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
+#include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -186,7 +187,7 @@ void Dialogs::draw_export(PanelContext& context) {
   const bool entered = ImGui::InputText("##path", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
   std::error_code error;
   const bool taken = std::filesystem::exists(export_path_, error);
-  ImGui::Checkbox("Replace", &export_replace_);
+  tick_box(context, "Replace", &export_replace_);
   if (taken && !export_replace_) {
     ImGui::SameLine();
     dim_text(context, "this file exists already");

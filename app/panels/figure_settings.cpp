@@ -1,15 +1,23 @@
 #include "app/panels/figure_settings.hpp"
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "app/figures/registry.hpp"
+#include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
 namespace {
 
+using figures::MatrixOrder;
 using figures::Reduction;
 using session::FigureSettings;
+
+void note_setting(PanelContext& context, const std::string& name) {
+  const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+  context.widgets[name] = {low.x, low.y, size.x, size.y};
+}
 
 // A box to tick under the option's name, if the figure has it.
 void tick(PanelContext& context, const std::string& figure, const char* option, const char* label,
@@ -17,11 +25,15 @@ void tick(PanelContext& context, const std::string& figure, const char* option, 
   if (!figures::understands(figure, option)) return;
   if (after_another) ImGui::SameLine(0, context.px(14));
   after_another = true;
-  ImGui::Checkbox(label, &value);
-  const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-  context.widgets[std::string("setting_") + option] = {low.x, low.y, size.x, size.y};
+  tick_box(context, label, &value);
+  note_setting(context, std::string("setting_") + option);
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", about);
 }
+
+struct OrderChoice {
+  MatrixOrder order;
+  const char* label;
+};
 
 struct ReductionChoice {
   std::optional<Reduction> reduction;
@@ -38,14 +50,34 @@ void choose_reduction(PanelContext& context, std::optional<Reduction>& value) {
     if (choice.reduction == value) chosen = &choice;
   ImGui::SetNextItemWidth(ImGui::CalcTextSize(kChoices.front().label).x + context.px(34));
   const bool open = ImGui::BeginCombo("##reduce", chosen->label);
-  const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-  context.widgets["setting_reduce"] = {low.x, low.y, size.x, size.y};
+  note_setting(context, "setting_reduce");
   if (!open) {
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("What a cell shows where several tokens share it");
     return;
   }
   for (const auto& choice : kChoices)
     if (ImGui::Selectable(choice.label, choice.reduction == value)) value = choice.reduction;
+  ImGui::EndCombo();
+}
+
+void choose_order(PanelContext& context, MatrixOrder& value) {
+  static constexpr std::array kChoices{OrderChoice{MatrixOrder::kPosition, "order: token position"},
+                                       OrderChoice{MatrixOrder::kDendrogram, "order: dendrogram"}};
+  const auto* chosen = &kChoices.front();
+  for (const auto& choice : kChoices)
+    if (choice.order == value) chosen = &choice;
+  ImGui::SetNextItemWidth(ImGui::CalcTextSize(kChoices.front().label).x + context.px(34));
+  const bool open = ImGui::BeginCombo("##order", chosen->label);
+  note_setting(context, "setting_order");
+  if (!open) {
+    if (ImGui::IsItemHovered())
+      ImGui::SetTooltip("By dendrogram similar keys stand side by side: average linkage on 1 − cosine");
+    return;
+  }
+  for (const auto& choice : kChoices) {
+    if (ImGui::Selectable(choice.label, choice.order == value)) value = choice.order;
+    note_setting(context, "setting_order_" + std::string(figures::order_name(choice.order)));
+  }
   ImGui::EndCombo();
 }
 
@@ -64,6 +96,11 @@ void draw_figure_settings(PanelContext& context, const std::string& figure) {
        settings.linear, after_another);
   tick(context, figure, "retained", "retained only", "Only the keys that the cache still holds",
        settings.retained_only, after_another);
+  if (figures::understands(figure, "order")) {
+    if (after_another) ImGui::SameLine(0, context.px(14));
+    after_another = true;
+    choose_order(context, settings.order);
+  }
   if (reduces) {
     if (after_another) ImGui::SameLine(0, context.px(14));
     choose_reduction(context, settings.reduction);

@@ -10,19 +10,14 @@
 #include "app/figures/lifespans.hpp"
 #include "app/panels/figure_settings.hpp"
 #include "app/panels/token_tooltip.hpp"
+#include "app/session/cell_facts.hpp"
 #include "app/session/token_facts.hpp"
-#include "app/session/token_label.hpp"
 #include "app/session/view_command.hpp"
 
 namespace keyscope::window {
 namespace {
 
 constexpr float kLeastPanelPx = 240;  // panels stand side by side where each has this width
-
-std::string token_text(const PanelContext& context, std::int64_t position) {
-  const auto& state = context.state();
-  return session::token_label(session::token_bytes(*state.info, state.selection.run, position));
-}
 
 void draw_lines(const PanelContext& context, const std::vector<std::string>& lines) {
   ImGui::BeginTooltip();
@@ -42,7 +37,10 @@ void FigureView::fit() {
 void FigureView::take(const session::MadeFigure& shown) {
   if (shown.figure == shown_.figure && shown.error == shown_.error) return;
   const session::FigureKey &now = shown.key, &before = shown_.key;
-  const bool same_ground = now.name == before.name && now.selection.layer == before.selection.layer &&
+  const bool same_places = now.settings.order == before.settings.order &&
+                           now.settings.retained_only == before.settings.retained_only;
+  const bool same_ground = now.name == before.name && same_places &&
+                           now.selection.layer == before.selection.layer &&
                            now.selection.kv_head == before.selection.kv_head;
   shown_ = shown;
   of_tokens_ = shown.figure && figures::scope_of(now.name) != figures::FigureScope::kRecording;
@@ -68,14 +66,9 @@ void FigureView::point_at(PanelContext& context, const figures::Panel& panel, co
   }
   if (hit.cell) {
     const PlotHit::Cell& cell = *hit.cell;
-    const std::string value = std::isnan(cell.value) ? "no value" : number(cell.value);
-    if (!of_tokens_) return draw_lines(context, {value});
-    if (!square)
-      return draw_lines(context, {fmt::format("token {}  {}", cell.row, token_text(context, cell.row)),
-                                  fmt::format("block {}", cell.column),
-                                  fmt::format("{}: {}", panel.heatmap->long_name, value)});
-    return draw_lines(context, {fmt::format("column {}  {}", cell.column, token_text(context, cell.column)),
-                                fmt::format("row {}  {}", cell.row, token_text(context, cell.row)), value});
+    if (!of_tokens_) return draw_lines(context, {std::isnan(cell.value) ? "no value" : number(cell.value)});
+    return draw_lines(context, session::cell_facts(*state.info, state.selection.run, shown_.key.name,
+                                                   *panel.heatmap, {cell.row, cell.column, cell.value}));
   }
   if (of_tokens_ && hit.token && state.points && state.points->head == state.head() &&
       *hit.token < state.points->n_tokens && state.selection.block >= 0) {
@@ -87,9 +80,12 @@ void FigureView::point_at(PanelContext& context, const figures::Panel& panel, co
     draw_lines(context, {hit.series, fmt::format("{}, {}", number(hit.x), number(hit.y))});
 }
 
-void FigureView::draw_menu(PanelContext& context) {
+void FigureView::draw_menu(PanelContext& context, const PlotPanel& plot) {
   if (!ImGui::BeginPopup("figure_menu")) return;
   if (ImGui::MenuItem("Fit the view", "double-click")) fit();
+  if (plot.selects() &&
+      ImGui::MenuItem("Drop the selected tokens", "Esc", false, context.state().tokens != nullptr))
+    context.session.select_tokens({});
   if (ImGui::MenuItem("Copy the command for this figure", "Ctrl+Shift+C", false,
                       session::view_command_refusal(context.state()).empty()))
     ImGui::SetClipboardText(session::view_command(context.state()).c_str());
@@ -106,7 +102,7 @@ void FigureView::draw_one(PanelContext& context, PlotPanel& plot, const Rect& ce
   if (!panel.note.empty()) dim_text(context, fit_text(context.fonts.small, panel.note, cell.w));
   const auto outcome = plot.draw(context, cell, name);
   if (outcome.menu) ImGui::OpenPopup("figure_menu");
-  draw_menu(context);
+  draw_menu(context, plot);
   if (outcome.hit)
     point_at(context, panel, *outcome.hit, outcome.clicked);
   else if (outcome.clicked)
@@ -173,6 +169,7 @@ nlohmann::ordered_json FigureView::describe() const {
     panel["limits"] = {view.x_low(), view.x_high(), view.y_low(), view.y_high()};
     if (const auto& map = plot->panel().heatmap) panel["shape"] = {map->values.rows(), map->values.cols()};
     for (const auto& series : plot->panel().points) panel["n_points"][series.id] = series.x.size();
+    if (const auto& order = plot->panel().order) panel["tokens"] = order->token;
     json["panels"].push_back(panel);
   }
   return json;

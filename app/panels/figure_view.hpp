@@ -25,7 +25,7 @@ class FigureView {
   void draw_panels(PanelContext& context, const Rect& rect);
   void draw_one(PanelContext& context, PlotPanel& plot, const Rect& cell, const std::string& name);
   void point_at(PanelContext& context, const figures::Panel& panel, const PlotHit& hit, bool clicked) const;
-  void draw_menu(PanelContext& context);
+  void draw_menu(PanelContext& context, const PlotPanel& plot);
 
   session::MadeFigure shown_;
   bool of_tokens_ = false;  // its points and cells are tokens of the selected head

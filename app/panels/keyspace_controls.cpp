@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/figures/key_values.hpp"
+#include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -72,7 +73,7 @@ void draw_queries(PanelContext& context, figures::KeyspaceLook look) {
   const bool recorded = context.state().info->queries;
   bool shown = look.queries && recorded;
   ImGui::PushStyleColor(ImGuiCol_Text, recorded ? context.theme.text : context.theme.dim);
-  if (ImGui::Checkbox("Queries", &shown) && recorded) {
+  if (tick_box(context, "Queries", &shown) && recorded) {
     look.queries = shown;
     context.session.choose_look(look);
   }

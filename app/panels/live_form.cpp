@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include <fmt/format.h>
 #include <imgui_stdlib.h>
 
 #include "analysis/policies/registry.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -139,7 +141,7 @@ void LiveForm::draw_policies(PanelContext& context, const std::string& problem) 
     const float width = text_size(context.fonts.regular, names_[i]).x + context.px(44);
     if (i > 0 && ImGui::GetItemRectMax().x + width < right) ImGui::SameLine(0, context.px(14));
     bool on = chosen_[i] != 0;
-    if (ImGui::Checkbox(names_[i].c_str(), &on)) chosen_[i] = on;
+    if (tick_box(context, names_[i].c_str(), &on)) chosen_[i] = on;
   }
 }
 
@@ -162,7 +164,32 @@ void LiveForm::draw_out(PanelContext& context, const std::string& problem) {
   ImGui::SetNextItemWidth(-box - ImGui::GetStyle().ItemSpacing.x);
   ImGui::InputText("##out", &out_);
   ImGui::SameLine();
-  ImGui::Checkbox("Replace", &replace_);
+  tick_box(context, "Replace", &replace_);
+}
+
+// The session's own, so that the key space shows it from the first block on. What the run turns out to have
+// no values for is said there.
+void LiveForm::draw_look(PanelContext& context) {
+  label(context, "Key space, as it will be shown");
+  figures::KeyspaceLook look = context.state().look;
+  const auto choose = [&](const char* name, auto& value, const auto& choices, auto member) {
+    const auto chosen = std::ranges::find(choices, value, member);
+    ImGui::SetNextItemWidth(context.px(170));
+    const bool open = ImGui::BeginCombo(fmt::format("##{}", name).c_str(), chosen->label.data());
+    note_widget(context, name);
+    if (open) {
+      for (const auto& choice : choices)
+        if (ImGui::Selectable(choice.label.data(), std::invoke(member, choice) == value))
+          value = std::invoke(member, choice);
+      ImGui::EndCombo();
+    }
+    ImGui::SameLine(0, context.px(14));
+  };
+  choose("live_projection", look.projection, figures::projection_choices(),
+         &figures::ProjectionChoice::projection);
+  choose("live_colour", look.colour, figures::key_colour_choices(), &figures::KeyColourChoice::colour);
+  tick_box(context, "Queries", &look.queries);
+  if (look != context.state().look) context.session.choose_look(look);
 }
 
 bool LiveForm::draw_run(PanelContext& context, const session::LiveProblems& problems) {
@@ -190,6 +217,7 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   draw_policies(context, found.policies);
   draw_numbers(context, found);
   draw_out(context, found.out);
+  draw_look(context);
   return draw_run(context, found) ? std::optional(request()) : std::nullopt;
 }
 

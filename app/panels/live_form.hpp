@@ -42,6 +42,7 @@ class LiveForm {
   void draw_policies(PanelContext& context, const std::string& problem);
   void draw_numbers(PanelContext& context, const session::LiveProblems& problems);
   void draw_out(PanelContext& context, const std::string& problem);
+  static void draw_look(PanelContext& context);
   bool draw_run(PanelContext& context, const session::LiveProblems& problems);
 
   session::LiveRequest base_;  // what the form has no fields for

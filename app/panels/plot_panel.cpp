@@ -14,6 +14,7 @@
 #include "app/panels/plot_axes.hpp"
 #include "app/panels/plot_lines.hpp"
 #include "app/session/measure_choice.hpp"
+#include "app/session/token_selection.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -28,13 +29,39 @@ constexpr float kLeastHeightForLegend = 150, kLeastHeightForAxisNames = 120;
 void PlotPanel::set(figures::Panel panel, bool of_tokens, bool keep_view) {
   panel_ = std::move(panel);
   of_tokens_ = of_tokens;
-  ++revision_;
-  index_.build(panel_, legend_.hidden());
+  selects_ = of_tokens && session::has_tokens(panel_);
+  selected_.reset();
+  faded_.reset();
+  order_.set(panel_);
+  rebuild_index();
   if (panel_.heatmap) {
     if (!heatmap_) heatmap_ = std::make_unique<HeatmapLayer>();
     heatmap_->set(*panel_.heatmap, figures::parse_reduction(panel_.heatmap->reduction));
   }
   if (!keep_view) fit();
+}
+
+void PlotPanel::rebuild_index() {
+  ++revision_;
+  index_.build(seen(), legend_.hidden());
+}
+
+// A selection is the window's, made here or elsewhere.
+void PlotPanel::update_selection(const PanelContext& context) {
+  if (!selects_ || context.state().tokens == selected_) return;
+  selected_ = context.state().tokens;
+  faded_ = selected_ ? std::optional(session::fade_unselected(panel_, *selected_)) : std::nullopt;
+  rebuild_index();
+}
+
+void PlotPanel::select_inside(PanelContext& context, const std::vector<Pixel>& outline) const {
+  std::vector<session::OutlinePoint> corners;
+  for (const Pixel& at : outline) {
+    const PlotPoint point = view_.to_plane(at);
+    corners.push_back({point.x, point.y});
+  }
+  context.session.select_tokens(session::tokens_inside(panel_, legend_.hidden(), corners));
+  context.wants_frames = true;
 }
 
 // The panel's ranges have their margins already.
@@ -74,12 +101,12 @@ void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
     draw_cell_numbers(context, *panel_.heatmap);
   } else {
     if (!points_) points_ = std::make_unique<PointLayer>();
-    points_->draw(panel_, revision_, view_, grid, context.theme, legend_.hidden(), context.scale);
+    points_->draw(seen(), revision_, view_, grid, context.theme, legend_.hidden(), context.scale);
     draw_picture(points_->texture());
   }
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImU32 outline = context.theme.light ? IM_COL32_WHITE : IM_COL32(10, 13, 18, 255);
-  for (const figures::PointSeries& series : panel_.points) {
+  for (const figures::PointSeries& series : seen().points) {
     if (PointLayer::draws(series) || legend_.hides(series.id)) continue;
     for (std::size_t i = 0; i < series.x.size(); ++i) {
       const Pixel at = view_.to_pixel(series.x[i], plane_y(panel_, series.y[i]));
@@ -99,7 +126,9 @@ void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
 void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   if (panel_.heatmap) {
-    const auto at = static_cast<double>(token) + 0.5;
+    const std::int64_t place = panel_.order ? panel_.order->place_of(token) : token;
+    if (place < 0) return;
+    const auto at = static_cast<double>(place) + 0.5;
     const Pixel pixel = view_.to_pixel(at, -at);
     const ImU32 colour = with_alpha(context.theme.text, 0.55F);
     if (!rows_alone_) list.AddLine({pixel.x, view_.top()}, {pixel.x, view_.top() + view_.height()}, colour);
@@ -117,7 +146,7 @@ void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
 }
 
 // Cells are closed at their low end, as in `Heatmap`.
-std::optional<PlotHit> PlotPanel::matrix_hit(const figures::Heatmap& map, PlotPoint at) {
+std::optional<PlotHit> PlotPanel::matrix_hit(const figures::Heatmap& map, PlotPoint at) const {
   const double x = at.x, y = -at.y;
   const double column = std::floor((x - map.x_first) / map.x_step),
                row = std::floor((y - map.y_first) / map.y_step);
@@ -125,8 +154,11 @@ std::optional<PlotHit> PlotPanel::matrix_hit(const figures::Heatmap& map, PlotPo
       row >= static_cast<double>(map.values.rows()))
     return std::nullopt;
   const float value = map.values(static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(column));
-  const PlotHit::Cell cell{static_cast<std::int64_t>(std::floor(y)), static_cast<std::int64_t>(std::floor(x)),
-                           value};
+  const auto stands_for = [&](double coordinate) -> std::int64_t {
+    return panel_.order ? panel_.order->token_at(coordinate)
+                        : static_cast<std::int64_t>(std::floor(coordinate));
+  };
+  const PlotHit::Cell cell{stands_for(y), stands_for(x), value};
   return PlotHit{std::nullopt, cell, {}, x, y};
 }
 
@@ -167,8 +199,9 @@ PlotPanel::Outcome PlotPanel::draw_plot(PanelContext& context, const Rect& plot,
                          ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight |
                              ImGuiButtonFlags_MouseButtonMiddle);
   context.widgets[name] = {view_.left(), view_.top(), view_.width(), view_.height()};
-  const PlotMouse::Outcome mouse = mouse_.handle(context, view_);
+  const PlotMouse::Outcome mouse = mouse_.handle(context, view_, {.selects = selects_});
   if (mouse.fit) fit();
+  if (!mouse.outline.empty()) select_inside(context, mouse.outline);
 
   const PlotGrid grid = draw_plot_axes(context, panel_, view_, names);
   const ImVec2 low(view_.left(), view_.top());
@@ -190,10 +223,9 @@ PlotPanel::Outcome PlotPanel::draw_plot(PanelContext& context, const Rect& plot,
 
 PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, const std::string& name) {
   if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(kLeastHeightForLegend) &&
-      legend_.draw(context, panel_)) {
-    index_.build(panel_, legend_.hidden());
-    ++revision_;
-  }
+      legend_.draw(context, panel_))
+    rebuild_index();
+  update_selection(context);
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForAxisNames);
   const AxisMargins margins = axis_margins(context, panel_, view_, names);
@@ -202,8 +234,12 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
             rect.bottom() - margins.below - at.y - context.px(kTopMargin)};
   const float bar = panel_.heatmap ? colour_bar_width(context, *panel_.heatmap, plot.h) : 0;
   plot.w -= bar;
+  const float above = order_.height(context, plot.h);
+  plot.y += above;
+  plot.h -= above;
   if (plot.w < context.px(40) || plot.h < context.px(20)) return {};
   Outcome outcome = draw_plot(context, plot, name, names);
+  order_.draw(context, view_, above);
   if (panel_.heatmap) draw_colour_bar(context, *panel_.heatmap, {plot.right(), plot.y, bar, plot.h});
   return outcome;
 }

@@ -3,8 +3,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/figures/figure.hpp"
+#include "app/panels/order_margin.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/plot_legend.hpp"
 #include "app/panels/plot_mouse.hpp"
@@ -52,6 +54,8 @@ class PlotPanel {
   Outcome draw(PanelContext& context, const Rect& rect, const std::string& name);
 
   const figures::Panel& panel() const { return panel_; }
+  // Whether its points are tokens, which a box or an outline can select.
+  bool selects() const { return selects_; }
   PlotView& view() { return view_; }
   const PlotView& view() const { return view_; }
 
@@ -62,10 +66,19 @@ class PlotPanel {
   void draw_cell_numbers(const PanelContext& context, const figures::Heatmap& map) const;
   void draw_token(PanelContext& context, std::int64_t token) const;
   std::optional<PlotHit> hit(const PanelContext& context, Pixel at) const;
-  static std::optional<PlotHit> matrix_hit(const figures::Heatmap& map, PlotPoint at);
+  std::optional<PlotHit> matrix_hit(const figures::Heatmap& map, PlotPoint at) const;
+  void select_inside(PanelContext& context, const std::vector<Pixel>& outline) const;
+  void update_selection(const PanelContext& context);
+  void rebuild_index();
+  // What is drawn and pointed at.
+  const figures::Panel& seen() const { return faded_ ? *faded_ : panel_; }
 
   figures::Panel panel_;
-  bool of_tokens_ = false, rows_alone_ = false;
+  std::optional<figures::Panel>
+      faded_;  // with what is not selected standing back; empty: nothing is selected
+  std::shared_ptr<const session::TokenSet> selected_;  // that `faded_` is of
+  OrderMargin order_;
+  bool of_tokens_ = false, rows_alone_ = false, selects_ = false;
   std::uint64_t revision_ = 0;
   PlotView view_;
   PlotLegend legend_;

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/token_label.hpp"
 #include "app/session/token_facts.hpp"
-#include "app/session/token_label.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -43,7 +43,7 @@ void draw_row(PanelContext& context, std::int64_t token, float height) {
   draw_text(list, small, {text_x - context.px(10) - text_size(small, position).x, at.y + context.px(2)},
             context.theme.dim, position);
   const std::string text =
-      fit_text(mono, session::token_label(session::token_bytes(*state.info, state.selection.run, token)),
+      fit_text(mono, figures::token_label(session::token_bytes(*state.info, state.selection.run, token)),
                at.x + width - text_x);
   ImU32 ink = fate == Fate::kToCome ? with_alpha(context.theme.dim, 0.45F) : context.theme.text;
   if (fate == Fate::kEvicted)

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/session/token_label.hpp"
+#include "app/figures/token_label.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -146,7 +146,7 @@ void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest)
   draw_text(list, context.fonts.small, {at.x + bar - value_w, y}, context.theme.text, value);
   const auto& state = context.state();
   const std::string label =
-      session::token_label(measures::token_bytes(*state.info, state.selection.run, peer.position));
+      figures::token_label(measures::token_bytes(*state.info, state.selection.run, peer.position));
   const std::string position = figures::format_count(peer.position);
   const float left = at.x + bar + context.px(8);
   const float position_w = text_size(context.fonts.small, position).x;

@@ -4,17 +4,22 @@
 
 namespace keyscope::window {
 
-TextLayout::TextLayout(std::vector<std::string> labels, const std::vector<bool>& breaks, float width,
+TextLayout::TextLayout(const std::vector<std::string>& labels, const std::vector<bool>& breaks, float width,
                        const Measure& measure)
-    : labels_(std::move(labels)) {
-  float x = 0;
-  bool new_line = true;
-  for (std::size_t i = 0; i < labels_.size(); ++i) {
-    std::string& label = labels_[i];
+    : width_(width) {
+  append(labels, breaks, measure);
+}
+
+void TextLayout::append(const std::vector<std::string>& labels, const std::vector<bool>& breaks,
+                        const Measure& measure) {
+  float x = places_.empty() ? 0 : places_.back().x + places_.back().width;
+  bool new_line = ends_line_;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    std::string label = labels[i];
     float w = measure(label);
-    if (!new_line && x + w > width) new_line = true;
+    if (!new_line && x + w > width_) new_line = true;
     if (new_line) {
-      line_begin_.push_back(static_cast<std::int64_t>(i));
+      line_begin_.push_back(n_tokens());
       x = 0;
       if (label.size() > 1 && label.front() == ' ') {
         label.erase(0, 1);
@@ -22,9 +27,11 @@ TextLayout::TextLayout(std::vector<std::string> labels, const std::vector<bool>&
       }
     }
     places_.push_back({x, w, static_cast<std::int32_t>(line_begin_.size() - 1)});
+    labels_.push_back(std::move(label));
     x += w;
     new_line = breaks[i];
   }
+  ends_line_ = new_line;
 }
 
 std::int64_t TextLayout::first_of(std::int64_t line) const {

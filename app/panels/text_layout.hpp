@@ -20,8 +20,13 @@ class TextLayout {
 
   TextLayout() = default;
   //   labels: of the tokens, in order, as they are to be drawn; breaks: whether a line ends after each
-  TextLayout(std::vector<std::string> labels, const std::vector<bool>& breaks, float width,
+  TextLayout(const std::vector<std::string>& labels, const std::vector<bool>& breaks, float width,
              const Measure& measure);
+
+  // Further tokens behind the last one: what stands already stays where it is, so that a text that grows
+  // costs what is new of it.
+  void append(const std::vector<std::string>& labels, const std::vector<bool>& breaks,
+              const Measure& measure);
 
   struct Place {
     float x = 0, width = 0;
@@ -43,6 +48,8 @@ class TextLayout {
   std::vector<std::string> labels_;
   std::vector<Place> places_;
   std::vector<std::int64_t> line_begin_;
+  float width_ = 0;
+  bool ends_line_ = true;  // the last token, or nothing stands yet
 };
 
 }  // namespace keyscope::window

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/token_label.hpp"
 #include "app/session/token_facts.hpp"
-#include "app/session/token_label.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -30,7 +30,7 @@ std::vector<Word> lay_out(const PanelContext& context, std::int64_t first, std::
   int line = 0;
   for (std::int64_t position = first; position < last; ++position) {
     const std::string bytes = session::token_bytes(*state.info, state.selection.run, position);
-    Word word{position, fit_text(context.fonts.mono, session::text_label(bytes), width), 0, 0, 0};
+    Word word{position, fit_text(context.fonts.mono, figures::text_label(bytes), width), 0, 0, 0};
     word.width = text_size(context.fonts.mono, word.text).x;
     if (x > 0 && x + word.width > width) {
       x = 0;

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/token_label.hpp"
 #include "app/panels/token_tooltip.hpp"
 #include "app/session/token_facts.hpp"
-#include "app/session/token_label.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -37,18 +37,22 @@ void TextView::update_layout(const PanelContext& context, float width) {
   const auto& state = context.state();
   const std::int64_t n = n_tokens(state);
   const int run = state.run().generated.size() > 0 ? state.selection.run : -1;
-  if (state.recording.get() == layout_recording_ && run == layout_run_ && n == layout_tokens_ &&
-      width == layout_width_)
-    return;
+  const bool same_text = state.recording.get() == layout_recording_ && width == layout_width_ &&
+                         (run == layout_run_ || layout_tokens_ <= state.info->n_prompt());
+  if (same_text && run == layout_run_ && n == layout_tokens_) return;
+  const bool grows = same_text && n >= layout_tokens_;
   std::vector<std::string> labels;
   std::vector<bool> breaks;
-  for (std::int64_t token = 0; token < n; ++token) {
+  for (std::int64_t token = grows ? layout_tokens_ : 0; token < n; ++token) {
     const std::string bytes = session::token_bytes(*state.info, state.selection.run, token);
-    labels.push_back(fit_text(context.fonts.mono, session::text_label(bytes), width));
+    labels.push_back(fit_text(context.fonts.mono, figures::text_label(bytes), width));
     breaks.push_back(bytes.find('\n') != std::string::npos);
   }
-  layout_ = TextLayout(std::move(labels), breaks, width,
-                       [&](const std::string& text) { return text_size(context.fonts.mono, text).x; });
+  const auto measure = [&](const std::string& text) { return text_size(context.fonts.mono, text).x; };
+  if (grows)
+    layout_.append(labels, breaks, measure);
+  else
+    layout_ = TextLayout(labels, breaks, width, measure);
   layout_recording_ = state.recording.get();
   layout_run_ = run;
   layout_tokens_ = n;

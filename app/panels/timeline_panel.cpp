@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -47,7 +48,7 @@ void draw_follow(PanelContext& context, const Rect& rect, float width) {
   bool following = context.state().following;
   ImGui::PushFont(context.fonts.small);
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(3), context.px(2)});
-  if (ImGui::Checkbox("follow", &following))
+  if (tick_box(context, "follow", &following))
     following ? context.session.show_last_block()
               : context.session.set_block(context.state().selection.block);
   ImGui::PopStyleVar();

@@ -27,7 +27,7 @@ struct Opened {
   std::shared_ptr<const recording::Recording> recording;
   SelectionRequest selection;
   std::optional<RememberedView> remembered = std::nullopt;
-  bool keep_view = false;  // what is remembered of the view is not wanted
+  Keep keep = {};
 };
 struct FiguresOpened {
   std::string path;

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/token_label.hpp"
 #include "app/session/token_facts.hpp"
-#include "app/session/token_label.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -34,7 +34,7 @@ std::string last_words(const capture::CaptureProgress& progress, const recording
   std::string bytes;
   for (std::int64_t t = std::max(info.n_prompt(), end - kLastTokens); t < end; ++t)
     bytes += token_bytes(info, progress.run_index, t);
-  return text_label(bytes);
+  return figures::text_label(bytes);
 }
 
 }  // namespace

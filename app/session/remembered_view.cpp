@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/errors.hpp"
 #include "app/session/figure_choice.hpp"
 #include "app/session/settings_file.hpp"
 
@@ -48,6 +50,54 @@ std::optional<Int> count_in(const nlohmann::json& json, const char* name) {
   return static_cast<Int>(value);
 }
 
+bool flag_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+// A name that `parse` knows, else `otherwise`.
+template <typename Choice>
+Choice choice_in(const nlohmann::json& json, const char* name, Choice (*parse)(std::string_view),
+                 Choice otherwise) {
+  try {
+    return parse(text_in(json, name));
+  } catch (const UsageError&) {
+    return otherwise;
+  }
+}
+
+nlohmann::json look_to_json(const figures::KeyspaceLook& look) {
+  return {{"projection", figures::id_of(look.projection)},
+          {"colour", figures::id_of(look.colour)},
+          {"queries", look.queries}};
+}
+
+figures::KeyspaceLook look_in(const nlohmann::json& json) {
+  const figures::KeyspaceLook usual;
+  return {choice_in(json, "projection", figures::parse_projection, usual.projection),
+          choice_in(json, "colour", figures::parse_key_colour, usual.colour), flag_in(json, "queries")};
+}
+
+nlohmann::json settings_to_json(const FigureSettings& settings) {
+  nlohmann::json json{{"ranks", settings.ranks},
+                      {"linear", settings.linear},
+                      {"retained", settings.retained_only},
+                      {"order", figures::order_name(settings.order)}};
+  if (settings.reduction) json["reduce"] = figures::reduction_name(*settings.reduction);
+  return json;
+}
+
+FigureSettings settings_in(const nlohmann::json& json) {
+  FigureSettings settings{flag_in(json, "ranks"), flag_in(json, "linear"), flag_in(json, "retained"),
+                          choice_in(json, "order", figures::parse_order, figures::MatrixOrder::kPosition),
+                          std::nullopt};
+  try {
+    settings.reduction = figures::parse_reduction(text_in(json, "reduce"));
+  } catch (const UsageError&) {  // the figure's own
+  }
+  return settings;
+}
+
 void prune(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   std::error_code error;
@@ -76,13 +126,21 @@ std::optional<RememberedView> recall_view(const fs::path& folder, const std::str
   view.selection.block = count_in<std::int64_t>(json, "block");
   view.view = text_in(json, "view");
   view.measure = text_in(json, "measure");
+  if (const auto look = json.find("look"); look != json.end() && look->is_object())
+    view.look = look_in(*look);
+  if (const auto settings = json.find("settings"); settings != json.end() && settings->is_object())
+    view.settings = settings_in(*settings);
   return view;
 }
 
 void remember_view(const fs::path& folder, const std::string& recording, const RememberedView& view) {
   if (folder.empty()) return;
   const std::string full = absolute(recording);
-  nlohmann::json json{{"recording", full}, {"view", view.view}, {"measure", view.measure}};
+  nlohmann::json json{{"recording", full},
+                      {"view", view.view},
+                      {"measure", view.measure},
+                      {"look", look_to_json(view.look)},
+                      {"settings", settings_to_json(view.settings)}};
   if (view.selection.run) json["run"] = *view.selection.run;
   if (view.selection.layer) json["layer"] = *view.selection.layer;
   if (view.selection.kv_head) json["kv_head"] = *view.selection.kv_head;

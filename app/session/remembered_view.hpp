@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "app/figures/keyspace_look.hpp"
+#include "app/session/figure_settings.hpp"
 #include "app/session/selection.hpp"
 
 namespace keyscope::session {
@@ -14,7 +16,16 @@ struct RememberedView {
   SelectionRequest selection;
   std::string view;     // one of view_choices()
   std::string measure;  // id of one of measure_choices()
+  figures::KeyspaceLook look = {};
+  FigureSettings settings = {};
   bool operator==(const RememberedView&) const = default;
+};
+
+// What is to stay as it is when a recording is opened, whatever is remembered of it: what the command line
+// asked for.
+struct Keep {
+  bool view = false;
+  bool look = false;
 };
 
 // Kept in `folder`, one small file a recording, never beside the recording: that folder may be read-only, or

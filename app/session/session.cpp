@@ -19,11 +19,11 @@ using recording::Recording;
 using recording::RecordingInfo;
 
 WorkerResult open_path(const std::string& path, const SelectionRequest& selection,
-                       const std::filesystem::path& memory, bool keep_view) {
+                       const std::filesystem::path& memory, Keep keep) {
   if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
   if (figures::is_figure_file(path))
     return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path))};
-  return Opened{path, recording::open_recording(path), selection, recall_view(memory, path), keep_view};
+  return Opened{path, recording::open_recording(path), selection, recall_view(memory, path), keep};
 }
 
 }  // namespace
@@ -53,16 +53,16 @@ bool Session::drain() {
   return !results.empty() || info_before != state_.info;
 }
 
-void Session::open(const std::filesystem::path& path, const SelectionRequest& request, bool keep_view) {
+void Session::open(const std::filesystem::path& path, const SelectionRequest& request, Keep keep) {
   state_.opening = path.string();
   state_.opening_work = {"opening " + path.string(), std::chrono::steady_clock::now()};
   state_.open_error.clear();
-  reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep_view,
+  reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep,
                         now = view_to_remember(), shown = state_.path] {
     guarded(
         [&] {
           if (now) remember_view(memory, shown, *now);  // it may be the same recording
-          inbox->put(open_path(name, request, memory, keep_view));
+          inbox->put(open_path(name, request, memory, keep));
         },
         [&](std::string what) {
           inbox->put(OpenFailed{name, std::move(what)});

@@ -117,8 +117,7 @@ class Session {
 
   // Opens a recording or a figure file; what is open stays until the new one has arrived.
   //   request: what it asks for replaces the selection that is remembered of the recording
-  //   keep_view: the view stays as it is, whatever is remembered of it
-  void open(const std::filesystem::path& path, const SelectionRequest& request = {}, bool keep_view = false);
+  void open(const std::filesystem::path& path, const SelectionRequest& request = {}, Keep keep = {});
   void show(std::shared_ptr<const recording::Recording> recording, const SelectionRequest& request = {});
 
   // From now on recordings open as they were left. Without this nothing is read or written.

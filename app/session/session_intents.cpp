@@ -207,7 +207,11 @@ void Session::release() {
 void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
   state_.notice = {};
-  state_.export_work = {"writing " + path.string(), std::chrono::steady_clock::now()};
+  const bool tokens = path.extension() == ".csv" || path.extension() == ".json";
+  state_.export_work = {tokens
+                            ? fmt::format("writing the tokens to {}", path.string())
+                            : fmt::format("making the figure {} and writing {}", state_.view, path.string()),
+                        std::chrono::steady_clock::now()};
   const ExportRequest request{state_.view,
                               state_.selection,
                               state_.figure_settings,

@@ -17,6 +17,8 @@ std::optional<RememberedView> Session::view_to_remember() const {
   view.selection.kv_head = now.kv_head;
   view.view = state_.view;
   view.measure = measure_choices()[state_.measure].id;
+  view.look = state_.look;
+  view.settings = state_.figure_settings;
   if (now.block >= 0) view.selection.block = now.block;
   return view;
 }
@@ -49,7 +51,9 @@ void Session::select_first(const Opened& result) {
   if (!result.remembered) return;
   if (result.selection == SelectionRequest())
     state_.selection = remembered_selection(*state_.info, *result.remembered);
-  if (!result.keep_view && is_view(result.remembered->view)) state_.view = result.remembered->view;
+  if (!result.keep.view && is_view(result.remembered->view)) state_.view = result.remembered->view;
+  if (!result.keep.look) state_.look = result.remembered->look;
+  state_.figure_settings = result.remembered->settings;
   if (!result.selection.measure) state_.measure = measure_index(result.remembered->measure);
 }
 

@@ -7,8 +7,8 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/similarity.hpp"
+#include "app/figures/token_label.hpp"
 #include "app/measures/token_story.hpp"
-#include "app/session/token_label.hpp"
 
 namespace keyscope::session {
 
@@ -24,7 +24,7 @@ TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& p
   TokenFacts facts;
   facts.position = static_cast<std::int32_t>(position);
   facts.id = measures::token_id(info, points.head.run, position);
-  facts.text = token_label(token_bytes(info, points.head.run, position));
+  facts.text = figures::token_label(token_bytes(info, points.head.run, position));
   facts.arrived = std::ranges::upper_bound(points.seen, position) - points.seen.begin();
 
   const recording::HeadTrace& trace = points.trace;

@@ -56,6 +56,10 @@ bool contains(const TokenSet& tokens, std::int64_t position) {
   return std::ranges::binary_search(tokens, static_cast<std::int32_t>(position));
 }
 
+bool has_tokens(const figures::Panel& panel) {
+  return std::ranges::any_of(panel.points, [](const PointSeries& series) { return !series.token.empty(); });
+}
+
 TokenSet tokens_inside(const figures::Panel& panel, const std::vector<std::string>& hidden,
                        const std::vector<OutlinePoint>& outline) {
   TokenSet tokens;

@@ -14,6 +14,9 @@ using TokenSet = std::vector<std::int32_t>;
 
 bool contains(const TokenSet& tokens, std::int64_t position);
 
+// Whether the panel has points that stand for tokens.
+bool has_tokens(const figures::Panel& panel);
+
 struct OutlinePoint {
   double x = 0, y = 0;
 };

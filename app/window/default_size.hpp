@@ -11,4 +11,10 @@ struct WindowSize {
 //   work_area: pixels, 0 where it is not known
 WindowSize default_size(float content_scale, WindowSize work_area);
 
+inline constexpr WindowSize kLeastSize{640, 420};  // below it panels do not fit
+
+// A size cut to the work area, never below the least one.
+//   work_area: pixels, 0 where it is not known
+WindowSize within(WindowSize size, WindowSize work_area);
+
 }  // namespace keyscope::window

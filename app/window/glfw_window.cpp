@@ -10,6 +10,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/window/default_size.hpp"
+#include "app/window/printed_key.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -32,29 +33,32 @@ void set_hints(bool visible) {
   glfwWindowHintString(GLFW_X11_CLASS_NAME, "keyscope");
 }
 
+WindowSize primary_work_area() {
+  WindowSize area;
+  if (GLFWmonitor* monitor = glfwGetPrimaryMonitor())
+    glfwGetMonitorWorkarea(monitor, nullptr, nullptr, &area.width, &area.height);
+  return area;
+}
+
 WindowSize primary_default_size() {
   GLFWmonitor* monitor = glfwGetPrimaryMonitor();
   if (monitor == nullptr) return default_size(1, {});
   float scale_x = 1, scale_y = 1;
   glfwGetMonitorContentScale(monitor, &scale_x, &scale_y);
-  WindowSize area;
-  glfwGetMonitorWorkarea(monitor, nullptr, nullptr, &area.width, &area.height);
-  return default_size(scale_x, area);
+  return default_size(scale_x, primary_work_area());
 }
 
 }  // namespace
 
-GlfwWindow::GlfwWindow(int width, int height, bool visible) {
+GlfwWindow::GlfwWindow(int width, int height, bool visible, bool on_screen) {
   if (glfwInit() != GLFW_TRUE)
     throw Error(
         fmt::format("the window system cannot be reached ({}); is DISPLAY right?", last_glfw_error()));
   set_hints(visible);
-  if (width <= 0 || height <= 0) {
-    const WindowSize size = primary_default_size();
-    width = size.width;
-    height = size.height;
-  }
-  window_ = glfwCreateWindow(width, height, "Keyscope", nullptr, nullptr);
+  WindowSize size{width, height};
+  if (width <= 0 || height <= 0) size = primary_default_size();
+  if (on_screen) size = within(size, primary_work_area());
+  window_ = glfwCreateWindow(size.width, size.height, "Keyscope", nullptr, nullptr);
   if (window_ == nullptr) {
     const std::string why = last_glfw_error();
     glfwTerminate();
@@ -65,7 +69,7 @@ GlfwWindow::GlfwWindow(int width, int height, bool visible) {
   }
   glfwMakeContextCurrent(window_);
   glfwSwapInterval(1);
-  glfwSetWindowSizeLimits(window_, 640, 420, GLFW_DONT_CARE, GLFW_DONT_CARE);
+  glfwSetWindowSizeLimits(window_, kLeastSize.width, kLeastSize.height, GLFW_DONT_CARE, GLFW_DONT_CARE);
   glfwSetWindowUserPointer(window_, this);
   install_callbacks();
 }
@@ -77,15 +81,22 @@ GlfwWindow::~GlfwWindow() {
 
 // Set before ImGui's own callbacks, which call these.
 void GlfwWindow::install_callbacks() {
-  glfwSetKeyCallback(window_, [](GLFWwindow* window, int key, int, int action, int modifiers) {
+  glfwSetKeyCallback(window_, [](GLFWwindow* window, int key, int scancode, int action, int modifiers) {
     self(window).input_ = true;
-    if (action == GLFW_PRESS || action == GLFW_REPEAT) self(window).keys_.push_back({key, modifiers});
+    if (action != GLFW_PRESS && action != GLFW_REPEAT) return;
+    const char* printed = glfwGetKeyName(key, scancode);
+    const int meant = printed_key(key, printed != nullptr ? printed : "");
+    if (meant != GLFW_KEY_SLASH) self(window).keys_.push_back({meant, modifiers});  // comes as a sign
   });
   glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
     self(window).input_ = true;
     for (int i = 0; i < count; ++i) self(window).dropped_.emplace_back(paths[i]);
   });
-  glfwSetCharCallback(window_, [](GLFWwindow* window, unsigned) { self(window).input_ = true; });
+  glfwSetCharCallback(window_, [](GLFWwindow* window, unsigned sign) {
+    self(window).input_ = true;
+    // On each keyboard by other keys: what it is called in the list of actions is one of them.
+    if (sign == '?') self(window).keys_.push_back({GLFW_KEY_SLASH, GLFW_MOD_SHIFT});
+  });
   glfwSetMouseButtonCallback(window_, [](GLFWwindow* window, int, int, int) { self(window).input_ = true; });
   glfwSetCursorPosCallback(window_, [](GLFWwindow* window, double, double) { self(window).input_ = true; });
   glfwSetScrollCallback(window_, [](GLFWwindow* window, double, double) { self(window).input_ = true; });

@@ -8,7 +8,7 @@ struct GLFWwindow;
 namespace keyscope::window {
 
 struct KeyPress {
-  int key = 0;  // GLFW_KEY_…
+  int key = 0;  // GLFW_KEY_… by what is printed on it, see printed_key
   int modifiers = 0;
 };
 
@@ -16,8 +16,9 @@ struct KeyPress {
 class GlfwWindow {
  public:
   //   width, height: pixels; 0: as default_size says of the primary monitor
+  //   on_screen: no larger than what that monitor has room for, as for a size from another time
   //   throws Error where there is no display or no OpenGL 3.3, saying what to do
-  GlfwWindow(int width, int height, bool visible);
+  GlfwWindow(int width, int height, bool visible, bool on_screen = false);
   ~GlfwWindow();
   GlfwWindow(const GlfwWindow&) = delete;
   GlfwWindow& operator=(const GlfwWindow&) = delete;

@@ -44,6 +44,7 @@ Theme make_theme(bool light) {
   theme.panel = rgb(light ? 0xFFFFFF : 0x171B22);
   theme.plot = rgb(light ? 0xFFFFFF : 0x11151B);
   theme.border = rgb(light ? 0xD3D9E0 : 0x2B323D);
+  theme.outline = rgb(light ? 0x7E8A97 : 0x6B7684);
   theme.grid = rgb(light ? 0xECEFF3 : 0x1E242D);
   theme.text = rgb(light ? 0x1A2129 : 0xE7EAEE);
   theme.dim = rgb(light ? 0x5A6673 : 0x97A1AE);

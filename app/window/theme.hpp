@@ -13,6 +13,7 @@ struct Theme {
   ImU32 panel = 0;
   ImU32 plot = 0;  // behind the points
   ImU32 border = 0;
+  ImU32 outline = 0;  // of what is clicked: stands out from the panel, which a border need not
   ImU32 grid = 0;
   ImU32 text = 0;
   ImU32 dim = 0;        // labels, units, what is unselected

@@ -29,6 +29,7 @@ WindowApp::Options app_options(const WindowRequest& request, bool visible) {
   const bool sized = request.width > 0 && request.height > 0;
   options.width = sized ? request.width : settings.width;
   options.height = sized ? request.height : settings.height;
+  options.on_screen = !sized;
   options.scale = request.scale;
   options.light = request.light.value_or(settings.light);
   options.visible = visible;
@@ -43,7 +44,8 @@ bool can_start(const session::LiveRequest& live) {
 void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
   if (!request.view.empty()) app.session().choose_view(request.view);
   app.session().choose_look(request.look);
-  if (!request.path.empty()) app.session().open(request.path, request.selection, !request.view.empty());
+  const session::Keep keep{!request.view.empty(), request.look != figures::KeyspaceLook()};
+  if (!request.path.empty()) app.session().open(request.path, request.selection, keep);
   if (!request.live) return;
   app.ui().dialogs().live_form().fill(*request.live);
   if (can_start(*request.live)) {

@@ -29,7 +29,7 @@ ImguiContext::~ImguiContext() {
 }
 
 WindowApp::WindowApp(const Options& options)
-    : window_(options.width, options.height, options.visible),
+    : window_(options.width, options.height, options.visible, options.on_screen),
       imgui_(window_),
       session_([] { GlfwWindow::wake(); }),
       scale_(options.scale > 0 ? options.scale : window_.content_scale()),

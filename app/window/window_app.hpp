@@ -25,6 +25,7 @@ class WindowApp {
  public:
   struct Options {
     int width = 0, height = 0;  // 0: to suit the monitor
+    bool on_screen = false;     // no larger than the monitor, whatever stands above
     float scale = 0;            // 0: the monitor's
     bool light = false;
     std::filesystem::path settings;  // folder of what is remembered; empty: nothing is

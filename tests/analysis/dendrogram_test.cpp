@@ -85,8 +85,8 @@ void expect_leaves_in_order(const Dendrogram& dendrogram) {
     return std::ranges::min(rows, {}, [&](Index row) { return place[static_cast<std::size_t>(row)]; });
   };
   for (const Rows& rows : clusters) {
-    const auto [low, high] = std::ranges::minmax(
-        rows, {}, [&](Index row) { return place[static_cast<std::size_t>(row)]; });
+    const auto [low, high] =
+        std::ranges::minmax(rows, {}, [&](Index row) { return place[static_cast<std::size_t>(row)]; });
     EXPECT_EQ(place[static_cast<std::size_t>(high)] - place[static_cast<std::size_t>(low)] + 1,
               std::ssize(rows));
     EXPECT_EQ(first_place(rows), std::ranges::min(rows)) << "the smallest row leads its cluster";

@@ -45,6 +45,16 @@ TEST(Options, ALookThatAFigureLacksIsRefused) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("--retained"), HasSubstr("cosine-matrix")));
 }
 
+TEST(Options, OnlyCosinesHaveAnOrder) {
+  const CliResult foreign =
+      run_cli({"figure", "a.h5", "attention", "--order", "dendrogram", "--out", "a.png"});
+  EXPECT_EQ(foreign.status, 2);
+  EXPECT_THAT(foreign.err, AllOf(HasSubstr("--order"), HasSubstr("cosine-matrix")));
+  const CliResult unknown = run_cli({"figure", "a.h5", "cosine-matrix", "--order", "time", "--out", "a.png"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("--order"), HasSubstr("dendrogram")));
+}
+
 TEST(Options, LiveOptionsNeedAModel) {
   const CliResult result = run_cli({"view", "a.h5", "--policy", "keydiff"});
   EXPECT_EQ(result.status, 2);

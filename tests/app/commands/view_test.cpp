@@ -81,6 +81,8 @@ TEST(ViewCommand, TheWindowTakesItsOwnCommand) {
 }
 
 TEST(RememberedView, ARecordingOpensAsItWasLeftUnlessToldOtherwise) {
+  const figures::KeyspaceLook kLook{figures::Projection::kAnchor, figures::KeyColour::kScore, false};
+  const session::FigureSettings kSettings{.retained_only = true, .order = figures::MatrixOrder::kDendrogram};
   const ScratchFolder folder;
   const std::string path = recording_in(folder);
   const std::filesystem::path memory = folder.file("views");
@@ -91,6 +93,8 @@ TEST(RememberedView, ARecordingOpensAsItWasLeftUnlessToldOtherwise) {
     ASSERT_TRUE(session::settle(session));
     session.choose_view("cosine-matrix");
     session.choose_measure(3);
+    session.choose_look(kLook);
+    session.set_figure_settings(kSettings);
     session.remember();
   }
   session::Session session({});
@@ -100,12 +104,16 @@ TEST(RememberedView, ARecordingOpensAsItWasLeftUnlessToldOtherwise) {
   EXPECT_EQ(session.state().selection, (session::Selection{1, 2, 1, 3}));
   EXPECT_EQ(session.state().view, "cosine-matrix");
   EXPECT_EQ(session.state().measure, 3U);
+  EXPECT_EQ(session.state().look, kLook);
+  EXPECT_EQ(session.state().figure_settings, kSettings);
   session.choose_view("text");
-  session.open(path, {.layer = 1}, true);
+  session.choose_look({});
+  session.open(path, {.layer = 1}, {.view = true, .look = true});
   ASSERT_TRUE(session::settle(session));
   EXPECT_EQ(session.state().selection.layer, 1);
   EXPECT_EQ(session.state().selection.kv_head, 0);
   EXPECT_EQ(session.state().view, "text");
+  EXPECT_EQ(session.state().look, figures::KeyspaceLook());
   session.open(path);  // as it was when it was closed, a moment ago
   ASSERT_TRUE(session::settle(session));
   EXPECT_EQ(session.state().selection.layer, 1);

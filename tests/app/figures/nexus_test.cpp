@@ -61,6 +61,14 @@ std::vector<Figure> make_figures(const FakeRecording& recording) {
     request.colour = colour;
     figures.push_back(build_figure(recording, request));
   }
+  FigureRequest ordered;
+  ordered.name = "cosine-matrix";
+  ordered.runs = {"keydiff"};
+  ordered.order = MatrixOrder::kDendrogram;
+  figures.push_back(build_figure(recording, ordered));
+  ordered.order = MatrixOrder::kPosition;
+  ordered.retained_only = true;
+  figures.push_back(build_figure(recording, ordered));
   add("diversity", {"keydiff", "sink"}, 2);
   add("overlap", {"none", "keydiff", "sink"}, 2);
   FigureRequest cells;
@@ -87,6 +95,13 @@ void expect_same(const Figure& a, const Figure& b) {
     for (std::size_t s = 0; s < x.bands.size(); ++s) {
       EXPECT_EQ(x.bands[s].low, y.bands[s].low) << x.bands[s].id;
       EXPECT_EQ(x.bands[s].high, y.bands[s].high) << x.bands[s].id;
+    }
+    ASSERT_EQ(x.order.has_value(), y.order.has_value());
+    if (x.order) {
+      EXPECT_EQ(x.order->token, y.order->token);
+      EXPECT_EQ(x.order->text, y.order->text);
+      EXPECT_EQ(x.order->retained, y.order->retained);
+      EXPECT_EQ(x.order->merges, y.order->merges);
     }
     ASSERT_EQ(x.heatmap.has_value(), y.heatmap.has_value());
     if (!x.heatmap) continue;

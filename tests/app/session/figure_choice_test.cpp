@@ -61,12 +61,12 @@ TEST(FigureRequest, SaysTheSelectionInTheCommandLinesWords) {
 
 TEST(FigureRequest, TakesTheSettingsThatTheFigureHas) {
   const auto recording = info();
-  const FigureSettings all{true, true, true, figures::Reduction::kMax};
+  const FigureSettings all{true, true, true, figures::MatrixOrder::kDendrogram, figures::Reduction::kMax};
   const FigureKey cosines = figure_key(recording, kSelected, "cosine-matrix", {}, all);
   EXPECT_TRUE(figure_request(recording, cosines).retained_only);
   EXPECT_EQ(figure_request(recording, cosines).reduction, figures::Reduction::kMax);
   EXPECT_EQ(figure_options(recording, cosines),
-            " --run keydiff --layer 2 --kv-head 3 --block 4 --retained --reduce max");
+            " --run keydiff --layer 2 --kv-head 3 --block 4 --retained --order dendrogram --reduce max");
   const FigureKey attention = figure_key(recording, kSelected, "attention", {}, all);
   EXPECT_FALSE(figure_request(recording, attention).logarithmic);
   EXPECT_FALSE(figure_request(recording, attention).retained_only);

@@ -13,7 +13,11 @@ namespace {
 
 using test::ScratchFolder;
 
-const RememberedView kSeen{{"sink", 2, 1, 3}, "attention", "spearman"};
+const RememberedView kSeen{{"sink", 2, 1, 3},
+                           "attention",
+                           "spearman",
+                           {figures::Projection::kPca3d, figures::KeyColour::kScore, true},
+                           {true, false, true, figures::MatrixOrder::kDendrogram, figures::Reduction::kMin}};
 
 // The only file in the folder.
 std::filesystem::path only_file(const ScratchFolder& folder) {
@@ -46,7 +50,8 @@ TEST(RememberedView, HostileFilesAreReadAsFarAsTheyMakeSense) {
   }
   std::ofstream(file, std::ios::trunc)
       << R"({"recording": "/a.h5", "run": {}, "layer": -1, "kv_head": 1e300, "block": 99999999999999999999,
-             "view": null, "measure": ["spearman"]})";
+             "view": null, "measure": ["spearman"], "look": {"projection": "cube", "colour": 3, "queries": "yes"},
+             "settings": {"ranks": 1, "order": "time", "reduce": "median"}})";
   EXPECT_EQ(recall_view(folder.path(), "/a.h5"), RememberedView());
 }
 

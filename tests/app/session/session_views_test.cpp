@@ -140,6 +140,45 @@ TEST(SessionViews, ExportsTheViewOrTheTokensOfTheHead) {
   EXPECT_THAT(session.state().notice.text, HasSubstr(".csv"));
 }
 
+TEST(SessionViews, AnOrderedMatrixIsTheCommandLinesAndIsWrittenAsItIsShown) {
+  const test::ScratchFolder folder;
+  const auto recording = small_recording();
+  Session session({});
+  session.show(recording);
+  session.choose_view("cosine-matrix");
+  FigureSettings settings;
+  settings.order = figures::MatrixOrder::kDendrogram;
+  session.set_figure_settings(settings);
+  session.export_view(folder.file("a.h5"), false);
+  ASSERT_TRUE(settle(session));
+  ASSERT_TRUE(session.state().shown.figure) << session.state().shown.error;
+  const figures::Panel& shown = session.state().shown.figure->panels.at(0);
+  figures::FigureRequest request;
+  request.name = "cosine-matrix";
+  request.runs = {"keydiff"};
+  request.order = figures::MatrixOrder::kDendrogram;
+  request.block = session.state().selection.block;
+  const figures::Panel asked = figures::build_figure(*recording, request).panels.at(0);
+  EXPECT_EQ(shown.heatmap->values, asked.heatmap->values);
+  EXPECT_EQ(shown.order->token, asked.order->token);
+  EXPECT_EQ(shown.order->merges, asked.order->merges);
+  const auto written = figures::read_figures(folder.file("a.h5")).figures.at(0);
+  EXPECT_EQ(written.panels.at(0).order->token, shown.order->token);
+}
+
+TEST(SessionViews, TooManyKeysAreNotOrderedAndItIsSaid) {
+  SyntheticSize size;
+  size.n_tokens = kMostOrdered + 64;
+  Session session({});
+  session.show(std::make_shared<SyntheticRecording>(size));
+  session.choose_view("cosine-matrix");
+  FigureSettings settings;
+  settings.order = figures::MatrixOrder::kDendrogram;
+  session.set_figure_settings(settings);
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(session.state().shown.error, AllOf(HasSubstr("4,160 keys"), HasSubstr("at most 4,096")));
+}
+
 TEST(SessionViews, UndoGoesBackToWhatWasLookedAt) {
   Session session({});
   session.show(small_recording());

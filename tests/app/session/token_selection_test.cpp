@@ -36,6 +36,14 @@ std::vector<OutlinePoint> box(double x_low, double x_high, double y_low, double 
   return {{x_low, y_low}, {x_high, y_low}, {x_high, y_high}, {x_low, y_high}};
 }
 
+TEST(TokenSelection, IsOfPanelsWithTokens) {
+  EXPECT_TRUE(has_tokens(square()));
+  figures::Panel means;
+  means.points.push_back(square().points.back());
+  EXPECT_FALSE(has_tokens(means));
+  EXPECT_FALSE(has_tokens({}));
+}
+
 TEST(TokenSelection, HoldsTheKeysInsideABox) {
   EXPECT_THAT(tokens_inside(square(), {}, box(-1, 2, -1, 2)), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(tokens_inside(square(), {}, box(-1, 2, 0.5, 2)), ElementsAre(2, 3));

@@ -23,5 +23,15 @@ TEST(DefaultSize, WhatIsNotKnownDoesNotMatter) {
   EXPECT_EQ(size.height, 800);
 }
 
+TEST(DefaultSize, ARememberedOneIsCutToTheScreen) {
+  const WindowSize cut = within({3000, 700}, {1920, 1040});
+  EXPECT_EQ(cut.width, 1920);
+  EXPECT_EQ(cut.height, 700);
+  const WindowSize least = within({100, 5000}, {400, 300});
+  EXPECT_EQ(least.width, kLeastSize.width) << "even where the screen is smaller";
+  EXPECT_EQ(least.height, kLeastSize.height);
+  EXPECT_EQ(within({3000, 2000}, {}).width, 3000);
+}
+
 }  // namespace
 }  // namespace keyscope::window

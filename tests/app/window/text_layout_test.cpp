@@ -69,6 +69,36 @@ TEST(TextLayout, PlacesEveryTokenOnceWithinTheWidth) {
   EXPECT_EQ(expected, 5000);
 }
 
+// What was appended piece by piece stands where it stands when all is laid out at once.
+TEST(TextLayout, GrowsAsIfItHadBeenWhole) {
+  const auto measure = [](const std::string& text) { return 10 * static_cast<float>(text.size()); };
+  std::mt19937 random(7);
+  std::uniform_int_distribution<std::size_t> length(1, 9), coin(0, 20), piece(0, 4);
+  std::vector<std::string> labels;
+  std::vector<bool> breaks;
+  for (int i = 0; i < 2000; ++i) {
+    labels.emplace_back(length(random), 'x');
+    if (coin(random) < 8) labels.back().front() = ' ';
+    breaks.push_back(coin(random) == 0);
+  }
+  const TextLayout whole = lay_out(labels, 200, breaks);
+  TextLayout grown({}, {}, 200, measure);
+  for (std::size_t at = 0; at < labels.size();) {
+    const std::size_t end = std::min(labels.size(), at + piece(random));
+    const auto from = static_cast<std::ptrdiff_t>(at), to = static_cast<std::ptrdiff_t>(end);
+    grown.append({labels.begin() + from, labels.begin() + to}, {breaks.begin() + from, breaks.begin() + to},
+                 measure);
+    at = end;
+  }
+  ASSERT_EQ(grown.n_tokens(), whole.n_tokens());
+  EXPECT_EQ(grown.n_lines(), whole.n_lines());
+  for (std::int64_t token = 0; token < whole.n_tokens(); ++token) {
+    EXPECT_EQ(grown.label(token), whole.label(token));
+    EXPECT_EQ(grown.place(token).x, whole.place(token).x);
+    EXPECT_EQ(grown.place(token).line, whole.place(token).line);
+  }
+}
+
 TEST(TextLayout, OfNothingHasNoLines) { EXPECT_EQ(lay_out({}, 100).n_lines(), 0); }
 
 }  // namespace

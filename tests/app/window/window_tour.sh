@@ -1,16 +1,28 @@
 #!/bin/bash
 # Uses the window as a person does, by real input events, and checks what it shows by its state file.
-#   window_tour.sh KEYSCOPE MODEL PROMPT [PICTURES]
-# Exits with 77 (skipped) where Xvfb or xdotool is missing. PICTURES: a folder that keeps its screenshots.
+#   window_tour.sh [--size WIDTHxHEIGHT] [--theme dark|light] [--scale N] KEYSCOPE MODEL PROMPT [PICTURES]
+# Exits with 77 (skipped) where Xvfb or xdotool is missing. PICTURES: a folder that keeps its screenshots, to
+# which one of every view is added.
 set -u
 
 for tool in Xvfb xvfb-run xdotool; do
   command -v "$tool" >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
 done
+arguments=("$@") size=1280x800 theme=dark scale=1
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --size) size=$2 ;;
+    --theme) theme=$2 ;;
+    --scale) scale=$2 ;;
+    *) echo "$0: there is no option $1"; exit 2 ;;
+  esac
+  shift 2
+done
 if [ "${KEYSCOPE_TOUR_INSIDE:-}" != 1 ]; then
   export KEYSCOPE_TOUR_INSIDE=1 LIBGL_ALWAYS_SOFTWARE=1
-  exec xvfb-run -a -s "-screen 0 1280x800x24" "$0" "$@"
+  exec xvfb-run -a -s "-screen 0 ${size}x24" "$0" "${arguments[@]}"
 fi
+other_theme=$([ "$theme" = dark ] && echo light || echo dark)
 
 keyscope=$1 model=$2 prompt=$3 pictures=${4:-}
 folder=$(mktemp -d)
@@ -64,9 +76,16 @@ press() { xdotool mousedown "$1"; sleep 0.2; xdotool mouseup "$1"; sleep 0.2; }
 click() { move "$1" "$2"; press 1; }
 key() { xdotool keydown "$1"; sleep 0.15; xdotool keyup "$1"; sleep 0.15; }
 
+# palette TEXT: does the first action that the palette finds by it.
+palette() {
+  xdotool keydown ctrl; key p; xdotool keyup ctrl; sleep 0.3
+  xdotool type --delay 60 "$1"; sleep 0.3
+  key Return
+}
+
 open_window() {
   rm -f "$state"
-  "$keyscope" view --state-file "$state" --theme dark "$@" 2>"$folder/stderr" &
+  "$keyscope" view --state-file "$state" --theme "$theme" --size "$size" --scale "$scale" "$@" 2>"$folder/stderr" &
   window_pid=$!
   for _ in $(seq 600); do
     [ -s "$state" ] && break
@@ -210,13 +229,31 @@ expect figure cosine-matrix "the figure is made"
 move $(at plot 0.3 0.7)
 expect_text '"hovered":[0-9]' "a cell's column is a token"
 picture cosines
+click $(at setting_order 0.5 0.5); sleep 0.3
+click $(at setting_order_dendrogram 0.3 0.5)
+expect_text '"tokens":\[[0-9]' "similar keys side by side"
+move $(at plot 0.3 0.3)
+expect_text '"hovered":[0-9]' "a column is still a token"
+picture ordered
+move $(at plot 0.5 0.5); for _ in $(seq 14); do xdotool click 4; sleep 0.1; done; sleep 0.3
+picture ordered_close
+click $(at setting_order 0.5 0.5); sleep 0.3
+click $(at setting_order_position 0.3 0.5)
 click $(at view_attention 0.5 0.5)
 expect figure attention "the attention matrix"
 move $(at plot 0.3 0.7); xdotool click 4; sleep 0.3
 picture attention
 key Up; expect layer 1 "another layer's attention"
 key Down; expect layer 2 "and back"
+click $(at view_score-attention 0.5 0.5)
+expect figure score-attention "score against attention"
+move $(at plot 0.1 0.1); xdotool mousedown 3; sleep 0.2
+move $(at plot 0.7 0.7); xdotool mouseup 3; sleep 0.3
+expect_text '"n_selected":[1-9]' "a box selects tokens here as well"
+picture correlation_selected
+key Escape; expect n_selected 0 "Esc drops them"
 click $(at view_more 0.5 0.5); sleep 0.3
+picture views
 click $(at view_log-volume 0.5 0.5)
 expect figure log-volume "a figure without a tab"
 picture log_volume
@@ -260,8 +297,10 @@ click $(at legend_evicted 0.5 0.5)
 expect_text '"hidden":\["evicted"\]' "evicted keys are hidden"
 key m; expect measure spearman_given_position "the next measure"
 xdotool keydown ctrl; key t; xdotool keyup ctrl
-expect theme light "the light theme"
-picture light
+expect theme "$other_theme" "the other theme"
+picture other_theme
+xdotool keydown ctrl; key t; xdotool keyup ctrl
+expect theme "$theme" "and back"
 echo "== help is shown"
 click $(at help 0.5 0.5); expect dialog 4 "the list of keys"
 picture help
@@ -288,11 +327,24 @@ expect_text '"notice":"Copied: keyscope view .*tour.h5 --run keydiff --layer 2 -
 "$keyscope" export --quiet "$folder/tour.h5" --figure keyspace --figure cosine-matrix --kv-head 0 \
   --out "$folder/figures.h5" 2>"$folder/stderr" || fail "no figures to look at"
 
+if [ -n "$pictures" ]; then
+  echo "== every view, one picture each"
+  mkdir -p "$pictures"
+  names=$("$keyscope" figure --help | tr '\n' ' ' | sed -n 's/.*Which figure: \([a-z, -]*\).*/\1/p' | tr -d ',')
+  [ -n "$names" ] || fail "figure --help names no figures"
+  for name in text $names; do
+    "$keyscope" view "$folder/tour.h5" --run keydiff --layer 1 --view "$name" --token 40 --theme "$theme" --size "$size" \
+      --scale "$scale" --screenshot "$pictures/view_$name.png" --force 2>"$pictures/view_$name.txt" &&
+      rm "$pictures/view_$name.txt"
+  done
+fi
+
 echo "== the file vanishes"
 rm "$folder/tour.h5"
 key Down; expect layer 3 "another layer of a file that is gone"
 sleep 0.5
 kill -0 $window_pid || fail "the window died with its file"
+picture vanished
 close_window "on a recording"
 
 echo "== a corrupt and a missing recording"
@@ -303,6 +355,7 @@ picture corrupt
 close_window "on a corrupt file"
 open_window "$folder/missing.h5"
 expect_text '"open_error":"[^"]*missing.h5' "the missing file is named"
+picture missing
 close_window "on a missing file"
 
 echo "== a figure file"
@@ -321,6 +374,21 @@ open_window --model "$folder/no_model" --prompt hello
 expect live failed "the folder holds no model"
 picture no_model
 close_window "on a model that is not there"
+
+echo "== live: cancelled at every stage"
+open_window --model "$model" --prompt-file "$prompt" --policy keydiff --budget 64 --block 2
+expect_text '"live":"\(starting\|running\|done\)"' "it starts"
+palette "cancel the model"; picture cancelled_early
+expect_text '"live":"\(cancelled\|done\)"' "cancelled while it starts, or was faster"
+close_window "after it was cancelled"
+open_window --model "$model" --prompt-file "$prompt" --policy keydiff --budget 64 --block 2
+expect loaded true "the first block arrived"
+[ "$(value live)" = running ] && click $(at pause 0.5 0.5)
+expect_text '"live":"\(paused\|done\)"' "it pauses, or was faster"
+palette "cancel the model"
+expect_text '"live":"\(cancelled\|done\)"' "cancelled while it is paused"
+picture cancelled_paused
+close_window "after it was cancelled"
 
 echo "== live: paused, stepped, closed while running"
 open_window --model "$model" --prompt-file "$prompt" --policy keydiff --budget 64 --block 2 --out "$folder/live.h5"

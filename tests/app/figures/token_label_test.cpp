@@ -1,8 +1,8 @@
-#include "app/session/token_label.hpp"
+#include "app/figures/token_label.hpp"
 
 #include <gtest/gtest.h>
 
-namespace keyscope::session {
+namespace keyscope::figures {
 namespace {
 
 TEST(TokenLabel, ShowsALeadingSpace) {
@@ -27,4 +27,4 @@ TEST(TokenLabel, KeepsUtf8AndNamesOtherBytes) {
 TEST(TextLabel, KeepsSpaces) { EXPECT_EQ(text_label(" the\n"), " the↵"); }
 
 }  // namespace
-}  // namespace keyscope::session
+}  // namespace keyscope::figures

@@ -1,8 +1,8 @@
-#include "app/session/token_label.hpp"
+#include "app/figures/token_label.hpp"
 
 #include <fmt/format.h>
 
-namespace keyscope::session {
+namespace keyscope::figures {
 namespace {
 
 // Bytes of the well-formed UTF-8 character at the start of `text`; 0 if there is none (Unicode, table 3-7).
@@ -54,4 +54,4 @@ std::string token_label(std::string_view bytes) { return label(bytes, true); }
 
 std::string text_label(std::string_view bytes) { return label(bytes, false); }
 
-}  // namespace keyscope::session
+}  // namespace keyscope::figures
