@@ -31,8 +31,9 @@ template <>
 constexpr recording::hdf5::ElementType kTypeOf<std::uint8_t> = recording::hdf5::ElementType::kUInt8;
 
 template <typename T>
-recording::hdf5::Dataset write_list(recording::hdf5::Group& group, const std::string& name, const std::vector<T>& values,
-                   const std::string& long_name, const std::string& units = "") {
+recording::hdf5::Dataset write_list(recording::hdf5::Group& group, const std::string& name,
+                                    const std::vector<T>& values, const std::string& long_name,
+                                    const std::string& units = "") {
   recording::hdf5::DatasetOptions options;
   options.chunk = {std::clamp<hsize_t>(values.size(), 1, kListChunk)};
   options.max_shape = {H5S_UNLIMITED};

@@ -8,8 +8,8 @@
 
 namespace keyscope::figures {
 
-// The order of a matrix beside it: `token` and `retained`, an entry per row and column, and `linkage`, its tree
-// as scipy.cluster.hierarchy has it: a row per merge, of both clusters, height and number of rows.
+// The order of a matrix beside it: `token` and `retained`, an entry per row and column, and `linkage`, its
+// tree as scipy.cluster.hierarchy has it: a row per merge, of both clusters, height and number of rows.
 void write_order(recording::hdf5::Group& group, const TokenOrder& order);
 
 //   n_places: of the matrix

@@ -6,8 +6,8 @@
 
 namespace keyscope::figures {
 
-// What stands above an ordered matrix: its tree in thin lines, and below that what the cache still held, so that
-// shape says it as well as colour: full bars of retained keys, half as high those of evicted ones.
+// What stands above an ordered matrix: its tree in thin lines, and below that what the cache still held, so
+// that shape says it as well as colour: full bars of retained keys, half as high those of evicted ones.
 
 // The height that it takes above the plot, in points; 0: nothing stands there.
 double order_height(const Panel& panel, double plot_width);

@@ -94,7 +94,8 @@ std::vector<Tick> place_ticks(const TokenOrder& order, double low, double high, 
 std::vector<Tick> named_places(const TokenOrder& order, double low, double high) {
   std::vector<Tick> ticks;
   const auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(low - 0.5)));
-  for (std::int64_t place = first; place < order.size() && static_cast<double>(place) + 0.5 <= high; ++place) {
+  for (std::int64_t place = first; place < order.size() && static_cast<double>(place) + 0.5 <= high;
+       ++place) {
     std::string label = position_text(order, place);
     if (const auto at = static_cast<std::size_t>(place); at < order.text.size() && !order.text[at].empty())
       label = fmt::format("{}  {}", shortened(token_label(order.text[at])), label);

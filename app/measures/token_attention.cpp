@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "analysis/errors.hpp"
+#include "app/measures/attention_column.hpp"
 #include "app/measures/attention_weights.hpp"
 
 namespace keyscope::measures {
@@ -12,8 +12,6 @@ namespace {
 
 using recording::Recording;
 using recording::RecordingInfo;
-
-constexpr std::int64_t kBandRows = 256;
 
 bool has_attention(const RecordingInfo& info, int run, int kv_head) {
   const bool replayed = info.runs[static_cast<std::size_t>(run)].plan.replayed;
@@ -41,17 +39,13 @@ RowMatrixF group_attention(const Recording& recording, const RecordingInfo& info
   return mean / static_cast<float>(group);
 }
 
-// The weights of queries [first, last) on one token, in bands.
-void for_each_weight(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
-                     std::int64_t position, std::int64_t first, std::int64_t last,
-                     const std::atomic<bool>& cancelled,
+// The weights of queries [first, last) on one token.
+void for_each_weight(const Recording& recording, const HeadSelection& selection, std::int64_t position,
+                     std::int64_t first, std::int64_t last, const std::atomic<bool>& cancelled,
                      const std::function<void(std::int64_t query, double weight)>& take) {
-  for (; first < last; first += kBandRows) {
-    if (cancelled) throw Cancelled("the token's story was left off");
-    const std::int64_t count = std::min(kBandRows, last - first);
-    const RowMatrixF band = group_attention(recording, info, selection, first, count);
-    for (std::int64_t row = 0; row < count; ++row)
-      if (const double weight = band(row, position); !std::isnan(weight)) take(first + row, weight);
+  for (const double weight : attention_column(recording, selection, position, first, last, cancelled)) {
+    if (!std::isnan(weight)) take(first, weight);
+    ++first;
   }
 }
 
@@ -83,7 +77,7 @@ TokenAttention token_attention(const Recording& recording, const HeadSelection& 
       attention.attended_to.push_back({static_cast<std::int32_t>(row), static_cast<double>(own(0, row))});
   const auto evicted_at =
       recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at.at(position);
-  for_each_weight(recording, *info, selection, position, position + 1,
+  for_each_weight(recording, selection, position, position + 1,
                   end_of_sight(run_of(*info, selection.run), evicted_at), cancelled,
                   [&](std::int64_t query, double weight) {
                     attention.attended_by.push_back({static_cast<std::int32_t>(query), weight});
@@ -109,7 +103,7 @@ std::optional<Afterlife> attention_afterwards(const Recording& recording, const 
   after.n_queries = info->n_prompt() - first;
   after.received_in_all =
       recording.trace(full, selection.layer, selection.kv_head).attention_received.at(position);
-  for_each_weight(recording, *info, there, position, first, info->n_prompt(), cancelled,
+  for_each_weight(recording, there, position, first, info->n_prompt(), cancelled,
                   [&](std::int64_t, double weight) { after.received += weight; });
   if (after.n_queries > 0) after.per_query = after.received / static_cast<double>(after.n_queries);
   return after;

@@ -14,6 +14,8 @@
 namespace keyscope::window {
 namespace {
 
+constexpr float kLeastHeightForLook = 560;  // of the window: Run must stay in sight
+
 // A field's label, and behind it what is wrong with what stands in the field.
 void label(const PanelContext& context, const std::string& text, const std::string& problem = {}) {
   dim_text(context, text);
@@ -217,7 +219,7 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   draw_policies(context, found.policies);
   draw_numbers(context, found);
   draw_out(context, found.out);
-  draw_look(context);
+  if (ImGui::GetIO().DisplaySize.y >= context.px(kLeastHeightForLook)) draw_look(context);
   return draw_run(context, found) ? std::optional(request()) : std::nullopt;
 }
 

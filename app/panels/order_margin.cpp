@@ -10,6 +10,16 @@ constexpr float kBarPx = 7, kGapPx = 3;
 constexpr float kLeastTreePx = 16;
 constexpr float kLeastBracketPx = 1.5F;  // narrower ones cannot be told apart
 
+// The height that the margin ends at: of the highest bracket that lies in sight as a whole, so that the tree
+// of few tokens is as legible as that of all; what is higher leads out of sight.
+double highest_in_sight(const std::vector<figures::Bracket>& brackets, const PlotView& view) {
+  double highest = 0;
+  for (const figures::Bracket& bracket : brackets)
+    if (bracket.left >= view.x_low() && bracket.right <= view.x_high())
+      highest = std::max(highest, bracket.height);
+  return highest;
+}
+
 }  // namespace
 
 void OrderMargin::set(const figures::Panel& panel) {
@@ -29,7 +39,7 @@ float OrderMargin::height(const PanelContext& context, float plot_height) const 
 
 void OrderMargin::draw_tree(const PanelContext& context, const PlotView& view, float top,
                             float bottom) const {
-  const double highest = brackets_.back().height;
+  const double highest = highest_in_sight(brackets_, view);
   if (!(highest > 0)) return;
   const auto x_of = [&](double place) { return view.to_pixel(place, 0).x; };
   const auto y_of = [&](double height) {
@@ -41,7 +51,7 @@ void OrderMargin::draw_tree(const PanelContext& context, const PlotView& view, f
     const float left = x_of(bracket.left), right = x_of(bracket.right), y = y_of(bracket.height);
     if (right < view.left() || left > view.left() + view.width()) continue;
     if (right - left < kLeastBracketPx) continue;
-    list.AddLine({left, y}, {right, y}, ink);
+    if (y >= top) list.AddLine({left, y}, {right, y}, ink);
     list.AddLine({left, y}, {left, y_of(bracket.left_height)}, ink);
     list.AddLine({right, y}, {right, y_of(bracket.right_height)}, ink);
   }

@@ -8,8 +8,8 @@
 
 namespace keyscope::window {
 
-// What stands above an ordered matrix, as it does on the page of a file: its tree in thin lines, and below that
-// full bars of retained keys, half as high those of evicted ones. It pans and zooms with the matrix.
+// What stands above an ordered matrix, as it does on the page of a file: its tree in thin lines, and below
+// that full bars of retained keys, half as high those of evicted ones. It pans and zooms with the matrix.
 class OrderMargin {
  public:
   // Another panel from now on.

@@ -12,8 +12,9 @@ namespace {
 
 using figures::Tick;
 
-constexpr float kXTickPx = 90, kYTickPx = 70;  // room for one
-constexpr float kRowOfTextPx = 15;             // that a token's text takes beside its row
+constexpr float kXTickPx = 90, kYTickPx = 70;    // room for one
+constexpr float kXPlacePx = 45, kYPlacePx = 32;  // of a matrix in another order than positions
+constexpr float kRowOfTextPx = 15;               // that a token's text takes beside its row
 constexpr float kTickGapPx = 6;
 constexpr float kNameGapPx = 8;
 
@@ -37,7 +38,7 @@ std::vector<Tick> ticks_of(const figures::Axis& axis, double low, double high, f
 std::vector<Tick> x_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
   if (panel.order)
     return figures::place_ticks(*panel.order, view.x_low(), view.x_high(),
-                                static_cast<int>(view.width() / context.px(kXTickPx)));
+                                static_cast<int>(view.width() / context.px(kXPlacePx)));
   return ticks_of(panel.x, view.x_low(), view.x_high(), context.px(kXTickPx), view.width(),
                   panel.heatmap.has_value());
 }
@@ -49,7 +50,7 @@ std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& pan
     const bool names = view.pixels_per_unit_y() >= static_cast<double>(context.px(kRowOfTextPx));
     return names ? figures::named_places(*panel.order, low, high)
                  : figures::place_ticks(*panel.order, low, high,
-                                        static_cast<int>(view.height() / context.px(kYTickPx)));
+                                        static_cast<int>(view.height() / context.px(kYPlacePx)));
   }
   return ticks_of(panel.y, low, high, context.px(kYTickPx), view.height(), cells);
 }

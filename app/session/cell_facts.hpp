@@ -15,7 +15,8 @@ struct MatrixCell {
   float value = 0;  // NaN: there is none
 };
 
-// What a cell of a head's matrix says, line by line: which tokens it is about, and its value with what that is.
+// What a cell of a head's matrix says, line by line: which tokens it is about, and its value with what that
+// is.
 //   figure: its name, "attention"
 std::vector<std::string> cell_facts(const recording::RecordingInfo& info, int run, const std::string& figure,
                                     const figures::Heatmap& map, const MatrixCell& cell);

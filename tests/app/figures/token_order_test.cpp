@@ -86,7 +86,8 @@ TEST(TokenOrder, PlacesOfOneFateAreOneRun) {
 TEST(TokenOrder, TicksHaveThePositionsOfTheTokensThere) {
   TokenOrder order;
   for (int place = 0; place < 100; ++place) order.token.push_back(1'000 + 7 * place);
-  EXPECT_THAT(labels_of(place_ticks(order, 0, 100, 5)), ElementsAre("1,000", "1,140", "1,280", "1,420", "1,560"));
+  EXPECT_THAT(labels_of(place_ticks(order, 0, 100, 5)),
+              ElementsAre("1,000", "1,140", "1,280", "1,420", "1,560"));
   EXPECT_EQ(place_ticks(order, 0, 100, 5)[1].value, 20.5) << "the middle of place 20";
   EXPECT_THAT(labels_of(place_ticks(order, -40, 30, 5)), ElementsAre("1,000", "1,140"));
   EXPECT_TRUE(place_ticks({}, 0, 1, 5).empty());

@@ -36,9 +36,9 @@ std::string text_of(std::int64_t position) {
 }
 
 TEST(CellFacts, OfAttentionSayWhoAttendsToWhom) {
-  EXPECT_THAT(facts("attention", {200, 7, 0.125F}),
-              ElementsAre("query 200  " + text_of(200), "attends to key 7  " + text_of(7),
-                          "attention weight 0.125"));
+  EXPECT_THAT(
+      facts("attention", {200, 7, 0.125F}),
+      ElementsAre("query 200  " + text_of(200), "attends to key 7  " + text_of(7), "attention weight 0.125"));
   EXPECT_THAT(facts("attention", {7, 200, NAN}).back(), HasSubstr("not visible"));
 }
 
@@ -53,7 +53,8 @@ TEST(CellFacts, OfLivesAreATokenAndABlock) {
 }
 
 TEST(CellFacts, SayWhereSeveralTokensShareACell) {
-  EXPECT_THAT(facts("cosine-matrix", {8, 4, 0.25F}, 80).back(), "cosine of two keys 0.25, mean of 4 × 4 cells");
+  EXPECT_THAT(facts("cosine-matrix", {8, 4, 0.25F}, 80).back(),
+              "cosine of two keys 0.25, mean of 4 × 4 cells");
 }
 
 }  // namespace
