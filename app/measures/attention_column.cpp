@@ -81,10 +81,11 @@ class VisibleKeys {
 
  private:
   // Softmax at one of the rows, over those that the query sees: from the oldest in reach to its own.
-  double weight_of(const Eigen::Ref<const Eigen::RowVectorXf>& products, const std::vector<std::int32_t>& rows,
-                   std::int64_t query, Eigen::Index at) const {
+  double weight_of(const Eigen::Ref<const Eigen::RowVectorXf>& products,
+                   const std::vector<std::int32_t>& rows, std::int64_t query, Eigen::Index at) const {
     const auto begin =
-        std::ranges::lower_bound(rows, static_cast<std::int32_t>(rules_.oldest_visible(query))) - rows.begin();
+        std::ranges::lower_bound(rows, static_cast<std::int32_t>(rules_.oldest_visible(query))) -
+        rows.begin();
     const auto end = std::ranges::upper_bound(rows, static_cast<std::int32_t>(query)) - rows.begin();
     if (at < begin || at >= end) return std::numeric_limits<double>::quiet_NaN();
     Eigen::ArrayXf scores = products.segment(begin, end - begin).transpose().array();

@@ -35,24 +35,44 @@ std::vector<Tick> ticks_of(const figures::Axis& axis, double low, double high, f
   return ticks;
 }
 
+// What of an axis can have ticks, and how long that is on the screen. A matrix has none beside its cells:
+// where a square stands in a frame that is no square, there is room on two sides of it that stands for
+// nothing.
+struct Span {
+  double low = 0, high = 0;
+  float length = 0;
+
+  int n_ticks(float per_tick) const { return static_cast<int>(length / per_tick); }
+};
+
+Span within(double low, double high, float length, double first, double last) {
+  const double per_unit = length / (high - low);
+  const Span span{std::max(low, first), std::min(high, last), 0};
+  return {span.low, span.high, static_cast<float>(std::max(0.0, span.high - span.low) * per_unit)};
+}
+
 std::vector<Tick> x_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
+  Span span{view.x_low(), view.x_high(), view.width()};
+  if (const auto& map = panel.heatmap)
+    span = within(span.low, span.high, span.length, map->x_first, map->x_last());
+  if (!(span.high > span.low)) return {};
   if (panel.order)
-    return figures::place_ticks(*panel.order, view.x_low(), view.x_high(),
-                                static_cast<int>(view.width() / context.px(kXPlacePx)));
-  return ticks_of(panel.x, view.x_low(), view.x_high(), context.px(kXTickPx), view.width(),
-                  panel.heatmap.has_value());
+    return figures::place_ticks(*panel.order, span.low, span.high, span.n_ticks(context.px(kXPlacePx)));
+  return ticks_of(panel.x, span.low, span.high, context.px(kXTickPx), span.length, panel.heatmap.has_value());
 }
 
 std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
-  const bool cells = panel.heatmap.has_value();
-  const double low = cells ? -view.y_high() : view.y_low(), high = cells ? -view.y_low() : view.y_high();
+  Span span{view.y_low(), view.y_high(), view.height()};
+  if (const auto& map = panel.heatmap)
+    span = within(-view.y_high(), -view.y_low(), span.length, map->y_first, map->y_last());
+  if (!(span.high > span.low)) return {};
   if (panel.order) {
     const bool names = view.pixels_per_unit_y() >= static_cast<double>(context.px(kRowOfTextPx));
-    return names ? figures::named_places(*panel.order, low, high)
-                 : figures::place_ticks(*panel.order, low, high,
-                                        static_cast<int>(view.height() / context.px(kYPlacePx)));
+    return names
+               ? figures::named_places(*panel.order, span.low, span.high)
+               : figures::place_ticks(*panel.order, span.low, span.high, span.n_ticks(context.px(kYPlacePx)));
   }
-  return ticks_of(panel.y, low, high, context.px(kYTickPx), view.height(), cells);
+  return ticks_of(panel.y, span.low, span.high, context.px(kYTickPx), span.length, panel.heatmap.has_value());
 }
 
 // Labels that would run into each other beside each other.

@@ -161,8 +161,13 @@ void TimelinePanel::draw_generated(PanelContext& context, const Track& track) co
   list.AddLine({end, top}, {end, track.y + context.px(12)}, context.theme.text, context.px(1.5F));
   const std::string name = "generated";
   const float width = text_size(context.fonts.small, name).x;
-  if (track.top < track.y && track.right - end > width + context.px(6))
-    draw_text(list, context.fonts.small, {track.right - width, track.top}, context.theme.dim, name);
+  if (track.top >= track.y || track.right - end <= width + context.px(6)) return;
+  // On a ground of its own: the bars of evictions stand behind it.
+  const float pad = context.px(3);
+  list.AddRectFilled({track.right - width - pad, track.top},
+                     {track.right + pad, track.top + context.fonts.small->FontSize + pad},
+                     with_alpha(context.theme.panel, 0.85F), pad);
+  draw_text(list, context.fonts.small, {track.right - width, track.top}, context.theme.dim, name);
 }
 
 void TimelinePanel::draw(PanelContext& context, const Rect& rect) {

@@ -68,7 +68,8 @@ TEST_P(AttentionColumn, OfAPartIsThatPart) {
   const auto part = attention_column(*recording, {1, 1, 0}, 2, 3, 17, kGoOn);
   ASSERT_EQ(part.size(), 14U);
   for (std::size_t i = 0; i < part.size(); ++i)
-    EXPECT_TRUE(std::isnan(part[i]) ? std::isnan(whole[i + 3]) : std::abs(part[i] - whole[i + 3]) < 1e-6) << i;
+    EXPECT_TRUE(std::isnan(part[i]) ? std::isnan(whole[i + 3]) : std::abs(part[i] - whole[i + 3]) < 1e-6)
+        << i;
   EXPECT_TRUE(attention_column(*recording, {1, 1, 0}, 2, 9, 9, kGoOn).empty());
 }
 
