@@ -89,9 +89,11 @@ std::vector<analysis::Merge> order_by_dendrogram(ChosenKeys& chosen) {
     ordered.position.push_back(chosen.position[row]);
     if (!chosen.retained.empty()) ordered.retained.push_back(chosen.retained[row]);
   }
-  for (analysis::Merge& merge : tree.merges)
+  for (analysis::Merge& merge : tree.merges) {
     for (std::int32_t* cluster : {&merge.first, &merge.second})
       if (*cluster < n_keys) *cluster = place[static_cast<std::size_t>(*cluster)];
+    if (merge.first > merge.second) std::swap(merge.first, merge.second);
+  }
   chosen = std::move(ordered);
   return tree.merges;
 }

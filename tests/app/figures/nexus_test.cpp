@@ -233,6 +233,37 @@ TEST(Nexus, AHeatmapHasCentresAndEdges) {
   EXPECT_THAT(group.open_dataset("x_edges").read<double>(), ElementsAre(0, 2, 4, 5));
 }
 
+TEST(Nexus, AnOrderIsATreeOfSciPysOrIsRefused) {
+  const test::ScratchFolder folder;
+  FakeRecording recording(1, 1, 1, 4, 5, 5);
+  recording.add_run("none", 0);
+  recording.fill(1);
+  FigureRequest request;
+  request.name = "cosine-matrix";
+  request.order = MatrixOrder::kDendrogram;
+  Figure figure = build_figure(recording, request);
+  const std::string path = folder.file("f.h5").string();
+  write_nexus(path, {figure}, origin_of(recording));
+  {
+    const File file = File::open(path);
+    const Group group = file.root().open_group("entry").open_group("cosine_matrix_none_layer_00_kv_head_0");
+    EXPECT_EQ(group.open_dataset("linkage").shape(), (recording::hdf5::Shape{4, 4}));
+    const auto rows = group.open_dataset("linkage").read<double>();
+    EXPECT_EQ(rows.back(), 5) << "the last cluster holds every row";
+    EXPECT_EQ(group.open_dataset("token").read<std::int32_t>(), figure.panels[0].order->token);
+  }
+  for (const auto& [first, second] : {std::pair{7, 8}, std::pair{0, 0}, std::pair{-1, 2}}) {
+    Figure broken = figure;
+    broken.panels[0].order->merges[1].first = first;
+    broken.panels[0].order->merges[1].second = second;
+    write_nexus(path, {broken}, origin_of(recording), true);
+    EXPECT_THROW(read_figures(path), FileError) << first << ", " << second;
+  }
+  figure.panels[0].order->token.pop_back();
+  write_nexus(path, {figure}, origin_of(recording), true);
+  EXPECT_THROW(read_figures(path), FileError) << "four tokens of five rows";
+}
+
 TEST(Nexus, AnEmptyFigureAndOneWithoutPanelsAreStillFiles) {
   const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();
