@@ -19,7 +19,7 @@ for screen in "1280x800 1" "1920x1080 1" "3840x2160 2"; do
     tests/app/window/window_tour.sh --size "$size" --theme "$theme" --scale "$scale" \
       "$keyscope" "$model" "$model/prompts/needle.txt" "$pictures" >"$pictures/tour.log" 2>&1 ||
       { status=1; tail -3 "$pictures/tour.log" | cut -c1-300; }
-    montage "$pictures"/*.png -tile 4x -geometry 640x+8+8 -label '%t' "$folder/$size-$theme.png"
+    montage -font DejaVu-Sans -label '%t' "$pictures"/*.png -tile 4x -geometry 640x+8+8 "$folder/$size-$theme.png"
   done
 done
 exit $status
