@@ -58,6 +58,7 @@ void FigurePanel::make(const PanelContext& context, Made wanted) {
   try {
     const auto image = figures::draw_to_image(made_.file->figures[made_.figure], made_.width, made_.height,
                                               kDpi * context.scale, !made_.light);
+    note_texture_change(texture_.get());
     glBindTexture(GL_TEXTURE_2D, texture_.get());
     glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB8, image.width, image.height, 0, GL_BGRA, GL_UNSIGNED_BYTE,
                  image.bgrx.data());

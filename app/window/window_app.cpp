@@ -63,11 +63,7 @@ void WindowApp::draw_frame(int width, int height) {
   ui_.draw(static_cast<float>(width), static_cast<float>(height));
   ImGui::Render();
   glBindFramebuffer(GL_FRAMEBUFFER, static_cast<GLuint>(framebuffer));
-  glViewport(0, 0, width, height);
-  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(ui_.theme().ground);
-  glClearColor(ground.x, ground.y, ground.z, 1);
-  glClear(GL_COLOR_BUFFER_BIT);
-  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  frame_.draw(*ImGui::GetDrawData(), ui_.theme().ground, width, height);
 }
 
 void WindowApp::write_state() {

@@ -8,6 +8,7 @@
 #include "app/panels/ui.hpp"
 #include "app/session/session.hpp"
 #include "app/window/glfw_window.hpp"
+#include "app/window/kept_frame.hpp"
 
 namespace keyscope::window {
 
@@ -54,6 +55,7 @@ class WindowApp {
   session::Session session_;  // ends before the window that its workers wake
   float scale_;
   Ui ui_;
+  KeptFrame frame_;
   std::optional<Pixel> pointer_;
   std::filesystem::path state_file_;
   std::string written_state_;
