@@ -1,6 +1,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -28,6 +29,7 @@ struct ViewArguments {
   int kv_head = -1;
   std::int64_t block = -1, token = -1;
   std::string measure, reference;
+  std::vector<std::string> beside;
   std::string view;
   std::string projection, colour;
   bool queries = false;
@@ -47,6 +49,7 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (arguments.block >= 0) request.selection.block = arguments.block;
   if (!arguments.measure.empty()) request.selection.measure = arguments.measure;
   if (!arguments.reference.empty()) request.selection.reference = arguments.reference;
+  request.selection.beside = arguments.beside;
   if (arguments.token >= 0) request.selection.token = arguments.token;
   if (!arguments.view.empty()) request.view = view_name(arguments.view);
   if (!arguments.projection.empty())
@@ -120,6 +123,8 @@ void add_view(CLI::App& app) {
   command->add_flag("--force", arguments->force,
                     "Replace an existing --out once the new one is complete, and an existing --screenshot");
   command->add_option("--run", arguments->run, "The run to show first");
+  command->add_option("--beside", arguments->beside, "A run to show beside it, repeatable: up to three")
+      ->allow_extra_args(false);
   command->add_option("--layer", arguments->layer, "The layer to show first")->check(zero_or_more());
   command->add_option("--kv-head", arguments->kv_head, "The KV head to show first")->check(zero_or_more());
   command->add_option("--token", arguments->token, "The token to hold, by its position")

@@ -42,6 +42,9 @@ void export_view(const recording::Recording& recording, const recording::Recordi
     wanted.projection = request.look.projection;
     wanted.colour = request.look.colour;
     wanted.queries = request.look.queries;
+    if (!request.runs.empty()) wanted.runs.clear();
+    for (const int run : request.runs)
+      wanted.runs.push_back(info.runs[static_cast<std::size_t>(run)].plan.name);
   }
   const figures::Figure figure = figures::build_figure(recording, wanted);
   figures::PageOptions page;

@@ -37,6 +37,7 @@ struct FigureKey {
   std::int64_t blocks_done = 0;  // of all runs together, for a recording that grows
   FigureSettings settings = {};  // those that the figure understands
   MapChoice map = {};            // 0 and -1 where the figure is no map of heads
+  int source = 0;                // as RunId's: whose run it is
   bool operator==(const FigureKey&) const = default;
 };
 //   map: from effective_choice

@@ -14,6 +14,7 @@ struct HeadKey {
   int run = 0;
   int layer = 0;
   int kv_head = 0;
+  int source = 0;  // as RunId's: whose run it is
 
   auto operator<=>(const HeadKey&) const = default;
 };
@@ -23,6 +24,7 @@ struct Extent {
   double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
 
   bool empty() const { return x_low > x_high; }
+  bool operator==(const Extent&) const = default;
 };
 
 // Everything the window shows of one head of one run at any block, read and projected once by a worker and

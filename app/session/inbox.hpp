@@ -37,6 +37,12 @@ struct PointsRead {
   int document = 0;
   std::shared_ptr<const HeadPoints> points;
 };
+// Of a run beside the selected one.
+struct PointsFailed {
+  int document = 0;
+  HeadKey head;
+  std::string what;
+};
 struct PictureMade {
   int document = 0;
   std::shared_ptr<const KeyspacePicture> picture;
@@ -71,8 +77,8 @@ struct Notice {
 struct Exported {
   Notice notice;
 };
-using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PictureMade, HeadMeasured, FigureMade,
-                                  StoryTold, MeasuresFailed, OpenFailed, Exported, Notice>;
+using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured,
+                                  FigureMade, StoryTold, MeasuresFailed, OpenFailed, Exported, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -174,6 +175,22 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
   }
   picture->panel = keyspace_panel(head, key.block, look, parts);
   return picture;
+}
+
+std::shared_ptr<const KeyspacePicture> make_picture_anyway(const recording::Recording& recording,
+                                                           const recording::RecordingInfo& info,
+                                                           std::shared_ptr<const HeadPoints> points,
+                                                           const PictureKey& key, QueryCache& queries) {
+  auto plain = std::make_shared<KeyspacePicture>();
+  try {
+    return make_picture(recording, info, points, key, queries);
+  } catch (const std::exception& error) {
+    plain->refusal = error.what();
+  }
+  plain->key = key;
+  plain->panel = keyspace_panel(*points, key.block);
+  plain->points = std::move(points);
+  return plain;
 }
 
 Extent points_extent(const figures::Panel& panel) {

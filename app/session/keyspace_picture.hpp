@@ -52,6 +52,12 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
                                                     std::shared_ptr<const HeadPoints> points,
                                                     const PictureKey& key, QueryCache& queries);
 
+// The same where reading may fail: the keys themselves, which were read before, with why there is no more.
+std::shared_ptr<const KeyspacePicture> make_picture_anyway(const recording::Recording& recording,
+                                                           const recording::RecordingInfo& info,
+                                                           std::shared_ptr<const HeadPoints> points,
+                                                           const PictureKey& key, QueryCache& queries);
+
 // The rectangle that the points of a panel lie in.
 // of the ball that holds them, whichever way it is turned.
 Extent points_extent(const figures::Panel& panel);

@@ -1,10 +1,18 @@
 #include "app/session/made_figures.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
+
+#include "app/session/guarded.hpp"
 
 namespace keyscope::session {
 namespace {
+
+// Of the matrices that are looked at: tokens share cells only in prompts that are longer. What is far away is
+// made coarser by the graphics card.
+constexpr int kLargestMatrix = 4096;
 
 std::size_t bytes_of(const MadeFigure& made) {
   std::size_t n = sizeof(made);
@@ -19,6 +27,19 @@ std::size_t bytes_of(const MadeFigure& made) {
 }
 
 }  // namespace
+
+MadeFigure make_figure(const recording::Recording& recording, const recording::RecordingInfo& info,
+                       FigureKey key) {
+  MadeFigure made{std::move(key), nullptr, {}};
+  guarded(
+      [&] {
+        auto request = figure_request(info, made.key);
+        request.max_size = kLargestMatrix;
+        made.figure = std::make_shared<const figures::Figure>(figures::build_figure(recording, request));
+      },
+      [&](std::string what) { made.error = std::move(what); });
+  return made;
+}
 
 const MadeFigure* MadeFigures::find(const FigureKey& key) {
   const auto found = std::ranges::find(entries_, key, &MadeFigure::key);

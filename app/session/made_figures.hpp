@@ -7,6 +7,12 @@
 
 namespace keyscope::session {
 
+// Makes the figure that a key asks for, in as many cells as are looked at; where that fails, `error` says
+// why.
+//   recording: the one that the key's `source` says; info: of it, when the key was made
+MadeFigure make_figure(const recording::Recording& recording, const recording::RecordingInfo& info,
+                       FigureKey key);
+
 // Figures that were made, the most recently used first, up to a number of bytes.
 class MadeFigures {
  public:

@@ -124,6 +124,9 @@ std::optional<RememberedView> recall_view(const fs::path& folder, const std::str
   view.selection.layer = count_in<int>(json, "layer");
   view.selection.kv_head = count_in<int>(json, "kv_head");
   view.selection.block = count_in<std::int64_t>(json, "block");
+  if (const auto beside = json.find("beside"); beside != json.end() && beside->is_array())
+    for (const auto& name : *beside)
+      if (name.is_string()) view.selection.beside.push_back(name.get<std::string>());
   view.view = text_in(json, "view");
   view.measure = text_in(json, "measure");
   if (const auto look = json.find("look"); look != json.end() && look->is_object())
@@ -145,6 +148,7 @@ void remember_view(const fs::path& folder, const std::string& recording, const R
   if (view.selection.layer) json["layer"] = *view.selection.layer;
   if (view.selection.kv_head) json["kv_head"] = *view.selection.kv_head;
   if (view.selection.block) json["block"] = *view.selection.block;
+  if (!view.selection.beside.empty()) json["beside"] = view.selection.beside;
   write_settings(file_for(folder, full), json);
   prune(folder);
 }
@@ -159,6 +163,18 @@ Selection remembered_selection(const recording::RecordingInfo& info, const Remem
   selection.kv_head = wanted.kv_head.value_or(selection.kv_head);
   if (has_run) selection.block = wanted.block.value_or(selection.block);
   return clamp_selection(info, selection);
+}
+
+std::vector<RunId> remembered_beside(const recording::RecordingInfo& info, int selected,
+                                     const RememberedView& remembered) {
+  std::vector<RunId> beside;
+  for (const std::string& name : remembered.selection.beside) {
+    const RunId id{0, info.run_index(name)};
+    if (id.run < 0 || id.run == selected || beside.size() == kMostBeside) continue;
+    if (std::ranges::find(beside, id) == beside.end()) beside.push_back(id);
+  }
+  std::ranges::sort(beside);
+  return beside;
 }
 
 }  // namespace keyscope::session

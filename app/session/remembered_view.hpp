@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/figures/keyspace_look.hpp"
 #include "app/session/figure_settings.hpp"
+#include "app/session/run_choice.hpp"
 #include "app/session/selection.hpp"
 
 namespace keyscope::session {
@@ -39,5 +41,10 @@ inline constexpr std::size_t kMostViews = 200;
 
 // The remembered selection as far as the recording still has it, else the default one.
 Selection remembered_selection(const recording::RecordingInfo& info, const RememberedView& remembered);
+
+// The runs that stood beside it, as far as the recording still has them.
+//   selected: the run that is selected now
+std::vector<RunId> remembered_beside(const recording::RecordingInfo& info, int selected,
+                                     const RememberedView& remembered);
 
 }  // namespace keyscope::session

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/recording/recording.hpp"
 
@@ -17,6 +18,7 @@ struct SelectionRequest {
   std::optional<std::string> measure = std::nullopt;    // of the map of heads
   std::optional<std::string> reference = std::nullopt;  // the run that it is compared with
   std::optional<std::int64_t> token = std::nullopt;     // to be held
+  std::vector<std::string> beside = {};                 // runs that stand beside it
 
   bool operator==(const SelectionRequest&) const = default;
 };

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "app/session/run_choice.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/token_selection.hpp"
 
 namespace keyscope::session {
 
-// What was looked at, to go back to: selection, view, held token and selected tokens. Stepping through blocks
-// is one step back, however many blocks it went through.
+// What was looked at, to go back to: selection, view, held token, selected tokens and runs beside. Stepping
+// through blocks is one step back, however many blocks it went through.
 class SelectionHistory {
  public:
   struct Moment {
@@ -20,6 +21,7 @@ class SelectionHistory {
     std::string view;
     std::optional<std::int64_t> locked;
     std::shared_ptr<const TokenSet> tokens = nullptr;
+    std::vector<RunId> beside = {};
     bool operator==(const Moment&) const = default;
   };
 

@@ -11,10 +11,6 @@
 namespace keyscope::session {
 namespace {
 
-// Of the matrices that are looked at: tokens share cells only in prompts that are longer. What is far away is
-// made coarser by the graphics card.
-constexpr int kLargestMatrix = 4096;
-
 using recording::Recording;
 using recording::RecordingInfo;
 
@@ -39,7 +35,8 @@ Session::~Session() {
 bool Session::busy() const {
   const auto live = live_status();
   return !state_.opening.empty() || state_.reading || state_.settling || state_.drawing || state_.making ||
-         !reader_.idle() || !settler_.idle() || !figure_maker_.idle() || !measurer_.idle() ||
+         !reader_.idle() || !settler_.idle() || std::ranges::any_of(state_.tiles, &RunTile::waiting) ||
+         !figure_maker_.idle() || !measurer_.idle() ||
          !teller_.idle() || (live && live->going_on());
 }
 
@@ -103,6 +100,7 @@ void Session::close_document() {
   settling_asked_.reset();
   figure_asked_.reset();
   picture_asked_.reset();
+  tile_work_.clear();
   bases_ = std::make_shared<BasisCache>();
   queries_ = std::make_shared<QueryCache>();
   measuring_ = {};
@@ -141,6 +139,7 @@ void Session::take(FiguresOpened&& result) {
 void Session::take(FigureMade&& result) {
   if (result.document != document_) return;
   if (figure_asked_ == result.made.key) figure_asked_.reset();
+  forget_asked(result.made.key);
   figures_.put(std::move(result.made));
   want_figure();
 }
@@ -171,9 +170,14 @@ void Session::take(Exported&& result) {
 
 void Session::take(Notice&& result) { state_.notice = std::move(result); }
 
+void Session::want_figure() {
+  want_own_figure();
+  want_beside();
+}
+
 // Makes `shown` the figure that the view asks for: from the cache, or by having it made. Of a live run it is
 // made again for what has come meanwhile when the one in work is done.
-void Session::want_figure() {
+void Session::want_own_figure() {
   state_.making = false;
   if (!state_.loaded() || !is_figure_view(state_.view)) return;
   const FigureKey key =
@@ -189,15 +193,7 @@ void Session::want_figure() {
   figure_asked_ = key;
   figure_maker_.post("figure", [inbox = inbox_, recording = state_.recording, info = state_.info, key,
                                 document = document_] {
-    MadeFigure made{key, nullptr, {}};
-    guarded(
-        [&] {
-          auto request = figure_request(*info, key);
-          request.max_size = kLargestMatrix;
-          made.figure = std::make_shared<const figures::Figure>(figures::build_figure(*recording, request));
-        },
-        [&](std::string what) { made.error = std::move(what); });
-    inbox->put(FigureMade{document, std::move(made)});
+    inbox->put(FigureMade{document, make_figure(*recording, *info, key)});
   });
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/session/basis_cache.hpp"
@@ -23,6 +24,8 @@
 #include "app/session/measure_choice.hpp"
 #include "app/session/points_cache.hpp"
 #include "app/session/query_cache.hpp"
+#include "app/session/run_choice.hpp"
+#include "app/session/run_tile.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/selection_history.hpp"
 #include "app/session/token_selection.hpp"
@@ -75,6 +78,12 @@ struct SessionState {
   FigureSettings figure_settings;
   bool making = false;
 
+  // Runs beside the selected one, ascending, and those that could be. Where there are some and the view is of
+  // one run, a tile for each of them and the selected one, in the order of their ids; else no tiles.
+  std::vector<RunId> beside;
+  std::vector<RunChoice> choices;
+  std::vector<RunTile> tiles;
+
   std::optional<std::int64_t> hovered;  // token positions
   std::optional<std::int64_t> locked;
   std::shared_ptr<const TokenSet> tokens;  // selected in the key space, never empty; null: none are
@@ -93,6 +102,7 @@ struct SessionState {
   bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
   MapChoice map_choice() const;  // of `measure` and `reference`, as it comes to in the selected run
   HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
+  bool comparing() const;  // runs stand side by side in this view
   // The token that the token panel is about: the hovered one, else the locked one.
   std::optional<std::int64_t> token() const { return hovered ? hovered : locked; }
 };
@@ -143,7 +153,9 @@ class Session {
   // While playing: the next block, or the end of playing at the last one.
   void play_on();
   void choose_measure(std::size_t measure);
-  void choose_reference(int run);           // -1: compare with none
+  void choose_reference(int run);  // -1: compare with none
+  // Shows a run beside the selected one, or no longer; says why where it cannot be.
+  void toggle_beside(RunId id);
   void choose_view(std::string_view name);  // one of view_choices(); others are left alone
   void set_figure_settings(const FigureSettings& settings);
   void choose_look(const figures::KeyspaceLook& look);
@@ -184,7 +196,22 @@ class Session {
   void go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise);
   void want_points();
   void want_picture();
+  void want_own_picture();
   void want_figure();
+  void want_own_figure();
+  void want_beside();
+  void list_choices();
+  std::vector<int> runs_of_export() const;
+  void set_beside_by_name(const std::vector<std::string>& names);
+  void arrange_tiles();
+  void show_selected(RunTile& tile) const;
+  void want_tile(RunTile& tile);
+  void want_tile_points(RunTile& tile);
+  void want_tile_picture(RunTile& tile);
+  void want_tile_figure(RunTile& tile);
+  RunTile* tile_beside(const HeadKey& head);
+  void give_picture(RunTile& tile, std::shared_ptr<const KeyspacePicture> picture);
+  void forget_asked(const FigureKey& key);
   void want_story();
   void want_measures();
   void add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const;
@@ -195,6 +222,7 @@ class Session {
   void take(Opened&& result);
   void take(FiguresOpened&& result);
   void take(PointsRead&& result);
+  void take(PointsFailed&& result);
   void take(PictureMade&& result);
   void take(HeadMeasured&& result);
   void take(FigureMade&& result);
@@ -214,6 +242,15 @@ class Session {
   std::shared_ptr<const HeadPoints> settling_asked_;  // that the settler is at, or will be
   std::optional<FigureKey> figure_asked_;             // that the maker is at, or will be
   std::optional<PictureKey> picture_asked_;           // that the reader is at, or will be
+  // What workers were last asked for on behalf of a run beside the selected one.
+  struct TileWork {
+    std::shared_ptr<QueryCache> queries = std::make_shared<QueryCache>();  // used on the reader's thread
+    std::optional<std::pair<HeadKey, std::int64_t>> points_asked;          // and of how many tokens
+    std::string points_error;                                              // that it came to
+    std::optional<PictureKey> picture_asked;
+    std::optional<FigureKey> figure_asked;
+  };
+  std::map<RunId, TileWork> tile_work_;
   SelectionRequest live_request_;
   std::filesystem::path memory_;
   int document_ = 0;
@@ -238,5 +275,11 @@ class Session {
   JobQueue teller_{JobQueue::Priority::kLow};
   JobQueue measurer_{JobQueue::Priority::kLow};
 };
+
+// The selected run as a tile, whether others stand beside it or not; its keys are not counted.
+RunTile selected_tile(const SessionState& state);
+
+// What of runs that stand side by side a file will hold; empty where none do.
+std::string about_export(const SessionState& state);
 
 }  // namespace keyscope::session

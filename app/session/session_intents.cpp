@@ -25,6 +25,7 @@ void Session::select_as_asked(const SelectionRequest& request) {
       throw UsageError(fmt::format("there is no token {}; run {} has {} of them", *request.token,
                                    state_.run().plan.name, state_.run().n_tokens));
     state_.locked = request.token;
+    set_beside_by_name(request.beside);
   } catch (const Error& error) {
     state_.notice = {error.what(), true};
   }
@@ -35,6 +36,7 @@ void Session::select(Selection selection) {
   selection = clamp_selection(*state_.info, selection);
   if (selection == state_.selection) return;
   const bool other_run = selection.run != state_.selection.run;
+  state_.beside = after_selecting(std::move(state_.beside), state_.selection.run, selection.run);
   state_.selection = selection;
   want_points();
   want_figure();
@@ -46,7 +48,8 @@ void Session::select(Selection selection) {
 }
 
 void Session::note_moment() {
-  if (state_.loaded()) history_.note({state_.selection, state_.view, state_.locked, state_.tokens});
+  if (state_.loaded())
+    history_.note({state_.selection, state_.view, state_.locked, state_.tokens, state_.beside});
 }
 
 void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise) {
@@ -61,6 +64,7 @@ void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const
   state_.view = moment->view;
   state_.locked = moment->locked;
   state_.tokens = moment->tokens;
+  state_.beside = moment->beside;
   want_points();
   want_figure();
   if (other_run) {
@@ -218,6 +222,7 @@ void Session::export_view(const std::filesystem::path& path, bool replace) {
                               state_.map_choice(),
                               state_.reading ? nullptr : state_.points,
                               state_.look,
+                              runs_of_export(),
                               state_.tokens,
                               path,
                               replace};

@@ -78,7 +78,8 @@ void Session::refresh_live() {
   if (!state_.loaded()) return;
   if (first) select_as_asked(live_request_);
   if (state_.following) {
-    state_.selection.run = newest_run(*state_.info);
+    const int before = std::exchange(state_.selection.run, newest_run(*state_.info));
+    state_.beside = after_selecting(std::move(state_.beside), before, state_.selection.run);
     state_.selection.block = state_.run().blocks_done - 1;
   }
   state_.selection = clamp_selection(*state_.info, state_.selection);

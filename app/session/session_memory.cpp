@@ -15,6 +15,9 @@ std::optional<RememberedView> Session::view_to_remember() const {
   view.selection.run = state_.run().plan.name;
   view.selection.layer = now.layer;
   view.selection.kv_head = now.kv_head;
+  for (const RunId& id : state_.beside)
+    if (id.source == 0)
+      view.selection.beside.push_back(state_.info->runs[static_cast<std::size_t>(id.run)].plan.name);
   view.view = state_.view;
   view.measure = measure_choices()[state_.measure].id;
   view.look = state_.look;
@@ -49,8 +52,10 @@ void Session::show_earlier(std::size_t earlier) {
 void Session::select_first(const Opened& result) {
   select_as_asked(result.selection);
   if (!result.remembered) return;
-  if (result.selection == SelectionRequest())
+  if (result.selection == SelectionRequest()) {
     state_.selection = remembered_selection(*state_.info, *result.remembered);
+    state_.beside = remembered_beside(*state_.info, state_.selection.run, *result.remembered);
+  }
   if (!result.keep.view && is_view(result.remembered->view)) state_.view = result.remembered->view;
   if (!result.keep.look) state_.look = result.remembered->look;
   state_.figure_settings = result.remembered->settings;

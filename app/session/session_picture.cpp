@@ -1,16 +1,20 @@
 // How the session comes to the picture of the key space.
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "app/session/session.hpp"
 
 namespace keyscope::session {
 
+void Session::want_picture() {
+  want_own_picture();
+  want_beside();
+}
+
 // Makes `picture` what is selected, at once where it costs less than a frame, else by asking the reader for
 // it. What is shown meanwhile is the picture before it.
-void Session::want_picture() {
+void Session::want_own_picture() {
   state_.drawing = false;
   const auto& points = state_.points;
   if (!state_.loaded() || !points || state_.view != kKeyspaceView) return;
@@ -27,18 +31,7 @@ void Session::want_picture() {
   picture_asked_ = key;
   reader_.post("picture", [inbox = inbox_, recording = state_.recording, info = state_.info,
                            queries = queries_, points, key, document = document_] {
-    std::shared_ptr<const KeyspacePicture> picture;
-    try {
-      picture = make_picture(*recording, *info, points, key, *queries);
-    } catch (const std::exception& error) {  // the keys themselves are there
-      auto plain = std::make_shared<KeyspacePicture>();
-      plain->key = key;
-      plain->points = points;
-      plain->panel = keyspace_panel(*points, key.block);
-      plain->refusal = error.what();
-      picture = std::move(plain);
-    }
-    inbox->put(PictureMade{document, std::move(picture)});
+    inbox->put(PictureMade{document, make_picture_anyway(*recording, *info, points, key, *queries)});
   });
 }
 
@@ -47,6 +40,10 @@ void Session::want_picture() {
 void Session::take(PictureMade&& result) {
   if (result.document != document_) return;
   if (picture_asked_ == result.picture->key) picture_asked_.reset();
+  if (RunTile* tile = tile_beside(result.picture->key.head)) {
+    give_picture(*tile, std::move(result.picture));
+    return;
+  }
   if (result.picture->key.look == state_.look) state_.picture = std::move(result.picture);
   want_picture();
 }

@@ -13,8 +13,11 @@ namespace keyscope::session {
 void Session::want_points() {
   want_story();
   if (!state_.loaded()) return;
+  list_choices();
   const HeadKey head = state_.head();
-  const auto cached = points_.find(head);
+  auto cached = points_.find(head);
+  if (!cached && state_.points && state_.points->head == head)
+    cached = state_.points;  // others took its room
   if (cached) state_.points = cached;
   state_.reading = !cached || cached->n_tokens < state_.run().n_tokens;
   state_.settling = cached && cached->sketched;

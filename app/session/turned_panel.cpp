@@ -28,6 +28,21 @@ SpaceBox space_box(const HeadPoints& points) {
   return box;
 }
 
+SpaceBox both_boxes(const SpaceBox& a, const SpaceBox& b) {
+  SpaceBox box;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    box.low[axis] = std::min(a.low[axis], b.low[axis]);
+    box.high[axis] = std::max(a.high[axis], b.high[axis]);
+  }
+  const auto centre = box.middle();
+  for (const SpaceBox& each : {a, b}) {
+    const auto own = each.middle();
+    const double away = std::hypot(own[0] - centre[0], own[1] - centre[1], own[2] - centre[2]);
+    box.radius = std::max(box.radius, away + each.radius);
+  }
+  return box;
+}
+
 void turn_points(const figures::Panel& space, const SpaceBox& box, const figures::Orbit& orbit,
                  figures::Panel& seen) {
   // The turn as a matrix, once: its columns are where the axes go.

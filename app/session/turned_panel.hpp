@@ -13,6 +13,7 @@ namespace keyscope::session {
 struct SpaceBox {
   std::array<double, 3> low{}, high{};
   double radius = 0;
+  bool operator==(const SpaceBox&) const = default;
 
   std::array<double, 3> middle() const {
     return {(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, (low[2] + high[2]) / 2};
@@ -26,6 +27,10 @@ struct SpaceBox {
 // Of the keys, in the three coordinates of all blocks, so that it stands still; a box of no width without any
 // that are finite.
 SpaceBox space_box(const HeadPoints& points);
+
+// The least box that holds both, with a ball that holds both of theirs: so that points of several runs are
+// turned about one middle.
+SpaceBox both_boxes(const SpaceBox& a, const SpaceBox& b);
 
 // Puts points where they are seen: x to the right, y upwards, about the middle of the box, and z their depth.
 //   space: a panel of three dimensions; seen: a copy of it, that was turned before or not

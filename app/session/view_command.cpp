@@ -1,5 +1,6 @@
 #include "app/session/view_command.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -31,6 +32,8 @@ std::string view_options(const SessionState& state) {
   if (state.look.colour != usual.colour)
     options += fmt::format(" --colour {}", figures::id_of(state.look.colour));
   if (state.look.queries) options += " --queries";
+  for (const RunId& id : state.beside)
+    options += " --beside " + quote_word(info.runs[static_cast<std::size_t>(id.run)].plan.name);
   return options;
 }
 
@@ -40,13 +43,15 @@ std::string_view view_command_refusal(const SessionState& state) {
   if (state.figure_file) return {};
   if (!state.loaded()) return "nothing is open";
   if (state.path.empty()) return "this run is kept in memory only, no file can be named";
+  if (std::ranges::any_of(state.beside, [](const RunId& id) { return id.source > 0; }))
+    return "a run beside it is kept in memory only, no file can be named";
   return {};
 }
 
 std::string view_command(const SessionState& state) {
   if (state.figure_file) return fmt::format("keyscope view {}", absolute(state.figure_path));
   const std::string file = absolute(state.path);
-  if (!is_figure_view(state.view))
+  if (!is_figure_view(state.view) || state.comparing())
     return fmt::format("keyscope view {} {} --view {}{}", file,
                        selection_options(*state.info, state.selection), quote_word(state.view),
                        view_options(state));
@@ -54,6 +59,16 @@ std::string view_command(const SessionState& state) {
       figure_key(*state.info, state.selection, state.view, state.map_choice(), state.figure_settings);
   return fmt::format("keyscope figure {} {}{} --out {}.svg", file, key.name, figure_options(*state.info, key),
                      key.name);
+}
+
+std::string keyspace_command(const SessionState& state) {
+  const auto& info = *state.info;
+  std::string runs;
+  for (const RunTile& tile : state.tiles)
+    if (!tile.selected)
+      runs += " --run " + quote_word(info.runs[static_cast<std::size_t>(tile.id.run)].plan.name);
+  return fmt::format("keyscope figure {} keyspace {}{}{} --out keyspace.svg", absolute(state.path),
+                     selection_options(info, state.selection), runs, look_options(state.look));
 }
 
 }  // namespace keyscope::session

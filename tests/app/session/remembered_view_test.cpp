@@ -62,6 +62,19 @@ TEST(RememberedView, OfARecordingThatChangedWhatIsStillThereIsSelected) {
   EXPECT_EQ(remembered_selection(*info, {{"none", 0, 0, 1'000'000}, "", ""}), (Selection{0, 0, 0, 4}));
 }
 
+TEST(RememberedView, RunsBesideAreThoseThatAreStillThere) {
+  const ScratchFolder folder;
+  RememberedView seen = kSeen;
+  seen.selection.beside = {"keydiff", "gone", "sink", "none", "none"};
+  remember_view(folder.path(), "/runs/a.h5", seen);
+  const auto recalled = recall_view(folder.path(), "/runs/a.h5");
+  ASSERT_TRUE(recalled);
+  EXPECT_EQ(*recalled, seen);
+  const auto info = small_recording()->info();
+  EXPECT_EQ(remembered_beside(*info, 2, *recalled), (std::vector<RunId>{{0, 0}, {0, 1}}))
+      << "sink is the selected one";
+}
+
 TEST(RememberedView, TheOldestAreForgotten) {
   const ScratchFolder folder;
   for (std::size_t i = 0; i < kMostViews + 3; ++i)

@@ -29,6 +29,21 @@ TEST(SpaceBox, HoldsAllKeysWhicheverWayTheyAreTurned) {
   EXPECT_EQ(space_box({}).radius, 0);
 }
 
+TEST(SpaceBox, OfTwoRunsHoldsTheKeysOfBoth) {
+  HeadPoints first = three_keys(), second = three_keys();
+  second.coordinates.array() += 2.5F;
+  const SpaceBox box = both_boxes(space_box(first), space_box(second));
+  EXPECT_EQ(box.low, (std::array<double, 3>{1, 0, 0}));
+  EXPECT_EQ(box.high, (std::array<double, 3>{5.5, 6.5, 8.5}));
+  for (const HeadPoints* points : {&first, &second})
+    for (Eigen::Index i = 0; i < 3; ++i) {
+      const figures::Turned at = box.turned({0.7, 0.4}, points->coordinates(i, 0), points->coordinates(i, 1),
+                                            points->coordinates(i, 2));
+      EXPECT_LE(std::hypot(at.x, at.y, at.depth), box.radius + 1e-9);
+    }
+  EXPECT_EQ(both_boxes(box, box), box);
+}
+
 // The matrix that turns all points agrees with turning each.
 TEST(TurnPoints, TurnsEveryPointAboutTheMiddle) {
   const SpaceBox box = space_box(three_keys());
