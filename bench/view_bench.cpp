@@ -1,5 +1,6 @@
 // Frame times of the window on a made-up recording of any size.
-//   LIBGL_ALWAYS_SOFTWARE=1 xvfb-run -a -s "-screen 0 1280x800x24" view_bench [POINTS [FRAMES]]
+//   LIBGL_ALWAYS_SOFTWARE=1 xvfb-run -a -s "-screen 0 1280x800x24" view_bench [POINTS [FRAMES [RUNS]]]
+// RUNS, 1 to 4, stand side by side, each with as many points.
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,25 +15,30 @@
 int main(int argc, char** argv) {
   const long n_points = argc > 1 ? std::atol(argv[1]) : 100'000;
   const int n_frames = argc > 2 ? std::atoi(argv[2]) : 300;
-  if (n_points < 1 || n_frames < 1) {
-    fmt::print(stderr, "usage: view_bench [POINTS [FRAMES]]\n");
+  const int n_runs = argc > 3 ? std::atoi(argv[3]) : 1;
+  if (n_points < 1 || n_frames < 1 || n_runs < 1 || n_runs > 4) {
+    fmt::print(stderr, "usage: view_bench [POINTS [FRAMES [RUNS]]]\n");
     return 2;
   }
   try {
     using keyscope::window::Gesture;
     keyscope::session::SyntheticSize size{.n_layers = 1, .n_kv_heads = 1, .n_tokens = n_points};
     size.budget = n_points / 4;
+    size.n_runs = 4;
     const auto recording = std::make_shared<keyscope::session::SyntheticRecording>(size);
     keyscope::window::ViewBenchmark benchmark;
-    benchmark.open = [&](keyscope::session::Session& session) { session.show(recording); };
+    keyscope::session::SelectionRequest selection{.run = "keydiff"};
+    const char* const others[] = {"none", "sink", "tova"};
+    for (int run = 1; run < n_runs; ++run) selection.beside.emplace_back(others[run - 1]);
+    benchmark.open = [&](keyscope::session::Session& session) { session.show(recording, selection); };
     benchmark.gestures = {Gesture::kPan, Gesture::kZoom, Gesture::kHover, Gesture::kPlay};
     benchmark.n_frames = n_frames;
     const auto times = keyscope::window::measure_view(benchmark);
     for (std::size_t i = 0; i < times.gestures.size(); ++i)
       fmt::print(
-          "{:6} {} points, {} drawn anew in the last frame: {:.1f} frames a second, median {:.1f} ms, "
+          "{:6} {} x {} points, {} drawn anew in the last frame: {:.1f} frames a second, median {:.1f} ms, "
           "p99 {:.1f} ms\n",
-          keyscope::window::named_gestures()[i].name, n_points, times.gestures[i].points_drawn,
+          keyscope::window::named_gestures()[i].name, n_runs, n_points, times.gestures[i].points_drawn,
           times.gestures[i].per_second(), times.gestures[i].median_ms(), times.gestures[i].p99_ms());
     return 0;
   } catch (const std::exception& error) {

@@ -91,6 +91,7 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const ViewTimes& time
                               {"file", arguments.file},
                               {"view", view_name(arguments.view)},
                               {"size", arguments.size},
+                              {"beside", arguments.selection.beside},
                               {"opened_ms", times.opened_ms},
                               {"rows", nlohmann::ordered_json::array()}};
   for (const GestureTimes& gesture : times.gestures)
@@ -118,6 +119,10 @@ void add_bench_view(CLI::App& bench) {
       bench.add_subcommand("view", "Frame times of the window on a recording, drawn off screen");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
   command->add_option("--run", arguments->selection.run, "The run to show");
+  command
+      ->add_option("--beside", arguments->selection.beside,
+                   "A run to show beside it, repeatable: up to three")
+      ->allow_extra_args(false);
   command->add_option("--layer", arguments->selection.layer, "The layer to show")->check(zero_or_more());
   command->add_option("--kv-head", arguments->selection.kv_head, "The KV head to show")
       ->check(zero_or_more());

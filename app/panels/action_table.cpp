@@ -44,6 +44,11 @@ void next_measure(Session& session) {
   session.choose_measure((session.state().measure + 1) % session::measure_choices().size());
 }
 
+void toggle_nth_beside(Session& session, int nth) {
+  const auto& choices = session.state().choices;
+  if (nth < std::ssize(choices)) session.toggle_beside(choices[static_cast<std::size_t>(nth)].id);
+}
+
 void toggle_queries(Session& session) {
   figures::KeyspaceLook look = session.state().look;
   look.queries = !look.queries;
@@ -207,6 +212,13 @@ constexpr std::array kActions{
            kPanels,
            needs_recording,
            [](T& t, int nth) { t.session().select_run(nth); }},
+    Action{"beside",
+           "Policy beside the selected one, by its place in the list",
+           {GLFW_KEY_1, kShift, 9},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int nth) { toggle_nth_beside(t.session(), nth); }},
     Action{"next_measure",
            "Next measure on the head map",
            {GLFW_KEY_M},

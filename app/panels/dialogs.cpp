@@ -179,6 +179,8 @@ void Dialogs::draw_export(PanelContext& context) {
   if (const auto& selected = context.state().tokens)
     dim_text(context, fmt::format("tokens: the {} that are selected",
                                   figures::format_count(static_cast<long long>(selected->size()))));
+  if (const std::string about = session::about_export(context.state()); !about.empty())
+    dim_text(context, about);
   if (just_opened_) {
     ImGui::SetKeyboardFocusHere();
     propose_name(context);

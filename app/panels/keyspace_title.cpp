@@ -12,6 +12,7 @@ namespace {
 
 // Beside the name: what is long stays on one line, so that the plot keeps its place while things are read.
 std::string policy_of(const session::SessionState& state) {
+  if (state.comparing()) return fmt::format("{} runs side by side", state.tiles.size());
   const auto& plan = state.run().plan;
   std::string text = plan.policy == "none"
                          ? std::string("none: full cache")

@@ -1,5 +1,6 @@
 #include "app/panels/palette_entries.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -14,7 +15,8 @@ using session::Session;
 
 void add_actions(const Session& session, std::vector<PaletteEntry>& entries) {
   for (const Action& action : actions()) {
-    if (action.id == "palette" || action.id == "run") continue;  // this one; and runs are offered by name
+    if (action.id == "palette" || action.id == "run" || action.id == "beside")
+      continue;  // this one; and runs are offered by name
     entries.push_back({std::string(action.name), shortcut_text(action.shortcut),
                        std::string(action.refusal(session)),
                        [&action](ActionTarget& target) { perform(action, target); }});
@@ -48,6 +50,22 @@ void add_runs(const Session& session, std::vector<PaletteEntry>& entries) {
     entries.push_back({fmt::format("Policy: {}", state.info->runs[static_cast<std::size_t>(run)].plan.name),
                        key, run == state.selection.run ? "shown now" : "",
                        [run](ActionTarget& target) { target.session().select_run(run); }});
+  }
+}
+
+void add_beside(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& state = session.state();
+  const Shortcut& keys = action("beside").shortcut;
+  for (std::size_t i = 0; i < state.choices.size(); ++i) {
+    const session::RunChoice& choice = state.choices[i];
+    const int nth = static_cast<int>(i);
+    if (choice.id == session::RunId{0, state.selection.run}) continue;
+    const bool shown = std::ranges::find(state.beside, choice.id) != state.beside.end();
+    entries.push_back({fmt::format("{}: {}{}", shown ? "No longer beside" : "Beside", choice.name,
+                                   choice.id.source > 0 ? ", earlier run" : ""),
+                       nth < keys.n_keys ? shortcut_text({keys.key + nth, keys.modifiers}) : "",
+                       shown ? "" : choice.refusal,
+                       [id = choice.id](ActionTarget& target) { target.session().toggle_beside(id); }});
   }
 }
 
@@ -88,6 +106,7 @@ std::vector<PaletteEntry> palette_entries(const Session& session,
     add_views(session, entries);
     add_measures(session, entries);
     add_runs(session, entries);
+    add_beside(session, entries);
   } else if (session.state().figure_file) {
     add_figures(session, entries);
   }

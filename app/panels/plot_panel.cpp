@@ -38,6 +38,9 @@ void PlotPanel::set(figures::Panel panel, bool of_tokens, bool keep_view) {
     if (!heatmap_) heatmap_ = std::make_unique<HeatmapLayer>();
     heatmap_->set(*panel_.heatmap, figures::parse_reduction(panel_.heatmap->reduction));
   }
+  own_scale_ = panel_.heatmap ? std::optional<figures::ColourScale>(*panel_.heatmap) : panel_.scale;
+  shares_range_ = false;
+  ground_ = plane_extent(panel_);
   if (!keep_view) fit();
 }
 
@@ -65,7 +68,34 @@ void PlotPanel::select_inside(PanelContext& context, const std::vector<Pixel>& o
 }
 
 // The panel's ranges have their margins already.
-void PlotPanel::fit() { view_.fit(plane_extent(panel_), panel_.equal_aspect, 0); }
+void PlotPanel::fit() { view_.fit(ground_, panel_.equal_aspect, 0); }
+
+void PlotPanel::use_ground(const session::Extent& ground) {
+  if (ground == ground_) return;
+  ground_ = ground;
+  if (!view_.moved()) fit();
+}
+
+void PlotPanel::use_range(const std::optional<figures::ColourScale>& shared) {
+  shares_range_ = shared && own_scale_;
+  if (!own_scale_) return;
+  const float low = shares_range_ ? shared->low : own_scale_->low;
+  const float high = shares_range_ ? shared->high : own_scale_->high;
+  figures::ColourScale& scale = panel_.heatmap ? *panel_.heatmap : *panel_.scale;
+  if (scale.low == low && scale.high == high) return;
+  scale.low = low;
+  scale.high = high;
+  faded_.reset();  // its colours are those of before
+  selected_.reset();
+  ++revision_;
+  if (heatmap_ && panel_.heatmap) heatmap_->set_range(low, high);
+}
+
+void PlotPanel::hide_as(const PlotPanel& other) {
+  if (&other == this || legend_.hidden() == other.legend_.hidden()) return;
+  legend_ = other.legend_;
+  rebuild_index();
+}
 
 void PlotPanel::draw_picture(GLuint texture) const {
   // OpenGL's rows go upwards.
@@ -221,7 +251,8 @@ PlotPanel::Outcome PlotPanel::draw_plot(PanelContext& context, const Rect& plot,
   return outcome;
 }
 
-PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, const std::string& name) {
+PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, const std::string& name,
+                                   bool with_bar) {
   if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(kLeastHeightForLegend) &&
       legend_.draw(context, panel_))
     rebuild_index();
@@ -232,7 +263,7 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
   Rect plot{at.x + margins.left, at.y + context.px(kTopMargin),
             rect.right() - context.px(8) - at.x - margins.left,
             rect.bottom() - margins.below - at.y - context.px(kTopMargin)};
-  const float bar = panel_.heatmap ? colour_bar_width(context, *panel_.heatmap, plot.h) : 0;
+  const float bar = panel_.heatmap && with_bar ? colour_bar_width(context, *panel_.heatmap, plot.h) : 0;
   plot.w -= bar;
   const float above = order_.height(context, plot.h);
   plot.y += above;
@@ -240,7 +271,7 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
   if (plot.w < context.px(40) || plot.h < context.px(20)) return {};
   Outcome outcome = draw_plot(context, plot, name, names);
   order_.draw(context, view_, above);
-  if (panel_.heatmap) draw_colour_bar(context, *panel_.heatmap, {plot.right(), plot.y, bar, plot.h});
+  if (bar > 0) draw_colour_bar(context, *panel_.heatmap, {plot.right(), plot.y, bar, plot.h});
   return outcome;
 }
 

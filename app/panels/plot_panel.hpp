@@ -44,14 +44,22 @@ class PlotPanel {
   void use_rows_alone(bool alone) { rows_alone_ = alone; }
   void fit();
 
+  // What other panels that stand beside this one show as well is fitted with it; one colour scale serves all
+  // where there is one, else the panel's own.
+  void use_ground(const session::Extent& ground);
+  void use_range(const std::optional<figures::ColourScale>& shared);
+  bool shares_range() const { return shares_range_; }
+  std::optional<figures::ColourScale> own_scale() const { return own_scale_; }
+  void hide_as(const PlotPanel& other);  // what the legend hides
+
   // The token that the rest of the window points at or holds is marked where the panel has it.
   struct Outcome {
     std::optional<PlotHit> hit;
     bool clicked = false;
     bool menu = false;
   };
-  //   name: for the state file
-  Outcome draw(PanelContext& context, const Rect& rect, const std::string& name);
+  //   name: for the state file; bar: whether a matrix has its colour bar beside it
+  Outcome draw(PanelContext& context, const Rect& rect, const std::string& name, bool bar = true);
 
   const figures::Panel& panel() const { return panel_; }
   // Whether its points are tokens, which a box or an outline can select.
@@ -74,6 +82,9 @@ class PlotPanel {
   const figures::Panel& seen() const { return faded_ ? *faded_ : panel_; }
 
   figures::Panel panel_;
+  session::Extent ground_;  // that a fitted view shows
+  std::optional<figures::ColourScale> own_scale_;
+  bool shares_range_ = false;
   std::optional<figures::Panel>
       faded_;  // with what is not selected standing back; empty: nothing is selected
   std::shared_ptr<const session::TokenSet> selected_;  // that `faded_` is of

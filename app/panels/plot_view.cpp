@@ -50,6 +50,21 @@ void PlotView::show_extent() {
   if (equal_aspect_) scale_x_ = scale_y_ = std::min(scale_x_, scale_y_);
 }
 
+void PlotView::follow(const PlotView& other) {
+  const bool same = centre_x_ == other.centre_x_ && centre_y_ == other.centre_y_ &&
+                    scale_x_ == other.scale_x_ && scale_y_ == other.scale_y_;
+  extent_ = other.extent_;
+  margin_ = other.margin_;
+  equal_aspect_ = other.equal_aspect_;
+  moved_ = other.moved_;
+  if (same) return;
+  centre_x_ = other.centre_x_;
+  centre_y_ = other.centre_y_;
+  scale_x_ = other.scale_x_;
+  scale_y_ = other.scale_y_;
+  ++revision_;
+}
+
 void PlotView::pan(float dx, float dy) {
   centre_x_ -= dx / scale_x_;
   centre_y_ += dy / scale_y_;

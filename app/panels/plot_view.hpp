@@ -26,6 +26,9 @@ class PlotView {
   void fit(const session::Extent& extent, bool equal_aspect, double margin = kMargin);
   static constexpr double kMargin = 0.05;
 
+  // Shows the part of the plane that `other` does, in its own frame.
+  void follow(const PlotView& other);
+
   void pan(float dx, float dy);
   void zoom_at(Pixel at, double factor);  // > 1: closer
   void zoom_to(Pixel corner, Pixel opposite);

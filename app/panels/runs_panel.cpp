@@ -1,11 +1,12 @@
 #include "app/panels/runs_panel.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <memory>
 
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/panels/beside_button.hpp"
 #include "app/panels/live_controls.hpp"
 
 namespace keyscope::window {
@@ -23,17 +24,47 @@ std::string run_detail(const recording::RecordingInfo& info, const recording::Ru
                                    : fmt::format("N = {}", figures::format_count(run.plan.budget));
 }
 
-void draw_run(PanelContext& context, int index) {
+// The run of a row, of whichever recording.
+struct Row {
+  std::shared_ptr<const recording::RecordingInfo> info;
+  const recording::RunInfo* run = nullptr;
+};
+
+Row row_of(const session::SessionState& state, const session::RunId& id) {
+  const auto info =
+      id.source == 0 ? state.info : state.earlier[static_cast<std::size_t>(id.source) - 1].recording->info();
+  return {info, &info->runs[static_cast<std::size_t>(id.run)]};
+}
+
+std::string detail_of(const Row& row, const session::RunChoice& choice) {
+  const std::string detail = run_detail(*row.info, *row.run);
+  if (choice.id.source == 0) return detail;
+  return choice.refusal.empty() ? "earlier, " + detail : choice.refusal;
+}
+
+// Runs of the recording are selected by a click, and put beside by one on the button or with Shift; earlier
+// ones can only stand beside.
+void click(PanelContext& context, const session::RunChoice& choice, bool on_button) {
+  if (on_button || ImGui::GetIO().KeyShift || choice.id.source > 0)
+    context.session.toggle_beside(choice.id);
+  else
+    context.session.select_run(choice.id.run);
+}
+
+void draw_run(PanelContext& context, std::size_t nth) {
   const auto& state = context.state();
-  const auto& run = state.info->runs[static_cast<std::size_t>(index)];
-  const bool selected = index == state.selection.run;
+  const session::RunChoice choice = state.choices[nth];
+  const Row shown = row_of(state, choice.id);
+  const auto& run = *shown.run;
+  const bool selected = choice.id == session::RunId{0, state.selection.run};
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const ImVec2 size(ImGui::GetContentRegionAvail().x, context.px(kRowHeight - 2));
-  ImGui::PushID(index);
-  if (ImGui::InvisibleButton("run", size)) context.session.select_run(index);
+  const BesideButton beside(context, nth, {at.x, at.y, size.x, size.y});
+  ImGui::PushID(static_cast<int>(nth));
+  const bool clicked = ImGui::InvisibleButton("run", size);
   const bool hovered = ImGui::IsItemHovered();
   ImGui::PopID();
-  context.widgets[fmt::format("run_{}", index)] = {at.x, at.y, size.x, size.y};
+  context.widgets[fmt::format("run_{}", nth)] = {at.x, at.y, size.x, size.y};
 
   ImDrawList& list = *ImGui::GetWindowDrawList();
   if (selected || hovered)
@@ -44,25 +75,27 @@ void draw_run(PanelContext& context, int index) {
   ImFont* small = context.fonts.small;
   const float text_y = at.y + 0.5F * (size.y - context.fonts.regular->FontSize);
   const float small_y = at.y + 0.5F * (size.y - small->FontSize);
-  if (index < 9)
-    draw_text(list, small, {at.x + context.px(10), small_y}, context.theme.dim, std::to_string(index + 1));
-  const std::string detail = run_detail(*state.info, run);
-  const float detail_x = at.x + size.x - context.px(8) - text_size(small, detail).x;
+  if (nth < 9)
+    draw_text(list, small, {at.x + context.px(10), small_y}, context.theme.dim, std::to_string(nth + 1));
+  beside.draw(context, hovered);
+  const std::string detail = detail_of(shown, choice);
+  const float detail_x = at.x + size.x - size.y - context.px(2) - text_size(small, detail).x;
   const float name_x = at.x + context.px(28);
   draw_text(list, selected ? context.fonts.bold : context.fonts.regular, {name_x, text_y},
-            run.blocks_done > 0 ? context.theme.text : context.theme.dim,
+            run.blocks_done > 0 && choice.refusal.empty() ? context.theme.text : context.theme.dim,
             fit_text(context.fonts.bold, run.plan.name, detail_x - name_x - context.px(6)));
   draw_text(list, small, {detail_x, small_y}, context.theme.dim, detail);
-  if (hovered && run.plan.parameters.size() > 2)
+  if (hovered && !beside.under_mouse() && run.plan.parameters.size() > 2)
     ImGui::SetTooltip("%s %s\nblock %lld", run.plan.policy.c_str(), run.plan.parameters.c_str(),
                       static_cast<long long>(run.plan.block_size));
+  if (clicked) click(context, choice, beside.under_mouse());
 }
 
 }  // namespace
 
 float runs_panel_height(const PanelContext& context) {
   if (!context.state().loaded()) return context.px(kHeadingHeight) + live_controls_height(context);
-  const auto n_runs = static_cast<float>(context.state().info->runs.size());
+  const auto n_runs = static_cast<float>(context.state().choices.size());
   return context.px(kHeadingHeight + kRowHeight * n_runs) + live_controls_height(context);
 }
 
@@ -73,7 +106,8 @@ void draw_runs_panel(PanelContext& context, const Rect& rect) {
     const float room = ImGui::GetContentRegionAvail().y - live_controls_height(context);
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
     ImGui::BeginChild("list", {0, std::max(context.px(kRowHeight), room)}, false);
-    for (int i = 0; i < static_cast<int>(context.state().info->runs.size()); ++i) draw_run(context, i);
+    const std::size_t n_runs = context.state().choices.size();
+    for (std::size_t nth = 0; nth < n_runs; ++nth) draw_run(context, nth);
     ImGui::EndChild();
     ImGui::PopStyleVar();
   }

@@ -40,6 +40,12 @@ void HeatmapLayer::set(const figures::Heatmap& heatmap, figures::Reduction reduc
   fresh_ = true;
 }
 
+void HeatmapLayer::set_range(float low, float high) {
+  about_.low = low;
+  about_.high = high;
+  fresh_ = true;
+}
+
 void HeatmapLayer::upload() {
   glPixelStorei(GL_UNPACK_ALIGNMENT, 4);
   cells_.clear();

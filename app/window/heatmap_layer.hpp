@@ -22,6 +22,9 @@ class HeatmapLayer {
   // Takes a matrix over; drawn from then on.
   void set(const figures::Heatmap& heatmap, figures::Reduction reduction);
 
+  // Other ends of the colour scale, for the same matrix.
+  void set_range(float low, float high);
+
   // Draws if the matrix, the view or the theme differ from the last time.
   void draw(const PlotView& view, const Theme& theme);
 

@@ -9,8 +9,8 @@
 
 namespace keyscope::window {
 
-// The window's last picture, in which only what ImGui draws otherwise than before is drawn again: a frame costs
-// what it changes. Without a graphics card nearly all of a frame is filling pixels.
+// The window's last picture, in which only what ImGui draws otherwise than before is drawn again: a frame
+// costs what it changes. Without a graphics card nearly all of a frame is filling pixels.
 class KeptFrame {
  public:
   // Draws what ImGui::Render made, and copies the picture into the framebuffer that is bound.

@@ -55,6 +55,8 @@ TEST(Actions, KeysReachTheWindowAndTheSession) {
   target.session().show(session::small_recording());
   EXPECT_TRUE(perform_key({GLFW_KEY_3, 0}, false, target));
   EXPECT_EQ(target.session().state().selection.run, 2);
+  EXPECT_TRUE(perform_key({GLFW_KEY_1, GLFW_MOD_SHIFT}, false, target));
+  EXPECT_EQ(target.session().state().tiles.size(), 2U) << "the first run stands beside the third";
   EXPECT_TRUE(perform_key({GLFW_KEY_RIGHT, GLFW_MOD_SHIFT}, false, target));
   EXPECT_EQ(target.session().state().selection.kv_head, 1);
   EXPECT_TRUE(perform_key({GLFW_KEY_HOME, 0}, false, target));

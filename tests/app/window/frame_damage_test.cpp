@@ -27,7 +27,8 @@ TEST(FrameDamage, NothingIsDrawnWhereNothingChanged) {
 }
 
 TEST(FrameDamage, AListThatChangedIsDrawnAndNoOther) {
-  EXPECT_THAT(parts({kLeft, kMiddle, kRight}, {kLeft, changed(kMiddle), kRight}), ElementsAre(kMiddle.bounds));
+  EXPECT_THAT(parts({kLeft, kMiddle, kRight}, {kLeft, changed(kMiddle), kRight}),
+              ElementsAre(kMiddle.bounds));
   EXPECT_THAT(parts({kLeft, kMiddle, kRight}, {changed(kLeft), kMiddle, changed(kRight)}),
               ElementsAre(kLeft.bounds, PixelRect{70, 0, 100, 80}))
       << "and nothing beyond the window";

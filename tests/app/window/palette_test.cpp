@@ -27,13 +27,28 @@ TEST(Palette, OffersWhatTheRecordingHas) {
   const auto nothing_open = palette_entries(target.session()).size();
   target.session().show(session::small_recording());
   EXPECT_EQ(palette_entries(target.session()).size(),
-            nothing_open + session::view_choices().size() + session::measure_choices().size() + 3);
+            nothing_open + session::view_choices().size() + session::measure_choices().size() + 3 + 2)
+      << "three policies, and two that could stand beside the selected one";
   const PaletteList list = typed_into(target, "sink");
   ASSERT_GT(list.size(), 0U);
   EXPECT_EQ(list.entry(0).name, "Policy: sink");
   EXPECT_EQ(list.entry(0).hint, "3");
   list.chosen()->act(target);
   EXPECT_EQ(target.session().state().run().plan.name, "sink");
+}
+
+TEST(Palette, PutsRunsBesideAndTakesThemAway) {
+  NotingTarget target;
+  target.session().show(session::small_recording());
+  PaletteList list = typed_into(target, "beside sink");
+  EXPECT_EQ(list.entry(0).name, "Beside: sink");
+  EXPECT_EQ(list.entry(0).hint, "Shift + 3");
+  list.chosen()->act(target);
+  EXPECT_EQ(target.session().state().tiles.size(), 2U);
+  list = typed_into(target, "beside sink");
+  EXPECT_EQ(list.entry(0).name, "No longer beside: sink");
+  list.chosen()->act(target);
+  EXPECT_TRUE(target.session().state().tiles.empty());
 }
 
 TEST(Palette, RecentFilesAreOfferedAndMissingOnesSaid) {

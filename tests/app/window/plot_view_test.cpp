@@ -31,6 +31,22 @@ TEST(PlotView, PixelsAndPlaneAreInverse) {
   EXPECT_NEAR(point.y, -0.7, 1e-4);
 }
 
+TEST(PlotView, FollowsAnotherInItsOwnFrame) {
+  PlotView leading = fitted();
+  PlotView view;
+  view.set_frame(700, 300, 600, 400);
+  leading.zoom_at({250, 120}, 3);
+  leading.pan(17, -5);
+  view.follow(leading);
+  const Pixel own = view.to_pixel(0.3, -0.7), there = leading.to_pixel(0.3, -0.7);
+  EXPECT_NEAR(own.x - 700, there.x - 100, 1e-3);
+  EXPECT_NEAR(own.y - 300, there.y - 50, 1e-3);
+  EXPECT_TRUE(view.moved()) << "it stays when its frame changes";
+  const auto revision = view.revision();
+  view.follow(leading);
+  EXPECT_EQ(view.revision(), revision) << "nothing is to be drawn again";
+}
+
 TEST(PlotView, ZoomKeepsThePointUnderTheCursor) {
   PlotView view = fitted();
   const Pixel cursor{250, 120};

@@ -222,6 +222,30 @@ click $(at colour_decision 0.3 0.5); expect colour decision "by decision again"
 click $(at projection 0.5 0.5); sleep 0.3
 click $(at projection_pca 0.3 0.5); expect projection pca "and in the plane"
 
+echo "== runs side by side: by key, by their button, linked, taken away"
+xdotool keydown shift; key 1; xdotool keyup shift
+expect n_plots 2 "Shift+1 puts the first run beside"
+move $(at run_2 0.5 0.5); click $(at beside_2 0.5 0.5)
+expect n_plots 3 "so does its button"
+expect run keydiff "which selects nothing"
+expect reading false "all were read"
+limits=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+move $(at tile_0_0 0.6 0.6); xdotool mousedown 1; sleep 0.2
+move $(at tile_0_0 0.8 0.8); xdotool mouseup 1; sleep 0.3
+[ "$limits" != "$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")" ] || fail "dragging in one tile did not move all"
+click $(at tile_0_2 0.1 0.02); expect run sink "a click on a tile's title selects its run"
+expect n_plots 3 "and the same runs stay in sight"
+picture beside
+click $(at view_cosine-matrix 0.5 0.5)
+expect n_tiles 3 "so do their matrices"
+picture beside_cosines
+click $(at view_keyspace 0.5 0.5)
+click $(at away_0_0 0.5 0.5); expect n_plots 2 "the cross takes a tile away"
+click $(at run_1 0.5 0.5); expect run keydiff "and back"
+xdotool keydown shift; key 3; xdotool keyup shift
+expect n_plots 1 "Shift+3 takes the last one away"
+key f; sleep 0.3
+
 echo "== other views of the same head"
 click $(at view_cosine-matrix 0.5 0.5)
 expect shown cosine-matrix "the tab was clicked"

@@ -1,0 +1,222 @@
+#include "app/panels/keyspace_plot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "app/figures/colour_map.hpp"
+#include "app/panels/markers.hpp"
+#include "app/panels/plot_axes.hpp"
+#include "app/panels/space_frame.hpp"
+#include "app/panels/token_tooltip.hpp"
+#include "app/session/token_facts.hpp"
+#include "app/session/view_command.hpp"
+
+namespace keyscope::window {
+namespace {
+
+constexpr float kPickRadiusPx = 9;
+constexpr float kLeastHeightForAxisNames = 120, kLeastWidthForAxisNames = 230;
+constexpr double kTurnPerPixel = 0.008;  // radians
+
+std::vector<std::string> not_hovered(std::vector<std::string> hidden) {
+  hidden.emplace_back("queries");  // a query is no key, and its token's key lies elsewhere
+  return hidden;
+}
+
+bool same_ends(const std::optional<figures::ColourScale>& a, const std::optional<figures::ColourScale>& b) {
+  return a && b ? a->low == b->low && a->high == b->high : !a && !b;
+}
+
+}  // namespace
+
+bool KeyspacePlot::take(const session::RunTile& tile,
+                        const std::shared_ptr<const session::TokenSet>& tokens) {
+  if (tile.picture == picture_ && tokens == tokens_) return false;
+  picture_ = tile.picture;
+  tokens_ = tokens;
+  panel_ = !picture_ ? figures::Panel{}
+           : tokens  ? session::fade_unselected(picture_->panel, *tokens)
+                     : picture_->panel;
+  own_scale_ = panel_.scale;
+  seen_ = panel_;
+  if (picture_ && in_space() && box_of_ != picture_->points) {
+    box_of_ = picture_->points;
+    box_ = session::space_box(*box_of_);
+  }
+  turn_is_old_ = index_is_old_ = true;
+  ++revision_;
+  return true;
+}
+
+void KeyspacePlot::use_scale(const std::optional<figures::ColourScale>& shared) {
+  const auto& scale = shared && own_scale_ ? shared : own_scale_;
+  if (same_ends(scale, seen_.scale)) return;
+  panel_.scale = seen_.scale = scale;
+  ++revision_;
+}
+
+session::Extent KeyspacePlot::extent() const {
+  const bool anchored = picture_->key.look.projection == figures::Projection::kAnchor;
+  return anchored ? session::points_extent(panel_) : picture_->points->extent;
+}
+
+// A plot turns its points where the scene was turned, by whichever plot.
+void KeyspacePlot::turn(const KeyspaceScene& scene) {
+  if (!in_space()) return;
+  if (!turn_is_old_ && turned_ == scene.orbit && turned_box_ == scene.box) return;
+  session::turn_points(panel_, scene.box, scene.orbit, seen_);
+  turned_ = scene.orbit;
+  turned_box_ = scene.box;
+  turn_is_old_ = false;
+  index_is_old_ = true;
+  ++revision_;
+}
+
+void KeyspacePlot::update_index(const PlotLegend& legend) {
+  if (!index_is_old_) return;
+  index_.build(seen_, not_hovered(legend.hidden()));
+  index_is_old_ = false;
+}
+
+void KeyspacePlot::draw_layer(PanelContext& context, const KeyspaceScene& scene, bool names) {
+  const PlotGrid grid = in_space() ? PlotGrid{} : draw_plot_axes(context, seen_, view_, names);
+  layer_.draw(seen_, revision_, view_, grid, context.theme, scene.legend.hidden(), context.scale);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImVec2 low(view_.left(), view_.top());
+  const ImVec2 high(view_.left() + view_.width(), view_.top() + view_.height());
+  list.AddImage(texture_id(layer_.texture()), low, high, {0, 1}, {1, 0});  // OpenGL's rows go upwards
+  list.AddRect(low, high, context.theme.border);
+  list.PushClipRect(low, high, true);
+  if (in_space()) draw_space_frame(context, seen_, scene.box, scene.orbit, view_);
+  draw_means(context, scene.legend);
+  if (const auto held = context.state().locked) draw_token(context, *held, true);
+  if (const auto token = context.state().hovered) draw_token(context, *token, false);
+  mouse_.draw(context);
+  list.PopClipRect();
+}
+
+void KeyspacePlot::draw(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile,
+                        const Rect& rect) {
+  // Without the axes' names where the plot would be too small.
+  const bool names =
+      rect.h >= context.px(kLeastHeightForAxisNames) && rect.w >= context.px(kLeastWidthForAxisNames);
+  const AxisMargins margins =
+      in_space() ? AxisMargins{0, context.px(8)} : axis_margins(context, seen_, view_, names);
+  const Rect plot{rect.x + margins.left, rect.y + context.px(2), rect.w - margins.left,
+                  rect.h - margins.below - context.px(2)};
+  if (plot.w <= context.px(40) || plot.h <= context.px(20)) return;
+  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.w), std::round(plot.h));
+  scene.view.set_frame(view_.left(), view_.top(), view_.width(), view_.height());
+  view_.follow(scene.view);
+  ImGui::SetCursorScreenPos({view_.left(), view_.top()});
+  ImGui::InvisibleButton("plot", {view_.width(), view_.height()},
+                         ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight |
+                             ImGuiButtonFlags_MouseButtonMiddle);
+  if (tile.selected) context.widgets["plot"] = {view_.left(), view_.top(), view_.width(), view_.height()};
+  handle_mouse(context, scene, tile);
+  turn(scene);
+  draw_layer(context, scene, names);
+}
+
+void KeyspacePlot::handle_mouse(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile) {
+  const std::uint64_t before = view_.revision();
+  const PlotMouse::Outcome mouse = mouse_.handle(context, view_, {.turns = in_space(), .selects = true});
+  if (mouse.fit) view_.fit(scene.extent, seen_.equal_aspect);
+  if (view_.revision() != before) scene.view.follow(view_);
+  if (mouse.turned.x != 0 || mouse.turned.y != 0)
+    scene.orbit.drag(mouse.turned.x * kTurnPerPixel, mouse.turned.y * kTurnPerPixel);
+  if (!mouse.outline.empty()) select_inside(context, scene, mouse.outline);
+  if (mouse.menu) ImGui::OpenPopup("plot_menu");
+  draw_menu(context, scene);
+  if (mouse.over) point_at(context, scene, tile, mouse);
+}
+
+void KeyspacePlot::select_inside(PanelContext& context, const KeyspaceScene& scene,
+                                 const std::vector<Pixel>& outline) {
+  std::vector<session::OutlinePoint> points;
+  for (const Pixel& at : outline) {
+    const PlotPoint point = view_.to_plane(at);
+    points.push_back({point.x, point.y});
+  }
+  context.session.select_tokens(session::tokens_inside(seen_, scene.legend.hidden(), points));
+  context.wants_frames = true;
+}
+
+void KeyspacePlot::point_at(PanelContext& context, const KeyspaceScene& scene, const session::RunTile& tile,
+                            const PlotMouse::Outcome& mouse) {
+  update_index(scene.legend);
+  const auto token = index_.nearest(view_, *mouse.over, context.px(kPickRadiusPx));
+  if (mouse.clicked) context.session.lock(token ? std::optional<std::int64_t>(*token) : std::nullopt);
+  if (!token) return;
+  context.hovered = *token;
+  const std::int64_t block = picture_->key.block;
+  if (block < 0 || *token >= picture_->points->n_tokens) return;
+  draw_token_tooltip(context, session::token_facts(*tile.info, *picture_->points, block, *token),
+                     {view_.left(), view_.top(), view_.width(), view_.height()});
+}
+
+void KeyspacePlot::draw_menu(PanelContext& context, KeyspaceScene& scene) {
+  if (!ImGui::BeginPopup("plot_menu")) return;
+  const auto& state = context.state();
+  if (ImGui::MenuItem("Fit the view", "double-click")) scene.view.fit(scene.extent, seen_.equal_aspect);
+  if (in_space() && ImGui::MenuItem("Turn back")) scene.orbit = {};
+  if (ImGui::MenuItem("Drop the selected tokens", "Esc", false, state.tokens != nullptr))
+    context.session.select_tokens({});
+  if (ImGui::MenuItem("Copy the command for this figure", nullptr, false,
+                      session::view_command_refusal(state).empty()))
+    ImGui::SetClipboardText(session::keyspace_command(state).c_str());
+  ImGui::EndPopup();
+}
+
+void KeyspacePlot::draw_means(const PanelContext& context, const PlotLegend& legend) const {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImU32 outline = context.theme.light ? IM_COL32_WHITE : IM_COL32(10, 13, 18, 255);
+  for (const figures::PointSeries& series : seen_.points) {
+    if (PointLayer::draws(series) || series.x.empty() || legend.hides(series.id)) continue;
+    const Pixel at = view_.to_pixel(series.x[0], series.y[0]);
+    draw_marker(list, series.marker, {at.x, at.y}, context.px(series.size_px), to_colour(series.colour),
+                outline);
+  }
+}
+
+// Of the key series, whose tokens ascend.
+std::optional<KeyspacePlot::Found> KeyspacePlot::find(std::int64_t token) const {
+  for (const figures::PointSeries& series : seen_.points) {
+    if (series.id == "queries") continue;
+    const auto at = std::ranges::lower_bound(series.token, static_cast<std::int32_t>(token));
+    if (at != series.token.end() && *at == token)
+      return Found{&series, static_cast<std::size_t>(at - series.token.begin())};
+  }
+  return std::nullopt;
+}
+
+// The hovered or held token, on top of everything and larger, in its own shape: a ring where this run has
+// evicted it.
+void KeyspacePlot::draw_token(PanelContext& context, std::int64_t token, bool held) const {
+  const auto found = find(token);
+  if (!found) return;
+  const Pixel at = view_.to_pixel(found->series->x[found->at], found->series->y[found->at]);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const figures::PointSeries& series = *found->series;
+  const float value = seen_.scale && !series.value.empty() ? series.value[found->at] : 0;
+  const bool valued = seen_.scale && !series.value.empty() && !std::isnan(value);
+  const figures::Colour colour = valued ? figures::colour_of(*seen_.scale, value) : series.colour;
+  draw_marker(list, series.marker, {at.x, at.y}, context.px(12), ink_colour(context.theme, colour),
+              context.theme.text);
+  if (held) list.AddCircle({at.x, at.y}, context.px(11), context.theme.text, 0, context.px(1.5F));
+}
+
+void KeyspacePlot::describe(nlohmann::ordered_json& json) const {
+  std::map<std::string, std::size_t> n_points;
+  for (const figures::PointSeries& series : seen_.points) {
+    json["n_points"][series.id] = n_points[series.id] += series.x.size();  // faded ones come first
+    if (series.x.empty()) continue;
+    const Pixel at = view_.to_pixel(series.x.back(), series.y.back());
+    json["last_point"][series.id] = {at.x, at.y, series.token.empty() ? -1 : series.token.back()};
+  }
+}
+
+}  // namespace keyscope::window

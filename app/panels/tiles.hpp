@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "app/panels/panel_context.hpp"
+#include "app/session/run_tile.hpp"
+
+namespace keyscope::window {
+
+// Where up to four tiles lie in an area: equally large, on whole pixels, with gaps between them. Two stand side
+// by side unless the area is upright, three in a row where it is wide, otherwise two above one, four in a
+// square.
+std::vector<Rect> tile_rects(const Rect& area, std::size_t n, float gap);
+
+// Which tile is drawn first, so that others follow it in the same frame: the one under the mouse, and while a
+// button is held the one that it was pressed in.
+class LeadingTile {
+ public:
+  std::size_t among(const std::vector<Rect>& rects);
+
+ private:
+  std::size_t at_ = 0;
+};
+
+// The height of a tile's title, in pixels.
+float tile_title_height(const PanelContext& context);
+
+// What stands above a tile: the sign and name of its policy, its budget, how many keys are kept; a click
+// selects the run, the cross takes it away. What has no room is left out from the end.
+void draw_tile_title(PanelContext& context, const session::RunTile& tile, const Rect& rect);
+
+// Why a tile is empty, or that it is being read.
+void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect);
+
+// One of the tiles: where it lies, without its title.
+Rect below_title(const PanelContext& context, const Rect& tile);
+
+}  // namespace keyscope::window

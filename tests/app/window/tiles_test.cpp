@@ -1,0 +1,58 @@
+#include "app/panels/tiles.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace keyscope::window {
+namespace {
+
+constexpr float kGap = 10;
+
+// Columns and rows, as "2x1".
+std::string grid(float width, float height, std::size_t n) {
+  std::size_t columns = 0, rows = 0;
+  const auto rects = tile_rects({0, 0, width, height}, n, kGap);
+  for (const Rect& rect : rects) {
+    if (rect.y == rects.front().y) ++columns;
+    if (rect.x == rects.front().x) ++rows;
+  }
+  return std::to_string(columns) + "x" + std::to_string(rows);
+}
+
+TEST(Tiles, StandAsTheAreaAllows) {
+  EXPECT_EQ(grid(670, 520, 1), "1x1");
+  EXPECT_EQ(grid(670, 520, 2), "2x1");
+  EXPECT_EQ(grid(300, 500, 2), "1x2") << "an upright area";
+  EXPECT_EQ(grid(670, 520, 3), "2x2") << "two above one";
+  EXPECT_EQ(grid(1500, 520, 3), "3x1") << "a wide area";
+  EXPECT_EQ(grid(1500, 520, 4), "2x2");
+}
+
+class TilesIn : public ::testing::TestWithParam<std::tuple<float, float, std::size_t>> {};
+
+TEST_P(TilesIn, AreEqualInsideAndApart) {
+  const auto [width, height, n] = GetParam();
+  const Rect area{7, 11, width, height};
+  const auto rects = tile_rects(area, n, kGap);
+  ASSERT_EQ(rects.size(), n);
+  for (std::size_t i = 0; i < n; ++i) {
+    EXPECT_EQ(rects[i].w, rects[0].w);
+    EXPECT_EQ(rects[i].h, rects[0].h);
+    EXPECT_EQ(rects[i].w, std::floor(rects[i].w)) << "whole pixels";
+    EXPECT_GE(rects[i].x, area.x);
+    EXPECT_LE(rects[i].right(), area.right());
+    EXPECT_LE(rects[i].bottom(), area.bottom());
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_TRUE(rects[i].x >= rects[j].right() + kGap || rects[i].y >= rects[j].bottom() + kGap)
+          << i << " and " << j;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, TilesIn,
+                         ::testing::Combine(::testing::Values(300.0F, 404.0F, 671.0F, 1205.0F),
+                                            ::testing::Values(190.0F, 521.0F, 800.0F),
+                                            ::testing::Values(1U, 2U, 3U, 4U)));
+
+}  // namespace
+}  // namespace keyscope::window
