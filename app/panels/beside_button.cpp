@@ -28,8 +28,8 @@ void BesideButton::draw(PanelContext& context, bool row_hovered) const {
     const std::string keys = nth_ < 9 ? fmt::format("  Shift + {}", nth_ + 1) : "";
     const std::string does = on_ ? "No longer beside" : "Show beside the selected run";
     const bool refused = !on_ && !choice_.refusal.empty();
-    ImGui::SetTooltip("%s", refused ? ("Cannot stand beside: " + choice_.refusal).c_str()
-                                    : (does + keys).c_str());
+    ImGui::SetTooltip("%s",
+                      refused ? ("Cannot stand beside: " + choice_.refusal).c_str() : (does + keys).c_str());
   }
   if (!on_ && !row_hovered) return;
   const float w = context.px(6), h = context.px(11), gap = context.px(2);

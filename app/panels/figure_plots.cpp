@@ -130,10 +130,10 @@ void FigurePlots::draw(PanelContext& context, FigureScene& scene, const session:
   const float h = (rect.h - gap * static_cast<float>(rows - 1)) / static_cast<float>(rows);
   for (int i = 0; i < n; ++i) {
     const int row = i / columns, column = i % columns;
-    draw_one(context, scene, tile, static_cast<std::size_t>(i),
-             {rect.x + static_cast<float>(column) * (w + gap), rect.y + static_cast<float>(row) * (h + gap), w,
-              h},
-             bar);
+    draw_one(
+        context, scene, tile, static_cast<std::size_t>(i),
+        {rect.x + static_cast<float>(column) * (w + gap), rect.y + static_cast<float>(row) * (h + gap), w, h},
+        bar);
   }
 }
 

@@ -12,7 +12,8 @@
 namespace keyscope::window {
 namespace {
 
-constexpr float kLeastHeightForLegend = 150;
+constexpr float kLeastHeightForLegend = 150, kLeastHeightForLegendOfTiles = 230;
+constexpr float kLeastHeightForOwnBar = 110;  // of a tile
 constexpr float kTileGapPx = 10;
 constexpr double kUpright = 0.75;
 
@@ -85,7 +86,7 @@ void KeyspacePanel::make_legend() {
         continue;
       figures::PointSeries& kind = legend_of_.points.emplace_back();
       kind.id = series.id;
-      const bool counted = series.label.starts_with(series.id + " (");
+      const bool counted = series.id == "retained" || series.id == "evicted" || series.id == "queries";
       kind.label = plots_.size() > 1 && counted ? series.id : series.label;
       kind.colour = series.colour;
       kind.marker = series.marker;
@@ -173,7 +174,8 @@ void KeyspacePanel::draw_tiles(PanelContext& context, const std::vector<session:
   const std::vector<Rect> rects =
       tile_rects({area.x, area.y, area.w - shared, area.h}, tiles.size(), context.px(kTileGapPx));
   const bool alone = tiles.size() == 1;
-  const float own = own_bars_width(context, rects.front().h);
+  const bool room_for_bars = alone || rects.front().h >= context.px(kLeastHeightForOwnBar);
+  const float own = room_for_bars ? own_bars_width(context, rects.front().h) : 0;
   const std::size_t first = leading_.among(rects);
   Rect all;  // from the first plot to the last
   for (std::size_t i = 0; i < tiles.size(); ++i) {
@@ -218,8 +220,9 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
   }
   update_view(context);
   note_shown(context);
-  // The plot comes first: without the legend where it would be too small.
-  if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(kLeastHeightForLegend) &&
+  // The plots come first: without the legend, and tiles without bars of their own, where they would be small.
+  const float least = tiles.size() > 1 ? kLeastHeightForLegendOfTiles : kLeastHeightForLegend;
+  if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(least) &&
       scene_.legend.draw(context, legend_of_))
     for (const auto& [id, each] : plots_) each->note_hidden();
   const ImVec2 at = ImGui::GetCursorScreenPos();

@@ -8,9 +8,9 @@
 
 namespace keyscope::window {
 
-// Where up to four tiles lie in an area: equally large, on whole pixels, with gaps between them. Two stand side
-// by side unless the area is upright, three in a row where it is wide, otherwise two above one, four in a
-// square.
+// Where up to four tiles lie in an area: equally large, on whole pixels, with gaps between them. Two stand
+// side by side unless the area is upright, three in a row where it is wide, otherwise two above one, four in
+// a square.
 std::vector<Rect> tile_rects(const Rect& area, std::size_t n, float gap);
 
 // Which tile is drawn first, so that others follow it in the same frame: the one under the mouse, and while a

@@ -32,8 +32,8 @@ void show_points(RunTile& tile, std::shared_ptr<const HeadPoints> points, std::i
   if (!tile.points || block < 0 || block >= tile.points->n_blocks()) return;
   tile.n_seen = tile.points->seen[static_cast<std::size_t>(block)];
   const auto first = tile.points->trace.evicted_at.begin();
-  tile.n_kept = std::count_if(first, first + tile.n_seen,
-                              [&](std::int32_t gone) { return gone < 0 || gone > block; });
+  tile.n_kept =
+      std::count_if(first, first + tile.n_seen, [&](std::int32_t gone) { return gone < 0 || gone > block; });
 }
 
 }  // namespace keyscope::session

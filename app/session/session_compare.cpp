@@ -94,8 +94,8 @@ void Session::toggle_beside(RunId id) {
     state_.beside.push_back(id);
     std::ranges::sort(state_.beside);
     if (!is_of_one_run(state_.view))
-      state_.notice = {choice->name + " stands beside in the views of one run; this one is of all or of text.",
-                       false};
+      state_.notice = {
+          choice->name + " stands beside in the views of one run; this one is of all or of text.", false};
   } else {
     state_.notice = {fmt::format("{}: {}.", choice->name, refusal), false};
     return;
@@ -120,15 +120,16 @@ void Session::arrange_tiles() {
   std::vector<RunId> ids = state_.beside;
   ids.push_back({0, state_.selection.run});
   std::ranges::sort(ids);
-  std::erase_if(tile_work_, [&](const auto& work) { return std::ranges::find(ids, work.first) == ids.end(); });
+  std::erase_if(tile_work_,
+                [&](const auto& work) { return std::ranges::find(ids, work.first) == ids.end(); });
   std::vector<RunTile> tiles;
   for (const RunId& id : ids) {
     const auto before = std::ranges::find(state_.tiles, id, &RunTile::id);
     RunTile tile = before != state_.tiles.end() ? std::move(*before) : RunTile{};
     tile.id = id;
     tile.selected = id == RunId{0, state_.selection.run};
-    tile.recording = id.source == 0 ? state_.recording
-                                    : state_.earlier[static_cast<std::size_t>(id.source) - 1].recording;
+    tile.recording =
+        id.source == 0 ? state_.recording : state_.earlier[static_cast<std::size_t>(id.source) - 1].recording;
     tile.info = id.source == 0 ? state_.info : tile.recording->info();
     tiles.push_back(std::move(tile));
   }
@@ -222,12 +223,11 @@ void Session::want_tile_picture(RunTile& tile) {
   tile.drawing = true;
   if (work.picture_asked == key) return;
   work.picture_asked = key;
-  reader_.post(job_of("picture", tile.id),
-               [inbox = inbox_, recording = tile.recording, info = tile.info, queries = work.queries,
-                points = tile.points, key, document = document_] {
-                 inbox->put(PictureMade{document,
-                                        make_picture_anyway(*recording, *info, points, key, *queries)});
-               });
+  reader_.post(
+      job_of("picture", tile.id), [inbox = inbox_, recording = tile.recording, info = tile.info,
+                                   queries = work.queries, points = tile.points, key, document = document_] {
+        inbox->put(PictureMade{document, make_picture_anyway(*recording, *info, points, key, *queries)});
+      });
 }
 
 RunTile* Session::tile_beside(const HeadKey& head) {
@@ -259,11 +259,10 @@ void Session::want_tile_figure(RunTile& tile) {
   TileWork& work = tile_work_[tile.id];
   if (work.figure_asked == key) return;
   work.figure_asked = key;
-  figure_maker_.post(job_of("figure", tile.id),
-                     [inbox = inbox_, recording = tile.recording, info = tile.info, key,
-                      document = document_] {
-                       inbox->put(FigureMade{document, make_figure(*recording, *info, key)});
-                     });
+  figure_maker_.post(job_of("figure", tile.id), [inbox = inbox_, recording = tile.recording, info = tile.info,
+                                                 key, document = document_] {
+    inbox->put(FigureMade{document, make_figure(*recording, *info, key)});
+  });
 }
 
 void Session::forget_asked(const FigureKey& key) {

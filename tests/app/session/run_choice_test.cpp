@@ -49,10 +49,10 @@ TEST(RunChoice, SaysWhyARunCannotBeCompared) {
 }
 
 TEST(RunChoice, ABlockIsTheOneThatHadSeenAsMuch) {
-  const auto of = info_of(kSize)->runs[1];                                           // 5 blocks of 64
-  const auto finer = info_of({.n_tokens = 320, .block_size = 32})->runs[1];          // 10 of 32
-  const auto coarser = info_of({.n_tokens = 320, .block_size = 128})->runs[1];       // 128, 256, 320
-  const auto shorter = info_of({.n_tokens = 128, .block_size = 64})->runs[1];        // 2 of 64
+  const auto of = info_of(kSize)->runs[1];                                      // 5 blocks of 64
+  const auto finer = info_of({.n_tokens = 320, .block_size = 32})->runs[1];     // 10 of 32
+  const auto coarser = info_of({.n_tokens = 320, .block_size = 128})->runs[1];  // 128, 256, 320
+  const auto shorter = info_of({.n_tokens = 128, .block_size = 64})->runs[1];   // 2 of 64
   const std::vector<std::int64_t> blocks{0, 1, 2, 3, 4};
   for (const std::int64_t block : blocks) {
     EXPECT_EQ(matching_block(of, block, of), block);

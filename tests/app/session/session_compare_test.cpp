@@ -20,7 +20,8 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-void open_beside(Session& session, std::vector<std::string> beside, std::shared_ptr<SyntheticRecording> shown) {
+void open_beside(Session& session, std::vector<std::string> beside,
+                 std::shared_ptr<SyntheticRecording> shown) {
   session.show(std::move(shown), {.run = "keydiff", .layer = 1, .kv_head = 2, .beside = std::move(beside)});
   ASSERT_TRUE(settle(session));
   ASSERT_FALSE(session.state().notice.error) << session.state().notice.text;

@@ -238,6 +238,7 @@ expect n_plots 3 "and the same runs stay in sight"
 picture beside
 click $(at view_cosine-matrix 0.5 0.5)
 expect n_tiles 3 "so do their matrices"
+expect busy false "all were made"
 picture beside_cosines
 click $(at view_keyspace 0.5 0.5)
 click $(at away_0_0 0.5 0.5); expect n_plots 2 "the cross takes a tile away"
