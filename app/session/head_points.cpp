@@ -111,15 +111,15 @@ void continue_means(const HeadPoints& points, const RowMatrixD* earlier, const R
 
 // Keys, where they lie, and what became of them.
 void read_keys(const Recording& recording, const HeadPoints* earlier, HeadPoints& points) {
-  const auto& [run, layer, kv_head] = points.head;
+  const HeadKey& head = points.head;
   const std::int64_t first = tokens_to_keep(earlier, points);
   const bool same_basis = first > 0 && earlier->basis == points.basis;
-  const RowMatrixF keys = recording.keys(run, layer, kv_head, first, points.n_tokens - first);
+  const RowMatrixF keys = recording.keys(head.run, head.layer, head.kv_head, first, points.n_tokens - first);
   points.keys = stack(first > 0 ? &earlier->keys : nullptr, first, keys);
   points.coordinates = same_basis ? stack(&earlier->coordinates, first,
                                           figures::project_rows(*points.basis, keys, kComponents))
                                   : figures::project_rows(*points.basis, points.keys, kComponents);
-  points.trace = recording.trace(run, layer, kv_head);
+  points.trace = recording.trace(head.run, head.layer, head.kv_head);
   points.trace.evicted_at.resize(points.n_tokens, -1);  // a live recording may have gone on meanwhile
   continue_means(points, first > 0 ? &earlier->mean_key : nullptr, keys, first, points.mean_key);
 }

@@ -37,7 +37,7 @@ struct PointsRead {
   int document = 0;
   std::shared_ptr<const HeadPoints> points;
 };
-// Of a run beside the selected one.
+// Of the selected run or one beside it.
 struct PointsFailed {
   int document = 0;
   HeadKey head;

@@ -36,8 +36,7 @@ bool Session::busy() const {
   const auto live = live_status();
   return !state_.opening.empty() || state_.reading || state_.settling || state_.drawing || state_.making ||
          !reader_.idle() || !settler_.idle() || std::ranges::any_of(state_.tiles, &RunTile::waiting) ||
-         !figure_maker_.idle() || !measurer_.idle() ||
-         !teller_.idle() || (live && live->going_on());
+         !figure_maker_.idle() || !measurer_.idle() || !teller_.idle() || (live && live->going_on());
 }
 
 bool Session::drain() {

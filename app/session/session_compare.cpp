@@ -174,7 +174,7 @@ void Session::want_tile_points(RunTile& tile) {
               matching_block(state_.run(), state_.selection.block, tile.run()));
   TileWork& work = tile_work_[tile.id];
   const auto asked = std::pair(head, tile.run().n_tokens);
-  tile.reading = !cached || cached->n_tokens < tile.run().n_tokens;
+  tile.reading = !cached || cached->sketched || cached->n_tokens < tile.run().n_tokens;
   if (!tile.reading) return;
   if (work.points_asked == asked) {
     tile.refusal = work.points_error;
@@ -183,9 +183,9 @@ void Session::want_tile_points(RunTile& tile) {
   }
   work.points_asked = asked;
   work.points_error.clear();
-  reader_.post(job_of("points", tile.id), [inbox = inbox_, bases = bases_, own = state_.recording,
-                                           own_info = state_.info, recording = tile.recording,
-                                           info = tile.info, earlier = cached, head, document = document_] {
+  settler_.post(job_of("points", tile.id), [inbox = inbox_, bases = bases_, own = state_.recording,
+                                            own_info = state_.info, recording = tile.recording,
+                                            info = tile.info, earlier = cached, head, document = document_] {
     guarded(
         [&] {
           auto basis = bases->get(*own, *own_info, head.layer, head.kv_head);
@@ -200,6 +200,11 @@ void Session::want_tile_points(RunTile& tile) {
 
 void Session::take(PointsFailed&& result) {
   if (result.document != document_) return;
+  if (result.head == state_.head()) {
+    state_.reading = false;
+    state_.notice = {std::move(result.what), true};
+    return want_beside();
+  }
   const auto work = tile_work_.find({result.head.source, result.head.run});
   if (work == tile_work_.end() || !work->second.points_asked ||
       work->second.points_asked->first != result.head)

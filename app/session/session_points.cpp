@@ -28,20 +28,22 @@ void Session::want_points() {
   want_picture();
 }
 
+// Side by side runs lie along the same axes, so that none is sketched along others.
 void Session::post_points(const HeadKey& head) {
+  const bool may_sketch = !state_.comparing() && worth_sketching(*state_.info);
   reader_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
-                          earlier = points_.find(head), head, document = document_] {
+                          earlier = points_.find(head), may_sketch, head, document = document_] {
     guarded(
         [&] {
           auto basis = bases->find(*info, head.layer, head.kv_head);
-          if (!basis && !earlier && worth_sketching(*info))
+          if (!basis && !earlier && may_sketch)
             return inbox->put(PointsRead{document, sketch_head_points(*recording, *info, head)});
           if (!basis) basis = bases->get(*recording, *info, head.layer, head.kv_head);
           inbox->put(PointsRead{document,
                                 read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
         },
         [&](std::string what) {
-          inbox->put(Notice{std::move(what), true});
+          inbox->put(PointsFailed{document, head, std::move(what)});
         });
   });
 }
