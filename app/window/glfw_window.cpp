@@ -48,25 +48,36 @@ WindowSize primary_default_size() {
   return default_size(scale_x, primary_work_area());
 }
 
+// From the first window to the process's end: an X server that its last client leaves starts anew, and
+// refuses who comes meanwhile.
+void reach_window_system() {
+  struct Glfw {
+    Glfw() {
+      if (glfwInit() != GLFW_TRUE)
+        throw Error(
+            fmt::format("the window system cannot be reached ({}); is DISPLAY right?", last_glfw_error()));
+    }
+    Glfw(const Glfw&) = delete;
+    Glfw& operator=(const Glfw&) = delete;
+    ~Glfw() { glfwTerminate(); }
+  };
+  static const Glfw glfw;
+}
+
 }  // namespace
 
 GlfwWindow::GlfwWindow(int width, int height, bool visible, bool on_screen) {
-  if (glfwInit() != GLFW_TRUE)
-    throw Error(
-        fmt::format("the window system cannot be reached ({}); is DISPLAY right?", last_glfw_error()));
+  reach_window_system();
   set_hints(visible);
   WindowSize size{width, height};
   if (width <= 0 || height <= 0) size = primary_default_size();
   if (on_screen) size = within(size, primary_work_area());
   window_ = glfwCreateWindow(size.width, size.height, "Keyscope", nullptr, nullptr);
-  if (window_ == nullptr) {
-    const std::string why = last_glfw_error();
-    glfwTerminate();
+  if (window_ == nullptr)
     throw Error(
         fmt::format("no window with OpenGL 3.3 can be opened ({}); with LIBGL_ALWAYS_SOFTWARE=1 Mesa draws "
                     "without a graphics card",
-                    why));
-  }
+                    last_glfw_error()));
   glfwMakeContextCurrent(window_);
   glfwSwapInterval(1);
   glfwSetWindowSizeLimits(window_, kLeastSize.width, kLeastSize.height, GLFW_DONT_CARE, GLFW_DONT_CARE);
@@ -74,10 +85,7 @@ GlfwWindow::GlfwWindow(int width, int height, bool visible, bool on_screen) {
   install_callbacks();
 }
 
-GlfwWindow::~GlfwWindow() {
-  glfwDestroyWindow(window_);
-  glfwTerminate();
-}
+GlfwWindow::~GlfwWindow() { glfwDestroyWindow(window_); }
 
 // Set before ImGui's own callbacks, which call these.
 void GlfwWindow::install_callbacks() {

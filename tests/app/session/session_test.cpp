@@ -137,6 +137,7 @@ TEST(Session, DamageFoundWhileReadingIsAMessage) {
   ASSERT_TRUE(drain_until(session, [&] { return session.state().notice.error; }));
   EXPECT_THAT(session.state().notice.text, HasSubstr("the bytes are damaged"));
   EXPECT_EQ(session.state().points->head, (HeadKey{1, 0, 0}));  // what was there stays
+  EXPECT_TRUE(settle(session)) << "nothing is waited for any more";
 }
 
 TEST(Session, AnUnknownSelectionIsSaidAndTheDefaultShown) {

@@ -20,7 +20,7 @@ while [[ ${1:-} == --* ]]; do
 done
 if [ "${KEYSCOPE_TOUR_INSIDE:-}" != 1 ]; then
   export KEYSCOPE_TOUR_INSIDE=1 LIBGL_ALWAYS_SOFTWARE=1
-  exec xvfb-run -a -s "-screen 0 ${size}x24" "$0" "${arguments[@]}"
+  exec xvfb-run -a -s "-screen 0 ${size}x24 -noreset" "$0" "${arguments[@]}"
 fi
 other_theme=$([ "$theme" = dark ] && echo light || echo dark)
 
