@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/figures/nexus.hpp"
-#include "tests/app/commands/cli_run.hpp"
+#include "tests/app/commands/captured_phonebook.hpp"
 
 namespace keyscope::test {
 namespace {
@@ -17,43 +17,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-class Comparison : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new ScratchFolder;
-    const CliResult result = run_cli({"capture",
-                                      "--dtype",
-                                      "float32",
-                                      "--model",
-                                      kDemoModel,
-                                      "--prompt-file",
-                                      kDemoModel + "/prompts/phonebook.txt",
-                                      "--max-tokens",
-                                      "120",
-                                      "--policy",
-                                      "none",
-                                      "--policy",
-                                      "keydiff",
-                                      "--policy",
-                                      "sink",
-                                      "--budget",
-                                      "40",
-                                      "--block",
-                                      "32",
-                                      "--quiet",
-                                      "--out",
-                                      path("r.h5")});
-    ASSERT_EQ(result.status, 0) << result.err;
-  }
-  static void TearDownTestSuite() {
-    delete folder_;
-    folder_ = nullptr;
-  }
-  static std::string path(const std::string& name) { return (folder_->path() / name).string(); }
-
-  static ScratchFolder* folder_;
-};
-ScratchFolder* Comparison::folder_ = nullptr;
+using Comparison = CapturedPhonebook;
 
 TEST_F(Comparison, AHeadMapIsTheDifferenceOfAnalyze) {
   const CliResult drawn =

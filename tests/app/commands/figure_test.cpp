@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "app/figures/nexus.hpp"
-#include "tests/app/commands/cli_run.hpp"
+#include "tests/app/commands/captured_phonebook.hpp"
 
 namespace keyscope::test {
 namespace {
@@ -15,37 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class FigureOfHeads : public ::testing::Test {
+class FigureOfHeads : public CapturedPhonebook {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new ScratchFolder;
-    const CliResult result = run_cli({"capture",
-                                      "--dtype",
-                                      "float32",
-                                      "--model",
-                                      kDemoModel,
-                                      "--prompt-file",
-                                      kDemoModel + "/prompts/phonebook.txt",
-                                      "--max-tokens",
-                                      "120",
-                                      "--policy",
-                                      "none",
-                                      "--policy",
-                                      "keydiff",
-                                      "--budget",
-                                      "40",
-                                      "--block",
-                                      "32",
-                                      "--quiet",
-                                      "--out",
-                                      path("r.h5")});
-    ASSERT_EQ(result.status, 0) << result.err;
-  }
-  static void TearDownTestSuite() {
-    delete folder_;
-    folder_ = nullptr;
-  }
-  static std::string path(const std::string& name) { return (folder_->path() / name).string(); }
   static CliResult draw(const std::string& name, std::vector<std::string> more) {
     std::vector<std::string> arguments{"figure", path("r.h5"), name, "--out", path("f.h5"), "--force"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -56,10 +27,7 @@ class FigureOfHeads : public ::testing::Test {
     EXPECT_EQ(result.status, 0) << result.err;
     return figures::read_figures(path("f.h5")).figures.at(0).multiples.value();
   }
-
-  static ScratchFolder* folder_;
 };
-ScratchFolder* FigureOfHeads::folder_ = nullptr;
 
 TEST_F(FigureOfHeads, ListsMakeRowsAndColumns) {
   const auto some = grid("keyspace", {"--layers", "0-1,3", "--kv-heads", "2"});
