@@ -10,7 +10,8 @@ namespace keyscope::session {
 namespace {
 
 constexpr int kNone = std::numeric_limits<int>::min() / 2;
-constexpr int kLetter = 4, kTogether = 6, kWordStart = 8;  // what a letter counts, alone and where it stands
+// What a letter counts, alone and where it stands, and a word that the text begins with.
+constexpr int kLetter = 4, kTogether = 6, kWordStart = 8, kTextStart = 16;
 constexpr int kPerSkipped = 1;  // off for every letter of the text that is not used
 
 bool is_letter(char c) {
@@ -54,9 +55,10 @@ std::optional<int> fuzzy_score(std::string_view wanted, std::string_view text) {
     const std::size_t first = what.find_first_not_of(' ', at);
     if (first == std::string::npos) break;
     const std::size_t end = std::min(what.find(' ', first), what.size());
-    const int word = word_score(std::string_view(what).substr(first, end - first), where);
-    if (word <= kNone / 2) return std::nullopt;
-    score += word;
+    const std::string_view word = std::string_view(what).substr(first, end - first);
+    const int fit = word_score(word, where);
+    if (fit <= kNone / 2) return std::nullopt;
+    score += fit + (where.starts_with(word) ? kTextStart : 0);
     at = end;
   }
   return score;

@@ -28,6 +28,8 @@ TEST(FuzzyScore, BeginningsOfWordsAndLettersTogetherComeFirst) {
   EXPECT_GT(*fuzzy_score("text", "View: Text"), *fuzzy_score("text", "The exit"));
   EXPECT_GT(*fuzzy_score("lb", "Last block"), *fuzzy_score("lb", "Available"));
   EXPECT_GT(*fuzzy_score("cos", "View: Cosines"), *fuzzy_score("cos", "Measure: mean key query cosine"));
+  EXPECT_GT(*fuzzy_score("earlier", "Earlier run: model: none, keydiff, sink"),
+            *fuzzy_score("earlier", "Beside: keydiff, earlier run"));
 }
 
 // The first "a" is no beginning of "ab"; the quickest route from the left would take it.
