@@ -11,25 +11,13 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
+#include "app/panels/key_list.hpp"
 #include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array<std::pair<const char*, const char*>, 10> kMouse{{
-    {"Esc", "release the token and what is selected, close what is open"},
-    {"drag", "pan; turn the key space in 3D"},
-    {"middle-drag, Shift + drag", "pan, in 3D as well"},
-    {"wheel", "zoom at the cursor"},
-    {"right-drag", "select tokens in a box; elsewhere zoom to it"},
-    {"Shift + right-drag", "select tokens inside an outline"},
-    {"Ctrl + right-drag", "zoom to a box"},
-    {"double-click", "fit the view"},
-    {"click", "hold a token; on the legend: hide a kind of point"},
-    {"right-click", "menu of the plot"},
-}};
 
 // Files that may be recordings or figures, then folders.
 std::vector<std::string> list_folder(const fs::path& folder) {
@@ -206,37 +194,9 @@ void Dialogs::draw_export(PanelContext& context) {
 }
 
 void Dialogs::draw_help(PanelContext& context) {
-  begin_dialog(context, "Keys and mouse", 860);
-  const float half = 0.5F * ImGui::GetContentRegionAvail().x;
-  // Two columns where there is the room.
-  const bool wide = half > context.px(360);
-  const auto row = [&](const std::string& keys, std::string_view what) {
-    const float left = ImGui::GetCursorPosX();
-    ImGui::PushFont(context.fonts.bold);
-    ImGui::TextUnformatted(keys.c_str());
-    ImGui::PopFont();
-    ImGui::SameLine();
-    ImGui::SetCursorPosX(left + context.px(136));
-    ImGui::TextUnformatted(what.data(), what.data() + what.size());
-  };
-  ImGui::BeginGroup();
-  std::size_t n_rows = 0;
-  const auto n_keys = static_cast<std::size_t>(
-      std::ranges::count_if(actions(), [](const Action& action) { return action.shortcut.key != 0; }));
-  const std::size_t n_left = wide ? (n_keys + kMouse.size() + 1) / 2 : n_keys;
-  for (const Action& action : actions()) {
-    if (action.shortcut.key == 0) continue;  // only by button or palette
-    if (n_rows++ == n_left) {
-      ImGui::EndGroup();
-      ImGui::SameLine(half);
-      ImGui::BeginGroup();
-    }
-    const std::string other = shortcut_text(action.other);
-    row(shortcut_text(action.shortcut) + (other.empty() || other.size() > 6 ? "" : ", " + other),
-        action.name);
-  }
-  for (const auto& [keys, what] : kMouse) row(keys, what);
-  ImGui::EndGroup();
+  const KeyList keys(context);
+  begin_dialog(context, "Keys and mouse", keys.width() / context.scale);
+  keys.draw(context);
   ImGui::Dummy({0, context.px(4)});
   if (ImGui::Button("Close", {context.px(90), 0})) close();
   end_dialog();
