@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 #include <imgui.h>
+
+#include "app/window/frame_rate.hpp"
 
 namespace keyscope::window {
 namespace {
 
-constexpr double kIdleWaitSeconds = 30;    // nothing changes without an event
-constexpr double kLiveWaitSeconds = 0.25;  // a live run is redrawn at most four times a second
+constexpr double kIdleWaitSeconds = 30;  // nothing changes without an event
+constexpr double kLiveWaitSeconds = FrameRate::kLeastWaitSeconds;
 constexpr double kAnimationSeconds = 0.016;
 constexpr double kTypingSeconds = 0.4;  // the text cursor blinks
 
@@ -27,29 +28,12 @@ double waiting_time(WindowApp& app) {
   return kIdleWaitSeconds;
 }
 
-// When frames may be drawn while a model runs: at once where somebody uses the window, else four times a
-// second at most, because drawing takes the processor from the model.
-class FrameRate {
- public:
-  void note_input() { last_input_ = Clock::now(); }
-  void note_frame() { last_frame_ = Clock::now(); }
-
-  // Seconds until the next frame may be drawn.
-  double wait(WindowApp& app) const {
-    const auto live = app.session().live_status();
-    if (!live || !live->going_on() || app.session().state().playing) return 0;
-    if (seconds_since(last_input_) < kAttentionSeconds) return 0;
-    return std::max(0.0, kLiveWaitSeconds - seconds_since(last_frame_));
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr double kAttentionSeconds = 1;
-  static double seconds_since(Clock::time_point time) {
-    return std::chrono::duration<double>(Clock::now() - time).count();
-  }
-  Clock::time_point last_input_{}, last_frame_{};
-};
+// Seconds until the next frame may be drawn: while a model runs, frames wait.
+double frame_wait(WindowApp& app, const FrameRate& rate) {
+  const auto live = app.session().live_status();
+  if (!live || !live->going_on() || app.session().state().playing) return 0;
+  return rate.wait(FrameRate::Clock::now());
+}
 
 }  // namespace
 
@@ -64,23 +48,26 @@ void run_loop(WindowApp& app, const std::function<bool()>& done) {
   int frames = kSettlingFrames;
   FrameRate rate;
   while (!app.window().should_close() && !app.ui().wants_close() && !asked_to_close) {
-    app.window().wait_events(frames > 0 ? rate.wait(app) : waiting_time(app));
+    app.window().wait_events(frames > 0 ? frame_wait(app, rate) : waiting_time(app));
+    const bool input = app.window().take_input();
+    if (input) rate.note_input(FrameRate::Clock::now());
+    if (done && done()) return;
+    // Taking in what has come has workers read more, which takes the processor from the model as well.
+    if (frame_wait(app, rate) > 0) continue;
+    const auto began = FrameRate::Clock::now();
     const bool typing = ImGui::GetIO().WantTextInput;
     const bool live = app.session().live_status() && app.session().live_status()->going_on();
     const bool changed = app.session().drain();
-    if (done && done()) return;
     const auto& state = app.session().state();
     const bool working = !state.opening_work.what.empty() || !state.export_work.what.empty();
-    const bool input = app.window().take_input();
-    if (input) rate.note_input();
     if (input || changed || typing || live || working || state.playing)
       frames = std::max(frames, state.playing || live || working ? 1 : kSettlingFrames);
-    if (frames == 0 || rate.wait(app) > 0) continue;
+    if (frames == 0) continue;
     --frames;
     app.handle_input();
     app.draw_frame();
     app.window().swap();
-    rate.note_frame();
+    rate.note_frame(began, FrameRate::Clock::now());
     if (app.ui().wants_frames()) frames = std::max(frames, 2);
     app.write_state();
   }
