@@ -21,6 +21,11 @@ std::int64_t tokens_to_fit(const RecordingInfo& info) {
 std::shared_ptr<const figures::KeyspaceBasis> BasisCache::find(const RecordingInfo& info, int layer,
                                                                int kv_head) const {
   const std::lock_guard lock(mutex_);
+  return known(info, layer, kv_head);
+}
+
+std::shared_ptr<const figures::KeyspaceBasis> BasisCache::known(const RecordingInfo& info, int layer,
+                                                                int kv_head) const {
   const auto at = fitted_.find({layer, kv_head});
   if (at == fitted_.end() || at->second.basis->run != figures::reference_run(info)) return nullptr;
   const std::int64_t n_now = tokens_to_fit(info), n_then = at->second.n_tokens;
@@ -28,14 +33,15 @@ std::shared_ptr<const figures::KeyspaceBasis> BasisCache::find(const RecordingIn
   return n_now > n_then && outgrown ? nullptr : at->second.basis;
 }
 
-// Two threads may fit the same one at the same time: they get the same, and nobody waits for a fit.
+// Nobody waits for another one's fit. Where two fit the same at the same time, both get the first one.
 std::shared_ptr<const figures::KeyspaceBasis> BasisCache::get(const recording::Recording& recording,
                                                               const RecordingInfo& info, int layer,
                                                               int kv_head) {
-  if (auto known = find(info, layer, kv_head)) return known;
+  if (auto before = find(info, layer, kv_head)) return before;
   auto basis =
       std::make_shared<const figures::KeyspaceBasis>(figures::fit_keyspace_basis(recording, layer, kv_head));
   const std::lock_guard lock(mutex_);
+  if (auto first = known(info, layer, kv_head)) return first;
   fitted_[{layer, kv_head}] = {basis, tokens_to_fit(info)};
   return basis;
 }

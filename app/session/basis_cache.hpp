@@ -30,6 +30,10 @@ class BasisCache {
     std::int64_t n_tokens = 0;  // prompt tokens that it was fitted on
   };
 
+  // As find, with the lock held.
+  std::shared_ptr<const figures::KeyspaceBasis> known(const recording::RecordingInfo& info, int layer,
+                                                      int kv_head) const;
+
   mutable std::mutex mutex_;
   std::map<std::pair<int, int>, Fitted> fitted_;
 };
