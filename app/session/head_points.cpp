@@ -126,7 +126,7 @@ void read_keys(const Recording& recording, const HeadPoints* earlier, HeadPoints
 
 void read_mean_queries(const Recording& recording, const RecordingInfo& info, const HeadPoints* earlier,
                        HeadPoints& points) {
-  const bool has_some = tokens_to_keep(earlier, points) > 0 && !earlier->sketched;
+  const bool has_some = tokens_to_keep(earlier, points) > 0 && earlier->mean_query.rows() > 0;
   const std::int64_t first = has_some ? earlier->n_tokens : 0;
   const RowMatrixF queries = group_mean_queries(recording, info, points.head, first, points.n_tokens - first);
   continue_means(points, has_some ? &earlier->mean_query : nullptr, queries, first, points.mean_query);
