@@ -61,6 +61,12 @@ void AtenCache::move_rows(const RetainedRows& retained) {
   values_.narrow(1, 0, n).copy_(gather_rows(values_, rows));
 }
 
+void AtenCache::copy_keys_and_values(const KvCache& from) {
+  const auto& other = dynamic_cast<const AtenCache&>(from);
+  keys().copy_(other.keys());
+  values().copy_(other.values());
+}
+
 at::Tensor gather_rows(const at::Tensor& tensor, const at::Tensor& rows) {
   return at::gather(tensor, 1, spread(rows, tensor.size(2)));
 }

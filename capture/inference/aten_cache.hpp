@@ -32,6 +32,7 @@ class AtenCache : public KvCache {
  private:
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
+  void copy_keys_and_values(const KvCache& from) override;
 
   at::Tensor keys_, values_;  // (n_kv_heads, largest capacity, head_dim)
 };

@@ -64,4 +64,14 @@ void KernelCache::move_rows(const RetainedRows& retained) {
   });
 }
 
+void KernelCache::copy_keys_and_values(const KvCache& from) {
+  const auto& others = dynamic_cast<const KernelCache&>(from).rows_;
+  for (std::size_t head = 0; head < rows_.size(); ++head) {
+    const std::size_t n_bytes =
+        static_cast<std::size_t>(n_rows(static_cast<int>(head))) * bytes_of_a_row(rows_[head].keys);
+    std::memcpy(row_at(rows_[head].keys, 0), others[head].keys.const_data_ptr(), n_bytes);
+    std::memcpy(row_at(rows_[head].values, 0), others[head].values.const_data_ptr(), n_bytes);
+  }
+}
+
 }  // namespace keyscope::capture

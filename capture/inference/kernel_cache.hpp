@@ -35,6 +35,7 @@ class KernelCache : public KvCache {
   };
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
+  void copy_keys_and_values(const KvCache& from) override;
 
   std::vector<Rows> rows_;  // per KV head
 };

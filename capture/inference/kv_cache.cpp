@@ -67,4 +67,19 @@ void KvCache::retain(const RetainedRows& rows) {
   }
 }
 
+void KvCache::copy_rows(const KvCache& from) {
+  for (std::size_t head = 0; head < heads_.size(); ++head) {
+    Head& to = heads_[head];
+    const Head& other = from.heads_[head];
+    if (other.n_rows > static_cast<std::int64_t>(to.positions.size()))
+      throw InvalidInput(
+          fmt::format("KV cache: {} rows do not fit into one for {}", other.n_rows, to.positions.size()));
+    std::copy_n(other.positions.begin(), other.n_rows, to.positions.begin());
+    std::copy_n(other.received.begin(), other.n_rows, to.received.begin());
+    std::copy_n(other.queries.begin(), other.n_rows, to.queries.begin());
+    to.n_rows = other.n_rows;
+  }
+  copy_keys_and_values(from);
+}
+
 }  // namespace keyscope::capture

@@ -37,6 +37,10 @@ class KvCache {
   // Keeps only these rows of every head.
   void retain(const RetainedRows& rows);
 
+  // Holds the same rows as another cache of the same layer and arithmetic, with all that is known of them.
+  //   throws InvalidInput where they do not fit
+  void copy_rows(const KvCache& from);
+
  protected:
   // Makes room in one head for the rows of tokens first_position, first_position + 1, … and says where the
   // first of them goes.
@@ -46,6 +50,7 @@ class KvCache {
  private:
   virtual std::int64_t row_bytes() const = 0;                // allocated for keys and values
   virtual void move_rows(const RetainedRows& retained) = 0;  // up to where they belong
+  virtual void copy_keys_and_values(const KvCache& from) = 0;
 
   struct Head {
     std::vector<std::int32_t> positions, queries;

@@ -64,6 +64,17 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {}
 
+std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan) const {
+  auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan));
+  forked->arithmetic_->cache().copy_rows(cache());
+  return forked;
+}
+
+void LayerRun::follow(EvictionRule eviction, bool counts_attention) {
+  plan_.eviction = std::move(eviction);
+  plan_.counts_attention = counts_attention;
+}
+
 void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
                    const BeforeBlock& before_block, const AfterBlock& after_block) {
   const Stopwatch all(times_.all);
@@ -104,6 +115,7 @@ AttentionWants LayerRun::wants(const Block& block) const {
     if (rule.due(cache())) wants = attention_wants(needs);
     wants.column_sums = needs.attention_received;
   }
+  wants.column_sums = wants.column_sums || plan_.counts_attention;
   if (!plan_.recording.layer || !block.prompt) return wants;
   wants.column_sums = wants.entropy = true;
   wants.last_row = wants.last_row || block.last_of_prompt;

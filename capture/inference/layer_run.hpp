@@ -25,6 +25,7 @@ struct LayerPlan {
   std::vector<std::int64_t> capacities;  // rows of each KV head's cache
   bool oracle = false;                   // nothing is evicted before the whole prompt has been read
   bool cache_positions = false;          // rows are rotated by their place in the cache
+  bool counts_attention = false;         // what rows receive is counted, even if the policy does not ask
   LayerRecording recording;
 };
 
@@ -49,6 +50,12 @@ class LayerRun {
   using AfterBlock = std::function<void(std::int64_t n_tokens, recording::LayerBlock record)>;
   void run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
            const BeforeBlock& before_block, const AfterBlock& after_block);
+
+  // Another run that goes on from here by itself, under a plan of its own: in the same layer, with as many
+  // rows of capacity as there are at least. Nothing may be recorded of either.
+  std::unique_ptr<LayerRun> fork(LayerPlan plan) const;
+  // Goes on under another rule.
+  void follow(EvictionRule eviction, bool counts_attention);
 
   const KvCache& cache() const { return arithmetic_->cache(); }
   std::int64_t peak_rows() const { return peak_rows_; }  // of any KV head, measured before eviction

@@ -157,6 +157,30 @@ TEST_P(KvCacheOf, TakesNoMoreRowsThanItWasMadeFor) {
   EXPECT_EQ(rows->cache().n_rows(0), 2);
 }
 
+TEST_P(KvCacheOf, ACopyGoesOnByItself) {
+  const auto rows = make({6, 6}), copy = make({4, 9});
+  rows->append(0, 5);
+  rows->cache().retain({{1, 3, 4}, {0, 2}});
+  rows->cache().attention_received(0)[2] = 0.5;
+  rows->cache().attention_queries(1)[1] = 7;
+  copy->append(0, 4);  // what was there goes
+  copy->cache().copy_rows(rows->cache());
+  EXPECT_THAT(copy->keys(0), ElementsAre(1, 3, 4));
+  EXPECT_THAT(copy->values(1), ElementsAre(-100, -102));
+  EXPECT_THAT(copy->cache().positions(0), ElementsAre(1, 3, 4));
+  EXPECT_EQ(copy->cache().attention_received(0)[2], 0.5);
+  EXPECT_EQ(copy->cache().attention_queries(1)[1], 7);
+  copy->append(5, 1);
+  EXPECT_THAT(copy->keys(1), ElementsAre(100, 102, 105));
+  EXPECT_THAT(rows->keys(1), ElementsAre(100, 102));
+}
+
+TEST_P(KvCacheOf, ACopyNeedsRoomForTheRows) {
+  const auto rows = make({6}), small = make({4});
+  rows->append(0, 5);
+  EXPECT_THROW(small->cache().copy_rows(rows->cache()), InvalidInput);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, KvCacheOf,
                          ::testing::Combine(test::both_arithmetics(),
                                             ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)));

@@ -1,0 +1,99 @@
+#pragma once
+
+// Many prompts under many policies at once: completed, scored, and nothing recorded.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/policies/policy.hpp"
+#include "capture/inference/capture_control.hpp"
+#include "capture/inference/token_choice.hpp"
+#include "capture/model/model.hpp"
+
+namespace keyscope::capture {
+
+// How a text goes on after its prompt, and where it ends: after an end-of-sequence id of the model or one of
+// the end ids, after max_new_tokens, or where one of the stop texts has been written.
+struct Continuation {
+  std::int64_t max_new_tokens = 0;
+  Sampling sampling = {};
+  std::vector<std::string> stop_texts = {};
+  bool ignore_eos = false;
+  std::vector<std::int32_t> end_ids = {};
+  bool never_empty = false;  // the first token is chosen among those that do not end the text
+
+  bool operator==(const Continuation&) const = default;
+};
+
+// One prompt under one policy.
+struct CompletionRequest {
+  std::span<const std::int32_t> prompt_ids;  // must outlive the call
+  analysis::PolicySpec policy;
+  std::int64_t budget = 0;  // N: rows per KV head; not looked at for `none`
+  Continuation continuation = {};
+  // Where it is given, the prompt is also scored: ln p of each of its ids from this position on (from 1,
+  // since nothing comes before the first) given those before it, as the policy's cache lets the model see
+  // them.
+  std::optional<std::int64_t> score_from = {};
+};
+
+enum class CompletionEnd { kEndOfSequence, kMaxNewTokens, kStopText };
+
+struct Completion {
+  std::vector<std::int32_t> generated;  // with the id that ended it, if one did
+  std::string text;                     // without it, and up to the stop text; empty without a tokenizer
+  CompletionEnd end = CompletionEnd::kMaxNewTokens;
+  std::int64_t n_prompt = 0;
+  double rows_kept = 0;  // per KV head once the prompt was read, mean over all layers and heads
+  std::vector<double> log_probabilities;  // of the scored ids, in nats
+};
+
+// What is the same for all requests.
+struct CompletionSettings {
+  std::int64_t block_size = 128;  // B
+  std::uint64_t seed = 0;         // of policies that draw and were given none of their own
+};
+
+// Tokens that were asked for: those of every request's prompt, and every id it may generate but the last,
+// which is never fed back.
+struct CompletionProgress {
+  std::int64_t tokens_done = 0;    // of those asked for, shared ones and those that an early end saved too
+  std::int64_t tokens_shared = 0;  // of those done, how many another request had run already
+  std::int64_t tokens_total = 0;
+};
+
+struct CompletionWatch {
+  CaptureControl& control;  // pauses, steps and cancels between blocks; its on_progress is not called
+  std::function<void(std::size_t request, Completion completion)> on_done;        // in the order they end
+  std::function<void(const CompletionProgress& progress)> on_progress = nullptr;  // after every block
+};
+
+struct CompletionCost {
+  std::int64_t tokens_asked = 0;  // as in CompletionProgress, but only ids that were really fed back
+  std::int64_t tokens_run = 0;    // of them through the model; the rest was shared
+  double seconds = 0;
+};
+
+// Reads every prompt block by block, evicts as its policy says and goes on token by token: what `run_capture`
+// gives for each request by itself. A prompt's blocks are [0, B), [B, 2B), …, so a run's state at a block
+// boundary depends on the ids before it, and on the policy and the budget only once more rows than the budget
+// have been there. Work is therefore done once for all requests that agree so far: the prompts form a tree of
+// blocks, of which all policies share a branch until it has as many rows as their budgets, and all requests
+// of one policy and budget share it further while their ids are the same.
+//
+// The tree is walked depth first. Where it parts, the state is copied for every branch but the last, so that
+// as many states are alive as there are partings above the block at hand, never more than there are requests;
+// each holds the rows of one run's cache.
+//   throws UsageError on a policy, budget, sampling or block size that cannot be, and on stop texts where
+//   there is no tokenizer; InvalidInput naming the request where a prompt is empty, has ids outside the
+//   vocabulary or does not fit into the model's context with what is to be generated, all before anything
+//   runs; Error where a run's cache does not fit into memory; Cancelled after `cancel`, within one block
+CompletionCost complete_prompts(const Model& model, const CompletionSettings& settings,
+                                std::span<const CompletionRequest> requests, const CompletionWatch& watch);
+
+}  // namespace keyscope::capture

@@ -1,0 +1,285 @@
+// What the shared walk gives for each request is what `run_capture` gives for it alone.
+
+#include "capture/inference/completion.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/registry.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
+#include "tests/capture/inference/captured.hpp"
+#include "tests/capture/model/random_model.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using ::testing::HasSubstr;
+using Ids = std::vector<std::int32_t>;
+
+// All policies of the registry, and options that read more than the plain ones do.
+std::vector<analysis::PolicySpec> every_policy() {
+  std::vector<analysis::PolicySpec> specs;
+  for (const auto& entry : analysis::registered_policies())
+    specs.push_back(analysis::parse_policy(entry.name));
+  for (const char* text :
+       {"h2o:normalize=1,recent=0.5", "tova:heads=all", "keydiff:recent=0.2", "l2norm:skip=1"})
+    specs.push_back(analysis::parse_policy(text));
+  return specs;
+}
+
+class Completions : public ::testing::TestWithParam<Arithmetic> {
+ protected:
+  void SetUp() override { model_ = Model::load(folder_.save(), test::model_options(GetParam())); }
+
+  CompletionRequest request(const Ids& ids, const analysis::PolicySpec& policy, std::int64_t budget) const {
+    return {.prompt_ids = ids,
+            .policy = policy,
+            .budget = budget,
+            .continuation = {.max_new_tokens = 5, .ignore_eos = true}};
+  }
+
+  // In the requests' order.
+  std::vector<Completion> complete(const std::vector<CompletionRequest>& requests, std::int64_t block = 8) {
+    std::vector<Completion> completions(requests.size());
+    std::set<std::size_t> done;
+    CaptureControl control;
+    cost_ = complete_prompts(*model_, {block, 7}, requests,
+                             {control,
+                              [&](std::size_t i, Completion completion) {
+                                EXPECT_TRUE(done.insert(i).second) << "request " << i << " ended twice";
+                                completions[i] = std::move(completion);
+                              },
+                              [&](const CompletionProgress& now) { progress_ = now; }});
+    EXPECT_EQ(done.size(), requests.size());
+    return completions;
+  }
+
+  // The slow, obvious reference: a capture of this prompt under this policy and nothing else.
+  Ids alone(const CompletionRequest& request, std::int64_t block = 8) {
+    CaptureOptions options;
+    options.prompt_ids.assign(request.prompt_ids.begin(), request.prompt_ids.end());
+    options.policies = {request.policy};
+    options.budget = request.budget;
+    options.block_size = block;
+    options.generate = request.continuation.max_new_tokens;
+    options.ignore_eos = request.continuation.ignore_eos;
+    options.seed = 7;
+    CaptureControl control;
+    return run_capture(*model_, options, {}, control).front().generated;
+  }
+
+  test::RandomModel folder_;  // 4 query heads share 2 KV heads
+  std::shared_ptr<const Model> model_;
+  CompletionCost cost_;
+  CompletionProgress progress_;
+};
+
+// Prompts that part in every way there is.
+std::vector<Ids> kindred_prompts() {
+  const Ids trunk = test::random_ids(50, 50);
+  Ids other_end = trunk, other_middle = trunk, prefix(trunk.begin(), trunk.begin() + 32);
+  other_end.back() = 4 + (other_end.back() - 3) % 46;
+  other_middle[20] = 4 + (other_middle[20] - 3) % 46;
+  const Ids off_the_boundary(trunk.begin(), trunk.begin() + 35),
+      shorter_than_a_block(trunk.begin(), trunk.begin() + 3);
+  return {trunk,
+          trunk,
+          other_end,
+          other_middle,
+          prefix,
+          off_the_boundary,
+          shorter_than_a_block,
+          {9},
+          test::random_ids(41, 50, 2)};
+}
+
+TEST_P(Completions, EveryPolicyGivesEveryPromptWhatItGetsAlone) {
+  const auto prompts = kindred_prompts();
+  std::vector<CompletionRequest> requests;
+  for (const auto& policy : every_policy())
+    for (const Ids& ids : prompts)
+      for (const std::int64_t budget : {5, 20, 1000}) requests.push_back(request(ids, policy, budget));
+  const auto completions = complete(requests);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(completions[i].generated, alone(requests[i]))
+        << requests[i].policy.name << ", budget " << requests[i].budget << ", prompt of "
+        << requests[i].prompt_ids.size();
+}
+
+TEST_P(Completions, BlocksOfAnySizeAgreeWithTheCapture) {
+  const auto prompts = kindred_prompts();
+  for (const std::int64_t block : {1, 7, 50, 64}) {
+    std::vector<CompletionRequest> requests;
+    for (const char* policy : {"none", "keydiff", "h2o", "snapkv"})
+      for (const Ids& ids : prompts) requests.push_back(request(ids, analysis::parse_policy(policy), 11));
+    const auto completions = complete(requests, block);
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      EXPECT_EQ(completions[i].generated, alone(requests[i], block)) << block << ", request " << i;
+  }
+}
+
+// Policies rank rows that a sliding window drops; parting early must not matter.
+TEST_P(Completions, SlidingWindowsChangeNothingOfThat) {
+  folder_.config["model_type"] = "mistral";
+  folder_.config["architectures"] = nlohmann::json::array({"MistralForCausalLM"});
+  folder_.config["sliding_window"] = 12;
+  model_ = Model::load(folder_.save(), test::model_options(GetParam()));
+  ASSERT_EQ(model_->config().window(0), 12);
+  std::vector<CompletionRequest> requests;
+  const auto prompts = kindred_prompts();
+  for (const auto& policy : every_policy())
+    for (const Ids& ids : prompts) requests.push_back(request(ids, policy, 10));
+  const auto completions = complete(requests);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(completions[i].generated, alone(requests[i])) << requests[i].policy.name << ", request " << i;
+}
+
+TEST_P(Completions, WhatIsCommonIsRunOnce) {
+  const Ids trunk = test::random_ids(32, 50);
+  Ids longer = trunk;
+  for (const std::int32_t id : test::random_ids(8, 50, 3)) longer.push_back(id);
+  const auto none = analysis::parse_policy("none"), sink = analysis::parse_policy("sink");
+  std::vector<CompletionRequest> requests{request(trunk, none, 0), request(longer, none, 0),
+                                          request(trunk, sink, 16)};
+  for (auto& each : requests) each.continuation.max_new_tokens = 1;
+  complete(requests);
+  // Once: 32 of the trunk and 8 more under `none`; of the sink's only what comes after its budget.
+  EXPECT_EQ(cost_.tokens_asked, 32 + 40 + 32);
+  EXPECT_EQ(cost_.tokens_run, 32 + 8 + 16);
+  EXPECT_EQ(progress_.tokens_done, progress_.tokens_total);
+  EXPECT_EQ(progress_.tokens_total, 32 + 40 + 32);
+  EXPECT_EQ(progress_.tokens_shared, cost_.tokens_asked - cost_.tokens_run);
+}
+
+TEST_P(Completions, EqualRequestsAreCompletedOnceAndOtherSeedsByThemselves) {
+  const Ids ids = test::random_ids(16, 50);
+  CompletionRequest greedy = request(ids, analysis::parse_policy("none"), 0), drawn = greedy, other = greedy;
+  drawn.continuation.sampling = {.temperature = 5, .top_p = 1, .seed = 1};
+  other.continuation.sampling = {.temperature = 5, .top_p = 1, .seed = 2};
+  const auto completions = complete({greedy, greedy, drawn, other, drawn});
+  EXPECT_EQ(cost_.tokens_run, 16 + 3 * 4);
+  EXPECT_EQ(completions[0].generated, completions[1].generated);
+  EXPECT_EQ(completions[2].generated, completions[4].generated);
+  EXPECT_NE(completions[2].generated, completions[3].generated);
+}
+
+// ln p of every id by a softmax over the logits that a capture records.
+std::vector<double> recorded_scores(const Model& model, const CompletionRequest& request,
+                                    std::int64_t block) {
+  CaptureOptions options;
+  options.prompt_ids.assign(request.prompt_ids.begin(), request.prompt_ids.end());
+  options.policies = {request.policy};
+  options.budget = request.budget;
+  options.block_size = block;
+  options.record_logits = true;
+  options.score_last = 1000;
+  options.seed = 7;
+  const auto logits = test::run_in_memory(model, options).recording->logits(0);
+  std::vector<double> scores;
+  for (std::size_t i = 1; i < request.prompt_ids.size(); ++i) {
+    double sum = 0;
+    const auto row = logits.row(static_cast<Eigen::Index>(i - 1)).cast<double>();
+    for (const double logit : row) sum += std::exp(logit);
+    scores.push_back(row(request.prompt_ids[i]) - std::log(sum));
+  }
+  return scores;
+}
+
+TEST_P(Completions, ScoresOfAPromptAreThoseOfARecordedCapture) {
+  const auto prompts = kindred_prompts();
+  std::vector<CompletionRequest> requests;
+  for (const char* policy : {"none", "keydiff", "h2o"})
+    for (const Ids& ids : prompts) {
+      requests.push_back(request(ids, analysis::parse_policy(policy), 11));
+      requests.back().continuation.max_new_tokens = 0;
+      requests.back().score_from = 1 + static_cast<std::int64_t>(requests.size()) % 12;
+    }
+  const auto completions = complete(requests);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    auto expected = recorded_scores(*model_, requests[i], 8);
+    const auto skipped =
+        std::min<std::size_t>(expected.size(), static_cast<std::size_t>(*requests[i].score_from - 1));
+    expected.erase(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(skipped));
+    ASSERT_EQ(completions[i].log_probabilities.size(), expected.size()) << i;
+    for (std::size_t at = 0; at < expected.size(); ++at)
+      EXPECT_NEAR(completions[i].log_probabilities[at], expected[at], 2e-5) << i << ", " << at;
+    EXPECT_TRUE(completions[i].generated.empty());
+  }
+}
+
+TEST_P(Completions, RowsKeptAreThoseAfterThePrompt) {
+  const Ids ids = test::random_ids(40, 50);
+  const auto completions = complete({request(ids, analysis::parse_policy("none"), 0),
+                                     request(ids, analysis::parse_policy("keydiff"), 12),
+                                     request(ids, analysis::parse_policy("l2norm:skip=1"), 12)});
+  EXPECT_EQ(completions[0].rows_kept, 40);
+  EXPECT_EQ(completions[1].rows_kept, 12);
+  EXPECT_EQ(completions[2].rows_kept, (40 + 12) / 2.0);
+}
+
+TEST_P(Completions, AnEndOfSequenceEndsIt) {
+  const Ids ids = test::random_ids(20, 50);
+  const auto none = analysis::parse_policy("none");
+  const Ids free = complete({request(ids, none, 0)}).front().generated;
+  folder_.config["eos_token_id"] = free[2];
+  model_ = Model::load(folder_.save(), test::model_options(GetParam()));
+  auto ending = request(ids, none, 0);
+  ending.continuation.ignore_eos = false;
+  const auto completion = complete({ending}).front();
+  EXPECT_EQ(completion.end, CompletionEnd::kEndOfSequence);
+  EXPECT_EQ(completion.generated, alone(ending));
+  EXPECT_EQ(progress_.tokens_done, progress_.tokens_total);
+}
+
+TEST_P(Completions, ACancelEndsItWithinABlock) {
+  const Ids ids = test::random_ids(64, 50);
+  CaptureControl control;
+  int blocks = 0;
+  const std::vector<CompletionRequest> requests{request(ids, analysis::parse_policy("none"), 0)};
+  const CompletionWatch watch{control, [](std::size_t, const Completion&) { FAIL() << "nothing ends"; },
+                              [&](const CompletionProgress&) {
+                                if (++blocks == 3) control.cancel();
+                              }};
+  EXPECT_THROW(complete_prompts(*model_, {8, 0}, requests, watch), Cancelled);
+  EXPECT_EQ(blocks, 3);
+}
+
+TEST_P(Completions, WhatCannotBeIsRefusedBeforeAnythingRuns) {
+  const Ids ids = test::random_ids(10, 50), empty, outside{4, 50};
+  const Ids too_long = test::random_ids(510, 50);
+  const auto sink = analysis::parse_policy("sink");
+  const auto refusal = [&](const CompletionRequest& bad) {
+    CaptureControl control;
+    const std::vector<CompletionRequest> requests{request(ids, sink, 4), bad};
+    try {
+      complete_prompts(*model_, {8, 0}, requests, {control, [](std::size_t, const Completion&) { FAIL(); }});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  EXPECT_THAT(refusal(request(empty, sink, 4)), HasSubstr("request 1: the prompt is empty"));
+  EXPECT_THAT(refusal(request(outside, sink, 4)), HasSubstr("prompt token 1 is id 50"));
+  EXPECT_THAT(refusal(request(too_long, sink, 4)), HasSubstr("510 tokens, 4 generated ones follow"));
+  EXPECT_THAT(refusal(request(ids, sink, 0)), HasSubstr("budget of at least 1"));
+  auto bad = request(ids, sink, 4);
+  bad.continuation.stop_texts = {"\n"};
+  EXPECT_THAT(refusal(bad), HasSubstr("no tokenizer.json"));
+  bad = request(ids, sink, 4);
+  bad.score_from = 0;
+  EXPECT_THAT(refusal(bad), HasSubstr("scores from position 0"));
+  bad = request(ids, sink, 4);
+  bad.continuation.sampling.top_p = 0;
+  EXPECT_THAT(refusal(bad), HasSubstr("top-p 0"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Arithmetics, Completions, test::both_arithmetics(), test::arithmetic_name);
+
+}  // namespace
+}  // namespace keyscope::capture
