@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "app/commands/progress.hpp"
+#include "app/validation/number_text.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -62,7 +63,7 @@ Column count(std::string title, std::optional<std::int64_t> Row::*counted) {
 
 Column bytes(std::string title, std::optional<std::int64_t> Row::*counted) {
   return {std::move(title), [=](const Row& row) {
-            return row.*counted ? std::optional(format_bytes(*(row.*counted))) : std::nullopt;
+            return row.*counted ? std::optional(validation::bytes_text(*(row.*counted))) : std::nullopt;
           }};
 }
 
@@ -143,7 +144,7 @@ std::string bench_setting(const Benchmark& benchmark) {
   parts.push_back(fmt::format("{} thread{}", setting.threads, setting.threads == 1 ? "" : "s"));
   if (!setting.kernels.empty()) parts.push_back(fmt::format("kernels {}", setting.kernels));
   if (setting.weight_bytes > 0)
-    parts.push_back(fmt::format("weights {}", format_bytes(setting.weight_bytes)));
+    parts.push_back(fmt::format("weights {}", validation::bytes_text(setting.weight_bytes)));
   parts.push_back(fmt::format("{} repetition{}: median (least–most)", benchmark.repeat,
                               benchmark.repeat == 1 ? "" : "s"));
   std::string text = fmt::format("{}\n", fmt::join(parts, ", "));

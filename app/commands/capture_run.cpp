@@ -10,6 +10,7 @@
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"
 #include "app/session/shell_words.hpp"
+#include "app/validation/number_text.hpp"
 #include "capture/recording/output_path.hpp"
 #include "capture/recording/writer.hpp"
 
@@ -25,10 +26,11 @@ void check_disk(const std::filesystem::path& out, std::int64_t needed) {
   std::error_code error;
   const auto space = std::filesystem::space(recording::folder_of(out), error);
   if (!error && static_cast<std::uintmax_t>(needed) > space.available)
-    throw Error(fmt::format(
-        "{}: the recording needs {}, and only {} are free; record fewer --layers, use "
-        "--store float16 or another disk",
-        out.string(), format_bytes(needed), format_bytes(static_cast<std::int64_t>(space.available))));
+    throw Error(
+        fmt::format("{}: the recording needs {}, and only {} are free; record fewer --layers, use "
+                    "--store float16 or another disk",
+                    out.string(), validation::bytes_text(needed),
+                    validation::bytes_text(static_cast<std::int64_t>(space.available))));
 }
 
 }  // namespace
@@ -51,7 +53,8 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
     fmt::print(stderr, "{} prompt {}, {} {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
                plan.n_prompt(), plan.n_prompt() == 1 ? "token" : "tokens", plan.runs.size(),
                plan.runs.size() == 1 ? "run" : "runs", plan.runs.front().block_size,
-               format_bytes(estimate.disk_bytes), format_bytes(estimate.weight_bytes + estimate.cache_bytes),
+               validation::bytes_text(estimate.disk_bytes),
+               validation::bytes_text(estimate.weight_bytes + estimate.cache_bytes),
                format_duration(estimate.seconds));
   }
   if (!out.empty()) check_disk(out, estimate.disk_bytes);

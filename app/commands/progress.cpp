@@ -1,6 +1,5 @@
 #include "app/commands/progress.hpp"
 
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -58,18 +57,6 @@ std::string format_duration(double seconds) {
   if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
   if (s >= 60) return fmt::format("{} min {:02} s", s / 60, s % 60);
   return fmt::format("{} s", s);
-}
-
-std::string format_bytes(std::int64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} bytes", bytes)
-                   : fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, kUnits[unit]);
 }
 
 }  // namespace keyscope::commands

@@ -37,7 +37,4 @@ class Progress {
 // "1 h 02 min", "3 min 20 s", "12 s".
 std::string format_duration(double seconds);
 
-// "1.5 GiB", "640 KiB".
-std::string format_bytes(std::int64_t bytes);
-
 }  // namespace keyscope::commands

@@ -21,6 +21,7 @@
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/figures/output_file.hpp"
+#include "app/validation/number_text.hpp"
 #include "capture/recording/output_path.hpp"
 
 namespace keyscope::commands {
@@ -69,7 +70,8 @@ void check_disk(const std::string& out, std::int64_t needed) {
     throw Error(
         fmt::format("{}: the replay needs {}, and only {} are free; replay fewer --layers, or use "
                     "another disk",
-                    out, format_bytes(needed), format_bytes(static_cast<std::int64_t>(space.available))));
+                    out, validation::bytes_text(needed),
+                    validation::bytes_text(static_cast<std::int64_t>(space.available))));
 }
 
 // What the replayed sets are worth, in the words of the documentation.
@@ -97,7 +99,7 @@ void print_plan(const replay::ReplayPlan& plan, const recording::RecordingInfo& 
       info.model.name, fmt::join(names, ", "), info.runs[static_cast<std::size_t>(plan.source_run)].plan.name,
       info.source, info.n_prompt(), info.n_prompt() == 1 ? "token" : "tokens", plan.layers.size(),
       plan.layers.size() == 1 ? "layer" : "layers", first.budget, first.block_size,
-      format_bytes(plan.disk_bytes));
+      validation::bytes_text(plan.disk_bytes));
   for (const std::string& note : caveats(plan)) fmt::print(stderr, "  {}\n", note);
 }
 

@@ -25,12 +25,16 @@ Budget parse_budget(std::string_view text) {
       error == std::errc() && stop == end && budget.rows >= 1)
     return budget;
   budget.rows = 0;
+  const bool percent = text.ends_with('%');
   if (const auto [stop, error] = std::from_chars(text.data(), end, budget.share);
-      error == std::errc() && stop == end && budget.share > 0 && budget.share < 1)
-    return budget;
-  throw UsageError(fmt::format(
-      "--budget: found '{}'; expected rows, such as 64, or a share of the prompt below 1, such as 0.25",
-      text));
+      error == std::errc() && stop + (percent ? 1 : 0) == end) {
+    if (percent) budget.share /= 100;
+    if (budget.share > 0 && budget.share < 1) return budget;
+  }
+  throw UsageError(
+      fmt::format("--budget: found '{}'; expected rows, such as 64, or a share of the prompt below 1, such "
+                  "as 0.25 or 25%",
+                  text));
 }
 
 }  // namespace keyscope::validation

@@ -18,7 +18,7 @@ struct Budget {
   std::string text() const;
 };
 
-// "64": rows; "0.25": a share.
+// "64": rows; "0.25" or "25%": a share.
 //   throws UsageError on anything else
 Budget parse_budget(std::string_view text);
 

@@ -1,6 +1,8 @@
 #include "app/validation/number_text.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 
 #include <fmt/format.h>
 
@@ -16,6 +18,18 @@ std::string number_text(double value) {
 std::string interval_text(const analysis::BootstrapMean& mean) {
   if (std::isnan(mean.low)) return "–";
   return fmt::format("[{}, {}]", number_text(mean.low), number_text(mean.high));
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} bytes", bytes)
+                   : fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, kUnits[unit]);
 }
 
 }  // namespace keyscope::validation

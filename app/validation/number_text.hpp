@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "analysis/bootstrap.hpp"
@@ -11,5 +12,8 @@ std::string number_text(double value);
 
 // "[0.121, 0.254]"; "–" where there is no interval.
 std::string interval_text(const analysis::BootstrapMean& mean);
+
+// "1.5 GiB", "640 KiB".
+std::string bytes_text(std::int64_t bytes);
 
 }  // namespace keyscope::validation

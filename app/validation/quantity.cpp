@@ -10,7 +10,7 @@ namespace {
 using measures::HeadMeasures;
 using measures::RunMeasures;
 
-constexpr std::array<Quantity, 15> kQuantities{{
+constexpr std::array<Quantity, 18> kQuantities{{
     {"spearman", "ρ(−cos, attention per query)", "", &HeadMeasures::spearman},
     {"spearman_total", "ρ(−cos, summed attention)", "", &HeadMeasures::spearman_total},
     {"spearman_given_position", "ρ given position", "", &HeadMeasures::spearman_given_position},
@@ -19,6 +19,10 @@ constexpr std::array<Quantity, 15> kQuantities{{
     {"key_query_mean_cosine", "cos(mean key, mean query)", "", &HeadMeasures::key_query_mean_cosine},
     {"top_key_query_cosine", "cos(top KeyDiff key, mean query)", "", &HeadMeasures::top_key_query_cosine},
     {"sink_metric", "attention on the first token", "", &HeadMeasures::sink_metric},
+    {"attention_entropy_nats", "entropy of a query's attention", "nats",
+     &HeadMeasures::attention_entropy_nats},
+    {"attention_gini", "Gini coefficient of attention received", "", &HeadMeasures::attention_gini},
+    {"attention_top_share", "attention on the top 1 % of positions", "", &HeadMeasures::attention_top_share},
     {"log_volume_nats", "log volume of the retained keys", "nats", &HeadMeasures::log_volume_nats},
     {"regularised_log_volume_nats", "regularised log volume", "nats",
      &HeadMeasures::regularised_log_volume_nats},

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "app/validation/html_table.hpp"
 #include "app/validation/html_text.hpp"
 #include "app/validation/number_text.hpp"
 #include "app/validation/page_style.hpp"
@@ -25,25 +26,8 @@ std::string verdict_text(Verdict verdict) {
   return fmt::format("{} {}", verdict_mark(verdict), verdict_name(verdict));
 }
 
-// A table of text cells; the first column and those named by `left` are words.
-std::string table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows,
-                  std::size_t left = 0) {
-  std::string html = "<div class=\"wide\"><table><thead><tr>";
-  const auto look = [&](std::size_t i) { return i > 0 && i <= left ? " class=\"text\"" : ""; };
-  for (std::size_t i = 0; i < head.size(); ++i)
-    html += fmt::format("<th scope=\"col\"{}>{}</th>", look(i), html_text(head[i]));
-  html += "</tr></thead><tbody>\n";
-  for (const auto& row : rows) {
-    html += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i)
-      html += fmt::format("<td{}>{}</td>", look(i), html_text(row[i]));
-    html += "</tr>\n";
-  }
-  return html + "</tbody></table></div>\n";
-}
-
 std::string findings_table(const std::vector<Finding>& findings) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<HtmlCell>> rows;
   bool tallies = false;
   for (const Finding& finding : findings) {
     auto& row = rows.emplace_back();
@@ -51,16 +35,16 @@ std::string findings_table(const std::vector<Finding>& findings) {
            std::to_string(finding.mean.n_samples)};
     if (finding.tally) {
       tallies = true;
-      row.push_back(std::to_string(finding.tally->pairs));
-      row.push_back(std::to_string(finding.tally->violations));
-      row.push_back(finding.tally->min_slack ? number_text(*finding.tally->min_slack) : "–");
+      row.emplace_back(std::to_string(finding.tally->pairs));
+      row.emplace_back(std::to_string(finding.tally->violations));
+      row.emplace_back(finding.tally->min_slack ? number_text(*finding.tally->min_slack) : "–");
     }
-    row.push_back(verdict_text(finding.verdict));
+    row.emplace_back(verdict_text(finding.verdict));
   }
   std::vector<std::string> head{"", "mean", "interval", "prompts"};
   if (tallies) head.insert(head.end(), {"pairs", "violations", "least slack"});
   head.emplace_back("verdict");
-  return table(head, rows);
+  return html_table(head, rows);
 }
 
 std::string claim_card(const Claim& claim) {
@@ -111,24 +95,24 @@ std::string policies_table(const Report& report) {
       head.push_back(one.units.empty() ? std::string(one.title)
                                        : fmt::format("{}, {}", one.title, one.units));
     }
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<HtmlCell>> rows;
   for (const std::string& run : report.runs) {
-    auto& row = rows.emplace_back(1, run);
+    auto& row = rows.emplace_back(1, HtmlCell(run));
     for (const Quantity* one : shown) {
       const SummaryRow* found = find_row(report.summary, one->id, run);
-      row.push_back(found ? mean_with_interval(found->mean) : "–");
+      row.emplace_back(found ? mean_with_interval(found->mean) : "–");
     }
   }
-  return table(head, rows);
+  return html_table(head, rows);
 }
 
 std::string prompts_table(const Report& report) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<HtmlCell>> rows;
   rows.reserve(report.prompts.size());
   for (const ReportedPrompt& prompt : report.prompts)
     rows.push_back(
         {prompt.name, prompt.beginning, std::to_string(prompt.n_tokens), std::to_string(prompt.budget)});
-  return table({"prompt", "begins", "tokens", "budget N"}, rows, 1);
+  return html_table({"prompt", "begins", "tokens", "budget N"}, rows, 1);
 }
 
 std::string picture(const PagePicture& picture) {

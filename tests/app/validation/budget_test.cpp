@@ -21,10 +21,13 @@ TEST(Budget, AShareIsRoundedHalfUpAndNeverNothing) {
   EXPECT_EQ(budget.rows_for(101), 25);
   EXPECT_EQ(budget.rows_for(1), 1);
   EXPECT_EQ(budget.text(), "0.25");
+  EXPECT_EQ(parse_budget("25%").rows_for(102), 26);
+  EXPECT_EQ(parse_budget("12.5%").text(), "0.125");
 }
 
 TEST(Budget, AnythingElseIsRefused) {
-  for (const char* text : {"", "0", "-3", "1.5", "1.0", "0.0", "64 rows", "nan", "x"})
+  for (const char* text :
+       {"", "0", "-3", "1.5", "1.0", "0.0", "100%", "0%", "25%%", "%", "64 rows", "nan", "x"})
     EXPECT_THROW(parse_budget(text), UsageError) << text;
 }
 
