@@ -7,11 +7,11 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <imgui_stdlib.h>
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/panels/key_list.hpp"
+#include "app/panels/text_field.hpp"
 #include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
@@ -118,7 +118,7 @@ void Dialogs::draw_open(PanelContext& context) {
   dim_text(context, "Path of a recording, or of a folder to look in");
   if (just_opened_) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(-1);
-  bool go = ImGui::InputText("##path", &open_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  bool go = text_field(context, "##path", "", &open_path_, ImGuiInputTextFlags_EnterReturnsTrue);
   const fs::path folder = folder_of(open_path_);
   if (folder.string() != listed_folder_ || just_opened_) {
     listed_folder_ = folder.string();
@@ -174,7 +174,7 @@ void Dialogs::draw_export(PanelContext& context) {
     propose_name(context);
   }
   ImGui::SetNextItemWidth(-1);
-  const bool entered = ImGui::InputText("##path", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  const bool entered = text_field(context, "##path", "", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
   std::error_code error;
   const bool taken = std::filesystem::exists(export_path_, error);
   tick_box(context, "Replace", &export_replace_);

@@ -5,10 +5,10 @@
 #include <functional>
 
 #include <fmt/format.h>
-#include <imgui_stdlib.h>
 
 #include "analysis/policies/registry.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/panels/text_field.hpp"
 #include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
@@ -40,7 +40,7 @@ void number_column(PanelContext& context, const std::string& text, const char* n
   ImGui::BeginGroup();
   label(context, fit_text(context.fonts.small, text, width), problem);
   ImGui::SetNextItemWidth(width);
-  ImGui::InputInt(fmt::format("##{}", name).c_str(), &value, 0, 0);
+  number_field(context, fmt::format("##{}", name).c_str(), &value);
   note_widget(context, name);
   ImGui::EndGroup();
 }
@@ -128,12 +128,11 @@ void LiveForm::draw_prompt(PanelContext& context, const std::string& problem) {
   label(context, base_.form.chat ? "Prompt: the user's turn of the chat template" : "Prompt", problem);
   const float height = std::min(context.px(104), 0.17F * ImGui::GetIO().DisplaySize.y);
   ImGui::BeginDisabled(!prompt_file_.empty());
-  ImGui::InputTextMultiline("##prompt", &prompt_, {-1, height});
+  text_area(context, "##prompt", &prompt_, {-1, height});
   note_widget(context, "prompt");
   ImGui::EndDisabled();
   ImGui::SetNextItemWidth(-1);
-  ImGui::InputTextWithHint("##prompt_file", "or a text file, typed here or dropped on the window",
-                           &prompt_file_);
+  text_field(context, "##prompt_file", "or a text file, typed here or dropped on the window", &prompt_file_);
 }
 
 void LiveForm::draw_policies(PanelContext& context, const std::string& problem) {
@@ -164,7 +163,7 @@ void LiveForm::draw_out(PanelContext& context, const std::string& problem) {
   const float box = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x +
                     text_size(context.fonts.regular, "Replace").x;
   ImGui::SetNextItemWidth(-box - ImGui::GetStyle().ItemSpacing.x);
-  ImGui::InputText("##out", &out_);
+  text_field(context, "##out", "", &out_);
   ImGui::SameLine();
   tick_box(context, "Replace", &replace_);
 }
@@ -213,7 +212,7 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   const session::LiveProblems found = problems();
   label(context, "Model folder (Hugging Face layout)", found.model);
   ImGui::SetNextItemWidth(-1);
-  ImGui::InputText("##model", &model_);
+  text_field(context, "##model", "", &model_);
   note_widget(context, "model");
   draw_prompt(context, found.prompt);
   draw_policies(context, found.policies);

@@ -5,9 +5,9 @@
 
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>
-#include <imgui_stdlib.h>
 
 #include "app/panels/palette_entries.hpp"
+#include "app/panels/text_field.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -54,7 +54,7 @@ void Palette::draw_field(PanelContext& context) {
   // Enter and clicks beside it take the keyboard from the field; nothing else here wants it.
   if (!ImGui::IsAnyItemActive()) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(-1);
-  ImGui::InputTextWithHint("##wanted", "What to do: layer 3, export, cosines …", &typed_);
+  text_field(context, "##wanted", "What to do: layer 3, export, cosines …", &typed_);
   if (typed_ == searched_) return;
   searched_ = typed_;
   list_.search(typed_, typed_entries(context.session, typed_));

@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <imgui_stdlib.h>
 #include <nlohmann/json.hpp>
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/token_label.hpp"
+#include "app/panels/text_field.hpp"
 #include "app/panels/token_tooltip.hpp"
 #include "app/session/token_facts.hpp"
 
@@ -106,9 +106,8 @@ void TextView::draw_search(PanelContext& context) {
   ImGui::SetNextItemWidth(context.px(kSearchPx));
   if (focus_search_) ImGui::SetKeyboardFocusHere();
   focus_search_ = false;
-  const bool entered =
-      ImGui::InputTextWithHint("##find", "Find (Ctrl+F)", &wanted_,
-                               ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll);
+  const bool entered = text_field(context, "##find", "Find (Ctrl+F)", &wanted_,
+                                  ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll);
   const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
   context.widgets["find"] = {low.x, low.y, high.x - low.x, high.y - low.y};
   update_matches(context);

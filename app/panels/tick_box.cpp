@@ -1,16 +1,14 @@
 #include "app/panels/tick_box.hpp"
 
-#include "app/panels/panel_context.hpp"
+#include <imgui.h>
+
+#include "app/panels/outlined_frame.hpp"
 
 namespace keyscope::window {
 
 bool tick_box(const PanelContext& context, const char* label, bool* value) {
-  ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, 1);
-  ImGui::PushStyleColor(ImGuiCol_Border, context.theme.outline);
-  const bool clicked = ImGui::Checkbox(label, value);
-  ImGui::PopStyleColor();
-  ImGui::PopStyleVar();
-  return clicked;
+  const OutlinedFrame outlined(context);
+  return ImGui::Checkbox(label, value);
 }
 
 }  // namespace keyscope::window
