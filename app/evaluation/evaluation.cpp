@@ -1,0 +1,158 @@
+#include "app/evaluation/evaluation.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+// An example under a grid point whose result is missing.
+struct Task {
+  const Example* example;
+  const GridPoint* point;
+};
+
+std::string key_of(const Example& example, const GridPoint& point) {
+  return result_key(example.id, point.policy, point.budget_text, point.block);
+}
+
+capture::CompletionRequest request_of(const Task& task) {
+  const std::int64_t n_prompt = std::ssize(task.example->prompt_ids);
+  return {.prompt_ids = task.example->prompt_ids,
+          .policy = task.point->spec,
+          .budget = task.point->rows_for(n_prompt),
+          .continuation = task.example->continuation,
+          .score_from = task.example->score_from};
+}
+
+ExampleResult result_of(const Task& task, const capture::Completion& completion, Scores scores) {
+  return {.id = task.example->id,
+          .policy = task.point->policy,
+          .budget_text = task.point->budget_text,
+          .budget = task.point->rows_for(completion.n_prompt),
+          .block = task.point->block,
+          .n_prompt = completion.n_prompt,
+          .rows_kept = completion.rows_kept,
+          .text = completion.text,
+          .answers = task.example->answers,
+          .scores = std::move(scores)};
+}
+
+std::int64_t tokens_of(const Task& task) {
+  return std::ssize(task.example->prompt_ids) +
+         std::max<std::int64_t>(0, task.example->continuation.max_new_tokens - 1);
+}
+
+class RunningEvaluation {
+ public:
+  RunningEvaluation(const capture::Model& model, const Settings& settings, const Scorer& scorer,
+                    ResultFolder* folder, const EvaluationWatch& watch)
+      : model_(model), settings_(settings), scorer_(scorer), folder_(folder), watch_(watch) {
+    if (folder != nullptr) results_ = folder->earlier();
+  }
+
+  Evaluation run(std::span<const Example> examples) {
+    const std::vector<GridPoint> grid = grid_of(settings_);
+    const auto groups = missing(examples, grid);
+    n_wanted_ = examples.size() * grid.size();
+    Evaluation evaluation;
+    for (const auto& tasks : groups)
+      for (const Task& task : tasks) tokens_total_ += tokens_of(task);
+    evaluation.n_earlier = std::ssize(examples) * std::ssize(grid);
+    for (const auto& tasks : groups) evaluation.n_earlier -= std::ssize(tasks);
+    n_done_ = static_cast<std::size_t>(evaluation.n_earlier);
+    for (const auto& tasks : groups) complete(tasks, evaluation.cost);
+    for (const Example& example : examples)
+      for (const GridPoint& point : grid) evaluation.results.push_back(results_.at(key_of(example, point)));
+    return evaluation;
+  }
+
+ private:
+  // What is run together: a group's missing results of one block size.
+  std::vector<std::vector<Task>> missing(std::span<const Example> examples,
+                                         const std::vector<GridPoint>& grid) const {
+    std::vector<std::vector<Task>> groups;
+    for (std::size_t first = 0, end = 0; first < examples.size(); first = end) {
+      while (end < examples.size() && examples[end].group == examples[first].group) ++end;
+      std::map<std::int64_t, std::vector<Task>> by_block;
+      for (const Example& example : examples.subspan(first, end - first))
+        for (const GridPoint& point : grid)
+          if (!results_.contains(key_of(example, point))) by_block[point.block].push_back({&example, &point});
+      for (auto& [block, tasks] : by_block) groups.push_back(std::move(tasks));
+    }
+    return groups;
+  }
+
+  void complete(const std::vector<Task>& tasks, capture::CompletionCost& cost) {
+    std::vector<capture::CompletionRequest> requests;
+    for (const Task& task : tasks) requests.push_back(request_of(task));
+    const capture::CompletionWatch watch{
+        watch_.control,
+        [&](std::size_t request, const capture::Completion& completion) { keep(tasks[request], completion); },
+        [&](const capture::CompletionProgress& now) {
+          watch_.on_progress(tokens_done_ + now.tokens_done, tokens_total_,
+                             fmt::format("result {} of {}", n_done_ + 1, n_wanted_));
+        }};
+    try {
+      const auto spent =
+          capture::complete_prompts(model_, {tasks.front().point->block, settings_.seed}, requests, watch);
+      cost.tokens_asked += spent.tokens_asked;
+      cost.tokens_run += spent.tokens_run;
+      cost.seconds += spent.seconds;
+    } catch (const Cancelled&) {
+      throw Cancelled(fmt::format("interrupted; {} of {} results are there{}", n_done_, n_wanted_,
+                                  folder_ == nullptr ? ", and with --out they would have been kept"
+                                                     : ", and the same command goes on"));
+    }
+    for (const Task& task : tasks) tokens_done_ += tokens_of(task);
+  }
+
+  // As it reads back from a line, whether there is a folder or not: text that is no UTF-8 is not told apart.
+  void keep(const Task& task, const capture::Completion& completion) {
+    const ExampleResult result = result_of(task, completion, scorer_(*task.example, completion));
+    const std::string line = result_line(result, task.example->about);
+    if (folder_ != nullptr) folder_->append(line);
+    results_.emplace(key_of(*task.example, *task.point), parse_result(line, "a result"));
+    ++n_done_;
+  }
+
+  const capture::Model& model_;
+  const Settings& settings_;
+  const Scorer& scorer_;
+  ResultFolder* folder_;
+  const EvaluationWatch& watch_;
+  std::map<std::string, ExampleResult> results_;
+  std::int64_t tokens_done_ = 0, tokens_total_ = 0;
+  std::size_t n_done_ = 0, n_wanted_ = 0;
+};
+
+}  // namespace
+
+void check_examples(std::span<const Example> examples, const capture::Model& model) {
+  std::set<std::string> ids;
+  for (const Example& example : examples) {
+    if (!ids.insert(example.id).second)
+      throw InvalidInput(
+          fmt::format("example {}: there are two of that name; expected every one once", example.id));
+    const std::int64_t n = std::ssize(example.prompt_ids),
+                       all = n + std::max<std::int64_t>(0, example.continuation.max_new_tokens - 1);
+    if (all > model.config().context_length)
+      throw InvalidInput(fmt::format(
+          "example {}: the prompt has {} tokens, {} generated ones follow, and the model's context is {}",
+          example.id, n, all - n, model.config().context_length));
+  }
+}
+
+Evaluation evaluate(const capture::Model& model, const Settings& settings, std::span<const Example> examples,
+                    const Scorer& scorer, ResultFolder* folder, const EvaluationWatch& watch) {
+  check_examples(examples, model);
+  return RunningEvaluation(model, settings, scorer, folder, watch).run(examples);
+}
+
+}  // namespace keyscope::evaluation

@@ -1,0 +1,129 @@
+#include "app/evaluation/longbench.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/evaluation/data_files.hpp"
+#include "app/evaluation/json_rows.hpp"
+#include "app/evaluation/longbench_prompt.hpp"
+#include "app/evaluation/longbench_scores.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+// Turns rows into examples one after another.
+class Collection {
+ public:
+  Collection(const LongBenchOptions& options, const capture::Model& model)
+      : options_(options), model_(model), encoder_(tokenizer_of(model), model.folder(), options.chat) {}
+
+  void read(const std::filesystem::path& path) {
+    const auto rows =
+        read_json_rows(path, options_.skip_bad, [&](const nlohmann::json& row, const std::string& where) {
+          add(read_longbench_row(row, options_.task, where), where);
+        });
+    set_.bad.insert(set_.bad.end(), rows.bad.begin(), rows.bad.end());
+  }
+
+  LongBenchSet take() { return std::move(set_); }
+
+ private:
+  void add(LongBenchRow row, const std::string& where) {
+    std::int64_t& n_rows = n_rows_[row.task->name];
+    if (options_.rows && n_rows >= *options_.rows) return;
+    Example example;
+    example.id =
+        fmt::format("{}/{}", row.task->name, row.id.empty() ? fmt::format("row {}", n_rows + 1) : row.id);
+    if (ids_.contains(example.id))
+      throw FileError(fmt::format("{}: the same \"_id\" as on an earlier row of {}, which would count twice",
+                                  where, row.task->name));
+    example.group = example.id;
+    const LongBenchPrompt prompt = prompt_of(row, where);
+    example.prompt_ids = prompt.ids;
+    example.answers = row.answers;
+    example.continuation = continuation_of(*row.task);
+    example.about = {{"task", row.task->name}, {"n_whole", prompt.n_whole}, {"cut", prompt.cut}};
+    ids_.insert(example.id);
+    ++n_rows;
+    set_.n_cut += prompt.cut ? 1 : 0;
+    row.context = {};
+    set_.rows.push_back(std::move(row));
+    set_.examples.push_back(std::move(example));
+  }
+
+  LongBenchPrompt prompt_of(const LongBenchRow& row, const std::string& where) const {
+    const std::int64_t most = model_.config().context_length - row.task->max_new_tokens;
+    if (most < 2)
+      throw FileError(fmt::format("{}: {} asks for {} new tokens, and the model's context is {}", where,
+                                  row.task->name, row.task->max_new_tokens, model_.config().context_length));
+    const std::int64_t max_tokens = std::min(options_.max_tokens.value_or(most), most);
+    const auto encode = [&](const std::string& text) {
+      return row.task->chat ? encoder_.turn(text) : encoder_.plain(text);
+    };
+    const std::string text = longbench_text(*row.task, row.context, row.input);
+    LongBenchPrompt prompt = longbench_prompt(*model_.tokenizer(), text, {max_tokens, most}, encode);
+    if (prompt.cut && !options_.cut)
+      throw FileError(fmt::format("{}: the prompt has {} tokens; expected at most {}", where, prompt.n_whole,
+                                  max_tokens));
+    return prompt;
+  }
+
+  capture::Continuation continuation_of(const LongBenchTask& task) const {
+    capture::Continuation continuation{.max_new_tokens = task.max_new_tokens};
+    if (!task.one_line) return continuation;
+    const auto ids = model_.tokenizer()->encode("\n", false);
+    if (!ids.empty()) continuation.end_ids = {ids.back()};
+    continuation.never_empty = true;
+    return continuation;
+  }
+
+  static const tokenizer::Tokenizer& tokenizer_of(const capture::Model& model) {
+    if (model.tokenizer() == nullptr)
+      throw FileError(fmt::format("{}: there is no tokenizer.json; expected one, since LongBench is text",
+                                  model.folder().string()));
+    return *model.tokenizer();
+  }
+
+  const LongBenchOptions& options_;
+  const capture::Model& model_;
+  PromptEncoder encoder_;
+  LongBenchSet set_;
+  std::map<std::string_view, std::int64_t> n_rows_;
+  std::set<std::string> ids_;
+};
+
+}  // namespace
+
+LongBenchSet read_longbench(const LongBenchOptions& options, const capture::Model& model) {
+  if (!options.task.empty() && find_longbench_task(options.task) == nullptr)
+    throw UsageError("--task: " + no_longbench_task(options.task));
+  Collection collection(options, model);
+  for (const auto& path : data_files(options.data)) collection.read(path);
+  return collection.take();
+}
+
+Scorer longbench_scorer(const LongBenchSet& set, const tokenizer::Tokenizer& tokenizer) {
+  std::map<std::string, const LongBenchRow*> rows;
+  for (std::size_t i = 0; i < set.rows.size(); ++i) rows.emplace(set.examples[i].id, &set.rows[i]);
+  return [rows = std::move(rows), &tokenizer](const Example& example, const capture::Completion& completion) {
+    const LongBenchRow& row = *rows.at(example.id);
+    const std::string prediction = tokenizer.decode(completion.generated, true);
+    return Scores{{"score", longbench_score(*row.task, prediction, row.answers, row.all_classes)}};
+  };
+}
+
+nlohmann::ordered_json longbench_settings(const LongBenchOptions& options) {
+  using Json = nlohmann::ordered_json;
+  return {{"max_tokens", options.max_tokens ? Json(*options.max_tokens) : Json()},
+          {"cut", options.cut},
+          {"chat", chat_word(options.chat)},
+          {"rows", options.rows ? Json(*options.rows) : Json()}};
+}
+
+}  // namespace keyscope::evaluation

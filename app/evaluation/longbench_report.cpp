@@ -1,0 +1,154 @@
+#include "app/evaluation/longbench_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "app/evaluation/longbench_scores.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Indices = std::vector<std::size_t>;
+
+ScoreMean in_points(const ScoreMean& share) { return {100 * share.mean, 100 * share.low, 100 * share.high}; }
+
+Indices where(std::size_t n, const std::function<bool(std::size_t)>& wanted) {
+  Indices indices;
+  for (std::size_t i = 0; i < n; ++i)
+    if (wanted(i)) indices.push_back(i);
+  return indices;
+}
+
+// Of several tasks' examples, each task weighing the same.
+LongBenchPoints points_of(const ScoreTable& table, std::size_t point, const std::vector<Indices>& tasks,
+                          std::uint64_t seed) {
+  std::vector<std::vector<double>> scores, differences;
+  LongBenchPoints points;
+  for (const Indices& examples : tasks) {
+    scores.push_back(table.scores("score", point, examples));
+    differences.push_back(table.differences("score", point, examples));
+    points.n += std::ssize(examples);
+  }
+  points.score = in_points(bootstrap_score(scores, seed));
+  points.difference = in_points(bootstrap_score(differences, seed));
+  return points;
+}
+
+std::int64_t mean_budget(const ScoreTable& table, std::size_t point, const Indices& examples) {
+  Cell cell{table.grid()[point], {}};
+  for (const std::size_t example : examples) cell.results.push_back(&table.result(example, point));
+  return cell.budget_rows();
+}
+
+LongBenchCell cell_of(const ScoreTable& table, std::span<const LongBenchRow> rows, const LongBenchTask& task,
+                      std::size_t point, std::uint64_t seed) {
+  const Indices all = where(rows.size(), [&](std::size_t i) { return rows[i].task == &task; });
+  LongBenchCell cell{&task, point, mean_budget(table, point, all), points_of(table, point, {all}, seed), {}};
+  for (const char* bin : {"0-4k", "4-8k", "8k+"}) {
+    const Indices inside = where(rows.size(), [&](std::size_t i) {
+      return rows[i].task == &task && rows[i].length && length_bin(*rows[i].length) == bin;
+    });
+    if (!inside.empty()) cell.by_length.emplace_back(bin, points_of(table, point, {inside}, seed));
+  }
+  return cell;
+}
+
+LongBenchTotal total_of(const ScoreTable& table, std::span<const LongBenchRow> rows, std::size_t point,
+                        std::uint64_t seed) {
+  std::vector<Indices> tasks;
+  std::vector<std::pair<std::string, std::vector<Indices>>> categories;
+  for (const LongBenchTask& task : longbench_tasks()) {
+    Indices examples = where(rows.size(), [&](std::size_t i) { return rows[i].task == &task; });
+    if (examples.empty()) continue;
+    if (categories.empty() || categories.back().first != task.category)
+      categories.emplace_back(task.category, std::vector<Indices>());
+    categories.back().second.push_back(examples);
+    tasks.push_back(std::move(examples));
+  }
+  const Indices all = where(rows.size(), [](std::size_t) { return true; });
+  LongBenchTotal total{point, mean_budget(table, point, all), points_of(table, point, tasks, seed), {}};
+  for (const auto& [category, members] : categories)
+    total.categories.emplace_back(category, points_of(table, point, members, seed));
+  return total;
+}
+
+Json points_json(const LongBenchPoints& points, bool evicts) {
+  Json json{{"n", points.n}};
+  add_score(json, "score", points.score);
+  json["score"] = two_decimals(points.score.mean);
+  if (evicts) add_score(json, "difference", points.difference);
+  return json;
+}
+
+Json named_json(const std::vector<std::pair<std::string, LongBenchPoints>>& named, bool evicts) {
+  Json json = Json::object();
+  for (const auto& [name, points] : named) json[name] = points_json(points, evicts);
+  return json;
+}
+
+}  // namespace
+
+LongBenchReport longbench_report(const ScoreTable& table, std::span<const LongBenchRow> rows,
+                                 std::uint64_t seed) {
+  LongBenchReport report;
+  for (const LongBenchTask& task : longbench_tasks()) {
+    if (std::ranges::find(rows, &task, &LongBenchRow::task) == rows.end()) continue;
+    for (std::size_t point = 0; point < table.grid().size(); ++point)
+      report.cells.push_back(cell_of(table, rows, task, point, seed));
+  }
+  for (std::size_t point = 0; point < table.grid().size(); ++point)
+    report.totals.push_back(total_of(table, rows, point, seed));
+  return report;
+}
+
+Json longbench_json(const LongBenchReport& report, std::span<const GridPoint> grid) {
+  Json json{{"cells", Json::array()}, {"totals", Json::array()}};
+  for (const LongBenchCell& cell : report.cells) {
+    const bool evicts = grid[cell.point].evicts();
+    Json row = point_json(grid[cell.point], cell.budget_rows);
+    row["task"] = cell.task->name;
+    row["category"] = cell.task->category;
+    row.update(points_json(cell.points, evicts));
+    row["by_length"] = named_json(cell.by_length, evicts);
+    json["cells"].push_back(std::move(row));
+  }
+  for (const LongBenchTotal& total : report.totals) {
+    const bool evicts = grid[total.point].evicts();
+    Json row = point_json(grid[total.point], total.budget_rows);
+    row.update(points_json(total.points, evicts));
+    row["categories"] = named_json(total.categories, evicts);
+    json["totals"].push_back(std::move(row));
+  }
+  return json;
+}
+
+std::string longbench_table(const LongBenchReport& report, std::span<const GridPoint> grid) {
+  std::string text = fmt::format("{:<22} {:>8} {:>6}", "policy", "budget", "block");
+  for (const LongBenchCell& cell : report.cells)
+    if (cell.point == 0)
+      text += fmt::format(" {:>{}}", cell.task->name, std::max<std::size_t>(6, cell.task->name.size()));
+  text += fmt::format(" {:>7}  {}\n", "mean", "difference to the full cache");
+  for (const LongBenchTotal& total : report.totals) {
+    const GridPoint& point = grid[total.point];
+    text += fmt::format("{:<22} {:>8} {:>6}", point.policy, point.evicts() ? point.budget_text : "-",
+                        point.block);
+    for (const LongBenchCell& cell : report.cells)
+      if (cell.point == total.point)
+        text += fmt::format(" {:>{}.2f}", cell.points.score.mean,
+                            std::max<std::size_t>(6, cell.task->name.size()));
+    text += fmt::format(" {:>7.2f}", total.points.score.mean);
+    const ScoreMean& difference = total.points.difference;
+    if (point.evicts()) text += fmt::format("  {:+.2f}", difference.mean);
+    if (point.evicts() && std::isfinite(difference.low))
+      text += fmt::format(" ({:+.2f} to {:+.2f})", difference.low, difference.high);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace keyscope::evaluation

@@ -1,0 +1,140 @@
+#include "app/evaluation/niah.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "app/evaluation/drawn_words.hpp"
+#include "app/evaluation/draws.hpp"
+#include "app/evaluation/lookup_scores.hpp"
+#include "app/evaluation/needle_prompt.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+constexpr std::uint64_t kNeedles = 3;  // purpose of draws
+constexpr std::int64_t kRoomAfterAnswer = 8;
+
+void require_placeholder(const std::string& text, const char* placeholder, const char* option) {
+  if (text.find(placeholder) == std::string::npos)
+    throw UsageError(fmt::format("{}: there is no {} in it", option, placeholder));
+}
+
+// One sample's haystack, with more than n_tokens.
+Haystack long_haystack(const std::string& text, std::int64_t n_tokens, std::uint64_t seed,
+                       const tokenizer::Tokenizer& tokenizer) {
+  const Haystack source = make_haystack(text);
+  for (auto n_bytes = static_cast<std::size_t>(4 * n_tokens + 1000);; n_bytes *= 2) {
+    Haystack haystack =
+        make_haystack(text.empty() ? generated_text(n_bytes, seed) : turned_text(source, n_bytes, seed));
+    if (std::ssize(tokenizer.encode(haystack.text, false)) > n_tokens) return haystack;
+  }
+}
+
+NeedleCase needle_case(const NiahTask& task, const std::vector<std::string>& keys, Haystack haystack,
+                       Draws& draws) {
+  NeedleCase about;
+  about.haystack = std::move(haystack);
+  about.needle_template = task.needle;
+  about.question_template = task.question;
+  const auto n = static_cast<std::size_t>(task.n_distractors);
+  for (const std::size_t key : draws.different(n + 1, keys.size()))
+    about.distractors.push_back({keys[key], draws.digits(task.n_digits)});
+  about.needle = about.distractors.back();
+  about.distractors.pop_back();
+  for (std::size_t i = 0; i < n; ++i) about.places.push_back(draws.unit());
+  return about;
+}
+
+Example example_of(const NiahTask& task, std::int64_t sample, std::int64_t length, double depth,
+                   const NeedleCase& about, NeedlePrompt prompt, const tokenizer::Tokenizer& tokenizer) {
+  Example example;
+  example.id = fmt::format("length {}, depth {}, sample {}", length, depth, sample);
+  example.group = fmt::format("sample {}", sample);
+  example.answers = {about.needle.value};
+  example.continuation.max_new_tokens = task.max_new_tokens;
+  if (task.max_new_tokens == 0)
+    example.continuation.max_new_tokens =
+        std::ssize(tokenizer.encode(" " + about.needle.value, false)) + kRoomAfterAnswer;
+  example.continuation.stop_texts = {"\n"};
+  example.about = {{"length", length},
+                   {"depth", depth},
+                   {"sample", sample},
+                   {"key", about.needle.key},
+                   {"needle_token", prompt.needle_token},
+                   {"haystack_tokens", prompt.haystack_tokens}};
+  example.prompt_ids = std::move(prompt.ids);
+  return example;
+}
+
+}  // namespace
+
+void NiahTask::check() const {
+  if (lengths.empty()) throw UsageError("--length: expected at least one");
+  if (depths.empty()) throw UsageError("--depth: expected at least one");
+  for (const double depth : depths)
+    if (!(depth >= 0 && depth <= 100))
+      throw UsageError(fmt::format("--depth: found {}; expected 0 to 100 percent", depth));
+  require_placeholder(needle, "{key}", "--needle");
+  require_placeholder(needle, "{value}", "--needle");
+  require_placeholder(question, "{key}", "--question");
+}
+
+nlohmann::ordered_json niah_settings(const NiahTask& task) {
+  return {{"lengths", task.lengths},
+          {"depths", task.depths},
+          {"samples", task.n_samples},
+          {"distractors", task.n_distractors},
+          {"digits", task.n_digits},
+          {"needle", task.needle},
+          {"question", task.question},
+          {"haystack", task.haystack_path.empty() ? "generated" : task.haystack_path},
+          {"keys", task.keys_path.empty() ? "cities" : task.keys_path},
+          {"max_new_tokens", task.max_new_tokens}};
+}
+
+NiahExamples niah_examples(const NiahTask& task, std::uint64_t seed, const capture::ModelConfig& model,
+                           const tokenizer::Tokenizer& tokenizer) {
+  task.check();
+  const auto [keys, bad_rows] = words_of(task.keys_path, city_names(), task.skip_bad);
+  if (task.n_distractors + 1 > std::ssize(keys))
+    throw UsageError(fmt::format("--distractors {}: there are {} keys, and the needle needs one of them",
+                                 task.n_distractors, keys.size()));
+  const std::int64_t longest = *std::ranges::max_element(task.lengths);
+  if (longest > model.context_length)
+    throw UsageError(fmt::format("--length {}: the model's context is {}", longest, model.context_length));
+  const std::string text = task.haystack_path.empty() ? std::string() : read_texts(task.haystack_path);
+  NiahExamples made;
+  made.bad_rows = bad_rows;
+  for (std::int64_t sample = 0; sample < task.n_samples; ++sample) {
+    const std::uint64_t sample_seed = sample_seed_of(seed, sample);
+    Draws draws(sample_seed, kNeedles);
+    const NeedleCase about =
+        needle_case(task, keys, long_haystack(text, longest, sample_seed, tokenizer), draws);
+    for (const std::int64_t length : task.lengths) {
+      std::size_t near = 0;
+      for (const double depth : task.depths) {
+        NeedlePrompt prompt = needle_prompt(about, length, depth, tokenizer, near);
+        near = prompt.n_words;
+        const std::int64_t missing = length - std::ssize(prompt.ids);
+        made.most_short = std::max(made.most_short, missing);
+        made.mean_short += static_cast<double>(missing);
+        made.examples.push_back(example_of(task, sample, length, depth, about, std::move(prompt), tokenizer));
+      }
+    }
+  }
+  made.mean_short /= static_cast<double>(made.examples.size());
+  return made;
+}
+
+Scores score_lookup(const Example& example, const capture::Completion& completion) {
+  Scores scores{{"recall", 0}, {"exact", 0}};
+  for (const std::string& answer : example.answers) {
+    scores[0].second = std::max(scores[0].second, lookup_recall(completion.text, answer));
+    scores[1].second = std::max(scores[1].second, lookup_exact(completion.text, answer));
+  }
+  return scores;
+}
+
+}  // namespace keyscope::evaluation

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/evaluation/evaluation.hpp"
+#include "capture/tokenizer/tokenizer.hpp"
+
+namespace keyscope::evaluation {
+
+// A needle in a haystack: length × depth × samples. Each sample has a haystack, a needle and distractors of
+// its own, the same for all lengths and depths, so that prompts begin alike.
+//   source: Kamradt, LLMTest_NeedleInAHaystack (2023); KeyDiff (arXiv 2504.15364), Figs. 6 and 19; several
+//   keys: RULER (arXiv 2404.06654)
+struct NiahTask {
+  std::vector<std::int64_t> lengths;  // tokens of the whole prompt, special tokens and question included
+  std::vector<double> depths;         // percent of the haystack, 0 to 100
+  std::int64_t n_samples = 1;
+  std::int64_t n_distractors = 0;
+  std::int64_t n_digits = 7;  // of a value
+  std::string needle = "The special magic number for {key} is: {value}.";
+  std::string question = "\n\nAnswer from the text above:\nThe special magic number for {key} is:";
+  std::string haystack_path;        // file or folder; empty: generated
+  std::string keys_path;            // empty: cities
+  bool skip_bad = false;            // rows of the keys' file
+  std::int64_t max_new_tokens = 0;  // 0: those of the answer and 8 more
+
+  //   throws UsageError on what cannot be: no length, a depth outside 0 to 100, a template without its
+  //   placeholder, more distractors than there are keys
+  void check() const;
+};
+
+// What the task adds to the settings.
+nlohmann::ordered_json niah_settings(const NiahTask& task);
+
+// What the prompts came to.
+struct NiahExamples {
+  std::vector<Example> examples;  // a sample's lengths and depths, then the next sample's
+  std::int64_t most_short = 0;    // tokens by which a prompt falls short of its length at most
+  double mean_short = 0;
+  std::vector<std::string> bad_rows;  // that were skipped
+};
+
+//   throws UsageError as `check` does and on a length beyond the model's context; FileError on files
+NiahExamples niah_examples(const NiahTask& task, std::uint64_t seed, const capture::ModelConfig& model,
+                           const tokenizer::Tokenizer& tokenizer);
+
+// "recall" and "exact", as lookup_scores has them.
+Scores score_lookup(const Example& example, const capture::Completion& completion);
+
+}  // namespace keyscope::evaluation

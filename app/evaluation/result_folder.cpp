@@ -1,0 +1,141 @@
+#include "app/evaluation/result_folder.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/output_file.hpp"
+#include "app/validation/settings.hpp"
+#include "capture/model/strict_json.hpp"
+#include "capture/recording/part_file.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSettings = "settings.json";
+constexpr const char* kExamples = "examples.jsonl";
+constexpr const char* kResults = "results.json";
+
+Json read_settings(const fs::path& path) {
+  const std::string text = capture::read_small_file(path);
+  capture::parse_json_object(text, path.string());  // for its messages
+  return Json::parse(text);
+}
+
+[[noreturn]] void fail(const fs::path& path, const char* what) {
+  throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
+}
+
+}  // namespace
+
+ResultFolder::ResultFolder(fs::path out, Json settings, bool discard)
+    : out_(std::move(out)), settings_(std::move(settings)) {
+  if (!fs::exists(out_)) return;
+  if (!fs::is_directory(out_))
+    throw FileError(fmt::format("{}: found a file, expected a folder for the results", out_.string()));
+  if (!fs::exists(file(kSettings))) {
+    if (!fs::is_empty(out_))
+      throw FileError(
+          fmt::format("{}: not empty, and no evaluation's results (there is no {}); expected an empty folder "
+                      "or an earlier --out",
+                      out_.string(), kSettings));
+    return;
+  }
+  const Json earlier = read_settings(file(kSettings));
+  const auto differences = validation::setting_differences(earlier, settings_);
+  if (differences.empty()) {
+    read_earlier();
+    return;
+  }
+  if (!discard)
+    throw FileError(
+        fmt::format("{}: results of other settings are there: {}; take another --out, or "
+                    "--force to discard them",
+                    out_.string(), fmt::join(differences, "; ")));
+  if (!earlier.contains("task") || !earlier["task"].is_string() || earlier["task"] == "")
+    throw FileError(
+        fmt::format("{}: \"task\" is missing; expected an evaluation's settings", file(kSettings).string()));
+  discarded_task_ = earlier["task"];
+}
+
+ResultFolder::~ResultFolder() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void ResultFolder::read_earlier() {
+  if (!fs::exists(file(kExamples))) return;
+  std::ifstream lines(file(kExamples), std::ios::binary);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
+    if (lines.eof()) return;  // torn: the line's end is missing
+    const std::string where = fmt::format("{}, line {}", file(kExamples).string(), number);
+    ExampleResult result = parse_result(line, where);
+    const std::string key = result_key(result.id, result.policy, result.budget_text, result.block);
+    if (!earlier_.emplace(key, std::move(result)).second)
+      throw FileError(where + ": the same example, policy, budget and block as on an earlier line");
+    whole_bytes_ += std::ssize(line) + 1;
+  }
+  if (lines.bad()) throw FileError(fmt::format("{}: could not be read to its end", file(kExamples).string()));
+}
+
+// The settings of other results go last, so that a kill leaves nothing beside settings that it has not.
+void ResultFolder::begin() {
+  std::error_code error;
+  fs::create_directories(out_, error);
+  if (error)
+    throw FileError(fmt::format("{}: the folder cannot be made: {}", out_.string(), error.message()));
+  open_lines();
+  if (!discarded_task_.empty()) remove_discarded();
+  write(kSettings, settings_.dump(2) + "\n");
+}
+
+void ResultFolder::open_lines() {
+  const fs::path path = file(kExamples);
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path, "cannot be written");
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0)
+    throw FileError(fmt::format("{}: another evaluation is writing there", path.string()));
+  if (ftruncate(descriptor_, whole_bytes_) != 0) fail(path, "cannot be cut after its last whole line");
+  recording::sync_data(descriptor_, path.string());
+  recording::sync_path(out_);
+}
+
+void ResultFolder::remove_discarded() const {
+  for (const auto& entry : fs::directory_iterator(out_)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file() && (name == kResults || name.starts_with(discarded_task_)))
+      fs::remove(entry.path());
+  }
+}
+
+void ResultFolder::append(std::string_view line) {
+  const fs::path path = file(kExamples);
+  std::string bytes(line);
+  bytes += '\n';
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path, "cannot be written");
+    done += static_cast<std::size_t>(n);
+  }
+  recording::sync_data(descriptor_, path.string());
+}
+
+void ResultFolder::write(const fs::path& name, std::string_view bytes) const {
+  figures::write_file(file(name), bytes, true);
+  recording::sync_path(file(name).parent_path());
+}
+
+}  // namespace keyscope::evaluation

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "app/evaluation/example_result.hpp"
+
+namespace keyscope::evaluation {
+
+// Where an evaluation writes: OUT/settings.json says what it is, OUT/examples.jsonl holds a line for every
+// example and grid point that is done, each on the disk before the next one. A killed evaluation leaves whole
+// lines and at most one torn one at the end, which is dropped and done again.
+class ResultFolder {
+ public:
+  // Opens OUT, or what will be it. Writes nothing before `begin`.
+  //   discard: whether results of other settings may be thrown away
+  //   throws FileError where the folder holds something else, a damaged line (naming it) or results of other
+  //   settings that may not be discarded, saying what differs
+  ResultFolder(std::filesystem::path out, nlohmann::ordered_json settings, bool discard);
+  ~ResultFolder();
+  ResultFolder(const ResultFolder&) = delete;
+  ResultFolder& operator=(const ResultFolder&) = delete;
+
+  // Makes the folder ready: settings written, a torn line gone, and with results of other settings the
+  // figures and numbers made of them: results.json and files whose names begin with their task's. Others
+  // stay.
+  //   throws FileError where that fails, or another evaluation is writing there
+  void begin();
+
+  // What was there when the folder was opened, by result_key.
+  const std::map<std::string, ExampleResult>& earlier() const { return earlier_; }
+
+  // After `begin`: adds a line, durably.
+  //   throws FileError where it cannot be written
+  void append(std::string_view line);
+
+  // Writes a file of the folder as a whole, over an earlier one.
+  void write(const std::filesystem::path& name, std::string_view bytes) const;
+  std::filesystem::path file(const std::filesystem::path& name) const { return out_ / name; }
+
+ private:
+  void read_earlier();
+  void open_lines();
+  void remove_discarded() const;
+
+  std::filesystem::path out_;
+  nlohmann::ordered_json settings_;
+  std::string discarded_task_;  // whose results are to go; empty: none are
+  std::map<std::string, ExampleResult> earlier_;
+  std::int64_t whole_bytes_ = 0;  // of examples.jsonl, up to the end of its last whole line
+  int descriptor_ = -1;
+};
+
+}  // namespace keyscope::evaluation

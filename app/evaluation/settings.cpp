@@ -1,0 +1,98 @@
+#include "app/evaluation/settings.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "analysis/policies/registry.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of what is scored and how it is stored; results of another format are not mixed with these.
+constexpr int kFormat = 1;
+
+template <typename Range, typename Projection>
+void refuse_twice(const Range& values, const char* option, Projection projection) {
+  for (auto value = values.begin(); value != values.end(); ++value)
+    if (std::ranges::find(values.begin(), value, projection(*value), projection) != value)
+      throw UsageError(
+          fmt::format("{}: {} is given twice; its examples would count twice", option, projection(*value)));
+}
+
+}  // namespace
+
+bool GridPoint::operator==(const GridPoint& other) const {
+  return policy == other.policy && budget_text == other.budget_text && block == other.block;
+}
+
+std::vector<AskedPolicy> parse_policies(const std::vector<std::string>& texts) {
+  std::vector<AskedPolicy> policies;
+  for (const std::string& text : texts)
+    if (analysis::PolicySpec spec = analysis::parse_policy(text); spec.name != "none")
+      policies.push_back({text, std::move(spec)});
+  return policies;
+}
+
+std::vector<AskedBudget> parse_budgets(const std::vector<std::string>& texts) {
+  std::vector<AskedBudget> budgets;
+  for (const std::string& text : texts) budgets.push_back({text, validation::parse_budget(text)});
+  return budgets;
+}
+
+void check_grid(const Settings& settings) {
+  if (!settings.policies.empty() && settings.budgets.empty())
+    throw UsageError("--budget: expected at least one, since policies that evict were asked for");
+  if (settings.blocks.empty()) throw UsageError("--block: expected at least one");
+  for (const std::int64_t block : settings.blocks)
+    if (block < 1) throw UsageError(fmt::format("--block: found {}; expected 1 or more", block));
+  refuse_twice(settings.policies, "--policy", [](const AskedPolicy& policy) { return policy.text; });
+  refuse_twice(settings.budgets, "--budget", [](const AskedBudget& budget) { return budget.text; });
+  refuse_twice(settings.blocks, "--block", [](std::int64_t block) { return block; });
+}
+
+std::vector<GridPoint> grid_of(const Settings& settings) {
+  std::vector<GridPoint> grid;
+  for (const std::int64_t block : settings.blocks) {
+    grid.push_back({"none", analysis::parse_policy("none"), "", {}, block});
+    for (const AskedPolicy& policy : settings.policies)
+      for (const AskedBudget& budget : settings.budgets)
+        grid.push_back({policy.text, policy.spec, budget.text, budget.budget, block});
+  }
+  return grid;
+}
+
+Settings with_model(Settings settings, const capture::Model& model) {
+  settings.model_name = std::filesystem::canonical(model.folder()).filename().string();
+  settings.model_sha256 = model.model_sha256();
+  settings.dtype = model.dtype_name();
+  settings.device = model.device_name();
+  return settings;
+}
+
+Json settings_json(const Settings& settings) {
+  Json json{{"format", kFormat}};
+  json["task"] = settings.task;
+  json["model"] = settings.model_name;
+  json["model_sha256"] = settings.model_sha256;
+  json["dtype"] = settings.dtype;
+  json["device"] = settings.device;
+  json["policies"] = Json::array();
+  for (const AskedPolicy& policy : settings.policies)
+    json["policies"].push_back({{"policy", policy.text},
+                                {"name", policy.spec.name},
+                                {"options", analysis::with_defaults(policy.spec, settings.seed).options}});
+  json["budgets"] = Json::array();
+  for (const AskedBudget& budget : settings.budgets) json["budgets"].push_back(budget.text);
+  json["blocks"] = settings.blocks;
+  json["seed"] = settings.seed;
+  for (const auto& [name, value] : settings.task_settings.items()) json[name] = value;
+  return json;
+}
+
+}  // namespace keyscope::evaluation

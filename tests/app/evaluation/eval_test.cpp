@@ -1,0 +1,164 @@
+// `keyscope eval` as a whole: killed and begun again, stopped by Ctrl-C, refused.
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "tests/app/commands/cli_process.hpp"
+#include "tests/app/commands/cli_run.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+class Eval : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.file(name).string(); }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path(name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+  std::set<std::string> lines(const std::string& name) const {
+    std::istringstream text(read(name));
+    std::set<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.insert(line);
+    return lines;
+  }
+  Arguments niah(const std::string& out, const std::string& samples = "2") const {
+    return {"eval",    "niah",     "--model",   test::kDemoModel, "--policy", "keydiff",  "--policy",
+            "h2o",     "--budget", "25%,48",    "--block",        "32",       "--length", "150,256",
+            "--depth", "0,50,100", "--samples", samples,          "--quiet",  "--out",    path(out)};
+  }
+  nlohmann::json results(const std::string& out) const {
+    auto json = nlohmann::json::parse(read(out + "/results.json"));
+    json.erase("cost");
+    return json;
+  }
+
+  test::ScratchFolder folder_;
+};
+
+TEST_F(Eval, AKilledOneGoesOnAndComesToTheSame) {
+  const auto whole = test::run_cli(niah("whole"));
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  {
+    test::CliProcess process(niah("killed"));
+    for (int i = 0; i < 3000 && lines("killed/examples.jsonl").size() < 10; ++i) usleep(5'000);
+    EXPECT_EQ(process.end_by(SIGKILL), 128 + SIGKILL);
+  }
+  const std::size_t n_done = lines("killed/examples.jsonl").size();
+  ASSERT_GE(n_done, 10U);
+  ASSERT_LT(n_done, 60U) << "it was over before it was killed";
+  std::ofstream(path("killed/examples.jsonl"), std::ios::app) << "{\"id\":\"torn";
+  const auto again = test::run_cli(niah("killed"));
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(lines("killed/examples.jsonl"), lines("whole/examples.jsonl"));
+  EXPECT_EQ(lines("whole/examples.jsonl").size(), 2U * 3 * 2 * 5);
+  EXPECT_EQ(results("killed"), results("whole"));
+  EXPECT_THAT(again.out, HasSubstr("60 results, "));
+}
+
+TEST_F(Eval, CellsAreTheMeansOfTheLines) {
+  ASSERT_EQ(test::run_cli(niah("out")).status, 0);
+  const auto json = results("out");
+  EXPECT_EQ(json["cells"].size(), 2U * 3 * 5);
+  EXPECT_EQ(json["totals"].size(), 5U);
+  for (const auto& cell : json["cells"]) {
+    double recall = 0, exact = 0;
+    int n = 0;
+    for (const std::string& line : lines("out/examples.jsonl")) {
+      const auto row = nlohmann::json::parse(line);
+      if (row["policy"] != cell["policy"] || row["budget_text"] != cell["budget_text"] ||
+          row["length"] != cell["length"] || row["depth"] != cell["depth"])
+        continue;
+      recall += row["scores"]["recall"].get<double>();
+      exact += row["scores"]["exact"].get<double>();
+      EXPECT_LE(row["n_prompt"], row["length"]);
+      const bool found = row["text"].get<std::string>().find(row["answers"][0]) != std::string::npos;
+      EXPECT_EQ(row["scores"]["recall"], found ? 1.0 : 0.0);
+      ++n;
+    }
+    ASSERT_EQ(n, 2);
+    EXPECT_EQ(cell["n"], 2);
+    EXPECT_EQ(cell["recall"], recall / n);
+    EXPECT_EQ(cell["exact"], exact / n);
+    EXPECT_LE(cell["exact_interval"][0], cell["exact"]);
+    EXPECT_GE(cell["exact_interval"][1], cell["exact"]);
+  }
+  for (const char* name : {"niah-recall.png", "niah-difference.svg", "niah-recall.pdf", "niah.h5"})
+    EXPECT_TRUE(std::filesystem::exists(path("out") + "/" + name)) << name;
+}
+
+TEST_F(Eval, CtrlCEndsItWith130AndKeepsWhatIsThere) {
+  test::CliProcess process(niah("stopped", "50"));
+  for (int i = 0; i < 3000 && lines("stopped/examples.jsonl").size() < 3; ++i) usleep(5'000);
+  EXPECT_EQ(process.end_by(SIGINT), 130);
+  EXPECT_GE(lines("stopped/examples.jsonl").size(), 3U);
+}
+
+TEST_F(Eval, OtherSettingsAreRefusedUnlessForced) {
+  const Arguments small{"eval", "phonebook", "--model", test::kDemoModel, "--policy", "sink",      "--budget",
+                        "64",   "--entries", "4,8",     "--quiet",        "--out",    path("book")};
+  ASSERT_EQ(test::run_cli(small).status, 0);
+  Arguments other = small;
+  other.insert(other.end(), {"--seed", "3"});
+  const auto refused = test::run_cli(other);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("seed is 0 there and 3 here"));
+  other.push_back("--force");
+  EXPECT_EQ(test::run_cli(other).status, 0);
+}
+
+TEST_F(Eval, TheDemoModelLooksUpNumbersWithTheFullCache) {
+  const auto run = test::run_cli({"eval", "phonebook", "--model", test::kDemoModel, "--entries", "8,32",
+                                  "--samples", "10", "--quiet", "--json", "-"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto json = nlohmann::json::parse(run.out);
+  ASSERT_EQ(json["totals"].size(), 1U);
+  EXPECT_GE(json["totals"][0]["exact"], 0.8);
+  EXPECT_EQ(json["cells"][1]["entries"], 32);
+}
+
+TEST_F(Eval, BadRowsAreNamedOrSkippedAndCounted) {
+  std::ofstream(path("names.txt")) << "Clara\nOtto\nClara\nHazel\nOtto\n";
+  Arguments arguments{"eval",    "phonebook", "--model",         test::kDemoModel, "--entries", "3",
+                      "--quiet", "--names",   path("names.txt"), "--json",         "-"};
+  const auto refused = test::run_cli(arguments);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("names.txt, line 3: Clara is there twice"));
+  EXPECT_THAT(refused.err, HasSubstr("2 rows are bad (lines 3, 5)"));
+  arguments.push_back("--skip-bad");
+  const auto run = test::run_cli(arguments);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(nlohmann::json::parse(run.out)["bad_rows"], 2);
+}
+
+TEST_F(Eval, WrongUsageIsSaidBeforeAnythingRuns) {
+  const auto said = [&](Arguments more) {
+    Arguments arguments{"eval", "niah", "--model", test::kDemoModel, "--policy", "sink"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto run = test::run_cli(arguments);
+    EXPECT_EQ(run.status, 2) << run.err;
+    return run.err;
+  };
+  EXPECT_THAT(said({"--length", "100000"}), HasSubstr("--length 100000: the model's context is"));
+  EXPECT_THAT(said({"--length", "20"}), HasSubstr("the needles and the question alone are"));
+  EXPECT_THAT(said({"--length", "200", "--depth", "101"}), HasSubstr("--depth: found 101"));
+  EXPECT_THAT(said({"--length", "200", "--budget", "100%"}), HasSubstr("--budget: found '100%'"));
+  EXPECT_THAT(said({"--length", "200", "--needle", "{key}"}), HasSubstr("--needle: there is no {value}"));
+  EXPECT_THAT(said({"--length", "200", "--policy", "sink"}), HasSubstr("--policy: sink is given twice"));
+  EXPECT_THAT(said({"--length", "200", "--distractors", "500"}), HasSubstr("--distractors 500: there are"));
+}
+
+}  // namespace
+}  // namespace keyscope::evaluation

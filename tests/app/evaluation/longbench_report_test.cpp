@@ -1,0 +1,89 @@
+#include "app/evaluation/longbench_report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/app/evaluation/made_results.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+using ::testing::HasSubstr;
+
+LongBenchRow row(const char* task, std::optional<std::int64_t> length) {
+  LongBenchRow made;
+  made.task = find_longbench_task(task);
+  made.length = length;
+  return made;
+}
+
+// Three rows of trec and one of qasper: the full cache has all of qasper and half of trec.
+class LongBenchReports : public ::testing::Test {
+ protected:
+  const std::vector<LongBenchRow> rows_{row("trec", 100), row("trec", 5000), row("trec", std::nullopt),
+                                        row("qasper", 9000)};
+  const std::vector<GridPoint> grid_ = grid_of(made_settings());
+  const std::vector<ExampleResult> results_ =
+      made_results(4, grid_, [](std::size_t i, const GridPoint& point) {
+        const double full = i == 3 ? 1 : 0.25 * static_cast<double>(i + 1);
+        return Scores{{"score", point.evicts() ? full - 0.25 : full}};
+      });
+  const LongBenchReport report_ = longbench_report(ScoreTable(results_, grid_), rows_, 1);
+};
+
+TEST_F(LongBenchReports, HaveACellPerTaskAndGridPoint) {
+  ASSERT_EQ(report_.cells.size(), 12U);
+  EXPECT_EQ(report_.cells[0].task->name, "qasper");  // the benchmark's order, not the rows'
+  EXPECT_EQ(report_.cells[6].task->name, "trec");
+  EXPECT_EQ(report_.cells[6].points.n, 3);
+  EXPECT_DOUBLE_EQ(report_.cells[6].points.score.mean, 50);
+  EXPECT_DOUBLE_EQ(report_.cells[7].points.score.mean, 25);
+  EXPECT_DOUBLE_EQ(report_.cells[7].points.difference.mean, -25);
+  EXPECT_EQ(report_.cells[7].budget_rows, 10);
+  EXPECT_EQ(report_.cells[8].budget_rows, 20);
+}
+
+TEST_F(LongBenchReports, RowsWithoutALengthAreInNoBin) {
+  const auto& bins = report_.cells[6].by_length;
+  ASSERT_EQ(bins.size(), 2U);
+  EXPECT_EQ(bins[0].first, "0-4k");
+  EXPECT_DOUBLE_EQ(bins[0].second.score.mean, 25);
+  EXPECT_EQ(bins[1].first, "4-8k");
+  EXPECT_DOUBLE_EQ(bins[1].second.score.mean, 50);
+}
+
+TEST_F(LongBenchReports, TasksWeighTheSameInTotals) {
+  ASSERT_EQ(report_.totals.size(), 6U);
+  EXPECT_EQ(report_.totals[0].points.n, 4);
+  EXPECT_DOUBLE_EQ(report_.totals[0].points.score.mean, 75);
+  EXPECT_DOUBLE_EQ(report_.totals[1].points.difference.mean, -25);
+  ASSERT_EQ(report_.totals[0].categories.size(), 2U);
+  EXPECT_EQ(report_.totals[0].categories[0].first, "single-document QA");
+  EXPECT_DOUBLE_EQ(report_.totals[0].categories[1].second.score.mean, 50);
+}
+
+TEST_F(LongBenchReports, SayInJsonWhatTheyCompare) {
+  const auto json = longbench_json(report_, grid_);
+  ASSERT_EQ(json["cells"].size(), 12U);
+  const auto& full = json["cells"][6];
+  EXPECT_EQ(full["policy"], "none");
+  EXPECT_EQ(full["task"], "trec");
+  EXPECT_EQ(full["n"], 3);
+  EXPECT_EQ(full["score"], 50.0);
+  EXPECT_EQ(full["score_interval"].size(), 2U);
+  EXPECT_FALSE(full.contains("difference"));
+  EXPECT_EQ(json["cells"][7]["difference"], -25.0);
+  EXPECT_TRUE(json["cells"][0]["score_interval"][0].is_null());  // one row
+  EXPECT_EQ(json["totals"][0]["categories"]["few-shot learning"]["score"], 50.0);
+}
+
+TEST_F(LongBenchReports, FitATable) {
+  const std::string table = longbench_table(report_, grid_);
+  EXPECT_THAT(table, HasSubstr("qasper   trec    mean"));
+  EXPECT_THAT(table, HasSubstr("100.00  50.00   75.00\n"));
+  EXPECT_THAT(table, HasSubstr("-25.00"));
+  EXPECT_EQ(std::ranges::count(table, '\n'), 7);
+}
+
+}  // namespace
+}  // namespace keyscope::evaluation
