@@ -28,8 +28,10 @@ void add_subcommands(CLI::App& app) {
   add_demo(app);
   add_capture(app);
   add_replay(app);
+  add_report(app);
   add_analyze(app);
   add_validate(app);
+  add_eval(app);
   add_figure(app);
   add_export(app);
   add_view(app);

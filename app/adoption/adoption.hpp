@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/bootstrap.hpp"
+#include "app/adoption/cache_memory.hpp"
+#include "app/adoption/recommendation.hpp"
+#include "app/benchmarks/spread.hpp"
+
+namespace keyscope::adoption {
+
+// What is measured of an answer, and of which kind it is.
+enum class TaskKind {
+  kScore,      // a share of 1, larger is better
+  kLikelihood  // mean negative log-likelihood of a token in nats, smaller is better; told as perplexity
+};
+
+// One task under the full cache and under every candidate.
+struct TaskOutcome {
+  std::string name;    // "niah"
+  std::string metric;  // "recall"
+  TaskKind kind = TaskKind::kScore;
+  std::int64_t n_examples = 0;
+  std::int64_t n_tokens = 0;  // of all prompts
+  analysis::BootstrapMean full;
+  std::vector<analysis::BootstrapMean> scores;  // of the candidates, in their order
+};
+
+// How attention spreads over a prompt's positions under the full cache: means over prompts of means over
+// heads.
+struct Concentration {
+  analysis::BootstrapMean top_share;  // of the 1 % of positions that receive most
+  analysis::BootstrapMean gini;
+  analysis::BootstrapMean entropy_nats;  // of a query's weights
+  analysis::BootstrapMean sink_metric;   // attention that the first position receives
+};
+
+// What a cache holds after a prompt: means over prompts of means over heads.
+struct Retained {
+  analysis::BootstrapMean mean_pairwise_cosine;
+  analysis::BootstrapMean log_volume_nats;
+  analysis::BootstrapMean attention_mass_kept;  // without samples for the full cache
+  analysis::BootstrapMean kl_nats;              // likewise
+};
+
+// How the model's keys lie: means over prompts of means over heads, under the full cache.
+struct Geometry {
+  analysis::BootstrapMean spearman;               // of -cos(key, mean key) with the attention it receives
+  analysis::BootstrapMean key_query_mean_cosine;  // of mean key and mean query
+};
+
+// All that an adoption report says. Vectors over candidates are in their order.
+struct Adoption {
+  std::string model_name, model_sha256, dtype, device;
+  std::string command;
+  std::int64_t block_size = 0;
+  std::uint64_t seed = 0;
+  analysis::BootstrapOptions bootstrap;
+  RecommendationRule rule;
+
+  std::vector<Candidate> candidates;
+  Recommendation recommendation;
+  std::vector<TaskOutcome> tasks;
+
+  std::vector<std::int64_t> prompt_lengths;  // of all tasks' examples
+  CacheMemory full_memory;
+  std::vector<CacheMemory> memory;
+
+  std::int64_t latency_repeat = 0;  // 0: not measured
+  benchmarks::Spread full_first_token_ms;
+  std::vector<benchmarks::Spread> first_token_ms;
+
+  std::int64_t n_diagnosed = 0;  // prompts that the rest was measured on; 0: it was not
+  std::int64_t n_diagnosed_tokens = 0;
+  Concentration concentration;
+  Geometry geometry;
+  Retained full_retained;
+  std::vector<Retained> retained;
+};
+
+// How concentrated attention is, by the share of the 1 % of positions that receive most of it: from half of
+// it concentrated, below a fifth diffuse. The bounds are a convention, not a finding.
+enum class Focus { kConcentrated, kBetween, kDiffuse };
+Focus focus_of(const Concentration& concentration);
+
+// One sentence: what the focus speaks for, and that accuracy decides.
+std::string focus_text(const Concentration& concentration);
+
+// One sentence about the candidates whose retained keys are more alike than all keys are; empty if none are.
+std::string redundancy_text(const Adoption& adoption);
+
+// One sentence: whether KeyDiff's premise shows in the geometry (unlike keys attract attention, mean key and
+// mean query oppose each other).
+std::string premise_text(const Geometry& geometry);
+
+}  // namespace keyscope::adoption

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "app/adoption/adoption.hpp"
+#include "app/figures/figure.hpp"
+
+namespace keyscope::adoption {
+
+// The pictures of a report: "accuracy-by-memory" (a panel a task: score against memory, one line per policy,
+// the full cache and the tolerance as lines) and, where they were measured, "first-token-by-memory" and
+// "redundancy-by-memory".
+std::vector<figures::Figure> adoption_figures(const Adoption& adoption);
+
+}  // namespace keyscope::adoption

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "app/adoption/adoption.hpp"
+#include "app/validation/prompts_file.hpp"
+#include "capture/model/model.hpp"
+#include "capture/recording/records.hpp"
+
+namespace keyscope::adoption {
+
+// Writes OUT/report.json, report.html, report.h5 and figures/*.svg, each as a whole, over earlier ones.
+//   prompts: of the diagnosis, for the figure file, which says where its figures come from
+//   provenance: likewise; model, seed and device are added to it
+//   throws FileError where one cannot be written
+void write_adoption(const Adoption& adoption, const capture::Model& model,
+                    std::span<const validation::Prompt> prompts, recording::Provenance provenance,
+                    const std::filesystem::path& out);
+
+}  // namespace keyscope::adoption

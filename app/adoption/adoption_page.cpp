@@ -1,0 +1,225 @@
+#include "app/adoption/adoption_page.hpp"
+
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "app/validation/html_table.hpp"
+#include "app/validation/html_text.hpp"
+#include "app/validation/number_text.hpp"
+#include "app/validation/page_style.hpp"
+
+namespace keyscope::adoption {
+namespace {
+
+using analysis::BootstrapMean;
+using validation::bytes_text;
+using validation::html_table;
+using validation::html_text;
+using validation::HtmlCell;
+using validation::number_text;
+
+using Rows = std::vector<std::vector<HtmlCell>>;
+
+constexpr std::string_view kOwnStyle = R"css(
+td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; } tr.chosen td { font-weight: 600; }
+td small { color: var(--soft); white-space: nowrap; }
+.advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
+  padding: .8rem 1rem; margin: 1.25rem 0 .5rem; }
+)css";
+
+std::string_view look_of(Fitness fitness) {
+  if (fitness == Fitness::kFit) return "fit";
+  return fitness == Fitness::kUnfit ? "unfit" : "";
+}
+
+// Marks as well as grounds, so that colour is never the only cue.
+std::string_view mark_of(Fitness fitness) {
+  if (fitness == Fitness::kFit) return "✓";
+  return fitness == Fitness::kUnfit ? "✗" : "?";
+}
+
+std::string fitness_text(Fitness fitness) {
+  return fmt::format("{} {}", mark_of(fitness), fitness_name(fitness));
+}
+
+// "84.2 %", or a perplexity.
+std::string score_text(const TaskOutcome& task, const BootstrapMean& mean) {
+  if (std::isnan(mean.mean)) return "–";
+  if (task.kind == TaskKind::kLikelihood) return number_text(std::exp(mean.mean));
+  return fmt::format("{:.1f} %", 100 * mean.mean);
+}
+
+// "+1.5 [−0.2, 3.1]", in points of a score or per cent of a perplexity.
+std::string loss_text(const TaskOutcome& task, const BootstrapMean& loss) {
+  if (std::isnan(loss.mean)) return "–";
+  const bool relative = task.kind == TaskKind::kLikelihood;
+  const auto told = [&](double value) {
+    const double percent = 100 * (relative ? std::expm1(value) : value);
+    return fmt::format("{}{:.1f}", percent < -0.05 ? "−" : "", std::abs(percent));
+  };
+  if (std::isnan(loss.low)) return told(loss.mean);
+  return fmt::format("{} [{}, {}]", told(loss.mean), told(loss.low), told(loss.high));
+}
+
+std::string name_of(const Candidate& candidate) {
+  return fmt::format("{} · {}", candidate.policy, candidate.budget);
+}
+
+std::string mean_text(const BootstrapMean& mean) {
+  if (mean.n_samples == 0) return "–";
+  return fmt::format("{} {}", number_text(mean.mean), validation::interval_text(mean));
+}
+
+std::string heading(const Adoption& adoption) {
+  const Recommendation& found = adoption.recommendation;
+  std::int64_t n_examples = 0;
+  for (const TaskOutcome& task : adoption.tasks) n_examples += task.n_examples;
+  std::string html =
+      fmt::format("<h1>May the cache of {} be evicted?</h1>\n", html_text(adoption.model_name));
+  html += fmt::format(
+      "<p class=\"soft\">{} examples of {} tasks; blocks of {}; {} on {}; model {}; seed {}</p>\n",
+      n_examples, adoption.tasks.size(), adoption.block_size, html_text(adoption.dtype),
+      html_text(adoption.device), html_text(adoption.model_sha256.substr(0, 12)), adoption.seed);
+  html += fmt::format("<p class=\"advice\">{}.</p>\n",
+                      html_text(recommendation_text(found, adoption.candidates, adoption.rule)));
+  return html + fmt::format("<p class=\"rule\">Rule: {}.</p>\n", html_text(rule_text(adoption.rule)));
+}
+
+// One row a candidate: what decides.
+std::string decision_table(const Adoption& adoption) {
+  std::vector<std::string> head{"policy · budget", "verdict", "memory"};
+  if (adoption.latency_repeat > 0) head.emplace_back("first token");
+  for (const TaskOutcome& task : adoption.tasks)
+    head.push_back(
+        fmt::format("{}: loss, {}", task.name, task.kind == TaskKind::kScore ? "points" : "% of perplexity"));
+  Rows rows;
+  for (std::size_t i = 0; i < adoption.candidates.size(); ++i) {
+    const Candidate& candidate = adoption.candidates[i];
+    const Fitness fitness = adoption.recommendation.fitness[i];
+    const bool chosen = std::cmp_equal(i, adoption.recommendation.chosen);
+    auto& row = rows.emplace_back();
+    row.emplace_back(name_of(candidate) + (chosen ? " (recommended)" : ""));
+    row.emplace_back(fitness_text(fitness), std::string(look_of(fitness)));
+    row.emplace_back(fmt::format("{:.1f} %", 100 * candidate.memory_share));
+    if (adoption.latency_repeat > 0)
+      row.emplace_back(
+          fmt::format("{:.2f}×", candidate.first_token_ms / adoption.full_first_token_ms.median));
+    for (std::size_t t = 0; t < adoption.tasks.size(); ++t) {
+      const BootstrapMean& loss = candidate.losses[t].loss;
+      row.emplace_back(loss_text(adoption.tasks[t], loss),
+                       std::string(look_of(judge_loss(loss, adoption.rule.tolerance))));
+    }
+  }
+  return html_table(head, rows, 1);
+}
+
+std::string accuracy_table(const Adoption& adoption) {
+  std::vector<std::string> head{"policy · budget"};
+  std::vector<HtmlCell> full{"full cache"};
+  for (const TaskOutcome& task : adoption.tasks) {
+    head.push_back(fmt::format("{}: {}, {} examples", task.name, task.metric, task.n_examples));
+    full.emplace_back(score_text(task, task.full));
+  }
+  Rows rows{full};
+  for (std::size_t i = 0; i < adoption.candidates.size(); ++i) {
+    auto& row = rows.emplace_back(1, HtmlCell(name_of(adoption.candidates[i])));
+    for (const TaskOutcome& task : adoption.tasks) row.emplace_back(score_text(task, task.scores[i]));
+  }
+  return html_table(head, rows);
+}
+
+std::string memory_table(const Adoption& adoption) {
+  Rows rows;
+  const auto add = [&](const std::string& name, const CacheMemory& memory) {
+    rows.push_back({name, fmt::format("{:.1f} %", 100 * memory.occupancy),
+                    bytes_text(std::llround(memory.mean_bytes)), bytes_text(memory.p95_bytes),
+                    bytes_text(memory.p95_peak_bytes)});
+  };
+  add("full cache", adoption.full_memory);
+  for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
+    add(name_of(adoption.candidates[i]), adoption.memory[i]);
+  const std::string p95 = fmt::format("at {} tokens", adoption.full_memory.p95_length);
+  return html_table({"policy · budget", "rows kept", "mean over prompts", p95, "the most while it is read"},
+                    rows);
+}
+
+std::string latency_section(const Adoption& adoption) {
+  if (adoption.latency_repeat == 0) return "";
+  Rows rows;
+  const auto add = [&](const std::string& name, const benchmarks::Spread& spread) {
+    rows.push_back({name, fmt::format("{:.1f}", spread.median), fmt::format("{:.1f}", spread.least),
+                    fmt::format("{:.1f}", spread.most),
+                    fmt::format("{:.2f}×", spread.median / adoption.full_first_token_ms.median)});
+  };
+  add("full cache", adoption.full_first_token_ms);
+  for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
+    add(name_of(adoption.candidates[i]), adoption.first_token_ms[i]);
+  return fmt::format(
+             "<h2>Time to the first token</h2>\n<p class=\"soft\">Of a prompt of {} tokens, the 95th "
+             "percentile of the tasks' lengths; {} repetitions, each of all in turn; on this machine.</p>\n",
+             adoption.full_memory.p95_length, adoption.latency_repeat) +
+         html_table({"policy · budget", "median, ms", "least", "most", "against the full cache"}, rows);
+}
+
+std::string diagnosis_section(const Adoption& adoption) {
+  if (adoption.n_diagnosed == 0) return "";
+  const Concentration& spread = adoption.concentration;
+  std::string html = fmt::format(
+      "<h2>Why</h2>\n<p class=\"soft\">Keys and attention of {} of the prompts, {} tokens; means over "
+      "prompts of "
+      "means over heads.</p>\n<p>{}.</p>\n<p>{}.</p>\n",
+      adoption.n_diagnosed, adoption.n_diagnosed_tokens, html_text(premise_text(adoption.geometry)),
+      html_text(focus_text(spread)));
+  if (const std::string redundancy = redundancy_text(adoption); !redundancy.empty())
+    html += fmt::format("<p>{}.</p>\n", html_text(redundancy));
+  html +=
+      html_table({"under the full cache", "mean"},
+                 {{"ρ of −cos(key, mean key) with attention", mean_text(adoption.geometry.spearman)},
+                  {"cosine of mean key and mean query", mean_text(adoption.geometry.key_query_mean_cosine)},
+                  {"attention of the 1 % of positions that receive most", mean_text(spread.top_share)},
+                  {"Gini coefficient of attention received", mean_text(spread.gini)},
+                  {"entropy of a query's attention, nats", mean_text(spread.entropy_nats)},
+                  {"attention that the first position receives", mean_text(spread.sink_metric)}});
+  Rows rows;
+  const auto add = [&](const std::string& name, const Retained& retained) {
+    rows.push_back({name, mean_text(retained.mean_pairwise_cosine), mean_text(retained.log_volume_nats),
+                    mean_text(retained.attention_mass_kept), mean_text(retained.kl_nats)});
+  };
+  add("full cache", adoption.full_retained);
+  for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
+    add(name_of(adoption.candidates[i]), adoption.retained[i]);
+  return html + "<h3>What the cache holds after a prompt</h3>\n" +
+         html_table({"policy · budget", "mean cosine of two keys", "log volume, nats", "attention kept",
+                     "KL to the full cache, nats"},
+                    rows);
+}
+
+}  // namespace
+
+std::string adoption_page(const Adoption& adoption, std::span<const validation::PagePicture> pictures) {
+  std::string html = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>Keyscope: eviction in {}</title>\n<style>{}{}</style>\n</head>\n<body>\n",
+      html_text(adoption.model_name), validation::kPageStyle, kOwnStyle);
+  html += heading(adoption) + decision_table(adoption);
+  for (const validation::PagePicture& picture : pictures)
+    html += fmt::format("<figure><img alt=\"{}\" src=\"{}\"></figure>\n", html_text(picture.title),
+                        validation::data_url("image/svg+xml", picture.svg));
+  html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption);
+  html += "<h2>Memory</h2>\n<p class=\"soft\">Keys and values of one prompt at a time, all layers.</p>\n" +
+          memory_table(adoption);
+  html += latency_section(adoption) + diagnosis_section(adoption);
+  html += fmt::format(
+      "<p class=\"soft\">Intervals: {:.0f} % percentile bootstrap over examples or prompts, {} resamples, "
+      "seed "
+      "{}. Every answer with its scores: examples.jsonl in the folder of each task.</p>\n",
+      100 * adoption.bootstrap.confidence, adoption.bootstrap.n_resamples, adoption.bootstrap.seed);
+  return html + "</body>\n</html>\n";
+}
+
+}  // namespace keyscope::adoption

@@ -1,0 +1,190 @@
+#include "app/adoption/measurement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/policies/registry.hpp"
+#include "app/adoption/diagnosis.hpp"
+#include "app/benchmarks/prefill.hpp"
+#include "app/validation/memory_check.hpp"
+#include "app/validation/validation.hpp"
+#include "capture/model/available_memory.hpp"
+#include "capture/model/transformer.hpp"
+
+namespace keyscope::adoption {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Works on one report, stage by stage.
+class Measurement {
+ public:
+  Measurement(const capture::Model& model, const evaluation::Settings& settings, std::span<const Task> tasks,
+              const MeasurementOptions& options, fs::path out, const MeasurementWatch& watch)
+      : model_(model),
+        settings_(settings),
+        tasks_(tasks),
+        options_(options),
+        out_(std::move(out)),
+        watch_(watch) {
+    for (const evaluation::GridPoint& point : evaluation::grid_of(settings))
+      if (point.evicts()) points_.push_back(point);
+  }
+
+  Adoption run() {
+    describe();
+    for (const Task& task : tasks_) ask(task);
+    count_memory();
+    if (options_.latency_repeat > 0) time_first_token();
+    if (options_.diagnosed > 0) diagnose();
+    adoption_.recommendation = recommend(adoption_.candidates, adoption_.rule);
+    return std::move(adoption_);
+  }
+
+ private:
+  void describe() {
+    adoption_.model_name = settings_.model_name;
+    adoption_.model_sha256 = settings_.model_sha256;
+    adoption_.dtype = settings_.dtype;
+    adoption_.device = settings_.device;
+    adoption_.block_size = settings_.blocks.front();
+    adoption_.seed = adoption_.bootstrap.seed = settings_.seed;
+    adoption_.rule = {options_.tolerance, adoption_.bootstrap.confidence};
+    for (const evaluation::GridPoint& point : points_)
+      adoption_.candidates.push_back(
+          {point.policy, point.budget_text, 1, std::numeric_limits<double>::quiet_NaN(), {}});
+    for (const Task& task : tasks_)
+      for (const evaluation::Example& example : task.examples)
+        adoption_.prompt_lengths.push_back(std::ssize(example.prompt_ids));
+  }
+
+  void ask(const Task& task) {
+    evaluation::Settings settings = settings_;
+    settings.task = task.name;
+    settings.task_settings = task.settings;
+    auto json = evaluation::settings_json(settings);
+    json["examples_sha256"] = evaluation::examples_sha256(task.examples);
+    evaluation::ResultFolder folder(out_ / task.name, std::move(json), options_.discard);
+    folder.begin();
+    const evaluation::EvaluationWatch watch{watch_.monitor.control, told(task.name)};
+    const auto evaluation =
+        evaluation::evaluate(model_, settings, task.examples, task.scorer, &folder, watch);
+    TaskResult found = task_result(task, evaluation.results, points_.size(), adoption_.bootstrap);
+    adoption_.tasks.push_back(std::move(found.outcome));
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      adoption_.candidates[i].losses.push_back(std::move(found.losses[i]));
+  }
+
+  void count_memory() {
+    const auto& config = model_.config();
+    const std::int64_t element = static_cast<std::int64_t>(c10::elementSize(model_.transformer().dtype()));
+    const auto block = settings_.blocks.front();
+    adoption_.full_memory = cache_memory(config, element, adoption_.prompt_lengths, nullptr, block);
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      adoption_.memory.push_back(
+          cache_memory(config, element, adoption_.prompt_lengths, &points_[i].budget, block));
+      adoption_.candidates[i].memory_share =
+          adoption_.memory[i].mean_bytes / adoption_.full_memory.mean_bytes;
+    }
+  }
+
+  // The beginning of the shortest prompt that has so many tokens.
+  std::vector<std::int32_t> prompt_of(std::int64_t n_tokens) const {
+    const std::vector<std::int32_t>* best = nullptr;
+    for (const Task& task : tasks_)
+      for (const evaluation::Example& example : task.examples)
+        if (std::ssize(example.prompt_ids) >= n_tokens &&
+            (best == nullptr || example.prompt_ids.size() < best->size()))
+          best = &example.prompt_ids;
+    return {best->begin(), best->begin() + n_tokens};
+  }
+
+  void time_first_token() {
+    const std::int64_t n_tokens = adoption_.full_memory.p95_length;
+    benchmarks::Sweep sweep;
+    sweep.policies.emplace_back("none");
+    for (const auto& policy : settings_.policies) sweep.policies.push_back(policy.text);
+    for (const auto& budget : settings_.budgets) {
+      const std::int64_t rows = budget.budget.rows_for(n_tokens);
+      if (std::ranges::find(sweep.budgets, rows) == sweep.budgets.end()) sweep.budgets.push_back(rows);
+    }
+    sweep.blocks = {settings_.blocks.front()};
+    sweep.n_tokens = {n_tokens};
+    sweep.schedules = {capture::Schedule::kBlock};
+    sweep.repeat = options_.latency_repeat;
+    sweep.seed = settings_.seed;
+    take_times(benchmarks::measure_prefill(model_, sweep, prompt_of(n_tokens), watch_.monitor));
+  }
+
+  void take_times(const benchmarks::Benchmark& measured) {
+    const std::int64_t n_tokens = adoption_.full_memory.p95_length;
+    const auto time_of = [&](const std::string& policy, std::optional<std::int64_t> budget) {
+      for (const benchmarks::Row& row : measured.rows)
+        if (row.policy == policy && row.budget == budget) return *row.ttft_ms;
+      return benchmarks::Spread{};
+    };
+    adoption_.latency_repeat = options_.latency_repeat;
+    adoption_.full_first_token_ms = time_of("none", std::nullopt);
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      adoption_.first_token_ms.push_back(time_of(points_[i].policy, points_[i].budget.rows_for(n_tokens)));
+      adoption_.candidates[i].first_token_ms = adoption_.first_token_ms.back().median;
+    }
+  }
+
+  void diagnose() {
+    const auto prompts = choose_prompts(tasks_, options_.diagnosed);
+    std::vector<BudgetRecords> all;
+    for (const auto& budget : settings_.budgets) {
+      BudgetRecords& records = all.emplace_back();
+      records.budget = budget.text;
+      validation::Settings settings;
+      settings.policies.push_back(analysis::parse_policy("none"));
+      for (const auto& policy : settings_.policies) {
+        records.policies.push_back(policy.text);
+        settings.policies.push_back(policy.spec);
+      }
+      settings.budget = budget.budget;
+      settings.block_size = settings_.blocks.front();
+      settings.seed = settings_.seed;
+      settings = validation::with_model(std::move(settings), model_);
+      validation::check_memory(model_, settings, prompts, "the tasks' prompts", capture::available_memory());
+      validation::ResultFolder folder(out_ / ("geometry-" + budget.text), validation::settings_json(settings),
+                                      options_.discard);
+      folder.begin();
+      records.records = validation::measure_prompts(
+          model_, settings, prompts, folder, false,
+          {watch_.monitor.control, watch_.cancelled, told("keys and attention at " + budget.text)});
+    }
+    add_diagnosis(adoption_, all);
+  }
+
+  std::function<void(std::int64_t, std::int64_t, const std::string&)> told(const std::string& stage) const {
+    return [this, stage](std::int64_t done, std::int64_t total, const std::string& label) {
+      watch_.monitor.tell(done, total, label.empty() ? stage : fmt::format("{}: {}", stage, label));
+    };
+  }
+
+  const capture::Model& model_;
+  const evaluation::Settings& settings_;
+  std::span<const Task> tasks_;
+  const MeasurementOptions& options_;
+  fs::path out_;
+  const MeasurementWatch& watch_;
+  std::vector<evaluation::GridPoint> points_;
+  Adoption adoption_;
+};
+
+}  // namespace
+
+Adoption measure_adoption(const capture::Model& model, const evaluation::Settings& settings,
+                          std::span<const Task> tasks, const MeasurementOptions& options,
+                          const std::filesystem::path& out, const MeasurementWatch& watch) {
+  return Measurement(model, settings, tasks, options, out, watch).run();
+}
+
+}  // namespace keyscope::adoption

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/bootstrap.hpp"
+#include "app/adoption/task_loss.hpp"
+
+namespace keyscope::adoption {
+
+// A policy and a budget, and what is known of them.
+struct Candidate {
+  std::string policy;
+  std::string budget;         // as it was asked for: "512", "25%"
+  double memory_share = 1;    // of the full cache's bytes, mean over prompts
+  double first_token_ms = 0;  // median at the 95th-percentile prompt length; NaN where it was not measured
+  std::vector<TaskLoss> losses;
+};
+
+// Whether a candidate may be deployed.
+enum class Fitness { kFit, kUnfit, kCannotTell };
+
+// "fit", "not fit", "cannot tell".
+std::string_view fitness_name(Fitness fitness);
+
+// Below this many examples an interval is too narrow to be believed, whatever it says.
+inline constexpr std::int64_t kLeastExamples = 20;
+
+struct RecommendationRule {
+  double tolerance = 0.02;   // the loss that may be borne in any one task
+  double confidence = 0.95;  // of the intervals that it is compared with
+};
+
+// Fit where the interval of the loss lies below the tolerance, or ends on it, in every task; not fit where it
+// lies above the tolerance in any; else it cannot be told, nor can it from fewer than kLeastExamples, or
+// without tasks.
+Fitness judge_loss(const analysis::BootstrapMean& loss, double tolerance);
+Fitness judge(const Candidate& candidate, double tolerance);
+
+struct Recommendation {
+  std::vector<Fitness> fitness;         // of the candidates, in their order
+  std::vector<std::size_t> worst_task;  // of each, the index of the task that lost most by the interval's end
+  int chosen = -1;                      // index of the candidate to adopt; -1: keep the full cache
+};
+
+// Of the fit candidates, the one that needs the least memory; of those alike within a hundredth of the full
+// cache, the one that loses least in its worst task; of those alike, the faster.
+Recommendation recommend(std::span<const Candidate> candidates, const RecommendationRule& rule);
+
+// The rule in words, with its numbers.
+std::string rule_text(const RecommendationRule& rule);
+
+// One sentence: what to do, and why.
+std::string recommendation_text(const Recommendation& recommendation, std::span<const Candidate> candidates,
+                                const RecommendationRule& rule);
+
+}  // namespace keyscope::adoption

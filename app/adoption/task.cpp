@@ -1,0 +1,45 @@
+#include "app/adoption/task.hpp"
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+
+namespace keyscope::adoption {
+namespace {
+
+// One score an example under one grid point.
+std::vector<double> scores_of(const Task& task, std::span<const evaluation::ExampleResult> results,
+                              std::size_t point, std::size_t n_points) {
+  std::vector<double> scores;
+  for (std::size_t i = point; i < results.size(); i += n_points)
+    scores.push_back(results[i].score(task.score));
+  return scores;
+}
+
+}  // namespace
+
+TaskResult task_result(const Task& task, std::span<const evaluation::ExampleResult> results,
+                       std::size_t n_candidates, const analysis::BootstrapOptions& bootstrap) {
+  const std::size_t n_points = n_candidates + 1;
+  if (results.size() != task.examples.size() * n_points)
+    throw InvalidInput(fmt::format("task {}: {} results; expected {} of each of {} examples", task.name,
+                                   results.size(), n_points, task.examples.size()));
+  TaskResult found;
+  TaskOutcome& outcome = found.outcome;
+  outcome.name = task.name;
+  outcome.metric = task.metric;
+  outcome.kind = task.kind;
+  outcome.n_examples = std::ssize(task.examples);
+  for (const evaluation::Example& example : task.examples) outcome.n_tokens += std::ssize(example.prompt_ids);
+  const std::vector<double> full = scores_of(task, results, 0, n_points);
+  outcome.full = analysis::bootstrap_mean(full, bootstrap);
+  for (std::size_t point = 1; point < n_points; ++point) {
+    const std::vector<double> kept = scores_of(task, results, point, n_points);
+    outcome.scores.push_back(analysis::bootstrap_mean(kept, bootstrap));
+    found.losses.push_back(task.kind == TaskKind::kScore ? score_loss(task.name, full, kept, bootstrap)
+                                                         : likelihood_loss(task.name, full, kept, bootstrap));
+  }
+  return found;
+}
+
+}  // namespace keyscope::adoption

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "analysis/bootstrap.hpp"
+
+namespace keyscope::adoption {
+
+// What one task lost under a policy and a budget: above 0 where eviction hurts.
+struct TaskLoss {
+  std::string task;
+  analysis::BootstrapMean loss;
+};
+
+// Of scores within [0, 1]: the full cache's minus the policy's, example by example, with the bootstrap's
+// interval. Where no example lost anything, that interval says less than it seems (20 times nothing is
+// [0, 0]): its high end is then raised by 1 - ((1 - confidence)/2)^(1/n), the share of losing examples that n
+// examples without one do not rule out.
+//   full, under_policy: of the same examples in the same order
+//   throws InvalidInput where their numbers differ
+//   source of the bound: Clopper and Pearson, Biometrika 26 (1934), for no events in n
+TaskLoss score_loss(std::string task, std::span<const double> full, std::span<const double> under_policy,
+                    const analysis::BootstrapOptions& options);
+
+// Of mean negative log-likelihoods in nats, one a window of text: the policy's minus the full cache's. A loss
+// of 0.02 raises perplexity by two per cent.
+TaskLoss likelihood_loss(std::string task, std::span<const double> full, std::span<const double> under_policy,
+                         const analysis::BootstrapOptions& options);
+
+}  // namespace keyscope::adoption

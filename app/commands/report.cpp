@@ -1,0 +1,202 @@
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "app/adoption/adoption_files.hpp"
+#include "app/adoption/adoption_json.hpp"
+#include "app/adoption/diagnosis.hpp"
+#include "app/adoption/measurement.hpp"
+#include "app/adoption/task_list.hpp"
+#include "app/commands/capture_options.hpp"
+#include "app/commands/capture_run.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/interrupt.hpp"
+#include "app/commands/json_output.hpp"
+#include "app/commands/option_checks.hpp"
+#include "app/commands/policy_list.hpp"
+#include "app/commands/progress.hpp"
+#include "app/commands/provenance_now.hpp"
+#include "app/commands/report_table.hpp"
+
+namespace keyscope::commands {
+namespace {
+
+struct ReportArguments {
+  std::string model;
+  std::string out;
+  std::vector<std::string> tasks;
+  std::vector<std::string> policies{"keydiff", "h2o", "snapkv", "tova", "sink", "l2norm", "random"};
+  std::vector<std::string> budgets{"25%", "50%"};
+  std::vector<std::string> texts, longbench, math500;
+  std::int64_t block = 128;
+  std::int64_t examples = 200;
+  std::int64_t length = 0;
+  double tolerance_points = 2;
+  std::int64_t repeat = 5;
+  std::int64_t diagnose = 12;
+  std::string dtype = "auto";
+  std::string device = "auto";
+  std::uint64_t seed = 0;
+  int threads = 0;
+  std::string json;
+  bool force = false;
+  bool quiet = false;
+};
+
+evaluation::Settings asked_settings(const ReportArguments& arguments) {
+  evaluation::Settings settings;
+  settings.policies = evaluation::parse_policies(split_policies(arguments.policies));
+  settings.budgets = evaluation::parse_budgets(arguments.budgets);
+  settings.blocks = {arguments.block};
+  settings.seed = arguments.seed;
+  evaluation::check_grid(settings);
+  if (settings.policies.empty())
+    throw UsageError("--policies: none asked for; a report compares at least one with the full cache");
+  return settings;
+}
+
+adoption::TaskListOptions asked_tasks(const ReportArguments& arguments) {
+  adoption::TaskListOptions options;
+  options.names = arguments.tasks;
+  options.examples = arguments.examples;
+  options.length = arguments.length;
+  options.texts.assign(arguments.texts.begin(), arguments.texts.end());
+  options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
+  options.math500.assign(arguments.math500.begin(), arguments.math500.end());
+  options.seed = arguments.seed;
+  return options;
+}
+
+adoption::MeasurementOptions measured(const ReportArguments& arguments) {
+  adoption::MeasurementOptions options;
+  options.tolerance = arguments.tolerance_points / 100;
+  options.latency_repeat = arguments.repeat;
+  options.diagnosed = static_cast<std::size_t>(arguments.diagnose);
+  options.discard = arguments.force;
+  return options;
+}
+
+adoption::Adoption measure(const ReportArguments& arguments, const capture::Model& model,
+                           const evaluation::Settings& settings, const adoption::TaskList& tasks) {
+  std::atomic<bool> cancelled = false;
+  benchmarks::Monitor monitor;
+  OnInterrupt on_interrupt([&] {
+    cancelled = true;
+    monitor.control.cancel();
+  });
+  Progress progress("tokens", arguments.quiet);
+  monitor.on_progress = [&](std::int64_t done, std::int64_t total, const std::string& label) {
+    progress.update(done, total, label);
+  };
+  return adoption::measure_adoption(model, settings, tasks.tasks(), measured(arguments), arguments.out,
+                                    {monitor, cancelled});
+}
+
+void run_report(const ReportArguments& arguments) {
+  const evaluation::Settings asked = asked_settings(arguments);
+  const JsonTarget json{arguments.json, arguments.force};
+  require_writable(json, arguments.model);
+  capture::ModelOptions options;
+  options.dtype = parse_dtype(arguments.dtype);
+  options.device = parse_device(arguments.device);
+  options.threads = arguments.threads;
+  const auto model = capture::Model::load(arguments.model, options);
+  const adoption::TaskList tasks(asked_tasks(arguments), *model);
+  const evaluation::Settings settings = evaluation::with_model(asked, *model);
+  const adoption::Adoption adoption = measure(arguments, *model, settings, tasks);
+  const auto prompts = adoption::choose_prompts(tasks.tasks(), measured(arguments).diagnosed);
+  const std::filesystem::path out = arguments.out;
+  adoption::write_adoption(adoption, *model, prompts, provenance_now(), out);
+  if (json.given()) write_json(json, adoption::adoption_json(adoption));
+  if (json.is_stdout()) return;
+  fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", report_table(adoption),
+             (out / "report.html").string(), (out / "report.json").string(), (out / "report.h5").string());
+}
+
+void add_work_options(CLI::App& command, ReportArguments& arguments) {
+  command.add_option("--model", arguments.model, "A model folder in Hugging Face layout")->required();
+  command.add_option("--out", arguments.out, "Folder for results; an interrupted report goes on there")
+      ->required()
+      ->check(not_empty());
+  command
+      .add_option("--tasks,--task", arguments.tasks,
+                  fmt::format("Of {} (default: those that need no files, and those whose files are given)",
+                              fmt::join(adoption::task_names(), ", ")))
+      ->delimiter(',');
+  command
+      .add_option("--policies,--policy", arguments.policies,
+                  policy_help() + "; several: with commas between them")
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command
+      .add_option("--budgets,--budget", arguments.budgets,
+                  "Rows kept per KV head, such as 512, or shares of each prompt, such as 25%")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--block", arguments.block, "B: prompt tokens per block")
+      ->check(one_or_more())
+      ->capture_default_str();
+  command.add_option("--text", arguments.texts, "Texts for perplexity")->allow_extra_args(false);
+  command.add_option("--longbench", arguments.longbench, "LongBench's JSONL files, or a folder of them")
+      ->allow_extra_args(false);
+  command.add_option("--math500", arguments.math500, "Math-500's JSONL file")->allow_extra_args(false);
+  command.add_option("--examples", arguments.examples, "Of each task, as far as its data have them")
+      ->check(one_or_more())
+      ->capture_default_str();
+  command
+      .add_option("--length", arguments.length,
+                  "Tokens of the longest prompt that is made up (default: half the model's context)")
+      ->check(one_or_more());
+}
+
+void add_report_options(CLI::App& command, ReportArguments& arguments) {
+  command
+      .add_option("--tolerance", arguments.tolerance_points,
+                  "Points of a score, or per cent of perplexity, that any task may lose")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--repeat", arguments.repeat, "Repetitions of the time to the first token; 0: not measured")
+      ->check(zero_or_more())
+      ->capture_default_str();
+  command
+      .add_option("--diagnose", arguments.diagnose, "Prompts whose keys and attention are looked at; 0: none")
+      ->check(zero_or_more())
+      ->capture_default_str();
+  command.add_option("--dtype", arguments.dtype, "auto, float32, bfloat16 or float16")->capture_default_str();
+  command.add_option("--device", arguments.device, "auto, cpu or cuda")->capture_default_str();
+  command
+      .add_option("--threads", arguments.threads,
+                  "Threads for inference (default: all cores; one for tiny models)")
+      ->check(one_or_more());
+  command.add_option("--seed", arguments.seed, "Seed of what is drawn: prompts, policies, the bootstrap")
+      ->check(zero_or_more())
+      ->capture_default_str();
+  command.add_option("--json", arguments.json, "Also write the numbers to FILE; - is stdout");
+  command.add_flag("--force", arguments.force, "Discard results of other settings in --out");
+  command.add_flag("--quiet", arguments.quiet, "No progress");
+}
+
+}  // namespace
+
+void add_report(CLI::App& app) {
+  auto arguments = std::make_shared<ReportArguments>();
+  CLI::App* command = app.add_subcommand(
+      "report",
+      "Whether eviction may be deployed: what tasks lose, time, memory, and a recommendation by a rule");
+  add_work_options(*command, *arguments);
+  add_report_options(*command, *arguments);
+  command->footer(
+      "Example:\n"
+      "  keyscope report --model assets/demo_model --policies keydiff,sink --budgets 50% --length 256 \\\n"
+      "    --examples 20 --out adoption");
+  command->callback([arguments] { run_report(*arguments); });
+}
+
+}  // namespace keyscope::commands

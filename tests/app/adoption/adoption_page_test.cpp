@@ -1,0 +1,86 @@
+#include "app/adoption/adoption_page.hpp"
+
+#include <array>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "app/adoption/adoption_figures.hpp"
+#include "app/adoption/adoption_json.hpp"
+#include "tests/app/adoption/made_adoption.hpp"
+
+namespace keyscope::adoption {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(AdoptionPage, TextIsNeverMarkup) {
+  Adoption made = test::made_adoption();
+  made.model_name = made.tasks[0].name = made.candidates[0].policy = "<script>alert('1')</script>\xFF";
+  const std::string page = adoption_page(made, {});
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(&#39;1&#39;)"));
+}
+
+TEST(AdoptionPage, RefersToNothingOutsideIt) {
+  const std::array pictures{
+      validation::PagePicture{"A picture", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"}};
+  const std::string page = adoption_page(test::made_adoption(), pictures);
+  for (const char* reference : {"http:", "https:", "//", "url(", "@import", "<link", "<script", "<iframe"})
+    EXPECT_THAT(page, Not(HasSubstr(reference))) << reference;
+  EXPECT_THAT(page, HasSubstr("src=\"data:image/svg+xml;base64,"));
+}
+
+TEST(AdoptionPage, SaysWhatToDoAndByWhichRule) {
+  const std::string page = adoption_page(test::made_adoption(), {});
+  EXPECT_THAT(page, HasSubstr("Adopt keydiff with a budget of 50%"));
+  EXPECT_THAT(page, HasSubstr("keydiff · 50% (recommended)"));
+  EXPECT_THAT(page, HasSubstr("ends at 2.0 points or below"));
+  EXPECT_THAT(page, HasSubstr("30.0 [29.0, 31.0]"));  // points lost
+  EXPECT_THAT(page, HasSubstr("5.1 [4.1, 6.2]"));     // per cent of perplexity: exp(0.05) - 1
+  EXPECT_THAT(page, HasSubstr("<td>98.0 %</td>"));    // the full cache
+  EXPECT_THAT(page, HasSubstr("<td>12.18</td>"));     // exp(2.5)
+}
+
+TEST(AdoptionPage, LeavesOutWhatWasNotMeasured) {
+  Adoption made = test::made_adoption();
+  made.latency_repeat = made.n_diagnosed = 0;
+  const std::string page = adoption_page(made, {});
+  EXPECT_THAT(page, Not(HasSubstr("first token")));
+  EXPECT_THAT(page, Not(HasSubstr("<h2>Why</h2>")));
+  EXPECT_EQ(adoption_figures(made).size(), 1U);
+  EXPECT_TRUE(adoption_json(made)["candidates"][0]["first_token_ms"].is_null());
+}
+
+TEST(AdoptionPage, TheJsonSaysTheSame) {
+  const auto json = adoption_json(test::made_adoption());
+  EXPECT_EQ(json["recommendation"]["policy"], "keydiff");
+  EXPECT_EQ(json["recommendation"]["budget_text"], "50%");
+  ASSERT_EQ(json["candidates"].size(), 4U);
+  EXPECT_EQ(json["candidates"][0]["verdict"], "not fit");
+  EXPECT_EQ(json["candidates"][3]["tasks"][0]["verdict"], "cannot tell");
+  EXPECT_EQ(json["candidates"][1]["tasks"][0]["loss"]["n"], 200);
+  EXPECT_DOUBLE_EQ(json["candidates"][1]["tasks"][0]["score"]["mean"], 0.975);
+  EXPECT_EQ(json["prompts"]["p95_tokens"], 1900);
+}
+
+// A line and a bar of every policy, the full cache and what may be lost.
+TEST(AdoptionFigures, EveryTaskHasAPanel) {
+  const auto figures = adoption_figures(test::made_adoption());
+  ASSERT_EQ(figures.size(), 3U);
+  ASSERT_EQ(figures[0].panels.size(), 2U);
+  const auto& lines = figures[0].panels[0].lines;
+  const auto line = [&](const std::string& id) {
+    return std::ranges::find(lines, id, &figures::LineSeries::id);
+  };
+  ASSERT_NE(line("keydiff-line"), lines.end());
+  EXPECT_THAT(line("keydiff-line")->y, testing::ElementsAre(testing::FloatEq(68), testing::FloatEq(97.5)));
+  EXPECT_FLOAT_EQ(line("full")->y[0], 98);
+  EXPECT_FLOAT_EQ(line("tolerance")->y[0], 96);
+}
+
+}  // namespace
+}  // namespace keyscope::adoption

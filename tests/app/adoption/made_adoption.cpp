@@ -1,0 +1,51 @@
+#include "tests/app/adoption/made_adoption.hpp"
+
+namespace keyscope::adoption::test {
+namespace {
+
+using analysis::BootstrapMean;
+
+BootstrapMean mean(double value, double half = 0.01, std::int64_t n = 200) {
+  return {value, value - half, value + half, n};
+}
+
+}  // namespace
+
+Adoption made_adoption() {
+  Adoption made;
+  made.model_name = "made-model";
+  made.model_sha256 = "0123456789abcdef";
+  made.dtype = "float32";
+  made.device = "cpu";
+  made.block_size = 128;
+  made.seed = 7;
+  made.candidates = {
+      {"keydiff", "25%", 0.25, 105, {{"niah", mean(0.3)}, {"perplexity", mean(0.05)}}},
+      {"keydiff", "50%", 0.5, 103, {{"niah", mean(0.005)}, {"perplexity", mean(0.002, 0.001)}}},
+      {"sink", "25%", 0.25, 101, {{"niah", mean(0.6)}, {"perplexity", mean(0.01, 0.001)}}},
+      {"sink", "50%", 0.5, 100, {{"niah", mean(0.015)}, {"perplexity", mean(0.001, 0.001)}}},
+  };
+  made.tasks = {{"niah", "recall", TaskKind::kScore, 200, 100'000, mean(0.98), {}},
+                {"perplexity", "perplexity", TaskKind::kLikelihood, 200, 80'000, mean(2.5), {}}};
+  for (const Candidate& candidate : made.candidates) {
+    made.tasks[0].scores.push_back(mean(0.98 - candidate.losses[0].loss.mean));
+    made.tasks[1].scores.push_back(mean(2.5 + candidate.losses[1].loss.mean));
+    made.memory.push_back({candidate.memory_share, 1e6 * candidate.memory_share, 1900, 500'000, 600'000});
+    made.first_token_ms.push_back({candidate.first_token_ms, candidate.first_token_ms - 1, 120});
+    made.retained.push_back(
+        {mean(candidate.policy == "sink" ? 0.6 : 0.2), mean(150, 2), mean(0.7), mean(0.1)});
+  }
+  made.recommendation = recommend(made.candidates, made.rule);
+  made.prompt_lengths = {500, 1000, 2000};
+  made.full_memory = {1, 1e6, 1900, 2'000'000, 2'000'000};
+  made.latency_repeat = 5;
+  made.full_first_token_ms = {100, 99, 110};
+  made.n_diagnosed = 12;
+  made.n_diagnosed_tokens = 9000;
+  made.concentration = {mean(0.6), mean(0.9), mean(3), mean(0.4)};
+  made.geometry = {mean(0.3), mean(-0.5)};
+  made.full_retained = {mean(0.4), mean(160, 2), {}, {}};
+  return made;
+}
+
+}  // namespace keyscope::adoption::test

@@ -1,0 +1,114 @@
+// The adoption report as its users meet it.
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/commands/cli_process.hpp"
+#include "tests/app/commands/cli_run.hpp"
+
+namespace keyscope::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Report : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  // What most cases ask for. Times, which would differ between two runs, are not measured.
+  static std::vector<std::string> words(const std::string& out, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all{"report",    "--model",    kDemoModel, "--out", out,
+                                 "--budgets", "25%,4096",   "--length", "256",   "--block",
+                                 "32",        "--examples", "20"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static std::vector<std::string> untimed(const std::string& out, std::vector<std::string> more = {}) {
+    for (const char* word : {"--policies", "keydiff,sink", "--repeat", "0", "--diagnose", "4"})
+      more.emplace_back(word);
+    return words(out, more);
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
+  const std::string text = path("text.txt");
+  std::string sentences;
+  for (int i = 0; i < 200; ++i) sentences += "The prince was silent for a while and then he spoke again. ";
+  std::ofstream(text) << sentences;
+  const CliResult run = run_cli(
+      words(path("out"), {"--policies", "keydiff,sink", "--text", text, "--repeat", "2", "--diagnose", "4"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("Rule: "));
+  const Json json = Json::parse(read(path("out/report.json")));
+  std::vector<std::string> tasks;
+  for (const Json& task : json["tasks"]) tasks.push_back(task["task"]);
+  EXPECT_EQ(tasks, (std::vector<std::string>{"niah", "niah-distractors", "phonebook", "perplexity"}));
+  ASSERT_EQ(json["candidates"].size(), 4U);
+  for (const Json& candidate : json["candidates"]) {
+    EXPECT_GT(candidate["first_token_ms"]["median"], 0);
+    EXPECT_GT(candidate["retained"]["mean_pairwise_cosine"]["n"], 0);
+    // A budget of more than the prompt evicts nothing, and so loses nothing.
+    if (candidate["budget_text"] != "4096") continue;
+    EXPECT_DOUBLE_EQ(candidate["memory_share"], 1);
+    for (const Json& task : candidate["tasks"]) EXPECT_EQ(task["loss"]["mean"], 0) << task;
+  }
+  EXPECT_EQ(json["tasks"][0]["n"], 20);
+  for (const char* file : {"report.html", "report.h5", "figures/accuracy-by-memory.svg",
+                           "figures/first-token-by-memory.svg", "figures/redundancy-by-memory.svg"})
+    EXPECT_TRUE(fs::exists(path("out") + "/" + file)) << file;
+}
+
+TEST_F(Report, GoesOnAfterAKillWithTheSameNumbers) {
+  ASSERT_EQ(run_cli(untimed(path("whole"))).status, 0);
+  {
+    CliProcess process(untimed(path("killed"), {"--quiet"}));
+    wait_for_file(path("killed/niah-distractors/examples.jsonl"));
+    EXPECT_EQ(process.end_by(SIGKILL), 128 + SIGKILL);
+  }
+  EXPECT_FALSE(fs::exists(path("killed/report.json")));
+  const CliResult run = run_cli(untimed(path("killed")));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(read(path("killed/report.json")), read(path("whole/report.json")));
+}
+
+TEST_F(Report, RefusesResultsOfOtherSettings) {
+  ASSERT_EQ(run_cli(untimed(path("out"), {"--tasks", "phonebook"})).status, 0);
+  const CliResult run = run_cli(untimed(path("out"), {"--tasks", "phonebook", "--seed", "3"}));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_THAT(run.err, HasSubstr("--force"));
+}
+
+TEST_F(Report, WrongUsageIsNamed) {
+  const auto fails = [&](const std::vector<std::string>& more, const std::string& message) {
+    const CliResult run = run_cli(words(path("out"), more));
+    EXPECT_EQ(run.status, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(message));
+    EXPECT_FALSE(fs::exists(path("out")));
+  };
+  fails({"--tasks", "chess"}, "task chess: unknown; expected one of niah, ");
+  fails({"--tasks", "niah,niah"}, "task niah: given twice");
+  fails({"--tasks", "perplexity"}, "task perplexity: needs --text FILE");
+  fails({"--tasks", "niah", "--text", "war.txt"}, "--text: given, but the task perplexity is not asked for");
+  fails({"--policies", "nonesuch"}, "nonesuch");
+}
+
+}  // namespace
+}  // namespace keyscope::test

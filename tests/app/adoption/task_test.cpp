@@ -1,0 +1,51 @@
+#include "app/adoption/task.hpp"
+
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "app/adoption/diagnosis.hpp"
+
+namespace keyscope::adoption {
+namespace {
+
+Task made_task(const std::string& name, int n) {
+  Task task;
+  task.name = name;
+  task.metric = task.score = "recall";
+  for (int i = 0; i < n; ++i) {
+    evaluation::Example example;
+    example.id = std::to_string(i);
+    example.prompt_ids = {i, static_cast<std::int32_t>(name.size())};
+    task.examples.push_back(std::move(example));
+  }
+  return task;
+}
+
+// Two examples under `none` and one candidate.
+TEST(Task, PairsExamplesUnderEachGridPoint) {
+  std::vector<evaluation::ExampleResult> results(4);
+  const std::array scores{1.0, 0.0, 0.5, 1.0};
+  for (std::size_t i = 0; i < results.size(); ++i) results[i].scores = {{"recall", scores[i]}};
+  const TaskResult found = task_result(made_task("t", 2), results, 1, {});
+  EXPECT_DOUBLE_EQ(found.outcome.full.mean, 0.75);
+  EXPECT_DOUBLE_EQ(found.outcome.scores[0].mean, 0.5);
+  EXPECT_DOUBLE_EQ(found.losses[0].loss.mean, 0.25);
+  EXPECT_EQ(found.outcome.n_tokens, 4);
+  EXPECT_THROW(task_result(made_task("t", 3), results, 1, {}), InvalidInput);
+}
+
+TEST(Task, PromptsAreChosenEvenlyFromAll) {
+  const std::array tasks{made_task("a", 10), made_task("bb", 1), made_task("ccc", 10)};
+  const auto chosen = choose_prompts(tasks, 7);
+  std::vector<std::string> names;
+  for (const auto& prompt : chosen) names.push_back(prompt.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"a/1", "a/5", "a/8", "bb/0", "ccc/1", "ccc/5", "ccc/8"}));
+}
+
+TEST(Task, NoPromptIsChosenTwice) {
+  const std::array tasks{made_task("aa", 3), made_task("bb", 3)};
+  EXPECT_EQ(choose_prompts(tasks, 6).size(), 3U);
+}
+
+}  // namespace
+}  // namespace keyscope::adoption
