@@ -56,7 +56,7 @@ Panel memory_panel(const Adoption& adoption, std::string id, std::string title, 
   Panel panel;
   panel.id = std::move(id);
   panel.title = std::move(title);
-  panel.x = {"memory of the full cache's", "%"};
+  panel.x = {"memory, share of the full cache's", "%"};
   panel.y = std::move(y);
   figures::PolicyLooks looks;
   const std::vector<std::string> policies = policies_of(adoption);
@@ -100,7 +100,7 @@ double borne(const TaskOutcome& task, double tolerance) {
 }
 
 std::string caption_of(const Adoption& adoption) {
-  return fmt::format("{}: blocks of {}; bars are {:.0f} % bootstrap intervals over examples",
+  return fmt::format("{}: blocks of {}; bars are {:.0f} % bootstrap intervals over examples, not paired",
                      adoption.model_name, adoption.block_size, 100 * adoption.bootstrap.confidence);
 }
 
@@ -131,11 +131,12 @@ Figure accuracy_figure(const Adoption& adoption) {
 
 Figure latency_figure(const Adoption& adoption) {
   const double full = adoption.full_first_token_ms.median;
-  Panel panel = memory_panel(
-      adoption, "first-token", "", {"time to the first token, of the full cache's", "%"}, [&](std::size_t i) {
-        const benchmarks::Spread& one = adoption.first_token_ms[i];
-        return Bar{100 * one.least / full, 100 * one.median / full, 100 * one.most / full};
-      });
+  Panel panel =
+      memory_panel(adoption, "first-token", "", {"time to the first token, share of the full cache's", "%"},
+                   [&](std::size_t i) {
+                     const benchmarks::Spread& one = adoption.first_token_ms[i];
+                     return Bar{100 * one.least / full, 100 * one.median / full, 100 * one.most / full};
+                   });
   panel.lines.push_back(level("full", "full cache", 100, false));
   Figure figure = figure_of(adoption, "first-token-by-memory", "Time to the first token, by memory", {});
   figure.caption = fmt::format(

@@ -22,12 +22,12 @@ using validation::html_text;
 using validation::HtmlCell;
 using validation::number_text;
 
+constexpr std::string_view kNoBreak = "\u00A0";  // a space
+
 using Rows = std::vector<std::vector<HtmlCell>>;
 
 constexpr std::string_view kOwnStyle = R"css(
-td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; } tr.chosen td { font-weight: 600; }
-td small { color: var(--soft); white-space: nowrap; }
-.advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
+td:nth-child(-n+2) { white-space: nowrap; } td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; } .advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
   padding: .8rem 1rem; margin: 1.25rem 0 .5rem; }
 )css";
 
@@ -53,7 +53,7 @@ std::string score_text(const TaskOutcome& task, const BootstrapMean& mean) {
   return fmt::format("{:.1f} %", 100 * mean.mean);
 }
 
-// "+1.5 [−0.2, 3.1]", in points of a score or per cent of a perplexity.
+// "1.5 [−0.2, 3.1]", in points of a score or per cent of a perplexity.
 std::string loss_text(const TaskOutcome& task, const BootstrapMean& loss) {
   if (std::isnan(loss.mean)) return "–";
   const bool relative = task.kind == TaskKind::kLikelihood;
@@ -62,7 +62,7 @@ std::string loss_text(const TaskOutcome& task, const BootstrapMean& loss) {
     return fmt::format("{}{:.1f}", percent < -0.05 ? "−" : "", std::abs(percent));
   };
   if (std::isnan(loss.low)) return told(loss.mean);
-  return fmt::format("{} [{}, {}]", told(loss.mean), told(loss.low), told(loss.high));
+  return fmt::format("{} [{},{}{}]", told(loss.mean), told(loss.low), kNoBreak, told(loss.high));
 }
 
 std::string name_of(const Candidate& candidate) {
@@ -121,7 +121,8 @@ std::string accuracy_table(const Adoption& adoption) {
   std::vector<std::string> head{"policy · budget"};
   std::vector<HtmlCell> full{"full cache"};
   for (const TaskOutcome& task : adoption.tasks) {
-    head.push_back(fmt::format("{}: {}, {} examples", task.name, task.metric, task.n_examples));
+    head.push_back(fmt::format("{}{}, {} examples", task.name,
+                               task.metric == task.name ? "" : ": " + task.metric, task.n_examples));
     full.emplace_back(score_text(task, task.full));
   }
   Rows rows{full};

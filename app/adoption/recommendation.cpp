@@ -39,6 +39,22 @@ std::string name_of(const Candidate& candidate) {
 
 std::string points(double share) { return fmt::format("{:.1f}", 100 * share); }
 
+// Which candidate loses least in its worst task; empty without tasks.
+std::string nearest_text(const Recommendation& recommendation, std::span<const Candidate> candidates) {
+  const Candidate* nearest = nullptr;
+  const TaskLoss* least = nullptr;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].losses.empty()) continue;
+    const TaskLoss& worst = candidates[i].losses[recommendation.worst_task[i]];
+    if (least != nullptr && !(worst.loss.mean < least->loss.mean)) continue;
+    nearest = &candidates[i];
+    least = &worst;
+  }
+  if (nearest == nullptr) return "";
+  return fmt::format("; nearest comes {}, which loses {} points in {}", name_of(*nearest),
+                     points(least->loss.mean), least->task);
+}
+
 }  // namespace
 
 std::string_view fitness_name(Fitness fitness) {
@@ -103,9 +119,10 @@ std::string recommendation_text(const Recommendation& recommendation, std::span<
   };
   if (recommendation.chosen < 0)
     return fmt::format(
-        "Keep the full cache: of {} combinations of policy and budget none is fit, {} are not, and of {} it "
-        "cannot be told",
-        candidates.size(), count(Fitness::kUnfit), count(Fitness::kCannotTell));
+        "Keep the full cache: of {} combinations of policy and budget none is fit ({} are not, {} cannot be "
+        "told){}",
+        candidates.size(), count(Fitness::kUnfit), count(Fitness::kCannotTell),
+        nearest_text(recommendation, candidates));
   const auto index = static_cast<std::size_t>(recommendation.chosen);
   const Candidate& chosen = candidates[index];
   const TaskLoss& worst = chosen.losses[recommendation.worst_task[index]];

@@ -68,9 +68,10 @@ TEST(Recommendation, KeepsTheFullCacheWhereNoneIsFit) {
   const std::vector candidates{candidate("a", 0.25, {kLarge}), candidate("b", 0.25, {kVague})};
   const auto found = recommend(candidates, {});
   EXPECT_EQ(found.chosen, -1);
-  EXPECT_THAT(recommendation_text(found, candidates, {}),
-              HasSubstr("Keep the full cache: of 2 combinations of policy and budget none is fit, 1 are not, "
-                        "and of 1 it cannot be told"));
+  EXPECT_THAT(
+      recommendation_text(found, candidates, {}),
+      HasSubstr("Keep the full cache: of 2 combinations of policy and budget none is fit (1 are not, 1 "
+                "cannot be told); nearest comes b with a budget of 25%, which loses 2.0 points in task 0"));
   EXPECT_EQ(recommend({}, {}).chosen, -1);
 }
 
