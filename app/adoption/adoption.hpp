@@ -55,7 +55,6 @@ struct Geometry {
 // All that an adoption report says. Vectors over candidates are in their order.
 struct Adoption {
   std::string model_name, model_sha256, dtype, device;
-  std::string command;
   std::int64_t block_size = 0;
   std::uint64_t seed = 0;
   analysis::BootstrapOptions bootstrap;

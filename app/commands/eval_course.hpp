@@ -40,8 +40,8 @@ struct Course {
 };
 
 // Loads the model, makes the examples, runs what is missing, prints the table and writes what was asked for:
-// --json,
-// --figure, and into OUT results.json and every figure as png, svg and pdf. Ctrl-C ends it within a block.
+// --json, --figure, and into OUT results.json and every figure as png, svg and pdf. Ctrl-C ends it within a
+// block.
 //   throws as its parts do, Cancelled after Ctrl-C; nothing runs before all outputs were found to be writable
 void run_course(const EvalOptions& options, const Course& course);
 
