@@ -10,6 +10,7 @@
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/info_reader.hpp"
 #include "capture/recording/layout.hpp"
+#include "capture/recording/open_progress.hpp"
 #include "capture/recording/recording.hpp"
 #include "capture/recording/row_store.hpp"
 
@@ -29,8 +30,9 @@ struct RowRange {
 
 class FileRecording final : public Recording {
  public:
-  explicit FileRecording(const std::string& path)
-      : file_(hdf5::File::open(path)), info_(std::make_shared<const RecordingInfo>(read_info(file_, path))) {}
+  FileRecording(const std::string& path, const OpenProgress& progress)
+      : file_(hdf5::File::open(path)),
+        info_(std::make_shared<const RecordingInfo>(read_info(file_, path, progress))) {}
 
   std::shared_ptr<const RecordingInfo> info() const override { return info_; }
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
@@ -239,8 +241,12 @@ RowMatrixF FileRecording::logits(int run) const {
 }  // namespace
 
 std::shared_ptr<Recording> open_recording(const std::string& path) {
+  return open_recording(path, OpenProgress());
+}
+
+std::shared_ptr<Recording> open_recording(const std::string& path, const OpenProgress& progress) {
   const hdf5::Lock lock;
-  return std::make_shared<FileRecording>(path);
+  return std::make_shared<FileRecording>(path, progress);
 }
 
 }  // namespace keyscope::recording

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -28,13 +30,17 @@ class RunReader {
     run_.plan.name = name;
   }
 
-  RunInfo read() {
+  //   layer_done: called after every layer
+  RunInfo read(const std::function<void()>& layer_done) {
     read_plan();
     read_blocks();
     read_generated();
     read_top();
     check_blocks();
-    for (const int layer : info_.layers) check_layer(group_.open_group(layer_group_name(layer)));
+    for (const int layer : info_.layers) {
+      check_layer(group_.open_group(layer_group_name(layer)));
+      layer_done();
+    }
     read_scored();
     return std::move(run_);
   }
@@ -245,9 +251,26 @@ std::vector<std::string> ordered_runs(const Group& runs) {
   return names;
 }
 
+void read_runs(const Group& runs, const std::vector<std::string>& names, const OpenProgress& progress,
+               RecordingInfo& info) {
+  const std::int64_t n_layers = std::ssize(names) * std::ssize(info.layers);
+  std::int64_t n_checked = 0;
+  const auto tell = [&] {
+    if (progress) progress(n_checked, n_layers);
+  };
+  tell();
+  for (const std::string& name : names) {
+    const Group run = runs.open_group(name);
+    info.runs.push_back(RunReader(run, name, info).read([&] {
+      ++n_checked;
+      tell();
+    }));
+  }
+}
+
 }  // namespace
 
-RecordingInfo read_info(const hdf5::File& file, const std::string& source) {
+RecordingInfo read_info(const hdf5::File& file, const std::string& source, const OpenProgress& progress) {
   const Group root = file.root();
   root.names();
   if (!root.has_attribute("keyscope_format") || !root.has("entry"))
@@ -279,10 +302,7 @@ RecordingInfo read_info(const hdf5::File& file, const std::string& source) {
       throw FileError(run.where() + ": holds other layers than " + names.front());
   }
   if (!info.complete) info.layers = layers_to_show(runs, names, info.layers);
-  for (const std::string& name : names) {
-    const Group run = runs.open_group(name);
-    info.runs.push_back(RunReader(run, name, info).read());
-  }
+  read_runs(runs, names, progress, info);
   return info;
 }
 
