@@ -33,6 +33,10 @@ std::string_view needs_live(const Session& session) {
   return live && live->going_on() ? std::string_view() : "no model is running";
 }
 
+std::string_view needs_job(const Session& session) {
+  return session.state().jobs.empty() ? "nothing is being opened or exported" : std::string_view();
+}
+
 void pause_or_resume(Session& session) {
   const auto live = session.live_status();
   live && live->stage == session::LiveStage::kPaused ? session.resume_live() : session.pause_live();

@@ -13,6 +13,7 @@ std::string_view always(const session::Session&);
 std::string_view needs_recording(const session::Session& session);
 std::string_view needs_figures(const session::Session& session);
 std::string_view needs_live(const session::Session& session);
+std::string_view needs_job(const session::Session& session);
 std::string_view needs_command(const session::Session& session);
 
 void pause_or_resume(session::Session& session);

@@ -1,13 +1,14 @@
 #include "app/panels/bars.hpp"
 
 #include <array>
-#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
+#include "app/panels/progress_bar.hpp"
 #include "app/session/live_text.hpp"
 
 namespace keyscope::window {
@@ -82,13 +83,33 @@ std::string source_name(const session::SessionState& state) {
   return name.empty() ? "Keyscope" : name;
 }
 
-// Nothing for what is done at once: it would only flicker.
-std::string describe_work(const session::LongWork& work) {
+// The job that is spoken of: the first one that takes longer than a moment, for the others would only
+// flicker.
+std::optional<session::JobStatus> job_in_work(const session::SessionState& state) {
   constexpr double kWorthSaying = 0.5;
-  if (work.what.empty()) return {};
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - work.since).count();
-  return seconds < kWorthSaying ? std::string()
-                                : fmt::format("{} … {}", work.what, session::duration_text(seconds));
+  for (const auto& job : state.jobs)
+    if (const auto status = job->status(); status.elapsed_seconds >= kWorthSaying) return status;
+  return std::nullopt;
+}
+
+// Cancel and a bar, before the words, which grow and shrink. Returns where these begin.
+float draw_job(PanelContext& context, const session::JobStatus& job, const Rect& rect, float left) {
+  ImGui::PushFont(context.fonts.small);
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(8), context.px(1)});
+  ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.h - ImGui::GetFrameHeight())});
+  ImGui::BeginDisabled(job.cancelled);
+  if (ImGui::Button("Cancel")) context.session.cancel_jobs();
+  ImGui::EndDisabled();
+  ImGui::PopStyleVar();
+  ImGui::PopFont();
+  const ImVec2 low = ImGui::GetItemRectMin();
+  const ImVec2 high = ImGui::GetItemRectMax();
+  context.widgets["cancel_jobs"] = {low.x, low.y, high.x - low.x, high.y - low.y};
+  const ImVec2 size{context.px(96), context.px(6)};
+  const float bar = high.x + context.px(10);
+  if (job.total > 0)
+    draw_progress_bar(context, {bar, rect.y + 0.5F * (rect.h - size.y)}, size, share_done(job));
+  return job.total > 0 ? bar + size.x + context.px(10) : bar;
 }
 
 std::string what_can_be_done(const session::SessionState& state) {
@@ -106,6 +127,22 @@ std::string what_can_be_done(const session::SessionState& state) {
            "  ?: all keys";
   if (state.figure_file) return "↑ ↓: the figures of this file   ?: all keys";
   return "drop a file: open it   Ctrl+O: choose one   ?: all keys";
+}
+
+struct StatusText {
+  std::string text;
+  ImU32 colour;
+};
+
+// The last message, else what the model is at, else what the mouse can do.
+StatusText status_text(const PanelContext& context) {
+  const auto& state = context.state();
+  const Theme& theme = context.theme;
+  if (!state.notice.text.empty()) return {state.notice.text, state.notice.error ? theme.error : theme.text};
+  if (const auto live = context.session.live_status())
+    return {session::describe_live(*live, *state.info),
+            live->stage == session::LiveStage::kFailed ? theme.error : theme.dim};
+  return {what_can_be_done(state), theme.dim};
 }
 
 // Points that lie under others are not counted out: nothing more could be seen if they were drawn.
@@ -162,27 +199,19 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
   ImFont* font = context.fonts.small;
   const float y = rect.y + 0.5F * (rect.h - font->FontSize);
 
-  const auto live = context.session.live_status();
-  std::string left = what_can_be_done(state);
-  ImU32 colour = context.theme.dim;
-  if (live) left = session::describe_live(*live, *state.info);
-  if (live && live->stage == session::LiveStage::kFailed) colour = context.theme.error;
-  if (!state.notice.text.empty()) {
-    left = state.notice.text;
-    colour = state.notice.error ? context.theme.error : context.theme.text;
+  float left_x = rect.x + context.px(20);
+  StatusText left = status_text(context);
+  if (const auto job = job_in_work(state)) {
+    left_x = draw_job(context, *job, rect, left_x);
+    left = {session::describe_job(*job), context.theme.text};
   }
-  for (const session::LongWork* work : {&state.opening_work, &state.export_work})
-    if (const std::string text = describe_work(*work); !text.empty()) {
-      left = text;
-      colour = context.theme.text;
-    }
   const std::string right = how_many_are_shown(context);
   const float right_x = rect.right() - context.px(20) - text_size(font, right).x;
-  const float left_x = rect.x + context.px(20);
-  draw_text(list, font, {left_x, y}, colour, fit_text(font, left, right_x - left_x - context.px(20)));
+  draw_text(list, font, {left_x, y}, left.colour,
+            fit_text(font, left.text, right_x - left_x - context.px(20)));
   if (ImGui::IsMouseHoveringRect({left_x, rect.y}, {right_x, rect.bottom()}) && ImGui::IsWindowHovered() &&
-      text_size(font, left).x > right_x - left_x)
-    ImGui::SetTooltip("%s", left.c_str());
+      text_size(font, left.text).x > right_x - left_x)
+    ImGui::SetTooltip("%s", left.text.c_str());
   draw_text(list, font, {right_x, y}, context.theme.dim, right);
   end_panel();
 }

@@ -1,5 +1,6 @@
 #include "app/panels/live_controls.hpp"
 
+#include "app/panels/progress_bar.hpp"
 #include "app/session/live_text.hpp"
 
 namespace keyscope::window {
@@ -7,17 +8,6 @@ namespace {
 
 using session::LiveStage;
 using session::LiveStatus;
-
-void draw_bar(PanelContext& context, const LiveStatus& status) {
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float width = ImGui::GetContentRegionAvail().x;
-  const float height = context.px(6);
-  list.AddRectFilled(at, {at.x + width, at.y + height}, context.theme.missing, context.px(3));
-  const float done = width * static_cast<float>(session::share_done(status));
-  if (done > 1) list.AddRectFilled(at, {at.x + done, at.y + height}, context.theme.accent, context.px(3));
-  ImGui::Dummy({width, height});
-}
 
 bool button(PanelContext& context, const char* label, const char* name, float width) {
   const bool clicked = ImGui::Button(label, {width, 0});
@@ -37,8 +27,10 @@ void draw_live_controls(PanelContext& context) {
   const auto status = context.session.live_status();
   if (!status) return;
   ImGui::Dummy({0, context.px(2)});
-  draw_bar(context, *status);
   const float room = ImGui::GetContentRegionAvail().x;
+  const float height = context.px(6);
+  draw_progress_bar(context, ImGui::GetCursorScreenPos(), {room, height}, session::share_done(*status));
+  ImGui::Dummy({room, height});
   const std::string text = session::describe_live(*status, *context.state().info);
   dim_text(context, fit_text(context.fonts.small, text, room));
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", text.c_str());

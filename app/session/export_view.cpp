@@ -10,6 +10,7 @@
 #include "app/figures/output_file.hpp"
 #include "app/session/figure_choice.hpp"
 #include "app/session/token_table.hpp"
+#include "app/session/watched_recording.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -28,7 +29,7 @@ void write_tokens(const recording::RecordingInfo& info, const ExportRequest& req
 }  // namespace
 
 void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,
-                 const ExportRequest& request) {
+                 const ExportRequest& request, JobWatch& job) {
   if (std::error_code error; !request.replace && std::filesystem::exists(request.path, error))
     throw FileError(
         fmt::format("{}: exists already; choose another name, or tick Replace", request.path.string()));
@@ -46,7 +47,9 @@ void export_view(const recording::Recording& recording, const recording::Recordi
     for (const int run : request.runs)
       wanted.runs.push_back(info.runs[static_cast<std::size_t>(run)].plan.name);
   }
-  const figures::Figure figure = figures::build_figure(recording, wanted);
+  const WatchedRecording watched(recording, heads_of_figure(info, wanted), job);
+  const figures::Figure figure = figures::build_figure(watched, wanted);
+  job.check();
   figures::PageOptions page;
   page.replace = request.replace;
   if (figures::is_nexus_path(request.path))

@@ -12,6 +12,7 @@
 #include "app/measures/head_measures.hpp"
 #include "app/session/figure_choice.hpp"
 #include "app/session/head_points.hpp"
+#include "app/session/job_watch.hpp"
 #include "app/session/keyspace_picture.hpp"
 #include "app/session/remembered_view.hpp"
 #include "app/session/selection.hpp"
@@ -22,16 +23,19 @@ namespace keyscope::session {
 
 // Finished, immutable results of workers. Those about a recording carry the number of the document they were
 // made for, so that what arrives late for a closed one is dropped.
+//   job: null where nobody could have called it off
 struct Opened {
   std::string path;
   std::shared_ptr<const recording::Recording> recording;
   SelectionRequest selection;
   std::optional<RememberedView> remembered = std::nullopt;
   Keep keep = {};
+  std::shared_ptr<const JobWatch> job = nullptr;
 };
 struct FiguresOpened {
   std::string path;
   std::shared_ptr<const figures::FigureFile> file;
+  std::shared_ptr<const JobWatch> job;
 };
 struct PointsRead {
   int document = 0;
@@ -69,12 +73,14 @@ struct MeasuresFailed {
 struct OpenFailed {
   std::string path;
   std::string what;
+  std::shared_ptr<const JobWatch> job;
 };
 struct Notice {
   std::string text;
   bool error = false;
 };
 struct Exported {
+  std::shared_ptr<const JobWatch> job;
   Notice notice;
 };
 using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured,

@@ -45,6 +45,10 @@ std::string duration_text(double seconds) {
   return s >= 60 ? fmt::format("{} min {:02} s", s / 60, s % 60) : fmt::format("{} s", s);
 }
 
+std::string rate_text(double per_second, std::string_view unit) {
+  return fmt::format("{:.{}f} {}/s", per_second, per_second < 10 ? 1 : 0, unit);
+}
+
 double share_done(const LiveStatus& status) {
   const auto total = static_cast<double>(std::max<std::int64_t>(1, status.progress.tokens_total));
   return std::clamp(static_cast<double>(status.progress.tokens_done) / total, 0.0, 1.0);
@@ -70,7 +74,7 @@ std::string describe_live(const LiveStatus& status, const recording::RecordingIn
   std::string text = fmt::format("{}, {}", progress.run, place(progress, info));
   if (status.stage == LiveStage::kPaused) return "paused: " + text;
   const double rate = status.pace.last_rate();
-  if (rate > 0) text += fmt::format(", {:.{}f} tokens/s", rate, rate < 10 ? 1 : 0);
+  if (rate > 0) text += ", " + rate_text(rate, "tokens");
   if (const auto left = seconds_left(work_left(info), status.pace))
     text += fmt::format(", {} left", duration_text(*left));
   const std::string words = last_words(progress, info);

@@ -7,6 +7,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/session/guarded.hpp"
+#include "capture/recording/open_progress.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -15,11 +16,17 @@ using recording::Recording;
 using recording::RecordingInfo;
 
 WorkerResult open_path(const std::string& path, const SelectionRequest& selection,
-                       const std::filesystem::path& memory, Keep keep) {
+                       const std::filesystem::path& memory, Keep keep, const std::shared_ptr<JobWatch>& job) {
+  job->check();
   if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
   if (figures::is_figure_file(path))
-    return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path))};
-  return Opened{path, recording::open_recording(path), selection, recall_view(memory, path), keep};
+    return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path)), job};
+  const auto progress = [&](std::int64_t n_checked, std::int64_t n_layers) {
+    job->check();
+    job->note(n_checked, n_layers);
+  };
+  return Opened{path, recording::open_recording(path, progress), selection, recall_view(memory, path), keep,
+                job};
 }
 
 }  // namespace
@@ -30,6 +37,7 @@ Session::Session(std::function<void()> wake)
 Session::~Session() {
   if (stop_measuring_) *stop_measuring_ = true;
   if (stop_telling_) *stop_telling_ = true;
+  if (opening_job_) opening_job_->cancel();
 }
 
 bool Session::busy() const {
@@ -50,18 +58,19 @@ bool Session::drain() {
 }
 
 void Session::open(const std::filesystem::path& path, const SelectionRequest& request, Keep keep) {
+  stop_opening();
   state_.opening = path.string();
-  state_.opening_work = {"opening " + path.string(), std::chrono::steady_clock::now()};
+  opening_job_ = state_.jobs.emplace_back(std::make_shared<JobWatch>("opening " + state_.opening, "layers"));
   state_.open_error.clear();
   reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep,
-                        now = view_to_remember(), shown = state_.path] {
+                        job = opening_job_, now = view_to_remember(), shown = state_.path] {
     guarded(
         [&] {
           if (now) remember_view(memory, shown, *now);  // it may be the same recording
-          inbox->put(open_path(name, request, memory, keep));
+          inbox->put(open_path(name, request, memory, keep, job));
         },
         [&](std::string what) {
-          inbox->put(OpenFailed{name, std::move(what)});
+          inbox->put(OpenFailed{name, std::move(what), job});
         });
   });
 }
@@ -71,12 +80,26 @@ void Session::show(std::shared_ptr<const Recording> recording, const SelectionRe
   take(Opened{std::move(source), std::move(recording), request});
 }
 
+void Session::forget_job(const std::shared_ptr<const JobWatch>& job) {
+  if (opening_job_ == job) opening_job_.reset();
+  std::erase(state_.jobs, job);
+}
+
+// Its file is not wanted any more; what comes of it is dropped.
+void Session::stop_opening() {
+  if (!opening_job_) return;
+  opening_job_->cancel();
+  forget_job(opening_job_);
+  state_.opening.clear();
+}
+
 void Session::close_document() {
   if (auto view = view_to_remember())
     measurer_.post("remember " + state_.path, [folder = memory_, path = state_.path,
                                                view = std::move(*view)] {
       guarded([&] { remember_view(folder, path, view); }, [](const std::string&) {});  // nobody waits for it
     });
+  stop_opening();
   keep_live_run();
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
@@ -87,8 +110,10 @@ void Session::close_document() {
   const FigureSettings settings = state_.figure_settings;
   std::string view = std::move(state_.view);
   auto earlier = std::move(state_.earlier);
+  auto jobs = std::move(state_.jobs);
   state_ = SessionState();
   state_.earlier = std::move(earlier);
+  state_.jobs = std::move(jobs);
   state_.measure = measure;
   state_.look = look;
   state_.figure_settings = settings;
@@ -106,6 +131,8 @@ void Session::close_document() {
 }
 
 void Session::take(Opened&& result) {
+  if (result.job && result.job->cancelled()) return;
+  forget_job(result.job);
   close_document();
   state_.path = std::move(result.path);
   state_.recording = std::move(result.recording);
@@ -125,6 +152,8 @@ void Session::take(Opened&& result) {
 }
 
 void Session::take(FiguresOpened&& result) {
+  if (result.job->cancelled()) return;
+  forget_job(result.job);
   close_document();
   if (result.file->figures.empty()) {
     state_.open_error = fmt::format("{}: this figure file holds no figure", result.path);
@@ -154,16 +183,15 @@ void Session::take(MeasuresFailed&& result) {
 }
 
 void Session::take(OpenFailed&& result) {
-  if (state_.opening == result.path) {
-    state_.opening.clear();
-    state_.opening_work = {};
-  }
+  if (result.job->cancelled()) return;
+  forget_job(result.job);
+  state_.opening.clear();
   state_.open_error = result.what;
   state_.notice = {std::move(result.what), true};
 }
 
 void Session::take(Exported&& result) {
-  state_.export_work = {};
+  forget_job(result.job);
   state_.notice = std::move(result.notice);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -18,6 +17,7 @@
 #include "app/session/head_points.hpp"
 #include "app/session/inbox.hpp"
 #include "app/session/job_queue.hpp"
+#include "app/session/job_watch.hpp"
 #include "app/session/keyspace_picture.hpp"
 #include "app/session/live_runner.hpp"
 #include "app/session/made_figures.hpp"
@@ -37,12 +37,6 @@ namespace keyscope::session {
 struct EarlierRun {
   std::shared_ptr<const recording::Recording> recording;
   std::string name;  // "demo_model: none, keydiff"
-};
-
-// Something that takes its time, since when.
-struct LongWork {
-  std::string what;  // empty: nothing
-  std::chrono::steady_clock::time_point since = {};
 };
 
 // Everything the panels draw from. Only `Session` changes it.
@@ -92,8 +86,8 @@ struct SessionState {
   ToldStory story;
   bool telling = false;
 
-  std::string opening;  // path that is being opened
-  LongWork opening_work, export_work;
+  std::string opening;                          // path that is being opened
+  std::vector<std::shared_ptr<JobWatch>> jobs;  // what is opened and exported, in the order of asking
   std::vector<EarlierRun> earlier;
   std::string open_error;  // what went wrong with the last one
   Notice notice;           // the status bar's last message
@@ -183,8 +177,13 @@ class Session {
   //   replace: whether an existing file may be replaced
   void export_view(const std::filesystem::path& path, bool replace);
 
+  // Calls off what is being opened and exported: what is open stays, and no file is left behind.
+  void cancel_jobs();
+
  private:
   void close_document();
+  void forget_job(const std::shared_ptr<const JobWatch>& job);
+  void stop_opening();
   void keep_live_run();
   void select_first(const Opened& result);
   std::optional<RememberedView> view_to_remember() const;
@@ -254,6 +253,7 @@ class Session {
   SelectionRequest live_request_;
   std::filesystem::path memory_;
   int document_ = 0;
+  std::shared_ptr<JobWatch> opening_job_;  // null: nothing is opened
   // What the measurer was last asked for: a run, the one it is compared with, and how long both were.
   struct Measuring {
     int run = -1;

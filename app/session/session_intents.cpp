@@ -8,6 +8,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/session/export_view.hpp"
+#include "app/session/guarded.hpp"
 #include "app/session/session.hpp"
 #include "app/session/typed_selection.hpp"
 
@@ -212,10 +213,8 @@ void Session::export_view(const std::filesystem::path& path, bool replace) {
   if (!state_.loaded()) return;
   state_.notice = {};
   const bool tokens = path.extension() == ".csv" || path.extension() == ".json";
-  state_.export_work = {tokens
-                            ? fmt::format("writing the tokens to {}", path.string())
-                            : fmt::format("making the figure {} and writing {}", state_.view, path.string()),
-                        std::chrono::steady_clock::now()};
+  const auto job = state_.jobs.emplace_back(std::make_shared<JobWatch>(
+      fmt::format("exporting {} to {}", tokens ? "tokens" : state_.view, path.string()), "heads"));
   const ExportRequest request{state_.view,
                               state_.selection,
                               state_.figure_settings,
@@ -226,14 +225,28 @@ void Session::export_view(const std::filesystem::path& path, bool replace) {
                               state_.tokens,
                               path,
                               replace};
-  reader_.post("export", [inbox = inbox_, recording = state_.recording, info = state_.info, request] {
-    try {
-      session::export_view(*recording, *info, request);
-      inbox->put(Exported{{fmt::format("written: {}", request.path.string()), false}});
-    } catch (const std::exception& error) {
-      inbox->put(Exported{{error.what(), true}});
-    }
-  });
+  // Of a kind of its own: of two exports that wait, both are meant.
+  reader_.post(fmt::format("export {}", fmt::ptr(job.get())),
+               [inbox = inbox_, recording = state_.recording, info = state_.info, request, job] {
+                 guarded(
+                     [&] {
+                       session::export_view(*recording, *info, request, *job);
+                       inbox->put(Exported{job, {fmt::format("written: {}", request.path.string()), false}});
+                     },
+                     [&](std::string what) {
+                       if (job->cancelled())
+                         what = fmt::format("cancelled; {} was not written", request.path.string());
+                       inbox->put(Exported{job, {std::move(what), !job->cancelled()}});
+                     });
+               });
+}
+
+void Session::cancel_jobs() {
+  if (opening_job_) {
+    state_.notice = {fmt::format("cancelled; {} was not opened", state_.opening), false};
+    stop_opening();
+  }
+  for (const auto& job : state_.jobs) job->cancel();
 }
 
 }  // namespace keyscope::session

@@ -22,8 +22,7 @@ double waiting_time(WindowApp& app) {
   const auto live = app.session().live_status();
   if (app.session().state().playing) return kAnimationSeconds * 2;
   if (live && live->going_on()) return kLiveWaitSeconds;
-  const auto& state = app.session().state();
-  if (!state.opening_work.what.empty() || !state.export_work.what.empty()) return kLiveWaitSeconds;
+  if (!app.session().state().jobs.empty()) return kLiveWaitSeconds;
   if (ImGui::GetIO().WantTextInput) return kTypingSeconds;
   return kIdleWaitSeconds;
 }
@@ -59,7 +58,7 @@ void run_loop(WindowApp& app, const std::function<bool()>& done) {
     const bool live = app.session().live_status() && app.session().live_status()->going_on();
     const bool changed = app.session().drain();
     const auto& state = app.session().state();
-    const bool working = !state.opening_work.what.empty() || !state.export_work.what.empty();
+    const bool working = !state.jobs.empty();
     if (input || changed || typing || live || working || state.playing)
       frames = std::max(frames, state.playing || live || working ? 1 : kSettlingFrames);
     if (frames == 0) continue;
