@@ -140,8 +140,9 @@ void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, 
   } else {
     draw_grid(page, panel, place);
     if (panel.heatmap) {
-      draw_heatmap(page, *panel.heatmap, place.plot);
-      draw_cell_numbers(page, *panel.heatmap, place.plot);
+      const Box cells = cells_box(*panel.heatmap, place.ranges, place.plot);
+      draw_heatmap(page, *panel.heatmap, cells);
+      draw_cell_numbers(page, *panel.heatmap, cells);
       draw_order(page, panel, place);
     }
     draw_bands(page, panel, place);

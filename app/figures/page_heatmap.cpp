@@ -66,20 +66,27 @@ bool is_dark(Colour colour) { return 0.2126 * colour.r + 0.7152 * colour.g + 0.0
 
 }  // namespace
 
-void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& plot) {
+Box cells_box(const Heatmap& heatmap, const PanelRanges& ranges, const Box& plot) {
+  const double per_x = plot.width / ranges.x.width(), per_y = plot.height / -ranges.y.width();
+  return {plot.x + (heatmap.x_first - ranges.x.low) * per_x,
+          plot.y + (heatmap.y_first - ranges.y.high) * per_y, (heatmap.x_last() - heatmap.x_first) * per_x,
+          (heatmap.y_last() - heatmap.y_first) * per_y};
+}
+
+void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& cells) {
   if (heatmap.values.size() == 0) return;
   Eigen::Index factor = 1;
   const double scale = page.raster ? page.pixels_per_point : 1e9;  // a vector page keeps every cell
-  const RowMatrixF values = fit_to_pixels(heatmap, plot.width * scale, plot.height * scale, factor);
+  const RowMatrixF values = fit_to_pixels(heatmap, cells.width * scale, cells.height * scale, factor);
   const Surface image = cell_image(heatmap, values);
   const double cell_width =
-      plot.width / (heatmap.x_last() - heatmap.x_first) * heatmap.x_step * static_cast<double>(factor);
+      cells.width / (heatmap.x_last() - heatmap.x_first) * heatmap.x_step * static_cast<double>(factor);
   const double cell_height =
-      plot.height / (heatmap.y_last() - heatmap.y_first) * heatmap.y_step * static_cast<double>(factor);
+      cells.height / (heatmap.y_last() - heatmap.y_first) * heatmap.y_step * static_cast<double>(factor);
   cairo_save(page.cairo);
-  cairo_rectangle(page.cairo, plot.x, plot.y, plot.width, plot.height);
+  cairo_rectangle(page.cairo, cells.x, cells.y, cells.width, cells.height);
   cairo_clip(page.cairo);
-  cairo_translate(page.cairo, plot.x, plot.y);
+  cairo_translate(page.cairo, cells.x, cells.y);
   cairo_scale(page.cairo, cell_width, cell_height);
   cairo_set_source_surface(page.cairo, image.get(), 0, 0);
   cairo_pattern_set_filter(cairo_get_source(page.cairo), CAIRO_FILTER_NEAREST);
@@ -87,10 +94,10 @@ void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& plot) {
   cairo_restore(page.cairo);
 }
 
-void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& plot) {
+void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& cells) {
   if (heatmap.decimals < 0 || heatmap.values.size() == 0) return;
-  const double width = plot.width / static_cast<double>(heatmap.values.cols());
-  const double height = plot.height / static_cast<double>(heatmap.values.rows());
+  const double width = cells.width / static_cast<double>(heatmap.values.cols());
+  const double height = cells.height / static_cast<double>(heatmap.values.rows());
   const std::string widest = format_signed(heatmap.low < 0 ? -0.5 : 0.5, heatmap.decimals);
   const TextSize at_one = measure_text(page.cairo, widest, {1});
   const double size = std::min({kNumberSize, 0.85 * width / at_one.width, 0.85 * height / at_one.height});
@@ -101,8 +108,8 @@ void draw_cell_numbers(const Page& page, const Heatmap& heatmap, const Box& plot
       if (std::isnan(value)) continue;
       page.set_colour(is_dark(colour_of(heatmap, value)) ? Colour{0xFF, 0xFF, 0xFF} : kBlack);
       draw_text(page.cairo, format_signed(value, heatmap.decimals), {size},
-                plot.x + (static_cast<double>(column) + 0.5) * width,
-                plot.y + (static_cast<double>(row) + 0.5) * height, {0.5, 0.5});
+                cells.x + (static_cast<double>(column) + 0.5) * width,
+                cells.y + (static_cast<double>(row) + 0.5) * height, {0.5, 0.5});
     }
 }
 

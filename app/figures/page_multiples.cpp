@@ -36,8 +36,7 @@ struct MultiplesGrid {
 bool same(const Range& a, const Range& b) { return a.low == b.low && a.high == b.high; }
 
 std::vector<PanelRanges> ranges_of(const Figure& figure) {
-  if (figure.shared_ranges && !figure.panels.front().heatmap)
-    return std::vector(figure.panels.size(), shared_data_ranges(figure.panels));
+  if (figure.shared_ranges) return std::vector(figure.panels.size(), shared_data_ranges(figure.panels));
   std::vector<PanelRanges> ranges;
   ranges.reserve(figure.panels.size());
   for (const Panel& panel : figure.panels) ranges.push_back(data_ranges(panel));

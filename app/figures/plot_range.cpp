@@ -65,6 +65,23 @@ void widen(Range& range, double factor) {
   range = {middle - half, middle + half};
 }
 
+void unite(Range& all, const Range& one) {
+  all.low = std::min({all.low, one.low, one.high});
+  all.high = std::max({all.high, one.low, one.high});
+}
+
+// All cells of all heatmaps, and the data of the panels beside them; y runs downwards, as in every heatmap.
+PanelRanges shared_with_heatmaps(const std::vector<Panel>& panels) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  Range x{kNone, -kNone}, y{kNone, -kNone};
+  for (const Panel& panel : panels) {
+    const PanelRanges own = data_ranges(panel);
+    unite(x, own.x);
+    unite(y, own.y);
+  }
+  return {x, {y.high, y.low}, {}};
+}
+
 }  // namespace
 
 PanelRanges data_ranges(const Panel& panel) {
@@ -75,6 +92,8 @@ PanelRanges data_ranges(const Panel& panel) {
 }
 
 PanelRanges shared_data_ranges(const std::vector<Panel>& panels) {
+  if (std::ranges::any_of(panels, [](const Panel& panel) { return panel.heatmap.has_value(); }))
+    return shared_with_heatmaps(panels);
   PanelExtremes extremes;
   for (const Panel& panel : panels) extremes.include(panel);
   return extremes.ranges();

@@ -20,7 +20,7 @@ struct PanelRanges {
 // alone gets room around it; no data at all gives [-1, 1].
 PanelRanges data_ranges(const Panel& panel);
 
-// The same for several panels together.
+// The same for several panels together. Where one of them is a heatmap y runs downwards, as its rows do.
 PanelRanges shared_data_ranges(const std::vector<Panel>& panels);
 
 // Widens one of x and y about its middle so that a unit is as long on both, in a box of width × height.
