@@ -6,6 +6,7 @@
 #include <ranges>
 
 #include "app/figures/page_text.hpp"
+#include "app/figures/scale_ticks.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -13,27 +14,15 @@ namespace {
 constexpr double kBetweenNames = 3;  // points, between the names of categories
 constexpr double kRowOfText = 8;     // points, that a token's text takes beside its row
 
-std::vector<Tick> category_ticks(const Axis& axis, double low, double high) {
-  std::vector<Tick> ticks;
-  for (std::size_t i = 0; i < axis.categories.size(); ++i)
-    if (const auto value = static_cast<double>(i); value >= low && value <= high)
-      ticks.push_back({value, axis.categories[i]});
-  return ticks;
-}
-
-// Token positions are counted things; where rows stand for cells, the ranges are whole numbers.
-std::vector<Tick> ticks_of(const Panel& panel, const Axis& axis, const Range& range, double length,
-                           double per_tick) {
-  if (!axis.categories.empty())
-    return category_ticks(axis, std::min(range.low, range.high), std::max(range.low, range.high));
+// Where rows stand for cells the ranges are whole numbers, and may run downwards.
+std::vector<Tick> ticks_along(const Panel& panel, const Axis& axis, const Range& range, double length,
+                              double per_tick) {
+  const double low = std::min(range.low, range.high), high = std::max(range.low, range.high);
   const int wanted = std::max(2, static_cast<int>(length / per_tick));
-  if (panel.order) {
-    const double low = std::min(range.low, range.high), high = std::max(range.low, range.high);
-    const bool names = &axis == &panel.y && length / (high - low) >= kRowOfText;
-    return names ? named_places(*panel.order, low, high) : place_ticks(*panel.order, low, high, wanted);
-  }
-  return linear_ticks(std::min(range.low, range.high), std::max(range.low, range.high), wanted,
-                      panel.heatmap.has_value() || axis.counted);
+  if (!panel.order || !axis.categories.empty())
+    return ticks_of(axis, low, high, wanted, panel.heatmap.has_value());
+  const bool names = &axis == &panel.y && length / (high - low) >= kRowOfText;
+  return names ? named_places(*panel.order, low, high) : place_ticks(*panel.order, low, high, wanted);
 }
 
 // A number, or the name of a category, below the plot.
@@ -85,9 +74,7 @@ double draw_ticks(const Page& page, const Panel& panel, const PanelLayout& place
 
 }  // namespace
 
-std::string axis_label(const Axis& axis) {
-  return axis.units.empty() ? axis.label : axis.label + " [" + axis.units + "]";
-}
+std::string axis_label(const Axis& axis) { return name_with_units(axis.label, axis.units); }
 
 TextStyle x_label_style(cairo_t* cairo, const Panel& panel, const PanelLayout& place) {
   const double centre = place.plot.x + place.plot.width / 2;
@@ -125,11 +112,11 @@ CategoryStyle x_category_style(cairo_t* cairo, const Panel& panel, const PanelRa
 }
 
 std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width) {
-  return ticks_of(panel, panel.x, ranges.x, plot_width, 36);
+  return ticks_along(panel, panel.x, ranges.x, plot_width, 36);
 }
 
 std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double plot_height) {
-  return ticks_of(panel, panel.y, ranges.y, plot_height, 24);
+  return ticks_along(panel, panel.y, ranges.y, plot_height, 24);
 }
 
 void draw_grid(const Page& page, const Panel& panel, const PanelLayout& place) {

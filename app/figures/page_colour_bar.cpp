@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "app/figures/axis_ticks.hpp"
 #include "app/figures/colour_map.hpp"
 #include "app/figures/page_text.hpp"
+#include "app/figures/scale_ticks.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -15,40 +15,24 @@ namespace {
 constexpr TextStyle kTickStyle{6.5};
 constexpr double kTickLength = 2.5, kTickGap = 2, kLabelGap = 4;
 constexpr double kCategoryHeight = 13;  // at most
-
-// A label beside the bar, at a share of its height from the bottom.
-struct BarTick {
-  double share = 0;
-  std::string label;
-};
+constexpr double kTickSpace = 24;
 
 double category_height(const ColourScale& scale, double height) {
   return std::min(kCategoryHeight, height / static_cast<double>(scale.categories.size()));
 }
 
-std::vector<BarTick> bar_ticks(const ColourScale& scale, double height) {
-  std::vector<BarTick> ticks;
-  for (std::size_t i = 0; i < scale.categories.size(); ++i)
-    ticks.push_back(
-        {1 - (static_cast<double>(i) + 0.5) * category_height(scale, height) / height, scale.categories[i]});
-  if (!ticks.empty()) return ticks;
-  const int wanted = std::max(2, static_cast<int>(height / 24));
-  const auto numbers = scale.logarithmic ? logarithmic_ticks(scale.low, scale.high, wanted)
-                                         : linear_ticks(scale.low, scale.high, wanted);
-  for (const Tick& tick : numbers)
-    ticks.push_back({scale_position(scale, static_cast<float>(tick.value)), tick.label});
-  return ticks;
+std::vector<ScaleTick> bar_ticks(const ColourScale& scale, double height) {
+  return ticks_of(scale, std::max(2, static_cast<int>(height / kTickSpace)),
+                  category_height(scale, height) / height);
 }
 
-double widest_tick(cairo_t* cairo, const std::vector<BarTick>& ticks) {
+std::string label_of(const ColourScale& scale) { return name_with_units(scale.long_name, scale.units); }
+
+double widest_tick(cairo_t* cairo, const std::vector<ScaleTick>& ticks) {
   double widest = 0;
-  for (const BarTick& tick : ticks)
+  for (const ScaleTick& tick : ticks)
     widest = std::max(widest, measure_text(cairo, tick.label, kTickStyle).width);
   return widest;
-}
-
-std::string label_of(const ColourScale& scale) {
-  return scale.units.empty() ? scale.long_name : scale.long_name + " [" + scale.units + "]";
 }
 
 void draw_gradient(cairo_t* cairo, const ColourScale& scale, const Box& bar) {
@@ -73,8 +57,8 @@ void draw_blocks(const Page& page, const ColourScale& scale, const Box& bar) {
 }
 
 void draw_ticks(const Page& page, const ColourScale& scale, const Box& bar,
-                const std::vector<BarTick>& ticks) {
-  for (const BarTick& tick : ticks) {
+                const std::vector<ScaleTick>& ticks) {
+  for (const ScaleTick& tick : ticks) {
     const double y = bar.bottom() - tick.share * bar.height;
     if (scale.categories.empty()) {
       page.set_colour(page.theme.frame);
@@ -109,7 +93,7 @@ void draw_colour_bar(const Page& page, const ColourScale& scale, const Box& bar)
   cairo_set_line_width(cairo, 0.5);
   cairo_stroke(cairo);
 
-  const std::vector<BarTick> ticks = bar_ticks(scale, bar.height);
+  const std::vector<ScaleTick> ticks = bar_ticks(scale, bar.height);
   draw_ticks(page, scale, bar, ticks);
   page.set_colour(page.theme.ink);
   const double x = bar.right() + kTickLength + kTickGap + widest_tick(cairo, ticks) + kLabelGap;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "app/figures/axis_ticks.hpp"
 #include "app/figures/colour_map.hpp"
+#include "app/figures/scale_ticks.hpp"
 #include "app/panels/markers.hpp"
+#include "app/panels/name_lines.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -13,31 +14,22 @@ constexpr float kBarPx = 12, kGapPx = 6, kTickPx = 60;
 constexpr float kCategoryPx = 22;  // at most
 constexpr int kSteps = 64;
 
-// A label beside the bar, at a share of its height from the bottom.
-struct BarTick {
-  float share = 0;
-  std::string label;
-};
-
 float category_height(const PanelContext& context, const figures::ColourScale& scale, float height) {
   return std::min(context.px(kCategoryPx), height / static_cast<float>(scale.categories.size()));
 }
 
-std::vector<BarTick> bar_ticks(const PanelContext& context, const figures::ColourScale& scale, float height) {
-  std::vector<BarTick> ticks;
-  for (std::size_t i = 0; i < scale.categories.size(); ++i)
-    ticks.push_back({1 - (static_cast<float>(i) + 0.5F) * category_height(context, scale, height) / height,
-                     scale.categories[i]});
-  if (!ticks.empty()) return ticks;
-  const int wanted = std::max(2, static_cast<int>(height / context.px(kTickPx)));
-  const auto numbers = scale.logarithmic ? figures::logarithmic_ticks(scale.low, scale.high, wanted)
-                                         : figures::linear_ticks(scale.low, scale.high, wanted);
-  for (const auto& tick : numbers)
-    ticks.push_back({figures::scale_position(scale, static_cast<float>(tick.value)), tick.label});
-  return ticks;
+std::vector<figures::ScaleTick> bar_ticks(const PanelContext& context, const figures::ColourScale& scale,
+                                          float height) {
+  return figures::ticks_of(scale, std::max(2, static_cast<int>(height / context.px(kTickPx))),
+                           category_height(context, scale, height) / height);
 }
 
-float widest(ImFont* font, const std::vector<BarTick>& ticks) {
+// The name of what is shown, along the bar.
+std::vector<std::string> lines_of_name(ImFont* font, const figures::ColourScale& scale, float height) {
+  return name_lines(figures::name_with_units(scale.long_name, scale.units), height, measure_of(font));
+}
+
+float widest(ImFont* font, const std::vector<figures::ScaleTick>& ticks) {
   float width = 0;
   for (const auto& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
   return width;
@@ -72,7 +64,7 @@ float draw_blocks(const PanelContext& context, const figures::ColourScale& scale
 float colour_bar_width(const PanelContext& context, const figures::ColourScale& scale, float height) {
   ImFont* font = context.fonts.small;
   return context.px(kBarPx + 3 * kGapPx) + widest(font, bar_ticks(context, scale, height)) +
-         text_size(font, "0").y;
+         static_cast<float>(lines_of_name(font, scale, height).size()) * text_size(font, "0").y;
 }
 
 void draw_colour_bar(const PanelContext& context, const figures::ColourScale& scale, const Rect& bar) {
@@ -86,15 +78,15 @@ void draw_colour_bar(const PanelContext& context, const figures::ColourScale& sc
     inked = draw_blocks(context, scale, left, right, bar);
   list.AddRect({left, bar.y}, {right, bar.y + inked}, context.theme.border);
   for (const auto& tick : bar_ticks(context, scale, bar.h)) {
-    const float y = bar.bottom() - tick.share * bar.h;
+    const float y = bar.bottom() - static_cast<float>(tick.share) * bar.h;
     if (scale.categories.empty()) list.AddLine({right - context.px(3), y}, {right, y}, context.theme.border);
     // Those at the ends stay beside the bar.
     const float text_y = std::clamp(y - 0.5F * font->FontSize, bar.y, bar.bottom() - font->FontSize);
     draw_text(list, font, {right + gap, text_y}, context.theme.dim, tick.label);
   }
-  const std::string name = scale.units.empty() ? scale.long_name : scale.long_name + " [" + scale.units + "]";
-  draw_vertical_text(list, font, {bar.right() - 0.5F * font->FontSize, bar.y + 0.5F * bar.h},
-                     context.theme.text, fit_text(font, name, bar.h));
+  const auto name = lines_of_name(font, scale, bar.h);
+  const float first = bar.right() - static_cast<float>(name.size()) * font->FontSize;
+  draw_vertical_lines(list, font, {first, bar.y + 0.5F * bar.h}, context.theme.text, name);
 }
 
 }  // namespace keyscope::window

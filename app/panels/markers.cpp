@@ -94,4 +94,11 @@ void draw_vertical_text(ImDrawList& list, ImFont* font, ImVec2 centre, ImU32 col
   }
 }
 
+void draw_vertical_lines(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour,
+                         const std::vector<std::string>& lines) {
+  const float height = text_size(font, "0").y;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    draw_vertical_text(list, font, {at.x + (static_cast<float>(i) + 0.5F) * height, at.y}, colour, lines[i]);
+}
+
 }  // namespace keyscope::window

@@ -39,17 +39,12 @@ ImVec2 text_size(ImFont* font, const std::string& text) {
   return font->CalcTextSizeA(font->FontSize, FLT_MAX, 0, text.c_str(), text.c_str() + text.size());
 }
 
+TextMeasure measure_of(ImFont* font) {
+  return [font](const std::string& text) { return text_size(font, text).x; };
+}
+
 std::string fit_text(ImFont* font, const std::string& text, float width) {
-  if (text_size(font, text).x <= width) return text;
-  static const std::string kEllipsis = "…";
-  std::size_t length = text.size();
-  while (length > 0) {
-    --length;
-    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
-    const std::string cut = text.substr(0, length) + kEllipsis;
-    if (text_size(font, cut).x <= width) return cut;
-  }
-  return kEllipsis;
+  return cut_text(text, width, measure_of(font));
 }
 
 void draw_text(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour, const std::string& text) {

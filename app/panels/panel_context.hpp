@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/panels/layout.hpp"
+#include "app/panels/name_lines.hpp"
 #include "app/session/session.hpp"
 #include "app/window/fonts.hpp"
 #include "app/window/theme.hpp"
@@ -36,6 +37,9 @@ void dim_text(const PanelContext& context, const std::string& text);
 
 // The heading of a panel.
 void heading(const PanelContext& context, const char* text);
+
+// How wide a text is in a font.
+TextMeasure measure_of(ImFont* font);
 
 // `text` cut to `width` pixels, with an ellipsis where it was cut.
 std::string fit_text(ImFont* font, const std::string& text, float width);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/figures/axis_ticks.hpp"
 #include "app/figures/plot_range.hpp"
+#include "app/figures/scale_ticks.hpp"
 #include "app/panels/markers.hpp"
+#include "app/panels/name_lines.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -18,21 +19,18 @@ constexpr float kRowOfTextPx = 15;               // that a token's text takes be
 constexpr float kTickGapPx = 6;
 constexpr float kNameGapPx = 8;
 
-std::string axis_name(const figures::Axis& axis) {
-  return axis.units.empty() ? axis.label : axis.label + " [" + axis.units + "]";
+std::string name_of(const figures::Axis& axis) { return figures::name_with_units(axis.label, axis.units); }
+
+// Beside the plot, whose height does not depend on how many lines these are.
+std::vector<std::string> y_name(ImFont* font, const figures::Panel& panel, const PlotView& view) {
+  return name_lines(name_of(panel.y), view.height(), measure_of(font));
 }
 
-std::vector<Tick> ticks_of(const figures::Axis& axis, double low, double high, float per_tick, float length,
-                           bool cells) {
-  if (axis.categories.empty()) {
-    const int n = std::max(2, static_cast<int>(length / per_tick));
-    return figures::linear_ticks(low, high, n, cells || axis.counted);
-  }
-  std::vector<Tick> ticks;
-  for (std::size_t i = 0; i < axis.categories.size(); ++i)
-    if (const auto at = static_cast<double>(i); at >= low && at <= high)
-      ticks.push_back({at, axis.categories[i]});
-  return ticks;
+// Numbers or categories, a number at most every `per_tick` pixels of `length`.
+std::vector<Tick> ticks_along(const figures::Panel& panel, const figures::Axis& axis, double low, double high,
+                              float per_tick, float length) {
+  return figures::ticks_of(axis, low, high, std::max(2, static_cast<int>(length / per_tick)),
+                           panel.heatmap.has_value());
 }
 
 // What of an axis can have ticks, and how long that is on the screen. A matrix has none beside its cells:
@@ -58,7 +56,7 @@ std::vector<Tick> x_ticks(const PanelContext& context, const figures::Panel& pan
   if (!(span.high > span.low)) return {};
   if (panel.order)
     return figures::place_ticks(*panel.order, span.low, span.high, span.n_ticks(context.px(kXPlacePx)));
-  return ticks_of(panel.x, span.low, span.high, context.px(kXTickPx), span.length, panel.heatmap.has_value());
+  return ticks_along(panel, panel.x, span.low, span.high, context.px(kXTickPx), span.length);
 }
 
 std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
@@ -72,7 +70,7 @@ std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& pan
                ? figures::named_places(*panel.order, span.low, span.high)
                : figures::place_ticks(*panel.order, span.low, span.high, span.n_ticks(context.px(kYPlacePx)));
   }
-  return ticks_of(panel.y, span.low, span.high, context.px(kYTickPx), span.length, panel.heatmap.has_value());
+  return ticks_along(panel, panel.y, span.low, span.high, context.px(kYTickPx), span.length);
 }
 
 // Labels that would run into each other beside each other.
@@ -106,13 +104,15 @@ AxisMargins axis_margins(const PanelContext& context, const figures::Panel& pane
   ImFont* font = context.fonts.small;
   const float line = text_size(font, "0").y;
   const float ticks = widest(font, y_ticks(context, panel, view));
-  const float name = names ? line + context.px(kNameGapPx) : 0;
+  const auto name = [&](std::size_t n_lines) {
+    return names ? static_cast<float>(n_lines) * line + context.px(kNameGapPx) : 0;
+  };
   // So wide that labels of usual length do not move the plot while it is zoomed.
   const float usual = text_size(font, "−0.00").x;
   const std::vector<Tick> columns = x_ticks(context, panel, view);
   const float below = stand_upright(context, columns, view) ? widest(font, columns) : line;
-  return {std::max(ticks, usual) + context.px(kTickGapPx) + name,
-          below + context.px(kTickGapPx) + name + context.px(2)};
+  return {std::max(ticks, usual) + context.px(kTickGapPx) + name(y_name(font, panel, view).size()),
+          below + context.px(kTickGapPx) + name(1) + context.px(2)};
 }
 
 PlotGrid draw_plot_axes(const PanelContext& context, const figures::Panel& panel, const PlotView& view,
@@ -141,14 +141,15 @@ PlotGrid draw_plot_axes(const PanelContext& context, const figures::Panel& panel
   }
   if (!names) return grid;
   const float below = upright ? widest(font, columns) : line;
-  const std::string x_name = fit_text(font, axis_name(panel.x), view.width());
+  const std::string x_name = fit_text(font, name_of(panel.x), view.width());
   draw_text(
       list, font,
       {view.left() + 0.5F * (view.width() - text_size(font, x_name).x), bottom + gap + below + context.px(2)},
       context.theme.text, x_name);
-  const float left = view.left() - axis_margins(context, panel, view, true).left + 0.5F * line;
-  draw_vertical_text(list, font, {left, view.top() + 0.5F * view.height()}, context.theme.text,
-                     fit_text(font, axis_name(panel.y), view.height()));
+  draw_vertical_lines(
+      list, font,
+      {view.left() - axis_margins(context, panel, view, true).left, view.top() + 0.5F * view.height()},
+      context.theme.text, y_name(font, panel, view));
   return grid;
 }
 
