@@ -33,6 +33,8 @@ struct ViewArguments {
   std::string view;
   std::string projection, colour;
   bool queries = false;
+  session::FigureSettings settings;
+  std::string order, reduction;
   std::string size;
   std::string theme;
   float scale = 0;
@@ -56,6 +58,10 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
     request.look.projection = figures::parse_projection(arguments.projection);
   if (!arguments.colour.empty()) request.look.colour = figures::parse_key_colour(arguments.colour);
   request.look.queries = arguments.queries;
+  request.settings = arguments.settings;
+  if (!arguments.order.empty()) request.settings.order = figures::parse_order(arguments.order);
+  if (!arguments.reduction.empty())
+    request.settings.reduction = figures::parse_reduction(arguments.reduction);
   if (!arguments.size.empty()) {
     const WindowSize size = parse_window_size(arguments.size);
     request.width = size.width;
@@ -72,6 +78,17 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (!arguments.screenshot.empty()) recording::output_path(arguments.screenshot, arguments.force);
   request.state_file = arguments.state_file;
   return request;
+}
+
+// How figures are made, by the names that `figure` has for it.
+void add_figure_settings(CLI::App& command, ViewArguments& arguments) {
+  command.add_flag("--ranks", arguments.settings.ranks, "score-attention: ranks instead of values");
+  command.add_flag("--linear", arguments.settings.linear,
+                   "attention: a linear colour scale instead of a logarithmic one");
+  command.add_flag("--retained", arguments.settings.retained_only, "cosine-matrix: only the retained keys");
+  command.add_option("--order", arguments.order, "cosine-matrix: position (the default), or dendrogram");
+  command.add_option("--reduce", arguments.reduction,
+                     "How several tokens become one pixel of a large matrix: mean, max or min");
 }
 
 // What only a live run understands does nothing without one.
@@ -142,6 +159,7 @@ void add_view(CLI::App& app) {
       "What colours of the key space say: decision (the default), position, attention, score, "
       "margin or class");
   command->add_flag("--queries", arguments->queries, "Show the queries of the group in the key space");
+  add_figure_settings(*command, *arguments);
   command->add_option(
       "--size", arguments->size,
       "WIDTHxHEIGHT in pixels (default: 1280x800 at the monitor's scale, within its work area)");

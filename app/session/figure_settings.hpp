@@ -27,7 +27,7 @@ FigureSettings settings_of(std::string_view figure, const FigureSettings& settin
 
 void apply(const FigureSettings& settings, figures::FigureRequest& request);
 
-// As options of `keyscope figure`: ` --ranks`.
+// As options of `keyscope figure` and `keyscope view`: ` --ranks`.
 std::string settings_options(const FigureSettings& settings);
 
 }  // namespace keyscope::session

@@ -28,6 +28,7 @@ struct RememberedView {
 struct Keep {
   bool view = false;
   bool look = false;
+  bool settings = false;  // of figures
 };
 
 // Kept in `folder`, one small file a recording, never beside the recording: that folder may be read-only, or

@@ -58,7 +58,7 @@ void Session::select_first(const Opened& result) {
   }
   if (!result.keep.view && is_view(result.remembered->view)) state_.view = result.remembered->view;
   if (!result.keep.look) state_.look = result.remembered->look;
-  state_.figure_settings = result.remembered->settings;
+  if (!result.keep.settings) state_.figure_settings = result.remembered->settings;
   if (!result.selection.measure) state_.measure = measure_index(result.remembered->measure);
 }
 

@@ -34,6 +34,7 @@ std::string view_options(const SessionState& state) {
   if (state.look.queries) options += " --queries";
   for (const RunId& id : state.beside)
     options += " --beside " + quote_word(info.runs[static_cast<std::size_t>(id.run)].plan.name);
+  if (is_figure_view(state.view)) options += settings_options(settings_of(state.view, state.figure_settings));
   return options;
 }
 

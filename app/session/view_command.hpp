@@ -9,7 +9,7 @@ namespace keyscope::session {
 
 // The command line that shows again what is shown now, in words that a POSIX shell reads back, with the
 // file's absolute path: `keyscope figure FILE NAME … --out NAME.svg` where a figure of one run is shown,
-// otherwise `keyscope view FILE … --view NAME`, with the runs beside it.
+// otherwise `keyscope view FILE … --view NAME`, with the runs beside it and the figure's settings.
 //   state: of something that is open and has a file
 std::string view_command(const SessionState& state);
 

@@ -44,7 +44,9 @@ bool can_start(const session::LiveRequest& live) {
 void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
   if (!request.view.empty()) app.session().choose_view(request.view);
   app.session().choose_look(request.look);
-  const session::Keep keep{!request.view.empty(), request.look != figures::KeyspaceLook()};
+  app.session().set_figure_settings(request.settings);
+  const session::Keep keep{!request.view.empty(), request.look != figures::KeyspaceLook(),
+                           request.settings != session::FigureSettings()};
   if (!request.path.empty()) app.session().open(request.path, request.selection, keep);
   if (!request.live) return;
   app.ui().dialogs().live_form().fill(*request.live);

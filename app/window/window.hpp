@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/figures/keyspace_look.hpp"
+#include "app/session/figure_settings.hpp"
 #include "app/session/live_capture.hpp"
 #include "app/session/selection.hpp"
 
@@ -17,6 +18,7 @@ struct WindowRequest {
   session::SelectionRequest selection;       // by the command line's names
   std::string view;  // of a recording, one of session::view_choices(); empty: key space
   figures::KeyspaceLook look;
+  session::FigureSettings settings;
   int width = 0;  // pixels; 0: to suit the monitor
   int height = 0;
   float scale = 0;                   // of fonts and spacing; 0: the monitor's

@@ -80,6 +80,44 @@ TEST(ViewCommand, TheWindowTakesItsOwnCommand) {
   }
 }
 
+TEST(ViewCommand, TheWindowTakesItsOwnCommandOfRunsSideBySide) {
+  const ScratchFolder folder;
+  session::Session session({});
+  session.open(recording_in(folder), {.run = "keydiff", .beside = {"none"}});
+  ASSERT_TRUE(session::settle(session));
+  session.set_figure_settings({.ranks = true,
+                               .linear = true,
+                               .retained_only = true,
+                               .order = figures::MatrixOrder::kDendrogram,
+                               .reduction = figures::Reduction::kMin});
+  for (const char* view : {"cosine-matrix", "attention", "score-attention"}) {
+    session.choose_view(view);
+    ASSERT_TRUE(session.state().comparing());
+    const std::vector<std::string> words = words_of(session::view_command(session.state()), folder);
+    const CliResult opened = run_cli(words);
+    EXPECT_EQ(opened.status, 1) << opened.err;
+    EXPECT_THAT(opened.err, HasSubstr("no display"));
+  }
+  const CliResult refused = run_cli({"view", folder.file("a.h5").string(), "--order", "alphabetical"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("alphabetical"));
+}
+
+TEST(RememberedView, WhatTheCommandLineAskedForStays) {
+  const ScratchFolder folder;
+  const std::string path = recording_in(folder);
+  session::Session session({});
+  session.remember_in(folder.file("views"));
+  session.open(path);
+  ASSERT_TRUE(session::settle(session));
+  session.set_figure_settings({.ranks = true});
+  session.remember();
+  session.set_figure_settings({.linear = true});
+  session.open(path, {}, {.settings = true});
+  ASSERT_TRUE(session::settle(session));
+  EXPECT_EQ(session.state().figure_settings, session::FigureSettings{.linear = true});
+}
+
 TEST(RememberedView, ARecordingOpensAsItWasLeftUnlessToldOtherwise) {
   const figures::KeyspaceLook kLook{figures::Projection::kAnchor, figures::KeyColour::kScore, false};
   const session::FigureSettings kSettings{.retained_only = true, .order = figures::MatrixOrder::kDendrogram};

@@ -51,6 +51,26 @@ TEST(ViewCommand, SaysHowThingsAreLookedAt) {
   EXPECT_THAT(view_command(session.state()), HasSubstr(" --ranks --out "));
 }
 
+TEST(ViewCommand, OfRunsSideBySideHasTheSettingsThatTheFigureUnderstands) {
+  Session session({});
+  session.show(small_recording(), {.run = "sink", .layer = 2, .beside = {"keydiff"}});
+  session.set_figure_settings({.ranks = true,
+                               .linear = true,
+                               .retained_only = true,
+                               .order = figures::MatrixOrder::kDendrogram,
+                               .reduction = figures::Reduction::kMax});
+  session.choose_view("cosine-matrix");
+  ASSERT_TRUE(session.state().comparing());
+  EXPECT_THAT(view_command(session.state()),
+              AllOf(StartsWith("keyscope view "),
+                    EndsWith("--view cosine-matrix --beside keydiff --retained --order dendrogram "
+                             "--reduce max")));
+  session.choose_view("score-attention");
+  EXPECT_THAT(view_command(session.state()), EndsWith("--view score-attention --beside keydiff --ranks"));
+  session.choose_view("keyspace");
+  EXPECT_THAT(view_command(session.state()), EndsWith("--view keyspace --beside keydiff"));
+}
+
 TEST(ViewCommand, WhatHasNoFileHasNone) {
   Session session({});
   EXPECT_EQ(view_command_refusal(session.state()), "nothing is open");
