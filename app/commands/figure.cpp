@@ -11,7 +11,9 @@
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/option_checks.hpp"
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/canvas_cairo.hpp"
+#include "app/figures/cosine_matrix.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"
 #include "app/figures/registry.hpp"
@@ -92,6 +94,7 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   if (!arguments.colour.empty()) request.colour = figures::parse_key_colour(arguments.colour);
   figures::chosen_look(request);
   if (!arguments.order.empty()) request.order = figures::parse_order(arguments.order);
+  request.most_ordered = figures::kMostKeysInDendrogram;
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
   recording::output_path(arguments.out, arguments.page.replace);
   figures::refuse_same_file(arguments.file, arguments.out);
@@ -159,8 +162,10 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
   command.add_flag("--retained", arguments.request.retained_only, "cosine-matrix: only the retained keys");
   command
       .add_option("--order", arguments.order,
-                  "cosine-matrix: position (the default), or dendrogram: similar keys side by side, by "
-                  "average linkage on their cosines")
+                  fmt::format("cosine-matrix: position (the default), or dendrogram: similar keys side by "
+                              "side, by average linkage on their cosines; of at most {} keys, for so many "
+                              "take half a minute and 2 GiB, and both grow with the square",
+                              figures::format_count(figures::kMostKeysInDendrogram)))
       ->check(CLI::IsMember({"position", "dendrogram"}));
   command.add_flag("--linear", arguments.linear,
                    "attention: a linear colour scale instead of a logarithmic one");

@@ -70,10 +70,12 @@ ChosenKeys chosen_keys(const Recording& recording, const CosineMatrixSelection& 
 
 void refuse_too_many(const CosineMatrixSelection& selection, std::int64_t n_keys) {
   if (!selection.most_ordered || n_keys <= *selection.most_ordered) return;
-  throw UsageError(fmt::format(
-      "{} keys are to be ordered by a dendrogram, whose time and memory grow with their square; here at most "
-      "{} are: choose an earlier block or retained keys only, or let `keyscope figure` do it",
-      format_count(n_keys), format_count(*selection.most_ordered)));
+  const bool elsewhere = n_keys <= kMostKeysInDendrogram;
+  throw UsageError(
+      fmt::format("{} keys are to be ordered by a dendrogram, whose time and memory grow with their square; "
+                  "here at most {} are: choose an earlier block or retained keys only{}",
+                  format_count(n_keys), format_count(*selection.most_ordered),
+                  elsewhere ? ", or let `keyscope figure` do it" : ""));
 }
 
 // Puts the keys into the order of the dendrogram's leaves, and gives the tree in the places that they then

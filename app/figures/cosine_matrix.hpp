@@ -12,6 +12,9 @@ namespace keyscope::figures {
 
 inline constexpr int kMaxHeatmapSize = 1024;
 
+// Keys that `keyscope figure` orders by a dendrogram: their distances take 2 GiB, the tree half a minute.
+inline constexpr std::int64_t kMostKeysInDendrogram = 32'768;
+
 struct CosineMatrixSelection {
   int run = 0;
   int layer = 0;

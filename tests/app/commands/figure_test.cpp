@@ -6,14 +6,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/figures/cosine_matrix.hpp"
 #include "app/figures/nexus.hpp"
+#include "capture/recording/writer.hpp"
 #include "tests/app/commands/captured_phonebook.hpp"
+#include "tests/capture/recording/synthetic_capture.hpp"
 
 namespace keyscope::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class FigureOfHeads : public CapturedPhonebook {
  protected:
@@ -46,6 +51,34 @@ TEST_F(FigureOfHeads, ContradictionsAreWrongUsage) {
   const CliResult foreign = draw("log-volume", {"--layers", "all"});
   EXPECT_EQ(foreign.status, 2);
   EXPECT_THAT(foreign.err, HasSubstr("--layers does nothing to log-volume"));
+}
+
+// The work grows with the square of the keys: nobody should wait for hours, or run out of memory, unwarned.
+TEST(Figure, ADendrogramOfTooManyKeysIsRefusedAndSaysWhatCanBeDone) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("long.h5").string();
+  recording::SyntheticOptions options;
+  options.n_layers = 1;
+  options.layers = {0};
+  options.n_heads = options.n_kv_heads = 1;
+  options.head_dim = 2;
+  options.n_prompt = figures::kMostKeysInDendrogram + 1;
+  options.block_size = 8192;
+  options.values = options.attention = options.logits = false;
+  auto writer = recording::make_recording_writer(path, false);
+  recording::SyntheticCapture(options).send(*writer);
+  writer->end(true);
+  std::vector<std::string> words{
+      "figure", path,     "cosine-matrix", "--order", "dendrogram", "--out", folder.file("f.h5").string(),
+      "--run",  "keydiff"};
+  const CliResult refused = run_cli(words);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("32,769 keys"), HasSubstr("at most 32,768"),
+                                 HasSubstr("earlier block or retained keys only"),
+                                 Not(HasSubstr("let `keyscope figure` do it"))));
+  words.emplace_back("--retained");
+  const CliResult drawn = run_cli(words);
+  EXPECT_EQ(drawn.status, 0) << drawn.err;
 }
 
 }  // namespace
