@@ -9,9 +9,9 @@
 
 #include "analysis/errors.hpp"
 #include "app/benchmarks/spread.hpp"
+#include "app/commands/bench_window_options.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/json_output.hpp"
 #include "app/commands/live_request.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
@@ -26,9 +26,7 @@ using benchmarks::Spread;
 struct Arguments {
   CaptureCommandOptions live;
   int repeat = 3;
-  std::string size = "1280x800";
-  JsonTarget json;
-  bool quiet = false;
+  BenchWindowOptions window;
 };
 
 window::LiveTimes measure(const Arguments& arguments) {
@@ -36,8 +34,8 @@ window::LiveTimes measure(const Arguments& arguments) {
     throw UsageError("bench live: give a --prompt, --prompt-file or --prompt-ids");
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
-  Progress progress("runs, alone and in the window", arguments.quiet);
-  const WindowSize size = parse_window_size(arguments.size);
+  Progress progress("runs, alone and in the window", arguments.window.quiet);
+  const WindowSize size = parse_window_size(arguments.window.size);
   window::LiveBenchmark benchmark;
   benchmark.request = live_request(arguments.live, "", false);
   benchmark.width = size.width;
@@ -56,25 +54,25 @@ nlohmann::ordered_json row_of(const char* name, const Spread& seconds) {
 }
 
 void run(const Arguments& arguments) {
-  require_writable(arguments.json, arguments.live.model_folder());
+  require_writable(arguments.window.json, arguments.live.model_folder());
   const window::LiveTimes times = measure(arguments);
   const Spread alone = benchmarks::spread_of(times.alone).value();
   const Spread in_window = benchmarks::spread_of(times.in_window).value();
   const double slowdown = in_window.median / alone.median - 1;
-  if (!arguments.json.is_stdout()) {
+  if (!arguments.window.json.is_stdout()) {
     fmt::print("{:<16}{:>10}{:>10}{:>10}\n", "", "median s", "least", "most");
     for (const auto& [name, seconds] : {std::pair{"alone", alone}, std::pair{"in the window", in_window}})
       fmt::print("{:<16}{:>10.3f}{:>10.3f}{:>10.3f}\n", name, seconds.median, seconds.least, seconds.most);
     fmt::print("the window adds {:.1f} %\n", 100 * slowdown);
   }
-  if (!arguments.json.given()) return;
-  write_json(arguments.json, {{"format", 1},
-                              {"benchmark", "live"},
-                              {"model", arguments.live.model_folder()},
-                              {"size", arguments.size},
-                              {"repeat", arguments.repeat},
-                              {"slowdown", slowdown},
-                              {"rows", {row_of("alone", alone), row_of("in_window", in_window)}}});
+  if (!arguments.window.json.given()) return;
+  write_json(arguments.window.json, {{"format", 1},
+                                     {"benchmark", "live"},
+                                     {"model", arguments.live.model_folder()},
+                                     {"size", arguments.window.size},
+                                     {"repeat", arguments.repeat},
+                                     {"slowdown", slowdown},
+                                     {"rows", {row_of("alone", alone), row_of("in_window", in_window)}}});
 }
 
 }  // namespace
@@ -85,13 +83,8 @@ void add_bench_live(CLI::App& bench) {
       bench.add_subcommand("live", "How much the window slows the run that it shows, untouched");
   arguments->live.add_to(*command, true, false);
   command->add_option("--repeat", arguments->repeat, "Of each (default: 3)")->check(one_or_more());
-  command->add_option("--size", arguments->size, "WIDTHxHEIGHT in pixels (default: 1280x800)");
-  command->add_option("--json", arguments->json.path, "Write the measurements as JSON; - for stdout");
-  command->add_flag("--force", arguments->json.replace, "Replace an existing --json file");
-  command->add_flag("--quiet", arguments->quiet, "No progress");
-  command->footer(
-      "Needs a display; without one, run it under `xvfb-run -a -s '-screen 0 1280x800x24'`.\n\n"
-      "Example:\n"
+  arguments->window.add_to(
+      *command,
       "  keyscope bench live --model assets/demo_model --prompt-file assets/demo_model/prompts/needle.txt "
       "\\\n"
       "    --policy none --policy keydiff --budget 128 --block 64");

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/errors.hpp"
+#include "app/commands/bench_window_options.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/json_output.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/commands/view_choices.hpp"
@@ -31,9 +31,7 @@ struct Arguments {
   std::string view{session::kKeyspaceView};
   std::vector<std::string> gestures;
   int frames = 300;
-  std::string size = "1280x800";
-  JsonTarget json;
-  bool quiet = false;
+  BenchWindowOptions window;
 };
 
 const window::NamedGesture& find_gesture(const std::string& name) {
@@ -60,10 +58,10 @@ std::vector<window::Gesture> gestures_of(const std::vector<std::string>& names) 
 ViewTimes measure(const Arguments& arguments) {
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
-  Progress progress("frames", arguments.quiet);
+  Progress progress("frames", arguments.window.quiet);
   window::ViewBenchmark benchmark;
   const std::string view = view_name(arguments.view);
-  const WindowSize size = parse_window_size(arguments.size);
+  const WindowSize size = parse_window_size(arguments.window.size);
   benchmark.open = [&](session::Session& session) { session.open(arguments.file, arguments.selection); };
   benchmark.view = view;
   benchmark.gestures = gestures_of(arguments.gestures);
@@ -78,7 +76,7 @@ ViewTimes measure(const Arguments& arguments) {
 
 void print(const Arguments& arguments, const ViewTimes& times) {
   fmt::print("{}, view {}, {} pixels; opened and drawn in {:.0f} ms\n", arguments.file,
-             view_name(arguments.view), arguments.size, times.opened_ms);
+             view_name(arguments.view), arguments.window.size, times.opened_ms);
   fmt::print("{:<8}{:>8}{:>12}{:>10}{:>12}\n", "gesture", "frames", "median ms", "p99 ms", "per second");
   for (const GestureTimes& gesture : times.gestures)
     fmt::print("{:<8}{:>8}{:>12.2f}{:>10.2f}{:>12.1f}\n", name_of(gesture.gesture), gesture.ms.size(),
@@ -90,7 +88,7 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const ViewTimes& time
                               {"benchmark", "view"},
                               {"file", arguments.file},
                               {"view", view_name(arguments.view)},
-                              {"size", arguments.size},
+                              {"size", arguments.window.size},
                               {"beside", arguments.selection.beside},
                               {"opened_ms", times.opened_ms},
                               {"rows", nlohmann::ordered_json::array()}};
@@ -105,10 +103,10 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const ViewTimes& time
 }
 
 void run(const Arguments& arguments) {
-  require_writable(arguments.json, arguments.file);
+  require_writable(arguments.window.json, arguments.file);
   const ViewTimes times = measure(arguments);
-  if (!arguments.json.is_stdout()) print(arguments, times);
-  if (arguments.json.given()) write_json(arguments.json, to_json(arguments, times));
+  if (!arguments.window.json.is_stdout()) print(arguments, times);
+  if (arguments.window.json.given()) write_json(arguments.window.json, to_json(arguments, times));
 }
 
 }  // namespace
@@ -133,13 +131,8 @@ void add_bench_view(CLI::App& bench) {
   command->add_option("--gesture", arguments->gestures, "Only this, repeatable: " + about)
       ->allow_extra_args(false);
   command->add_option("--frames", arguments->frames, "Of each gesture (default: 300)")->check(one_or_more());
-  command->add_option("--size", arguments->size, "WIDTHxHEIGHT in pixels (default: 1280x800)");
-  command->add_option("--json", arguments->json.path, "Write the measurements as JSON; - for stdout");
-  command->add_flag("--force", arguments->json.replace, "Replace an existing --json file");
-  command->add_flag("--quiet", arguments->quiet, "No progress");
-  command->footer(
-      "Needs a display; without one, run it under `xvfb-run -a -s '-screen 0 1280x800x24'`.\n\n"
-      "Example:\n  keyscope bench view needle.h5 --gesture pan --gesture heads --frames 100");
+  arguments->window.add_to(*command,
+                           "  keyscope bench view needle.h5 --gesture pan --gesture heads --frames 100");
   command->callback([arguments] { run(*arguments); });
 }
 

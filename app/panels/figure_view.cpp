@@ -36,16 +36,8 @@ void FigureView::fit() {
     scene_.views[i] = figure->plot(i).view();
 }
 
-// A figure stays with its run, so that what it drew is still there; one alone goes over to another run.
 void FigureView::take(const std::vector<session::RunTile>& tiles) {
-  if (tiles.size() == 1 && figures_.size() == 1 && figures_.begin()->first != tiles.front().id) {
-    auto figure = figures_.extract(figures_.begin());
-    figure.key() = tiles.front().id;
-    figures_.insert(std::move(figure));
-  }
-  bool changed = std::erase_if(figures_, [&](const auto& figure) {
-                   return std::ranges::find(tiles, figure.first, &session::RunTile::id) == tiles.end();
-                 }) > 0;
+  bool changed = keep_with_runs(figures_, tiles);
   bool other_ground = false;
   for (const session::RunTile& tile : tiles) {
     const FigurePlots::Change change = figures_[tile.id].take(tile.shown);

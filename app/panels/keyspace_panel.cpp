@@ -44,16 +44,8 @@ std::int64_t KeyspacePanel::points_drawn() const {
   return n_points;
 }
 
-// A plot stays with its run, so that what it drew is still there; one alone goes over to another run.
 void KeyspacePanel::take(const PanelContext& context, const std::vector<session::RunTile>& tiles) {
-  if (tiles.size() == 1 && plots_.size() == 1 && plots_.begin()->first != tiles.front().id) {
-    auto plot = plots_.extract(plots_.begin());
-    plot.key() = tiles.front().id;
-    plots_.insert(std::move(plot));
-  }
-  bool other = std::erase_if(plots_, [&](const auto& plot) {
-                 return std::ranges::find(tiles, plot.first, &session::RunTile::id) == tiles.end();
-               }) > 0;
+  bool other = keep_with_runs(plots_, tiles);
   for (const session::RunTile& tile : tiles) {
     auto& plot = plots_[tile.id];
     if (!plot) plot = std::make_unique<KeyspacePlot>();

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "app/panels/panel_context.hpp"
@@ -12,6 +15,22 @@ namespace keyscope::window {
 // side by side unless the area is upright, three in a row where it is wide, otherwise two above one, four in
 // a square.
 std::vector<Rect> tile_rects(const Rect& area, std::size_t n, float gap);
+
+// Things that runs have one each of, such as their plots: those of runs that are no tiles any more are
+// dropped, and one alone goes over to another run, so that what it drew is still there. Returns whether any
+// was dropped.
+template <typename Thing>
+bool keep_with_runs(std::map<session::RunId, Thing>& things, const std::vector<session::RunTile>& tiles) {
+  if (tiles.size() == 1 && things.size() == 1 && things.begin()->first != tiles.front().id) {
+    auto thing = things.extract(things.begin());
+    thing.key() = tiles.front().id;
+    things.insert(std::move(thing));
+  }
+  const auto is_gone = [&](const auto& thing) {
+    return std::ranges::find(tiles, thing.first, &session::RunTile::id) == tiles.end();
+  };
+  return std::erase_if(things, is_gone) > 0;
+}
 
 // Which tile is drawn first, so that others follow it in the same frame: the one under the mouse, and while a
 // button is held the one that it was pressed in.

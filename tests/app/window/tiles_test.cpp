@@ -1,6 +1,7 @@
 #include "app/panels/tiles.hpp"
 
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,27 @@ std::string grid(float width, float height, std::size_t n) {
     if (rect.x == rects.front().x) ++rows;
   }
   return std::to_string(columns) + "x" + std::to_string(rows);
+}
+
+std::vector<session::RunTile> tiles_of(const std::vector<session::RunId>& ids) {
+  std::vector<session::RunTile> tiles(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) tiles[i].id = ids[i];
+  return tiles;
+}
+
+TEST(KeepWithRuns, DropsWhatIsOfRunsThatAreGone) {
+  std::map<session::RunId, int> things{{{0, 0}, 10}, {{0, 1}, 11}, {{0, 2}, 12}};
+  EXPECT_TRUE(keep_with_runs(things, tiles_of({{0, 0}, {0, 2}})));
+  EXPECT_EQ(things, (std::map<session::RunId, int>{{{0, 0}, 10}, {{0, 2}, 12}}));
+  EXPECT_FALSE(keep_with_runs(things, tiles_of({{0, 0}, {0, 2}, {0, 3}}))) << "what is new is not made here";
+  EXPECT_EQ(things.size(), 2U);
+}
+
+TEST(KeepWithRuns, OneAloneGoesOverToAnotherRun) {
+  std::map<session::RunId, int> things{{{0, 0}, 10}};
+  EXPECT_FALSE(keep_with_runs(things, tiles_of({{0, 1}})));
+  EXPECT_EQ(things, (std::map<session::RunId, int>{{{0, 1}, 10}}));
+  EXPECT_TRUE(keep_with_runs(things, tiles_of({{0, 2}, {0, 3}}))) << "of two new ones it is neither's";
 }
 
 TEST(Tiles, StandAsTheAreaAllows) {
