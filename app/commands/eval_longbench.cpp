@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 
 #include "app/commands/eval.hpp"
-#include "app/commands/eval_course.hpp"
 #include "app/commands/eval_data.hpp"
+#include "app/commands/eval_run.hpp"
 #include "app/commands/option_checks.hpp"
+#include "app/evaluation/benchmark_json.hpp"
 #include "app/evaluation/longbench.hpp"
 #include "app/evaluation/longbench_report.hpp"
 
@@ -40,19 +41,23 @@ void run_longbench(const LongBenchArguments& arguments) {
   evaluation::LongBenchSet set;
   const auto examples = [&](const capture::Model& model) {
     set = evaluation::read_longbench(options, model);
-    CourseExamples made{set.examples, evaluation::longbench_scorer(set, *model.tokenizer()), {}, set.bad};
+    EvalExamples asked{set.examples, evaluation::longbench_scorer(set, *model.tokenizer()), {}, set.bad};
     if (set.n_cut > 0)
-      made.notes.push_back(
+      asked.notes.push_back(
           fmt::format("{} of {} prompts lost their middle.", set.n_cut, set.examples.size()));
-    return made;
+    return asked;
   };
-  const auto report = [&](const evaluation::ScoreTable& table, const evaluation::Settings& settings) {
-    const auto scored = evaluation::longbench_report(table, set.rows, settings.seed);
-    auto json = evaluation::longbench_json(scored, table.grid());
-    json["prompts_cut"] = set.n_cut;
-    return CourseReport{evaluation::longbench_table(scored, table.grid()), std::move(json), {}};
+  const auto report = [&](const EvalOutcome& outcome) {
+    const auto grid = evaluation::grid_of(outcome.settings);
+    const evaluation::ScoreTable table(outcome.evaluation.results, grid);
+    const auto scored = evaluation::longbench_report(table, set.rows, outcome.settings.seed);
+    auto numbers = evaluation::longbench_json(scored, grid);
+    numbers["prompts_cut"] = set.n_cut;
+    return EvalReport{
+        evaluation::longbench_table(scored, grid),
+        evaluation::benchmark_json(outcome.settings, outcome.evaluation, numbers, outcome.asked.bad_rows)};
   };
-  run_course(arguments.options, {"longbench", evaluation::longbench_settings(options), examples, report});
+  run_eval(arguments.options, {"longbench", evaluation::longbench_settings(options), examples, report});
 }
 
 }  // namespace

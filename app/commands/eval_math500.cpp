@@ -2,9 +2,10 @@
 #include <string>
 
 #include "app/commands/eval.hpp"
-#include "app/commands/eval_course.hpp"
 #include "app/commands/eval_data.hpp"
+#include "app/commands/eval_run.hpp"
 #include "app/commands/option_checks.hpp"
+#include "app/evaluation/benchmark_json.hpp"
 #include "app/evaluation/math500.hpp"
 #include "app/evaluation/math_report.hpp"
 
@@ -32,15 +33,18 @@ void run_math500(const MathArguments& arguments) {
   evaluation::MathSet set;
   const auto examples = [&](const capture::Model& model) {
     set = evaluation::read_math(options, model);
-    return CourseExamples{set.examples, evaluation::math_scorer(*model.tokenizer()), {}, set.bad};
+    return EvalExamples{set.examples, evaluation::math_scorer(*model.tokenizer()), {}, set.bad};
   };
-  const auto report = [&](const evaluation::ScoreTable& table, const evaluation::Settings& settings) {
-    const auto cells =
-        evaluation::math_report(table, set.rows, static_cast<std::size_t>(options.samples), settings.seed);
-    return CourseReport{
-        evaluation::math_table(cells, table.grid()), evaluation::math_json(cells, table.grid()), {}};
+  const auto report = [&](const EvalOutcome& outcome) {
+    const auto grid = evaluation::grid_of(outcome.settings);
+    const evaluation::ScoreTable table(outcome.evaluation.results, grid);
+    const auto cells = evaluation::math_report(table, set.rows, static_cast<std::size_t>(options.samples),
+                                               outcome.settings.seed);
+    return EvalReport{evaluation::math_table(cells, grid),
+                      evaluation::benchmark_json(outcome.settings, outcome.evaluation,
+                                                 evaluation::math_json(cells, grid), outcome.asked.bad_rows)};
   };
-  run_course(arguments.options, {"math500", evaluation::math_settings(options), examples, report});
+  run_eval(arguments.options, {"math500", evaluation::math_settings(options), examples, report});
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 #include <memory>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,31 +21,30 @@ struct NiahArguments {
 EvalExamples examples_of(const NiahArguments& arguments, const capture::Model& model) {
   auto made =
       evaluation::niah_examples(arguments.task, arguments.options.seed, model.config(), *model.tokenizer());
-  EvalExamples examples{std::move(made.examples), {}, std::ssize(made.bad_rows)};
-  examples.notes.push_back(
-      fmt::format("{} prompts, each at most {} tokens short of its length, {:.1f} on average.",
-                  examples.examples.size(), made.most_short, made.mean_short));
-  for (const std::string& row : made.bad_rows) examples.notes.push_back("Skipped: " + row);
-  return examples;
+  std::string note = fmt::format("{} prompts, each at most {} tokens short of its length, {:.1f} on average.",
+                                 made.examples.size(), made.most_short, made.mean_short);
+  return {std::move(made.examples), evaluation::score_lookup, {std::move(note)}, std::move(made.bad_rows)};
 }
 
-void run_niah(NiahArguments& arguments) {
-  arguments.options.json.replace = arguments.options.force;
-  arguments.task.check();
+EvalReport report_of(const evaluation::NiahTask& task, const EvalOutcome& outcome) {
+  const evaluation::TaskReport report{
+      outcome.settings,
+      outcome.evaluation,
+      {{"recall", evaluation::Interval::kBootstrap}, {"exact", evaluation::Interval::kWilson}},
+      "length",
+      {task.lengths.begin(), task.lengths.end()},
+      outcome.asked.examples,
+      outcome.asked.bad_rows.size()};
+  return {evaluation::report_table(report), evaluation::report_json(report, evaluation::niah_cells(task)),
+          evaluation::niah_figures(report, task)};
+}
+
+void run_niah(const NiahArguments& arguments) {
   const evaluation::NiahTask& task = arguments.task;
-  EvalTask eval{
-      .name = "niah",
-      .settings = evaluation::niah_settings(task),
-      .scores = {{"recall", evaluation::Interval::kBootstrap}, {"exact", evaluation::Interval::kWilson}},
-      .axis = "length",
-      .groups = {},
-      .cells = evaluation::niah_cells(task),
-      .scorer = evaluation::score_lookup,
-      .examples = [&](const capture::Model& model) { return examples_of(arguments, model); },
-      .figures =
-          [&](const evaluation::TaskReport& report) { return evaluation::niah_figures(report, task); }};
-  for (const std::int64_t length : task.lengths) eval.groups.emplace_back(length);
-  run_eval(arguments.options, eval);
+  task.check();
+  run_eval(arguments.options, {"niah", evaluation::niah_settings(task),
+                               [&](const capture::Model& model) { return examples_of(arguments, model); },
+                               [&](const EvalOutcome& outcome) { return report_of(task, outcome); }});
 }
 
 void add_task_options(CLI::App& command, evaluation::NiahTask& task) {

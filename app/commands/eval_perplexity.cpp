@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 
 #include "app/commands/eval.hpp"
-#include "app/commands/eval_course.hpp"
+#include "app/commands/eval_run.hpp"
 #include "app/commands/option_checks.hpp"
+#include "app/evaluation/benchmark_json.hpp"
 #include "app/evaluation/perplexity.hpp"
 #include "app/evaluation/perplexity_figure.hpp"
 #include "app/evaluation/perplexity_report.hpp"
@@ -31,15 +32,20 @@ void run_perplexity(const PerplexityArguments& arguments) {
   evaluation::PerplexitySet set;
   const auto examples = [&](const capture::Model& model) {
     set = evaluation::read_texts(options, model);
-    return CourseExamples{set.examples, evaluation::perplexity_scorer(set), {}, {}};
+    return EvalExamples{set.examples, evaluation::perplexity_scorer(set)};
   };
-  const auto report = [&](const evaluation::ScoreTable& table, const evaluation::Settings& settings) {
+  const auto report = [&](const EvalOutcome& outcome) {
+    const evaluation::Settings& settings = outcome.settings;
+    const auto grid = evaluation::grid_of(settings);
+    const evaluation::ScoreTable table(outcome.evaluation.results, grid);
     const auto cells = evaluation::perplexity_report(table, set, settings.seed);
-    return CourseReport{evaluation::perplexity_table(cells, table.grid()),
-                        evaluation::perplexity_json(cells, table.grid(), set),
-                        {evaluation::perplexity_figure(cells, table.grid(), set, caption(settings, set))}};
+    return EvalReport{
+        evaluation::perplexity_table(cells, grid),
+        evaluation::benchmark_json(settings, outcome.evaluation,
+                                   evaluation::perplexity_json(cells, grid, set), outcome.asked.bad_rows),
+        {evaluation::perplexity_figure(cells, grid, set, caption(settings, set))}};
   };
-  run_course(arguments.options, {"perplexity", evaluation::perplexity_settings(options), examples, report});
+  run_eval(arguments.options, {"perplexity", evaluation::perplexity_settings(options), examples, report});
 }
 
 }  // namespace

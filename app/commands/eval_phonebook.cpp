@@ -1,6 +1,5 @@
 #include <memory>
-
-#include <fmt/format.h>
+#include <utility>
 
 #include "app/commands/eval.hpp"
 #include "app/commands/eval_run.hpp"
@@ -20,29 +19,28 @@ struct PhonebookArguments {
 EvalExamples examples_of(const PhonebookArguments& arguments, const capture::Model& model) {
   auto made = evaluation::phonebook_examples(arguments.task, arguments.options.seed, model.config(),
                                              *model.tokenizer());
-  EvalExamples examples{std::move(made.examples), {}, std::ssize(made.bad_rows)};
-  for (const std::string& row : made.bad_rows) examples.notes.push_back("Skipped: " + row);
-  return examples;
+  return {std::move(made.examples), evaluation::score_lookup, {}, std::move(made.bad_rows)};
 }
 
-void run_phonebook(PhonebookArguments& arguments) {
-  arguments.options.json.replace = arguments.options.force;
+EvalReport report_of(const evaluation::PhonebookTask& task, const EvalOutcome& outcome) {
+  const evaluation::TaskReport report{
+      outcome.settings,
+      outcome.evaluation,
+      {{"exact", evaluation::Interval::kWilson}, {"recall", evaluation::Interval::kBootstrap}},
+      "entries",
+      {task.entries.begin(), task.entries.end()},
+      outcome.asked.examples,
+      outcome.asked.bad_rows.size()};
+  return {evaluation::report_table(report),
+          evaluation::report_json(report, evaluation::phonebook_cells(task)),
+          {evaluation::phonebook_figure(report, task)}};
+}
+
+void run_phonebook(const PhonebookArguments& arguments) {
   const evaluation::PhonebookTask& task = arguments.task;
-  EvalTask eval{
-      .name = "phonebook",
-      .settings = evaluation::phonebook_settings(task),
-      .scores = {{"exact", evaluation::Interval::kWilson}, {"recall", evaluation::Interval::kBootstrap}},
-      .axis = "entries",
-      .groups = {},
-      .cells = evaluation::phonebook_cells(task),
-      .scorer = evaluation::score_lookup,
-      .examples = [&](const capture::Model& model) { return examples_of(arguments, model); },
-      .figures =
-          [&](const evaluation::TaskReport& report) {
-            return std::vector{evaluation::phonebook_figure(report, task)};
-          }};
-  for (const std::int64_t entries : task.entries) eval.groups.emplace_back(entries);
-  run_eval(arguments.options, eval);
+  run_eval(arguments.options, {"phonebook", evaluation::phonebook_settings(task),
+                               [&](const capture::Model& model) { return examples_of(arguments, model); },
+                               [&](const EvalOutcome& outcome) { return report_of(task, outcome); }});
 }
 
 }  // namespace

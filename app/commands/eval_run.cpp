@@ -1,32 +1,65 @@
 #include "app/commands/eval_run.hpp"
 
+#include <cstdint>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "app/commands/eval_output.hpp"
+#include "app/commands/interrupt.hpp"
+#include "app/commands/progress.hpp"
+
 namespace keyscope::commands {
+namespace {
+
+std::unique_ptr<evaluation::ResultFolder> open_folder(const EvalOptions& options,
+                                                      const evaluation::Settings& settings) {
+  if (options.out.empty()) return nullptr;
+  auto folder = std::make_unique<evaluation::ResultFolder>(options.out, evaluation::settings_json(settings),
+                                                           options.force);
+  folder->begin();
+  return folder;
+}
+
+// With progress on stderr.
+evaluation::Evaluation evaluate(const EvalOptions& options, const capture::Model& model,
+                                const evaluation::Settings& settings, const EvalExamples& asked,
+                                evaluation::ResultFolder* folder) {
+  capture::CaptureControl control;
+  OnInterrupt on_interrupt([&] { control.cancel(); });
+  Progress progress("tokens", options.quiet);
+  const auto show = [&](std::int64_t done, std::int64_t total, const std::string& label) {
+    progress.update(done, total, label);
+  };
+  return evaluation::evaluate(model, settings, asked.examples, asked.scorer, folder, {control, show});
+}
+
+void print(const EvalOutcome& outcome, const EvalReport& report) {
+  for (const std::string& note : outcome.asked.notes) fmt::print("{}\n", note);
+  for (const std::string& row : outcome.asked.bad_rows) fmt::print("Skipped: {}\n", row);
+  fmt::print("{}{}", report.table, cost_line(outcome.evaluation));
+}
+
+}  // namespace
 
 void run_eval(const EvalOptions& options, const EvalTask& task) {
   check_outputs(options);
-  const evaluation::Settings asked = asked_settings(options, task.name, task.settings);
-  const auto model = load_eval_model(options);
-  evaluation::Settings settings = evaluation::with_model(asked, *model);
-  const EvalExamples made = task.examples(*model);
-  std::unique_ptr<evaluation::ResultFolder> folder;
-  const auto evaluation = run_examples(options, *model, settings, made.examples, task.scorer, folder);
-  evaluation::TaskReport report{settings, evaluation, task.scores, task.axis, task.groups, {}};
-  for (const evaluation::Example& example : made.examples) report.examples.push_back(&example);
-  auto json = evaluation::report_json(report, task.cells);
-  json["bad_rows"] = made.n_bad_rows;
-  const auto figures = task.figures(report);
+  const evaluation::Settings grid = options.settings(task.name, task.settings);
+  const auto model = options.load_model();
+  evaluation::Settings settings = evaluation::with_model(grid, *model);
+  const EvalExamples asked = task.examples(*model);
+  evaluation::check_examples(asked.examples, *model);
+  settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.examples);
+  const auto folder = open_folder(options, settings);
+  const auto evaluation = evaluate(options, *model, settings, asked, folder.get());
+  const EvalOutcome outcome{settings, asked, evaluation};
+  const EvalReport report = task.report(outcome);
   const recording::Origin origin = eval_origin(settings, *model);
-  if (!options.json.is_stdout()) {
-    for (const std::string& note : made.notes) fmt::print("{}\n", note);
-    fmt::print("{}{}", evaluation::report_table(report), cost_line(evaluation));
-  }
-  if (folder) write_folder(figures, json, task.name, *folder, origin);
-  write_asked_figures(options, figures, origin);
-  if (options.json.given()) write_json(options.json, json);
+  const JsonTarget json = options.json_target();
+  if (!json.is_stdout()) print(outcome, report);
+  if (folder) write_folder(report.figures, report.json, task.name, *folder, origin);
+  write_asked_figures(options, report.figures, origin);
+  if (json.given()) write_json(json, report.json);
 }
 
 }  // namespace keyscope::commands

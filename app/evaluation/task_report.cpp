@@ -49,7 +49,7 @@ std::string interval_sentence(const TaskReport& report) {
 std::vector<Cell> cells_where(const TaskReport& report, const Json& about) {
   const auto grid = grid_of(report.settings);
   return cells_of(report.evaluation.results, grid,
-                  [&](std::size_t example) { return holds(report.examples[example]->about, about); });
+                  [&](std::size_t example) { return holds(report.examples[example].about, about); });
 }
 
 Json report_json(const TaskReport& report, const std::vector<Json>& by) {
@@ -68,6 +68,7 @@ Json report_json(const TaskReport& report, const std::vector<Json>& by) {
                   {"seconds", cost.seconds},
                   {"results_run", std::ssize(report.evaluation.results) - report.evaluation.n_earlier},
                   {"results_earlier", report.evaluation.n_earlier}};
+  json["bad_rows"] = report.n_bad_rows;
   return json;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,13 +26,15 @@ struct TaskReport {
   std::vector<ReportedScore> scores;
   std::string axis;                            // what examples are grouped by in the table: "length"
   std::vector<nlohmann::ordered_json> groups;  // its values in order, as in `about`
-  std::vector<const Example*> examples;
+  std::span<const Example> examples;
+  std::size_t n_bad_rows = 0;  // that were skipped
 };
 
 // The results of examples of which `about` says so.
 std::vector<Cell> cells_where(const TaskReport& report, const nlohmann::ordered_json& about);
 
-// {"task", settings, "cells" (by the keys of `by`, each with every value that occurs), "totals", "cost"}.
+// {"settings", "intervals", "cells" (by the keys of `by`, each with every value that occurs), "totals",
+// "cost", "bad_rows"}.
 nlohmann::ordered_json report_json(const TaskReport& report, const std::vector<nlohmann::ordered_json>& by);
 
 // A table policy × budget × block: every score over all examples with its interval, the first one by group.

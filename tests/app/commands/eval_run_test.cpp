@@ -32,7 +32,7 @@ std::string read(const fs::path& path) {
 
 json read_json(const fs::path& path) { return json::parse(read(path)); }
 
-class EvalCourse : public ::testing::Test {
+class EvalRun : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return folder_.file(name).string(); }
 
@@ -52,7 +52,7 @@ class EvalCourse : public ::testing::Test {
   ScratchFolder folder_;
 };
 
-TEST_F(EvalCourse, LongBenchScoresEveryTaskUnderEveryGridPoint) {
+TEST_F(EvalRun, LongBenchScoresEveryTaskUnderEveryGridPoint) {
   const CliResult result = run_cli(command(
       "longbench", {"--data", kAssets + "/eval/longbench.jsonl", "--out", path("out"), "--json", "-"}));
   ASSERT_EQ(result.status, 0) << result.err;
@@ -72,7 +72,7 @@ TEST_F(EvalCourse, LongBenchScoresEveryTaskUnderEveryGridPoint) {
   EXPECT_EQ(n_lines, 15);
 }
 
-TEST_F(EvalCourse, MathCountsSamplesOfAProblem) {
+TEST_F(EvalRun, MathCountsSamplesOfAProblem) {
   const CliResult result =
       run_cli(command("math500", {"--data", kAssets + "/eval/math.jsonl", "--generate", "6", "--temperature",
                                   "0.95", "--top-p", "0.95", "--samples", "3", "--json", path("math.json")}));
@@ -85,7 +85,7 @@ TEST_F(EvalCourse, MathCountsSamplesOfAProblem) {
   EXPECT_TRUE(report["cells"][1].contains("over_budget"));
 }
 
-TEST_F(EvalCourse, PerplexityDrawsItsCurves) {
+TEST_F(EvalRun, PerplexityDrawsItsCurves) {
   const CliResult result =
       run_cli(perplexity({"--json", path("p.json"), "--figure", path("p.svg"), "--figure", path("p.h5")}));
   ASSERT_EQ(result.status, 0) << result.err;
@@ -97,7 +97,17 @@ TEST_F(EvalCourse, PerplexityDrawsItsCurves) {
   EXPECT_TRUE(fs::exists(path("p.h5")));
 }
 
-TEST_F(EvalCourse, GoesOnAfterAKillAsIfThereHadBeenNone) {
+TEST_F(EvalRun, ReplacesFilesOnlyWhereItIsTold) {
+  std::ofstream(path("p.json")) << "earlier";
+  const auto refused = run_cli(perplexity({"--json", path("p.json")}));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("p.json"));
+  EXPECT_EQ(read(path("p.json")), "earlier");
+  ASSERT_EQ(run_cli(perplexity({"--json", path("p.json"), "--force"})).status, 0);
+  EXPECT_EQ(read_json(path("p.json"))["task"], "perplexity");
+}
+
+TEST_F(EvalRun, GoesOnAfterAKillAsIfThereHadBeenNone) {
   ASSERT_EQ(run_cli(perplexity({"--out", path("whole")})).status, 0);
   ASSERT_EQ(run_cli(perplexity({"--out", path("killed")})).status, 0);
   // As a kill leaves it: some lines, the last one torn.
@@ -114,7 +124,7 @@ TEST_F(EvalCourse, GoesOnAfterAKillAsIfThereHadBeenNone) {
               HasSubstr("other settings"));
 }
 
-TEST_F(EvalCourse, AnInterruptKeepsWhatIsDone) {
+TEST_F(EvalRun, AnInterruptKeepsWhatIsDone) {
   std::ofstream text(path("long.txt"));
   for (int i = 0; i < 100; ++i) text << read(kAssets + "/demo_model/prompts/needle_2048.txt") << "\n\n";
   text.close();
@@ -131,7 +141,7 @@ TEST_F(EvalCourse, AnInterruptKeepsWhatIsDone) {
   EXPECT_FALSE(fs::exists(path("out/results.json")));
 }
 
-TEST_F(EvalCourse, BadRowsAreNamedOrSkipped) {
+TEST_F(EvalRun, BadRowsAreNamedOrSkipped) {
   std::ofstream(path("rows.jsonl"))
       << read(kAssets + "/eval/longbench.jsonl")
       << R"({"input": "", "context": "", "answers": ["a"], "dataset": "dureader"})"
@@ -148,7 +158,7 @@ TEST_F(EvalCourse, BadRowsAreNamedOrSkipped) {
   EXPECT_EQ(json::parse(skipped.out)["bad_rows"].size(), 1U);
 }
 
-TEST_F(EvalCourse, WrongUsageEndsWith2) {
+TEST_F(EvalRun, WrongUsageEndsWith2) {
   const std::vector<std::string> data{"--data", kAssets + "/eval/longbench.jsonl"};
   for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{"--policy", "no-such"},
                                                                                     {"--budget", "none"},
@@ -165,7 +175,7 @@ TEST_F(EvalCourse, WrongUsageEndsWith2) {
             2);
 }
 
-TEST_F(EvalCourse, ChatNeedsATemplate) {
+TEST_F(EvalRun, ChatNeedsATemplate) {
   const CliResult result =
       run_cli(command("longbench", {"--data", kAssets + "/eval/longbench.jsonl", "--chat"}));
   EXPECT_EQ(result.status, 1);
