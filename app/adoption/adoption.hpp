@@ -9,6 +9,7 @@
 #include "app/adoption/cache_memory.hpp"
 #include "app/adoption/recommendation.hpp"
 #include "app/benchmarks/spread.hpp"
+#include "app/results/model_identity.hpp"
 
 namespace keyscope::adoption {
 
@@ -54,7 +55,7 @@ struct Geometry {
 
 // All that an adoption report says. Vectors over candidates are in their order.
 struct Adoption {
-  std::string model_name, model_sha256, dtype, device;
+  results::ModelIdentity model;
   std::int64_t block_size = 0;
   std::uint64_t seed = 0;
   analysis::BootstrapOptions bootstrap;

@@ -101,7 +101,7 @@ double borne(const TaskOutcome& task, double tolerance) {
 
 std::string caption_of(const Adoption& adoption) {
   return fmt::format("{}: blocks of {}; bars are {:.0f} % bootstrap intervals over examples, not paired",
-                     adoption.model_name, adoption.block_size, 100 * adoption.bootstrap.confidence);
+                     adoption.model.name, adoption.block_size, 100 * adoption.bootstrap.confidence);
 }
 
 Figure figure_of(const Adoption& adoption, std::string name, std::string title, std::vector<Panel> panels) {
@@ -141,7 +141,7 @@ Figure latency_figure(const Adoption& adoption) {
   Figure figure = figure_of(adoption, "first-token-by-memory", "Time to the first token, by memory", {});
   figure.caption = fmt::format(
       "{}: a prompt of {} tokens, blocks of {}; median, least and most of {} repetitions",
-      adoption.model_name, adoption.full_memory.p95_length, adoption.block_size, adoption.latency_repeat);
+      adoption.model.name, adoption.full_memory.p95_length, adoption.block_size, adoption.latency_repeat);
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -156,7 +156,7 @@ Figure redundancy_figure(const Adoption& adoption) {
   Figure figure = figure_of(adoption, "redundancy-by-memory", "What the cache holds, by memory",
                             {std::move(cosine), std::move(mass)});
   figure.caption = fmt::format(
-      "{}: {} prompts, blocks of {}; bars are {:.0f} % bootstrap intervals over prompts", adoption.model_name,
+      "{}: {} prompts, blocks of {}; bars are {:.0f} % bootstrap intervals over prompts", adoption.model.name,
       adoption.n_diagnosed, adoption.block_size, 100 * adoption.bootstrap.confidence);
   return figure;
 }

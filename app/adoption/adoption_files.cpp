@@ -22,12 +22,12 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
   const auto pictures = validation::draw_pictures(all, out / "figures");
   const nlohmann::ordered_json json = adoption_json(adoption);
   provenance.configuration = json.dump();
-  provenance.model_sha256 = adoption.model_sha256;
+  provenance.model_sha256 = adoption.model.sha256;
   provenance.seed = static_cast<std::int64_t>(adoption.seed);
-  provenance.device = adoption.device;
+  provenance.device = adoption.model.device;
   provenance.schedule = "block";
   figures::write_nexus(out / "report.h5", all,
-                       validation::prompts_origin(model, adoption.model_name, prompts, std::move(provenance)),
+                       validation::prompts_origin(model, adoption.model.name, prompts, std::move(provenance)),
                        true);
   figures::write_file(out / "report.html", adoption_page(adoption, pictures), true);
   figures::write_file(out / "report.json",

@@ -101,9 +101,9 @@ Json diagnosis_json(const Adoption& adoption) {
 Json adoption_json(const Adoption& adoption) {
   const Recommendation& found = adoption.recommendation;
   Json json{{"format", 1},
-            {"model", {{"name", adoption.model_name}, {"sha256", adoption.model_sha256}}},
-            {"dtype", adoption.dtype},
-            {"device", adoption.device},
+            {"model", {{"name", adoption.model.name}, {"sha256", adoption.model.sha256}}},
+            {"dtype", adoption.model.dtype},
+            {"device", adoption.model.device},
             {"block", adoption.block_size},
             {"seed", adoption.seed},
             {"resamples", adoption.bootstrap.n_resamples},

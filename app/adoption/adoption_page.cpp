@@ -79,11 +79,11 @@ std::string heading(const Adoption& adoption) {
   std::int64_t n_examples = 0;
   for (const TaskOutcome& task : adoption.tasks) n_examples += task.n_examples;
   std::string html =
-      fmt::format("<h1>May the cache of {} be evicted?</h1>\n", html_text(adoption.model_name));
+      fmt::format("<h1>May the cache of {} be evicted?</h1>\n", html_text(adoption.model.name));
   html += fmt::format(
       "<p class=\"soft\">{} examples of {} tasks; blocks of {}; {} on {}; model {}; seed {}</p>\n",
-      n_examples, adoption.tasks.size(), adoption.block_size, html_text(adoption.dtype),
-      html_text(adoption.device), html_text(adoption.model_sha256.substr(0, 12)), adoption.seed);
+      n_examples, adoption.tasks.size(), adoption.block_size, html_text(adoption.model.dtype),
+      html_text(adoption.model.device), html_text(adoption.model.sha256.substr(0, 12)), adoption.seed);
   html += fmt::format("<p class=\"advice\">{}.</p>\n",
                       html_text(recommendation_text(found, adoption.candidates, adoption.rule)));
   return html + fmt::format("<p class=\"rule\">Rule: {}.</p>\n", html_text(rule_text(adoption.rule)));
@@ -206,7 +206,7 @@ std::string adoption_page(const Adoption& adoption, std::span<const validation::
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Keyscope: eviction in {}</title>\n<style>{}{}</style>\n</head>\n<body>\n",
-      html_text(adoption.model_name), validation::kPageStyle, kOwnStyle);
+      html_text(adoption.model.name), validation::kPageStyle, kOwnStyle);
   html += heading(adoption) + decision_table(adoption);
   for (const validation::PagePicture& picture : pictures)
     html += fmt::format("<figure><img alt=\"{}\" src=\"{}\"></figure>\n", html_text(picture.title),

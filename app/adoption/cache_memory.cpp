@@ -15,7 +15,7 @@ namespace {
 
 // Rows of one KV head in one layer: as many as may be seen, and no more than a budget leaves.
 std::int64_t rows_kept(const capture::ModelConfig& config, int layer, std::int64_t n_tokens,
-                       const validation::Budget* budget, std::int64_t surplus) {
+                       const results::Budget* budget, std::int64_t surplus) {
   std::int64_t rows = n_tokens;
   if (config.window(layer) > 0) rows = std::min(rows, config.window(layer) + surplus);
   if (budget != nullptr) rows = std::min(rows, budget->rows_for(n_tokens) + surplus);
@@ -24,7 +24,7 @@ std::int64_t rows_kept(const capture::ModelConfig& config, int layer, std::int64
 
 // Over all layers.
 std::int64_t sum_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
-                      const validation::Budget* budget, std::int64_t surplus) {
+                      const results::Budget* budget, std::int64_t surplus) {
   std::int64_t rows = 0;
   for (int layer = 0; layer < config.n_layers; ++layer)
     rows += rows_kept(config, layer, n_tokens, budget, surplus);
@@ -43,7 +43,7 @@ std::int64_t row_bytes(const capture::ModelConfig& config, std::int64_t element_
 }
 
 CacheMemory cache_memory(const capture::ModelConfig& config, std::int64_t element_bytes,
-                         std::span<const std::int64_t> lengths, const validation::Budget* budget,
+                         std::span<const std::int64_t> lengths, const results::Budget* budget,
                          std::int64_t block_size) {
   if (lengths.empty()) throw InvalidInput("prompt lengths: none are given; expected at least one");
   const auto bytes = static_cast<double>(row_bytes(config, element_bytes));

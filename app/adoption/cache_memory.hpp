@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "app/validation/budget.hpp"
+#include "app/results/budget.hpp"
 #include "capture/model/config.hpp"
 
 namespace keyscope::adoption {
@@ -26,7 +26,7 @@ std::int64_t row_bytes(const capture::ModelConfig& config, std::int64_t element_
 //   throws InvalidInput otherwise
 //   source: KeyDiff (arXiv 2504.15364), Table 9; quantiles as `analysis::quantiles` defines them
 CacheMemory cache_memory(const capture::ModelConfig& config, std::int64_t element_bytes,
-                         std::span<const std::int64_t> lengths, const validation::Budget* budget,
+                         std::span<const std::int64_t> lengths, const results::Budget* budget,
                          std::int64_t block_size);
 
 }  // namespace keyscope::adoption

@@ -48,10 +48,7 @@ class Measurement {
 
  private:
   void describe() {
-    adoption_.model_name = settings_.model_name;
-    adoption_.model_sha256 = settings_.model_sha256;
-    adoption_.dtype = settings_.dtype;
-    adoption_.device = settings_.device;
+    adoption_.model = settings_.model;
     adoption_.block_size = settings_.blocks.front();
     adoption_.seed = adoption_.bootstrap.seed = settings_.seed;
     adoption_.rule = {options_.tolerance, adoption_.bootstrap.confidence};
@@ -151,7 +148,7 @@ class Measurement {
       settings.budget = budget.budget;
       settings.block_size = settings_.blocks.front();
       settings.seed = settings_.seed;
-      settings = validation::with_model(std::move(settings), model_);
+      settings.model = settings_.model;
       validation::check_memory(model_, settings, prompts, "the tasks' prompts", capture::available_memory());
       validation::ResultFolder folder(out_ / ("geometry-" + budget.text), validation::settings_json(settings),
                                       options_.discard);

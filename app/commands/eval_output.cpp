@@ -39,10 +39,10 @@ recording::Origin eval_origin(const evaluation::Settings& settings, const captur
   recording::Origin origin;
   origin.provenance = provenance_now();
   origin.provenance.configuration = evaluation::settings_json(settings).dump();
-  origin.provenance.model_sha256 = settings.model_sha256;
+  origin.provenance.model_sha256 = settings.model.sha256;
   origin.provenance.seed = static_cast<std::int64_t>(settings.seed);
-  origin.provenance.device = settings.device;
-  origin.model = {config.raw_json, settings.model_name, config.n_layers,
+  origin.provenance.device = settings.model.device;
+  origin.model = {config.raw_json, settings.model.name, config.n_layers,
                   config.n_heads,  config.n_kv_heads,   config.head_dim};
   return origin;
 }

@@ -22,7 +22,7 @@ struct PerplexityArguments {
 };
 
 std::string caption(const evaluation::Settings& settings, const evaluation::PerplexitySet& set) {
-  return fmt::format("{}, {} windows, {} tokens scored", settings.model_name, set.examples.size(),
+  return fmt::format("{}, {} windows, {} tokens scored", settings.model.name, set.examples.size(),
                      set.n_scored);
 }
 

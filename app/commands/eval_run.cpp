@@ -44,9 +44,9 @@ void print(const EvalOutcome& outcome, const EvalReport& report) {
 
 void run_eval(const EvalOptions& options, const EvalTask& task) {
   check_outputs(options);
-  const evaluation::Settings grid = options.settings(task.name, task.settings);
+  evaluation::Settings settings = options.settings(task.name, task.settings);
   const auto model = options.load_model();
-  evaluation::Settings settings = evaluation::with_model(grid, *model);
+  settings.model = results::identity_of(*model);
   const EvalExamples asked = task.examples(*model);
   evaluation::check_examples(asked.examples, *model);
   settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.examples);

@@ -99,7 +99,7 @@ adoption::Adoption measure(const ReportArguments& arguments, const capture::Mode
 }
 
 void run_report(const ReportArguments& arguments) {
-  const evaluation::Settings asked = asked_settings(arguments);
+  evaluation::Settings settings = asked_settings(arguments);
   const JsonTarget json{arguments.json, arguments.force};
   require_writable(json, arguments.model);
   capture::ModelOptions options;
@@ -108,7 +108,7 @@ void run_report(const ReportArguments& arguments) {
   options.threads = arguments.threads;
   const auto model = capture::Model::load(arguments.model, options);
   const adoption::TaskList tasks(asked_tasks(arguments), *model);
-  const evaluation::Settings settings = evaluation::with_model(asked, *model);
+  settings.model = results::identity_of(*model);
   const adoption::Adoption adoption = measure(arguments, *model, settings, tasks);
   const auto prompts = adoption::choose_prompts(tasks.tasks(), measured(arguments).diagnosed);
   const std::filesystem::path out = arguments.out;

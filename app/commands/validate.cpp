@@ -47,7 +47,7 @@ validation::Settings asked_settings(const ValidateArguments& arguments) {
   std::vector<analysis::PolicySpec> policies;
   for (const std::string& text : arguments.policies) policies.push_back(analysis::parse_policy(text));
   settings.policies = validation::complete_policies(std::move(policies));
-  settings.budget = validation::parse_budget(arguments.budget);
+  settings.budget = results::parse_budget(arguments.budget);
   settings.block_size = arguments.block;
   settings.max_tokens = arguments.max_tokens;
   settings.seed = arguments.seed;
@@ -82,11 +82,11 @@ std::vector<validation::PromptRecord> measure(const ValidateArguments& arguments
 }
 
 void run_validate(const ValidateArguments& arguments) {
-  const validation::Settings asked = asked_settings(arguments);
+  validation::Settings settings = asked_settings(arguments);
   const auto model = capture::Model::load(arguments.model, model_options(arguments));
   const auto prompts =
       validation::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
-  const validation::Settings settings = validation::with_model(asked, *model);
+  settings.model = results::identity_of(*model);
   validation::check_lengths(settings, prompts, arguments.prompts);
   validation::ResultFolder folder(arguments.out, validation::settings_json(settings), arguments.force);
   validation::check_memory(*model, settings, prompts, arguments.prompts, capture::available_memory());

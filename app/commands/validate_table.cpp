@@ -35,7 +35,7 @@ std::string claim_lines(const Claim& claim) {
 
 std::string validate_table(const validation::Report& report) {
   std::string text = fmt::format("{}: {}; {}\nMeans over prompts, with {:.0f} % bootstrap intervals\n",
-                                 report.settings.model_name, validation::describe_extent(report),
+                                 report.settings.model.name, validation::describe_extent(report),
                                  validation::describe_eviction(report), 100 * report.bootstrap.confidence);
   for (const Claim& claim : report.claims) text += fmt::format("\n{}", claim_lines(claim));
   return text;

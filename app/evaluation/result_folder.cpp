@@ -3,19 +3,14 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "analysis/errors.hpp"
-#include "app/figures/output_file.hpp"
-#include "app/validation/settings.hpp"
-#include "capture/model/strict_json.hpp"
 #include "capture/recording/part_file.hpp"
 
 namespace keyscope::evaluation {
@@ -24,15 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSettings = "settings.json";
 constexpr const char* kExamples = "examples.jsonl";
 constexpr const char* kResults = "results.json";
-
-Json read_settings(const fs::path& path) {
-  const std::string text = capture::read_small_file(path);
-  capture::parse_json_object(text, path.string());  // for its messages
-  return Json::parse(text);
-}
 
 [[noreturn]] void fail(const fs::path& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
@@ -41,32 +29,13 @@ Json read_settings(const fs::path& path) {
 }  // namespace
 
 ResultFolder::ResultFolder(fs::path out, Json settings, bool discard)
-    : out_(std::move(out)), settings_(std::move(settings)) {
-  if (!fs::exists(out_)) return;
-  if (!fs::is_directory(out_))
-    throw FileError(fmt::format("{}: found a file, expected a folder for the results", out_.string()));
-  if (!fs::exists(file(kSettings))) {
-    if (!fs::is_empty(out_))
-      throw FileError(
-          fmt::format("{}: not empty, and no evaluation's results (there is no {}); expected an empty folder "
-                      "or an earlier --out",
-                      out_.string(), kSettings));
-    return;
-  }
-  const Json earlier = read_settings(file(kSettings));
-  const auto differences = validation::setting_differences(earlier, settings_);
-  if (differences.empty()) {
-    read_earlier();
-    return;
-  }
-  if (!discard)
-    throw FileError(
-        fmt::format("{}: results of other settings are there: {}; take another --out, or "
-                    "--force to discard them",
-                    out_.string(), fmt::join(differences, "; ")));
+    : out_(std::move(out), std::move(settings), "evaluation", discard) {
+  if (out_.goes_on()) read_earlier();
+  if (!out_.discarded()) return;
+  const Json& earlier = *out_.discarded();
   if (!earlier.contains("task") || !earlier["task"].is_string() || earlier["task"] == "")
-    throw FileError(
-        fmt::format("{}: \"task\" is missing; expected an evaluation's settings", file(kSettings).string()));
+    throw FileError(fmt::format("{}: \"task\" is missing; expected an evaluation's settings",
+                                out_.settings_file().string()));
   discarded_task_ = earlier["task"];
 }
 
@@ -90,15 +59,11 @@ void ResultFolder::read_earlier() {
   if (lines.bad()) throw FileError(fmt::format("{}: could not be read to its end", file(kExamples).string()));
 }
 
-// The settings of other results go last, so that a kill leaves nothing beside settings that it has not.
 void ResultFolder::begin() {
-  std::error_code error;
-  fs::create_directories(out_, error);
-  if (error)
-    throw FileError(fmt::format("{}: the folder cannot be made: {}", out_.string(), error.message()));
+  out_.make();
   open_lines();
-  if (!discarded_task_.empty()) remove_discarded();
-  write(kSettings, settings_.dump(2) + "\n");
+  if (!discarded_task_.empty()) remove_results_of(discarded_task_);
+  out_.write_settings();
 }
 
 void ResultFolder::open_lines() {
@@ -109,14 +74,13 @@ void ResultFolder::open_lines() {
     throw FileError(fmt::format("{}: another evaluation is writing there", path.string()));
   if (ftruncate(descriptor_, whole_bytes_) != 0) fail(path, "cannot be cut after its last whole line");
   recording::sync_data(descriptor_, path.string());
-  recording::sync_path(out_);
+  recording::sync_path(out_.path());
 }
 
-void ResultFolder::remove_discarded() const {
-  for (const auto& entry : fs::directory_iterator(out_)) {
+void ResultFolder::remove_results_of(const std::string& task) const {
+  for (const auto& entry : fs::directory_iterator(out_.path())) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && (name == kResults || name.starts_with(discarded_task_)))
-      fs::remove(entry.path());
+    if (entry.is_regular_file() && (name == kResults || name.starts_with(task))) fs::remove(entry.path());
   }
 }
 
@@ -131,11 +95,6 @@ void ResultFolder::append(std::string_view line) {
     done += static_cast<std::size_t>(n);
   }
   recording::sync_data(descriptor_, path.string());
-}
-
-void ResultFolder::write(const fs::path& name, std::string_view bytes) const {
-  figures::write_file(file(name), bytes, true);
-  recording::sync_path(file(name).parent_path());
 }
 
 }  // namespace keyscope::evaluation

@@ -8,18 +8,18 @@
 #include <nlohmann/json.hpp>
 
 #include "app/evaluation/example_result.hpp"
+#include "app/results/out_folder.hpp"
 
 namespace keyscope::evaluation {
 
-// Where an evaluation writes: OUT/settings.json says what it is, OUT/examples.jsonl holds a line for every
-// example and grid point that is done, each on the disk before the next one. A killed evaluation leaves whole
+// Where an evaluation writes: an OutFolder, of which OUT/examples.jsonl holds a line for every example and
+// grid point that is done, each on the disk before the next one. A killed evaluation leaves whole
 // lines and at most one torn one at the end, which is dropped and done again.
 class ResultFolder {
  public:
   // Opens OUT, or what will be it. Writes nothing before `begin`.
   //   discard: whether results of other settings may be thrown away
-  //   throws FileError where the folder holds something else, a damaged line (naming it) or results of other
-  //   settings that may not be discarded, saying what differs
+  //   throws FileError as OutFolder does, and where a line is damaged, naming it
   ResultFolder(std::filesystem::path out, nlohmann::ordered_json settings, bool discard);
   ~ResultFolder();
   ResultFolder(const ResultFolder&) = delete;
@@ -39,16 +39,15 @@ class ResultFolder {
   void append(std::string_view line);
 
   // Writes a file of the folder as a whole, over an earlier one.
-  void write(const std::filesystem::path& name, std::string_view bytes) const;
-  std::filesystem::path file(const std::filesystem::path& name) const { return out_ / name; }
+  void write(const std::filesystem::path& name, std::string_view bytes) const { out_.write(name, bytes); }
+  std::filesystem::path file(const std::filesystem::path& name) const { return out_.file(name); }
 
  private:
   void read_earlier();
   void open_lines();
-  void remove_discarded() const;
+  void remove_results_of(const std::string& task) const;
 
-  std::filesystem::path out_;
-  nlohmann::ordered_json settings_;
+  results::OutFolder out_;
   std::string discarded_task_;  // whose results are to go; empty: none are
   std::map<std::string, ExampleResult> earlier_;
   std::int64_t whole_bytes_ = 0;  // of examples.jsonl, up to the end of its last whole line

@@ -1,13 +1,13 @@
 #include "app/evaluation/settings.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "app/results/policy_json.hpp"
 
 namespace keyscope::evaluation {
 namespace {
@@ -41,7 +41,7 @@ std::vector<AskedPolicy> parse_policies(const std::vector<std::string>& texts) {
 
 std::vector<AskedBudget> parse_budgets(const std::vector<std::string>& texts) {
   std::vector<AskedBudget> budgets;
-  for (const std::string& text : texts) budgets.push_back({text, validation::parse_budget(text)});
+  for (const std::string& text : texts) budgets.push_back({text, results::parse_budget(text)});
   return budgets;
 }
 
@@ -67,26 +67,15 @@ std::vector<GridPoint> grid_of(const Settings& settings) {
   return grid;
 }
 
-Settings with_model(Settings settings, const capture::Model& model) {
-  settings.model_name = std::filesystem::canonical(model.folder()).filename().string();
-  settings.model_sha256 = model.model_sha256();
-  settings.dtype = model.dtype_name();
-  settings.device = model.device_name();
-  return settings;
-}
-
 Json settings_json(const Settings& settings) {
   Json json{{"format", kFormat}};
   json["task"] = settings.task;
-  json["model"] = settings.model_name;
-  json["model_sha256"] = settings.model_sha256;
-  json["dtype"] = settings.dtype;
-  json["device"] = settings.device;
+  results::add_identity(json, settings.model);
   json["policies"] = Json::array();
-  for (const AskedPolicy& policy : settings.policies)
-    json["policies"].push_back({{"policy", policy.text},
-                                {"name", policy.spec.name},
-                                {"options", analysis::with_defaults(policy.spec, settings.seed).options}});
+  for (const AskedPolicy& policy : settings.policies) {
+    Json& asked = json["policies"].emplace_back(Json{{"policy", policy.text}});
+    asked.update(results::policy_json(policy.spec, settings.seed));
+  }
   json["budgets"] = Json::array();
   for (const AskedBudget& budget : settings.budgets) json["budgets"].push_back(budget.text);
   json["blocks"] = settings.blocks;

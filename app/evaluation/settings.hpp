@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/policy.hpp"
-#include "app/validation/budget.hpp"
-#include "capture/model/model.hpp"
+#include "app/results/budget.hpp"
+#include "app/results/model_identity.hpp"
 
 namespace keyscope::evaluation {
 
@@ -21,16 +21,13 @@ struct AskedPolicy {
 // A budget as it was asked for.
 struct AskedBudget {
   std::string text;  // "64", "25%"
-  validation::Budget budget;
+  results::Budget budget;
 };
 
 // All that the numbers of an evaluation depend on, but for the examples.
 struct Settings {
   std::string task;  // "niah"
-  std::string model_name;
-  std::string model_sha256;
-  std::string dtype;
-  std::string device;
+  results::ModelIdentity model;
   std::vector<AskedPolicy> policies;  // `none` is not among them: it always runs
   std::vector<AskedBudget> budgets;   // at least one, unless there is no policy
   std::vector<std::int64_t> blocks;   // at least one
@@ -42,8 +39,8 @@ struct Settings {
 struct GridPoint {
   std::string policy;  // as asked for
   analysis::PolicySpec spec;
-  std::string budget_text;    // as asked for; empty for `none`
-  validation::Budget budget;  // without meaning for `none`
+  std::string budget_text;  // as asked for; empty for `none`
+  results::Budget budget;   // without meaning for `none`
   std::int64_t block = 0;
 
   bool evicts() const { return spec.name != "none"; }
@@ -61,9 +58,6 @@ void check_grid(const Settings& settings);
 
 // Policy × budget × block, and `none` once per block before the others, as what they are compared with.
 std::vector<GridPoint> grid_of(const Settings& settings);
-
-// The settings asked for, with what the model adds to them.
-Settings with_model(Settings settings, const capture::Model& model);
 
 // Every setting with its value; options of policies in full.
 nlohmann::ordered_json settings_json(const Settings& settings);

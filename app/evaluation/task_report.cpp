@@ -127,7 +127,7 @@ std::string report_caption(const TaskReport& report) {
     budgets += (budgets.empty() ? "" : ", ") + budget.text;
   for (const std::int64_t block : report.settings.blocks)
     blocks += fmt::format("{}{}", blocks.empty() ? "" : ", ", block);
-  return fmt::format("{}, {} examples, N = {}, B = {}.", report.settings.model_name, report.examples.size(),
+  return fmt::format("{}, {} examples, N = {}, B = {}.", report.settings.model.name, report.examples.size(),
                      budgets.empty() ? "all" : budgets, blocks);
 }
 

@@ -33,7 +33,7 @@ struct LayerSeries {
 
 std::string caption_of(const Report& report) {
   return fmt::format("{}: {}, {}; means over prompts with {:.0f} % bootstrap intervals",
-                     report.settings.model_name, describe_extent(report), describe_eviction(report),
+                     report.settings.model.name, describe_extent(report), describe_eviction(report),
                      100 * report.bootstrap.confidence);
 }
 

@@ -123,11 +123,11 @@ std::string picture(const PagePicture& picture) {
 std::string heading(const Report& report) {
   const Settings& settings = report.settings;
   std::string html =
-      fmt::format("<h1>Key diversity and attention in {}</h1>\n", html_text(settings.model_name));
+      fmt::format("<h1>Key diversity and attention in {}</h1>\n", html_text(settings.model.name));
   html +=
       fmt::format("<p class=\"soft\">{}; {}; {} on {}; model {}</p>\n", html_text(describe_extent(report)),
-                  html_text(describe_eviction(report)), html_text(settings.dtype), html_text(settings.device),
-                  html_text(settings.model_sha256.substr(0, 12)));
+                  html_text(describe_eviction(report)), html_text(settings.model.dtype),
+                  html_text(settings.model.device), html_text(settings.model.sha256.substr(0, 12)));
   html += fmt::format(
       "<p>Whether what KeyDiff (arXiv 2504.15364) rests on holds here. Every mean is over prompts, with a "
       "{:.0f} % bootstrap interval ({} resamples, seed {}).</p>\n",
@@ -142,7 +142,7 @@ std::string report_page(const Report& report, std::span<const PagePicture> pictu
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Keyscope: {}</title>\n<style>{}</style>\n</head>\n<body>\n",
-      html_text(report.settings.model_name), kPageStyle);
+      html_text(report.settings.model.name), kPageStyle);
   html += heading(report) + overview(report) + "<h2>Claims</h2>\n";
   for (const Claim& claim : report.claims) html += claim_card(claim);
   html += "<h2>Figures</h2>\n";

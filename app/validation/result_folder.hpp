@@ -7,19 +7,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/results/out_folder.hpp"
 #include "app/validation/prompt_record.hpp"
 
 namespace keyscope::validation {
 
-// Where a validation writes: OUT/settings.json says what it is, OUT/prompts/KEY.json holds a finished prompt.
-// Every file appears under its name when it is complete and on the disk, so that a killed validation leaves
-// whole prompts and nothing else that counts.
+// Where a validation writes: an OutFolder, of which OUT/prompts/KEY.json holds a finished prompt. Every file
+// appears under its name when it is complete and on the disk, so that a killed validation leaves whole
+// prompts and nothing else that counts.
 class ResultFolder {
  public:
-  // Opens OUT, or makes it. Writes nothing before `begin`.
+  // Opens OUT, or what will be it. Writes nothing before `begin`.
   //   discard: whether results of other settings may be thrown away
-  //   throws FileError where the folder holds something else, or results of other settings that may not be
-  //   discarded, saying what differs
+  //   throws FileError as OutFolder does
   ResultFolder(std::filesystem::path out, nlohmann::ordered_json settings, bool discard);
 
   // Makes the folder ready: settings written, results of other settings gone.
@@ -31,15 +31,13 @@ class ResultFolder {
   void save(const PromptRecord& record) const;
 
   // Writes a file of the folder as a whole, over an earlier one.
-  void write(const std::filesystem::path& name, std::string_view bytes) const;
+  void write(const std::filesystem::path& name, std::string_view bytes) const { out_.write(name, bytes); }
 
-  std::filesystem::path file(const std::filesystem::path& name) const { return out_ / name; }
+  std::filesystem::path file(const std::filesystem::path& name) const { return out_.file(name); }
   std::filesystem::path recording(const std::string& key) const;
 
  private:
-  bool discard_earlier_ = false;
-  std::filesystem::path out_;
-  nlohmann::ordered_json settings_;
+  results::OutFolder out_;
 };
 
 }  // namespace keyscope::validation

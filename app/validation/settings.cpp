@@ -6,6 +6,7 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "app/results/policy_json.hpp"
 #include "capture/model/sha256.hpp"
 
 namespace keyscope::validation {
@@ -45,30 +46,16 @@ std::vector<PolicySpec> complete_policies(std::vector<PolicySpec> asked) {
 
 Json settings_json(const Settings& settings) {
   Json json{{"format", kFormat}};
-  json["model"] = settings.model_name;
-  json["model_sha256"] = settings.model_sha256;
-  json["dtype"] = settings.dtype;
-  json["device"] = settings.device;
+  results::add_identity(json, settings.model);
   json["policies"] = Json::array();
   for (const PolicySpec& spec : settings.policies)
-    json["policies"].push_back(
-        {{"name", spec.name}, {"options", analysis::with_defaults(spec, settings.seed).options}});
+    json["policies"].push_back(results::policy_json(spec, settings.seed));
   json["budget"] = settings.budget.text();
   json["block"] = settings.block_size;
   json["max_tokens"] = settings.max_tokens ? Json(*settings.max_tokens) : Json();
   json["score_last"] = settings.score_last;
   json["seed"] = settings.seed;
   return json;
-}
-
-std::vector<std::string> setting_differences(const Json& there, const Json& here) {
-  std::vector<std::string> sentences;
-  for (const auto& [name, value] : here.items()) {
-    const Json found = there.value(name, Json());
-    if (found != value)
-      sentences.push_back(fmt::format("{} is {} there and {} here", name, found.dump(), value.dump()));
-  }
-  return sentences;
 }
 
 std::string prompt_key(const Json& settings, std::span<const std::int32_t> ids) {

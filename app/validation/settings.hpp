@@ -9,19 +9,17 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/policy.hpp"
-#include "app/validation/budget.hpp"
+#include "app/results/budget.hpp"
+#include "app/results/model_identity.hpp"
 #include "app/validation/prompts_file.hpp"
 
 namespace keyscope::validation {
 
 // All that the numbers of a validation depend on, but for the prompts.
 struct Settings {
-  std::string model_name;
-  std::string model_sha256;
-  std::string dtype;
-  std::string device;
+  results::ModelIdentity model;
   std::vector<analysis::PolicySpec> policies;  // `none` first, then one `keydiff`, then the others
-  Budget budget;
+  results::Budget budget;
   std::int64_t block_size = 64;
   std::optional<std::int64_t> max_tokens;
   std::int64_t score_last = 32;  // prompt positions whose logits and attention outputs are compared
@@ -37,10 +35,6 @@ std::vector<analysis::PolicySpec> complete_policies(std::vector<analysis::Policy
 
 // Every setting with its value; options of policies in full.
 nlohmann::ordered_json settings_json(const Settings& settings);
-
-// What differs, a sentence each: "block is 64 there and 128 here".
-std::vector<std::string> setting_differences(const nlohmann::ordered_json& there,
-                                             const nlohmann::ordered_json& here);
 
 // What one prompt's numbers depend on: SHA-256 of the settings and the ids, in hex.
 std::string prompt_key(const nlohmann::ordered_json& settings, std::span<const std::int32_t> ids);

@@ -28,14 +28,6 @@ PromptRecord read_back(const ResultFolder& folder, const std::string& key) {
 
 }  // namespace
 
-Settings with_model(Settings settings, const capture::Model& model) {
-  settings.model_name = std::filesystem::canonical(model.folder()).filename().string();
-  settings.model_sha256 = model.model_sha256();
-  settings.dtype = model.dtype_name();
-  settings.device = model.device_name();
-  return settings;
-}
-
 std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Settings& settings,
                                           std::span<const Prompt> prompts, const ResultFolder& folder,
                                           bool keep_recordings, const ValidationWatch& watch) {

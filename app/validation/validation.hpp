@@ -23,9 +23,6 @@ struct ValidationWatch {
   std::function<void(std::int64_t done, std::int64_t total, const std::string& label)> on_progress;
 };
 
-// The settings asked for, with what the model adds to them.
-Settings with_model(Settings settings, const capture::Model& model);
-
 // Measures every prompt whose result is not in the folder, one after another, and saves each as it is done.
 // Returns the records in the prompts' order, as they read back from the folder: whether it was interrupted
 // makes no difference.

@@ -19,7 +19,7 @@ using ::testing::Not;
 
 TEST(AdoptionPage, TextIsNeverMarkup) {
   Adoption made = test::made_adoption();
-  made.model_name = made.tasks[0].name = made.candidates[0].policy = "<script>alert('1')</script>\xFF";
+  made.model.name = made.tasks[0].name = made.candidates[0].policy = "<script>alert('1')</script>\xFF";
   const std::string page = adoption_page(made, {});
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(&#39;1&#39;)"));

@@ -33,7 +33,7 @@ TEST(CacheMemory, OfTheFullCacheIsEveryToken) {
 // By hand: of 100, 200 and 300 tokens, 150 rows keep 1, 3/4 and 1/2 (Table 9 of the paper).
 TEST(CacheMemory, KeepsNoMoreThanTheBudget) {
   const std::array<std::int64_t, 3> lengths{100, 200, 300};
-  const validation::Budget budget{150, 0};
+  const results::Budget budget{150, 0};
   const auto memory = cache_memory(four_layers(), 2, lengths, &budget, 64);
   EXPECT_DOUBLE_EQ(memory.occupancy, (1 + 0.75 + 0.5) / 3);
   EXPECT_DOUBLE_EQ(memory.mean_bytes, (100 + 150 + 150) / 3.0 * 4 * kRow);
@@ -43,7 +43,7 @@ TEST(CacheMemory, KeepsNoMoreThanTheBudget) {
 
 TEST(CacheMemory, AShareFollowsEachPrompt) {
   const std::array<std::int64_t, 2> lengths{100, 400};
-  const validation::Budget budget{0, 0.25};
+  const results::Budget budget{0, 0.25};
   const auto memory = cache_memory(four_layers(), 2, lengths, &budget, 64);
   EXPECT_DOUBLE_EQ(memory.occupancy, 0.25);
   EXPECT_DOUBLE_EQ(memory.mean_bytes, (25 + 100) / 2.0 * 4 * kRow);
@@ -51,7 +51,7 @@ TEST(CacheMemory, AShareFollowsEachPrompt) {
 
 TEST(CacheMemory, NeverPeaksAboveThePrompt) {
   const std::array<std::int64_t, 1> lengths{100};
-  const validation::Budget budget{90, 0};
+  const results::Budget budget{90, 0};
   EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * 4 * kRow);
 }
 
@@ -61,7 +61,7 @@ TEST(CacheMemory, ASlidingWindowIsNoSaving) {
   config.layer_windows = {64, 0, 64, 0};
   const std::array<std::int64_t, 1> lengths{128};
   EXPECT_EQ(cache_memory(config, 2, lengths, nullptr, 16).p95_bytes, (64 + 128 + 64 + 128) * kRow);
-  const validation::Budget budget{96, 0};
+  const results::Budget budget{96, 0};
   const auto memory = cache_memory(config, 2, lengths, &budget, 16);
   EXPECT_EQ(memory.p95_bytes, (64 + 96 + 64 + 96) * kRow);
   EXPECT_EQ(memory.p95_peak_bytes, (80 + 112 + 80 + 112) * kRow);

@@ -13,10 +13,10 @@ BootstrapMean mean(double value, double half = 0.01, std::int64_t n = 200) {
 
 Adoption made_adoption() {
   Adoption made;
-  made.model_name = "made-model";
-  made.model_sha256 = "0123456789abcdef";
-  made.dtype = "float32";
-  made.device = "cpu";
+  made.model.name = "made-model";
+  made.model.sha256 = "0123456789abcdef";
+  made.model.dtype = "float32";
+  made.model.device = "cpu";
   made.block_size = 128;
   made.seed = 7;
   made.candidates = {

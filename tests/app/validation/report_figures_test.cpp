@@ -22,7 +22,7 @@ std::vector<Figure> figures_of(int n_prompts) {
     test::set(record, "keydiff", &HeadMeasures::log_volume_nats, 3);
   });
   Settings settings;
-  settings.model_name = "small";
+  settings.model.name = "small";
   return report_figures(make_report(settings, test::made_prompts(n_prompts), records));
 }
 

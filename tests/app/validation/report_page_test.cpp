@@ -19,7 +19,7 @@ Report report_with(const std::string& hostile) {
   auto prompts = test::made_prompts(9);
   prompts[0].name = prompts[1].beginning = hostile;
   Settings settings;
-  settings.model_name = hostile;
+  settings.model.name = hostile;
   return make_report(settings, prompts, test::made_records(9));
 }
 

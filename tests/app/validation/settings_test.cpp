@@ -7,6 +7,7 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "app/results/setting_differences.hpp"
 
 namespace keyscope::validation {
 namespace {
@@ -43,10 +44,10 @@ TEST(Settings, EveryOneOfThemMakesAnotherPrompt) {
     Settings other = settings;
     change(other);
     keys.insert(prompt_key(settings_json(other), ids));
-    EXPECT_EQ(setting_differences(settings_json(settings), settings_json(other)).size(), 1u);
+    EXPECT_EQ(results::setting_differences(settings_json(settings), settings_json(other)).size(), 1u);
   };
-  changed([](Settings& s) { s.model_sha256 = "a"; });
-  changed([](Settings& s) { s.dtype = "bfloat16"; });
+  changed([](Settings& s) { s.model.sha256 = "a"; });
+  changed([](Settings& s) { s.model.dtype = "bfloat16"; });
   changed([](Settings& s) { s.policies.pop_back(); });
   changed([](Settings& s) { s.policies[1].options["recent"] = "0.5"; });
   changed([](Settings& s) { s.budget.share = 0.5; });
@@ -55,7 +56,7 @@ TEST(Settings, EveryOneOfThemMakesAnotherPrompt) {
   changed([](Settings& s) { s.max_tokens = 100; });
   keys.insert(prompt_key(settings_json(settings), std::vector<std::int32_t>{12, 3}));
   EXPECT_EQ(keys.size(), 10u);
-  EXPECT_THAT(setting_differences(settings_json(settings), settings_json(settings)), IsEmpty());
+  EXPECT_THAT(results::setting_differences(settings_json(settings), settings_json(settings)), IsEmpty());
 }
 
 TEST(Settings, PromptsThatEvictNothingAreRefused) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace keyscope::validation {
+namespace keyscope::results {
 
 // N for prompts of many lengths: the same number of rows for all of them, or a share of each one's tokens.
 struct Budget {
@@ -22,4 +22,4 @@ struct Budget {
 //   throws UsageError on anything else
 Budget parse_budget(std::string_view text);
 
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

@@ -1,4 +1,4 @@
-#include "app/validation/budget.hpp"
+#include "app/results/budget.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 
 #include "analysis/errors.hpp"
 
-namespace keyscope::validation {
+namespace keyscope::results {
 
 std::int64_t Budget::rows_for(std::int64_t n_tokens) const {
   if (rows > 0) return rows;
@@ -37,4 +37,4 @@ Budget parse_budget(std::string_view text) {
                   text));
 }
 
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

@@ -1,10 +1,10 @@
-#include "app/validation/budget.hpp"
+#include "app/results/budget.hpp"
 
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
 
-namespace keyscope::validation {
+namespace keyscope::results {
 namespace {
 
 TEST(Budget, RowsAreTheSameForEveryPrompt) {
@@ -32,4 +32,4 @@ TEST(Budget, AnythingElseIsRefused) {
 }
 
 }  // namespace
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

@@ -1,0 +1,21 @@
+#include "app/results/model_identity.hpp"
+
+#include <filesystem>
+
+#include "capture/model/model.hpp"
+
+namespace keyscope::results {
+
+ModelIdentity identity_of(const capture::Model& model) {
+  return {std::filesystem::canonical(model.folder()).filename().string(), model.model_sha256(),
+          model.dtype_name(), model.device_name()};
+}
+
+void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model) {
+  settings["model"] = model.name;
+  settings["model_sha256"] = model.sha256;
+  settings["dtype"] = model.dtype;
+  settings["device"] = model.device;
+}
+
+}  // namespace keyscope::results

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace keyscope::capture {
+class Model;
+}
+
+namespace keyscope::results {
+
+// Which model computed, and in what: results of another are not mixed with these.
+struct ModelIdentity {
+  std::string name;           // of its folder
+  std::string sha256;         // of its files, in hex
+  std::string dtype, device;  // "float32", "cpu"
+};
+
+//   throws std::filesystem::filesystem_error where the model's folder has gone
+ModelIdentity identity_of(const capture::Model& model);
+
+// Adds "model", "model_sha256", "dtype" and "device".
+void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model);
+
+}  // namespace keyscope::results

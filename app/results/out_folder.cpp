@@ -1,0 +1,76 @@
+#include "app/results/out_folder.hpp"
+
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/errors.hpp"
+#include "app/figures/output_file.hpp"
+#include "app/results/setting_differences.hpp"
+#include "capture/model/strict_json.hpp"
+#include "capture/recording/part_file.hpp"
+
+namespace keyscope::results {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSettings = "settings.json";
+
+Json read_settings(const fs::path& path) {
+  const std::string text = capture::read_small_file(path);
+  capture::parse_json_object(text, path.string());  // for its messages
+  return Json::parse(text);
+}
+
+}  // namespace
+
+OutFolder::OutFolder(fs::path out, Json settings, std::string_view kind, bool discard)
+    : out_(std::move(out)), settings_(std::move(settings)) {
+  if (!fs::exists(out_)) return;
+  if (!fs::is_directory(out_))
+    throw FileError(fmt::format("{}: found a file, expected a folder for the results", out_.string()));
+  if (!fs::exists(settings_file())) {
+    if (!fs::is_empty(out_))
+      throw FileError(
+          fmt::format("{}: not empty, and no {}'s results (there is no {}); expected an empty folder or an "
+                      "earlier --out",
+                      out_.string(), kind, kSettings));
+    return;
+  }
+  Json earlier = read_settings(settings_file());
+  const auto differences = setting_differences(earlier, settings_);
+  goes_on_ = differences.empty();
+  if (goes_on_) return;
+  if (!discard)
+    throw FileError(
+        fmt::format("{}: results of other settings are there: {}; take another --out, or "
+                    "--force to discard them",
+                    out_.string(), fmt::join(differences, "; ")));
+  discarded_ = std::move(earlier);
+}
+
+void OutFolder::make(const fs::path& name) const {
+  const fs::path folder = name.empty() ? out_ : file(name);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw FileError(fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
+}
+
+void OutFolder::write_settings() {
+  write(kSettings, settings_.dump(2) + "\n");
+  discarded_.reset();
+}
+
+void OutFolder::write(const fs::path& name, std::string_view bytes) const {
+  figures::write_file(file(name), bytes, true);
+  recording::sync_path(file(name).parent_path());
+}
+
+fs::path OutFolder::settings_file() const { return file(kSettings); }
+
+}  // namespace keyscope::results

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace keyscope::results {
+
+// A folder of results in which a run that was interrupted goes on: OUT/settings.json says what they depend
+// on, so that results of other settings are never mixed with them. Every file that is written appears under
+// its name when it is complete and on the disk.
+class OutFolder {
+ public:
+  // Opens OUT, or what will be it. Writes nothing.
+  //   settings: an object, what the results depend on
+  //   kind: of run, for messages: "evaluation"
+  //   discard: whether results of other settings may be thrown away
+  //   throws FileError where the folder holds something else, its settings are damaged, or it holds results
+  //   of other settings that may not be discarded, saying what differs
+  OutFolder(std::filesystem::path out, nlohmann::ordered_json settings, std::string_view kind, bool discard);
+
+  // Whether results of these very settings may be there.
+  bool goes_on() const { return goes_on_; }
+  // The settings of other results, which are to be removed before `write_settings`; none: there are no such.
+  const std::optional<nlohmann::ordered_json>& discarded() const { return discarded_; }
+
+  // Makes OUT, or a folder in it.
+  //   throws FileError where it cannot be made
+  void make(const std::filesystem::path& name = {}) const;
+
+  // Writes the settings. Once what was discarded is gone: a kill leaves no results beside settings of others.
+  void write_settings();
+
+  // Writes a file of the folder as a whole, over an earlier one.
+  //   throws FileError where it cannot be written
+  void write(const std::filesystem::path& name, std::string_view bytes) const;
+
+  const std::filesystem::path& path() const { return out_; }
+  std::filesystem::path file(const std::filesystem::path& name) const { return out_ / name; }
+  std::filesystem::path settings_file() const;
+
+ private:
+  std::filesystem::path out_;
+  nlohmann::ordered_json settings_;
+  std::optional<nlohmann::ordered_json> discarded_;
+  bool goes_on_ = false;
+};
+
+}  // namespace keyscope::results
