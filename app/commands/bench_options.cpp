@@ -8,6 +8,7 @@
 
 #include "analysis/errors.hpp"
 #include "app/commands/option_checks.hpp"
+#include "app/commands/run_options.hpp"
 #include "app/figures/canvas_cairo.hpp"
 #include "app/figures/nexus.hpp"
 #include "capture/recording/output_path.hpp"
@@ -35,7 +36,7 @@ void BenchOutputs::add_to(CLI::App& command) {
   command.add_option("--json", json.path, "Write the rows as JSON; - for stdout, without the table");
   command.add_option("--out", out, "Draw them: .png, .svg, .pdf or .h5");
   command.add_flag("--force", force, "Replace an existing --json or --out file");
-  command.add_flag("--quiet", quiet, "No progress");
+  add_quiet(command, quiet);
 }
 
 void BenchOutputs::check() const {
@@ -54,7 +55,7 @@ void BenchModelOptions::add_to(CLI::App& command, std::int64_t repeat) {
   sweep_.policies = {"none", "keydiff", "sink", "tova", "h2o", "snapkv"};
   sweep_.budgets = {1024};
   sweep_.blocks = {128};
-  command.add_option("--model", model_, "A model folder in Hugging Face layout")->required();
+  model_.add_folder(command)->required();
   prompt_.add_to(command);
   command.add_option("--policy", sweep_.policies, policy_help())
       ->allow_extra_args(false)
@@ -66,14 +67,8 @@ void BenchModelOptions::add_to(CLI::App& command, std::int64_t repeat) {
   command.add_option("--schedule", schedule_, "block (as a device does), layer, or both")
       ->capture_default_str();
   add_repeat(command, sweep_.repeat, repeat);
-  command.add_option("--dtype", dtype_, "auto, float32, bfloat16 or float16")->capture_default_str();
-  command.add_option("--device", device_, "auto, cpu or cuda")->capture_default_str();
-  command
-      .add_option("--threads", threads_, "Threads for inference (default: all cores; one for tiny models)")
-      ->check(one_or_more());
-  command.add_option("--seed", sweep_.seed, "Seed of random prompts, and of policies that draw")
-      ->check(zero_or_more())
-      ->capture_default_str();
+  model_.add_arithmetic(command);
+  add_seed(command, sweep_.seed, "random prompts, and of policies that draw");
 }
 
 void BenchModelOptions::add_generate(CLI::App& command) {
@@ -82,10 +77,7 @@ void BenchModelOptions::add_generate(CLI::App& command) {
 }
 
 capture::ModelOptions BenchModelOptions::model_options() const {
-  capture::ModelOptions options;
-  options.dtype = parse_dtype(dtype_);
-  options.device = parse_device(device_);
-  options.threads = threads_;
+  capture::ModelOptions options = model_.options();
   options.may_stream = schedules() == std::vector{capture::Schedule::kLayer};
   return options;
 }
@@ -107,7 +99,7 @@ benchmarks::Sweep BenchModelOptions::sweep(const std::vector<std::int32_t>& prom
 
 std::vector<std::int32_t> BenchModelOptions::prompt(const capture::ModelConfig& config,
                                                     const tokenizer::Tokenizer* tokenizer) const {
-  if (prompt_.given()) return prompt_.read(tokenizer, model_);
+  if (prompt_.given()) return prompt_.read(tokenizer, model_.folder());
   const std::int64_t room = config.context_length - std::max<std::int64_t>(sweep_.generate - 1, 0);
   const std::int64_t n_tokens = sweep_.n_tokens.empty() ? std::clamp<std::int64_t>(room, 1, kTokens)
                                                         : benchmarks::largest(sweep_.n_tokens);

@@ -10,6 +10,7 @@
 #include "app/benchmarks/sweep.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/json_output.hpp"
+#include "app/commands/model_choice.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
@@ -37,7 +38,7 @@ class BenchModelOptions {
   // Also `--generate`, for those that time it.
   void add_generate(CLI::App& command);
 
-  const std::string& model_folder() const { return model_; }
+  const std::string& model_folder() const { return model_.folder(); }
   //   throws UsageError on a value that cannot be understood
   capture::ModelOptions model_options() const;
 
@@ -52,11 +53,10 @@ class BenchModelOptions {
  private:
   std::vector<capture::Schedule> schedules() const;
 
-  std::string model_;
+  ModelChoice model_;
   PromptOptions prompt_;
   benchmarks::Sweep sweep_;
-  std::string schedule_ = "block", dtype_ = "auto", device_ = "auto";
-  int threads_ = 0;
+  std::string schedule_ = "block";
 };
 
 // What `bench score` takes.

@@ -5,25 +5,15 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "app/commands/option_checks.hpp"
+#include "app/commands/option_words.hpp"
+#include "app/commands/run_options.hpp"
 
 namespace keyscope::commands {
 namespace {
-
-// One of the words that an option takes.
-template <typename Value>
-Value choose(const std::string& option, const std::string& word, const std::map<std::string, Value>& words) {
-  const auto found = words.find(word);
-  if (found != words.end()) return found->second;
-  std::vector<std::string> known;
-  known.reserve(words.size());
-  for (const auto& [name, value] : words) known.push_back(name);
-  throw UsageError(fmt::format("{}: '{}' is not one of {}", option, word, fmt::join(known, ", ")));
-}
 
 int parse_index(std::string_view text, const std::string& option) {
   int value = 0;
@@ -40,19 +30,6 @@ std::string policy_help() {
   names.reserve(analysis::registered_policies().size());
   for (const auto& entry : analysis::registered_policies()) names.push_back(entry.name);
   return fmt::format("NAME[:key=value,…], repeatable, one run each: {}", fmt::join(names, ", "));
-}
-
-capture::DType parse_dtype(const std::string& text) {
-  using capture::DType;
-  return choose<DType>("--dtype", text,
-                       {{"auto", DType::kAuto},
-                        {"float32", DType::kFloat32},
-                        {"bfloat16", DType::kBFloat16},
-                        {"float16", DType::kFloat16}});
-}
-
-std::string parse_device(const std::string& text) {
-  return choose<std::string>("--device", text, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
 }
 
 std::vector<int> parse_index_list(const std::string& text, const std::string& option) {
@@ -76,15 +53,13 @@ std::vector<int> parse_index_list(const std::string& text, const std::string& op
 }
 
 void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool offline) {
-  auto* model = command.add_option("--model", model_, "A model folder in Hugging Face layout");
+  CLI::Option* model = model_.add_folder(command);
   if (model_required) model->required();
   prompt.add_to(command);
   command.add_option("--policy", policies_, policy_help())->allow_extra_args(false);
   command.add_option("--budget", budget_, "N: rows kept per KV head; every policy but none needs it")
       ->check(one_or_more());
-  command.add_option("--block", block_, "B: prompt tokens per block")
-      ->check(one_or_more())
-      ->capture_default_str();
+  add_block(command, block_);
   if (offline) {
     schedule_ = "layer";
     command
@@ -130,21 +105,12 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
       ->capture_default_str();
   command.add_flag("--compress", compress_,
                    "Compress keys, queries and values (slow, saves little unless they are bfloat16)");
-  command.add_option("--dtype", dtype_, "auto, float32, bfloat16 or float16")->capture_default_str();
-  command.add_option("--device", device_, "auto, cpu or cuda")->capture_default_str();
-  command
-      .add_option("--threads", threads_, "Threads for inference (default: all cores; one for tiny models)")
-      ->check(one_or_more());
-  command.add_option("--seed", seed_, "Seed of policies that draw")
-      ->check(zero_or_more())
-      ->capture_default_str();
+  model_.add_arithmetic(command);
+  add_seed(command, seed_, "policies that draw");
 }
 
 capture::ModelOptions CaptureCommandOptions::model_options() const {
-  capture::ModelOptions options;
-  options.dtype = parse_dtype(dtype_);
-  options.device = parse_device(device_);
-  options.threads = threads_;
+  capture::ModelOptions options = model_.options();
   options.may_stream = schedule() == capture::Schedule::kLayer;
   return options;
 }

@@ -9,6 +9,7 @@
 
 #include <CLI/App.hpp>
 
+#include "app/commands/model_choice.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/model/model.hpp"
 #include "capture/tokenizer/chat_template.hpp"
@@ -61,8 +62,8 @@ class CaptureCommandOptions {
   // offline: whether nobody watches, so that a schedule can be chosen; what is shown live goes block by block
   void add_to(CLI::App& command, bool model_required, bool offline);
 
-  bool model_given() const { return !model_.empty(); }
-  const std::string& model_folder() const { return model_; }
+  bool model_given() const { return model_.given(); }
+  const std::string& model_folder() const { return model_.folder(); }
   capture::ModelOptions model_options() const;
 
   // Everything but the prompt ids, which need the model's tokenizer.
@@ -76,17 +77,14 @@ class CaptureCommandOptions {
  private:
   capture::Schedule schedule() const;
 
-  std::string model_;
+  ModelChoice model_;
   std::vector<std::string> policies_;
   std::string layers_, heads_;
   std::vector<std::string> record_;
   std::string store_ = "float32";
-  std::string dtype_ = "auto";
-  std::string device_ = "auto";
   std::string schedule_ = "block";
   std::string positions_ = "true";
   std::string budget_file_;
-  int threads_ = 0;
   std::int64_t budget_ = 0;
   std::int64_t block_ = 128;
   std::int64_t generate_ = 0;
@@ -100,13 +98,6 @@ class CaptureCommandOptions {
 // "0,3,5-9" as ascending indices without repeats.
 //   throws UsageError on anything else
 std::vector<int> parse_index_list(const std::string& text, const std::string& option);
-
-// What `--dtype` takes: auto, float32, bfloat16 or float16.
-//   throws UsageError on anything else
-capture::DType parse_dtype(const std::string& text);
-// What `--device` takes: auto, cpu or cuda.
-//   throws UsageError on anything else
-std::string parse_device(const std::string& text);
 
 // What `--policy` takes, for its help.
 std::string policy_help();

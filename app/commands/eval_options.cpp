@@ -5,11 +5,12 @@
 #include "analysis/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/option_checks.hpp"
+#include "app/commands/run_options.hpp"
 
 namespace keyscope::commands {
 
 void EvalOptions::add_to(CLI::App& command) {
-  command.add_option("--model", model, "A model folder in Hugging Face layout")->required();
+  model.add_folder(command)->required();
   command
       .add_option("--policy", policies,
                   policy_help() + "; repeatable, and none always runs as what they are compared with")
@@ -23,43 +24,28 @@ void EvalOptions::add_to(CLI::App& command) {
       ->delimiter(',')
       ->check(one_or_more())
       ->capture_default_str();
-  command.add_option("--out", out, "Folder for results; an interrupted evaluation goes on there")
-      ->check(not_empty());
+  add_out(command, out, "evaluation");
   command.add_option("--json", json, "All numbers as JSON into a file; - is stdout");
   command.add_option("--figure", figures, "Also draw into this file: .png, .svg, .pdf or .h5; repeatable")
       ->allow_extra_args(false);
-  command.add_option("--dtype", dtype, "auto, float32, bfloat16 or float16")->capture_default_str();
-  command.add_option("--device", device, "auto, cpu or cuda")->capture_default_str();
-  command.add_option("--threads", threads, "Threads for inference (default: all cores; one for tiny models)")
-      ->check(one_or_more());
-  command.add_option("--seed", seed, "Seed of what is drawn: examples, policies, the bootstrap")
-      ->check(zero_or_more())
-      ->capture_default_str();
+  model.add_arithmetic(command);
+  add_seed(command, seed, "what is drawn: examples, policies, the bootstrap");
   command.add_flag("--force", force, "Replace files; discard results of other settings in --out");
-  command.add_flag("--quiet", quiet, "No progress");
+  add_quiet(command, quiet);
 }
 
 evaluation::Settings EvalOptions::settings(const std::string& task,
                                            const nlohmann::ordered_json& task_settings) const {
-  evaluation::Settings settings;
+  evaluation::Settings settings = evaluation::asked_grid(policies, budgets, blocks, seed);
   settings.task = task;
-  settings.policies = evaluation::parse_policies(policies);
-  settings.budgets = evaluation::parse_budgets(budgets);
-  settings.blocks = blocks;
-  settings.seed = seed;
   settings.task_settings = task_settings;
-  evaluation::check_grid(settings);
   return settings;
 }
 
 std::shared_ptr<const capture::Model> EvalOptions::load_model() const {
-  capture::ModelOptions asked;
-  asked.dtype = parse_dtype(dtype);
-  asked.device = parse_device(device);
-  asked.threads = threads;
-  auto loaded = capture::Model::load(model, asked);
+  auto loaded = capture::Model::load(model.folder(), model.options());
   if (loaded->tokenizer() == nullptr)
-    throw FileError(fmt::format("{}: there is no tokenizer.json; an evaluation needs one", model));
+    throw FileError(fmt::format("{}: there is no tokenizer.json; an evaluation needs one", model.folder()));
   return loaded;
 }
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands/json_output.hpp"
+#include "app/commands/model_choice.hpp"
 #include "app/evaluation/settings.hpp"
 #include "capture/model/model.hpp"
 
@@ -16,13 +17,12 @@ namespace keyscope::commands {
 
 // What all evaluations have in common on the command line.
 struct EvalOptions {
-  std::string model, out;
+  ModelChoice model;
+  std::string out;
   std::vector<std::string> policies, budgets{"25%"};
   std::vector<std::int64_t> blocks{64};
   std::vector<std::string> figures;
-  std::string dtype = "auto", device = "auto";
   std::uint64_t seed = 0;
-  int threads = 0;
   std::string json;
   bool force = false, quiet = false;
 

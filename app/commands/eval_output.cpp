@@ -31,7 +31,7 @@ void check_outputs(const EvalOptions& options) {
     if (!figures::is_nexus_path(path)) figures::format_of(path);
     recording::output_path(path, options.force);
   }
-  require_writable(options.json_target(), options.model);
+  require_writable(options.json_target(), options.model.folder());
 }
 
 recording::Origin eval_origin(const evaluation::Settings& settings, const capture::Model& model) {

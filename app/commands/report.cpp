@@ -18,17 +18,19 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/json_output.hpp"
+#include "app/commands/model_choice.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/policy_list.hpp"
 #include "app/commands/progress.hpp"
 #include "app/commands/provenance_now.hpp"
 #include "app/commands/report_table.hpp"
+#include "app/commands/run_options.hpp"
 
 namespace keyscope::commands {
 namespace {
 
 struct ReportArguments {
-  std::string model;
+  ModelChoice model;
   std::string out;
   std::vector<std::string> tasks;
   std::vector<std::string> policies{"keydiff", "h2o", "snapkv", "tova", "sink", "l2norm", "random"};
@@ -40,22 +42,15 @@ struct ReportArguments {
   double tolerance_points = 2;
   std::int64_t repeat = 5;
   std::int64_t diagnose = 12;
-  std::string dtype = "auto";
-  std::string device = "auto";
   std::uint64_t seed = 0;
-  int threads = 0;
   std::string json;
   bool force = false;
   bool quiet = false;
 };
 
 evaluation::Settings asked_settings(const ReportArguments& arguments) {
-  evaluation::Settings settings;
-  settings.policies = evaluation::parse_policies(split_policies(arguments.policies));
-  settings.budgets = evaluation::parse_budgets(arguments.budgets);
-  settings.blocks = {arguments.block};
-  settings.seed = arguments.seed;
-  evaluation::check_grid(settings);
+  evaluation::Settings settings = evaluation::asked_grid(
+      split_policies(arguments.policies), arguments.budgets, {arguments.block}, arguments.seed);
   if (settings.policies.empty())
     throw UsageError("--policies: none asked for; a report compares at least one with the full cache");
   return settings;
@@ -101,12 +96,8 @@ adoption::Adoption measure(const ReportArguments& arguments, const capture::Mode
 void run_report(const ReportArguments& arguments) {
   evaluation::Settings settings = asked_settings(arguments);
   const JsonTarget json{arguments.json, arguments.force};
-  require_writable(json, arguments.model);
-  capture::ModelOptions options;
-  options.dtype = parse_dtype(arguments.dtype);
-  options.device = parse_device(arguments.device);
-  options.threads = arguments.threads;
-  const auto model = capture::Model::load(arguments.model, options);
+  require_writable(json, arguments.model.folder());
+  const auto model = capture::Model::load(arguments.model.folder(), arguments.model.options());
   const adoption::TaskList tasks(asked_tasks(arguments), *model);
   settings.model = results::identity_of(*model);
   const adoption::Adoption adoption = measure(arguments, *model, settings, tasks);
@@ -120,10 +111,8 @@ void run_report(const ReportArguments& arguments) {
 }
 
 void add_work_options(CLI::App& command, ReportArguments& arguments) {
-  command.add_option("--model", arguments.model, "A model folder in Hugging Face layout")->required();
-  command.add_option("--out", arguments.out, "Folder for results; an interrupted report goes on there")
-      ->required()
-      ->check(not_empty());
+  arguments.model.add_folder(command)->required();
+  add_out(command, arguments.out, "report")->required();
   command
       .add_option("--tasks,--task", arguments.tasks,
                   fmt::format("Of {} (default: those that need no files, and those whose files are given)",
@@ -139,9 +128,7 @@ void add_work_options(CLI::App& command, ReportArguments& arguments) {
                   "Rows kept per KV head, such as 512, or shares of each prompt, such as 25%")
       ->delimiter(',')
       ->capture_default_str();
-  command.add_option("--block", arguments.block, "B: prompt tokens per block")
-      ->check(one_or_more())
-      ->capture_default_str();
+  add_block(command, arguments.block);
   command.add_option("--text", arguments.texts, "Texts for perplexity")->allow_extra_args(false);
   command.add_option("--longbench", arguments.longbench, "LongBench's JSONL files, or a folder of them")
       ->allow_extra_args(false);
@@ -169,18 +156,11 @@ void add_report_options(CLI::App& command, ReportArguments& arguments) {
       .add_option("--diagnose", arguments.diagnose, "Prompts whose keys and attention are looked at; 0: none")
       ->check(zero_or_more())
       ->capture_default_str();
-  command.add_option("--dtype", arguments.dtype, "auto, float32, bfloat16 or float16")->capture_default_str();
-  command.add_option("--device", arguments.device, "auto, cpu or cuda")->capture_default_str();
-  command
-      .add_option("--threads", arguments.threads,
-                  "Threads for inference (default: all cores; one for tiny models)")
-      ->check(one_or_more());
-  command.add_option("--seed", arguments.seed, "Seed of what is drawn: prompts, policies, the bootstrap")
-      ->check(zero_or_more())
-      ->capture_default_str();
+  arguments.model.add_arithmetic(command);
+  add_seed(command, arguments.seed, "what is drawn: prompts, policies, the bootstrap");
   command.add_option("--json", arguments.json, "Also write the numbers to FILE; - is stdout");
-  command.add_flag("--force", arguments.force, "Discard results of other settings in --out");
-  command.add_flag("--quiet", arguments.quiet, "No progress");
+  add_discard(command, arguments.force);
+  add_quiet(command, arguments.quiet);
 }
 
 }  // namespace

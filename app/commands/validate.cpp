@@ -13,9 +13,11 @@
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
+#include "app/commands/model_choice.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/commands/provenance_now.hpp"
+#include "app/commands/run_options.hpp"
 #include "app/commands/validate_table.hpp"
 #include "app/validation/memory_check.hpp"
 #include "app/validation/report_files.hpp"
@@ -26,17 +28,14 @@ namespace keyscope::commands {
 namespace {
 
 struct ValidateArguments {
-  std::string model;
+  ModelChoice model;
   std::string prompts;
   std::string out;
   std::vector<std::string> policies;
   std::string budget = "0.25";
-  std::string dtype = "auto";
-  std::string device = "auto";
   std::int64_t block = 64;
   std::optional<std::int64_t> max_tokens;
   std::uint64_t seed = 0;
-  int threads = 0;
   bool keep_recordings = false;
   bool force = false;
   bool quiet = false;
@@ -55,10 +54,7 @@ validation::Settings asked_settings(const ValidateArguments& arguments) {
 }
 
 capture::ModelOptions model_options(const ValidateArguments& arguments) {
-  capture::ModelOptions options;
-  options.dtype = parse_dtype(arguments.dtype);
-  options.device = parse_device(arguments.device);
-  options.threads = arguments.threads;
+  capture::ModelOptions options = arguments.model.options();
   options.may_stream = true;
   return options;
 }
@@ -83,7 +79,7 @@ std::vector<validation::PromptRecord> measure(const ValidateArguments& arguments
 
 void run_validate(const ValidateArguments& arguments) {
   validation::Settings settings = asked_settings(arguments);
-  const auto model = capture::Model::load(arguments.model, model_options(arguments));
+  const auto model = capture::Model::load(arguments.model.folder(), model_options(arguments));
   const auto prompts =
       validation::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
   settings.model = results::identity_of(*model);
@@ -100,15 +96,13 @@ void run_validate(const ValidateArguments& arguments) {
 }
 
 void add_options(CLI::App& command, ValidateArguments& arguments) {
-  command.add_option("--model", arguments.model, "A model folder in Hugging Face layout")->required();
+  arguments.model.add_folder(command)->required();
   command
       .add_option("--prompts", arguments.prompts,
                   "A file with a JSON object a line: {\"prompt\": \"text\"} or {\"ids\": [1, 80]}, either "
                   "with a \"name\"")
       ->required();
-  command.add_option("--out", arguments.out, "Folder for results; an interrupted validation goes on there")
-      ->required()
-      ->check(not_empty());
+  add_out(command, arguments.out, "validation")->required();
   command
       .add_option("--policy", arguments.policies,
                   policy_help() +
@@ -119,24 +113,15 @@ void add_options(CLI::App& command, ValidateArguments& arguments) {
       .add_option("--budget", arguments.budget,
                   "N: rows kept per KV head, such as 64, or a share of each prompt, such as 0.25")
       ->capture_default_str();
-  command.add_option("--block", arguments.block, "B: prompt tokens per block")
-      ->check(one_or_more())
-      ->capture_default_str();
+  add_block(command, arguments.block);
   command.add_option("--max-tokens", arguments.max_tokens, "Keep only the first N tokens of every prompt")
       ->check(one_or_more());
-  command.add_option("--dtype", arguments.dtype, "auto, float32, bfloat16 or float16")->capture_default_str();
-  command.add_option("--device", arguments.device, "auto, cpu or cuda")->capture_default_str();
-  command
-      .add_option("--threads", arguments.threads,
-                  "Threads for inference (default: all cores; one for tiny models)")
-      ->check(one_or_more());
-  command.add_option("--seed", arguments.seed, "Seed of policies that draw, and of the bootstrap")
-      ->check(zero_or_more())
-      ->capture_default_str();
+  arguments.model.add_arithmetic(command);
+  add_seed(command, arguments.seed, "policies that draw, and of the bootstrap");
   command.add_flag("--keep-recordings", arguments.keep_recordings,
                    "Also write a recording of every prompt, into OUT/recordings");
-  command.add_flag("--force", arguments.force, "Discard results of other settings in --out");
-  command.add_flag("--quiet", arguments.quiet, "No progress");
+  add_discard(command, arguments.force);
+  add_quiet(command, arguments.quiet);
 }
 
 }  // namespace

@@ -56,6 +56,17 @@ void check_grid(const Settings& settings) {
   refuse_twice(settings.blocks, "--block", [](std::int64_t block) { return block; });
 }
 
+Settings asked_grid(const std::vector<std::string>& policies, const std::vector<std::string>& budgets,
+                    const std::vector<std::int64_t>& blocks, std::uint64_t seed) {
+  Settings settings;
+  settings.policies = parse_policies(policies);
+  settings.budgets = parse_budgets(budgets);
+  settings.blocks = blocks;
+  settings.seed = seed;
+  check_grid(settings);
+  return settings;
+}
+
 std::vector<GridPoint> grid_of(const Settings& settings) {
   std::vector<GridPoint> grid;
   for (const std::int64_t block : settings.blocks) {

@@ -56,6 +56,11 @@ std::vector<AskedPolicy> parse_policies(const std::vector<std::string>& texts);
 std::vector<AskedBudget> parse_budgets(const std::vector<std::string>& texts);
 void check_grid(const Settings& settings);
 
+// The grid of a command line, checked; without a task and a model.
+//   throws UsageError as the three above
+Settings asked_grid(const std::vector<std::string>& policies, const std::vector<std::string>& budgets,
+                    const std::vector<std::int64_t>& blocks, std::uint64_t seed);
+
 // Policy × budget × block, and `none` once per block before the others, as what they are compared with.
 std::vector<GridPoint> grid_of(const Settings& settings);
 
