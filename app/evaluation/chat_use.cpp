@@ -2,26 +2,21 @@
 
 #include <chrono>
 
-#include "capture/model/strict_json.hpp"
-
 namespace keyscope::evaluation {
 namespace {
 
 constexpr std::chrono::year_month_day kDay = std::chrono::July / 26 / 2024;
 
-// Where ChatTemplate::load looks for one.
-bool has_template(const std::filesystem::path& model_folder) {
-  if (std::filesystem::exists(model_folder / "chat_template.jinja")) return true;
-  const auto config_file = model_folder / "tokenizer_config.json";
-  if (!std::filesystem::exists(config_file)) return false;
-  const auto config = capture::parse_json_object(capture::read_small_file(config_file), config_file.string());
-  return config.contains("chat_template") && !config["chat_template"].is_null();
-}
-
 std::optional<tokenizer::ChatTemplate> chat_template(const std::filesystem::path& model_folder, ChatUse use) {
-  if (use == ChatUse::kNever || (use == ChatUse::kIfThere && !has_template(model_folder)))
-    return std::nullopt;
-  return tokenizer::ChatTemplate::load(model_folder);
+  switch (use) {
+    case ChatUse::kNever:
+      return std::nullopt;
+    case ChatUse::kAlways:
+      return tokenizer::ChatTemplate::load(model_folder);
+    case ChatUse::kIfThere:
+      break;
+  }
+  return tokenizer::ChatTemplate::load_if_there(model_folder);
 }
 
 }  // namespace

@@ -119,24 +119,33 @@ std::string kind_names() {
 }  // namespace
 
 ChatTemplate ChatTemplate::load(const fs::path& model_folder) {
+  if (auto found = load_if_there(model_folder)) return *std::move(found);
+  throw FileError(fmt::format(
+      "{}: found no chat template, neither chat_template.jinja nor `chat_template` in tokenizer_config.json; "
+      "take a checkpoint made for chat, or give the prompt as it is, without --chat",
+      model_folder.string()));
+}
+
+std::optional<ChatTemplate> ChatTemplate::load_if_there(const fs::path& model_folder) {
+  const fs::path file = model_folder / "chat_template.jinja";
   const fs::path config_file = model_folder / "tokenizer_config.json";
   const json config_json = read_json(config_file);
-  const json map_json = read_json(model_folder / "special_tokens_map.json");
   const JsonField config(config_json, config_file.string(), "");
+  std::string name = file.string();
+  auto source = read_if_there(file);
+  if (!source) {
+    name = config_file.string() + ": chat_template";
+    source = configured_template(config);
+  }
+  if (!source) return std::nullopt;
+  const json map_json = read_json(model_folder / "special_tokens_map.json");
   const JsonField map(map_json, (model_folder / "special_tokens_map.json").string(), "");
   SpecialTokens tokens;
   for (const JsonField& document : {map, config}) {  // tokenizer_config.json has the last word
     if (auto bos = special_token_text(document, "bos_token")) tokens.bos = std::move(bos);
     if (auto eos = special_token_text(document, "eos_token")) tokens.eos = std::move(eos);
   }
-  const fs::path file = model_folder / "chat_template.jinja";
-  if (const auto source = read_if_there(file)) return {*source, std::move(tokens), file.string()};
-  if (const auto source = configured_template(config))
-    return {*source, std::move(tokens), config_file.string() + ": chat_template"};
-  throw FileError(fmt::format(
-      "{}: found no chat template, neither chat_template.jinja nor `chat_template` in tokenizer_config.json; "
-      "take a checkpoint made for chat, or give the prompt as it is, without --chat",
-      model_folder.string()));
+  return ChatTemplate(*source, std::move(tokens), std::move(name));
 }
 
 ChatTemplate::ChatTemplate(std::string_view source, SpecialTokens tokens, std::string name)

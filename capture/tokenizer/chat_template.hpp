@@ -29,6 +29,10 @@ class ChatTemplate {
   //   throws FileError where there is no template, none that is known, or a file is damaged
   static ChatTemplate load(const std::filesystem::path& model_folder);
 
+  // The same of a model that need not have a template; none where it has none.
+  //   throws FileError where it is of no known kind, or a file is damaged
+  static std::optional<ChatTemplate> load_if_there(const std::filesystem::path& model_folder);
+
   //   source: the template's text; name: of its file, for messages
   //   throws FileError where the template is of no known kind
   ChatTemplate(std::string_view source, SpecialTokens tokens, std::string name);

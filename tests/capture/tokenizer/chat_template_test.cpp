@@ -180,6 +180,18 @@ TEST_F(ChatTemplateFolder, NoneAtAllSaysWhatWasLookedFor) {
   EXPECT_THAT(complaint(), expected);
 }
 
+TEST_F(ChatTemplateFolder, IsLoadedWhereItIsThere) {
+  EXPECT_FALSE(ChatTemplate::load_if_there(folder_.path()));
+  write("tokenizer_config.json", "{\"chat_template\": null, \"bos_token\": \"<s>\"}");
+  EXPECT_FALSE(ChatTemplate::load_if_there(folder_.path()));
+  write("chat_template.jinja", chatml_);
+  const auto found = ChatTemplate::load_if_there(folder_.path());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->render("x", std::nullopt, golden_day()), rendered());
+  write("chat_template.jinja", "{{ something_else }}");
+  EXPECT_THROW(ChatTemplate::load_if_there(folder_.path()), FileError);
+}
+
 TEST_F(ChatTemplateFolder, DamagedFilesAreNamed) {
   for (const std::string text : {"", "[1]", "{\"chat_template\": 7}", "{\"chat_template\": [{\"name\": 1}]}",
                                  "{\"bos_token\": [1], \"chat_template\": \"x\"}"}) {
