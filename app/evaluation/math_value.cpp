@@ -1,14 +1,12 @@
 #include "app/evaluation/math_value.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <numbers>
 #include <string>
 
-#include "analysis/splitmix.hpp"
+#include "app/evaluation/math_scanner.hpp"
 
 namespace keyscope::evaluation {
 namespace {
@@ -24,41 +22,10 @@ constexpr std::array<std::string_view, 16> kGreek{"alpha",  "beta", "gamma", "de
 // The text is no expression; thrown and caught in this file alone.
 struct NoExpression {};
 
-Value everywhere(Complex number) {
-  Value value;
-  value.fill(number);
-  return value;
-}
-
-template <typename Operation>
-Value combined(Value left, const Value& right, const Operation& operation) {
-  for (std::size_t i = 0; i < kValuePlaces; ++i) left[i] = operation(left[i], right[i]);
-  return left;
-}
-
-Complex power(Complex base, Complex exponent) {
-  const bool whole = exponent.imag() == 0 && exponent.real() == std::round(exponent.real());
-  if (whole && std::abs(exponent.real()) <= 1024) return std::pow(base, static_cast<int>(exponent.real()));
-  return std::pow(base, exponent);
-}
-
-// By the name's FNV-1a hash, which is the same on every platform.
-Value variable(std::string_view name) {
-  std::uint64_t state = 0xCBF29CE484222325;
-  for (const char c : name) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  Value value;
-  for (Complex& place : value)
-    place = 0.5 + analysis::unit_interval(analysis::splitmix(state += analysis::kSplitmixStep));
-  return value;
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
 // Reads an expression from left to right, evaluating as it goes.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit Reader(std::string_view text) : scan_(text) {}
 
   Value whole() {
     const Value value = sum();
@@ -79,50 +46,21 @@ class Reader {
   std::string_view digits_argument();
   Value letter();
 
-  std::string_view rest() const { return text_.substr(at_); }
-  bool take(std::string_view part);
-  void skip_space();
-  char peek();  // the next character that is no space; 0 at the end
+  bool take(std::string_view part) { return scan_.take(part); }
+  bool take_fraction() { return take("\\frac") || take("\\dfrac") || take("\\tfrac"); }
+  char peek() { return scan_.peek(); }
   bool starts_factor();
 
-  std::string_view text_;
-  std::size_t at_ = 0;
+  MathScanner scan_;
   int depth_ = 0;
   int bars_ = 0;
 };
-
-bool Reader::take(std::string_view part) {
-  skip_space();
-  if (!rest().starts_with(part)) return false;
-  // "\cdots" is not "\cdot".
-  const bool cut = part.size() > 1 && rest().size() > part.size() && is_letter(rest()[part.size()]);
-  if (cut) return false;
-  at_ += part.size();
-  return true;
-}
-
-void Reader::skip_space() {
-  constexpr std::array<std::string_view, 12> kNothing{"{}",  " ",   "\t",  "\n",  "\r",     "\\,",
-                                                      "\\!", "\\;", "\\:", "\\ ", "\\left", "\\right"};
-  const auto is_next = [&](std::string_view nothing) {
-    return rest().starts_with(nothing) &&
-           !(nothing.size() > 2 && rest().size() > nothing.size() && is_letter(rest()[nothing.size()]));
-  };
-  for (const auto* found = kNothing.end();
-       (found = std::ranges::find_if(kNothing, is_next)) != kNothing.end();)
-    at_ += found->size();
-}
-
-char Reader::peek() {
-  skip_space();
-  return at_ < text_.size() ? text_[at_] : '\0';
-}
 
 bool Reader::starts_factor() {
   const char next = peek();
   if (next == '|') return bars_ == 0;
   return is_digit(next) || is_letter(next) || next == '.' || next == '(' || next == '{' || next == '[' ||
-         (next == '\\' && !rest().starts_with("\\}"));
+         (next == '\\' && !scan_.rest().starts_with("\\}"));
 }
 
 Value Reader::sum() {
@@ -167,13 +105,11 @@ Value Reader::factor() {
 
 Value Reader::postfixed() {
   Value value = atom();
-  while (take("!"))
-    for (Complex& place : value) {
-      if (place.imag() != 0 || place.real() < 0 || place.real() != std::round(place.real()) ||
-          place.real() > 170)  // more is more than a double holds
-        throw NoExpression{};
-      place = std::tgamma(place.real() + 1);
-    }
+  while (take("!")) {
+    const auto product = factorial(value);
+    if (!product) throw NoExpression{};
+    value = *product;
+  }
   if (!take("^")) return value;
   if (peek() == '^') throw NoExpression{};
   return combined(value, argument(), power);
@@ -185,7 +121,7 @@ Value Reader::argument() {
   const char next = peek();
   const bool digit = is_digit(next);
   if (!digit && next != '{' && next != '\\' && !is_letter(next)) throw NoExpression{};
-  if (digit) ++at_;
+  if (digit) scan_.take_one();
   const Value value = digit ? everywhere(next - '0') : atom();
   --depth_;
   return value;
@@ -203,30 +139,29 @@ Value Reader::atom() {
 }
 
 Value Reader::bracketed(char close) {
-  ++at_;
+  scan_.take_one();
   const int bars = bars_;
   bars_ = close == '|' ? 1 : 0;
   Value value = sum();
   bars_ = bars;
   if (peek() != close) throw NoExpression{};
-  ++at_;
+  scan_.take_one();
   if (close == '|')
     for (Complex& place : value) place = std::abs(place);
   return value;
 }
 
 Value Reader::letter() {
-  std::size_t end = at_;
-  while (end < text_.size() && is_letter(text_[end])) ++end;
-  if (end - at_ >= 3) throw NoExpression{};  // a word
-  const char name = text_[at_++];
+  if (scan_.letters_here() >= 3) throw NoExpression{};  // a word
+  const char name = peek();
+  scan_.take_one();
   if (name == 'e') return everywhere(std::numbers::e);
   if (name == 'i') return everywhere({0, 1});
   return variable({&name, 1});
 }
 
 Value Reader::command() {
-  if (take("\\frac") || take("\\dfrac") || take("\\tfrac")) {
+  if (take_fraction()) {
     const Value numerator = argument();
     return combined(numerator, argument(), std::divides<>());
   }
@@ -243,29 +178,25 @@ Value Reader::command() {
 
 // A numerator or a denominator of digits alone; empty where it is none, and nothing is taken.
 std::string_view Reader::digits_argument() {
-  const std::size_t before = at_;
+  const std::size_t before = scan_.place();
   const bool braces = take("{");
-  const std::size_t first = at_;
-  while (at_ < text_.size() && is_digit(text_[at_]) && (braces || at_ == first)) ++at_;
-  const std::string_view digits = text_.substr(first, at_ - first);
+  const std::string_view digits = scan_.take_digits(false, braces ? std::string_view::npos : 1);
   if (!digits.empty() && (!braces || take("}"))) return digits;
-  at_ = before;
+  scan_.return_to(before);
   return {};
 }
 
 Value Reader::number() {
-  const std::size_t first = at_;
-  while (at_ < text_.size() && (is_digit(text_[at_]) || text_[at_] == '.')) ++at_;
-  const std::string digits(text_.substr(first, at_ - first));
+  const std::string digits(scan_.take_digits(true));
   const auto dots = std::ranges::count(digits, '.');
   if (dots > 1 || digits == ".") throw NoExpression{};
   double value = std::strtod(digits.c_str(), nullptr);
-  const std::size_t behind = at_;
-  if (dots == 0 && (take("\\frac") || take("\\dfrac") || take("\\tfrac"))) {
+  const std::size_t behind = scan_.place();
+  if (dots == 0 && take_fraction()) {
     const std::string_view numerator = digits_argument();
     const std::string_view denominator = numerator.empty() ? "" : digits_argument();
     if (denominator.empty())
-      at_ = behind;
+      scan_.return_to(behind);
     else
       value += std::strtod(std::string(numerator).c_str(), nullptr) /
                std::strtod(std::string(denominator).c_str(), nullptr);
@@ -279,22 +210,10 @@ Value Reader::number() {
 std::optional<MathValues> math_values(std::string_view latex) {
   try {
     const Value value = Reader(latex).whole();
-    const auto finite = [](Complex place) {
-      return std::isfinite(place.real()) && std::isfinite(place.imag());
-    };
-    return std::ranges::all_of(value, finite) ? std::optional(value) : std::nullopt;
+    return finite(value) ? std::optional(value) : std::nullopt;
   } catch (const NoExpression&) {
     return std::nullopt;
   }
-}
-
-bool agree(const MathValues& first, const MathValues& second) {
-  constexpr double kTolerance = 1e-9;
-  for (std::size_t i = 0; i < kValuePlaces; ++i) {
-    const double size = std::max({1.0, std::abs(first[i]), std::abs(second[i])});
-    if (std::abs(first[i] - second[i]) > kTolerance * size) return false;
-  }
-  return true;
 }
 
 }  // namespace keyscope::evaluation
