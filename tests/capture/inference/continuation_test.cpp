@@ -2,11 +2,15 @@
 
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "analysis/policies/registry.hpp"
 #include "capture/inference/completion.hpp"
+#include "tests/capture/inference/captured.hpp"
+#include "tests/capture/model/random_model.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -51,6 +55,78 @@ TEST_F(Continuations, AStopTextEndsItAndIsNoPartOfIt) {
   EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {"61"}}).text, " 44");
   // The one that begins first counts.
   EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {"461", "46"}}).text, " 4");
+}
+
+TEST_F(Continuations, AnEndIdEndsItAndIsNoPartOfTheText) {
+  const auto free = complete({.max_new_tokens = 6});  // " 4461\n", a token for every character
+  ASSERT_EQ(free.generated.size(), 6U);
+  const std::int32_t six = free.generated[3], line = free.generated[5];
+  for (const bool ignore_eos : {false, true}) {
+    const auto ended = complete({.max_new_tokens = 6, .ignore_eos = ignore_eos, .end_ids = {line, six}});
+    EXPECT_EQ(ended.text, " 44");
+    EXPECT_EQ(ended.end, CompletionEnd::kEndOfSequence);
+    EXPECT_EQ(ended.generated, std::vector(free.generated.begin(), free.generated.begin() + 4));
+  }
+}
+
+TEST_F(Continuations, AnEndIdOnTheLastTokenEndsItToo) {
+  const auto free = complete({.max_new_tokens = 6});
+  const auto ended = complete({.max_new_tokens = 6, .end_ids = {free.generated[5]}});
+  EXPECT_EQ(ended.text, " 4461");
+  EXPECT_EQ(ended.end, CompletionEnd::kEndOfSequence);
+}
+
+TEST_F(Continuations, IsEmptyWhereItsFirstIdEndsItUnlessItMustNotBe) {
+  const auto free = complete({.max_new_tokens = 6});
+  const std::int32_t first = free.generated.front();
+  const auto empty = complete({.max_new_tokens = 6, .end_ids = {first}});
+  EXPECT_EQ(empty.text, "");
+  EXPECT_EQ(empty.generated, std::vector{first});
+  const auto begun = complete({.max_new_tokens = 6, .end_ids = {first}, .never_empty = true});
+  EXPECT_NE(begun.generated.front(), first);
+  EXPECT_NE(begun.text, "");
+}
+
+// What would not have been chosen anyway makes no difference, and later ids may end the text.
+TEST_F(Continuations, OnlyTheFirstIdMayNotEndIt) {
+  const auto free = complete({.max_new_tokens = 6});
+  const auto ended = complete({.max_new_tokens = 6, .end_ids = {free.generated[1]}, .never_empty = true});
+  EXPECT_EQ(ended.generated, std::vector(free.generated.begin(), free.generated.begin() + 2));
+  EXPECT_EQ(ended.text, " ");
+  EXPECT_EQ(ended.end, CompletionEnd::kEndOfSequence);
+}
+
+// Also where ids are drawn: nearly all of them would end it here.
+TEST_F(Continuations, AFirstIdThatIsDrawnDoesNotEndItEither) {
+  const std::int32_t first = complete({.max_new_tokens = 1}).generated.front();
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto drawn = complete({.max_new_tokens = 1,
+                                 .sampling = {.temperature = 1, .top_p = 1, .seed = seed},
+                                 .end_ids = {first},
+                                 .never_empty = true});
+    EXPECT_NE(drawn.generated.front(), first) << seed;
+  }
+}
+
+// The model's own ids that end a text, of which a configuration may name one that is not in the vocabulary.
+TEST(EndOfSequence, IsNotChosenFirstWhereATextMustNotBeEmpty) {
+  test::RandomModel folder;
+  const auto ids = test::random_ids(20, 50);
+  const auto complete = [&](const Continuation& continuation) {
+    const auto model = Model::load(folder.save(), {});
+    Completion result;
+    CaptureControl control;
+    const std::vector<CompletionRequest> requests{
+        {.prompt_ids = ids, .policy = analysis::parse_policy("none"), .continuation = continuation}};
+    complete_prompts(*model, {8, 0}, requests,
+                     {control, [&](std::size_t, Completion completion) { result = std::move(completion); }});
+    return result.generated;
+  };
+  const std::int32_t first = complete({.max_new_tokens = 1, .ignore_eos = true}).front();
+  folder.config["eos_token_id"] = {first, 1000};
+  EXPECT_EQ(complete({.max_new_tokens = 4}), std::vector{first});
+  EXPECT_NE(complete({.max_new_tokens = 4, .never_empty = true}).front(), first);
+  EXPECT_EQ(complete({.max_new_tokens = 4, .ignore_eos = true, .never_empty = true}).front(), first);
 }
 
 TEST_F(Continuations, NothingIsGeneratedWhereNothingIsAskedFor) {
