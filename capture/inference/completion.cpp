@@ -1,6 +1,7 @@
 #include "capture/inference/completion.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
@@ -8,6 +9,8 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "capture/inference/completion_memory.hpp"
+#include "capture/inference/completion_run.hpp"
 #include "capture/inference/completion_tree.hpp"
 #include "capture/inference/memory_need.hpp"
 
@@ -68,6 +71,25 @@ void check_request(const Model& model, const CompletionRequest& request, const s
   check_ids(model.config(), request, where);
 }
 
+// Each run by itself, which can be told what would fit, then all that are alive at once.
+void require_memory(const Model& model, const CompletionSettings& settings,
+                    std::span<const CompletionRequest> requests, const CompletionTree& tree) {
+  const Transformer& transformer = model.transformer();
+  const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(transformer.dtype()));
+  const std::int64_t available = model.available_memory();
+  std::int64_t block_bytes = 0;
+  for (const CompletionRequest& request : requests) {
+    const recording::RecordPlan plan = plan_of(settings, request);
+    check_memory(model.config(), plan, element_bytes, transformer.arithmetic(), available);
+    const MemoryNeed need =
+        memory_need(model.config(), plan, plan.runs.front(), element_bytes, transformer.arithmetic());
+    block_bytes = std::max(block_bytes, need.block_bytes);
+  }
+  check_completion_memory(
+      completion_memory(model.config(), settings.block_size, tree, element_bytes, transformer.arithmetic()),
+      block_bytes, available);
+}
+
 }  // namespace
 
 CompletionCost complete_prompts(const Model& model, const CompletionSettings& settings,
@@ -76,14 +98,16 @@ CompletionCost complete_prompts(const Model& model, const CompletionSettings& se
   at::set_num_threads(model.threads());
   if (settings.block_size < 1)
     throw UsageError(fmt::format("a block of {} tokens; expected at least 1", settings.block_size));
-  const Transformer& transformer = model.transformer();
-  for (std::size_t i = 0; i < requests.size(); ++i) {
+  for (std::size_t i = 0; i < requests.size(); ++i)
     check_request(model, requests[i], fmt::format("request {}", i));
-    check_memory(model.config(), plan_of(settings, requests[i]),
-                 static_cast<std::int64_t>(c10::elementSize(transformer.dtype())), transformer.arithmetic(),
-                 model.available_memory());
-  }
-  return CompletionTree(model, settings, requests, watch).walk();
+  const CompletionTree tree(settings, requests);
+  require_memory(model, settings, requests, tree);
+  CompletionRun run(model, settings, requests, watch);
+  const auto started = std::chrono::steady_clock::now();
+  tree.walk(run);
+  CompletionCost cost = run.cost();
+  cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return cost;
 }
 
 }  // namespace keyscope::capture

@@ -83,16 +83,20 @@ struct CompletionCost {
 // gives for each request by itself. A prompt's blocks are [0, B), [B, 2B), …, so a run's state at a block
 // boundary depends on the ids before it, and on the policy and the budget only once more rows than the budget
 // have been there. Work is therefore done once for all requests that agree so far: the prompts form a tree of
-// blocks, of which all policies share a branch until it has as many rows as their budgets, and all requests
-// of one policy and budget share it further while their ids are the same.
+// blocks, of which all policies share a branch until it has more rows than their budgets. They share the
+// block that makes it so too, since rows are evicted after a block has passed through a layer: it is run
+// once, with all that any of their policies looks at of its attention, and then each evicts from a copy. All
+// requests of one policy and budget share the branch further while their ids are the same.
 //
 // The tree is walked depth first. Where it parts, the state is copied for every branch but the last, so that
 // as many states are alive as there are partings above the block at hand, never more than there are requests;
-// each holds the rows of one run's cache.
+// each holds the rows of one run's cache. Whether all that are alive at once fit into memory is looked at
+// before anything runs.
 //   throws UsageError on a policy, budget, sampling or block size that cannot be, and on stop texts where
 //   there is no tokenizer; InvalidInput naming the request where a prompt is empty, has ids outside the
 //   vocabulary or does not fit into the model's context with what is to be generated, all before anything
-//   runs; Error where a run's cache does not fit into memory; Cancelled after `cancel`, within one block
+//   runs; Error where the caches that are alive at once do not fit into memory, saying what would need less;
+//   Cancelled after `cancel`, within one block
 CompletionCost complete_prompts(const Model& model, const CompletionSettings& settings,
                                 std::span<const CompletionRequest> requests, const CompletionWatch& watch);
 

@@ -14,53 +14,77 @@
 
 namespace keyscope::capture {
 
-// The walk over the requests' common blocks: see complete_prompts, which has checked them.
+// Tokens that a request's run sees at most: its prompt, and every id it may generate but the last.
+std::int64_t most_tokens(const CompletionRequest& request);
+
+// Some of the requests, by index.
+using RequestIndices = std::vector<std::size_t>;
+
+// A block that is read once for all of these requests.
+struct SharedBlock {
+  std::span<const std::int32_t> ids;
+  std::int64_t first_position;
+  const RequestIndices& requests;
+  std::span<const StateRule> open;  // as RunState::run_block takes them
+};
+
+// What the walk over the tree is made of. Runs lie on a stack: the newest goes on, those below wait until it
+// has ended.
+class CompletionSteps {
+ public:
+  CompletionSteps() = default;
+  CompletionSteps(const CompletionSteps&) = delete;
+  CompletionSteps& operator=(const CompletionSteps&) = delete;
+  virtual ~CompletionSteps() = default;
+
+  virtual void begin(const StateRule& rule) = 0;   // puts a run that has read nothing on the stack
+  virtual void fork(const StateRule& rule) = 0;    // puts a copy of the newest run on the stack
+  virtual void follow(const StateRule& rule) = 0;  // the newest run goes on under this rule
+  virtual void end() = 0;                          // takes the newest run off the stack
+  virtual void read(const SharedBlock& block) = 0;
+  // Goes on after the prompt, which is over, once for these requests: they differ in nothing.
+  virtual void generate(const RequestIndices& requests) = 0;
+};
+
+// The requests as a tree of common blocks: see complete_prompts, which has checked them.
 class CompletionTree {
  public:
-  CompletionTree(const Model& model, const CompletionSettings& settings,
-                 std::span<const CompletionRequest> requests, const CompletionWatch& watch);
+  // requests: must outlive the tree
+  CompletionTree(const CompletionSettings& settings, std::span<const CompletionRequest> requests);
 
-  CompletionCost walk();
+  // Depth first. A branch that waits keeps the rows of all tokens before it, so those that evict nothing go
+  // last, and need no copy.
+  void walk(CompletionSteps& steps) const;
 
  private:
-  using Requests = std::vector<std::size_t>;  // indices
-
   // A policy with its budget. Rule 0 is that nothing is evicted.
   struct Rule {
     std::unique_ptr<analysis::Policy> policy;
     std::int64_t budget = 0;
   };
-  // What is known of a request while it runs.
-  struct Job {
+  // Whom a run serves, under which rule.
+  struct Course {
     std::size_t rule = 0;
-    std::int64_t most_tokens = 0;
-    std::vector<double> log_probabilities;
+    RequestIndices requests;
   };
-  // Where requests part: the next block's ids (none: the prompt has ended) and the rule under which it runs.
-  using Branch = std::pair<std::vector<std::int32_t>, std::size_t>;
 
-  std::size_t rule_of(const CompletionRequest& request, std::int64_t most_tokens);
-  StateRule state_rule(std::size_t rule, const Requests& requests) const;
-  std::map<Branch, Requests> part(const RunState& state, std::size_t rule, const Requests& requests) const;
+  std::size_t rule_of(const CompletionRequest& request);
+  StateRule state_rule(const Course& course) const;
+  std::map<std::vector<std::int32_t>, RequestIndices> by_next_ids(std::int64_t position,
+                                                                  const RequestIndices& requests) const;
+  std::vector<Course> by_rule(std::int64_t position, const Course& course) const;
+  std::vector<Course> by_continuation(const Course& course) const;
 
-  void descend(std::unique_ptr<RunState> state, std::size_t rule, Requests requests);
-  void run_prompt_block(RunState& state, std::span<const std::int32_t> ids, const Requests& requests);
-  void score(const at::Tensor& hidden, std::span<const std::int32_t> next_ids, std::int64_t first,
-             const Requests& requests);
-  void finish(std::unique_ptr<RunState> state, std::size_t rule, const Requests& requests);
-  void complete(RunState& state, const Requests& requests);
-  void count(std::int64_t n_tokens, const Requests& requests);
-  void tell_progress() const;
+  void descend(CompletionSteps& steps, std::int64_t position, Course course) const;
+  Course read(CompletionSteps& steps, std::int64_t position, std::span<const std::int32_t> ids,
+              const Course& course) const;
+  void finish(CompletionSteps& steps, const Course& course) const;
 
-  const Model& model_;
-  const CompletionSettings& settings_;
+  CompletionSettings settings_;
   std::span<const CompletionRequest> requests_;
-  const CompletionWatch& watch_;
   std::vector<Rule> rules_;
   std::map<std::pair<std::string, std::int64_t>, std::size_t> rule_indices_;  // by policy in full and budget
-  std::vector<Job> jobs_;                                                     // one per request
-  CompletionProgress progress_;
-  CompletionCost cost_;
+  std::vector<std::size_t> request_rules_;                                    // one per request
 };
 
 }  // namespace keyscope::capture

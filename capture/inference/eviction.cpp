@@ -37,15 +37,15 @@ PerRow<T> kv_head_mean(const PerRow<T>& statistic, int n_kv_heads) {
   return group_mean(statistic, static_cast<std::int64_t>(statistic.size()) / n_kv_heads);
 }
 
-PolicyAttention gather(const PolicyNeeds& needs, int n_kv_heads, const AttentionOutput& output) {
+PolicyAttention gather(const PolicyNeeds& needs, int n_kv_heads, const BlockStatistics& block) {
   PolicyAttention attention;
   if (needs.last_row_group || needs.last_row_layer)
-    attention.last_row_group = kv_head_mean(output.last_row, n_kv_heads);
+    attention.last_row_group = kv_head_mean(block.last_row, n_kv_heads);
   // All heads hold the same rows where a policy ranks by their common mean.
   if (needs.last_row_layer)
     attention.last_row_layer = group_mean(attention.last_row_group, n_kv_heads).front();
   if (needs.window > 0)
-    attention.window_sums = narrowed(kv_head_mean(output.window_sums.front(), n_kv_heads));
+    attention.window_sums = narrowed(kv_head_mean(block.window_sums.at(needs.window), n_kv_heads));
   return attention;
 }
 
@@ -58,12 +58,12 @@ struct PolicyView {
   HostRows keys, values;  // values only where they are needed
 };
 
-PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const AttentionOutput& output) {
+PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block) {
   const PolicyNeeds needs = rule.policy->needs();
   return {needs,
           layer.cache(),
-          layer.n_queries(),
-          gather(needs, layer.cache().n_heads(), output),
+          block.n_queries,
+          gather(needs, layer.cache().n_heads(), block),
           layer.cached_rows(RowPart::kKeys),
           needs.values ? layer.cached_rows(RowPart::kValues) : HostRows{at::kFloat, 0}};
 }
@@ -148,19 +148,24 @@ bool EvictionRule::due(const KvCache& cache) const {
 
 AttentionWants attention_wants(const PolicyNeeds& needs) {
   AttentionWants wants;
-  wants.column_sums = needs.attention_received;
-  wants.last_row = needs.last_row_group || needs.last_row_layer;
-  if (needs.window > 0) wants.windows.push_back(needs.window);
+  add_wants(wants, needs);
   return wants;
 }
 
+void add_wants(AttentionWants& wants, const PolicyNeeds& needs) {
+  wants.column_sums |= needs.attention_received;
+  wants.last_row |= needs.last_row_group || needs.last_row_layer;
+  if (needs.window > 0 && std::ranges::find(wants.windows, needs.window) == wants.windows.end())
+    wants.windows.push_back(needs.window);
+}
+
 std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArithmetic& layer,
-                                            const AttentionOutput& output) {
+                                            const BlockStatistics& block) {
   KvCache& cache = layer.cache();
   const auto n_heads = static_cast<std::size_t>(cache.n_heads());
   std::vector<recording::HeadEvictions> evictions(n_heads);
   RetainedRows retained(n_heads);
-  const PolicyView view = view_layer(rule, layer, output);
+  const PolicyView view = view_layer(rule, layer, block);
   at::parallel_for(0, cache.n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
     HeadSelection selection(rule, view);
     for (std::int64_t head = begin; head < end; ++head) {

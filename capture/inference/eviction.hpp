@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "analysis/policies/policy.hpp"
@@ -20,14 +21,22 @@ struct EvictionRule {
   bool due(const KvCache& cache) const;
 };
 
-// Statistics that the rule's policy wants of a block's attention.
+// Statistics that a policy wants of a block's attention: alone, and beside what others want of it.
 AttentionWants attention_wants(const analysis::PolicyNeeds& needs);
+void add_wants(AttentionWants& wants, const analysis::PolicyNeeds& needs);
+
+// What policies may look at of the block after which they evict, per query head: what add_wants asked for
+// them all. Column sums are not among it, since the cache holds them.
+struct BlockStatistics {
+  std::int64_t n_queries = 0;
+  PerRow<float> last_row;
+  std::map<std::int64_t, PerRow<double>> window_sums;  // by the window that was asked for
+};
 
 // Evicts a layer's cache down to the rule's budgets, every KV head by its own scores, and says what went: one
 // entry per KV head, empty where nothing was evicted.
-//   output: the block's attention, with what attention_wants asked for; its first window is the policy's
 std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArithmetic& layer,
-                                            const AttentionOutput& output);
+                                            const BlockStatistics& block);
 
 // Drops rows that no query from `next_position` on will see through a window, once and for all: these have no
 // margin (NaN).

@@ -89,7 +89,7 @@ AttentionOutput KernelLayer::attend(const AttentionWants& wants) { return captur
 
 // Keys that are rotated by place are given as attention has seen them.
 HostRows KernelLayer::cached_rows(RowPart part) const {
-  HostRows rows{transformer_.dtype(), input_.head_dim()};
+  HostRows rows{transformer_.dtype(), transformer_.config().head_dim};
   for (int head = 0; head < cache_.n_heads(); ++head) {
     if (cache_positions_ && part == RowPart::kKeys)
       rows.heads.push_back(input_.heads[static_cast<std::size_t>(head)].keys);

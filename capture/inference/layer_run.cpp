@@ -47,7 +47,7 @@ struct LayerRun::Block {
   ProjectedBlock projected;
   at::Tensor joined;  // (n, n_heads · head_dim): attention's output goes there
   AttentionOutput output{};
-  std::size_t recorded_window = 0;  // which of the output's windows is recorded; none: past the end
+  std::vector<int64_t> policy_windows{};  // the first of the output's windows
   recording::LayerBlock record{};
   bool prompt = true, last_of_prompt = false;
 
@@ -67,12 +67,22 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
 std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan) const {
   auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan));
   forked->arithmetic_->cache().copy_rows(cache());
+  if (open_block_) forked->evict_after(*open_block_);
   return forked;
 }
 
 void LayerRun::follow(EvictionRule eviction, bool counts_attention) {
   plan_.eviction = std::move(eviction);
   plan_.counts_attention = counts_attention;
+  if (open_block_) evict_after(*open_block_);
+  open_block_.reset();
+  open_rules_.clear();
+}
+
+void LayerRun::leave_open(std::vector<EvictionRule> rules) { open_rules_ = std::move(rules); }
+
+void LayerRun::evict_after(const BlockStatistics& block) {
+  if (plan_.eviction.due(cache())) capture::evict(plan_.eviction, *arithmetic_, block);
 }
 
 void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
@@ -105,21 +115,22 @@ void LayerRun::run_block(Block& block) {
   arithmetic_->end_block();
 }
 
-// The policy's window, if it has one, is the first. What is summed over the whole run is taken from the
-// beginning, what describes a block only where it decides about an eviction.
+// The policies' windows are the first. What is summed over the whole run is taken from the beginning, what
+// describes a block only where it decides about an eviction.
 AttentionWants LayerRun::wants(const Block& block) const {
   AttentionWants wants;
-  const EvictionRule& rule = plan_.eviction;
-  if (rule.policy != nullptr && rule.policy->evicts(plan_.layer)) {
+  wants.column_sums = plan_.counts_attention;
+  const auto add = [&](const EvictionRule& rule) {
+    if (rule.policy == nullptr || !rule.policy->evicts(plan_.layer)) return;
     const analysis::PolicyNeeds needs = rule.policy->needs();
-    if (rule.due(cache())) wants = attention_wants(needs);
-    wants.column_sums = needs.attention_received;
-  }
-  wants.column_sums = wants.column_sums || plan_.counts_attention;
+    if (rule.due(cache())) add_wants(wants, needs);
+    wants.column_sums |= needs.attention_received;
+  };
+  add(plan_.eviction);
+  for (const EvictionRule& rule : open_rules_) add(rule);
   if (!plan_.recording.layer || !block.prompt) return wants;
   wants.column_sums = wants.entropy = true;
   wants.last_row = wants.last_row || block.last_of_prompt;
-  if (const int64_t n = queries_in_recorded_window(block); n > 0) wants.windows.push_back(n);
   return wants;
 }
 
@@ -144,8 +155,9 @@ void LayerRun::want_weights(Block& block, AttentionWants& wanted) const {
 
 void LayerRun::attend(Block& block) {
   AttentionWants wanted = wants(block);
+  block.policy_windows = wanted.windows;
+  if (const int64_t n = queries_in_recorded_window(block); n > 0) wanted.windows.push_back(n);
   if (plan_.recording.layer && plan_.recording.attention) want_weights(block, wanted);
-  block.recorded_window = wanted.windows.size() - (queries_in_recorded_window(block) > 0 ? 1 : 0);
   transformer_.wait();
   const Stopwatch attention(times_.attention);
   try {
@@ -193,19 +205,25 @@ void LayerRun::record_attention(Block& block) {
   }
   const float* entropy = block.output.entropy.const_data_ptr<float>();
   block.record.entropy.assign(entropy, entropy + block.output.entropy.numel());
-  const bool in_window = block.recorded_window < block.output.window_sums.size();
-  statistics_.add(cache(), block.output.column_sums,
-                  in_window ? &block.output.window_sums[block.recorded_window] : nullptr);
+  const bool in_window = queries_in_recorded_window(block) > 0;  // whose sums are the last
+  statistics_.add(cache(), block.output.column_sums, in_window ? &block.output.window_sums.back() : nullptr);
   if (block.last_of_prompt) statistics_.finish(block.record);
 }
 
 void LayerRun::evict(Block& block) {
   const Stopwatch eviction(times_.eviction);
+  BlockStatistics statistics{block.n(), std::move(block.output.last_row), {}};
+  for (std::size_t i = 0; i < block.policy_windows.size(); ++i)
+    statistics.window_sums[block.policy_windows[i]] = std::move(block.output.window_sums[i]);
   std::vector<recording::HeadEvictions> gone(static_cast<std::size_t>(cache().n_heads()));
-  if (rules_.window > 0) gone = drop_past_window(block);
+  if (rules_.window > 0) gone = drop_past_window(block, statistics);
+  if (!open_rules_.empty()) {
+    open_block_ = std::move(statistics);
+    return;
+  }
   const bool too_early = plan_.oracle && block.end() < plan_.n_prompt;
   if (!too_early && plan_.eviction.due(cache())) {
-    const auto evicted = capture::evict(plan_.eviction, *arithmetic_, block.output);
+    const auto evicted = capture::evict(plan_.eviction, *arithmetic_, statistics);
     for (std::size_t head = 0; head < gone.size(); ++head) {
       auto& to = gone[head];
       to.position.insert(to.position.end(), evicted[head].position.begin(), evicted[head].position.end());
@@ -215,14 +233,15 @@ void LayerRun::evict(Block& block) {
   if (plan_.recording.layer) block.record.evictions = std::move(gone);
 }
 
-// Takes the dropped rows out of what the policy is to look at as well.
-std::vector<recording::HeadEvictions> LayerRun::drop_past_window(Block& block) {
+// Takes the dropped rows out of what policies are to look at as well.
+std::vector<recording::HeadEvictions> LayerRun::drop_past_window(const Block& block,
+                                                                 BlockStatistics& statistics) {
   auto gone = capture::drop_past_window(rules_.window, block.end(), arithmetic_->cache());
   const auto group = static_cast<std::size_t>(group_size());
   for (std::size_t query = 0; query < gone.size() * group; ++query) {
     const std::size_t n = gone[query / group].position.size();
-    if (!block.output.last_row.empty()) drop_front(block.output.last_row[query], n);
-    for (auto& sums : block.output.window_sums) drop_front(sums[query], n);
+    if (!statistics.last_row.empty()) drop_front(statistics.last_row[query], n);
+    for (auto& [window, sums] : statistics.window_sums) drop_front(sums[query], n);
   }
   return gone;
 }

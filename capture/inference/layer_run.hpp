@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -51,10 +52,16 @@ class LayerRun {
   void run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
            const BeforeBlock& before_block, const AfterBlock& after_block);
 
+  // Leaves it open by which of these rules the next block is followed, since all of them have it in common:
+  // what their policies will look at of its attention is kept, and nothing is evicted after it before `fork`
+  // or `follow` says by which. Nothing may be recorded of the run, and `run` gets one block.
+  void leave_open(std::vector<EvictionRule> rules);
+
   // Another run that goes on from here by itself, under a plan of its own: in the same layer, with as many
-  // rows of capacity as there are at least. Nothing may be recorded of either.
+  // rows of capacity as there are at least. Nothing may be recorded of either. Where an eviction was left
+  // open, the new run evicts by its plan's rule.
   std::unique_ptr<LayerRun> fork(LayerPlan plan) const;
-  // Goes on under another rule.
+  // Goes on under another rule. Evicts by it where that was left open.
   void follow(EvictionRule eviction, bool counts_attention);
 
   const KvCache& cache() const { return arithmetic_->cache(); }
@@ -72,13 +79,16 @@ class LayerRun {
   void count_attention(Block& block);
   void record_attention(Block& block);
   void evict(Block& block);
-  std::vector<recording::HeadEvictions> drop_past_window(Block& block);
+  std::vector<recording::HeadEvictions> drop_past_window(const Block& block, BlockStatistics& statistics);
+  void evict_after(const BlockStatistics& block);
 
   const Transformer& transformer_;
   LayerPlan plan_;
   AttentionRules rules_;
   std::unique_ptr<LayerArithmetic> arithmetic_;
   HeadStatistics statistics_;
+  std::vector<EvictionRule> open_rules_;
+  std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet
   std::int64_t peak_rows_ = 0;
   LayerTimes times_;
 };

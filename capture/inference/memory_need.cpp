@@ -29,17 +29,15 @@ bool holds_all_layers(const recording::RecordPlan& plan, const recording::RunPla
   return !plan.by_layers() || run.max_generated > 1;
 }
 
-// Rows of all layers and heads that are in memory at once.
-double cached_rows(const ModelConfig& config, const recording::RecordPlan& plan,
-                   const recording::RunPlan& run, Arithmetic arithmetic) {
+// Caches of all layers that are in memory at once.
+double cache_bytes(const ModelConfig& config, const recording::RecordPlan& plan,
+                   const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic) {
   double all = 0, largest = 0;
   for (int layer = 0; layer < config.n_layers; ++layer) {
     const auto rows = cache_rows(config, run, plan.n_prompt(), layer, run.budget > 0);
-    const double sum = arithmetic == Arithmetic::kAten
-                           ? static_cast<double>(std::ranges::max(rows)) * config.n_kv_heads
-                           : std::accumulate(rows.begin(), rows.end(), 0.0);
-    all += sum;
-    largest = std::max(largest, sum);
+    const double bytes = layer_cache_bytes(config, rows, element_bytes, arithmetic);
+    all += bytes;
+    largest = std::max(largest, bytes);
   }
   return holds_all_layers(plan, run) ? all : largest;
 }
@@ -75,14 +73,21 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
   return rows;
 }
 
+double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64_t>& rows,
+                         std::int64_t element_bytes, Arithmetic arithmetic) {
+  const double n_rows = arithmetic == Arithmetic::kAten
+                            ? static_cast<double>(std::ranges::max(rows)) * config.n_kv_heads
+                            : std::accumulate(rows.begin(), rows.end(), 0.0);
+  return n_rows * static_cast<double>(row_bytes(config, element_bytes));
+}
+
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
                        const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic) {
   // In float64: without overflow, whatever a damaged configuration asks for.
   const auto n = static_cast<double>(block_tokens(run, plan.n_prompt()));
   const double n_all = static_cast<double>(plan.n_prompt());
   MemoryNeed need;
-  need.cache_bytes = whole_bytes(cached_rows(config, plan, run, arithmetic) *
-                                 static_cast<double>(row_bytes(config, element_bytes)));
+  need.cache_bytes = whole_bytes(cache_bytes(config, plan, run, element_bytes, arithmetic));
   // Queries, keys and values several times over (rotated, as float32, copied into the record), and the MLP.
   const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
   const double at_once =

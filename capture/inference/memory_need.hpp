@@ -14,8 +14,14 @@ namespace keyscope::capture {
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
                                      std::int64_t n_prompt, int layer, bool evicts);
 
+// Bytes of a layer's cache that is made for these rows of its KV heads, with all that is known of them.
+// ATen's arithmetic gives every KV head as many rows as the largest has.
+//   in float64: without overflow, whatever a damaged configuration asks for
+double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64_t>& rows,
+                         std::int64_t element_bytes, Arithmetic arithmetic);
+
 // Bytes besides the weights that a run needs at its largest, every layer evicting if any does. ATen's
-// arithmetic gives every KV head as many rows as the largest has, and holds tiles of attention's scores.
+// arithmetic also holds tiles of attention's scores.
 struct MemoryNeed {
   std::int64_t cache_bytes = 0;  // keys and values
   std::int64_t block_bytes = 0;  // a block's activations, and what is recorded of it

@@ -1,10 +1,20 @@
 #include "capture/inference/run_state.hpp"
 
 #include <cstddef>
+#include <utility>
 
 #include "capture/inference/memory_need.hpp"
 
 namespace keyscope::capture {
+
+std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t block_size,
+                                     const StateRule& rule, int layer) {
+  recording::RunPlan run;
+  run.budget = rule.budget;
+  run.block_size = block_size;
+  const bool evicts = rule.policy != nullptr && rule.policy->evicts(layer);
+  return cache_rows(config, run, rule.most_tokens, layer, evicts);
+}
 
 RunState::RunState(const Model& model, std::int64_t block_size) : model_(model), block_size_(block_size) {}
 
@@ -34,22 +44,19 @@ EvictionRule RunState::eviction(int layer, const StateRule& rule) const {
 }
 
 LayerPlan RunState::layer_plan(int layer, const StateRule& rule) const {
-  recording::RunPlan run;
-  run.budget = rule.budget;
-  run.block_size = block_size_;
   LayerPlan plan;
   plan.layer = layer;
   plan.block_size = block_size_;
   plan.eviction = eviction(layer, rule);
-  const bool evicts = rule.policy != nullptr && rule.policy->evicts(layer);
-  plan.capacities = cache_rows(model_.config(), run, rule.most_tokens, layer, evicts);
+  plan.capacities = cache_rows(model_.config(), block_size_, rule, layer);
   plan.counts_attention = rule.counts_attention;
   plan.recording.layer = false;
   return plan;
 }
 
-at::Tensor RunState::run_block(std::span<const std::int32_t> ids) {
+at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<const StateRule> open) {
   const Transformer& transformer = model_.transformer();
+  leave_open(open);
   at::Tensor hidden = transformer.embed(ids);
   for (int layer = 0; layer < model_.config().n_layers; ++layer) {
     const auto weights = transformer.weights().layer(layer);
@@ -61,6 +68,15 @@ at::Tensor RunState::run_block(std::span<const std::int32_t> ids) {
   position_ += std::ssize(ids);
   last_hidden_ = hidden.narrow(0, hidden.size(0) - 1, 1).clone();
   return hidden;
+}
+
+void RunState::leave_open(std::span<const StateRule> rules) {
+  if (rules.empty()) return;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    std::vector<EvictionRule> evictions;
+    for (const StateRule& rule : rules) evictions.push_back(eviction(static_cast<int>(layer), rule));
+    layers_[layer]->leave_open(std::move(evictions));
+  }
 }
 
 double RunState::mean_rows() const {

@@ -28,7 +28,8 @@ std::vector<analysis::PolicySpec> every_policy() {
   for (const auto& entry : analysis::registered_policies())
     specs.push_back(analysis::parse_policy(entry.name));
   for (const char* text :
-       {"h2o:normalize=1,recent=0.5", "tova:heads=all", "keydiff:recent=0.2", "l2norm:skip=1"})
+       {"h2o:normalize=1,recent=0.5", "tova:heads=all", "keydiff:recent=0.2", "l2norm:skip=1",
+        "snapkv:window=3,kernel=3,recent=2", "snapkv:window=5,kernel=1,recent=0"})
     specs.push_back(analysis::parse_policy(text));
   return specs;
 }
@@ -144,16 +145,18 @@ TEST_P(Completions, WhatIsCommonIsRunOnce) {
   const Ids trunk = test::random_ids(32, 50);
   Ids longer = trunk;
   for (const std::int32_t id : test::random_ids(8, 50, 3)) longer.push_back(id);
-  const auto none = analysis::parse_policy("none"), sink = analysis::parse_policy("sink");
+  const auto none = analysis::parse_policy("none"), sink = analysis::parse_policy("sink"),
+             tova = analysis::parse_policy("tova");
   std::vector<CompletionRequest> requests{request(trunk, none, 0), request(longer, none, 0),
-                                          request(trunk, sink, 16)};
+                                          request(trunk, sink, 16), request(trunk, tova, 16)};
   for (auto& each : requests) each.continuation.max_new_tokens = 1;
   complete(requests);
-  // Once: 32 of the trunk and 8 more under `none`; of the sink's only what comes after its budget.
-  EXPECT_EQ(cost_.tokens_asked, 32 + 40 + 32);
-  EXPECT_EQ(cost_.tokens_run, 32 + 8 + 16);
+  // Once: 32 of the trunk and 8 more under `none`; of the two that evict only what comes after the block,
+  // tokens 16 to 23, after which they do.
+  EXPECT_EQ(cost_.tokens_asked, 32 + 40 + 2 * 32);
+  EXPECT_EQ(cost_.tokens_run, 32 + 8 + 2 * 8);
   EXPECT_EQ(progress_.tokens_done, progress_.tokens_total);
-  EXPECT_EQ(progress_.tokens_total, 32 + 40 + 32);
+  EXPECT_EQ(progress_.tokens_total, 32 + 40 + 2 * 32);
   EXPECT_EQ(progress_.tokens_shared, cost_.tokens_asked - cost_.tokens_run);
 }
 
@@ -210,6 +213,45 @@ TEST_P(Completions, ScoresOfAPromptAreThoseOfARecordedCapture) {
     for (std::size_t at = 0; at < expected.size(); ++at)
       EXPECT_NEAR(completions[i].log_probabilities[at], expected[at], 2e-5) << i << ", " << at;
     EXPECT_TRUE(completions[i].generated.empty());
+  }
+}
+
+// ln p of an id after a prompt by the logits that a capture records of its last token alone: the same product
+// of a matrix and one row that the walk takes at a block's end, and therefore the same bits.
+double recorded_score_after(const Model& model, CaptureOptions options, std::int32_t id) {
+  options.record_logits = true;
+  options.score_last = 1;
+  const auto logits = test::run_in_memory(model, options).recording->logits(0);
+  const auto row = logits.row(0).cast<double>();
+  double sum = 0;
+  for (const double logit : row) sum += std::exp(logit - row.maxCoeff());
+  return row(id) - row.maxCoeff() - std::log(sum);
+}
+
+// Every policy evicts at least three times, the first time after a block that it has in common with all
+// others, which want other statistics of its attention.
+TEST_P(Completions, PoliciesThatShareABlockHaveTheBitsOfACaptureOfTheirOwn) {
+  const Ids ids = test::random_ids(49, 50);
+  std::vector<CompletionRequest> requests;
+  for (const auto& policy : every_policy())
+    for (const std::int64_t budget : {5, 20}) {
+      requests.push_back(request(ids, policy, budget));
+      requests.back().continuation.max_new_tokens = 0;
+      requests.back().score_from = 48;
+    }
+  const auto completions = complete(requests);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    CaptureOptions options;
+    options.prompt_ids.assign(ids.begin(), ids.end() - 1);
+    options.policies = {requests[i].policy};
+    options.budget = requests[i].budget;
+    options.block_size = 8;
+    options.schedule = Schedule::kBlock;
+    options.seed = 7;
+    ASSERT_EQ(completions[i].log_probabilities.size(), 1U);
+    EXPECT_DOUBLE_EQ(completions[i].log_probabilities.front(),
+                     recorded_score_after(*model_, options, ids.back()))
+        << requests[i].policy.name << ", budget " << requests[i].budget;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,6 +58,14 @@ std::int64_t rows(const recording::RunPlan& run, std::int64_t n_prompt, bool evi
   const auto heads = cache_rows(large_model(), run, n_prompt, 3, evicts);
   EXPECT_EQ(heads.size(), 8U);
   return heads.front();
+}
+
+TEST(MemoryNeed, AtensHeadsAreAsLongAsTheLongest) {
+  constexpr double kRow = 2 * 128 * 2 + 4 + 8 + 4;  // key, value; position, attention received, from how many
+  std::vector<std::int64_t> rows(8, 10);
+  rows[3] = 30;
+  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kKernels), (7 * 10 + 30) * kRow);
+  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kAten), 8 * 30 * kRow);
 }
 
 TEST(CacheRows, AreTheBudgetAndOneBlockOrEveryToken) {
