@@ -1,0 +1,198 @@
+#include "capture/recording/run_reader.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/errors.hpp"
+#include "capture/recording/checked_read.hpp"
+#include "capture/recording/layer_rows.hpp"
+#include "capture/recording/layout.hpp"
+
+namespace keyscope::recording {
+namespace {
+
+using hdf5::ElementType;
+using hdf5::Group;
+using hdf5::Shape;
+
+hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
+
+class RunReader {
+ public:
+  RunReader(const Group& group, const std::string& name, const RecordingInfo& info)
+      : group_(group), info_(info), list_(info.complete ? Roomy{} : Roomy{0}) {
+    run_.plan.name = name;
+  }
+
+  //   layer_done: called after every layer
+  RunInfo read(const std::function<void()>& layer_done) {
+    read_plan();
+    read_blocks();
+    read_generated();
+    read_top();
+    check_blocks();
+    for (const int layer : info_.layers) {
+      check_layer(group_.open_group(layer_group_name(layer)));
+      layer_done();
+    }
+    read_scored();
+    return std::move(run_);
+  }
+
+ private:
+  void read_plan();
+  void read_blocks();
+  void read_generated();
+  void read_top();
+  void read_scored();
+  void check_blocks() const;
+  void check_layer(const Group& group) const;
+  [[noreturn]] void refuse(const std::string& what) const { throw FileError(group_.where() + ": " + what); }
+
+  // The first `n` elements of a list that may be longer in a recording that was not completed.
+  template <typename T>
+  std::vector<T> read_front(const std::string& name, ElementType type, std::int64_t n) const {
+    std::vector<T> values(size(n));
+    open_dataset(group_, name, {type}, {size(n)}, list_).read(std::span(values), {0}, {size(n)});
+    return values;
+  }
+
+  const Group& group_;
+  const RecordingInfo& info_;
+  Roomy list_;
+  RunInfo run_;
+};
+
+void RunReader::read_plan() {
+  RunPlan& plan = run_.plan;
+  plan.policy = group_.text("policy");
+  plan.parameters = json_text(group_, "parameters");
+  plan.budget = integer_in(group_, "budget", 0, kMostTokens);
+  plan.block_size = integer_in(group_, "block_size", 1, kMostTokens);
+  plan.n_prompt_blocks = integer_in(group_, "n_prompt_blocks", 1, info_.n_prompt());
+  integer_in(group_, "n_prompt", info_.n_prompt(), info_.n_prompt());
+  plan.replayed = integer_in(group_, "replayed", 0, 1) == 1;
+  if (group_.has_attribute("oracle")) plan.oracle = integer_in(group_, "oracle", 0, 1) == 1;
+  if (group_.has_attribute("positions")) plan.cache_positions = group_.text("positions") == "cache";
+  if (!group_.has("budgets")) return;
+  const Shape shape{size(info_.model.n_layers), size(info_.model.n_kv_heads)};
+  plan.budgets = open_dataset(group_, "budgets", {ElementType::kInt64}, shape).read<std::int64_t>();
+}
+
+void RunReader::read_blocks() {
+  const RunPlan& plan = run_.plan;
+  run_.block_start = open_list(group_, "block_start", ElementType::kInt32).read<std::int32_t>();
+  const auto n_blocks = static_cast<std::int64_t>(run_.block_start.size());
+  run_.blocks_done = n_blocks;
+  if (group_.has("blocks_done"))
+    open_dataset(group_, "blocks_done", {ElementType::kInt64}, {})
+        .read(std::span(&run_.blocks_done, 1), {}, {});
+  if (run_.blocks_done < 0 || run_.blocks_done > n_blocks || (info_.complete && run_.blocks_done != n_blocks))
+    refuse(fmt::format("blocks_done is {} of {} blocks", run_.blocks_done, n_blocks));
+  // In the prompt, the counted blocks end where the next one starts; after it, a block is one token.
+  if (run_.blocks_done >= plan.n_prompt_blocks)
+    run_.n_tokens = info_.n_prompt() + run_.blocks_done - plan.n_prompt_blocks;
+  else if (run_.blocks_done < n_blocks)
+    run_.n_tokens = run_.blocks_done == 0 ? 0 : run_.block_start[size(run_.blocks_done)];
+  else
+    refuse(
+        fmt::format("block_start has {} blocks; there are {} in the prompt", n_blocks, plan.n_prompt_blocks));
+  run_.block_start.resize(size(run_.blocks_done));
+  run_.block_ms = read_front<float>("block_ms", ElementType::kFloat32, run_.blocks_done);
+}
+
+void RunReader::check_blocks() const {
+  const RunPlan& plan = run_.plan;
+  for (std::int64_t b = 0; b < run_.blocks_done; ++b) {
+    const std::int64_t start = run_.block_start[size(b)], end = tokens_seen(run_, b);
+    if ((b == 0 && start != 0) || start < 0 || start >= end)
+      refuse(fmt::format("block_start: block {} covers tokens [{}, {})", b, start, end));
+    if (b + 1 == plan.n_prompt_blocks && end != info_.n_prompt())
+      refuse(fmt::format("block_start: the prompt of {} tokens ends after {}", info_.n_prompt(), end));
+  }
+  if (run_.blocks_done < plan.n_prompt_blocks && run_.n_tokens >= info_.n_prompt())
+    refuse(fmt::format("block_start: {} of {} prompt blocks cover all {} tokens", run_.blocks_done,
+                       plan.n_prompt_blocks, info_.n_prompt()));
+  if (!info_.complete) return;
+  const std::int64_t expected = info_.n_prompt() + std::max<std::int64_t>(run_.generated.size() - 1, 0);
+  if (run_.n_tokens != expected)
+    refuse(fmt::format("{} tokens passed through a complete run of {} prompt and {} generated ones",
+                       run_.n_tokens, info_.n_prompt(), run_.generated.size()));
+}
+
+void RunReader::read_generated() {
+  auto ids = open_list(group_, "generated", ElementType::kInt32).read<std::int32_t>();
+  const auto n_ids = static_cast<std::int64_t>(ids.size());
+  run_.plan.max_generated =
+      group_.has_attribute("max_generated") ? integer_in(group_, "max_generated", n_ids, kMostTokens) : n_ids;
+  if (info_.complete) {
+    run_.generated = read_tokens(group_, std::move(ids), "generated_text");
+    return;
+  }
+  // Ids are written with the block that produced them; those of blocks that are not counted do not count.
+  const std::int64_t most = std::max<std::int64_t>(run_.blocks_done - run_.plan.n_prompt_blocks + 1, 0);
+  auto known = std::find_if(ids.begin(), ids.end(), [](std::int32_t id) { return id < 0; }) - ids.begin();
+  known = std::min<std::ptrdiff_t>(known, most);
+  ids.resize(size(known));
+  auto offset = read_front<std::int64_t>("generated_text_offset", ElementType::kInt64, known + 1);
+  const auto text = open_list(group_, "generated_text", ElementType::kUInt8).read<std::uint8_t>();
+  // Text that had no room was not written before the end.
+  if (offset.front() != 0 || !std::is_sorted(offset.begin(), offset.end()) ||
+      size(offset.back()) > text.size())
+    std::fill(offset.begin(), offset.end(), 0);
+  run_.generated = {std::move(ids), std::string(text.begin(), text.begin() + offset.back()),
+                    std::move(offset)};
+}
+
+void RunReader::read_top() {
+  run_.top_ids = open_list(group_, "top_ids", ElementType::kInt32).read<std::int32_t>();
+  if (std::any_of(run_.top_ids.begin(), run_.top_ids.end(), [](std::int32_t id) { return id < 0; })) {
+    if (info_.complete) refuse("top_ids holds a negative id");
+    run_.top_ids.clear();  // the prompt was not read to its end
+  }
+  const auto n_top = static_cast<std::int64_t>(run_.top_ids.size());
+  run_.top_logits = read_front<float>("top_logits", ElementType::kFloat32, n_top);
+}
+
+void RunReader::read_scored() {
+  if (!group_.has("logits")) return;
+  // Logits reach the disk before the top ids do.
+  const bool written = info_.complete || !run_.top_ids.empty();
+  const hdf5::Dataset logits = group_.open_dataset("logits", 0, written ? Shape{} : Shape{0});
+  if (logits.type() != ElementType::kFloat32 || logits.shape().size() != 2 ||
+      logits.shape()[0] > size(info_.n_prompt()))
+    throw FileError(fmt::format("{}: found {} {}; expected float32 (M, vocabulary), M at most {}",
+                                logits.where(), hdf5::name_of(logits.type()),
+                                hdf5::format_shape(logits.shape()), info_.n_prompt()));
+  if (written) run_.n_scored = static_cast<std::int64_t>(logits.shape()[0]);
+}
+
+void RunReader::check_layer(const Group& group) const {
+  group.names();  // refuses links to other files
+  check_layer_rows(group, info_, run_);
+  const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.n_kv_heads);
+  const hsize_t n_tokens = size(run_.n_tokens);
+  const Roomy rows = info_.complete ? Roomy{} : Roomy{1};
+  open_dataset(group, "evicted_at", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "evicted_margin", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "attention_received", {ElementType::kFloat64}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "attention_queries", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
+  open_dataset(group, "attention_last", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  if (!group.has("attention_entropy")) return;
+  open_dataset(group, "attention_entropy", {ElementType::kFloat32}, {n_heads, size(info_.n_prompt())});
+  open_dataset(group, "attention_window", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  for (const char* name : {"attention_gini", "attention_top_share"})
+    open_dataset(group, name, {ElementType::kFloat64}, {n_heads});
+}
+
+}  // namespace
+
+RunInfo read_run(const Group& group, const std::string& name, const RecordingInfo& info,
+                 const std::function<void()>& layer_done) {
+  return RunReader(group, name, info).read(layer_done);
+}
+
+}  // namespace keyscope::recording
