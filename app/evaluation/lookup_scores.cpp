@@ -7,10 +7,22 @@
 #include "app/evaluation/answer_scores.hpp"
 
 namespace keyscope::evaluation {
+namespace {
+
+std::u32string joined(const std::vector<std::u32string>& words) {
+  std::u32string text;
+  for (const std::u32string& word : words) {
+    if (!text.empty()) text.push_back(U' ');
+    text += word;
+  }
+  return text;
+}
+
+}  // namespace
 
 double lookup_recall(std::string_view output, std::string_view answer) {
   const auto words = normalised_words(answer), found = normalised_words(output);
-  if (!std::ranges::search(found, words).empty() || words.empty()) return 1;
+  if (words.empty() || joined(found).find(joined(words)) != std::u32string::npos) return 1;
   const auto n = std::ranges::count_if(
       words, [&](const std::u32string& word) { return std::ranges::find(found, word) != found.end(); });
   return static_cast<double>(n) / static_cast<double>(words.size());

@@ -5,10 +5,12 @@
 namespace keyscope::evaluation {
 namespace {
 
-TEST(LookupScores, RecallFindsTheAnswersWordsInARow) {
+TEST(LookupScores, RecallFindsTheAnswerAnywhere) {
   EXPECT_EQ(lookup_recall(" 1234567.\nThe", "1234567"), 1);
   EXPECT_EQ(lookup_recall("It is 1234567, I think", "1234567"), 1);
-  EXPECT_EQ(lookup_recall("12345678", "1234567"), 0);
+  EXPECT_EQ(lookup_recall(" 12345678888", "1234567"), 1);
+  EXPECT_EQ(lookup_recall("1234 567", "1234567"), 0);
+  EXPECT_EQ(lookup_recall("anything", "the"), 1) << "an answer without words";
   EXPECT_EQ(lookup_recall("", "1234567"), 0);
   EXPECT_EQ(lookup_recall("Eat a Sandwich, in the park.", "eat sandwich in park"), 1);
 }
