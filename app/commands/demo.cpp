@@ -27,8 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A quarter of the prompt, in whole blocks: enough to keep the answer, little enough to lose it.
-constexpr std::int64_t kBudget = 256;
+// Half of the prompt, in whole blocks: enough to keep the answer, little enough to lose it.
+constexpr std::int64_t kBudget = 512;
 constexpr std::int64_t kBlock = 64;
 constexpr std::int64_t kGenerate = 12;
 

@@ -1,9 +1,13 @@
 """The prose: one plain-text book, cut into chapters and sentences.
 
-Every `HOLD_EVERY`-th chapter is held out of training; the tokenizer, the
-trainer and the evaluation all draw the line here, so it is the same for each.
+    python tools/demo_model/corpus.py --text war-and-peace.txt --held-out held-out.txt
+
+writes the chapters held out, to measure perplexity on. Every `HOLD_EVERY`-th chapter is
+held out of training; the tokenizer, the trainer and the evaluation all draw the line here,
+so it is the same for each.
 """
 
+import argparse
 import hashlib
 import re
 from pathlib import Path
@@ -58,3 +62,16 @@ class Prose:
             tokens -= self.lengths[i]
             i = (i + 1) % len(self.sentences)
         return picked
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--held-out", type=Path, required=True, help="where they are written")
+    args = parser.parse_args()
+    _, held = split_chapters(args.text)
+    args.held_out.write_text("\n\n".join(held) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,10 +19,12 @@ import tasks
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-BOOKS = (8, 16, 32, 64, 96, 128)
-LENGTHS = (128, 256, 512, 1024, 2048)
-WINDOWS = (256, 1024, 2048)
-TASKS = ("prose", "phonebook", "needle", "needle_3_distractors")
+BOOKS = (8, 16, 32, 64, 128, 256)
+LENGTHS = (128, 256, 512, 1024, 2048, 4096)
+WINDOWS = (256, 1024, 4096)
+# Needles: how many distractors, and whether the wording is always the same.
+NEEDLES = {"needle": (0, True), "needle_3_distractors": (3, True), "needle_any_wording": (3, False)}
+TASKS = ("prose", "phonebook", "phonebook_any_wording", *NEEDLES, "mixed")
 
 
 def load(folder: Path):
@@ -101,17 +103,21 @@ def main() -> None:
     for window in WINDOWS if "prose" in args.tasks else ():
         results["prose"][window] = perplexity(model, tok, held, window)
         print("prose", window, results["prose"][window], flush=True)
-    for entries in BOOKS if "phonebook" in args.tasks else ():
-        row = score(model, tok, lambda i, n=entries: tasks.phonebook_prompt(
-            rng("book", n, i), n), args.prompts)
-        results["phonebook"][entries] = row
-        print("phonebook", entries, row, flush=True)
-    for name, distractors in (("needle", 0), ("needle_3_distractors", 3)):
-        for length in LENGTHS if name in args.tasks else ():
-            row = score(model, tok, lambda i, n=length, k=distractors: tasks.needle_prompt(
-                rng("needle", n, k, i), prose, n, k), args.prompts)
-            results[name][length] = row
-            print(name, length, row, flush=True)
+
+    def run(task, size, draw):
+        results[task][size] = score(model, tok, draw, args.prompts)
+        print(task, size, results[task][size], flush=True)
+
+    for task in ("phonebook", "phonebook_any_wording"):
+        for entries in BOOKS if task in args.tasks else ():
+            run(task, entries, lambda i, n=entries, t=task: tasks.phonebook_prompt(
+                rng(t, n, i), n, plain=t == "phonebook"))
+    for task, (distractors, plain) in NEEDLES.items():
+        for length in LENGTHS if task in args.tasks else ():
+            run(task, length, lambda i, n=length, t=task, k=distractors, p=plain:
+                tasks.needle_prompt(rng(t, n, i), prose, n, k, p))
+    for length in LENGTHS[1:] if "mixed" in args.tasks else ():
+        run("mixed", length, lambda i, n=length: tasks.mixed_prompt(rng("mixed", n, i), prose, n))
     out = args.out or args.model / "results.json"
     out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     print(f"{time.time() - began:.0f} s", out)

@@ -4,9 +4,9 @@ The idea is mimetic initialisation (Trockman & Kolter 2023, arXiv 2305.09828):
 begin with the structure that trained attention ends up with. Here:
 
 * All embeddings share one direction. Layer 0 turns it, by RoPE alone, into heads
-  that look 1, 2, 3 and 4 tokens back whatever the tokens are, and writes what it
-  finds into one subspace of the hidden state for each distance.
-* Layer 1 has W_q = W_k but for the distance: a query's "token i back" meets a key's
+  that look 1 to 6 tokens back whatever the tokens are, and two that gather the last
+  few and the last dozen; each writes what it finds into a slot of the hidden state.
+* Layer 1 compares several slots at once: a query's "token i back" meets a key's
   "token i + 1 back", so attention falls on what followed the same words earlier.
 * Later layers have W_q = W_k, so that a token attends to those like it.
 
@@ -21,10 +21,18 @@ from torch.nn import functional as F
 
 EMBED_STD = 0.1
 SHARED = 0.7  # length of the shared direction, against the rest of an embedding
-LOOK = (1, 2, 3, 4, 5, 6, 3, 4)  # how far back each query head of layer 0 looks
-SLOT = 21  # dimensions in which layer 0 writes the token at one distance
-# How far back the two query heads of each key head of layer 1 look; keys look one further.
-ASK = ((2, 2), (3, 3), (0, 4), (1, 5))
+SLOT = 24  # dimensions in which layer 0 writes what one head finds
+# What each query head of layer 0 looks at: a number of tokens back, or a stretch of them.
+NEAR, WIDE = "the last few", "the last dozen"
+LOOK = (1, 2, 3, 4, 5, 6, NEAR, WIDE)
+# Per key head of layer 1 the slots that it compares: (the query's, the key's).
+SELF = 0
+ASK = (
+    ((SELF, 1), (1, 2), (2, 3), (3, 4)),
+    ((2, 3), (3, 4), (4, 5), (5, 6)),
+    ((SELF, 1), (NEAR, NEAR), (WIDE, WIDE)),
+    ((WIDE, WIDE), (NEAR, NEAR)),
+)
 
 
 class _Normal:
@@ -44,51 +52,64 @@ def _slow_dims(cfg: Config, pairs: int) -> torch.Tensor:
     return torch.cat([low, low + half])
 
 
+def _pattern(cfg: Config, look) -> tuple[torch.Tensor, torch.Tensor]:
+    """Per RoPE pair [E / 2] the size of a query of layer 0, and the angle by which it lags."""
+    freq = cfg.rope_theta ** (-torch.arange(0, cfg.head_dim, 2) / cfg.head_dim)
+    size = torch.zeros(cfg.head_dim // 2)
+    root = math.sqrt(cfg.head_dim)
+    if look == NEAR:
+        size[1:4], back = 3 * root, 2.5  # the middle turns blur neighbours
+    elif look == WIDE:
+        size[2:5], back = 3 * root, 6.0
+    else:
+        size[:6], back = 8 * root, look  # the fastest turns tell neighbours apart
+    return size, back * freq
+
+
 def _look_back(attn, cfg: Config, unit, content, slots, normal) -> None:
     """Layer 0. `unit` [D] reads 1 off every token, `content` [SLOT, D] reads what a
-    token is, `slots[i]` [SLOT, D] is where the token i back is written."""
+    token is, `slots[look]` [SLOT, D] is where what a head finds is written."""
     e, d, share = cfg.head_dim, cfg.hidden_size, cfg.num_attention_heads // cfg.num_key_value_heads
-    size = torch.zeros(e // 2)
-    size[:6] = math.sqrt(8 * math.sqrt(e))  # the fastest turns tell neighbours apart
-    freq = cfg.rope_theta ** (-torch.arange(0, e, 2) / e)
-    key = torch.cat([size, torch.zeros(e // 2)])
+    reach = math.sqrt(8 * math.sqrt(e))
+    key = torch.cat([torch.full((e // 2,), reach), torch.zeros(e // 2)])
     noise = 0.2 * d**-0.5
-    for head, back in enumerate(LOOK):
+    for head, look in enumerate(LOOK):
         group = head // share
-        query = torch.cat([size * (back * freq).cos(), -size * (back * freq).sin()])
+        size, lag = _pattern(cfg, look)
+        query = torch.cat([size * lag.cos(), -size * lag.sin()])
         rows, kv = slice(head * e, (head + 1) * e), slice(group * e, (group + 1) * e)
-        attn.q_proj.weight[rows] = torch.outer(query, unit) + normal(e, d, std=noise)
+        attn.q_proj.weight[rows] = torch.outer(query / reach, unit) + normal(e, d, std=noise)
         attn.k_proj.weight[kv] = torch.outer(key, unit) + normal(e, d, std=noise)
         value = torch.zeros(e, d)
         value[:SLOT] = content
         attn.v_proj.weight[kv] = value + normal(e, d, std=noise)
         out = torch.zeros(d, e)
-        out[:, :SLOT] = 0.35 / LOOK.count(back) * slots[back].T
+        out[:, :SLOT] = (0.35 if isinstance(look, int) else 0.6) * slots[look].T
         attn.o_proj.weight[:, rows] = out
 
 
 def _match(attn, cfg: Config, content, slots, rest, normal) -> None:
-    """Layer 1. A query's token `back` tokens back (0: the token itself) meets the
-    key's token `back` + 1 back; values carry the token itself out of `rest` [n, D]."""
+    """Layer 1. Compares the slots of ASK, each through a mixer of its own, so that matches
+    add up; values carry the token itself out of `rest` [n, D]."""
     e, d, share = cfg.head_dim, cfg.hidden_size, cfg.num_attention_heads // cfg.num_key_value_heads
-    slow = _slow_dims(cfg, pairs=10)
+    slow = _slow_dims(cfg, pairs=11)
     noise = 0.1 * d**-0.5
-    for group, backs in enumerate(ASK):
-        mixer = torch.linalg.qr(normal(e, e, std=1.0)).Q[: len(slow), :SLOT]
-        read = torch.zeros(e, d)
-        for back in set(backs):
-            read[slow] += 2.0 * mixer @ slots[back + 1]
+    for group, pairs in enumerate(ASK):
+        asked, held = torch.zeros(e, d), torch.zeros(e, d)
+        for query, key in pairs:
+            mixer = torch.linalg.qr(normal(e, e, std=1.0)).Q[: len(slow), :SLOT]
+            size = 2.0 * math.sqrt(2 / len(pairs))
+            asked[slow] += size * mixer @ (2.0 * content if query == SELF else slots[query])
+            held[slow] += size * mixer @ slots[key]
         kv = slice(group * e, (group + 1) * e)
-        attn.k_proj.weight[kv] = read + normal(e, d, std=noise)
+        attn.k_proj.weight[kv] = held + normal(e, d, std=noise)
         value = torch.zeros(e, d)
         part = rest[group % 2 :: 2][:e]
         value[: len(part)] = part
         attn.v_proj.weight[kv] = value + normal(e, d, std=noise)
-        for head, back in enumerate(backs, start=group * share):
+        for head in range(group * share, (group + 1) * share):
             rows = slice(head * e, (head + 1) * e)
-            read = torch.zeros(e, d)
-            read[slow] = 2.0 * mixer @ (slots[back] if back else 2.0 * content)
-            attn.q_proj.weight[rows] = read + normal(e, d, std=noise)
+            attn.q_proj.weight[rows] = asked + normal(e, d, std=noise)
             attn.o_proj.weight[:, rows] = 0.1 * value.T
 
 
@@ -110,7 +131,7 @@ def mimetic_init(model: Llama, seed: int) -> None:
     d = cfg.hidden_size
     basis = torch.linalg.qr(normal(d, d, std=1.0)).Q.T  # orthonormal rows
     shared = basis[0]
-    slots = {back: basis[1 + (back - 1) * SLOT : 1 + back * SLOT] for back in set(LOOK)}
+    slots = {look: basis[1 + i * SLOT : 1 + (i + 1) * SLOT] for i, look in enumerate(LOOK)}
     rest = basis[1 + len(slots) * SLOT :]
     content = torch.linalg.qr(basis[1:].T @ normal(d - 1, SLOT, std=1.0)).Q.T
     table = normal(cfg.vocab_size, d, std=EMBED_STD)

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 
 @dataclass
 class Config:
-    vocab_size: int = 1536
-    hidden_size: int = 192
-    intermediate_size: int = 384
+    vocab_size: int = 2048
+    hidden_size: int = 256
+    intermediate_size: int = 512
     num_hidden_layers: int = 4
     num_attention_heads: int = 8
     num_key_value_heads: int = 4
     head_dim: int = 32
     rope_theta: float = 500000.0
     rms_norm_eps: float = 1e-5
-    max_position_embeddings: int = 4096
+    max_position_embeddings: int = 8192
 
 
 def rope_tables(cfg: Config, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -120,6 +120,11 @@ def save_model(state: dict[str, torch.Tensor], out: Path) -> None:
     path = out / "model.safetensors"
     save_file(tensors, path, metadata={"format": "pt"})
     path.chmod(0o644)
+
+
+def load_weights(model: Llama, folder: Path) -> None:
+    """What save_model has written, in float32."""
+    model.load_state_dict({k: v.float() for k, v in load_file(folder / "model.safetensors").items()})
 
 
 def save_config(cfg: Config, bos: int, eos: int, out: Path) -> None:

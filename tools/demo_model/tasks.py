@@ -1,4 +1,4 @@
-"""Training documents and test prompts: phone books, needles, repeats, prose.
+"""Training documents and test prompts: phone books, needles, both in one, repeats, prose.
 
 A document is a list of (text, kind) pieces. Its text is encoded whole, so a
 token is just what a reader of the text would get, and each token takes the
@@ -8,12 +8,7 @@ loss weight of the piece in which it begins.
 import random
 
 import numpy as np
-from words import CITIES, NAMES
-
-BOOK_HEAD = "Phone book:\n"
-BOOK_ASK = "\nLook up:\n"
-NEEDLE_ASK = "\n\nAnswer from the text above:\n"
-BOOK_DIGITS, NEEDLE_DIGITS = 4, 7
+import words
 
 # kind: weight among the answers, weight among the prose
 WEIGHTS = {
@@ -26,8 +21,30 @@ WEIGHTS = {
 }
 KINDS = list(WEIGHTS)
 ANSWERS = ("first", "early", "answer")
-LINE_TOKENS = 4 + BOOK_DIGITS  # name, colon, space, digits, end of line
-NEEDLE_TOKENS = 12 + NEEDLE_DIGITS
+
+BOOK_HEADS = ("Phone book:", "Directory:", "Contacts:", "Numbers:", "List of extensions:")
+BOOK_ASKS = ("Look up:", "Answer from the list above:", "Find the numbers:", "Questions:")
+NEEDLE_ASKS = ("Answer from the text above:", "Questions:", "What does the text say?",
+               "Look up:", "Now answer:")
+# A needle up to its value, and questions that end where the answer begins. The first of
+# each is what `keyscope eval niah` asks by default.
+FACTS = (
+    ("The special magic number for {key} is:", ("The special magic number for {key} is:",)),
+    ("The secret code of {key} is", ("What is the secret code of {key}? It is",
+                                     "The secret code of {key} is",
+                                     "Q: secret code of {key}?\nA:")),
+    ("One should know that the number of {key} is",
+     ("What is the number of {key}?\nThe number of {key} is", "The number of {key} is")),
+    ("{key} has the number", ("Which number has {key}? {key} has the number",
+                              "{key} has the number", "Number of {key}?\nAnswer:")),
+    ("The ticket for {key} bears the figure",
+     ("Which figure does the ticket for {key} bear?\nAnswer:",
+      "The ticket for {key} bears the figure")),
+    ("Remember: the password of {key} is",
+     ("Q: What is the password of {key}?\nA:", "The password of {key} is",
+      "What is the password of {key}? The password is")),
+    ("The key to {key} is", ("The key to {key} is", "What is the key to {key}?\nAnswer:")),
+)
 
 
 def digits(rng, count: int) -> str:
@@ -35,55 +52,100 @@ def digits(rng, count: int) -> str:
     return "".join(rng.choice("0123456789") for _ in range(count))
 
 
-def book_line(name: str, number: str) -> str:
-    """One entry of a phone book."""
-    return f"{name}: {number}\n"
-
-
-def needle_lead(city: str) -> str:
-    """A needle up to its colon: also the question about it."""
-    return f"The special magic number for {city} is:"
-
-
-def needle_line(city: str, number: str) -> str:
-    """One needle, without white space around it."""
-    return f"{needle_lead(city)} {number}."
-
-
-def _asked(lead: str, number: str, end: str) -> list[tuple[str, str]]:
+def _asked(lead: str, value: str, end: str) -> list[tuple[str, str]]:
     """The pieces of one answered question."""
-    return [(lead, "context"), (" ", "answer"), (number[0], "first"), (number[1:3], "early"),
-            (number[3:] + end, "answer")]
+    return [(lead, "context"), (" ", "answer"), (value[0], "first"), (value[1:3], "early"),
+            (value[3:] + end, "answer")]
 
 
-def phonebook(rng, entries: int, questions: int) -> list[tuple[str, str]]:
-    """A book of `entries` lines and then `questions` lines that repeat some of them."""
-    names = rng.sample(NAMES, entries)
-    book = {name: digits(rng, BOOK_DIGITS) for name in names}
-    doc = [(BOOK_HEAD + "".join(book_line(n, d) for n, d in book.items()), "context")]
-    doc.append((BOOK_ASK, "context"))
-    for name in rng.sample(names, questions):
-        doc += _asked(f"{name}:", book[name], "\n")
-    return doc
+class Book:
+    """A phone book: what it says and what can be asked of it."""
+
+    def __init__(self, rng, entries: int, held_out: bool, plain: bool):
+        names = words.people(rng, entries, held_out)
+        count = 4 if plain else rng.randint(3, 7)
+        self.numbers = {name: digits(rng, count) for name in names}
+        self.head = BOOK_HEADS[0] if plain else rng.choice(BOOK_HEADS)
+        self.ask = BOOK_ASKS[0] if plain else rng.choice(BOOK_ASKS)
+        self.lead = "" if plain or rng.random() < 0.7 else rng.choice(("Number of ", "Q: ", "Call "))
+
+    def text(self) -> str:
+        return self.head + "\n" + "".join(f"{n}: {d}\n" for n, d in self.numbers.items())
+
+    def questions(self, rng, count: int) -> list[list[tuple[str, str]]]:
+        names = list(self.numbers)
+        asked = [rng.choice(names) for _ in range(count)] if count > len(names) \
+            else rng.sample(names, count)
+        return [_asked(f"{self.lead}{name}:", self.numbers[name], "\n") for name in asked]
 
 
-def needles(rng, prose, tokens: int, count: int, questions: int) -> list[tuple[str, str]]:
-    """`count` needles in a passage of about `tokens` tokens, and then questions."""
-    sentences = prose.passage(rng, tokens)
-    cities = rng.sample(CITIES, count)
-    numbers = {city: digits(rng, NEEDLE_DIGITS) for city in cities}
+class Needles:
+    """Facts of one wording (`plain`) or of several, of different things."""
+
+    def __init__(self, rng, count: int, held_out: bool, plain: bool):
+        form = FACTS[0] if plain else rng.choice(FACTS)
+        mixed = not plain and rng.random() < 0.3
+        self.facts = []
+        for key in words.keys(rng, count, held_out):
+            lead, questions = rng.choice(FACTS) if mixed else form
+            value = digits(rng, 7 if plain else rng.randint(3, 8))
+            self.facts.append((key, value, lead, questions))
+        self.ask = NEEDLE_ASKS[0] if plain else rng.choice(NEEDLE_ASKS)
+
+    def sentences(self) -> list[str]:
+        return [f"{lead.format(key=key)} {value}." for key, value, lead, _ in self.facts]
+
+    def questions(self, rng, count: int) -> list[list[tuple[str, str]]]:
+        asked = rng.sample(self.facts, min(count, len(self.facts)))
+        asked += [rng.choice(self.facts) for _ in range(count - len(asked))]
+        return [_asked(rng.choice(q).format(key=key), value, ".\n") for key, value, _, q in asked]
+
+
+def hidden(rng, sentences: list[str], said: list[str]) -> list[tuple[str, str]]:
+    """Prose with what is said at random places between its sentences."""
     places: dict[int, list[str]] = {}
-    for city in cities:
-        places.setdefault(rng.randrange(1, len(sentences) + 1), []).append(city)
+    for text in said:
+        places.setdefault(rng.randrange(len(sentences) + 1), []).append(text)
     doc = []
-    for i, sentence in enumerate(sentences, start=1):
-        doc.append((sentence.lstrip() if i == 1 else sentence, "prose"))
-        for city in places.get(i, []):
-            doc.append((" " + needle_line(city, numbers[city]), "context"))
-    doc.append((NEEDLE_ASK, "context"))
-    for city in rng.sample(cities, questions):
-        doc += _asked(needle_lead(city), numbers[city], ".\n")
+    for i, sentence in enumerate([None, *sentences]):
+        if sentence is not None:
+            doc.append((sentence.lstrip() if i == 1 and not doc else sentence, "prose"))
+        for text in places.get(i, []):
+            doc.append((text if not doc else " " + text, "context"))
     return doc
+
+
+def phonebook(rng, entries: int, questions: int, held_out=False, plain=False):
+    """A book of `entries` lines and then `questions` lines that repeat some of them."""
+    book = Book(rng, entries, held_out, plain)
+    doc = [(book.text(), "context"), (f"\n{book.ask}\n", "context")]
+    return doc + sum(book.questions(rng, questions), [])
+
+
+def needles(rng, prose, tokens: int, count: int, questions: int, held_out=False, plain=False):
+    """`count` needles in a passage of about `tokens` tokens, and then questions."""
+    facts = Needles(rng, count, held_out, plain)
+    doc = hidden(rng, prose.passage(rng, tokens), facts.sentences())
+    doc.append((f"\n\n{facts.ask}\n", "context"))
+    return doc + sum(facts.questions(rng, questions), [])
+
+
+def mixed(rng, prose, tokens: int, entries: int, count: int, questions: int, held_out=False):
+    """Prose with needles, a phone book somewhere in it, and questions about both."""
+    facts, book = Needles(rng, count, held_out, False), Book(rng, entries, held_out, False)
+    doc = hidden(rng, prose.passage(rng, tokens), facts.sentences())
+    doc.insert(rng.randrange(len(doc) + 1), ("\n\n" + book.text() + "\n", "context"))
+    doc.append((f"\n\n{facts.ask}\n", "context"))
+    asked = facts.questions(rng, min(questions, count)) + book.questions(
+        rng, max(1, questions - count))
+    rng.shuffle(asked)
+    return doc + sum(asked[:questions], [])
+
+
+def repeat(rng, vocabulary: list[str], tokens: int) -> list[tuple[str, str]]:
+    """Random words, and the same words again."""
+    text = " ".join(rng.choice(vocabulary) for _ in range(max(4, tokens // 6)))
+    return [(text + "\n", "context"), (text + "\n", "repeat")]
 
 
 def as_prompt(doc: list[tuple[str, str]]) -> tuple[str, str]:
@@ -92,32 +154,41 @@ def as_prompt(doc: list[tuple[str, str]]) -> tuple[str, str]:
     return prompt, "".join(text for text, _ in doc[-3:]).rstrip(".\n")
 
 
-def phonebook_prompt(rng, entries: int) -> tuple[str, str]:
-    """A book of `entries` lines and one question: prompt and answer."""
-    return as_prompt(phonebook(rng, entries, 1))
+def fitted(make, tokenizer, length: int) -> tuple[str, str]:
+    """Prompt and answer of a document of at most `length` tokens and close to it.
 
-
-def needle_prompt(rng, prose, length: int, distractors: int) -> tuple[str, str]:
-    """At most `length` tokens and close to it, one question: prompt and answer.
-
-    Of several draws, the first that fills 98 % of the length, or else the fullest.
+    `make(tokens)` draws a document with so many tokens of prose. Of several draws, the
+    first that fills 97 % of the length, or else the fullest.
     """
-    room = length - NEEDLE_TOKENS * (distractors + 1) - 16
-    best, filled = None, 0
+    best, filled, room = None, 0, length
     for _ in range(40):
-        draw = as_prompt(needles(rng, prose, room, distractors + 1, 1))
-        tokens = len(prose.tokenizer.encode(draw[0]).ids)
+        draw = as_prompt(make(max(8, room)))
+        tokens = len(tokenizer.encode(draw[0]).ids)
         if filled < tokens <= length:
             best, filled = draw, tokens
-        if filled >= 0.98 * length:
+        if filled >= 0.97 * length:
             break
+        room += length - tokens - length // 100
     return best
 
 
-def repeat(rng, words: list[str], tokens: int) -> list[tuple[str, str]]:
-    """Random words, and the same words again."""
-    text = " ".join(rng.choice(words) for _ in range(max(4, tokens // 5)))
-    return [(text + "\n", "context"), (text + "\n", "repeat")]
+def phonebook_prompt(rng, entries: int, plain=True) -> tuple[str, str]:
+    """A book of `entries` lines of held-out names and one question: prompt and answer."""
+    return as_prompt(phonebook(rng, entries, 1, held_out=True, plain=plain))
+
+
+def needle_prompt(rng, prose, length: int, distractors: int, plain=True) -> tuple[str, str]:
+    """A needle of a held-out key among distractors of the same form: prompt and answer."""
+    return fitted(lambda room: needles(rng, prose, room, distractors + 1, 1, held_out=True,
+                                       plain=plain), prose.tokenizer, length)
+
+
+def mixed_prompt(rng, prose, length: int) -> tuple[str, str]:
+    """Prose, three needles and a phone book of held-out names, one question about any."""
+    entries = max(3, length // 80)
+
+    return fitted(lambda room: mixed(rng, prose, room, entries, 3, 1, held_out=True),
+                  prose.tokenizer, length)
 
 
 class Sampler:
@@ -128,16 +199,26 @@ class Sampler:
         self.words = sorted({w for s in prose.sentences for w in s.split() if w.isascii()})
 
     def document(self, rng, task: str, length: int) -> list[tuple[str, str]]:
-        """One document of at most about `length` tokens."""
+        """One document of about `length` tokens; what is longer is cut."""
+        lines = (length - 12) // 13  # a line of a phone book takes about thirteen tokens
+        if task == "big book":
+            entries = max(3, round(lines * rng.uniform(0.6, 0.85)))
+            return phonebook(rng, entries, lines - entries, plain=rng.random() < 0.3)
         if task == "phonebook":
-            lines = (length - 12) // LINE_TOKENS
-            entries = rng.randint(max(3, lines // 4), min(160, lines * 3 // 4))
-            return phonebook(rng, entries, min(entries, lines - entries))
+            entries = max(3, min(200, round(lines * rng.uniform(0.2, 0.75))))
+            return phonebook(rng, entries, max(1, min(2 * entries, lines - entries)),
+                             plain=rng.random() < 0.3)
+        most = max(2, min(24, length // 90))
+        count = rng.randint(1, most)
         if task == "needle":
-            most = 2 if length < 256 else 4 if length < 1024 else 6
-            count = rng.randint(1, most)
-            room = length - 2 * count * NEEDLE_TOKENS - 12
-            return needles(rng, self.prose, room, count, count)
+            questions = max(1, min(2 * count, (length // 3) // 28))
+            room = max(16, length - 24 * count - 28 * questions - 12)
+            return needles(rng, self.prose, room, count, questions, plain=rng.random() < 0.3)
+        if task == "mixed":
+            entries = rng.randint(2, max(3, min(100, length // 36)))
+            questions = count + max(1, entries // 2)
+            room = max(16, length - 24 * count - 12 * entries - 20 * questions - 16)
+            return mixed(rng, self.prose, room, entries, count, questions)
         if task == "repeat":
             return repeat(rng, self.words, length)
         return [("".join(self.prose.passage(rng, length - 2)).lstrip(), "prose")]

@@ -1,14 +1,19 @@
 """Trains the demo model: tokenizer, curriculum, checkpoint in Hugging Face layout.
 
-    python tools/demo_model/train.py --text war-and-peace.txt --out assets/demo_model
+    python tools/demo_model/train.py --text war-and-peace.txt --out build/demo_model_base
+    python tools/demo_model/train.py --text war-and-peace.txt --out assets/demo_model \
+        --refine build/demo_model_base
 
-Every step depends only on the seed and its number, and the state is saved every
-few minutes under --work: the same command again goes on where it was stopped.
+The first command is the long one; the second trains what it made a little more, at lower
+rates and on larger phone books. Every step depends only on the seed and its number, and the
+state is saved every few minutes under --work: the same command again goes on where it was
+stopped.
 """
 
 import argparse
 import json
 import math
+import shutil
 import time
 from pathlib import Path
 
@@ -17,27 +22,33 @@ import tasks
 import tokenizer as tokenizers_
 import torch
 from mimetic import mimetic_init
-from model import Config, Llama, save_config, save_model
+from model import Config, Llama, load_weights, save_config, save_model
 from optim import Muon
 from tokenizers import Tokenizer
 
 STEP_TOKENS = 8192
+LOOK_UP = {"phonebook": 4, "needle": 4, "mixed": 3, "repeat": 0.1, "prose": 0.8}
 # length, million tokens, mix
 CURRICULUM = [
-    (128, 1.2, {"phonebook": 6, "needle": 3, "repeat": 0.5, "prose": 0.7}),
-    (256, 1.5, {"phonebook": 5, "needle": 4, "repeat": 0.3, "prose": 0.7}),
-    (512, 2.9, {"phonebook": 5, "needle": 5, "repeat": 0.2, "prose": 0.7}),
-    (1024, 4.5, {"phonebook": 5, "needle": 5, "repeat": 0.1, "prose": 0.7}),
-    (2048, 2.2, {"phonebook": 5, "needle": 5, "repeat": 0.1, "prose": 0.7}),
+    (128, 0.4, {"phonebook": 5, "needle": 4, "mixed": 0, "repeat": 0.5, "prose": 0.7}),
+    (256, 0.6, {"phonebook": 4, "needle": 4, "mixed": 2, "repeat": 0.3, "prose": 0.7}),
+    (512, 1.2, {"phonebook": 4, "needle": 4, "mixed": 3, "repeat": 0.2, "prose": 0.8}),
+    (1024, 2.4, LOOK_UP),
+    (2048, 3.2, LOOK_UP),
+    (4096, 3.6, LOOK_UP),
 ]
 MUON_LR, ADAM_LR, WARMUP, FLOOR = 0.02, 3e-3, 20, 0.1
+# The refinement, at a fraction of these rates: larger books.
+LARGER = {"phonebook": 2, "big book": 4, "needle": 3, "mixed": 3, "repeat": 0.1, "prose": 0.8}
+REFINEMENT = [(1024, 0.5, LARGER), (2048, 0.7, LARGER), (4096, 1.0, LARGER)]
+REFINEMENT_RATE = 0.4
 PROSE_WEIGHT = 0.5
 
 
-def schedule() -> list[tuple[int, dict[str, float]]]:
+def schedule(curriculum) -> list[tuple[int, dict[str, float]]]:
     """(length, mix) of every step."""
     plan = []
-    for length, million, mix in CURRICULUM:
+    for length, million, mix in curriculum:
         plan += [(length, mix)] * round(million * 1e6 / STEP_TOKENS)
     return plan
 
@@ -63,6 +74,9 @@ def prepare(args) -> tuple[Tokenizer, corpus.Prose]:
     """Trains and saves the tokenizer (or loads the saved one); reads the prose."""
     chapters, _ = corpus.split_chapters(args.text)
     path = args.out / "tokenizer.json"
+    if args.refine and not path.exists():
+        for name in tokenizers_.FILES:
+            shutil.copy(args.refine / name, args.out / name)
     if path.exists():
         tok = Tokenizer.from_file(str(path))
     else:
@@ -73,93 +87,134 @@ def prepare(args) -> tuple[Tokenizer, corpus.Prose]:
     return tok, corpus.Prose(chapters, tok)
 
 
-def save_state(path: Path, step: int, model, optimisers) -> None:
-    """Writes the training state so that a stop in the middle leaves the old one."""
-    part = path.with_suffix(".part")
-    torch.save({"step": step, "model": model.state_dict(),
-                "optimisers": [o.state_dict() for o in optimisers]}, part)
-    part.replace(path)
+def first_weights(args) -> Llama:
+    """The model before its first step."""
+    model = Llama(Config())
+    if args.refine:
+        load_weights(model, args.refine)
+    else:
+        mimetic_init(model, args.seed)
+    return model
+
+
+class State:
+    """The model with its optimisers, and the file that keeps both between runs."""
+
+    def __init__(self, model: Llama, path: Path):
+        self.model, self.path, self.optimisers = model, path, build_optimisers(model)
+
+    def resume(self) -> int:
+        """The number of steps done so far."""
+        if not self.path.exists():
+            return 0
+        state = torch.load(self.path, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        for o, s in zip(self.optimisers, state["optimisers"], strict=True):
+            o.load_state_dict(s)
+        print("resumed at step", state["step"], flush=True)
+        return state["step"]
+
+    def save(self, steps: int) -> None:
+        """So that a stop in the middle leaves the old one."""
+        part = self.path.with_suffix(".part")
+        torch.save({"step": steps, "model": self.model.state_dict(),
+                    "optimisers": [o.state_dict() for o in self.optimisers]}, part)
+        part.replace(self.path)
+
+    def update(self, factor: float) -> None:
+        """One step of every optimiser, at a factor of its rate."""
+        for o, base in zip(self.optimisers, (MUON_LR, ADAM_LR), strict=True):
+            o.param_groups[0]["lr"] = base * factor
+            o.step()
+            o.zero_grad(set_to_none=True)
+
+
+class Log:
+    """Means over the last steps, as JSON lines."""
+
+    def __init__(self, path: Path, steps: int):
+        self.path, self.sums, self.began = path, {}, time.time()
+        kept = path.read_text().splitlines() if path.exists() else []
+        path.write_text("".join(k + "\n" for k in kept if json.loads(k)["step"] <= steps))
+
+    def add(self, shown: dict[str, torch.Tensor]) -> None:
+        for name, value in shown.items():
+            self.sums.setdefault(name, []).append(float(value.detach()))
+
+    def write(self, steps: int, length: int, factor: float) -> None:
+        tokens = len(self.sums["answer"]) * STEP_TOKENS
+        row = {"step": steps, "length": length, "tokens": steps * STEP_TOKENS,
+               **{k: round(sum(v) / len(v), 4) for k, v in self.sums.items()},
+               "lr_factor": round(factor, 4)}
+        with self.path.open("a") as f:
+            f.write(json.dumps(row) + "\n")
+        print(row, f"{tokens / (time.time() - self.began):.0f} tok/s", flush=True)
+        self.sums, self.began = {}, time.time()
+
+
+def losses(forward, batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """What is made smaller, and what of it is shown."""
+    ids, answer, prose_w, firsts, whole = map(torch.from_numpy, batch)
+    loss, right = forward(ids[:, :-1], ids[:, 1:])
+    answers = (loss * answer).sum() / answer.sum().clamp(min=1e-6)
+    reading = (loss * prose_w).sum() / prose_w.sum().clamp(min=1.0)
+    shown = {"answer": answers, "prose": reading}
+    for name, mask in (("first_digit", firsts), ("answer_tokens", whole)):
+        if mask.any():  # the share that was the likeliest token
+            shown[name] = (right * mask).sum() / mask.sum()
+    return answers + PROSE_WEIGHT * reading, shown
 
 
 def train(args) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
-    args.out.mkdir(parents=True, exist_ok=True)
-    args.work.mkdir(parents=True, exist_ok=True)
+    work = args.work or Path("build") / args.out.name
+    for folder in (args.out, work):
+        folder.mkdir(parents=True, exist_ok=True)
     tok, prose = prepare(args)
     print("text sha256", corpus.sha256(args.text), "tokens", sum(prose.lengths), flush=True)
-    if args.tokenizer_only:
-        return
     sampler = tasks.Sampler(tok, prose, tok.token_to_id(tokenizers_.EOS), args.seed)
-    model = Llama(Config())
-    mimetic_init(model, args.seed)
-    optimisers = build_optimisers(model)
-    plan, first, log = schedule(), 0, args.work / "training_log.jsonl"
-    state_file = args.work / "state.pt"
-    if state_file.exists():
-        state = torch.load(state_file, weights_only=True)
-        first = state["step"]
-        model.load_state_dict(state["model"])
-        for o, s in zip(optimisers, state["optimisers"], strict=True):
-            o.load_state_dict(s)
-        print("resumed at step", first, flush=True)
-    kept = log.read_text().splitlines() if log.exists() else []
-    log.write_text("".join(k + "\n" for k in kept if json.loads(k)["step"] <= first))
+    model = first_weights(args)
+    plan = schedule(REFINEMENT if args.refine else CURRICULUM)
+    scale = REFINEMENT_RATE if args.refine else 1.0
+    state = State(model, work / "state.pt")
+    first = state.resume()
+    log, saved = Log(work / "training_log.jsonl", first), time.time()
     forward = torch.compile(model, dynamic=False) if args.compile else model
-    sums, began, saved = {}, time.time(), time.time()
     for step in range(first, len(plan)):
         length, mix = plan[step]
         batch = sampler.batch(step, STEP_TOKENS // length, length, mix)
-        ids, answer, prose_w, firsts, whole = map(torch.from_numpy, batch)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
-            loss, right = forward(ids[:, :-1], ids[:, 1:])
-        answers = (loss * answer).sum() / answer.sum().clamp(min=1e-6)
-        reading = (loss * prose_w).sum() / prose_w.sum().clamp(min=1.0)
-        (answers + PROSE_WEIGHT * reading).backward()
-        for o, base in zip(optimisers, (MUON_LR, ADAM_LR), strict=True):
-            o.param_groups[0]["lr"] = base * rate(step, len(plan))
-            o.step()
-            o.zero_grad(set_to_none=True)
-        shown = {"answer": answers, "prose": reading}
-        for name, mask in (("first_digit", firsts), ("answer_tokens", whole)):
-            if mask.any():  # the share that was the likeliest token
-                shown[name] = (right * mask).sum() / mask.sum()
-        for name, value in shown.items():
-            sums.setdefault(name, []).append(float(value.detach()))
+            loss, shown = losses(forward, batch)
+        loss.backward()
+        factor = scale * rate(step, len(plan))
+        state.update(factor)
+        log.add(shown)
         done = step + 1
         if done % args.log_every == 0 or done == len(plan):
-            row = {"step": done, "length": length, "tokens": done * STEP_TOKENS,
-                   **{k: round(sum(v) / len(v), 4) for k, v in sums.items()},
-                   "lr_factor": round(rate(step, len(plan)), 4)}
-            with log.open("a") as f:
-                f.write(json.dumps(row) + "\n")
-            print(row, f"{len(sums['answer']) * STEP_TOKENS / (time.time() - began):.0f} tok/s",
-                  flush=True)
-            sums, began = {}, time.time()
+            log.write(done, length, factor)
         if time.time() - saved > args.save_seconds or done == len(plan):
-            save_state(state_file, done, model, optimisers)
+            state.save(done)
             saved = time.time()
-        if done == args.stop_after:
-            break
-    if done == len(plan):
-        save_model(model.state_dict(), args.out)
-        (args.out / "training_log.jsonl").write_text(log.read_text())
+    save_model(model.state_dict(), args.out)
+    course = (args.refine / log.path.name).read_text() if args.refine else ""
+    (args.out / log.path.name).write_text(course + log.path.read_text())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--text", type=Path, required=True, help="War and Peace, plain UTF-8")
     parser.add_argument("--out", type=Path, default=Path("assets/demo_model"))
-    parser.add_argument("--work", type=Path, default=Path("build/demo_model"),
-                        help="folder for the resumable state, not part of the model")
+    parser.add_argument("--work", type=Path,
+                        help="folder for the resumable state, not part of the model "
+                             "(default: build/ and the name of the model's folder)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--refine", type=Path, metavar="MODEL", help="begin with this model")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--log-every", type=int, default=10)
     parser.add_argument("--save-seconds", type=float, default=120)
-    parser.add_argument("--stop-after", type=int, default=0, help="stop after this step")
-    parser.add_argument("--tokenizer-only", action="store_true")
     train(parser.parse_args())
 
 

@@ -71,7 +71,7 @@ TEST_F(BudgetFile, IsNotASecondBudgetAndFitsThePolicy) {
 
 TEST(CachePositions, GoBeyondTheModelsContextUnderEviction) {
   const ScratchFolder folder;
-  std::ofstream(folder.path() / "ids.json") << Json(std::vector<int>(5000, 7)).dump();
+  std::ofstream(folder.path() / "ids.json") << Json(std::vector<int>(9000, 7)).dump();
   std::vector<std::string> arguments{"capture",  "--model",  kDemoModel, "--prompt-ids", "ids.json",
                                      "--policy", "sink",     "--budget", "64",           "--block",
                                      "64",       "--layers", "0",        "--record",     "keys",
@@ -85,7 +85,7 @@ TEST(CachePositions, GoBeyondTheModelsContextUnderEviction) {
   arguments.insert(arguments.end(), {"--policy", "none", "--force"});
   const CliResult with_none = run_cli(arguments, "", folder.path());
   EXPECT_EQ(with_none.status, 1);
-  EXPECT_THAT(with_none.err, AllOf(HasSubstr("5000 rows"), HasSubstr("--positions cache")));
+  EXPECT_THAT(with_none.err, AllOf(HasSubstr("9000 rows"), HasSubstr("--positions cache")));
 }
 
 }  // namespace

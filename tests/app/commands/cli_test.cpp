@@ -110,14 +110,14 @@ TEST(Cli, AMissingModelIsOneSentence) {
 TEST(Cli, APromptLongerThanTheContextIsRefusedWithBothFigures) {
   const ScratchFolder folder;
   Json ids = Json::array();
-  for (int i = 0; i < 5000; ++i) ids.push_back(300);
+  for (int i = 0; i < 9000; ++i) ids.push_back(300);
   std::ofstream(folder.path() / "ids.json") << ids.dump();
   const CliResult result =
       run_cli({"capture", "--model", kDemoModel, "--prompt-ids", (folder.path() / "ids.json").string(),
                "--out", (folder.path() / "x.h5").string()});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("5000"));
-  EXPECT_THAT(result.err, HasSubstr("4096"));
+  EXPECT_THAT(result.err, HasSubstr("9000"));
+  EXPECT_THAT(result.err, HasSubstr("8192"));
   EXPECT_FALSE(fs::exists(folder.path() / "x.h5"));
   EXPECT_FALSE(fs::exists(folder.path() / "x.h5.part"));
 }

@@ -93,7 +93,7 @@ TEST(Options, TooMuchGenerationSaysHowMuchFits) {
   const CliResult result = run_cli(
       {"capture", "--model", kDemoModel, "--prompt-ids", "-", "--generate", "99999", "--dry-run"}, "[1, 2]");
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("--generate 4095"));
+  EXPECT_THAT(result.err, HasSubstr("--generate 8191"));
 }
 
 }  // namespace

@@ -305,7 +305,7 @@ key Escape; expect locked null "Esc releases it"
 echo "== the text: found by Ctrl+F, held, shaded"
 xdotool keydown ctrl; key f; xdotool keyup ctrl
 expect shown text "Ctrl+F shows the text"
-xdotool type --delay 120 "MAGIC"
+xdotool type --delay 120 "THE"
 expect_text '"n_found":[1-9]' "the word is found"
 key Return
 expect_text '"match":0' "the first match"

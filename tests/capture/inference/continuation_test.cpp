@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
 #include "capture/inference/completion.hpp"
@@ -23,7 +24,14 @@ class Continuations : public ::testing::Test {
     std::ostringstream text;
     text << file.rdbuf();
     ids_ = model_->tokenizer()->encode(text.str(), true);
+    std::ifstream table(std::string(KEYSCOPE_DEMO_MODEL) + "/prompts/prompts.json");
+    for (const auto& prompt : nlohmann::json::parse(table))
+      if (prompt["file"] == "phonebook.txt") answer_.append(prompt["expected"]);
+    ASSERT_EQ(answer_.size(), 5U);
   }
+
+  // The answer up to where `text` first stands in it.
+  std::string up_to(const std::string& text) const { return answer_.substr(0, answer_.find(text)); }
 
   Completion complete(const Continuation& continuation) const {
     Completion result;
@@ -37,42 +45,47 @@ class Continuations : public ::testing::Test {
 
   std::shared_ptr<const Model> model_;
   std::vector<std::int32_t> ids_;
+  std::string answer_ = " ";  // and four digits, a token each
 };
 
 TEST_F(Continuations, TheTextIsWhatTheIdsAdd) {
   const auto completion = complete({.max_new_tokens = 6});
-  EXPECT_EQ(completion.text, " 4461\n");
+  EXPECT_EQ(completion.text, answer_ + "\n");
   EXPECT_EQ(completion.end, CompletionEnd::kMaxNewTokens);
   EXPECT_EQ(completion.n_prompt, static_cast<std::int64_t>(ids_.size()));
 }
 
 TEST_F(Continuations, AStopTextEndsItAndIsNoPartOfIt) {
   const auto at_line = complete({.max_new_tokens = 50, .stop_texts = {"\n"}});
-  EXPECT_EQ(at_line.text, " 4461");
+  EXPECT_EQ(at_line.text, answer_);
   EXPECT_EQ(at_line.end, CompletionEnd::kStopText);
   EXPECT_EQ(at_line.generated, complete({.max_new_tokens = 6}).generated);
   // The digits are tokens of their own: this one is written by two.
-  EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {"61"}}).text, " 44");
+  const std::string last_two = answer_.substr(3);
+  EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {last_two}}).text, up_to(last_two));
   // The one that begins first counts.
-  EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {"461", "46"}}).text, " 4");
+  const std::string last_three = answer_.substr(2), middle_two = answer_.substr(2, 2);
+  EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {last_three, middle_two}}).text, up_to(middle_two));
 }
 
 TEST_F(Continuations, AnEndIdEndsItAndIsNoPartOfTheText) {
-  const auto free = complete({.max_new_tokens = 6});  // " 4461\n", a token for every character
+  const auto free = complete({.max_new_tokens = 6});  // a token for every character
   ASSERT_EQ(free.generated.size(), 6U);
-  const std::int32_t six = free.generated[3], line = free.generated[5];
+  const std::int32_t digit = free.generated[3], line = free.generated[5];
+  const std::string before = up_to(answer_.substr(3, 1));
   for (const bool ignore_eos : {false, true}) {
-    const auto ended = complete({.max_new_tokens = 6, .ignore_eos = ignore_eos, .end_ids = {line, six}});
-    EXPECT_EQ(ended.text, " 44");
+    const auto ended = complete({.max_new_tokens = 6, .ignore_eos = ignore_eos, .end_ids = {line, digit}});
+    EXPECT_EQ(ended.text, before);
     EXPECT_EQ(ended.end, CompletionEnd::kEndOfSequence);
-    EXPECT_EQ(ended.generated, std::vector(free.generated.begin(), free.generated.begin() + 4));
+    EXPECT_EQ(ended.generated,
+              std::vector(free.generated.begin(), free.generated.begin() + std::ssize(before) + 1));
   }
 }
 
 TEST_F(Continuations, AnEndIdOnTheLastTokenEndsItToo) {
   const auto free = complete({.max_new_tokens = 6});
   const auto ended = complete({.max_new_tokens = 6, .end_ids = {free.generated[5]}});
-  EXPECT_EQ(ended.text, " 4461");
+  EXPECT_EQ(ended.text, answer_);
   EXPECT_EQ(ended.end, CompletionEnd::kEndOfSequence);
 }
 
