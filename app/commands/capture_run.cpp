@@ -9,6 +9,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"
+#include "app/session/live_text.hpp"
 #include "app/session/shell_words.hpp"
 #include "app/validation/number_text.hpp"
 #include "capture/recording/output_path.hpp"
@@ -55,7 +56,7 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
                plan.runs.size() == 1 ? "run" : "runs", plan.runs.front().block_size,
                validation::bytes_text(estimate.disk_bytes),
                validation::bytes_text(estimate.weight_bytes + estimate.cache_bytes),
-               format_duration(estimate.seconds));
+               session::duration_text(estimate.seconds));
   }
   if (!out.empty()) check_disk(out, estimate.disk_bytes);
 }

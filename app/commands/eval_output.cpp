@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "app/commands/progress.hpp"
 #include "app/commands/provenance_now.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/canvas_cairo.hpp"
 #include "app/figures/nexus.hpp"
+#include "app/session/live_text.hpp"
 #include "capture/recording/output_path.hpp"
 
 namespace keyscope::commands {
@@ -83,7 +83,7 @@ std::string cost_line(const evaluation::Evaluation& evaluation) {
       count(std::ssize(evaluation.results)), count(evaluation.n_earlier), count(cost.tokens_asked),
       count(cost.tokens_run), count(cost.tokens_asked - cost.tokens_run),
       static_cast<double>(cost.tokens_asked) / static_cast<double>(cost.tokens_run),
-      format_duration(cost.seconds),
+      session::duration_text(cost.seconds),
       count(static_cast<std::int64_t>(static_cast<double>(cost.tokens_run) / cost.seconds)));
 }
 

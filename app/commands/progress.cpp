@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "app/session/live_text.hpp"
+
 namespace keyscope::commands {
 namespace {
 
@@ -36,8 +38,9 @@ void Progress::update(std::int64_t done, std::int64_t total, std::string_view la
   const double elapsed = std::chrono::duration<double>(now - started_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
   const double share = static_cast<double>(done) / static_cast<double>(total);
-  const std::string left =
-      rate > 0 ? format_duration(static_cast<double>(total - done) / rate) + " left" : std::string("…");
+  const std::string left = rate > 0
+                               ? session::duration_text(static_cast<double>(total - done) / rate) + " left"
+                               : std::string("…");
   fmt::print(stderr, "\r\033[K{} {:3.0f} %  {}/{} {}  {:.0f}/s  {}  {}", draw_bar(share), 100 * share, done,
              total, unit_, rate, left, label);
   std::fflush(stderr);
@@ -50,13 +53,6 @@ void Progress::clear() {
   fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);
   drawn_ = false;
-}
-
-std::string format_duration(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::llround(seconds));
-  if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
-  if (s >= 60) return fmt::format("{} min {:02} s", s / 60, s % 60);
-  return fmt::format("{} s", s);
 }
 
 }  // namespace keyscope::commands

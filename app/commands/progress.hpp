@@ -34,7 +34,4 @@ class Progress {
   Clock::time_point last_drawn_{};
 };
 
-// "1 h 02 min", "3 min 20 s", "12 s".
-std::string format_duration(double seconds);
-
 }  // namespace keyscope::commands
