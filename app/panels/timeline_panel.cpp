@@ -12,6 +12,7 @@ namespace keyscope::window {
 namespace {
 
 constexpr float kButtonPx = 26, kLeastBarsPx = 16, kLeastBarPx = 3;
+constexpr float kMarginPx = 8;  // beside the slider, so that its handle ends with the strip
 
 std::string tokens_of(const session::SessionState& state, std::int64_t block) {
   const auto& run = state.run();
@@ -102,13 +103,15 @@ void TimelinePanel::draw_bars(PanelContext& context, const Track& track) const {
   const ImU32 colour = context.theme.light ? IM_COL32(0xC8, 0x84, 0x00, 0xFF) : to_colour(figures::kOrange);
   const float base = track.y - context.px(12), room = base - track.top;
   const float half = 0.5F * std::clamp(0.72F * track.spacing(), context.px(1), context.px(28));
+  const float margin = context.px(kMarginPx);  // the first and the last bar end with the strip
   const auto height = [&](std::int32_t n) {
     const float h = room * static_cast<float>(n) / static_cast<float>(most_evicted_);
     return n > 0 ? std::max(context.px(1.5F), h) : 0;
   };
   for (const session::BlockBar& bar : bars_) {
     const float strength = bar.first > context.state().selection.block ? 0.4F : 1;
-    const float low = track.x_of(bar.first) - half, high = track.x_of(bar.last) + half;
+    const float low = std::max(track.left - margin, track.x_of(bar.first) - half);
+    const float high = std::min(track.right + margin, track.x_of(bar.last) + half);
     list.AddRectFilled({low, base - height(bar.most)}, {high, base}, with_alpha(colour, 0.45F * strength));
     list.AddRectFilled({low, base - height(bar.least)}, {high, base}, with_alpha(colour, strength));
   }
@@ -117,8 +120,8 @@ void TimelinePanel::draw_bars(PanelContext& context, const Track& track) const {
 void TimelinePanel::draw_slider(PanelContext& context, const Rect& rect, bool with_bars) {
   const auto& state = context.state();
   const float y = rect.bottom() - 0.5F * context.px(kButtonPx);
-  const Track track{rect.x + context.px(8), rect.right() - context.px(8), y, with_bars ? rect.y : y,
-                    state.run().blocks_done};
+  const Track track{rect.x + context.px(kMarginPx), rect.right() - context.px(kMarginPx), y,
+                    with_bars ? rect.y : y, state.run().blocks_done};
   count(context, track);
   ImGui::SetCursorScreenPos({rect.x, rect.y});
   ImGui::InvisibleButton("slider", {std::max(1.0F, rect.w), rect.h});
