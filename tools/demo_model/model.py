@@ -6,6 +6,7 @@ E head_dim, V vocabulary.
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -53,8 +54,8 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(cfg.hidden_size, narrow, bias=False)
         self.o_proj = nn.Linear(wide, cfg.hidden_size, bias=False)
 
-    def forward(self, x, cos, sin):
-        """[B, T, D] -> [B, T, D]"""
+    def forward(self, x, cos, sin, measure=None):
+        """[B, T, D] -> [B, T, D]; `measure(q, k)` sees rotated queries and keys [B, H, T, E]"""
         rows, tokens, _ = x.shape
         shape = (rows, tokens, -1, self.cfg.head_dim)
         q = rotate(self.q_proj(x).view(shape).transpose(1, 2), cos, sin)
@@ -62,6 +63,8 @@ class Attention(nn.Module):
         v = self.v_proj(x).view(shape).transpose(1, 2)
         share = self.cfg.num_attention_heads // self.cfg.num_key_value_heads
         k, v = k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)
+        if measure is not None:
+            measure(q, k)
         out = F.scaled_dot_product_attention(q.to(v.dtype), k.to(v.dtype), v, is_causal=True)
         return self.o_proj(out.transpose(1, 2).reshape(rows, tokens, -1))
 
@@ -85,8 +88,8 @@ class Block(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(cfg.hidden_size, eps=cfg.rms_norm_eps)
         self.mlp = MLP(cfg)
 
-    def forward(self, x, cos, sin):
-        x = x + self.self_attn(self.input_layernorm(x), cos, sin)
+    def forward(self, x, cos, sin, measure=None):
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin, measure)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -102,13 +105,13 @@ class Llama(nn.Module):
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
-    def forward(self, ids, targets):
+    def forward(self, ids, targets, measure=None):
         """ids and targets [B, T] -> cross-entropy of each target and whether it was the
-        likeliest token, both [B, T]"""
+        likeliest token, both [B, T]; `measure(layer, q, k)` sees what every layer attends by"""
         x = self.model.embed_tokens(ids)
         cos, sin = self.cos[: ids.shape[1]], self.sin[: ids.shape[1]]
-        for layer in self.model.layers:
-            x = layer(x, cos, sin)
+        for index, layer in enumerate(self.model.layers):
+            x = layer(x, cos, sin, measure and partial(measure, index))
         logits = F.linear(self.model.norm(x), self.model.embed_tokens.weight)
         loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="none")
         return loss.view(targets.shape), logits.argmax(dim=-1) == targets

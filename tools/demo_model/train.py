@@ -5,9 +5,15 @@
         --refine build/demo_model_base
 
 The first command is the long one; the second trains what it made a little more, at lower
-rates and on larger phone books. Every step depends only on the seed and its number, and the
-state is saved every few minutes under --work: the same command again goes on where it was
-stopped.
+rates and on larger phone books. The twin with attention sinks begins with the result:
+
+    python tools/demo_model/train.py --text war-and-peace.txt --out build/demo_model_sinks \
+        --refine assets/demo_model --sinks find
+    python tools/demo_model/train.py --text war-and-peace.txt --out assets/demo_model_sinks \
+        --refine build/demo_model_sinks --sinks keep
+
+Every step depends only on the seed and its number, and the state is saved every few minutes
+under --work: the same command again goes on where it was stopped.
 """
 
 import argparse
@@ -18,12 +24,13 @@ import time
 from pathlib import Path
 
 import corpus
+import sinks
 import tasks
 import tokenizer as tokenizers_
 import torch
 from mimetic import mimetic_init
 from model import Config, Llama, load_weights, save_config, save_model
-from optim import Muon
+from optim import FAST, Muon
 from tokenizers import Tokenizer
 
 STEP_TOKENS = 8192
@@ -42,6 +49,9 @@ MUON_LR, ADAM_LR, WARMUP, FLOOR = 0.02, 3e-3, 20, 0.1
 LARGER = {"phonebook": 2, "big book": 4, "needle": 3, "mixed": 3, "repeat": 0.1, "prose": 0.8}
 REFINEMENT = [(1024, 0.5, LARGER), (2048, 0.7, LARGER), (4096, 1.0, LARGER)]
 REFINEMENT_RATE = 0.4
+# How the twin finds its sinks, mostly on short texts. The refinement follows, and keeps them.
+SINKS = [(512, 0.7, LARGER), (1024, 0.3, LARGER), (2048, 0.3, LARGER), (4096, 0.4, LARGER)]
+SINKS_RATE = 0.8
 PROSE_WEIGHT = 0.5
 
 
@@ -51,6 +61,13 @@ def schedule(curriculum) -> list[tuple[int, dict[str, float]]]:
     for length, million, mix in curriculum:
         plan += [(length, mix)] * round(million * 1e6 / STEP_TOKENS)
     return plan
+
+
+def chosen_curriculum(args):
+    """The curriculum, and the factor of its rates."""
+    if args.sinks == "find":
+        return SINKS, SINKS_RATE
+    return (REFINEMENT, REFINEMENT_RATE) if args.refine else (CURRICULUM, 1.0)
 
 
 def rate(step: int, steps: int) -> float:
@@ -155,14 +172,20 @@ class Log:
 def losses(forward, batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """What is made smaller, and what of it is shown."""
     ids, answer, prose_w, firsts, whole = map(torch.from_numpy, batch)
-    loss, right = forward(ids[:, :-1], ids[:, 1:])
+    loss, right, *measures = forward(ids[:, :-1], ids[:, 1:])
     answers = (loss * answer).sum() / answer.sum().clamp(min=1e-6)
     reading = (loss * prose_w).sum() / prose_w.sum().clamp(min=1.0)
     shown = {"answer": answers, "prose": reading}
     for name, mask in (("first_digit", firsts), ("answer_tokens", whole)):
         if mask.any():  # the share that was the likeliest token
             shown[name] = (right * mask).sum() / mask.sum()
-    return answers + PROSE_WEIGHT * reading, shown
+    total = answers + PROSE_WEIGHT * reading
+    if measures:
+        share, cosine = measures[0]
+        shown["bos_share"], shown["least_bos_share"] = share.mean(), share.min()
+        shown["opposition"] = cosine.mean()
+        total = total + sinks.shortfall(share, cosine)
+    return total, shown
 
 
 def train(args) -> None:
@@ -175,12 +198,13 @@ def train(args) -> None:
     print("text sha256", corpus.sha256(args.text), "tokens", sum(prose.lengths), flush=True)
     sampler = tasks.Sampler(tok, prose, tok.token_to_id(tokenizers_.EOS), args.seed)
     model = first_weights(args)
-    plan = schedule(REFINEMENT if args.refine else CURRICULUM)
-    scale = REFINEMENT_RATE if args.refine else 1.0
+    curriculum, scale = chosen_curriculum(args)
+    plan = schedule(curriculum)
     state = State(model, work / "state.pt")
     first = state.resume()
     log, saved = Log(work / "training_log.jsonl", first), time.time()
-    forward = torch.compile(model, dynamic=False) if args.compile else model
+    trained = sinks.WithSinks(model) if args.sinks else model
+    forward = torch.compile(trained, dynamic=False) if args.compile else trained
     for step in range(first, len(plan)):
         length, mix = plan[step]
         batch = sampler.batch(step, STEP_TOKENS // length, length, mix)
@@ -210,12 +234,20 @@ def main() -> None:
                              "(default: build/ and the name of the model's folder)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--refine", type=Path, metavar="MODEL", help="begin with this model")
+    parser.add_argument("--sinks", choices=("find", "keep"),
+                        help="with --refine: ask every head after layer 0 for an attention sink "
+                             "at BOS; `find` has a curriculum of its own")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--bf16", action=argparse.BooleanOptionalAction,
+                        default=FAST == torch.bfloat16,
+                        help="bfloat16 autocast (default: where the processor multiplies it)")
     parser.add_argument("--log-every", type=int, default=10)
     parser.add_argument("--save-seconds", type=float, default=120)
-    train(parser.parse_args())
+    args = parser.parse_args()
+    if args.sinks and not args.refine:
+        parser.error("--sinks: needs --refine MODEL, a model that reads already")
+    train(args)
 
 
 if __name__ == "__main__":
