@@ -153,6 +153,7 @@ Figure redundancy_figure(const Adoption& adoption) {
   cosine.lines.push_back(level("full", "all keys", adoption.full_retained.mean_pairwise_cosine.mean, false));
   Panel mass = memory_panel(adoption, "attention-mass-kept", "", {"attention kept", ""},
                             [&](std::size_t i) { return bar(adoption.retained[i].attention_mass_kept); });
+  mass.lines.push_back(level("full-mass", "full cache", 1, false));  // so that both panels share their axis
   Figure figure = figure_of(adoption, "redundancy-by-memory", "What the cache holds, by memory",
                             {std::move(cosine), std::move(mass)});
   figure.caption = fmt::format(

@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 
@@ -18,9 +19,14 @@ def number(cell: dict, digits: int) -> str:
     return f"{cell['mean']:.{digits}f} [{cell['low']:.{digits}f}, {cell['high']:.{digits}f}]"
 
 
+def perplexity(cell: dict) -> str:
+    """A mean negative log-likelihood, nats, and its interval as perplexities."""
+    return number({name: math.exp(cell[name]) for name in ("mean", "low", "high")}, 1)
+
+
 def task_cells(report: dict, scores: dict[str, dict]) -> list[str]:
     """The score of every task, as a report's own list orders them."""
-    return [number(scores[task["task"]], 2) if task["kind"] == "negative log-likelihood"
+    return [perplexity(scores[task["task"]]) if task["kind"] == "negative log-likelihood"
             else share(scores[task["task"]]) for task in report["tasks"]]
 
 
@@ -32,9 +38,15 @@ def kept_cells(retained: dict) -> list[str]:
             share(mass) if mass else "100"]
 
 
+def heading(task: dict) -> str:
+    """Of a task's column: what was asked and by which measure, once where they are the same."""
+    name, metric = task["task"], task["metric"]
+    return name if name == metric else f"{name}, {metric}, %"
+
+
 def table(report: dict) -> list[list[str]]:
     """Head, the full cache, and every policy and budget."""
-    rows = [["policy", "budget", *(f"{t['task']} ({t['metric']})" for t in report["tasks"]),
+    rows = [["policy", "budget", *map(heading, report["tasks"]),
              "log volume, nats", "mean cosine", "attention kept, %"]]
     full = {t["task"]: t["full"] for t in report["tasks"]}
     rows.append(["none", "", *task_cells(report, full),
