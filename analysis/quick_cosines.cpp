@@ -15,168 +15,155 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-// Sixteen lanes, fixed in the source, so that sums are taken in the same order at every vector width.
-constexpr Index kLanes = 16;
-constexpr Index kStepCols = 2 * kLanes;     // two chains, to hide the latency of the additions
-constexpr Index kTileCols = 4 * kStepCols;  // of a row, whose products are summed in float32: eight a lane
-constexpr Index kTileRows = 16;             // whose sum is float32
+// Eight lanes, fixed in the source, so that sums are taken in the same order at every vector width.
+constexpr Index kLanes = 8;
+constexpr int kChains = 4;  // to hide the latency of the additions
+constexpr Index kStepCols = kChains * kLanes;
+constexpr Index kTileCols =
+    4 * kStepCols;               // of a row, whose products are summed in float32: four a lane and chain
+constexpr Index kTileRows = 16;  // whose sum is float32
 constexpr int kRowsAtOnce = 4;
-constexpr Index kQuarter = kLanes / 4;
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
-using FewFloats = float __attribute__((vector_size(kQuarter * sizeof(float))));
-using Doubles = double __attribute__((vector_size(kQuarter * sizeof(double))));
+using Doubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));
 
-// Asks for what is read four rows of 128 columns later: the processor's own look-ahead ends with the page,
+// Asks for what is read sixteen rows of 128 columns later: the processor's own look-ahead ends with the page,
 // and sees too little of a loop that also computes. Addresses beyond the rows do no harm.
 [[gnu::always_inline]] inline void ask_ahead(const float* at) {
-  constexpr std::uintptr_t kBytesAhead = 2048;
+  constexpr std::uintptr_t kBytesAhead = 8192;
   // By its number: a pointer beyond the rows would be none.
   const std::uintptr_t ahead = reinterpret_cast<std::uintptr_t>(at) + kBytesAhead;
   __builtin_prefetch(reinterpret_cast<const void*>(ahead));  // NOLINT(performance-no-int-to-ptr)
 }
 
-// Adds each row's lanes to its sum: quarters in float32, the four lanes that are left in float64. Four rows
-// are transposed on the way.
+[[gnu::always_inline]] inline void load(const float* from, Floats& lanes) {
+  std::memcpy(&lanes, from, sizeof lanes);
+}
+
+[[gnu::always_inline]] inline void multiply_step(const float* x, const float* y, Floats (&sums)[kChains]) {
+  for (int chain = 0; chain < kChains; ++chain) {
+    Floats a;
+    Floats b;
+    load(x + chain * kLanes, a);
+    load(y + chain * kLanes, b);
+    sums[chain] += a * b;
+  }
+}
+
+// Product of n numbers with n others, at most a tile, by lanes.
+[[gnu::always_inline]] inline void multiply(const float* x, const float* y, Index n, Floats& lanes) {
+  constexpr Index kLineFloats = 16;
+  Floats sums[kChains] = {};
+  Index j = 0;
+  for (; j + kStepCols <= n; j += kStepCols) {
+    for (Index line = 0; line < kStepCols; line += kLineFloats) ask_ahead(x + j + line);
+    multiply_step(x + j, y + j, sums);
+  }
+  if (j < n) {  // filled up with zeros to a whole step
+    float rest[2][kStepCols] = {};
+    std::memcpy(rest[0], x + j, static_cast<std::size_t>(n - j) * sizeof(float));
+    std::memcpy(rest[1], y + j, static_cast<std::size_t>(n - j) * sizeof(float));
+    multiply_step(rest[0], rest[1], sums);
+  }
+  lanes = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Two halves of the lanes in float32; the four lanes that are left are float64.
+[[gnu::always_inline]] inline void widen(const Floats& lanes, Doubles& wide) {
+  wide = __builtin_convertvector(
+      __builtin_shufflevector(lanes, lanes, 0, 1, 2, 3) + __builtin_shufflevector(lanes, lanes, 4, 5, 6, 7),
+      Doubles);
+}
+
+// Adds each row's lanes to its sum. Four rows are transposed on the way.
 [[gnu::always_inline]] inline void add_lanes(const Floats (&rows)[4], double* sums) {
-  const auto halves = [](const Floats& a, const Floats& b, Floats& both) {
-    both = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  Doubles wide[4];
+  for (int r = 0; r < 4; ++r) widen(rows[r], wide[r]);
+  const auto neighbours = [](const Doubles& a, const Doubles& b, Doubles& both) {
+    both = __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
   };
-  Floats first;
-  Floats last;
-  halves(rows[0], rows[1], first);
-  halves(rows[2], rows[3], last);
-  const Floats quarters =
-      __builtin_shufflevector(first, last, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-      __builtin_shufflevector(first, last, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-  using Pair = double __attribute__((vector_size(2 * sizeof(Doubles))));
-  const Pair two[2] = {
-      __builtin_convertvector(__builtin_shufflevector(quarters, quarters, 0, 1, 2, 3, 4, 5, 6, 7), Pair),
-      __builtin_convertvector(__builtin_shufflevector(quarters, quarters, 8, 9, 10, 11, 12, 13, 14, 15),
-                              Pair)};
-  const Pair neighbours = __builtin_shufflevector(two[0], two[1], 0, 2, 4, 6, 8, 10, 12, 14) +
-                          __builtin_shufflevector(two[0], two[1], 1, 3, 5, 7, 9, 11, 13, 15);
+  Doubles first;
+  Doubles last;
+  neighbours(wide[0], wide[1], first);
+  neighbours(wide[2], wide[3], last);
   Doubles all;
   std::memcpy(&all, sums, sizeof all);
-  all += __builtin_shufflevector(neighbours, neighbours, 0, 2, 4, 6) +
-         __builtin_shufflevector(neighbours, neighbours, 1, 3, 5, 7);
+  all += __builtin_shufflevector(first, last, 0, 1, 4, 5) + __builtin_shufflevector(first, last, 2, 3, 6, 7);
   std::memcpy(sums, &all, sizeof all);
 }
 
 // The same of one row, in the same order.
 [[gnu::always_inline]] inline void add_lanes(const Floats (&row)[1], double* sum) {
-  FewFloats few[4];
-  std::memcpy(few, &row[0], sizeof few);
-  const Doubles lanes = __builtin_convertvector((few[0] + few[2]) + (few[1] + few[3]), Doubles);
-  *sum += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+  Doubles wide;
+  widen(row[0], wide);
+  *sum += (wide[0] + wide[1]) + (wide[2] + wide[3]);
 }
 
-// What is left of some rows beyond whole steps, filled up with zeros.
+// Products of some rows with others. Row after row, because memory is fastest when read in its order; only
+// the ends of the sums are taken together.
 template <int kRows>
-struct PaddedSteps {
-  float values[kRows][kStepCols] = {};
-  PaddedSteps(const float* from, Index stride, Index n) {
-    for (int r = 0; r < kRows; ++r)
-      std::memcpy(values[r], from + r * stride, static_cast<std::size_t>(n) * sizeof(float));
-  }
-};
-
-[[gnu::always_inline]] inline void load(const float* from, Floats& lanes) {
-  std::memcpy(&lanes, from, sizeof lanes);
-}
-
-// Products of a step of some rows with one of the vector.
-struct Multiply {
-  const float* vector;
-
-  template <int kRows>
-  [[gnu::always_inline]] void operator()(const float* rows, Index stride, Index column,
-                                         Floats (&sums)[2][kRows]) const {
-    for (Index half = 0; half < 2; ++half) {
-      Floats v;
-      load(vector + column + half * kLanes, v);
-      for (int r = 0; r < kRows; ++r) {
-        Floats x;
-        load(rows + r * stride + half * kLanes, x);
-        sums[half][r] += x * v;
-      }
-    }
-  }
-};
-
-// Squares of a step of some rows, which are also added to the sums of their columns, one after another.
-struct Square {
-  float* column_sums;
-
-  template <int kRows>
-  [[gnu::always_inline]] void operator()(const float* rows, Index stride, Index column,
-                                         Floats (&sums)[2][kRows]) const {
-    for (Index half = 0; half < 2; ++half) {
-      Floats column_sum;
-      load(column_sums + column + half * kLanes, column_sum);
-      for (int r = 0; r < kRows; ++r) {
-        Floats x;
-        load(rows + r * stride + half * kLanes, x);
-        sums[half][r] += x * x;
-        column_sum += x;
-      }
-      std::memcpy(column_sums + column + half * kLanes, &column_sum, sizeof column_sum);
-    }
-  }
-};
-
-// Takes `step` along some rows; sums: (kRows), what its products add up to.
-template <int kRows, typename Step>
-[[gnu::always_inline]] inline void add_products(const float* rows, Index stride, Index n_cols, Step step,
-                                                double* sums) {
-  for (int r = 0; r < kRows; ++r) sums[r] = 0;
+[[gnu::always_inline]] inline void multiply_some(const float* rows, const float* others, Index n_cols,
+                                                 Index stride, Index others_stride, double* products) {
+  for (int r = 0; r < kRows; ++r) products[r] = 0;
   for (Index first = 0; first < n_cols; first += kTileCols) {
-    const Index end = std::min(first + kTileCols, n_cols);
-    Floats lanes[2][kRows] = {};
-    Index j = first;
-    for (; j + kStepCols <= end; j += kStepCols) {
-      for (int r = 0; r < kRows; ++r) {
-        ask_ahead(rows + r * stride + j);
-        ask_ahead(rows + r * stride + j + kLanes);
-      }
-      step(rows + j, stride, j, lanes);
-    }
-    if (j < end) step(PaddedSteps<kRows>(rows + j, stride, end - j).values[0], kStepCols, j, lanes);
-    for (int r = 0; r < kRows; ++r) lanes[0][r] += lanes[1][r];
-    add_lanes(lanes[0], sums);
+    const Index n = std::min(kTileCols, n_cols - first);
+    Floats lanes[kRows];
+    for (int r = 0; r < kRows; ++r)
+      multiply(rows + r * stride + first, others + r * others_stride + first, n, lanes[r]);
+    add_lanes(lanes, products);
   }
 }
 
-// The same of any number of rows: four share what is loaded of the vector or the column sums, and each row's
-// sum is what it would be alone.
-template <typename Step>
-[[gnu::always_inline]] inline void add_products_of_rows(const float* rows, Index n_rows, Index n_cols,
-                                                        Index stride, Step step, double* sums) {
-  Index i = 0;
-  for (; i + kRowsAtOnce <= n_rows; i += kRowsAtOnce)
-    add_products<kRowsAtOnce>(rows + i * stride, stride, n_cols, step, sums + i);
-  for (; i < n_rows; ++i) add_products<1>(rows + i * stride, stride, n_cols, step, sums + i);
+// Adds some rows to the sums of their columns, one after another.
+template <int kRows>
+[[gnu::always_inline]] inline void add_some(const float* rows, Index n_cols, Index stride,
+                                            float* column_sums) {
+  Index j = 0;
+  for (; j + kLanes <= n_cols; j += kLanes) {
+    Floats sum;
+    load(column_sums + j, sum);
+    for (int r = 0; r < kRows; ++r) {
+      Floats x;
+      load(rows + r * stride + j, x);
+      sum += x;
+    }
+    std::memcpy(column_sums + j, &sum, sizeof sum);
+  }
+  for (; j < n_cols; ++j)
+    for (int r = 0; r < kRows; ++r) column_sums[j] += rows[r * stride + j];
 }
 
-// Products of rows with a vector that is filled up with zeros to whole steps.
+// Products of rows with a vector, each what it would be alone.
 KEYSCOPE_PER_PROCESSOR
 void multiply_rows(const float* rows, Index n_rows, Index n_cols, Index stride, const float* vector,
                    double* products) {
-  add_products_of_rows(rows, n_rows, n_cols, stride, Multiply{vector}, products);
+  Index i = 0;
+  for (; i + kRowsAtOnce <= n_rows; i += kRowsAtOnce)
+    multiply_some<kRowsAtOnce>(rows + i * stride, vector, n_cols, stride, 0, products + i);
+  for (; i < n_rows; ++i) multiply_some<1>(rows + i * stride, vector, n_cols, stride, 0, products + i);
 }
 
 double inverse_norm(double square) { return square == 0 ? 0 : 1 / std::sqrt(square); }
 
 // Sum of the rows, tile by tile, and the inverses of their norms.
-//   tile_sum: zeros, as many as fill whole steps
+//   tile_sum: zeros, as many as columns
 KEYSCOPE_PER_PROCESSOR
 void add_and_measure_rows(const float* rows, Index n_rows, Index n_cols, Index stride, float* tile_sum,
                           double* sum, double* inverse_norms) {
   for (Index first = 0; first < n_rows; first += kTileRows) {
     const Index n = std::min(kTileRows, n_rows - first);
+    const float* tile = rows + first * stride;
     double* norms = inverse_norms + first;
-    add_products_of_rows(rows + first * stride, n, n_cols, stride, Square{tile_sum}, norms);
-    for (Index i = 0; i < n; ++i) norms[i] = norms[i] == 0 ? 0 : 1 / __builtin_sqrt(norms[i]);
+    Index i = 0;
+    for (; i + kRowsAtOnce <= n; i += kRowsAtOnce) {
+      const float* some = tile + i * stride;
+      multiply_some<kRowsAtOnce>(some, some, n_cols, stride, stride, norms + i);
+      add_some<kRowsAtOnce>(some, n_cols, stride, tile_sum);
+    }
+    for (; i < n; ++i) {
+      multiply_some<1>(tile + i * stride, tile + i * stride, n_cols, stride, stride, norms + i);
+      add_some<1>(tile + i * stride, n_cols, stride, tile_sum);
+    }
+    for (i = 0; i < n; ++i) norms[i] = norms[i] == 0 ? 0 : 1 / __builtin_sqrt(norms[i]);
     for (Index j = 0; j < n_cols; ++j) {
       sum[j] += static_cast<double>(tile_sum[j]);
       tile_sum[j] = 0;
@@ -202,16 +189,14 @@ void scale_products(const double* inverse_norms, Index n, double scale, double* 
   for (Index i = 0; i < n; ++i) products[i] *= inverse_norms[i] * scale;
 }
 
-Index padded(Index n_cols) { return (n_cols + kStepCols - 1) / kStepCols * kStepCols; }
-
 // Numbers divided by the power of two that brings the largest magnitude to 1/2 … 1. What is not
 // finite stays so.
 struct Scaled {
-  std::vector<float> values;  // filled up to whole steps
+  std::vector<float> values;
   int exponent = 0;
 
   template <typename Vector>
-  explicit Scaled(const Vector& vector) : values(static_cast<std::size_t>(padded(vector.size()))) {
+  explicit Scaled(const Vector& vector) : values(static_cast<std::size_t>(vector.size())) {
     const double largest = static_cast<double>(vector.cwiseAbs().maxCoeff());
     if (std::isfinite(largest)) std::frexp(largest, &exponent);
     for (Index j = 0; j < vector.size(); ++j)
@@ -241,7 +226,7 @@ RowMoments row_moments(const MatrixView& rows) {
   const Index n_cols = rows.cols();
   RowMoments moments{VectorXd::Zero(n_cols), VectorXd(rows.rows())};
   if (rows.size() == 0) return {moments.mean, VectorXd::Zero(rows.rows())};
-  std::vector<float> tile_sum(static_cast<std::size_t>(padded(n_cols)));
+  std::vector<float> tile_sum(static_cast<std::size_t>(n_cols));
   add_and_measure_rows(rows.data(), rows.rows(), n_cols, rows.outerStride(), tile_sum.data(),
                        moments.mean.data(), moments.inverse_norms.data());
   if (!moments.mean.allFinite()) {  // the rows are not, or float32 could not hold the sum of a tile

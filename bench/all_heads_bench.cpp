@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -31,8 +32,19 @@ constexpr Index kHeadDim = 128;
 constexpr Index kRetained = 2048;
 constexpr int kThreads = 2;
 
+// From the start of a cache line, as LibTorch puts every tensor.
+template <typename T>
+struct FromLineStart {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  static T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
+  static void deallocate(T* at, std::size_t) { ::operator delete(at, kLine); }
+  bool operator==(const FromLineStart&) const = default;
+};
+using AlignedFloats = std::vector<float, FromLineStart<float>>;
+
 struct Heads {
-  std::vector<float> keys;            // (kHeads, kTokens, kHeadDim)
+  AlignedFloats keys;                 // (kHeads, kTokens, kHeadDim)
   std::vector<double> first, second;  // (kHeads, kTokens): what is to be correlated
 
   Eigen::Map<const RowMatrixF> of(Index head) const {
@@ -48,7 +60,7 @@ const Heads& heads() {
     const char* path = std::getenv("KEYSCOPE_BENCH_HEADS");
     if (path == nullptr) throw std::runtime_error("KEYSCOPE_BENCH_HEADS is not set: run all_heads_peer.py");
     std::ifstream file(path, std::ios::binary);
-    Heads heads{std::vector<float>(kHeads * kTokens * kHeadDim), std::vector<double>(kHeads * kTokens),
+    Heads heads{AlignedFloats(kHeads * kTokens * kHeadDim), std::vector<double>(kHeads * kTokens),
                 std::vector<double>(kHeads * kTokens)};
     const auto read = [&](auto& values) {
       file.read(reinterpret_cast<char*>(values.data()),
