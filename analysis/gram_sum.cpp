@@ -10,38 +10,45 @@ namespace {
 
 using Index = Eigen::Index;
 
-constexpr Index kLanes = 8;
-constexpr Index kStripCols = 2 * kLanes;
+constexpr Index kStripCols = 16;
 constexpr Index kTileRows = 128;  // two strips of them, 32 kB, stay in the first cache
-constexpr Index kColsAtOnce = 4;  // with a strip of two vectors: eight running sums, which fit the registers
+constexpr Index kColsAtOnce = 4;  // with two vectors of a strip: eight running sums, which fit the registers
 constexpr Index kQuarter = kStripCols / 4;
 using FewFloats = float __attribute__((vector_size(kQuarter * sizeof(float))));
 using FewDoubles = double __attribute__((vector_size(kQuarter * sizeof(double))));
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 
 // Adds Σ x_i x_j over the rows of a tile, for four columns i of one strip against the sixteen of another.
 //   left: the first of the four, in its strip; sum: (4, 16) within rows spaced by `stride`
-KEYSCOPE_PER_PROCESSOR
-void add_block(const double* left, const double* strip, Index n_rows, Index stride, double* sum) {
-  Doubles sums[kColsAtOnce][2] = {};
-  for (Index r = 0; r < n_rows; ++r) {
-    Doubles low;
-    Doubles high;
-    std::memcpy(&low, strip + r * kStripCols, sizeof low);
-    std::memcpy(&high, strip + r * kStripCols + kLanes, sizeof high);
-    for (Index i = 0; i < kColsAtOnce; ++i) {
-      sums[i][0] += low * left[r * kStripCols + i];
-      sums[i][1] += high * left[r * kStripCols + i];
+template <int kBytes>
+[[gnu::always_inline]] inline void add_block_by(const double* left, const double* strip, Index n_rows,
+                                                Index stride, double* sum) {
+  using Doubles = typename VectorOf<kBytes>::Doubles;
+  constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
+  for (Index first = 0; first < kStripCols; first += 2 * kLanes) {
+    Doubles sums[kColsAtOnce][2] = {};
+    for (Index r = 0; r < n_rows; ++r) {
+      Doubles low;
+      Doubles high;
+      std::memcpy(&low, strip + r * kStripCols + first, sizeof low);
+      std::memcpy(&high, strip + r * kStripCols + first + kLanes, sizeof high);
+      for (Index i = 0; i < kColsAtOnce; ++i) {
+        sums[i][0] += low * left[r * kStripCols + i];
+        sums[i][1] += high * left[r * kStripCols + i];
+      }
     }
+    for (Index i = 0; i < kColsAtOnce; ++i)
+      for (Index half = 0; half < 2; ++half) {
+        double* at = sum + i * stride + first + half * kLanes;
+        Doubles total;
+        std::memcpy(&total, at, sizeof total);
+        total += sums[i][half];
+        std::memcpy(at, &total, sizeof total);
+      }
   }
-  for (Index i = 0; i < kColsAtOnce; ++i)
-    for (Index half = 0; half < 2; ++half) {
-      Doubles total;
-      std::memcpy(&total, sum + i * stride + half * kLanes, sizeof total);
-      total += sums[i][half];
-      std::memcpy(sum + i * stride + half * kLanes, &total, sizeof total);
-    }
 }
+KEYSCOPE_BY_WIDTH(add_block,
+                  (const double* left, const double* strip, Index n_rows, Index stride, double* sum),
+                  (left, strip, n_rows, stride, sum))
 
 // Lays the rows of a tile out in strips, one of kTileRows rows after another, as (x - origin) · factor. In
 // the order in which the rows lie in memory: they come from there.

@@ -11,27 +11,35 @@ namespace {
 
 using Index = Eigen::Index;
 
-constexpr Index kLanes = 8;
-constexpr Index kStripRows = 2 * kLanes;
-constexpr Index kVectorsAtOnce = 4;  // with two vectors of rows: eight running sums, which fit the registers
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+constexpr Index kStripRows = 16;
+constexpr Index kVectorsAtOnce =
+    4;  // with two vectors of a strip: eight running sums, which fit the registers
 
 // Products of up to four vectors with the rows of one strip: (n_vectors, 16).
-KEYSCOPE_PER_PROCESSOR
-void multiply_strip(const double* const* vectors, const double* strip, Index n_cols, double* products) {
-  Doubles sums[kVectorsAtOnce][2] = {};
-  for (Index c = 0; c < n_cols; ++c) {
-    Doubles low;
-    Doubles high;
-    std::memcpy(&low, strip + c * kStripRows, sizeof low);
-    std::memcpy(&high, strip + c * kStripRows + kLanes, sizeof high);
-    for (Index v = 0; v < kVectorsAtOnce; ++v) {
-      sums[v][0] += low * vectors[v][c];
-      sums[v][1] += high * vectors[v][c];
+template <int kBytes>
+[[gnu::always_inline]] inline void multiply_strip_by(const double* const* vectors, const double* strip,
+                                                     Index n_cols, double* products) {
+  using Doubles = typename VectorOf<kBytes>::Doubles;
+  constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
+  for (Index first = 0; first < kStripRows; first += 2 * kLanes) {
+    Doubles sums[kVectorsAtOnce][2] = {};
+    for (Index c = 0; c < n_cols; ++c) {
+      Doubles low;
+      Doubles high;
+      std::memcpy(&low, strip + c * kStripRows + first, sizeof low);
+      std::memcpy(&high, strip + c * kStripRows + first + kLanes, sizeof high);
+      for (Index v = 0; v < kVectorsAtOnce; ++v) {
+        sums[v][0] += low * vectors[v][c];
+        sums[v][1] += high * vectors[v][c];
+      }
     }
+    for (Index v = 0; v < kVectorsAtOnce; ++v)
+      std::memcpy(products + v * kStripRows + first, sums[v], sizeof sums[v]);
   }
-  std::memcpy(products, sums, sizeof sums);
 }
+KEYSCOPE_BY_WIDTH(multiply_strip,
+                  (const double* const* vectors, const double* strip, Index n_cols, double* products),
+                  (vectors, strip, n_cols, products))
 
 }  // namespace
 

@@ -9,8 +9,10 @@ namespace {
 
 using Index = Eigen::Index;
 
-// Eight lanes, fixed in the source, so that sums are taken in the same order at every vector width.
-constexpr Index kLanes = 8;
+// Four lanes, fixed in the source, so that sums are taken in the same order at every vector width, in four
+// chains, to hide the latency of the additions.
+constexpr Index kLanes = 4;
+constexpr Index kChains = 4;
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 
@@ -35,28 +37,24 @@ void multiply_strided_rows(const float* rows, Index n_rows, Index n_cols, Index 
                            double* products, double* squared_norms) {
   for (Index i = 0; i < n_rows; ++i) {
     const float* row = rows + i * stride;
-    Doubles product[2] = {};  // two chains each, to hide the latency of the additions
-    Doubles square[2] = {};
+    Doubles product[kChains] = {};
+    Doubles square[kChains] = {};
     Index j = 0;
-    for (; j + 2 * kLanes <= n_cols; j += 2 * kLanes) {
-      for (Index half = 0; half < 2; ++half) {
+    for (; j + kChains * kLanes <= n_cols; j += kChains * kLanes) {
+      for (Index chain = 0; chain < kChains; ++chain) {
         Floats x_narrow;
         Doubles v;
-        std::memcpy(&x_narrow, row + j + half * kLanes, sizeof x_narrow);
-        std::memcpy(&v, vector + j + half * kLanes, sizeof v);
+        std::memcpy(&x_narrow, row + j + chain * kLanes, sizeof x_narrow);
+        std::memcpy(&v, vector + j + chain * kLanes, sizeof v);
         const Doubles x = __builtin_convertvector(x_narrow, Doubles);
-        product[half] += x * v;
-        square[half] += x * x;
+        product[chain] += x * v;
+        square[chain] += x * x;
       }
     }
-    product[0] += product[1];
-    square[0] += square[1];
-    double product_sum = 0;
-    double square_sum = 0;
-    for (Index lane = 0; lane < kLanes; ++lane) {
-      product_sum += product[0][lane];
-      square_sum += square[0][lane];
-    }
+    product[0] = (product[0] + product[1]) + (product[2] + product[3]);
+    square[0] = (square[0] + square[1]) + (square[2] + square[3]);
+    double product_sum = (product[0][0] + product[0][1]) + (product[0][2] + product[0][3]);
+    double square_sum = (square[0][0] + square[0][1]) + (square[0][2] + square[0][3]);
     for (; j < n_cols; ++j) {
       const double x = static_cast<double>(row[j]);
       product_sum += x * vector[j];

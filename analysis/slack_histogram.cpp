@@ -26,16 +26,16 @@ constexpr std::int64_t kSmallest = code_of(0x1p-40);
 constexpr std::int64_t kBins = code_of(0x1p40) - kSmallest;  // of each sign
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr Eigen::Index kLanes = 8;
+constexpr Eigen::Index kLanes = 4;
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 using Integers = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64_t))));
 
 // Places for +inf beyond the bins, one a lane: no branch on what is random, and no counter that every other
 // slack waits for.
 constexpr std::int64_t kNotCounted = 2 * kBins + 1;
-constexpr Integers kNotCountedPlaces = Integers{0, 1, 2, 3, 4, 5, 6, 7} + kNotCounted;
+constexpr Integers kNotCountedPlaces = Integers{0, 1, 2, 3} + kNotCounted;
 
-// Counts eight slacks, and widens `min` and `max` to hold them.
+// Counts four slacks, and widens `min` and `max` to hold them.
 [[gnu::always_inline]] inline void count_slacks(const double* slacks, std::int64_t* counts, Doubles& min,
                                                 Doubles& max) {
   Doubles x;
@@ -70,7 +70,7 @@ void count_all_slacks(const double* slacks, Eigen::Index n, std::int64_t* counts
   }
 }
 
-// The bin of one slack, as count_slacks finds it for eight.
+// The bin of one slack, as count_slacks finds it for four.
 std::int64_t bin_of(double slack) {
   const std::int64_t magnitude =
       std::clamp<std::int64_t>(code_of(std::abs(slack)) - (kSmallest - 1), 0, kBins);
@@ -102,7 +102,7 @@ SlackHistogram::SlackHistogram()
 void SlackHistogram::add(const Eigen::ArrayXd& slacks) {
   count_all_slacks(slacks.data(), slacks.size(), counts_.data(), min_, max_);
   const auto not_counted = counts_.begin() + kNotCounted;
-  const Eigen::Index n_filled = kLanes - slacks.size() % kLanes;  // to the last eight
+  const Eigen::Index n_filled = kLanes - slacks.size() % kLanes;  // to the last four
   count_ += slacks.size() + n_filled - std::reduce(not_counted, counts_.end());
   std::fill(not_counted, counts_.end(), 0);
 }

@@ -18,7 +18,7 @@ T* as(void* p) {
   return static_cast<T*>(p);
 }
 
-// Calls `body(offset, count)` for every sixteen of n elements; the last count may be smaller.
+// Calls `body(offset, count)` for every vector of n elements; the last count may be smaller.
 template <typename Body>
 inline void for_lanes(int64_t n, Body body) {
   int64_t i = 0;
@@ -227,7 +227,8 @@ inline void thin_block(const ThinProduct& product, int64_t row, int64_t outer) {
 
 template <typename T, int kRows>
 inline void thin_rows(const ThinProduct& product, int64_t row) {
-  constexpr int kOuter = kRows == 1 ? 8 : 4;
+  constexpr int kOuter =
+      kRows == 1 ? 8 : static_cast<int>(kRegisters) / 2 / kRows;  // sums in half the registers
   int64_t outer = product.first;
   for (; outer + kOuter <= product.last; outer += kOuter) thin_block<T, kRows, kOuter>(product, row, outer);
   for (; outer < product.last; ++outer) thin_block<T, kRows, 1>(product, row, outer);

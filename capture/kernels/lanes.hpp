@@ -1,7 +1,8 @@
 #pragma once
 
-// Sixteen float32 lanes, and how each element type becomes them. In an anonymous namespace on purpose: every
-// level of x86-64 has its own.
+// A vector register of float32 lanes, and how each element type becomes one. In an anonymous namespace on
+// purpose: every level of x86-64 has its own. What is wider than a register the compiler keeps in memory, an
+// order of magnitude slower.
 
 #include <cstdint>
 
@@ -13,13 +14,18 @@ using std::int64_t;
 using std::uint16_t;
 using std::uint32_t;
 
-constexpr int64_t kLanes = 16;
+#if defined(__AVX512F__)
+constexpr int64_t kLanes = 16, kRegisters = 32;
+#elif defined(__AVX__)
+constexpr int64_t kLanes = 8, kRegisters = 16;
+#else
+constexpr int64_t kLanes = 4, kRegisters = 16;
+#endif
 
-using Floats = float __attribute__((vector_size(64)));
-using Ints = int32_t __attribute__((vector_size(64)));
-using Words = uint32_t __attribute__((vector_size(64)));
-using Shorts = uint16_t __attribute__((vector_size(32)));
-using Doubles = double __attribute__((vector_size(128)));
+using Floats = float __attribute__((vector_size(4 * kLanes)));
+using Ints = int32_t __attribute__((vector_size(4 * kLanes)));
+using Words = uint32_t __attribute__((vector_size(4 * kLanes)));
+using Shorts = uint16_t __attribute__((vector_size(2 * kLanes)));
 
 template <typename To, typename From>
 inline To cast(const From& from) {
@@ -58,6 +64,13 @@ inline float max_of(Floats v) {
   return most[0];
 }
 
+// Adds each lane to a float64 of its own.
+inline void add_to_doubles(Floats v, double* sums) {
+  float lanes[kLanes];
+  store_vector(lanes, v);
+  for (int64_t i = 0; i < kLanes; ++i) sums[i] += static_cast<double>(lanes[i]);
+}
+
 // e^x for x from -87 to 88, within two units of the last place: x = n ln 2 + r, and a polynomial in r.
 inline Floats exponential(Floats x) {
   const Floats shifter = all(12582912.F);  // 1.5 · 2^23: adding it rounds to a whole number
@@ -82,7 +95,7 @@ inline Floats hyperbolic_tangent(Floats x) {
   return 1.F - 2.F / (exponential(2.F * bounded) + 1.F);
 }
 
-// An element type: how sixteen of them, or one, become float32 and back.
+// An element type: how a vector of them becomes float32 and back.
 struct Float32 {
   float value;
   static Floats load(const Float32* from) { return load_vector<Floats>(from); }
@@ -115,7 +128,7 @@ struct Float16 {
   }
 };
 
-// The first `n` of sixteen lanes; the others are zero, or left as they are.
+// The first `n` of the lanes; the others are zero, or left as they are.
 template <typename T>
 inline Floats load_some(const T* from, int64_t n) {
   if (n >= kLanes) return T::load(from);

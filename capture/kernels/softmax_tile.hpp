@@ -128,10 +128,7 @@ class SoftmaxRows {
   }
 
   static void add(const Floats (&sums)[kVectors], double* to) {
-    for (int64_t v = 0; v < kVectors; ++v) {
-      double* at = to + v * kLanes;
-      store_vector(at, load_vector<Doubles>(at) + __builtin_convertvector(sums[v], Doubles));
-    }
+    for (int64_t v = 0; v < kVectors; ++v) add_to_doubles(sums[v], to + v * kLanes);
   }
 
   static void hide(Floats& v, int64_t shown_from, int64_t shown_to, float value) {
@@ -159,14 +156,12 @@ inline void add_columns(const ColumnSums& tile) {
     for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
       const float* from = tile.weights + panel * tile.n_rows * kPanel + lane;
       double* to = tile.sums + panel * kPanel + lane;
-      Doubles total = load_vector<Doubles>(to);
       for (int64_t row = tile.first_row; row < tile.n_rows; row += kRowsPerSum) {
         const int64_t end = row + kRowsPerSum < tile.n_rows ? row + kRowsPerSum : tile.n_rows;
         Floats sum{};
         for (int64_t i = row; i < end; ++i) sum += load_vector<Floats>(from + i * kPanel);
-        total += __builtin_convertvector(sum, Doubles);
+        add_to_doubles(sum, to);
       }
-      store_vector(to, total);
     }
 }
 
