@@ -34,7 +34,7 @@ std::string_view needs_live(const Session& session) {
 }
 
 std::string_view needs_job(const Session& session) {
-  return session.state().jobs.empty() ? "nothing is being opened or exported" : std::string_view();
+  return session.state().jobs.empty() ? "nothing is being opened, made or exported" : std::string_view();
 }
 
 void pause_or_resume(Session& session) {

@@ -227,7 +227,7 @@ constexpr std::array kActions{
            needs_live,
            [](T& t, int) { t.session().cancel_live(); }},
     Action{"cancel_jobs",
-           "Cancel what is being opened or exported",
+           "Cancel what is being opened, made or exported",
            {},
            {},
            kPanels,

@@ -60,6 +60,7 @@ struct HeadMeasured {
 struct FigureMade {
   int document = 0;
   MadeFigure made;
+  std::shared_ptr<const JobWatch> job;
 };
 struct StoryTold {
   int document = 0;

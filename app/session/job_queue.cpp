@@ -25,16 +25,19 @@ JobQueue::~JobQueue() {
   thread_.join();
 }
 
-void JobQueue::post(std::string kind, std::function<void()> job) {
+bool JobQueue::post(std::string kind, std::function<void()> job) {
+  bool replaced = false;
   {
     std::lock_guard lock(mutex_);
     const auto same = std::ranges::find(waiting_, kind, &Waiting::kind);
-    if (same != waiting_.end())
+    replaced = same != waiting_.end();
+    if (replaced)
       same->job = std::move(job);
     else
       waiting_.push_back({std::move(kind), std::move(job)});
   }
   changed_.notify_one();
+  return replaced;
 }
 
 bool JobQueue::idle() const {

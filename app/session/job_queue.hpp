@@ -20,8 +20,8 @@ class JobQueue {
   JobQueue(const JobQueue&) = delete;
   JobQueue& operator=(const JobQueue&) = delete;
 
-  // Jobs must not throw.
-  void post(std::string kind, std::function<void()> job);
+  // Jobs must not throw. Returns whether one that waited was replaced, and will not run.
+  bool post(std::string kind, std::function<void()> job);
 
   bool idle() const;  // nothing runs and nothing waits
 

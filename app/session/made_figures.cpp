@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/session/guarded.hpp"
+#include "app/session/watched_recording.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -29,13 +30,14 @@ std::size_t bytes_of(const MadeFigure& made) {
 }  // namespace
 
 MadeFigure make_figure(const recording::Recording& recording, const recording::RecordingInfo& info,
-                       FigureKey key) {
+                       FigureKey key, JobWatch& job) {
   MadeFigure made{std::move(key), nullptr, {}};
   guarded(
       [&] {
         auto request = figure_request(info, made.key);
         request.max_size = kLargestMatrix;
-        made.figure = std::make_shared<const figures::Figure>(figures::build_figure(recording, request));
+        const WatchedRecording watched(recording, heads_of_figure(info, request), job);
+        made.figure = std::make_shared<const figures::Figure>(figures::build_figure(watched, request));
       },
       [&](std::string what) { made.error = std::move(what); });
   return made;

@@ -4,14 +4,16 @@
 #include <list>
 
 #include "app/session/figure_choice.hpp"
+#include "app/session/job_watch.hpp"
 
 namespace keyscope::session {
 
 // Makes the figure that a key asks for, in as many cells as are looked at; where that fails, `error` says
 // why.
 //   recording: the one that the key's `source` says; info: of it, when the key was made
+//   job: is told of the heads that are read; once it is called off, the next read ends the figure
 MadeFigure make_figure(const recording::Recording& recording, const recording::RecordingInfo& info,
-                       FigureKey key);
+                       FigureKey key, JobWatch& job);
 
 // Figures that were made, the most recently used first, up to a number of bytes.
 class MadeFigures {

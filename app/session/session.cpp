@@ -38,6 +38,7 @@ Session::~Session() {
   if (stop_measuring_) *stop_measuring_ = true;
   if (stop_telling_) *stop_telling_ = true;
   if (opening_job_) opening_job_->cancel();
+  stop_making();
 }
 
 bool Session::busy() const {
@@ -93,6 +94,14 @@ void Session::stop_opening() {
   state_.opening.clear();
 }
 
+void Session::stop_making() {
+  for (const auto& [kind, job] : figure_jobs_) {
+    job->cancel();
+    forget_job(job);
+  }
+  figure_jobs_.clear();
+}
+
 void Session::close_document() {
   if (auto view = view_to_remember())
     measurer_.post("remember " + state_.path, [folder = memory_, path = state_.path,
@@ -100,6 +109,7 @@ void Session::close_document() {
       guarded([&] { remember_view(folder, path, view); }, [](const std::string&) {});  // nobody waits for it
     });
   stop_opening();
+  stop_making();
   keep_live_run();
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
@@ -165,10 +175,13 @@ void Session::take(FiguresOpened&& result) {
 }
 
 void Session::take(FigureMade&& result) {
+  forget_job(result.job);
   if (result.document != document_) return;
+  const bool cancelled = result.job->cancelled() && !result.made.figure;
+  if (cancelled) say_cancelled(result.made);
   if (figure_asked_ == result.made.key) figure_asked_.reset();
   forget_asked(result.made.key);
-  figures_.put(std::move(result.made));
+  if (!cancelled) figures_.put(std::move(result.made));
   want_figure();
 }
 
@@ -218,10 +231,29 @@ void Session::want_own_figure() {
   state_.making = true;
   if (figure_asked_ == key) return;
   figure_asked_ = key;
-  figure_maker_.post("figure", [inbox = inbox_, recording = state_.recording, info = state_.info, key,
-                                document = document_] {
-    inbox->put(FigureMade{document, make_figure(*recording, *info, key)});
-  });
+  ask_for_figure("figure", state_.recording, state_.info, key);
+}
+
+void Session::ask_for_figure(const std::string& kind, const std::shared_ptr<const Recording>& recording,
+                             const std::shared_ptr<const recording::RecordingInfo>& info,
+                             const FigureKey& key) {
+  const auto job = std::make_shared<JobWatch>("making " + key.name, "heads");
+  const auto before = std::exchange(figure_jobs_[kind], state_.jobs.emplace_back(job));
+  const bool replaced =
+      figure_maker_.post(kind, [inbox = inbox_, recording, info, key, document = document_, job] {
+        inbox->put(FigureMade{document, make_figure(*recording, *info, key, *job), job});
+      });
+  if (replaced) forget_job(before);
+}
+
+// Neither kept nor asked for again before something else has been shown.
+void Session::say_cancelled(const MadeFigure& made) {
+  MadeFigure cancelled{made.key, nullptr, "Cancelled. Choose another view and come back to have it made."};
+  for (RunTile& tile : state_.tiles)
+    if (const auto work = tile_work_.find(tile.id);
+        work != tile_work_.end() && work->second.figure_asked == made.key)
+      tile.shown = cancelled;
+  if (figure_asked_ == made.key) state_.shown = std::move(cancelled);
 }
 
 }  // namespace keyscope::session

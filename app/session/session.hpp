@@ -87,7 +87,7 @@ struct SessionState {
   bool telling = false;
 
   std::string opening;                          // path that is being opened
-  std::vector<std::shared_ptr<JobWatch>> jobs;  // what is opened and exported, in the order of asking
+  std::vector<std::shared_ptr<JobWatch>> jobs;  // what is opened, made and exported, in the order of asking
   std::vector<EarlierRun> earlier;
   std::string open_error;  // what went wrong with the last one
   Notice notice;           // the status bar's last message
@@ -177,13 +177,14 @@ class Session {
   //   replace: whether an existing file may be replaced
   void export_view(const std::filesystem::path& path, bool replace);
 
-  // Calls off what is being opened and exported: what is open stays, and no file is left behind.
+  // Calls off what is being opened, made and exported: what is open stays, and no file is left behind.
   void cancel_jobs();
 
  private:
   void close_document();
   void forget_job(const std::shared_ptr<const JobWatch>& job);
   void stop_opening();
+  void stop_making();
   void keep_live_run();
   void select_first(const Opened& result);
   std::optional<RememberedView> view_to_remember() const;
@@ -198,6 +199,10 @@ class Session {
   void want_own_picture();
   void want_figure();
   void want_own_figure();
+  //   kind: of the job, as JobQueue's
+  void ask_for_figure(const std::string& kind, const std::shared_ptr<const recording::Recording>& recording,
+                      const std::shared_ptr<const recording::RecordingInfo>& info, const FigureKey& key);
+  void say_cancelled(const MadeFigure& made);
   void want_beside();
   void list_choices();
   std::vector<int> runs_of_export() const;
@@ -253,7 +258,8 @@ class Session {
   SelectionRequest live_request_;
   std::filesystem::path memory_;
   int document_ = 0;
-  std::shared_ptr<JobWatch> opening_job_;  // null: nothing is opened
+  std::shared_ptr<JobWatch> opening_job_;                         // null: nothing is opened
+  std::map<std::string, std::shared_ptr<JobWatch>> figure_jobs_;  // the last of each kind
   // What the measurer was last asked for: a run, the one it is compared with, and how long both were.
   struct Measuring {
     int run = -1;

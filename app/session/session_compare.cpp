@@ -264,10 +264,7 @@ void Session::want_tile_figure(RunTile& tile) {
   TileWork& work = tile_work_[tile.id];
   if (work.figure_asked == key) return;
   work.figure_asked = key;
-  figure_maker_.post(job_of("figure", tile.id), [inbox = inbox_, recording = tile.recording, info = tile.info,
-                                                 key, document = document_] {
-    inbox->put(FigureMade{document, make_figure(*recording, *info, key)});
-  });
+  ask_for_figure(job_of("figure", tile.id), tile.recording, tile.info, key);
 }
 
 void Session::forget_asked(const FigureKey& key) {

@@ -35,8 +35,8 @@ int CliProcess::end_by(int signal) {
 }
 
 void wait_for_file(const std::filesystem::path& file) {
-  for (int i = 0; i < 600 && !std::filesystem::exists(file); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (int i = 0; i < 6000 && !std::filesystem::exists(file); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 }  // namespace keyscope::test

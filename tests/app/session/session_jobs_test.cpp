@@ -1,4 +1,4 @@
-// Opening and exporting: how far they are, and how they are called off.
+// Opening, making figures and exporting: how far they are, and how they are called off.
 
 #include <filesystem>
 #include <future>
@@ -61,6 +61,62 @@ TEST(SessionJobs, AnExportSaysHowManyHeadsItReadAndIsForgottenAfter) {
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().jobs.empty());
   EXPECT_THAT(session.state().notice.text, HasSubstr("written"));
+}
+
+TEST(SessionJobs, AFigureSaysHowManyHeadsItReadAndIsForgottenAfter) {
+  const auto recording = std::make_shared<GatedRecording>(kSmall);
+  Session session({});
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  recording->shut();
+  session.choose_view("redundancy");
+  recording->wait_for_reader();
+  EXPECT_EQ(only_job(session), "making redundancy");
+  const JobStatus status = session.state().jobs[0]->status();
+  EXPECT_GE(status.done, 1);
+  EXPECT_EQ(status.total, 3 * 16) << "of three runs";
+  recording->open();
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().jobs.empty());
+  EXPECT_NE(session.state().shown.figure, nullptr);
+}
+
+TEST(SessionJobs, ACancelledFigureIsMadeOnceItsViewIsChosenAgain) {
+  const auto recording = std::make_shared<GatedRecording>(kSmall);
+  Session session({});
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  recording->shut();
+  session.choose_view("redundancy");
+  recording->wait_for_reader();
+  session.cancel_jobs();
+  recording->open();
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().jobs.empty());
+  EXPECT_EQ(session.state().shown.figure, nullptr);
+  EXPECT_THAT(session.state().shown.error, HasSubstr("Cancelled"));
+  session.choose_view("cosine-matrix");
+  ASSERT_TRUE(settle(session));
+  session.choose_view("redundancy");
+  ASSERT_TRUE(settle(session));
+  EXPECT_NE(session.state().shown.figure, nullptr);
+}
+
+TEST(SessionJobs, AFigureOfAClosedRecordingIsNotWaitedFor) {
+  const auto recording = std::make_shared<GatedRecording>(kSmall);
+  Session session({});
+  session.show(recording);
+  ASSERT_TRUE(settle(session));
+  recording->shut();
+  session.choose_view("redundancy");
+  recording->wait_for_reader();
+  const auto job = session.state().jobs.at(0);
+  session.show(std::make_shared<SyntheticRecording>(kSmall));
+  EXPECT_TRUE(job->cancelled());
+  recording->open();
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().jobs.empty());
+  EXPECT_NE(session.state().shown.figure, nullptr) << "that of the other recording";
 }
 
 TEST(SessionJobs, ACancelledExportWritesNothing) {
