@@ -19,9 +19,8 @@ using Eigen::VectorXd;
 constexpr Index kLanes = 8;
 constexpr int kChains = 4;  // to hide the latency of the additions
 constexpr Index kStepCols = kChains * kLanes;
-constexpr Index kTileCols =
-    4 * kStepCols;               // of a row, whose products are summed in float32: four a lane and chain
-constexpr Index kTileRows = 16;  // whose sum is float32
+constexpr Index kTileCols = 4 * kStepCols;  // of a row, whose products are summed in float32
+constexpr Index kTileRows = 16;             // whose sum is float32
 constexpr int kRowsAtOnce = 4;
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Doubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));

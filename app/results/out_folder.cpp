@@ -1,5 +1,7 @@
 #include "app/results/out_folder.hpp"
 
+#include <algorithm>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -26,6 +28,18 @@ Json read_settings(const fs::path& path) {
   return Json::parse(text);
 }
 
+// Whether a folder holds no more than a kill leaves there before the settings are written: folders, files
+// without a byte, and settings that did not get their name.
+bool holds_nothing(const fs::path& folder) {
+  const fs::recursive_directory_iterator entries(folder);
+  return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    if (entry.is_directory()) return true;
+    const std::string name = entry.path().filename().string();
+    const bool unnamed_settings = name.starts_with(std::string(kSettings) + ".") && name.ends_with(".part");
+    return entry.is_regular_file() && (unnamed_settings || entry.file_size() == 0);
+  });
+}
+
 }  // namespace
 
 OutFolder::OutFolder(fs::path out, Json settings, std::string_view kind, bool discard)
@@ -34,7 +48,7 @@ OutFolder::OutFolder(fs::path out, Json settings, std::string_view kind, bool di
   if (!fs::is_directory(out_))
     throw FileError(fmt::format("{}: found a file, expected a folder for the results", out_.string()));
   if (!fs::exists(settings_file())) {
-    if (!fs::is_empty(out_))
+    if (!holds_nothing(out_))
       throw FileError(
           fmt::format("{}: not empty, and no {}'s results (there is no {}); expected an empty folder or an "
                       "earlier --out",

@@ -79,6 +79,15 @@ TEST_F(OutFolders, KeepOtherSettingsUntilNewOnesAreWritten) {
   EXPECT_EQ(Json::parse(read("settings.json")), (Json{{"block", 128}}));
 }
 
+TEST_F(OutFolders, BeginAgainAfterAKillBeforeTheSettings) {
+  fs::create_directories(out_ / "prompts");
+  std::ofstream(out_ / "examples.jsonl").flush();
+  std::ofstream(out_ / "settings.json.4711.part") << R"({"blo)";
+  EXPECT_FALSE(open({{"block", 64}}).goes_on());
+  begin({{"block", 64}});
+  EXPECT_TRUE(open({{"block", 64}}).goes_on());
+}
+
 TEST_F(OutFolders, OfSomethingElseAreLeftAlone) {
   fs::create_directory(out_);
   EXPECT_EQ(refusal(Json::object()), "no error");
