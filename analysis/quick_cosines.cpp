@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "analysis/per_processor.hpp"
@@ -178,9 +180,9 @@ void add_and_measure_rows(const float* rows, Index n_rows, Index n_cols, Index s
 
 KEYSCOPE_PER_PROCESSOR
 bool are_safe(const double* inverse_norms, Index n) {
-  bool safe = true;
-  for (Index i = 0; i < n; ++i) safe &= is_safe(inverse_norms[i]);
-  return safe;
+  Index n_safe = 0;  // counted, because compilers make vectors of sums and not of truths
+  for (Index i = 0; i < n; ++i) n_safe += is_safe(inverse_norms[i]) ? 1 : 0;
+  return n_safe == n;
 }
 
 KEYSCOPE_PER_PROCESSOR
@@ -239,24 +241,30 @@ RowMoments row_moments(const MatrixView& rows) {
   return moments;
 }
 
-void quick_cosines(const MatrixView& rows, const VectorXd& inverse_norms, const VectorXd& anchor,
+QuickAnchor::QuickAnchor(const VectorXd& anchor) : values(static_cast<std::size_t>(anchor.size())) {
+  const double norm = anchor.norm();
+  if (norm == 0) return;
+  Scaled scaled(anchor);
+  scale = std::isfinite(norm) ? std::ldexp(1.0, scaled.exponent) / norm
+                              : std::numeric_limits<double>::quiet_NaN();
+  values = std::move(scaled.values);
+}
+
+void quick_cosines(const MatrixView& rows, const VectorXd& inverse_norms, const QuickAnchor& anchor,
                    std::span<double> cosines) {
-  const double anchor_norm = anchor.norm();
-  if (anchor_norm == 0 || rows.cols() == 0) return std::fill(cosines.begin(), cosines.end(), 0.0);
-  const Scaled scaled(anchor);
-  const double scale = std::ldexp(1.0, scaled.exponent) / anchor_norm;
+  if (anchor.scale == 0 || rows.cols() == 0) return std::fill(cosines.begin(), cosines.end(), 0.0);
   // From the last rows to the first: those that row_moments read last are still in the cache.
   constexpr Index kRows = 256;
   for (Index end = rows.rows(); end > 0; end -= std::min(end, kRows)) {
     const Index first = end - std::min(end, kRows);
     double* products = cosines.data() + first;
     multiply_rows(rows.data() + first * rows.outerStride(), end - first, rows.cols(), rows.outerStride(),
-                  scaled.values.data(), products);
+                  anchor.values.data(), products);
     const double* norms = inverse_norms.data() + first;
     if (!are_safe(norms, end - first))
       for (Index i = first; i < end; ++i)
-        if (!is_safe(inverse_norms[i])) products[i - first] = product_of(rows.row(i), scaled.values.data());
-    scale_products(norms, end - first, scale, products);
+        if (!is_safe(inverse_norms[i])) products[i - first] = product_of(rows.row(i), anchor.values.data());
+    scale_products(norms, end - first, anchor.scale, products);
   }
 }
 

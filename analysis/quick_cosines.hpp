@@ -5,6 +5,7 @@
 // that is longer is float64. `similarity` holds the same in float64 throughout.
 
 #include <span>
+#include <vector>
 
 #include <Eigen/Core>
 
@@ -23,11 +24,19 @@ struct RowMoments {
 //   mean of its magnitudes
 RowMoments row_moments(const MatrixView& rows);
 
+// A vector that rows are compared with, as float32 can hold it.
+struct QuickAnchor {
+  explicit QuickAnchor(const Eigen::VectorXd& anchor);
+
+  std::vector<float> values;  // anchor / ‖anchor‖ = values · scale, of magnitudes up to 1
+  double scale = 0;           // 0 for an anchor of zeros, NaN for one that is not finite
+};
+
 // Cosine of every row with `anchor`: 0 where either is zero, NaN where either is not finite.
-//   rows: (n_rows, n_cols); inverse_norms: those of row_moments; anchor: (n_cols); cosines: (n_rows), not
+//   rows: (n_rows, n_cols); inverse_norms: those of row_moments; anchor: of n_cols; cosines: (n_rows), not
 //   cut off at ±1
 //   accuracy: 12 u absolute
-void quick_cosines(const MatrixView& rows, const Eigen::VectorXd& inverse_norms,
-                   const Eigen::VectorXd& anchor, std::span<double> cosines);
+void quick_cosines(const MatrixView& rows, const Eigen::VectorXd& inverse_norms, const QuickAnchor& anchor,
+                   std::span<double> cosines);
 
 }  // namespace keyscope::analysis

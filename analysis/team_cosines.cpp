@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <ranges>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -50,60 +51,79 @@ class MeetingPoint {
 class Team {
  public:
   Team(std::span<const MatrixView> heads, std::span<const std::span<double>> cosines, int n_members)
-      : heads_(heads), cosines_(cosines), n_members_(n_members), meeting_point_(n_members) {
-    for (auto& sums : sums_) sums.resize(static_cast<std::size_t>(n_members));
+      : heads_(heads),
+        cosines_(cosines),
+        n_members_(n_members),
+        meeting_point_(n_members),
+        n_taken_(heads.size()) {
+    Index most_rows = 0;
+    for (const MatrixView& head : heads) most_rows = std::max(most_rows, head.rows());
+    for (auto& sums : sums_)
+      sums.resize(static_cast<std::size_t>((most_rows + kPortionRows - 1) / kPortionRows));
   }
 
   void run() {
     {
       std::vector<std::jthread> others;
       try {
-        for (int member = 1; member < n_members_; ++member)
-          others.emplace_back([this, member] { work_or_fail(member); });
+        for (int member = 1; member < n_members_; ++member) others.emplace_back([this] { work_or_fail(); });
       } catch (...) {  // those who have started would wait for ever
         fail_with(std::current_exception());
       }
-      work_or_fail(0);
+      work_or_fail();
     }
     if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
-  struct Share {
-    Index first, n;
+  // Taken by whoever is free, because cores seldom get the same share of the memory's bandwidth.
+  static constexpr Index kPortionRows = 1024;
+
+  struct Portion {
+    Index first;  // row
+    VectorXd inverse_norms;
   };
 
-  // Whole tiles of row_moments for everyone but the last.
-  Share share_of(int member, Index n_rows) const {
-    constexpr Index kTileRows = 16;
-    const auto end_of = [&](Index members) {
-      return members == n_members_ ? n_rows : n_rows * members / n_members_ / kTileRows * kTileRows;
-    };
-    return {end_of(member), end_of(member + 1) - end_of(member)};
+  static MatrixView rows_of(const MatrixView& head, Index first) {
+    return head.middleRows(first, std::min(kPortionRows, head.rows() - first));
   }
 
-  void work(int member) {
-    for (std::size_t head = 0; head < heads_.size(); ++head) {
-      const MatrixView& rows = heads_[head];
-      const Share share = share_of(member, rows.rows());
-      const MatrixView mine(rows.middleRows(share.first, share.n));
-      const RowMoments moments = row_moments(mine);
-      // Two sets of sums in turn: whoever is at the next head has met those who still add up this one's.
-      auto& sums = sums_[head % 2];
-      sums[static_cast<std::size_t>(member)] = moments.mean * static_cast<double>(share.n);
-      if (!meeting_point_.meet()) return;
-      VectorXd mean = VectorXd::Zero(rows.cols());
-      for (const VectorXd& sum : sums) mean += sum;
-      mean /= static_cast<double>(rows.rows());
-      quick_cosines(
-          mine, moments.inverse_norms, mean,
-          cosines_[head].subspan(static_cast<std::size_t>(share.first), static_cast<std::size_t>(share.n)));
+  // Takes and measures what is left of a head. Returns what it took.
+  std::vector<Portion> measure(std::size_t head, std::vector<VectorXd>& sums) {
+    std::vector<Portion> taken;
+    for (;;) {
+      const Index portion = n_taken_[head]++;
+      const Index first = portion * kPortionRows;
+      if (first >= heads_[head].rows()) return taken;
+      const MatrixView rows = rows_of(heads_[head], first);
+      RowMoments moments = row_moments(rows);
+      sums[static_cast<std::size_t>(portion)] = moments.mean * static_cast<double>(rows.rows());
+      taken.push_back({first, std::move(moments.inverse_norms)});
     }
   }
 
-  void work_or_fail(int member) {
+  void work() {
+    for (std::size_t head = 0; head < heads_.size(); ++head) {
+      const MatrixView& rows = heads_[head];
+      // Two sets in turn: whoever is at the next head has met those who still add up this one's.
+      std::vector<VectorXd>& sums = sums_[head % 2];
+      const std::vector<Portion> mine = measure(head, sums);
+      if (!meeting_point_.meet()) return;
+      VectorXd mean = VectorXd::Zero(rows.cols());
+      for (Index first = 0; first < rows.rows(); first += kPortionRows)
+        mean += sums[static_cast<std::size_t>(first / kPortionRows)];
+      const QuickAnchor anchor(mean / static_cast<double>(rows.rows()));
+      // From the last to the first: what was read last is still in the cache.
+      for (const Portion& portion : mine | std::views::reverse)
+        quick_cosines(rows_of(rows, portion.first), portion.inverse_norms, anchor,
+                      cosines_[head].subspan(static_cast<std::size_t>(portion.first),
+                                             static_cast<std::size_t>(portion.inverse_norms.size())));
+    }
+  }
+
+  void work_or_fail() {
     try {
-      work(member);
+      work();
     } catch (...) {
       fail_with(std::current_exception());
     }
@@ -119,7 +139,8 @@ class Team {
   std::span<const std::span<double>> cosines_;
   const int n_members_;
   MeetingPoint meeting_point_;
-  std::vector<VectorXd> sums_[2];  // (n_members) of their shares' rows
+  std::vector<std::atomic<Index>> n_taken_;  // portions of each head
+  std::vector<VectorXd> sums_[2];            // of the rows of each portion
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };

@@ -64,7 +64,7 @@ class KeyDiff : public Policy {
   // What every block of every run waits for: within 12 · 2^-24 of -cos(k, a), which is cos(k, -a).
   static void score_by_mean(const MatrixView& keys, std::span<double> scores) {
     const RowMoments moments = row_moments(keys);
-    quick_cosines(keys, moments.inverse_norms, -moments.mean, scores);
+    quick_cosines(keys, moments.inverse_norms, QuickAnchor(-moments.mean), scores);
   }
 
   // By differences: ‖k‖² - 2 k·a + ‖a‖² would lose the digits of keys close to the anchor.

@@ -19,7 +19,7 @@ constexpr double kUnit = 0x1p-24;  // how far float32 rounds at most, relative
 
 std::vector<double> cosines_of(const MatrixView& rows, const VectorXd& anchor) {
   std::vector<double> cosines(static_cast<std::size_t>(rows.rows()));
-  quick_cosines(rows, row_moments(rows).inverse_norms, anchor, cosines);
+  quick_cosines(rows, row_moments(rows).inverse_norms, QuickAnchor(anchor), cosines);
   return cosines;
 }
 
