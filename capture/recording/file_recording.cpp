@@ -91,6 +91,7 @@ RowRange FileRecording::check_rows(int run, RowRange rows) const {
 
 const Dataset& FileRecording::dataset(int run, int layer, const std::string& name) const {
   const auto key = std::make_tuple(run, layer, name);
+  const hdf5::Lock lock;
   auto found = open_.find(key);
   if (found == open_.end()) {
     constexpr hsize_t kAll = std::numeric_limits<hsize_t>::max();
@@ -110,7 +111,6 @@ RowMatrixF FileRecording::head_rows(const char* name, bool recorded, int run, in
   const int head_dim = info_->model.head_dim;
   RowMatrixF matrix(range.count, head_dim);
   const std::span values(matrix.data(), static_cast<std::size_t>(matrix.size()));
-  const hdf5::Lock lock;
   const Dataset& rows_of_heads = dataset(run, layer, name);
   rows_of_heads.read(values, {size(place), size(range.first), 0}, {1, size(range.count), size(head_dim)});
   check_rounded(rows_of_heads, values);
@@ -143,7 +143,6 @@ HeadTrace FileRecording::trace(int run, int layer, int kv_head) const {
   check_place(run, layer);
   check_kv_head(*info_, kv_head);
   const RunInfo& about = run_info(run);
-  const hdf5::Lock lock;
   HeadTrace trace;
   trace.evicted_at = head_values<std::int32_t>(run, layer, "evicted_at", kv_head);
   trace.evicted_margin = head_values<float>(run, layer, "evicted_margin", kv_head);
@@ -192,7 +191,6 @@ void FileRecording::read_journal(int run, int layer, int kv_head, HeadTrace& tra
 
 AttentionStatistics FileRecording::statistics(int run, int layer) const {
   check_place(run, layer);
-  const hdf5::Lock lock;
   AttentionStatistics statistics;
   if (!run_group(run).open_group(layer_group_name(layer)).has("attention_entropy")) return statistics;
   const auto matrix = [&](const char* name, std::int64_t n_rows, std::int64_t n_columns) {
@@ -220,7 +218,6 @@ RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t f
   const RowRange rows = check_rows(run, {first, count});
   const std::int64_t n_tokens = run_info(run).n_tokens;
   RowMatrixF weights(rows.count, n_tokens);
-  const hdf5::Lock lock;
   dataset(run, layer, "attention")
       .read(std::span(weights.data(), static_cast<std::size_t>(weights.size())),
             {size(place), size(rows.first), 0}, {1, size(rows.count), size(n_tokens)});
@@ -230,7 +227,6 @@ RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t f
 RowMatrixF FileRecording::logits(int run) const {
   const std::int64_t n_scored = run_info(run).n_scored;
   if (n_scored == 0) return {};
-  const hdf5::Lock lock;
   const Dataset logits = run_group(run).open_dataset("logits");
   RowMatrixF matrix(n_scored, static_cast<Eigen::Index>(logits.shape()[1]));
   logits.read(std::span(matrix.data(), static_cast<std::size_t>(matrix.size())), {0, 0},

@@ -99,10 +99,13 @@ std::string Dataset::identity() const {
 #endif
 }
 
-Handle Dataset::select(const Shape& start, const Shape& count, std::size_t n_values) const {
+void Dataset::check_fit(const Shape& start, const Shape& count, std::size_t n_values) const {
   if (start.size() != shape_.size() || count.size() != shape_.size() || n_elements(count, where_) != n_values)
     throw InvalidInput(fmt::format("{}: {} values do not fill rows {} of {}", where_, n_values,
                                    format_shape(count), format_shape(shape_)));
+}
+
+Handle Dataset::select(const Shape& start, const Shape& count) const {
   Handle space = own(H5Dget_space(id()), H5Sclose, where_, "read its shape");
   if (!shape_.empty())
     check(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
@@ -113,8 +116,9 @@ Handle Dataset::select(const Shape& start, const Shape& count, std::size_t n_val
 template <typename T>
 void Dataset::write(std::span<const T> values, const Shape& start, const Shape& count) {
   if (values.empty()) return;
+  check_fit(start, count, values.size());
   const Lock lock;
-  const Handle space = select(start, count, values.size());
+  const Handle space = select(start, count);
   const Handle memory = memory_space(count, where_);
   if constexpr (std::is_same_v<T, float>) {
     // HDF5's own conversion to half precision is ten times slower.
@@ -144,11 +148,41 @@ void Dataset::write_points(std::span<const T> values, std::span<const hsize_t> c
         "write");
 }
 
+// As many rows as a megabyte holds, and whole chunks of them, so that none is decompressed twice.
+hsize_t Dataset::rows_at_once(std::size_t along, std::uint64_t bytes_per_row) const {
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 20U;
+  const hsize_t n_rows = std::max<hsize_t>(1, kBytes / bytes_per_row);
+  const Lock lock;
+  const Handle properties = own(H5Dget_create_plist(id()), H5Pclose, where_, "read its layout");
+  if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return n_rows;
+  Shape chunk(shape_.size());
+  check(H5Pget_chunk(properties.id(), static_cast<int>(chunk.size()), chunk.data()), where_,
+        "read its layout");
+  return (n_rows + chunk[along] - 1) / chunk[along] * chunk[along];
+}
+
 template <typename T>
 void Dataset::read(std::span<T> values, const Shape& start, const Shape& count) const {
   if (values.empty()) return;
+  check_fit(start, count, values.size());
+  std::size_t along = 0;  // the first dimension that has anything to divide
+  while (along < count.size() && count[along] == 1) ++along;
+  if (along == count.size()) return read_at_once(values, start, count);
+  const std::uint64_t row_size = values.size() / count[along];
+  const hsize_t step = rows_at_once(along, row_size * sizeof(T));
+  Shape part_start = start;
+  Shape part_count = count;
+  for (hsize_t done = 0; done < count[along]; done += part_count[along]) {
+    part_start[along] = start[along] + done;
+    part_count[along] = std::min(count[along] - done, step - part_start[along] % step);
+    read_at_once(values.subspan(done * row_size, part_count[along] * row_size), part_start, part_count);
+  }
+}
+
+template <typename T>
+void Dataset::read_at_once(std::span<T> values, const Shape& start, const Shape& count) const {
   const Lock lock;
-  const Handle space = select(start, count, values.size());
+  const Handle space = select(start, count);
   const Handle memory = memory_space(count, where_);
   if constexpr (std::is_same_v<T, float>) {
     if (type_ == ElementType::kFloat16) {

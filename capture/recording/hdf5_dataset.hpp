@@ -58,6 +58,7 @@ class Dataset : public Node {
   template <typename T>
   void write_points(std::span<const T> values, std::span<const hsize_t> coordinates);
 
+  // Takes the Lock for a part at a time, unless the caller holds it, so that others get their turn.
   template <typename T>
   void read(std::span<T> values, const Shape& start, const Shape& count) const;
   template <typename T>
@@ -71,7 +72,11 @@ class Dataset : public Node {
   void resize(const Shape& shape);
 
  private:
-  Handle select(const Shape& start, const Shape& count, std::size_t n_values) const;
+  void check_fit(const Shape& start, const Shape& count, std::size_t n_values) const;
+  Handle select(const Shape& start, const Shape& count) const;
+  hsize_t rows_at_once(std::size_t along, std::uint64_t bytes_per_row) const;
+  template <typename T>
+  void read_at_once(std::span<T> values, const Shape& start, const Shape& count) const;
 
   Shape shape_;
   ElementType type_ = ElementType::kOther;

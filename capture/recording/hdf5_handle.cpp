@@ -9,9 +9,9 @@
 namespace keyscope::recording::hdf5 {
 namespace {
 
-std::recursive_mutex& library_mutex() {
+FairMutex& library_mutex() {
   // Never destroyed: HDF5 identifiers held by static objects are released after it would have been.
-  static auto* mutex = new std::recursive_mutex;
+  static auto* mutex = new FairMutex;
   return *mutex;
 }
 

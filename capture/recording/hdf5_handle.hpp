@@ -8,17 +8,20 @@
 
 #include <hdf5.h>
 
+#include "capture/recording/fair_mutex.hpp"
+
 namespace keyscope::recording::hdf5 {
 
 // Held around every HDF5 call: the library is not safe for concurrent use, and a thread-safe build of it
 // serialises in the same way. Recursive, so that a caller may hold it over several calls that belong
-// together. The first lock a thread takes also silences the library's own printing on that thread.
+// together; threads get it in turn, so that whoever reads a little does not wait for one who reads a lot. The
+// first lock a thread takes also silences the library's own printing on that thread.
 class Lock {
  public:
   Lock();
 
  private:
-  std::unique_lock<std::recursive_mutex> lock_;
+  std::unique_lock<FairMutex> lock_;
 };
 
 // An HDF5 identifier with the call that releases it. Releasing in the destructor ignores errors: whoever

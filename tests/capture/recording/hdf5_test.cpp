@@ -94,6 +94,38 @@ TEST_F(Hdf5, NumbersBeyondAllMemoryAreRefused) {
   EXPECT_THROW(n_elements({hsize_t{1} << 40, hsize_t{1} << 40}, "x"), FileError);
 }
 
+// A read of several megabytes is done in parts, along the first dimension that has more than one row.
+TEST_F(Hdf5, LargeSlabsComeBackWholeWhereverTheyBegin) {
+  constexpr hsize_t kRows = 70001, kCols = 9;
+  std::vector<float> values(2 * kRows * kCols);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  File file = File::create(path_);
+  Group root = file.root();
+  DatasetOptions chunked;
+  chunked.chunk = {1, 300, 4};
+  root.create_dataset("chunked", ElementType::kFloat32, {2, kRows, kCols}, chunked)
+      .write(std::span<const float>(values));
+  root.create_dataset("contiguous", ElementType::kFloat32, {2, kRows, kCols})
+      .write(std::span<const float>(values));
+  file.close();
+  const File again = File::open(path_);
+  for (const char* name : {"chunked", "contiguous"}) {
+    const Dataset dataset = again.root().open_dataset(name);
+    EXPECT_EQ(dataset.read<float>(), values) << name;
+    for (const hsize_t first : {0, 299, 300, 1234}) {
+      const hsize_t n_rows = kRows - first - 7;
+      std::vector<float> part(n_rows * 5);
+      dataset.read(std::span(part), {1, first, 2}, {1, n_rows, 5});
+      std::vector<float> expected;
+      for (hsize_t row = first; row < first + n_rows; ++row) {
+        const auto at = values.begin() + static_cast<std::ptrdiff_t>((kRows + row) * kCols + 2);
+        expected.insert(expected.end(), at, at + 5);
+      }
+      EXPECT_EQ(part, expected) << name << " from row " << first;
+    }
+  }
+}
+
 // A heap of `size` bytes: its header, then what `add` put in.
 class Heap {
  public:
