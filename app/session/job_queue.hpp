@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -13,6 +14,7 @@ namespace keyscope::session {
 // whoever moves quickly over ten heads reads the last one, not all ten.
 class JobQueue {
  public:
+  using Clock = std::chrono::steady_clock;
   enum class Priority { kNormal, kLow };  // low: yields the processor to inference and to drawing
 
   explicit JobQueue(Priority priority);
@@ -21,7 +23,8 @@ class JobQueue {
   JobQueue& operator=(const JobQueue&) = delete;
 
   // Jobs must not throw. Returns whether one that waited was replaced, and will not run.
-  bool post(std::string kind, std::function<void()> job);
+  //   delay: how long it waits at least; what is replaced by then was not worth the work
+  bool post(std::string kind, std::function<void()> job, Clock::duration delay = {});
 
   bool idle() const;  // nothing runs and nothing waits
 
@@ -29,8 +32,10 @@ class JobQueue {
   struct Waiting {
     std::string kind;
     std::function<void()> job;
+    Clock::time_point due;
   };
 
+  std::list<Waiting>::iterator wait_for_job(std::unique_lock<std::mutex>& lock);  // the end when stopping
   void work();
 
   mutable std::mutex mutex_;

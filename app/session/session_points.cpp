@@ -1,5 +1,6 @@
 // The points of the selected head: read, or sketched first and settled after.
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -48,27 +49,32 @@ void Session::post_points(const HeadKey& head) {
   });
 }
 
-// Beside the reader, so that whoever goes on to the next head does not wait for this one's basis. Where it
-// fails, the sketch is what there is.
+// Beside the reader, so that whoever goes on to the next head does not wait for this one's basis, and not at
+// once, so that whoever goes on quickly does not share the processor with it. Where it fails, the sketch is
+// what there is.
 void Session::settle_points() {
+  constexpr std::chrono::milliseconds kStay{100};
   if (settling_asked_ == state_.points) return;
   settling_asked_ = state_.points;
-  settler_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
-                           sketch = state_.points, document = document_] {
-    guarded(
-        [&] {
-          const HeadKey& head = sketch->head;
-          auto basis = bases->get(*recording, *info, head.layer, head.kv_head);
-          inbox->put(PointsRead{document,
-                                read_head_points(*recording, *info, head, std::move(basis), sketch.get())});
-        },
-        [&](std::string what) {
-          auto kept = std::make_shared<HeadPoints>(*sketch);
-          kept->sketched = false;
-          inbox->put(PointsRead{document, std::move(kept)});
-          inbox->put(Notice{std::move(what), true});
-        });
-  });
+  settler_.post(
+      "points",
+      [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
+       sketch = state_.points, document = document_] {
+        guarded(
+            [&] {
+              const HeadKey& head = sketch->head;
+              auto basis = bases->get(*recording, *info, head.layer, head.kv_head);
+              inbox->put(PointsRead{
+                  document, read_head_points(*recording, *info, head, std::move(basis), sketch.get())});
+            },
+            [&](std::string what) {
+              auto kept = std::make_shared<HeadPoints>(*sketch);
+              kept->sketched = false;
+              inbox->put(PointsRead{document, std::move(kept)});
+              inbox->put(Notice{std::move(what), true});
+            });
+      },
+      kStay);
 }
 
 void Session::take(PointsRead&& result) {

@@ -1,6 +1,7 @@
 #include "app/session/job_queue.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <vector>
 
@@ -35,6 +36,33 @@ TEST(JobQueue, ANewerJobReplacesAWaitingOneOfItsKind) {
     last.get_future().wait();
   }
   EXPECT_EQ(done, (std::vector<int>{3, 2}));
+}
+
+TEST(JobQueue, ADelayedJobLetsOthersPassAndMayBeReplacedMeanwhile) {
+  std::vector<int> done;
+  std::promise<void> last;
+  JobQueue queue(JobQueue::Priority::kNormal);
+  const auto start = JobQueue::Clock::now();
+  constexpr std::chrono::milliseconds kDelay{30};
+  queue.post(
+      "settle", [&] { done.push_back(1); }, std::chrono::hours(1));
+  std::promise<void> other;
+  queue.post("other", [&] {
+    done.push_back(2);
+    other.set_value();
+  });
+  other.get_future().wait();
+  EXPECT_FALSE(queue.idle());
+  EXPECT_TRUE(queue.post(
+      "settle",
+      [&] {
+        done.push_back(3);
+        last.set_value();
+      },
+      kDelay));
+  last.get_future().wait();
+  EXPECT_EQ(done, (std::vector<int>{2, 3}));
+  EXPECT_GE(JobQueue::Clock::now() - start, kDelay);
 }
 
 TEST(JobQueue, EndsWithoutRunningWhatWaits) {
