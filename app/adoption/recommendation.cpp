@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/axis_ticks.hpp"
+
 namespace keyscope::adoption {
 namespace {
 
@@ -37,7 +39,7 @@ std::string name_of(const Candidate& candidate) {
   return fmt::format("{} with a budget of {}", candidate.policy, candidate.budget);
 }
 
-std::string points(double share) { return fmt::format("{:.1f}", 100 * share); }
+std::string points(double share) { return figures::format_signed(100 * share, 1); }
 
 // Which candidate loses least in its worst task; empty without tasks.
 std::string nearest_text(const Recommendation& recommendation, std::span<const Candidate> candidates) {

@@ -39,7 +39,7 @@ Multiples multiples_inside(double low, double high, double step) {
 std::string format_tick(double value, double step) {
   if (std::abs(value) < step * 1e-6) return "0";
   const double largest = std::max(std::abs(value), step);
-  if (largest >= 1e6 || largest < 1e-4) return fmt::format("{:.3g}", value);
+  if (largest >= 1e6 || largest < 1e-4) return format_value(value, 3);
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   const std::string_view sign = value < 0 ? "\u2212" : "";
   if (decimals == 0 && largest >= 1000)
@@ -75,11 +75,25 @@ std::string format_signed(double value, int decimals) {
   return value < 0 && !zero ? "−" + digits : digits;
 }
 
+std::string format_value(double value, int significant_digits) {
+  std::string text;
+  for (const char c : fmt::format("{:.{}g}", value, significant_digits))
+    text += c == '-' ? "−" : std::string(1, c);
+  return text;
+}
+
+std::string format_share(double share, int decimals) {
+  const double least = std::pow(10.0, -decimals);
+  const double percent = 100 * share;
+  if (percent > 0 && percent < least / 2) return fmt::format("< {:.{}f} %", least, decimals);
+  return fmt::format("{:.{}f} %", percent, decimals);
+}
+
 std::vector<Tick> linear_ticks(double low, double high, int n_wanted, bool integers) {
   if (!std::isfinite(low) || !std::isfinite(high) || high < low) return {};
   const double range = high - low;
   const double magnitude = std::max(std::abs(low), std::abs(high));
-  if (range <= magnitude * 1e-12) return {{low, fmt::format("{:.4g}", low)}};
+  if (range <= magnitude * 1e-12) return {{low, format_value(low)}};
   double step = round_step(range / std::max(1, n_wanted));
   if (integers) step = std::max(step, 1.0);
   Multiples multiples = multiples_inside(low, high, step);

@@ -25,4 +25,10 @@ std::string format_count(long long count);
 // "0.913", "−0.200": with a minus sign, and none before what is rounded to zero.
 std::string format_signed(double value, int decimals);
 
+// "−1.234e−05": with minus signs.
+std::string format_value(double value, int significant_digits = 4);
+
+// "12.3 %" of a share of 0.123; "< 0.1 %" where rounding would leave nothing of what there is.
+std::string format_share(double share, int decimals);
+
 }  // namespace keyscope::figures

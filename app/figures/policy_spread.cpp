@@ -66,7 +66,7 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
   cloud.id = "heads";
   cloud.label = "a KV head of a layer, layers from left to right";
   cloud.colour = kBlue;
-  cloud.size_px = 3;
+  cloud.size_px = info->layers.size() * static_cast<std::size_t>(info->model.n_kv_heads) > 64 ? 3 : 5;
   Panel panel;
   Figure figure;
   for (const int run : selection.runs) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/lifespans.hpp"
 #include "app/panels/token_tooltip.hpp"
 #include "app/session/cell_facts.hpp"
@@ -23,7 +24,13 @@ void draw_lines(const PanelContext& context, const std::vector<std::string>& lin
   ImGui::EndTooltip();
 }
 
-std::string number(double value) { return fmt::format("{:.4g}", value); }
+// A point's place on an axis. Points of one category lie beside each other.
+std::string place_on(const figures::Axis& axis, double value) {
+  const double category = std::round(value);
+  return category >= 0 && category < static_cast<double>(axis.categories.size())
+             ? axis.categories[static_cast<std::size_t>(category)]
+             : figures::format_value(value);
+}
 
 // The selected run's plots go by their number alone.
 std::string name_of(const session::RunTile& tile, std::size_t at) {
@@ -66,7 +73,8 @@ void FigurePlots::point_at(PanelContext& context, const session::RunTile& tile, 
   }
   if (hit.cell) {
     const PlotHit::Cell& cell = *hit.cell;
-    if (!of_tokens_) return draw_lines(context, {std::isnan(cell.value) ? "no value" : number(cell.value)});
+    if (!of_tokens_)
+      return draw_lines(context, {std::isnan(cell.value) ? "no value" : figures::format_value(cell.value)});
     return draw_lines(context, session::cell_facts(*tile.info, tile.id.run, shown_.key.name, *panel.heatmap,
                                                    {cell.row, cell.column, cell.value}));
   }
@@ -79,7 +87,8 @@ void FigurePlots::point_at(PanelContext& context, const session::RunTile& tile, 
                               context.widgets[name]);
   }
   if (!hit.series.empty())
-    draw_lines(context, {hit.series, fmt::format("{}, {}", number(hit.x), number(hit.y))});
+    draw_lines(context,
+               {hit.series, fmt::format("{}, {}", place_on(panel.x, hit.x), place_on(panel.y, hit.y))});
 }
 
 void FigurePlots::draw_menu(PanelContext& context, FigureScene& scene, const PlotPanel& plot) {

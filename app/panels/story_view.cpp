@@ -141,7 +141,7 @@ void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest)
   list.AddRectFilled({at.x, y + context.px(2)},
                      {at.x + share * bar, y + context.fonts.small->FontSize - context.px(1)},
                      with_alpha(context.theme.accent, 0.3F), context.px(2));
-  const std::string value = fmt::format("{:.2f} %", 100 * peer.weight);
+  const std::string value = figures::format_share(peer.weight, 2);
   const float value_w = text_size(context.fonts.small, value).x;
   draw_text(list, context.fonts.small, {at.x + bar - value_w, y}, context.theme.text, value);
   const auto& state = context.state();
@@ -172,7 +172,8 @@ void draw_afterwards(PanelContext& context, const TokenStory& story) {
   const auto& after = *story.afterwards;
   std::string text = fmt::format("it would still have received {:.3g}", after.received);
   if (after.received_in_all > 0)
-    text += fmt::format(", {:.1f} % of all it gets", 100 * after.received / after.received_in_all);
+    text +=
+        fmt::format(", {} of all it gets", figures::format_share(after.received / after.received_in_all, 1));
   ImGui::PushFont(context.fonts.small);
   ImGui::PushTextWrapPos(0);
   ImGui::TextUnformatted(

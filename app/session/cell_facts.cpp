@@ -21,7 +21,8 @@ std::string token_line(const recording::RecordingInfo& info, int run, const char
 // Of several tokens the first of each stands in the other lines.
 std::string value_line(const figures::Heatmap& map, float value, const char* why_none) {
   std::string line = std::isnan(value) ? std::string(why_none)
-                                       : fmt::format("{} {:.4g}", map.long_name, static_cast<double>(value));
+                                       : fmt::format("{} {}", map.long_name,
+                                                     figures::format_value(static_cast<double>(value)));
   if (const auto rows = static_cast<long long>(map.y_step), columns = static_cast<long long>(map.x_step);
       rows > 1 || columns > 1)
     line += fmt::format(", {} of {} × {} cells", map.reduction, rows, columns);

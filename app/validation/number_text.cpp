@@ -6,13 +6,15 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/axis_ticks.hpp"
+
 namespace keyscope::validation {
 
 std::string number_text(double value) {
   const double size = std::abs(value);
   if (std::isnan(value)) return "–";
-  if (size > 0 && size < 5e-4) return fmt::format("{:.1e}", value);
-  return fmt::format("{:.{}f}", value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
+  if (size > 0 && size < 5e-4) return figures::format_value(value, 2);
+  return figures::format_signed(value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
 std::string interval_text(const analysis::BootstrapMean& mean) {

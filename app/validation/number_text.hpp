@@ -7,7 +7,8 @@
 
 namespace keyscope::validation {
 
-// A number as people read it: three decimals, large ones with fewer, tiny ones as 1.2e-05; "–" for NaN.
+// A number as people read it: three decimals, large ones with fewer, tiny ones as 1.2e−05, with minus signs;
+// "–" for NaN.
 std::string number_text(double value);
 
 // "[0.121, 0.254]"; "–" where there is no interval.

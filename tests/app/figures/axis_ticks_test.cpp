@@ -77,5 +77,19 @@ TEST(FormatSigned, HasAMinusSignAndNoneBeforeZero) {
   EXPECT_EQ(format_signed(-0.4, 0), "0");
 }
 
+TEST(FormatValue, HasMinusSigns) {
+  EXPECT_EQ(format_value(0.05), "0.05");
+  EXPECT_EQ(format_value(-1.23456e-5), "−1.235e−05");
+  EXPECT_EQ(format_value(0), "0");
+}
+
+TEST(FormatShare, NeverRoundsAwayWhatThereIs) {
+  EXPECT_EQ(format_share(0.1234, 1), "12.3 %");
+  EXPECT_EQ(format_share(0, 1), "0.0 %");
+  EXPECT_EQ(format_share(0.0006, 1), "0.1 %");
+  EXPECT_EQ(format_share(0.0004, 1), "< 0.1 %");
+  EXPECT_EQ(format_share(1e-9, 2), "< 0.01 %");
+}
+
 }  // namespace
 }  // namespace keyscope::figures

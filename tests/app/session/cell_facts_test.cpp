@@ -44,7 +44,7 @@ TEST(CellFacts, OfAttentionSayWhoAttendsToWhom) {
 
 TEST(CellFacts, OfCosinesNameTwoKeys) {
   EXPECT_THAT(facts("cosine-matrix", {3, 4, -0.5F}),
-              ElementsAre(StartsWith("key 3  "), StartsWith("and key 4  "), "cosine of two keys -0.5"));
+              ElementsAre(StartsWith("key 3  "), StartsWith("and key 4  "), "cosine of two keys −0.5"));
 }
 
 TEST(CellFacts, OfLivesAreATokenAndABlock) {

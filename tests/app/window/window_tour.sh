@@ -76,6 +76,20 @@ press() { xdotool mousedown "$1"; sleep 0.2; xdotool mouseup "$1"; sleep 0.2; }
 click() { move "$1" "$2"; press 1; }
 key() { xdotool keydown "$1"; sleep 0.15; xdotool keyup "$1"; sleep 0.15; }
 
+limits() { sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state"; }
+
+# zoom_in: one notch of the wheel, until it is seen.
+zoom_in() {
+  local before
+  before=$(limits)
+  xdotool click 4
+  for _ in $(seq 100); do
+    sleep 0.1
+    [ "$(limits)" != "$before" ] && return
+  done
+  fail "the wheel did not move the view from $before"
+}
+
 # palette TEXT: does the first action that the palette finds by it.
 palette() {
   xdotool keydown ctrl; key p; xdotool keyup ctrl; sleep 0.3
@@ -151,22 +165,22 @@ picture slider
 
 echo "== the policy is switched without losing the view"
 move $(at plot 0.4 0.4)
-xdotool click 4; sleep 0.2; xdotool click 4; sleep 0.3
-limits=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+zoom_in; zoom_in; sleep 0.3
+seen=$(limits)
 click $(at run_2 0.5 0.5)
 expect run sink "the third run"
 expect block 3 "the block stays"
 expect reading false "the run was read"
-now=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
-[ "$limits" = "$now" ] || fail "the view moved from $limits to $now"
+now=$(limits)
+[ "$seen" = "$now" ] || fail "the view moved from $seen to $now"
 key 2; expect run keydiff "the key 2"
 picture policy
 
 echo "== panned, fitted"
-before=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+before=$(limits)
 move $(at plot 0.5 0.5); xdotool mousedown 1; sleep 0.2
 move $(at plot 0.6 0.6); xdotool mouseup 1; sleep 0.3
-now=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+now=$(limits)
 [ "$before" != "$now" ] || fail "dragging did not pan"
 key f; sleep 0.3
 
@@ -229,10 +243,10 @@ move $(at run_2 0.5 0.5); click $(at beside_2 0.5 0.5)
 expect n_plots 3 "so does its button"
 expect run keydiff "which selects nothing"
 expect reading false "all were read"
-limits=$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")
+seen=$(limits)
 move $(at tile_0_0 0.6 0.6); xdotool mousedown 1; sleep 0.2
 move $(at tile_0_0 0.8 0.8); xdotool mouseup 1; sleep 0.3
-[ "$limits" != "$(sed -n 's/.*"limits":\[\([^]]*\)\].*/\1/p' "$state")" ] || fail "dragging in one tile did not move all"
+[ "$seen" != "$(limits)" ] || fail "dragging in one tile did not move all"
 click $(at tile_0_2 0.1 0.02); expect run sink "a click on a tile's title selects its run"
 expect n_plots 3 "and the same runs stay in sight"
 picture beside
