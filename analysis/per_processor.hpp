@@ -19,6 +19,7 @@ struct VectorOf {
 
 }  // namespace keyscope::analysis
 
+// The arguments are a name and lists in parentheses of their own. NOLINTBEGIN(bugprone-macro-parentheses)
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define KEYSCOPE_PER_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define KEYSCOPE_BY_WIDTH(name, parameters, arguments)                                        \
@@ -30,3 +31,4 @@ struct VectorOf {
 #define KEYSCOPE_BY_WIDTH(name, parameters, arguments) \
   void name parameters { name##_by<16> arguments; }
 #endif
+// NOLINTEND(bugprone-macro-parentheses)

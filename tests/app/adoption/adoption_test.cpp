@@ -38,7 +38,7 @@ TEST(Adoption, NamesWhoKeepsWhatIsAlike) {
 TEST(Adoption, SaysWhetherThePremiseShows) {
   Geometry geometry = test::made_adoption().geometry;
   EXPECT_THAT(premise_text(geometry), AllOf(HasSubstr("receive more attention here (ρ 0.300"),
-                                            HasSubstr("oppose each other (cosine -0.500")));
+                                            HasSubstr("oppose each other (cosine −0.500")));
   geometry.spearman = {-0.3, -0.4, -0.2, 10};
   geometry.key_query_mean_cosine = {0.1, -0.1, 0.3, 10};
   EXPECT_THAT(premise_text(geometry),

@@ -37,7 +37,7 @@ TEST(LinearTicks, OneAloneGivesNoScale) {
 }
 
 TEST(LinearTicks, ExtremesStayReadable) {
-  EXPECT_THAT(labels(linear_ticks(0, 2e-7, 2)), ElementsAre("0", "1e-07", "2e-07"));
+  EXPECT_THAT(labels(linear_ticks(0, 2e-7, 2)), ElementsAre("0", "1e−07", "2e−07"));
   EXPECT_EQ(linear_ticks(5, 5, 5).size(), 1U);
   EXPECT_THAT(linear_ticks(1, 0, 5), IsEmpty());
   EXPECT_THAT(linear_ticks(0, std::numeric_limits<double>::infinity(), 5), IsEmpty());
