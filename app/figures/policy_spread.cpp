@@ -15,7 +15,6 @@ namespace keyscope::figures {
 namespace {
 
 using measures::HeadMeasures;
-using recording::RecordingInfo;
 using recording::RunInfo;
 
 constexpr double kCloudWidth = 0.5;  // of the distance between two runs

@@ -11,8 +11,6 @@
 namespace keyscope::window {
 namespace {
 
-using session::Session;
-
 constexpr int kControl = GLFW_MOD_CONTROL, kShift = GLFW_MOD_SHIFT;
 
 constexpr Reach kPanels = Reach::kPanels, kEverywhere = Reach::kEverywhere;

@@ -71,7 +71,7 @@ void FigurePlots::point_at(PanelContext& context, const session::RunTile& tile, 
     context.hovered = token;
     if (clicked) context.session.lock(token);
   }
-  if (hit.cell) {
+  if (hit.cell && panel.heatmap) {
     const PlotHit::Cell& cell = *hit.cell;
     if (!of_tokens_)
       return draw_lines(context, {std::isnan(cell.value) ? "no value" : figures::format_value(cell.value)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -61,7 +62,7 @@ const ScoreMoment& moment_at(const PanelContext& context, const std::vector<Scor
   if (hovered && plot.w > 0) {
     const double share = std::clamp((ImGui::GetMousePos().x - plot.x) / plot.w, 0.0F, 1.0F);
     const auto span = static_cast<double>(moments.back().block - moments.front().block);
-    block = moments.front().block + static_cast<std::int64_t>(share * span + 0.5);
+    block = moments.front().block + std::llround(share * span);
   }
   const auto after = std::ranges::upper_bound(moments, block, {}, &ScoreMoment::block);
   return after == moments.begin() ? moments.front() : *(after - 1);
@@ -80,8 +81,9 @@ void draw_scores(const PanelContext& context, const std::vector<ScoreMoment>& mo
       list.AddLine(range.at(plot, moments[i - 1].block, moments[i - 1].score), here, score, context.px(1.6F));
     else
       list.AddCircleFilled(here, context.px(2), score);
-    if (!moments[i].cut) continue;
-    const ImVec2 threshold = range.at(plot, moments[i].block, *moments[i].cut);
+    const std::optional<double>& cut_at = moments[i].cut;
+    if (!cut_at) continue;
+    const ImVec2 threshold = range.at(plot, moments[i].block, *cut_at);
     const float half = std::max(context.px(1.5F), 0.3F * plot.w / static_cast<float>(moments.size()));
     list.AddLine({std::max(plot.x, threshold.x - half), threshold.y},
                  {std::min(plot.right(), threshold.x + half), threshold.y}, cut, context.px(1.6F));
