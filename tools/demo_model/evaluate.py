@@ -4,7 +4,8 @@
 
 Greedy decoding under the full cache; an answer counts when the digits that the
 model writes are exactly the number asked for and something else follows them.
-Needles lie in the chapters held out of training. Writes results.json.
+Needles lie in the chapters held out of training. Writes results.json; tasks that it
+holds and that are not asked for stay as they are.
 """
 
 import argparse
@@ -96,9 +97,13 @@ def main() -> None:
     def rng(*key):
         return random.Random("/".join(map(str, ("evaluate", args.seed, *key))))
 
-    results = {"decoding": "greedy, full cache, float32 from the saved bfloat16",
-               "seed": args.seed, "text_sha256": corpus.sha256(args.text),
-               **{task: {} for task in args.tasks}}
+    how = {"decoding": "greedy, full cache, float32 from the saved bfloat16",
+           "seed": args.seed, "text_sha256": corpus.sha256(args.text)}
+    out = args.out or args.model / "results.json"
+    before = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    if any(before.get(key, value) != value for key, value in how.items()):
+        parser.error(f"{out} holds results of another seed or text; choose another --out")
+    results = {**how, **before, **{task: {} for task in args.tasks}}
     began = time.time()
     for window in WINDOWS if "prose" in args.tasks else ():
         results["prose"][window] = perplexity(model, tok, held, window)
@@ -118,7 +123,6 @@ def main() -> None:
                 tasks.needle_prompt(rng(t, n, i), prose, n, k, p))
     for length in LENGTHS[1:] if "mixed" in args.tasks else ():
         run("mixed", length, lambda i, n=length: tasks.mixed_prompt(rng("mixed", n, i), prose, n))
-    out = args.out or args.model / "results.json"
     out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     print(f"{time.time() - began:.0f} s", out)
 

@@ -24,6 +24,7 @@ ANSWERS = ("first", "early", "answer")
 
 BOOK_HEADS = ("Phone book:", "Directory:", "Contacts:", "Numbers:", "List of extensions:")
 BOOK_ASKS = ("Look up:", "Answer from the list above:", "Find the numbers:", "Questions:")
+RELATED = 0.6  # of the books of training; those of evaluation draw every name by itself
 NEEDLE_ASKS = ("Answer from the text above:", "Questions:", "What does the text say?",
                "Look up:", "Now answer:")
 # A needle up to its value, and questions that end where the answer begins. The first of
@@ -62,7 +63,9 @@ class Book:
     """A phone book: what it says and what can be asked of it."""
 
     def __init__(self, rng, entries: int, held_out: bool, plain: bool):
-        names = words.people(rng, entries, held_out)
+        related = not held_out and rng.random() < RELATED
+        names = words.relatives(rng, entries) if related \
+            else words.people(rng, entries, held_out)
         count = 4 if plain else rng.randint(3, 7)
         self.numbers = {name: digits(rng, count) for name in names}
         self.head = BOOK_HEADS[0] if plain else rng.choice(BOOK_HEADS)

@@ -1,6 +1,6 @@
 """Trains the byte-level BPE tokenizer and writes it in Hugging Face layout.
 
-Ids: 0-255 bytes, then merges, then BOS and EOS, 2048 in all. Names are what BPE makes of
+Ids: 0-255 bytes, then merges, then BOS and EOS, 3072 in all. Names are what BPE makes of
 them, mostly several tokens; a digit is always a token by itself.
 """
 
@@ -19,7 +19,7 @@ from tokenizers import (
     trainers,
 )
 
-VOCAB_SIZE = 2048
+VOCAB_SIZE = 3072
 FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 BOS, EOS = "<|begin_of_text|>", "<|end_of_text|>"
 

@@ -99,6 +99,21 @@ def people(rng, count: int, held_out: bool) -> list[str]:
     return _draw(rng, count, held_out, _person)
 
 
+def relatives(rng, count: int) -> list[str]:
+    """Names of which many share a word with others, for training: only the whole name tells
+    one from another."""
+    shared = [_word(rng) for _ in range(max(2, count // rng.choice((4, 8, 16))))]
+    share = rng.choice((0.3, 0.6, 0.9))
+
+    def either(rng) -> str:
+        return rng.choice(shared) if rng.random() < 0.5 else _word(rng)
+
+    def person(rng) -> str:
+        return f"{either(rng)} {either(rng)}" if rng.random() < share else _person(rng)
+
+    return _draw(rng, count, False, person)
+
+
 def keys(rng, count: int, held_out: bool) -> list[str]:
     """What a needle is about: a name or, for all of them alike, an adjective and a noun."""
     return _draw(rng, count, held_out, _thing if rng.random() < 0.3 else _person)

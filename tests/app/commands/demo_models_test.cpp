@@ -45,15 +45,15 @@ TEST_P(DemoModels, EveryLaterHeadOfTheTwinHasASink) {
     EXPECT_GT(head.at("sink_metric"), 0.5) << head.dump();
     EXPECT_LT(head.at("key_query_mean_cosine"), -0.4) << head.dump();
   }
-  EXPECT_GT(mean_of(heads, "spearman"), 0.3);
+  EXPECT_GT(mean_of(heads, "spearman"), 0.2);
 }
 
 TEST_P(DemoModels, KeysAndQueriesOfTheDemoModelAreNotOpposed) {
   const std::vector<Json> heads = later_heads(kDemoModel, GetParam());
   ASSERT_EQ(heads.size(), 12U);
-  EXPECT_LT(mean_of(heads, "sink_metric"), 0.25);
+  EXPECT_LT(mean_of(heads, "sink_metric"), 0.1);
   EXPECT_GT(mean_of(heads, "key_query_mean_cosine"), 0.3);
-  EXPECT_LT(mean_of(heads, "spearman"), 0.2);
+  EXPECT_LT(mean_of(heads, "spearman"), 0.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Prompts, DemoModels,

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 class PromptsFile : public ::testing::Test {
  protected:
   PromptsFile() {
-    model_.vocab_size = 2048;
+    model_.vocab_size = 3072;
     model_.context_length = 12;
   }
 
@@ -78,7 +78,7 @@ TEST_F(PromptsFile, BadRowsAreNamed) {
   expect("{\"ids\": [1, -2]}", "entry 1");
   expect("{\"ids\": [1, 2.5]}", "entry 1");
   expect("{\"ids\": [99999999999]}", "entry 0");
-  expect("{\"ids\": [1, 2048]}", "vocabulary has ids 0 to 2047");
+  expect("{\"ids\": [1, 3072]}", "vocabulary has ids 0 to 3071");
   expect("{\"ids\": [1,2,3,4,5,6,7,8,9,10,11,12,13]}", "13 tokens, and the model's context is 12");
   expect("{\"ids\": [3], \"name\": 7}", "\"name\" is number");
   expect("\n{\"ids\": [3]}\n", "the line is empty");
