@@ -1,10 +1,12 @@
 #include "app/evaluation/niah.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "analysis/splitmix.hpp"
 #include "app/evaluation/drawn_words.hpp"
 #include "app/evaluation/draws.hpp"
 #include "app/evaluation/lookup_scores.hpp"
@@ -13,7 +15,9 @@
 namespace keyscope::evaluation {
 namespace {
 
-constexpr std::uint64_t kNeedles = 3;  // purpose of draws
+// Purposes of draws.
+constexpr std::uint64_t kNeedles = 3;
+constexpr std::uint64_t kAsked = 5;
 constexpr std::int64_t kRoomAfterAnswer = 8;
 
 void require_placeholder(const std::string& text, const char* placeholder, const char* option) {
@@ -32,19 +36,32 @@ Haystack long_haystack(const std::string& text, std::int64_t n_tokens, std::uint
   }
 }
 
-NeedleCase needle_case(const NiahTask& task, const std::vector<std::string>& keys, Haystack haystack,
-                       Draws& draws) {
+// One sample's haystack with what stands in all of its prompts, and the keys that are left for the needle.
+NeedleCase needle_case(const NiahTask& task, std::vector<std::string>& keys, Haystack haystack,
+                       std::uint64_t sample_seed) {
   NeedleCase about;
   about.haystack = std::move(haystack);
   about.needle_template = task.needle;
   about.question_template = task.question;
-  const auto n = static_cast<std::size_t>(task.n_distractors);
-  for (const std::size_t key : draws.different(n + 1, keys.size()))
-    about.distractors.push_back({keys[key], draws.digits(task.n_digits)});
-  about.needle = about.distractors.back();
-  about.distractors.pop_back();
-  for (std::size_t i = 0; i < n; ++i) about.places.push_back(draws.unit());
+  Draws draws(sample_seed, kNeedles);
+  for (std::int64_t i = 0; i < task.n_distractors; ++i) {
+    const auto key = keys.begin() + static_cast<std::ptrdiff_t>(draws.below(keys.size()));
+    about.distractors.push_back({*key, draws.digits(task.n_digits)});
+    about.places.push_back(draws.unit());
+    keys.erase(key);
+  }
   return about;
+}
+
+// What is hidden in one prompt. Each has its own, so that no key that the model reads badly decides a whole
+// table; no prompt's depends on which others there are.
+Needle asked_needle(const NiahTask& task, const std::vector<std::string>& keys, std::uint64_t sample_seed,
+                    std::int64_t length, double depth) {
+  const std::uint64_t place = analysis::splitmix(sample_seed + static_cast<std::uint64_t>(length)) ^
+                              std::bit_cast<std::uint64_t>(depth);
+  Draws draws(place, kAsked);
+  const std::string& key = keys[draws.below(keys.size())];
+  return {key, draws.digits(task.n_digits)};
 }
 
 Example example_of(const NiahTask& task, std::int64_t sample, std::int64_t length, double depth,
@@ -85,6 +102,7 @@ nlohmann::ordered_json niah_settings(const NiahTask& task) {
   return {{"lengths", task.lengths},
           {"depths", task.depths},
           {"samples", task.n_samples},
+          {"needles_per_sample", task.lengths.size() * task.depths.size()},
           {"distractors", task.n_distractors},
           {"digits", task.n_digits},
           {"needle", task.needle},
@@ -97,10 +115,10 @@ nlohmann::ordered_json niah_settings(const NiahTask& task) {
 NiahExamples niah_examples(const NiahTask& task, std::uint64_t seed, const capture::ModelConfig& model,
                            const tokenizer::Tokenizer& tokenizer) {
   task.check();
-  const auto [keys, bad_rows] = words_of(task.keys_path, city_names(), task.skip_bad);
-  if (task.n_distractors + 1 > std::ssize(keys))
+  const auto [all_keys, bad_rows] = words_of(task.keys_path, city_names(), task.skip_bad);
+  if (task.n_distractors + 1 > std::ssize(all_keys))
     throw UsageError(fmt::format("--distractors {}: there are {} keys, and the needle needs one of them",
-                                 task.n_distractors, keys.size()));
+                                 task.n_distractors, all_keys.size()));
   const std::int64_t longest = *std::ranges::max_element(task.lengths);
   if (longest > model.context_length)
     throw UsageError(fmt::format("--length {}: the model's context is {}", longest, model.context_length));
@@ -109,12 +127,13 @@ NiahExamples niah_examples(const NiahTask& task, std::uint64_t seed, const captu
   made.bad_rows = bad_rows;
   for (std::int64_t sample = 0; sample < task.n_samples; ++sample) {
     const std::uint64_t sample_seed = sample_seed_of(seed, sample);
-    Draws draws(sample_seed, kNeedles);
-    const NeedleCase about =
-        needle_case(task, keys, long_haystack(text, longest, sample_seed, tokenizer), draws);
+    std::vector<std::string> keys = all_keys;
+    NeedleCase about =
+        needle_case(task, keys, long_haystack(text, longest, sample_seed, tokenizer), sample_seed);
     for (const std::int64_t length : task.lengths) {
       std::size_t near = 0;
       for (const double depth : task.depths) {
+        about.needle = asked_needle(task, keys, sample_seed, length, depth);
         NeedlePrompt prompt = needle_prompt(about, length, depth, tokenizer, near);
         near = prompt.n_words;
         const std::int64_t missing = length - std::ssize(prompt.ids);

@@ -9,8 +9,8 @@
 
 namespace keyscope::evaluation {
 
-// A needle in a haystack: length × depth × samples. Each sample has a haystack, a needle and distractors of
-// its own, the same for all lengths and depths, so that prompts begin alike.
+// A needle in a haystack: length × depth × samples. Each sample has a haystack and distractors of its own,
+// the same for all lengths and depths, so that prompts begin alike; each prompt has a needle of its own.
 //   source: Kamradt, LLMTest_NeedleInAHaystack (2023); KeyDiff (arXiv 2504.15364), Figs. 6 and 19; several
 //   keys: RULER (arXiv 2404.06654)
 struct NiahTask {

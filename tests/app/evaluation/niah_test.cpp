@@ -1,0 +1,85 @@
+// Which needle is hidden in which prompt.
+
+#include "app/evaluation/niah.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "capture/model/config.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Niah : public ::testing::Test {
+ protected:
+  std::vector<Example> examples(const NiahTask& task) const {
+    return niah_examples(task, 7, config_, *tokenizer_).examples;
+  }
+  static NiahTask grid() {
+    NiahTask task;
+    task.lengths = {200, 400};
+    task.depths = {0, 40, 100};
+    task.n_samples = 2;
+    task.n_distractors = 3;
+    return task;
+  }
+  std::string text_of(const Example& example) const { return tokenizer_->decode(example.prompt_ids); }
+
+  capture::ModelConfig config_ = capture::read_config(KEYSCOPE_DEMO_MODEL);
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = tokenizer::Tokenizer::load(KEYSCOPE_DEMO_MODEL);
+};
+
+// Intervals take examples as draws by themselves: one key that a model reads badly may spoil one of them.
+TEST_F(Niah, EveryPromptHidesANeedleOfItsOwn) {
+  std::set<std::string> values;
+  for (const Example& example : examples(grid())) {
+    const std::string value = example.answers.at(0);
+    EXPECT_TRUE(values.insert(value).second) << example.id;
+    EXPECT_THAT(text_of(example),
+                HasSubstr(example.about.at("key").get<std::string>() + " is: " + value + "."));
+  }
+  EXPECT_EQ(values.size(), 12U);
+}
+
+TEST_F(Niah, TheKeyThatIsAskedForStandsInThePromptOnce) {
+  for (const Example& example : examples(grid())) {
+    const std::string text = text_of(example),
+                      needle = "number for " + example.about.at("key").get<std::string>();
+    const std::size_t first = text.find(needle + " is: ");
+    ASSERT_NE(first, std::string::npos);
+    const std::string rest = text.substr(first + needle.size());
+    ASSERT_THAT(rest, HasSubstr(needle)) << "the question";
+    EXPECT_THAT(rest.substr(rest.find(needle) + needle.size()), Not(HasSubstr(needle))) << example.id;
+  }
+}
+
+TEST_F(Niah, APromptDoesNotDependOnWhichOthersThereAre) {
+  const std::vector<Example> all = examples(grid());
+  NiahTask one = grid();
+  one.lengths = {400};
+  one.depths = {40};
+  for (const Example& example : examples(one)) {
+    const auto same = std::ranges::find(all, example.id, &Example::id);
+    ASSERT_NE(same, all.end());
+    EXPECT_EQ(same->answers, example.answers);
+    EXPECT_EQ(same->prompt_ids, example.prompt_ids);
+  }
+}
+
+// What is run once for several prompts is what they begin with.
+TEST_F(Niah, DepthsOfOneLengthBeginAlike) {
+  const std::vector<Example> all = examples(grid());
+  const Example &early = all.at(1), &late = all.at(2);
+  ASSERT_EQ(early.group, late.group);
+  const auto parts = std::ranges::mismatch(early.prompt_ids, late.prompt_ids).in1 - early.prompt_ids.begin();
+  EXPECT_GE(parts, early.about.at("needle_token").get<std::int64_t>());
+}
+
+}  // namespace
+}  // namespace keyscope::evaluation
