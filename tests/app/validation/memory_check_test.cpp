@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 Prompt prompt_of(std::int64_t line, std::size_t n_tokens) {
@@ -64,7 +65,15 @@ TEST_F(MemoryCheck, WhatItAdvisesFits) {
   const std::size_t n_tokens = std::stoul(message.substr(message.find(before) + before.size()));
   EXPECT_GT(n_tokens, 200u);
   prompts_ = {prompt_of(1, n_tokens)};
-  EXPECT_NO_THROW(check(available + available / 20)) << "but for what does not grow with the prompt";
+  EXPECT_NO_THROW(check(available));
+  prompts_ = {prompt_of(1, n_tokens + 1)};
+  EXPECT_THROW(check(available), FileError);
+}
+
+TEST_F(MemoryCheck, WhereNothingFitsOnlyFewerPoliciesHelp) {
+  EXPECT_THAT([&] { check(1000); },
+              ThrowsMessage<FileError>(
+                  AllOf(HasSubstr("are available; take fewer policies"), Not(HasSubstr("--max-tokens")))));
 }
 
 TEST_F(MemoryCheck, NoPromptsNeedNothing) {
