@@ -1,6 +1,8 @@
 """Prints the tables of adoption reports as Markdown, one for each block size.
 
     python tools/demo_model/tables.py reports/demo_model_b64 reports/demo_model_b128 …
+
+With --cost what each policy saves instead: time and memory, in place of scores.
 """
 
 import argparse
@@ -58,6 +60,23 @@ def table(report: dict) -> list[list[str]]:
     return rows
 
 
+def cost_cells(measured: dict) -> list[str]:
+    """Time to the first token, and the cache of the prompt of the 95th-percentile length."""
+    time, memory = measured["first_token_ms"], measured["memory"]
+    return [f"{time['median']:.0f} [{time['least']:.0f}, {time['most']:.0f}]",
+            f"{100 * memory['occupancy']:.0f}",
+            f"{memory['p95_bytes'] / 2**20:.2f}",
+            f"{memory['p95_peak_bytes'] / 2**20:.2f}"]
+
+
+def cost_table(report: dict) -> list[list[str]]:
+    """Head, the full cache, and every policy and budget."""
+    return [["policy", "budget", "time to first token, ms", "cache kept, %", "cache, MiB",
+             "at its peak, MiB"],
+            ["none", "", *cost_cells(report["full_cache"])],
+            *([c["policy"], c["budget_text"], *cost_cells(c)] for c in report["candidates"])]
+
+
 def geometry(report: dict) -> str:
     """The model's own geometry, under the full cache."""
     found = report["diagnosis"]
@@ -69,10 +88,13 @@ def geometry(report: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("reports", type=Path, nargs="+", help="folders of `keyscope report`")
-    for folder in parser.parse_args().reports:
+    parser.add_argument("--cost", action="store_true", help="time and memory in place of scores")
+    args = parser.parse_args()
+    for folder in args.reports:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        print(f"\n{report['model']['name']}, blocks of {report['block']}: {geometry(report)}\n")
-        head, *rows = table(report)
+        below = f"{report['prompts']['p95_tokens']:,} tokens" if args.cost else geometry(report)
+        print(f"\n{report['model']['name']}, blocks of {report['block']}: {below}\n")
+        head, *rows = cost_table(report) if args.cost else table(report)
         for row in (head, ["---"] * len(head), *rows):
             print("| " + " | ".join(row) + " |")
 
