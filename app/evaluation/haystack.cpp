@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
 #include "app/evaluation/draws.hpp"
+#include "app/evaluation/text_file.hpp"
 
 namespace keyscope::evaluation {
 namespace {
@@ -79,15 +78,6 @@ std::string generated_sentence(Draws& draws) {
   }
 }
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
-  return text.str();
-}
-
 std::vector<fs::path> files_of(const fs::path& file_or_folder) {
   if (!fs::is_directory(file_or_folder)) return {file_or_folder};
   std::vector<fs::path> files;
@@ -144,7 +134,7 @@ std::string generated_text(std::size_t n_bytes, std::uint64_t seed) {
 std::string read_texts(const fs::path& file_or_folder) {
   std::string text;
   for (const fs::path& path : files_of(file_or_folder))
-    text.append(text.empty() ? "" : "\n\n").append(read_text(path));
+    text.append(text.empty() ? "" : "\n\n").append(read_text_file(path));
   if (make_haystack(text).sentence_ends.empty())
     throw FileError(
         fmt::format("{}: there is no sentence; expected text with full stops", file_or_folder.string()));

@@ -27,7 +27,7 @@ Haystack make_haystack(std::string text);
 std::string generated_text(std::size_t n_bytes, std::uint64_t seed);
 
 // A file's text, or those of all files in a folder, in the order of their names, an empty line between two.
-//   throws FileError where it cannot be read or has no sentence
+//   throws FileError where it cannot be read, is no UTF-8 or has no sentence
 std::string read_texts(const std::filesystem::path& file_or_folder);
 
 // At least n_bytes of a text from a sentence on that the seed draws, begun again where it ends.

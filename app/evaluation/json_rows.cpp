@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
+#include "app/evaluation/text_file.hpp"
 #include "capture/model/strict_json.hpp"
 
 namespace keyscope::evaluation {
@@ -43,6 +44,7 @@ ReadRows read_lines(const std::filesystem::path& path, bool skip_bad,
   std::vector<std::int64_t> bad_lines;
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1) line = without_byte_order_mark(line);
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (line.empty()) continue;
     try {

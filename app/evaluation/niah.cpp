@@ -9,6 +9,7 @@
 #include "analysis/splitmix.hpp"
 #include "app/evaluation/drawn_words.hpp"
 #include "app/evaluation/draws.hpp"
+#include "app/evaluation/given_once.hpp"
 #include "app/evaluation/lookup_scores.hpp"
 #include "app/evaluation/needle_prompt.hpp"
 
@@ -93,6 +94,8 @@ void NiahTask::check() const {
   for (const double depth : depths)
     if (!(depth >= 0 && depth <= 100))
       throw UsageError(fmt::format("--depth: found {}; expected 0 to 100 percent", depth));
+  check_given_once(lengths, "--length");
+  check_given_once(depths, "--depth");
   require_placeholder(needle, "{key}", "--needle");
   require_placeholder(needle, "{value}", "--needle");
   require_placeholder(question, "{key}", "--question");

@@ -26,8 +26,8 @@ struct NiahTask {
   bool skip_bad = false;            // rows of the keys' file
   std::int64_t max_new_tokens = 0;  // 0: those of the answer and 8 more
 
-  //   throws UsageError on what cannot be: no length, a depth outside 0 to 100, a template without its
-  //   placeholder, more distractors than there are keys
+  //   throws UsageError on what cannot be: no length, a depth outside 0 to 100, either given twice, a
+  //   template without its placeholder, more distractors than there are keys
   void check() const;
 };
 

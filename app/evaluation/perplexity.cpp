@@ -1,35 +1,18 @@
 #include "app/evaluation/perplexity.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "app/evaluation/text_file.hpp"
 #include "app/evaluation/text_windows.hpp"
-#include "capture/tokenizer/utf8.hpp"
 
 namespace keyscope::evaluation {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read_text(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored))
-    throw FileError(fmt::format("{}: found a folder, expected a text file", path.string()));
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
-  std::string buffer;
-  if (tokenizer::replace_invalid_utf8(text, buffer).data() != text.data())
-    throw FileError(fmt::format("{}: is no UTF-8; expected text in UTF-8", path.string()));
-  return text;
-}
 
 // What the tokenizer puts in front of every text.
 std::optional<std::int32_t> leading_special(const tokenizer::Tokenizer& tokenizer) {
@@ -61,7 +44,7 @@ std::int64_t scored_bytes(const tokenizer::Tokenizer& tokenizer, const TextWindo
 
 void add_text(const fs::path& path, const PerplexityOptions& options, const WindowRule& rule,
               const tokenizer::Tokenizer& tokenizer, PerplexitySet& set) {
-  const auto ids = tokenizer.encode(read_text(path), false);
+  const auto ids = tokenizer.encode(read_text_file(path), false);
   std::vector<TextWindow> windows = text_windows(ids, rule);
   if (windows.empty())
     throw FileError(

@@ -7,6 +7,7 @@
 #include "analysis/errors.hpp"
 #include "app/evaluation/drawn_words.hpp"
 #include "app/evaluation/draws.hpp"
+#include "app/evaluation/given_once.hpp"
 #include "app/evaluation/needle_prompt.hpp"
 
 namespace keyscope::evaluation {
@@ -20,6 +21,7 @@ void check_task(const PhonebookTask& task, std::size_t n_names) {
   for (const std::int64_t n : task.entries)
     if (n < 1 || n > static_cast<std::int64_t>(n_names))
       throw UsageError(fmt::format("--entries {}: expected 1 to {}, as many as there are names", n, n_names));
+  check_given_once(task.entries, "--entries");
   if (task.question.find("{key}") == std::string::npos)
     throw UsageError("--question: there is no {key} in it");
 }

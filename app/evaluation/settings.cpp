@@ -7,6 +7,7 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "app/evaluation/given_once.hpp"
 #include "app/results/policy_json.hpp"
 
 namespace keyscope::evaluation {
@@ -16,14 +17,6 @@ using Json = nlohmann::ordered_json;
 
 // Of what is scored and how it is stored; results of another format are not mixed with these.
 constexpr int kFormat = 1;
-
-template <typename Range, typename Projection>
-void refuse_twice(const Range& values, const char* option, Projection projection) {
-  for (auto value = values.begin(); value != values.end(); ++value)
-    if (std::ranges::find(values.begin(), value, projection(*value), projection) != value)
-      throw UsageError(
-          fmt::format("{}: {} is given twice; its examples would count twice", option, projection(*value)));
-}
 
 }  // namespace
 
@@ -51,9 +44,9 @@ void check_grid(const Settings& settings) {
   if (settings.blocks.empty()) throw UsageError("--block: expected at least one");
   for (const std::int64_t block : settings.blocks)
     if (block < 1) throw UsageError(fmt::format("--block: found {}; expected 1 or more", block));
-  refuse_twice(settings.policies, "--policy", [](const AskedPolicy& policy) { return policy.text; });
-  refuse_twice(settings.budgets, "--budget", [](const AskedBudget& budget) { return budget.text; });
-  refuse_twice(settings.blocks, "--block", [](std::int64_t block) { return block; });
+  check_given_once(settings.policies, "--policy", [](const AskedPolicy& policy) { return policy.text; });
+  check_given_once(settings.budgets, "--budget", [](const AskedBudget& budget) { return budget.text; });
+  check_given_once(settings.blocks, "--block", [](std::int64_t block) { return block; });
 }
 
 Settings asked_grid(const std::vector<std::string>& policies, const std::vector<std::string>& budgets,

@@ -43,6 +43,11 @@ TEST_F(JsonRows, AreTakenInOrderAndEmptyLinesAreNone) {
   EXPECT_THAT(taken_, ElementsAre(1, 2, 3));
 }
 
+TEST_F(JsonRows, AByteOrderMarkBeforeTheFirstIsNone) {
+  EXPECT_EQ(read("\xEF\xBB\xBF{\"n\": 1}\n{\"n\": 2}\n", false).n_rows, 2);
+  EXPECT_THAT(refusal("{\"n\": 1}\n\xEF\xBB\xBF{\"n\": 2}\n"), HasSubstr("line 2"));
+}
+
 TEST_F(JsonRows, BadOnesAreNamedAndCounted) {
   const std::string text = "{\"n\": 1}\nno json\n{\"m\": 2}\n{\"n\": 4}\n";
   EXPECT_THAT(refusal(text), HasSubstr("rows.jsonl, line 2"));

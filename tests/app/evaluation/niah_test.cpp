@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/errors.hpp"
 #include "capture/model/config.hpp"
 
 namespace keyscope::evaluation {
@@ -15,6 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::ThrowsMessage;
 
 class Niah : public ::testing::Test {
  protected:
@@ -79,6 +81,14 @@ TEST_F(Niah, DepthsOfOneLengthBeginAlike) {
   ASSERT_EQ(early.group, late.group);
   const auto parts = std::ranges::mismatch(early.prompt_ids, late.prompt_ids).in1 - early.prompt_ids.begin();
   EXPECT_GE(parts, early.about.at("needle_token").get<std::int64_t>());
+}
+
+TEST_F(Niah, WhatIsGivenTwiceIsRefusedByName) {
+  NiahTask depths = grid(), lengths = grid();
+  depths.depths = {0, 40, 40};
+  lengths.lengths = {200, 400, 200};
+  EXPECT_THAT([&] { depths.check(); }, ThrowsMessage<UsageError>(HasSubstr("--depth: 40 is given twice")));
+  EXPECT_THAT([&] { lengths.check(); }, ThrowsMessage<UsageError>(HasSubstr("--length: 200 is given twice")));
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+#include "app/evaluation/text_file.hpp"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/errors.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TextFile : public ::testing::Test {
+ protected:
+  std::filesystem::path written(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+    return path_;
+  }
+  static std::string refusal(const std::filesystem::path& path) {
+    try {
+      read_text_file(path);
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "not refused";
+  }
+
+  test::ScratchFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "text.txt";
+};
+
+TEST_F(TextFile, IsReadAsItStands) {
+  const std::string text("Café.\r\n\0Ü\xEF\xBB\xBF!", 15);
+  EXPECT_EQ(read_text_file(written(text)), text);
+  EXPECT_EQ(read_text_file(written("")), "");
+}
+
+TEST_F(TextFile, ItsByteOrderMarkIsNoText) {
+  EXPECT_EQ(read_text_file(written("\xEF\xBB\xBFOne.")), "One.");
+  EXPECT_EQ(read_text_file(written("\xEF\xBB\xBF")), "");
+}
+
+TEST_F(TextFile, WhatIsNoTextIsRefusedByName) {
+  EXPECT_THAT(refusal(written("bad \xFF.")), HasSubstr("text.txt: is no UTF-8"));
+  EXPECT_THAT(refusal(folder_.path()), HasSubstr("found a folder"));
+  EXPECT_THAT(refusal(folder_.path() / "none.txt"), HasSubstr("none.txt: cannot be read"));
+}
+
+}  // namespace
+}  // namespace keyscope::evaluation
