@@ -1,14 +1,14 @@
 #version 330 core
 
 // A matrix through a colour table. Cells are counted from the matrix's first, also where a smaller level of
-// it is drawn, whose every cell stands for 2^level of them on either side.
+// it is drawn, whose every cell stands for 2^level.x columns and 2^level.y rows of them.
 uniform sampler2D cells;    // R32F, one level
 uniform sampler2D colours;  // 256 x 1
 uniform float height_px;
 uniform vec2 first_cell;    // at the picture's top left corner
 uniform vec2 cells_per_px;
 uniform vec2 n_cells;       // columns, rows
-uniform int level;
+uniform ivec2 level;
 uniform vec2 range;         // of the colour scale
 uniform bool logarithmic;
 uniform vec3 missing;       // NaN

@@ -45,17 +45,17 @@ std::string beyond(const std::string& label, const std::string& other) {
 }
 
 // Where all runs have one policy and options tell them apart: the first run's options, and of the others what
-// differs from it. Elsewhere labels as they are.
-std::vector<std::string> labels_of(const RecordingInfo& info, const std::vector<int>& runs) {
+// differs from it. Elsewhere names as an axis has them.
+RunNames names_of(const RecordingInfo& info, const std::vector<int>& runs) {
   const std::string prefix = info.runs[static_cast<std::size_t>(runs.front())].plan.policy + ", ";
   std::vector<std::string> labels;
   for (const int run : runs) labels.push_back(run_label(info, run));
   const bool one_policy =
       std::ranges::all_of(labels, [&](const std::string& label) { return label.starts_with(prefix); });
-  if (!one_policy) return labels;
+  if (!one_policy) return name_runs(info, runs);
   for (std::string& label : labels) label.erase(0, prefix.size());
   for (std::size_t i = labels.size(); i-- > 1;) labels[i] = beyond(labels[i], labels.front());
-  return labels;
+  return {labels, ""};
 }
 
 Panel empty_panel(const char* id, const char* title, Axis y, const std::vector<std::string>& labels) {
@@ -108,7 +108,7 @@ void add_kl_panel(Figure& figure, Panel panel, const recording::Recording& recor
 Figure ablation_figure(const recording::Recording& recording, const AblationSelection& selection) {
   const auto info = recording.info();
   const std::vector<int> runs = evicting_runs(*info, selection);
-  const std::vector<std::string> labels = labels_of(*info, runs);
+  const auto [labels, key] = names_of(*info, runs);
   Figure figure;
   Heads heads;
   for (const int run : runs) {
@@ -128,10 +128,11 @@ Figure ablation_figure(const recording::Recording& recording, const AblationSele
   figure.columns = 3;
   figure.view.block = selection.block;
   const auto& first = info->runs[static_cast<std::size_t>(runs.front())].plan;
-  const bool one_policy = labels.front() != run_label(*info, runs.front());
-  figure.caption = fmt::format("{}{}{}. Heads: median, 5 to 95 % of {} layers × {} KV heads.",
-                               describe_prompt(*info), one_policy ? ", " + first.policy : "",
-                               describe_budget(*info, runs), info->layers.size(), info->model.n_kv_heads);
+  const bool one_policy = key.empty() && labels.front() != run_label(*info, runs.front());
+  figure.caption =
+      fmt::format("{}{}{}. Heads: median, 5 to 95 % of {} layers × {} KV heads.{}", describe_prompt(*info),
+                  one_policy ? ", " + first.policy : "", describe_budget(*info, runs), info->layers.size(),
+                  info->model.n_kv_heads, key);
   return figure;
 }
 

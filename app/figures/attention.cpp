@@ -43,7 +43,7 @@ Heatmap make_heatmap(const Recording& recording, const AttentionSelection& selec
   heatmap.id = "attention";
   heatmap.long_name = "attention weight";
   heatmap.logarithmic = selection.logarithmic;
-  heatmap.x_step = heatmap.y_step = static_cast<double>(reduced.factor());
+  heatmap.x_step = heatmap.y_step = static_cast<double>(reduced.rows_per_cell());
   heatmap.x_end = heatmap.y_end = static_cast<double>(n_seen);
   heatmap.reduction = reduction_name(selection.reduction);
   heatmap.values = reduced.finish();

@@ -40,7 +40,7 @@ RowMatrixF cosines(const RowMatrixF& keys, const CosineMatrixSelection& selectio
     band.noalias() = unit.middleRows(first, n) * unit.transpose();
     reduced.add_rows(first, band);
   }
-  factor = reduced.factor();
+  factor = reduced.rows_per_cell();
   return reduced.finish();
 }
 

@@ -10,6 +10,7 @@
 
 #include "analysis/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/token_class.hpp"
 
 namespace keyscope::figures {
@@ -193,6 +194,14 @@ KeyValues key_values(const Recording& recording, const RecordingInfo& info, cons
   if (colour == KeyColour::kTokenClass) result.values = classes(info, moment);
   if (colour != KeyColour::kTokenClass) fit_scale(result.scale, result.values);
   return result;
+}
+
+std::string values_note(const KeyValues& colours) {
+  const auto n = std::ssize(colours.values);
+  const auto n_without = std::ranges::count_if(colours.values, [](float value) { return std::isnan(value); });
+  if (n_without == 0) return "";
+  return fmt::format("{} of {} keys have a value, the others are grey", format_count(n - n_without),
+                     format_count(n));
 }
 
 }  // namespace keyscope::figures

@@ -39,4 +39,8 @@ KeyValues key_values(const recording::Recording& recording, const recording::Rec
                      const KeyMoment& moment, KeyColour colour, const MatrixView& keys,
                      const recording::HeadTrace& trace);
 
+// "12 of 40 keys have a value, the others are grey"; empty where all have one or the colour is the
+// decision's.
+std::string values_note(const KeyValues& colours);
+
 }  // namespace keyscope::figures

@@ -117,8 +117,16 @@ void add_mean(Panel& panel, const Ground& ground, const Moment& moment, const Ro
   if (rows.rows() == 0) return;
   look.size_px = kAnchorSize;
   const RowMatrixF mean = analysis::mean_row(rows).cast<float>().transpose();
+  if (!mean.allFinite()) return;
   add_point(look, ground.place(moment, mean), 0);
   panel.points.push_back(std::move(look));
+}
+
+// How many points have a place.
+Eigen::Index placed(const RowMatrixF& coordinates) {
+  Eigen::Index n = 0;
+  for (const auto& row : coordinates.rowwise()) n += row.allFinite() ? 1 : 0;
+  return n;
 }
 
 // Evicted rings first, so that the retained discs lie on top of them.
@@ -136,22 +144,30 @@ void add_keys(Panel& panel, const Moment& moment) {
       series.value.push_back(moment.colours.values[static_cast<std::size_t>(token)]);
   }
   if (!moment.colours.values.empty()) panel.scale = moment.colours.scale;
+  const Eigen::Index n_placed = placed(moment.coordinates);
   panel.note =
       retained.x.size() == static_cast<std::size_t>(moment.n_seen) && moment.n_seen > 1
           ? fmt::format("all {} keys retained", format_count(moment.n_seen))
           : fmt::format("{} of {} keys retained", format_count(static_cast<long long>(retained.x.size())),
                         format_count(moment.n_seen));
+  if (n_placed < moment.n_seen)
+    panel.note += fmt::format("; showing {} of them, the others are not finite", format_count(n_placed));
+  if (const std::string note = values_note(moment.colours); !note.empty()) panel.note += "; " + note;
   for (PointSeries* series : {&evicted, &retained}) {
     series->size_px = point_size(static_cast<std::size_t>(moment.n_seen));
     panel.points.push_back(std::move(*series));
   }
 }
 
-// Circles about the keys that KeyDiff scores highest of all seen, retained or not: Fig. 4 and 11.
+// Circles about the keys that KeyDiff scores highest of all seen, retained or not: Fig. 4 and 11. Where a key
+// is not finite the anchor is not either, and no key has a score.
 void add_top_keys(Panel& panel, const Moment& moment, const RowMatrixF& keys) {
   const std::vector<std::int32_t> top = top_keydiff_keys(keys, kTopKeys);
-  PointSeries series = make_series("top_keys", fmt::format("{} highest KeyDiff scores", top.size()),
-                                   kCharcoal, Marker::kCircle);
+  if (top.empty()) return;
+  PointSeries series = make_series(
+      "top_keys",
+      top.size() == 1 ? "highest KeyDiff score" : fmt::format("{} highest KeyDiff scores", top.size()),
+      kCharcoal, Marker::kCircle);
   for (const std::int32_t token : top) {
     add_point(series, moment.coordinates, token);
     series.token.push_back(token);

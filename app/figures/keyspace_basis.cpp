@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,18 @@ using recording::Recording;
 
 constexpr int kMaxComponents = 3;
 constexpr std::int64_t kSketchStretch = 32, kSketchStep = 16 * kSketchStretch;
+
+// What the rows cannot be fitted for is said of the head that they are of.
+analysis::Pca axes_of(const recording::RecordingInfo& info, const KeyspaceBasis& basis,
+                      std::span<const MatrixView> rows, int n_components) {
+  try {
+    return analysis::fit_pca(rows, n_components);
+  } catch (const InvalidInput& error) {
+    throw FileError(fmt::format("{}: run {}, layer {}, KV head {}: keys{}: {}", info.source,
+                                info.runs[static_cast<std::size_t>(basis.run)].plan.name, basis.layer,
+                                basis.kv_head, basis.with_queries ? " and queries" : "", error.what()));
+  }
+}
 
 // Fits the axes on the rows that `read(basis, n)` gives of the prompt's first n tokens.
 template <typename Read>
@@ -39,7 +52,7 @@ KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read
   const std::vector<RowMatrixF> rows = read(basis, n);
   const std::vector<MatrixView> blocks(rows.begin(), rows.end());
   const int n_components = std::min<int>(kMaxComponents, info->model.head_dim);
-  const analysis::Pca pca = analysis::fit_pca(blocks, n_components);
+  const analysis::Pca pca = axes_of(*info, basis, blocks, n_components);
   basis.mean = pca.mean;
   basis.axes.leftCols(n_components) = pca.axes;
   std::copy_n(pca.explained_ratio.data(), n_components, basis.explained.begin());

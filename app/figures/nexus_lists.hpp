@@ -43,7 +43,7 @@ recording::hdf5::Dataset write_list(recording::hdf5::Group& group, const std::st
   recording::hdf5::Dataset dataset = group.create_dataset(name, kTypeOf<T>, {values.size()}, options);
   dataset.write(std::span<const T>(values));
   dataset.set_text("long_name", long_name);
-  if (!units.empty()) dataset.set_text("units", units);
+  dataset.set_text("units", units);
   return dataset;
 }
 

@@ -31,6 +31,7 @@ void write_linkage(Group& group, const std::vector<Merge>& merges) {
   Dataset dataset = group.create_dataset("linkage", ElementType::kFloat64, {merges.size(), kColumns}, {});
   dataset.write(std::span<const double>(table));
   dataset.set_text("long_name", "tree over rows and columns, as of scipy.cluster.hierarchy.linkage");
+  dataset.set_text("units", "");
 }
 
 // Every cluster is there when it merges, and merges once.

@@ -107,14 +107,27 @@ void write_values(Group& group, const Panel& panel, const std::vector<Place>& pl
   if (!panel.scale->categories.empty()) dataset.set_texts("categories", panel.scale->categories);
 }
 
+// An axis without a name is one of categories.
+std::string long_name_of(const Axis& axis) {
+  return axis.label.empty() && !axis.categories.empty() ? "place in `categories`" : axis.label;
+}
+
+// Where points or cells lie on an axis. On one of categories the nearest whole number is a place in
+// `categories`.
+template <typename T>
+Dataset write_coordinates(Group& group, const std::string& name, const std::vector<T>& values,
+                          const Axis& axis) {
+  const bool named = !axis.categories.empty();
+  Dataset dataset = write_list(group, name, values, long_name_of(axis), axis.units);
+  if (named) dataset.set_texts("categories", axis.categories);
+  return dataset;
+}
+
 void write_scatter(Group& group, const Panel& panel) {
   const std::vector<Place> places = plotted_points(panel);
-  const Dataset x =
-      write_list(group, "x", gather(panel, places, &PointSeries::x), panel.x.label, panel.x.units);
-  const Dataset y =
-      write_list(group, "y", gather(panel, places, &PointSeries::y), panel.y.label, panel.y.units);
-  if (panel.is_3d())
-    write_list(group, "z", gather(panel, places, &PointSeries::z), panel.z.label, panel.z.units);
+  const Dataset x = write_coordinates(group, "x", gather(panel, places, &PointSeries::x), panel.x);
+  const Dataset y = write_coordinates(group, "y", gather(panel, places, &PointSeries::y), panel.y);
+  if (panel.is_3d()) write_coordinates(group, "z", gather(panel, places, &PointSeries::z), panel.z);
   std::vector<std::int32_t> token;
   std::vector<std::uint8_t> colour;
   const bool retention = splits_by_retention(panel);
@@ -142,8 +155,8 @@ void write_cells(Group& group, const Dataset& signal, const std::string& name, c
   for (Eigen::Index i = 0; i <= n_cells; ++i)
     edges.push_back(std::min(first + step * static_cast<double>(i), last));
   for (Eigen::Index i = 0; i < n_cells; ++i) centres.push_back((edges[i] + edges[i + 1]) / 2);
-  const Dataset scale = write_list(group, name, centres, axis.label, axis.units);
-  write_list(group, name + "_edges", edges, axis.label + ": edges of the cells", axis.units);
+  const Dataset scale = write_coordinates(group, name, centres, axis);
+  write_list(group, name + "_edges", edges, long_name_of(axis) + ": edges of the cells", axis.units);
   attach_scale(signal, scale, dimension, name.c_str());
 }
 

@@ -1,6 +1,7 @@
 #include "app/figures/overlap.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -78,6 +79,20 @@ Panel layer_panel(const RecordingInfo& info, const std::vector<std::string>& lab
   return panel;
 }
 
+// The mean Jaccard overlap of two sets of n of `total` tokens, each drawn at random: over how many they
+// share, which is hypergeometric.
+double chance_overlap(std::int64_t n, std::int64_t total) {
+  const auto log_choose = [](std::int64_t of, std::int64_t chosen) {
+    const auto log_factorial = [](std::int64_t i) { return std::lgamma(static_cast<double>(i) + 1); };
+    return log_factorial(of) - log_factorial(chosen) - log_factorial(of - chosen);
+  };
+  double mean = 0;
+  for (std::int64_t shared = std::max<std::int64_t>(0, 2 * n - total); shared <= n; ++shared)
+    mean += std::exp(log_choose(n, shared) + log_choose(total - n, n - shared) - log_choose(total, n)) *
+            static_cast<double>(shared) / static_cast<double>(2 * n - shared);
+  return mean;
+}
+
 // What two sets drawn at random would share, where all have one size: a mark to judge the numbers by.
 std::string chance_of(const RecordingInfo& info, const std::vector<int>& runs) {
   std::set<std::int64_t> budgets;
@@ -85,22 +100,21 @@ std::string chance_of(const RecordingInfo& info, const std::vector<int>& runs) {
     if (const auto& plan = info.runs[static_cast<std::size_t>(run)].plan; plan.policy != "none")
       budgets.insert(plan.budget);
   if (budgets.size() != 1 || *budgets.begin() >= info.n_prompt()) return "";
-  const double n = static_cast<double>(*budgets.begin()), total = static_cast<double>(info.n_prompt());
-  return fmt::format(" Two sets of N drawn at random would overlap by {:.2f}.", n / (2 * total - n));
+  return fmt::format(" Two sets of N drawn at random would overlap by {:.2f}.",
+                     chance_overlap(*budgets.begin(), info.n_prompt()));
 }
 
 }  // namespace
 
 Figure overlap_figure(const recording::Recording& recording, const OverlapSelection& selection) {
   const auto info = recording.info();
-  std::vector<std::string> labels;
   Figure figure;
   for (const int run : selection.runs) {
     require_run(*info, run);
     resolve_block(info->runs[static_cast<std::size_t>(run)], selection.block);
-    labels.push_back(run_label(*info, run));
     figure.view.runs.push_back(info->runs[static_cast<std::size_t>(run)].plan.name);
   }
+  const auto [labels, key] = name_runs(*info, selection.runs);
   const RetainedOverlap overlap = measures::measure_overlap(recording, selection.runs, selection.block);
   const std::vector<Pair> pairs = evicting_pairs(*info, selection.runs);
   figure.name = "overlap";
@@ -110,10 +124,10 @@ Figure overlap_figure(const recording::Recording& recording, const OverlapSelect
   figure.columns = 2;
   figure.view.block = selection.block;
   figure.caption = fmt::format(
-      "{}{}. Mean over {} KV heads{}.{}", describe_prompt(*info), describe_budget(*info, selection.runs),
+      "{}{}. Mean over {} KV heads{}.{}{}", describe_prompt(*info), describe_budget(*info, selection.runs),
       info->model.n_kv_heads,
       selection.block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", selection.block),
-      chance_of(*info, selection.runs));
+      chance_of(*info, selection.runs), key);
   return figure;
 }
 

@@ -25,12 +25,20 @@ std::vector<Tick> ticks_along(const Panel& panel, const Axis& axis, const Range&
   return names ? named_places(*panel.order, low, high) : place_ticks(*panel.order, low, high, wanted);
 }
 
+// Small plots stand so close that a number at an edge of one would run into its neighbour's: it ends there.
+double anchor_inside(const Page& page, const PanelLayout& place, double x, const std::string& text) {
+  const double half = measure_text(page.cairo, text, {place.tick_size}).width / 2;
+  if (!place.bare) return 0.5;
+  if (x - half < place.plot.x) return 0;
+  return x + half > place.plot.right() ? 1 : 0.5;
+}
+
 // A number, or the name of a category, below the plot.
 void write_below(const Page& page, const Panel& panel, const PanelLayout& place, double x,
                  const std::string& text, const CategoryStyle& look) {
   const double y = place.plot.bottom() + kTickLength + kTickGap;
   if (panel.x.categories.empty()) {
-    draw_text(page.cairo, text, {place.tick_size}, x, y, {0.5, 0});
+    draw_text(page.cairo, text, {place.tick_size}, x, y, {anchor_inside(page, place, x, text), 0});
   } else if (look.upright) {
     draw_text(page.cairo, text, look.style, x, y, {1, 0.5}, -std::numbers::pi / 2);
   } else {
@@ -39,6 +47,14 @@ void write_below(const Page& page, const Panel& panel, const PanelLayout& place,
 }
 
 PlotScale scale_of(const PanelLayout& place) { return {place.ranges.x, place.ranges.y, place.plot}; }
+
+// A long name as wide as it may be, flush with the axis, on the lines that `room` leaves.
+TextStyle in_lines(TextStyle style, double width, double line_height, double room) {
+  style.wrap_width = width;
+  style.max_lines = std::max(1, static_cast<int>(room / line_height));
+  style.alignment = Alignment::kRight;
+  return style;
+}
 
 void line(cairo_t* cairo, double x0, double y0, double x1, double y1) {
   cairo_move_to(cairo, x0, y0);
@@ -61,13 +77,16 @@ double draw_ticks(const Page& page, const Panel& panel, const PanelLayout& place
     if (place.x_labels) write_below(page, panel, place, x, tick.label, names);
   }
   double widest = 0;
+  const TextStyle beside = panel.y.categories.empty()
+                               ? style
+                               : y_category_style(cairo, panel, place.ranges, plot.height, place.cell.width);
   for (const Tick& tick : y_ticks(panel, place.ranges, plot.height)) {
     const double y = scale.page_y(tick.value);
     page.set_colour(page.theme.frame);
     line(cairo, plot.x - kTickLength, y, plot.x, y);
     page.set_colour(page.theme.ink);
-    widest = std::max(widest, measure_text(cairo, tick.label, style).width);
-    if (place.y_labels) draw_text(cairo, tick.label, style, plot.x - kTickLength - kTickGap, y, {1, 0.5});
+    widest = std::max(widest, measure_text(cairo, tick.label, beside).width);
+    if (place.y_labels) draw_text(cairo, tick.label, beside, plot.x - kTickLength - kTickGap, y, {1, 0.5});
   }
   return widest;
 }
@@ -89,7 +108,8 @@ TextStyle y_label_style(cairo_t* cairo, const Panel& panel, double plot_height) 
 CategoryStyle x_category_style(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges,
                                double plot_width) {
   CategoryStyle look;
-  look.height = measure_text(cairo, "0", look.style).height;
+  const double line_height = measure_text(cairo, "0", look.style).height;
+  look.height = line_height;
   if (panel.x.categories.empty()) return look;
   const double room = plot_width / std::abs(ranges.x.width()) - kBetweenNames;
   double widest = 0, widest_word = 0;
@@ -101,14 +121,27 @@ CategoryStyle x_category_style(cairo_t* cairo, const Panel& panel, const PanelRa
   if (widest <= room) return look;
   look.upright = widest_word > room;
   if (look.upright) {
-    look.height = widest;
+    look.height = std::min(widest, kMostUprightNames);
+    if (widest > kMostUprightNames) look.style = in_lines(look.style, kMostUprightNames, line_height, room);
     return look;
   }
   look.style.wrap_width = room;
-  look.style.centred = true;
+  look.style.alignment = Alignment::kCentre;
   for (const std::string& name : panel.x.categories)
     look.height = std::max(look.height, measure_text(cairo, name, look.style).height);
   return look;
+}
+
+TextStyle y_category_style(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges, double plot_height,
+                           double panel_width) {
+  const TextStyle style{kTickSize};
+  const double most = kMostNamesShare * panel_width;
+  double widest = 0;
+  for (const std::string& name : panel.y.categories)
+    widest = std::max(widest, measure_text(cairo, name, style).width);
+  if (widest <= most) return style;
+  return in_lines(style, most, measure_text(cairo, "0", style).height,
+                  plot_height / std::abs(ranges.y.width()));
 }
 
 std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double plot_width) {

@@ -14,7 +14,9 @@ std::vector<Tick> x_ticks(const Panel& panel, const PanelRanges& ranges, double 
 std::vector<Tick> y_ticks(const Panel& panel, const PanelRanges& ranges, double plot_height);
 
 // How the names below a panel of categories are set: on one line each, wrapped, or upright where a word is
-// wider than the room of a category. Their height includes all lines.
+// wider than the room of a category. Their height includes all lines. Upright names are no longer than
+// kMostUprightNames: longer ones take as many lines as there is room for, and only then are cut.
+inline constexpr double kMostUprightNames = 84;  // points
 struct CategoryStyle {
   TextStyle style{kTickSize};
   bool upright = false;
@@ -22,6 +24,12 @@ struct CategoryStyle {
 };
 CategoryStyle x_category_style(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges,
                                double plot_width);
+
+// How the names of categories beside a plot are set: on one line, or where one takes more than this share of
+// the panel, on as many as its row has room for, and only then cut.
+inline constexpr double kMostNamesShare = 0.38;
+TextStyle y_category_style(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges, double plot_height,
+                           double panel_width);
 
 // The axes' labels with their units, set so that they fit: y along the plot, x centred below it in the cell.
 std::string axis_label(const Axis& axis);

@@ -46,19 +46,27 @@ Surface cell_image(const Heatmap& heatmap, const RowMatrixF& values) {
   return image;
 }
 
-RowMatrixF fit_to_pixels(const Heatmap& heatmap, double width_px, double height_px, Eigen::Index& factor) {
-  const double cells_per_pixel = std::max(static_cast<double>(heatmap.values.cols()) / width_px,
-                                          static_cast<double>(heatmap.values.rows()) / height_px);
-  factor = 1;
-  if (cells_per_pixel <= 1) return heatmap.values;
-  const Eigen::Index size = std::max(heatmap.values.rows(), heatmap.values.cols());
-  const auto most =
-      std::max<Eigen::Index>(1, static_cast<Eigen::Index>(static_cast<double>(size) / cells_per_pixel));
-  ReducedMatrix reduced(heatmap.values.rows(), heatmap.values.cols(), most,
-                        parse_reduction(heatmap.reduction));
-  reduced.add_rows(0, heatmap.values);
-  factor = reduced.factor();
-  return reduced.finish();
+// How many cells become one where so many have to fit into so many pixels.
+Eigen::Index cells_per_shown(Eigen::Index n_cells, double pixels) {
+  if (static_cast<double>(n_cells) <= pixels) return 1;
+  const auto room = std::max<Eigen::Index>(1, static_cast<Eigen::Index>(pixels));
+  return (n_cells + room - 1) / room;
+}
+
+// Rows and columns each by themselves: few columns beside many rows keep their width and what they say.
+struct FittedCells {
+  RowMatrixF values;
+  Eigen::Index rows_per_cell, cols_per_cell;
+};
+
+FittedCells fit_to_pixels(const Heatmap& heatmap, double width_px, double height_px) {
+  const RowMatrixF& cells = heatmap.values;
+  const Eigen::Index rows = cells_per_shown(cells.rows(), height_px),
+                     cols = cells_per_shown(cells.cols(), width_px);
+  if (rows == 1 && cols == 1) return {cells, 1, 1};
+  ReducedMatrix reduced(cells.rows(), cells.cols(), rows, cols, parse_reduction(heatmap.reduction));
+  reduced.add_rows(0, cells);
+  return {reduced.finish(), rows, cols};
 }
 
 // By the luma of Rec. 709.
@@ -75,14 +83,13 @@ Box cells_box(const Heatmap& heatmap, const PanelRanges& ranges, const Box& plot
 
 void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& cells) {
   if (heatmap.values.size() == 0) return;
-  Eigen::Index factor = 1;
   const double scale = page.raster ? page.pixels_per_point : 1e9;  // a vector page keeps every cell
-  const RowMatrixF values = fit_to_pixels(heatmap, cells.width * scale, cells.height * scale, factor);
-  const Surface image = cell_image(heatmap, values);
-  const double cell_width =
-      cells.width / (heatmap.x_last() - heatmap.x_first) * heatmap.x_step * static_cast<double>(factor);
-  const double cell_height =
-      cells.height / (heatmap.y_last() - heatmap.y_first) * heatmap.y_step * static_cast<double>(factor);
+  const FittedCells shown = fit_to_pixels(heatmap, cells.width * scale, cells.height * scale);
+  const Surface image = cell_image(heatmap, shown.values);
+  const double cell_width = cells.width / (heatmap.x_last() - heatmap.x_first) * heatmap.x_step *
+                            static_cast<double>(shown.cols_per_cell);
+  const double cell_height = cells.height / (heatmap.y_last() - heatmap.y_first) * heatmap.y_step *
+                             static_cast<double>(shown.rows_per_cell);
   cairo_save(page.cairo);
   cairo_rectangle(page.cairo, cells.x, cells.y, cells.width, cells.height);
   cairo_clip(page.cairo);

@@ -17,8 +17,11 @@ namespace keyscope::figures {
 namespace {
 
 constexpr double kLeastPanelWidth = 110, kColumnGap = 12, kRowGap = 10;
-constexpr double kMostHeatmapHeight = 430;
-constexpr double kRightRoom = 6;  // half a tick label may stand out
+constexpr double kLeastPlotWidth = 70;  // with fewer columns beside each other there is more
+constexpr double kMostHeatmapHeight = 430, kMostNamedHeight = 600;
+constexpr double kHeightOfMap = 0.85;  // of a matrix that is no square, in widths of its panel
+constexpr double kRowOfNames = 9;      // points that a row with a name takes
+constexpr double kRightRoom = 6;       // half a tick label may stand out
 
 int n_columns(const Figure& figure, double width) {
   const int fitting = std::max(1, static_cast<int>(width / kLeastPanelWidth));
@@ -30,10 +33,12 @@ double text_height(cairo_t* cairo, const std::string& text, double size, double 
 }
 
 // Room left of the plot for tick labels and the axis label.
-double left_room(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges, double plot_height) {
+double left_room(cairo_t* cairo, const Panel& panel, const PanelRanges& ranges, double plot_height,
+                 double panel_width) {
+  const TextStyle style = y_category_style(cairo, panel, ranges, plot_height, panel_width);
   double widest = 0;
   for (const Tick& tick : y_ticks(panel, ranges, plot_height))
-    widest = std::max(widest, measure_text(cairo, tick.label, {kTickSize}).width);
+    widest = std::max(widest, measure_text(cairo, tick.label, style).width);
   const double label =
       panel.y.label.empty()
           ? 0
@@ -49,8 +54,21 @@ double bottom_room(cairo_t* cairo, const Panel& panel, const PanelLayout& place)
               : measure_text(cairo, axis_label(panel.x), x_label_style(cairo, panel, place)).height + 2);
 }
 
-// Height of the plot for its width: as the cells are in a heatmap; in a scatter of equal units as the data
-// is, within what looks well.
+// Height of a matrix that is no square: the same for all panels of a width, whatever stands beside their
+// plots.
+double map_height(cairo_t* cairo, const Panel& panel, double panel_width) {
+  const double least = std::min(kHeightOfMap * panel_width, kMostHeatmapHeight);
+  if (panel.y.categories.empty()) return least;
+  double widest = 0;
+  for (const std::string& name : panel.y.categories)
+    widest = std::max(widest, measure_text(cairo, name, {kTickSize}).width);
+  const double lines = std::ceil(widest / (kMostNamesShare * panel_width));
+  const double named = static_cast<double>(panel.y.categories.size()) * kRowOfNames * std::min(lines, 2.0);
+  return std::clamp(named, std::min(least, kMostNamedHeight), kMostNamedHeight);
+}
+
+// Height of the plot for its width: as the cells are in a square heatmap; in a scatter of equal units as the
+// data is, within what looks well.
 double plot_height(const Panel& panel, const PanelRanges& ranges, double plot_width, bool alone) {
   if (panel.heatmap && panel.equal_aspect && panel.heatmap->values.size() > 0)
     return plot_width * std::abs(ranges.y.width() / ranges.x.width());
@@ -83,15 +101,17 @@ struct Grid {
   double cell_width = 0;
 };
 
-Grid make_grid(cairo_t* cairo, const Figure& figure, const PanelRanges& shared, double width) {
+Grid make_grid(cairo_t* cairo, const Figure& figure, const PanelRanges& shared, double width, int columns) {
   Grid grid;
-  grid.columns = n_columns(figure, width);
+  grid.columns = columns;
   if (figure.panels.empty()) return grid;
   const bool one_axis = figure.shared_ranges && grid.columns > 1 && !figure.panels.front().is_3d();
   PanelRanges ranges = shared;
   double height = width / grid.columns;
   for (int again = 0; again < 3; ++again) {
-    if (one_axis) grid.room = std::max(grid.room, left_room(cairo, figure.panels.front(), ranges, height));
+    if (one_axis)
+      grid.room =
+          std::max(grid.room, left_room(cairo, figure.panels.front(), ranges, height, width / grid.columns));
     grid.cell_width = (width - grid.room - kColumnGap * (grid.columns - 1)) / grid.columns;
     const double plot_width = grid.cell_width - kRightRoom;
     height = plot_height(figure.panels.front(), shared, plot_width, false);
@@ -127,8 +147,10 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
   const ColourScale* scale = colour_scale_of(panel);
   const double room_right = beside != nullptr ? colour_bar_extent(cairo, *beside, before) : kRightRoom;
   const double most_width = place.cell.width - room_left - room_right;
-  double width = most_width, height = plot_height(panel, place.ranges, width, alone);
-  if (panel.heatmap && height > kMostHeatmapHeight) {
+  double width = most_width;
+  double height = panel.heatmap && !panel.equal_aspect ? map_height(cairo, panel, place.cell.width)
+                                                       : plot_height(panel, place.ranges, width, alone);
+  if (panel.heatmap && panel.equal_aspect && height > kMostHeatmapHeight) {
     width *= kMostHeatmapHeight / height;
     height = kMostHeatmapHeight;
   }
@@ -146,10 +168,11 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
 void place_panel(cairo_t* cairo, const Panel& panel, PanelLayout& place, const Heading& heading,
                  bool own_axis, bool alone, const ColourScale* beside) {
   const PanelRanges ranges = place.ranges;
-  double room = own_axis ? left_room(cairo, panel, ranges, place.cell.width) : 0;
+  double room = own_axis ? left_room(cairo, panel, ranges, place.cell.width, place.cell.width) : 0;
   place_plot(cairo, panel, place, heading, room, alone, beside);
   for (int again = 0; again < 2; ++again) {
-    if (own_axis) room = std::max(room, left_room(cairo, panel, place.ranges, place.plot.height));
+    if (own_axis)
+      room = std::max(room, left_room(cairo, panel, place.ranges, place.plot.height, place.cell.width));
     place.ranges = ranges;
     place_plot(cairo, panel, place, heading, room, alone, beside);
   }
@@ -175,10 +198,11 @@ double place_row(cairo_t* cairo, const Figure& figure, const Grid& grid, std::si
 }
 
 // The panels of a figure in a grid of cells that differ in height; returns where they end.
-double place_panels(cairo_t* cairo, const Figure& figure, LegendPlan& legends, double y, PageLayout& page) {
+double place_in_columns(cairo_t* cairo, const Figure& figure, const LegendPlan& legends, double y,
+                        int columns, PageLayout& page) {
   const PanelRanges shared = shared_data_ranges(figure.panels);
-  const Grid grid = make_grid(cairo, figure, shared, page.text_width);
-  page.panels.resize(figure.panels.size());
+  const Grid grid = make_grid(cairo, figure, shared, page.text_width, columns);
+  page.panels.assign(figure.panels.size(), {});
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
     PanelLayout& place = page.panels[i];
     place.ranges = figure.shared_ranges ? shared : data_ranges(figure.panels[i]);
@@ -189,6 +213,16 @@ double place_panels(cairo_t* cairo, const Figure& figure, LegendPlan& legends, d
   for (std::size_t first = 0; first < figure.panels.size(); first += grid.columns)
     y = place_row(cairo, figure, grid, first, y, page.panels) + kRowGap;
   return figure.panels.empty() ? y : y - kRowGap;
+}
+
+// In as many columns as leave every plot its least width beside its labels.
+double place_panels(cairo_t* cairo, const Figure& figure, const LegendPlan& legends, double y,
+                    PageLayout& page) {
+  const auto too_narrow = [](const PanelLayout& place) { return place.plot.width < kLeastPlotWidth; };
+  for (int columns = n_columns(figure, page.text_width);; --columns) {
+    const double bottom = place_in_columns(cairo, figure, legends, y, columns, page);
+    if (columns == 1 || std::ranges::none_of(page.panels, too_narrow)) return bottom;
+  }
 }
 
 }  // namespace

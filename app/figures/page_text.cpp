@@ -27,6 +27,7 @@ Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& sty
   pango_cairo_context_set_font_options(context, options);
   cairo_font_options_destroy(options);
   pango_context_set_round_glyph_positions(context, false);
+  pango_layout_set_auto_dir(layout.get(), false);  // a token in Hebrew before its position stays before it
 
   PangoFontDescription* font = pango_font_description_new();
   pango_font_description_set_family_static(font, kFamilies);
@@ -44,7 +45,8 @@ Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& sty
       pango_layout_set_height(layout.get(), -style.max_lines);
       pango_layout_set_ellipsize(layout.get(), PANGO_ELLIPSIZE_END);
     }
-    if (style.centred) pango_layout_set_alignment(layout.get(), PANGO_ALIGN_CENTER);
+    if (style.alignment == Alignment::kCentre) pango_layout_set_alignment(layout.get(), PANGO_ALIGN_CENTER);
+    if (style.alignment == Alignment::kRight) pango_layout_set_alignment(layout.get(), PANGO_ALIGN_RIGHT);
   } else {
     pango_layout_set_single_paragraph_mode(layout.get(), true);
   }
@@ -74,11 +76,11 @@ TextStyle fit_label(cairo_t* cairo, const std::string& text, double room) {
   for (const double size : {kLabelSize, kLeastLabelSize})
     if (measure_text(cairo, text, {size}).width <= room) return {size};
   for (const double size : {kLabelSize, kLeastLabelSize}) {
-    const TextStyle wrapped{size, false, room, 0, true};
+    const TextStyle wrapped{size, false, room, 0, Alignment::kCentre};
     const double two_lines = 2 * measure_text(cairo, "0", {size}).height + 0.1;
     if (measure_text(cairo, text, wrapped).height <= two_lines) return wrapped;
   }
-  return {kLeastLabelSize, false, room, 2, true};
+  return {kLeastLabelSize, false, room, 2, Alignment::kCentre};
 }
 
 void draw_text(cairo_t* cairo, const std::string& text, const TextStyle& style, double x, double y,
@@ -86,7 +88,7 @@ void draw_text(cairo_t* cairo, const std::string& text, const TextStyle& style, 
   if (text.empty()) return;
   const Layout layout = make_layout(cairo, text, style);
   TextSize size = size_of(layout.get());
-  if (style.centred) size.width = style.wrap_width;
+  if (style.alignment != Alignment::kLeft) size.width = style.wrap_width;
   cairo_save(cairo);
   cairo_translate(cairo, x, y);
   cairo_rotate(cairo, angle);

@@ -12,12 +12,15 @@ namespace keyscope::figures {
 inline constexpr double kTitleSize = 9, kPanelTitleSize = 8, kLabelSize = 7.5, kLeastLabelSize = 6.5,
                         kTickSize = 6.5, kNoteSize = 6.5, kBriefTickSize = 5.5, kBriefNoteSize = 5;
 
+// Of wrapped lines; beside the centre and on the right the text is as wide as it may be.
+enum class Alignment { kLeft, kCentre, kRight };
+
 struct TextStyle {
   double size_pt = 7;
   bool bold = false;
   double wrap_width = 0;  // points; 0: one line
   int max_lines = 0;      // of wrapped text; what is beyond becomes an ellipsis. 0: as many as it needs
-  bool centred = false;   // wrapped lines; the text is then as wide as `wrap_width`
+  Alignment alignment = Alignment::kLeft;
 };
 
 struct TextSize {

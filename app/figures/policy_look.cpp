@@ -11,8 +11,10 @@ PolicyLooks::Look PolicyLooks::next(std::string_view policy) {
                                        Marker::kDownTriangle, Marker::kOpenSquare, Marker::kStar,
                                        Marker::kDiamond};
   static_assert(kColours.size() == kMarkers.size());
-  const std::size_t turn = turn_++ % kColours.size();
-  return {kColours.at(turn), kMarkers.at(turn)};
+  // A second round has the same colours with other markers: no two are alike before the 49th.
+  constexpr std::size_t kShift = 3;
+  const std::size_t round = turn_ / kColours.size(), turn = turn_++ % kColours.size();
+  return {kColours.at(turn), kMarkers.at((turn + kShift * round) % kMarkers.size())};
 }
 
 }  // namespace keyscope::figures

@@ -1,5 +1,6 @@
 #include "app/figures/policy_spread.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -29,6 +30,13 @@ void add_cloud(PointSeries& cloud, double place, const std::vector<double>& valu
   }
 }
 
+bool any_evicts(const recording::RecordingInfo& info, const std::vector<int>& runs) {
+  return std::ranges::any_of(runs, [&](int run) {
+    require_run(info, run);
+    return info.runs[static_cast<std::size_t>(run)].plan.policy != "none";
+  });
+}
+
 }  // namespace
 
 std::span<const ComparedMeasure> compared_measures() {
@@ -44,7 +52,8 @@ std::span<const ComparedMeasure> compared_measures() {
       {"cosine-objective",
        "Eq. A.2's objective: the sum of all cosines",
        {"sum of pairwise cosines", ""},
-       &HeadMeasures::cosine_objective},
+       &HeadMeasures::cosine_objective,
+       true},
       {"attention-mass",
        "Attention that falls on the retained rows",
        {"share of the full cache's attention", ""},
@@ -66,13 +75,16 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
   cloud.label = "a KV head of a layer, layers from left to right";
   cloud.colour = kBlue;
   cloud.size_px = info->layers.size() * static_cast<std::size_t>(info->model.n_kv_heads) > 64 ? 3 : 5;
+  const bool without_full_cache = measure.grows_with_size && any_evicts(*info, selection.runs);
   Panel panel;
   Figure figure;
+  std::vector<int> shown;
   for (const int run : selection.runs) {
     require_run(*info, run);
     const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
-    const auto place = static_cast<double>(panel.x.categories.size());
-    panel.x.categories.push_back(run_label(*info, run));
+    if (without_full_cache && about.plan.policy == "none") continue;
+    const auto place = static_cast<double>(shown.size());
+    shown.push_back(run);
     figure.view.runs.push_back(about.plan.name);
     std::vector<double> values;
     for (const HeadMeasures& head :
@@ -86,6 +98,8 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
         fmt::format("{}: {} is not known for any head: it needs keys, and what compares with the "
                     "full cache needs a run `none` (with --record keys,queries,values for the output)",
                     info->source, measure.figure));
+  RunNames named = name_runs(*info, shown);
+  panel.x.categories = std::move(named.names);
   panel.id = std::string(measure.figure);
   panel.y = measure.axis;
   panel.points.push_back(std::move(cloud));
@@ -94,7 +108,10 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
   figure.title = std::string(measure.title);
   figure.view.block = selection.block;
   figure.caption = fmt::format("{}, {} layers × {} KV heads{}", describe_prompt(*info), info->layers.size(),
-                               info->model.n_kv_heads, describe_budget(*info, selection.runs));
+                               info->model.n_kv_heads, describe_budget(*info, shown));
+  if (without_full_cache)
+    figure.caption += ". Sums grow with the number of keys: the full cache's is left out";
+  if (!named.key.empty()) figure.caption += "." + named.key;
   figure.panels.push_back(std::move(panel));
   return figure;
 }

@@ -15,6 +15,8 @@ struct ComparedMeasure {
   std::string_view title;
   Axis axis;
   std::optional<double> measures::HeadMeasures::*value;
+  bool grows_with_size =
+      false;  // a sum over the set: only sets of one size can be compared, so no full cache
 };
 
 // Log volume (KeyDiff, arXiv 2504.15364, Fig. 12), redundancy, the objective of Eq. A.2, attention mass kept

@@ -10,6 +10,18 @@
 #include "app/figures/axis_ticks.hpp"
 
 namespace keyscope::figures {
+namespace {
+
+Eigen::Index divided_up(Eigen::Index n, Eigen::Index by) { return (n + by - 1) / by; }
+
+Eigen::Index square_factor(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index max_size) {
+  if (max_size < 1)
+    throw InvalidInput(
+        fmt::format("a heatmap of at most {} cells is asked for, expected 1 or more", max_size));
+  return std::max<Eigen::Index>(1, divided_up(std::max(n_rows, n_cols), max_size));
+}
+
+}  // namespace
 
 std::string_view reduction_name(Reduction reduction) {
   switch (reduction) {
@@ -31,24 +43,26 @@ Reduction parse_reduction(std::string_view name) {
 
 ReducedMatrix::ReducedMatrix(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index max_size,
                              Reduction reduction)
-    : factor_(1), reduction_(reduction) {
-  if (max_size < 1)
-    throw InvalidInput(
-        fmt::format("a heatmap of at most {} cells is asked for, expected 1 or more", max_size));
-  factor_ = std::max<Eigen::Index>(1, (std::max(n_rows, n_cols) + max_size - 1) / max_size);
-  const Eigen::Index rows = (n_rows + factor_ - 1) / factor_, cols = (n_cols + factor_ - 1) / factor_;
-  sum_.setZero(rows, cols);
-  count_.setZero(rows, cols);
+    : ReducedMatrix(n_rows, n_cols, square_factor(n_rows, n_cols, max_size),
+                    square_factor(n_rows, n_cols, max_size), reduction) {}
+
+ReducedMatrix::ReducedMatrix(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index rows, Eigen::Index cols,
+                             Reduction reduction)
+    : rows_per_cell_(rows), cols_per_cell_(cols), reduction_(reduction) {
+  if (rows < 1 || cols < 1)
+    throw InvalidInput(fmt::format("cells of {} x {} are asked for, expected 1 or more", rows, cols));
+  sum_.setZero(divided_up(n_rows, rows), divided_up(n_cols, cols));
+  count_.setZero(sum_.rows(), sum_.cols());
 }
 
 // Sums and counts stay in registers along the columns of one cell; a branch per value would cost more than
 // the sum itself, so NaN is left out by comparison.
 void ReducedMatrix::add_rows(Eigen::Index first, const MatrixView& band) {
   for (Eigen::Index r = 0; r < band.rows(); ++r) {
-    const Eigen::Index row = (first + r) / factor_;
+    const Eigen::Index row = (first + r) / rows_per_cell_;
     const float* values = band.data() + r * band.outerStride();
     for (Eigen::Index cell = 0; cell < sum_.cols(); ++cell) {
-      const Eigen::Index begin = cell * factor_, end = std::min(begin + factor_, band.cols());
+      const Eigen::Index begin = cell * cols_per_cell_, end = std::min(begin + cols_per_cell_, band.cols());
       double sum = 0;
       float high = -std::numeric_limits<float>::infinity(), low = -high;
       std::int64_t count = 0;

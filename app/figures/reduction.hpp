@@ -15,23 +15,28 @@ enum class Reduction { kMean, kMax, kMin };
 std::string_view reduction_name(Reduction reduction);
 Reduction parse_reduction(std::string_view name);  // throws UsageError
 
-// A large matrix that arrives in bands of whole rows and is kept small: every factor × factor cells become
-// one. NaN cells are left out; a cell of NaN alone stays NaN.
+// A large matrix that arrives in bands of whole rows and is kept small: every few rows × columns become one
+// cell. NaN cells are left out; a cell of NaN alone stays NaN.
 class ReducedMatrix {
  public:
-  // factor: the smallest with at most max_size rows and columns
+  // As many rows as columns become a cell, the fewest that leave at most max_size of either.
   ReducedMatrix(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index max_size, Reduction reduction);
+
+  // rows, cols: of the large matrix that become a cell, 1 or more
+  ReducedMatrix(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index rows, Eigen::Index cols,
+                Reduction reduction);
 
   // Rows [first, first + band.rows()) of the large matrix; bands come in order, each row once.
   void add_rows(Eigen::Index first, const MatrixView& band);
 
   RowMatrixF finish();
-  Eigen::Index factor() const { return factor_; }
+  Eigen::Index rows_per_cell() const { return rows_per_cell_; }
+  Eigen::Index cols_per_cell() const { return cols_per_cell_; }
 
  private:
   void add_cell(Eigen::Index row, Eigen::Index column, double sum, float low, float high, std::int64_t count);
 
-  Eigen::Index factor_;
+  Eigen::Index rows_per_cell_, cols_per_cell_;
   Reduction reduction_;
   RowMatrixD sum_;  // or the extreme so far
   Eigen::Matrix<std::int64_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> count_;

@@ -85,10 +85,12 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Relaxa
   Panel right = empty_panel("gap", "distance from the best set found", "difference of Σ cos / N²");
   Figure figure;
   std::size_t n_measured = 0, n_unfinished = 0;
-  for (const int run : runs) {
+  const auto [names, key] = name_runs(*info, runs);
+  left.x.categories = right.x.categories = names;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const int run = runs[r];
     const auto& about = info->runs[static_cast<std::size_t>(run)];
-    const auto place = static_cast<double>(left.x.categories.size());
-    left.x.categories.push_back(run_label(*info, run));
+    const auto place = static_cast<double>(r);
     figure.view.runs.push_back(about.plan.name);
     const auto heads = measures::measure_set_objectives(
         recording, run, {resolve_block(about, selection.block), heads_in_reach(*info, runs.size())});
@@ -105,7 +107,6 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Relaxa
       spreads[s].add(place + kBeside * (static_cast<double>(s) - 1), values);
     }
   }
-  right.x.categories = left.x.categories;
   left.note = right.note = note_of(*info, n_measured, n_unfinished);
   for (SpreadSeries& spread : spreads) std::move(spread).put_into(left);
   std::move(gaps).put_into(right);
@@ -115,8 +116,8 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Relaxa
   figure.panels = {std::move(left), std::move(right)};
   figure.view.block = selection.block;
   figure.caption = fmt::format(
-      "{}{}. Median and 5 to 95 % of heads; N: the keys that the run retained, of all that it had seen.",
-      describe_prompt(*info), describe_budget(*info, runs));
+      "{}{}. Median and 5 to 95 % of heads; N: the keys that the run retained, of all that it had seen.{}",
+      describe_prompt(*info), describe_budget(*info, runs), key);
   return figure;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@ using nlohmann::json;
 using recording::RecordingInfo;
 using recording::RunInfo;
 using recording::RunPlan;
+
+constexpr std::size_t kLongestOnAxis = 24;  // letters of a label
 
 const RunPlan& plan_of(const RecordingInfo& info, int run) {
   return info.runs[static_cast<std::size_t>(run)].plan;
@@ -60,6 +63,23 @@ std::string run_label(const RecordingInfo& info, int run) {
     return other.plan.policy + distinction(info, other.plan) == label;
   });
   return same > 1 ? plan.name : label;
+}
+
+RunNames name_runs(const RecordingInfo& info, const std::vector<int>& runs) {
+  RunNames named;
+  bool too_long = false;
+  for (const int run : runs) {
+    named.names.push_back(run_label(info, run));
+    too_long = too_long || named.names.back().size() > kLongestOnAxis;
+  }
+  if (!too_long) return named;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunPlan& plan = plan_of(info, runs[i]);
+    const std::string label = std::exchange(named.names[i], plan.name);
+    if (const std::string lead = plan.policy + ", "; label.starts_with(lead))
+      named.key += fmt::format(" {}: {}.", plan.name, label.substr(lead.size()));
+  }
+  return named;
 }
 
 std::string describe_budget(const RecordingInfo& info, const std::vector<int>& runs) {

@@ -12,6 +12,14 @@ namespace keyscope::figures {
 // nothing tells them apart.
 std::string run_label(const recording::RecordingInfo& info, int run);
 
+// Runs as the places of an axis: by their labels, or where one is too long to be read there by the runs' own
+// names, with a key to them for the caption: " keydiff-2: anchor median, recent 0." Without one it is empty.
+struct RunNames {
+  std::vector<std::string> names;
+  std::string key;
+};
+RunNames name_runs(const recording::RecordingInfo& info, const std::vector<int>& runs);
+
 // What all evicting runs among these have in common, for a caption: ", N = 64, B = 128", or the part of it
 // that they share.
 std::string describe_budget(const recording::RecordingInfo& info, const std::vector<int>& runs);

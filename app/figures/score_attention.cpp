@@ -51,12 +51,17 @@ void add_tokens(Panel& panel, const ScoreAttention& pairs, const Coordinates& pl
     series.y.push_back(static_cast<float>(places.y[i]));
     series.token.push_back(pairs.seen[i]);
   }
-  if (evicted.x.empty()) kept.label.clear();  // one kind of point needs no legend
+  if (evicted.x.empty()) {  // one kind of point needs no legend
+    evicted.label.clear();
+    kept.label.clear();
+  }
   panel.points.push_back(std::move(evicted));
   panel.points.push_back(std::move(kept));
 }
 
-std::string number(const std::optional<double>& value) { return value ? format_signed(*value, 2) : "none"; }
+std::string number(const std::optional<double>& value) {
+  return value ? format_signed(*value, 2) : "undefined";
+}
 
 std::string note_of(const Panel& panel, const ScoreAttention& pairs) {
   const std::size_t drawn = panel.points[0].x.size() + panel.points[1].x.size();

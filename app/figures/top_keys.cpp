@@ -9,7 +9,7 @@ namespace keyscope::figures {
 
 std::vector<std::int32_t> top_keydiff_keys(const MatrixView& keys, std::size_t count) {
   const Eigen::VectorXd mean = analysis::mean_row(keys);
-  if (keys.rows() == 0 || mean.norm() == 0) return {};
+  if (keys.rows() == 0 || mean.norm() == 0 || !mean.allFinite()) return {};
   const Eigen::VectorXd cosines = analysis::cosines_to(keys, mean);
   std::vector<std::int32_t> positions(static_cast<std::size_t>(keys.rows()));
   std::iota(positions.begin(), positions.end(), 0);

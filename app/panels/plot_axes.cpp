@@ -18,6 +18,7 @@ constexpr float kXPlacePx = 45, kYPlacePx = 32;  // of a matrix in another order
 constexpr float kRowOfTextPx = 15;               // that a token's text takes beside its row
 constexpr float kTickGapPx = 6;
 constexpr float kNameGapPx = 8;
+constexpr float kMostNamePx = 150;  // of a category, whatever it says: the plot is what is looked at
 
 std::string name_of(const figures::Axis& axis) { return figures::name_with_units(axis.label, axis.units); }
 
@@ -49,7 +50,8 @@ Span within(double low, double high, float length, double first, double last) {
   return {span.low, span.high, static_cast<float>(std::max(0.0, span.high - span.low) * per_unit)};
 }
 
-std::vector<Tick> x_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
+std::vector<Tick> all_x_ticks(const PanelContext& context, const figures::Panel& panel,
+                              const PlotView& view) {
   Span span{view.x_low(), view.x_high(), view.width()};
   if (const auto& map = panel.heatmap)
     span = within(span.low, span.high, span.length, map->x_first, map->x_last());
@@ -59,7 +61,8 @@ std::vector<Tick> x_ticks(const PanelContext& context, const figures::Panel& pan
   return ticks_along(panel, panel.x, span.low, span.high, context.px(kXTickPx), span.length);
 }
 
-std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
+std::vector<Tick> all_y_ticks(const PanelContext& context, const figures::Panel& panel,
+                              const PlotView& view) {
   Span span{view.y_low(), view.y_high(), view.height()};
   if (const auto& map = panel.heatmap)
     span = within(-view.y_high(), -view.y_low(), span.length, map->y_first, map->y_last());
@@ -71,6 +74,24 @@ std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& pan
                : figures::place_ticks(*panel.order, span.low, span.high, span.n_ticks(context.px(kYPlacePx)));
   }
   return ticks_along(panel, panel.y, span.low, span.high, context.px(kYTickPx), span.length);
+}
+
+void cut_names(const PanelContext& context, const figures::Axis& axis, std::vector<Tick>& ticks) {
+  if (axis.categories.empty()) return;
+  ImFont* font = context.fonts.small;
+  for (Tick& tick : ticks) tick.label = cut_text(tick.label, context.px(kMostNamePx), measure_of(font));
+}
+
+std::vector<Tick> x_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
+  std::vector<Tick> ticks = all_x_ticks(context, panel, view);
+  cut_names(context, panel.x, ticks);
+  return ticks;
+}
+
+std::vector<Tick> y_ticks(const PanelContext& context, const figures::Panel& panel, const PlotView& view) {
+  std::vector<Tick> ticks = all_y_ticks(context, panel, view);
+  cut_names(context, panel.y, ticks);
+  return ticks;
 }
 
 // Labels that would run into each other beside each other.

@@ -79,6 +79,7 @@ struct OpenFailed {
 struct Notice {
   std::string text;
   bool error = false;
+  bool of_data = false;  // an error: of what was read, not of what was asked for
 };
 struct Exported {
   std::shared_ptr<const JobWatch> job;

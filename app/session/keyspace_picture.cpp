@@ -97,12 +97,8 @@ void add_keys(figures::Panel& panel, const HeadPoints& points, std::int64_t bloc
 
 // How many of the keys have no value where not all of them do.
 void note_values(figures::Panel& panel, const figures::KeyValues& colours) {
-  const auto n_without = static_cast<std::size_t>(
-      std::ranges::count_if(colours.values, [](float value) { return std::isnan(value); }));
-  if (n_without == 0) return;
-  if (!panel.note.empty()) panel.note += "; ";
-  panel.note += fmt::format("{} of {} keys have a value, the others are grey",
-                            count_of(colours.values.size() - n_without), count_of(colours.values.size()));
+  const std::string note = figures::values_note(colours);
+  if (!note.empty()) panel.note += (panel.note.empty() ? "" : "; ") + note;
 }
 
 // What of the look the recording does not hold, taken out of it.

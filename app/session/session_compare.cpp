@@ -202,7 +202,7 @@ void Session::take(PointsFailed&& result) {
   if (result.document != document_) return;
   if (result.head == state_.head()) {
     state_.reading = false;
-    state_.notice = {std::move(result.what), true};
+    state_.notice = {std::move(result.what), true, true};
     return want_beside();
   }
   const auto work = tile_work_.find({result.head.source, result.head.run});

@@ -36,7 +36,9 @@ void HeatmapLayer::set(const figures::Heatmap& heatmap, figures::Reduction reduc
   about_.x_end = heatmap.x_last();
   about_.y_end = heatmap.y_last();
   about_.values.resize(0, 0);
-  upload();
+  cells_.clear();
+  upload_colours();
+  for (std::size_t level = 0; level < pyramid_.levels().size(); ++level) cells_of({level, level});
   fresh_ = true;
 }
 
@@ -46,15 +48,20 @@ void HeatmapLayer::set_range(float low, float high) {
   fresh_ = true;
 }
 
-void HeatmapLayer::upload() {
+GLuint HeatmapLayer::cells_of(HeatmapLevel level) {
+  std::unique_ptr<GlTexture>& texture = cells_[level];
+  if (texture) return texture->get();
+  texture = std::make_unique<GlTexture>();
+  const RowMatrixF& cells = pyramid_.at(level);
   glPixelStorei(GL_UNPACK_ALIGNMENT, 4);
-  cells_.clear();
-  for (const RowMatrixF& level : pyramid_.levels()) {
-    glBindTexture(GL_TEXTURE_2D, cells_.emplace_back(std::make_unique<GlTexture>())->get());
-    glTexImage2D(GL_TEXTURE_2D, 0, GL_R32F, static_cast<GLsizei>(level.cols()),
-                 static_cast<GLsizei>(level.rows()), 0, GL_RED, GL_FLOAT, level.data());
-    clamp_texture();
-  }
+  glBindTexture(GL_TEXTURE_2D, texture->get());
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_R32F, static_cast<GLsizei>(cells.cols()),
+               static_cast<GLsizei>(cells.rows()), 0, GL_RED, GL_FLOAT, cells.data());
+  clamp_texture();
+  return texture->get();
+}
+
+void HeatmapLayer::upload_colours() {
   const auto& table = figures::colour_table(about_.colour_map);
   glBindTexture(GL_TEXTURE_2D, colours_.get());
   glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
@@ -87,10 +94,11 @@ void HeatmapLayer::draw_cells(const PlotView& view, const Theme& theme) {
   const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(theme.plot);
   glClearColor(ground.x, ground.y, ground.z, 1);
   glClear(GL_COLOR_BUFFER_BIT);
-  if (cells_.empty() || pyramid_.levels().front().size() == 0) return;
+  if (pyramid_.levels().empty() || pyramid_.levels().front().size() == 0) return;
   const double x_cells = 1 / (view.pixels_per_unit_x() * about_.x_step),
                y_cells = 1 / (view.pixels_per_unit_y() * about_.y_step);  // of level 0, a pixel
-  level_ = pyramid_.level_for(std::max(x_cells, y_cells));
+  level_ = pyramid_.level_for(x_cells, y_cells);
+  const GLuint cells = cells_of(level_);
   const RowMatrixF& whole = pyramid_.levels().front();
   glUseProgram(program_.get());
   glUniform1f(program_.uniform("height_px"), static_cast<float>(target_.height()));
@@ -101,7 +109,7 @@ void HeatmapLayer::draw_cells(const PlotView& view, const Theme& theme) {
   glUniform2f(program_.uniform("n_cells"),
               n_cells(about_.x_last() - about_.x_first, about_.x_step, whole.cols()),
               n_cells(about_.y_last() - about_.y_first, about_.y_step, whole.rows()));
-  glUniform1i(program_.uniform("level"), static_cast<GLint>(level_));
+  glUniform2i(program_.uniform("level"), static_cast<GLint>(level_.x), static_cast<GLint>(level_.y));
   glUniform2f(program_.uniform("range"), about_.low, about_.high);
   glUniform1i(program_.uniform("logarithmic"), about_.logarithmic ? 1 : 0);
   set_colour(program_.uniform("missing"), theme.missing);
@@ -111,7 +119,7 @@ void HeatmapLayer::draw_cells(const PlotView& view, const Theme& theme) {
   glActiveTexture(GL_TEXTURE1);
   glBindTexture(GL_TEXTURE_2D, colours_.get());
   glActiveTexture(GL_TEXTURE0);
-  glBindTexture(GL_TEXTURE_2D, cells_[level_]->get());
+  glBindTexture(GL_TEXTURE_2D, cells);
   glBindVertexArray(vertices_.get());
   glDrawArrays(GL_TRIANGLES, 0, 3);
   glBindVertexArray(0);

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <vector>
 
 #include "app/figures/figure.hpp"
 #include "app/panels/plot_view.hpp"
@@ -29,10 +29,11 @@ class HeatmapLayer {
   void draw(const PlotView& view, const Theme& theme);
 
   GLuint texture() const { return target_.texture(); }
-  std::size_t level() const { return level_; }  // that was drawn the last time
+  HeatmapLevel level() const { return level_; }  // that was drawn the last time
 
  private:
-  void upload();
+  void upload_colours();
+  GLuint cells_of(HeatmapLevel level);  // its texture, made when it is first asked for
   void draw_cells(const PlotView& view, const Theme& theme);
 
   GlProgram program_;
@@ -41,8 +42,8 @@ class HeatmapLayer {
   RenderTarget target_;
   figures::Heatmap about_;  // without its values
   HeatmapPyramid pyramid_;
-  std::vector<std::unique_ptr<GlTexture>> cells_;  // one a level
-  std::size_t level_ = 0;
+  std::map<HeatmapLevel, std::unique_ptr<GlTexture>> cells_;
+  HeatmapLevel level_;
   bool fresh_ = false;  // the matrix was not drawn yet
   std::uint64_t view_revision_ = 0;
   bool light_ = false;

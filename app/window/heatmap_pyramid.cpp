@@ -56,7 +56,7 @@ std::pair<RowMatrixF, RowMatrixF> halve(const RowMatrixF& values, const RowMatri
 
 }  // namespace
 
-HeatmapPyramid::HeatmapPyramid(RowMatrixF values, Reduction reduction) {
+HeatmapPyramid::HeatmapPyramid(RowMatrixF values, Reduction reduction) : reduction_(reduction) {
   RowMatrixF weights = RowMatrixF::Ones(values.rows(), values.cols());
   levels_.push_back(std::move(values));
   while (std::max(levels_.back().rows(), levels_.back().cols()) > 1) {
@@ -64,6 +64,21 @@ HeatmapPyramid::HeatmapPyramid(RowMatrixF values, Reduction reduction) {
     levels_.push_back(std::move(half));
     weights = std::move(half_weights);
   }
+}
+
+const RowMatrixF& HeatmapPyramid::at(HeatmapLevel level) {
+  if (level.x == level.y) return levels_.at(level.x);
+  const auto known = others_.find(level);
+  if (known != others_.end()) return known->second;
+  const RowMatrixF& whole = levels_.front();
+  figures::ReducedMatrix reduced(whole.rows(), whole.cols(), Index{1} << level.y, Index{1} << level.x,
+                                 reduction_);
+  reduced.add_rows(0, whole);
+  return others_.emplace(level, reduced.finish()).first->second;
+}
+
+HeatmapLevel HeatmapPyramid::level_for(double x_cells_per_pixel, double y_cells_per_pixel) const {
+  return {level_for(x_cells_per_pixel), level_for(y_cells_per_pixel)};
 }
 
 std::size_t HeatmapPyramid::level_for(double cells_per_pixel) const {

@@ -81,9 +81,10 @@ void throw_failures(session::Session& session) {
   if (!state.open_error.empty()) throw FileError(state.open_error);
   const auto live = session.live_status();
   if (live && live->stage == session::LiveStage::kFailed) throw Error(live->message);
+  if (state.notice.error && state.notice.of_data) throw Error(state.notice.text);
   if (state.notice.error) throw UsageError(state.notice.text);  // of the selection that was asked for
   if (state.picture && !state.picture->refusal.empty()) throw UsageError(state.picture->refusal);
-  if (!state.shown.error.empty()) throw UsageError(state.shown.error);
+  if (!state.shown.error.empty()) throw Error(state.shown.error);
 }
 
 void take_screenshot(WindowApp& app, const WindowRequest& request) {

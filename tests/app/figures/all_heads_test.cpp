@@ -1,5 +1,6 @@
 // Figures over all heads of a recording: each shows what the measures say, head by head.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -20,6 +21,7 @@ namespace keyscope::figures {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 constexpr int kLayers = 3, kKvHeads = 2, kKeydiff = 0, kNone = 1;
 
@@ -99,6 +101,7 @@ TEST(PolicySpread, EveryHeadIsAPointAboveItsRun) {
   FakeRecording recording = two_runs();
   recording.edit_info().values = true;
   for (const ComparedMeasure& measure : compared_measures()) {
+    if (measure.grows_with_size) continue;
     const Figure figure = policy_spread_figure(recording, {{kKeydiff, kNone}, -1}, measure);
     const Panel& panel = figure.panels.front();
     EXPECT_THAT(panel.x.categories, ElementsAre("keydiff", "none"));
@@ -109,6 +112,19 @@ TEST(PolicySpread, EveryHeadIsAPointAboveItsRun) {
     const double expected = *(measures::measure_head(recording, kKeydiff, 0, 0).*measure.value);
     EXPECT_NEAR(cloud.y.front(), expected, 1e-5 * std::abs(expected));
   }
+}
+
+TEST(PolicySpread, ASumIsNotComparedWithThatOfAllKeys) {
+  const FakeRecording recording = two_runs();
+  const auto measures = compared_measures();
+  const auto sum = std::ranges::find(measures, "cosine-objective", &ComparedMeasure::figure);
+  ASSERT_NE(sum, measures.end());
+  const Figure figure = policy_spread_figure(recording, {{kNone, kKeydiff}, -1}, *sum);
+  EXPECT_THAT(figure.panels.front().x.categories, ElementsAre("keydiff"));
+  EXPECT_THAT(figure.caption, HasSubstr("the full cache's is left out"));
+  EXPECT_NEAR(figure.panels.front().points.front().x.back(), 0, 0.5);
+  const Figure alone = policy_spread_figure(recording, {{kNone}, -1}, *sum);
+  EXPECT_THAT(alone.panels.front().x.categories, ElementsAre("none"));
 }
 
 TEST(PolicySpread, AMeasureThatNoHeadHasIsSaid) {

@@ -25,7 +25,11 @@ def main(path):
             print(f"{name}: valid={data.is_valid} {kind} shape={data.signal.shape} title={data.title!r} scales={scales}")
             for issue in data.issues:
                 print("   ", issue)
-            good = data.is_valid and kind != "?"
+            bare = [name for name, child in node.items() if isinstance(child, h5py.Dataset)
+                    and child.dtype.kind in "biuf" and not {"long_name", "units"} <= set(child.attrs)]
+            if bare:
+                print("    without long_name or units:", ", ".join(bare))
+            good = data.is_valid and kind != "?" and not bare
             n_good += good
             n_bad += not good
 

@@ -24,7 +24,8 @@ TEST(ReducedMatrix, EveryReductionOfATwoByTwoBlock) {
     ReducedMatrix reduced(3, 3, 2, how);
     reduced.add_rows(0, matrix.topRows(1));
     reduced.add_rows(1, matrix.bottomRows(2));
-    EXPECT_EQ(reduced.factor(), 2);
+    EXPECT_EQ(reduced.rows_per_cell(), 2);
+    EXPECT_EQ(reduced.cols_per_cell(), 2);
     return reduced.finish();
   };
   EXPECT_FLOAT_EQ(reduce(Reduction::kMean)(0, 0), 7.0F / 3) << "NaN is left out";
@@ -32,6 +33,17 @@ TEST(ReducedMatrix, EveryReductionOfATwoByTwoBlock) {
   EXPECT_FLOAT_EQ(reduce(Reduction::kMin)(0, 1), 3);
   EXPECT_TRUE(std::isnan(reduce(Reduction::kMax)(1, 0))) << "a block of NaN alone";
   EXPECT_FLOAT_EQ(reduce(Reduction::kMax)(1, 1), -9);
+}
+
+TEST(ReducedMatrix, RowsAndColumnsMayBeReducedByThemselves) {
+  RowMatrixF matrix(3, 2);
+  matrix << 1, 2, 3, NAN, 5, 6;
+  ReducedMatrix reduced(3, 2, 2, 1, Reduction::kMean);
+  reduced.add_rows(0, matrix);
+  RowMatrixF expected(2, 2);
+  expected << 2, 2, 5, 6;
+  EXPECT_EQ(reduced.finish(), expected);
+  EXPECT_THROW(ReducedMatrix(4, 4, 1, 0, Reduction::kMean), InvalidInput);
 }
 
 TEST(ReducedMatrix, NamesAreTheCommandLines) {

@@ -130,6 +130,33 @@ TEST(Nexus, ADefaultPlotIsFoundFromTheRoot) {
   EXPECT_EQ(figure.open_group(figure.text("default")).text("NX_class"), "NXdata");
 }
 
+// Calls `see` with every dataset of numbers below a group of plots.
+template <typename See>
+void each_number(const Group& group, bool plots, const See& see) {
+  for (const std::string& name : group.names()) {
+    if (group.has_group(name)) {
+      const Group below = group.open_group(name);
+      each_number(below, below.text("NX_class") == "NXdata", see);
+    } else if (plots && group.open_dataset(name).type() != recording::hdf5::ElementType::kOther) {
+      see(group.open_dataset(name));
+    }
+  }
+}
+
+TEST(Nexus, EveryListOfNumbersSaysWhatItIsAndInWhichUnits) {
+  const test::ScratchFolder folder;
+  const FakeRecording recording = make_recording();
+  write_nexus(folder.file("f.h5"), make_figures(recording), origin_of(recording));
+  const File file = File::open(folder.file("f.h5"));
+  int n = 0;
+  each_number(file.root().open_group("entry"), false, [&](const recording::hdf5::Dataset& dataset) {
+    EXPECT_NE(dataset.text("long_name"), "") << dataset.where();
+    EXPECT_NO_THROW(dataset.text("units")) << dataset.where();
+    ++n;
+  });
+  EXPECT_GT(n, 20);
+}
+
 TEST(Nexus, AScatterIsASignalWithTwoAxesOfItsLength) {
   const test::ScratchFolder folder;
   const FakeRecording recording = make_recording();

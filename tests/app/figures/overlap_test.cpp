@@ -38,7 +38,8 @@ TEST(Overlap, CellsAreTheMeasures) {
 }
 
 TEST(Overlap, TheCaptionSaysWhatChanceWouldGive) {
-  EXPECT_THAT(overlap_figure(three_runs(), {{1, 2}, -1}).caption, HasSubstr("overlap by 0.14")) << "10 / 70";
+  EXPECT_THAT(overlap_figure(three_runs(), {{1, 2}, -1}).caption, HasSubstr("overlap by 0.15"))
+      << "the sum of C(10, i) C(30, 10 - i) / C(40, 10) i / (20 - i), 0.1484; not 10 / 70 = 0.1429";
 }
 
 TEST(Overlap, RefusesWhatIsNotThere) {

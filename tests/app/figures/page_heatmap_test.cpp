@@ -1,9 +1,11 @@
 #include "app/figures/page_heatmap.hpp"
 
+#include <cstddef>
 #include <memory>
 
 #include <gtest/gtest.h>
 
+#include "app/figures/colour_map.hpp"
 #include "app/figures/page_layout.hpp"
 
 namespace keyscope::figures {
@@ -53,6 +55,30 @@ TEST(CellsBox, OfPanelsThatShareTheirAxesIsToOneScale) {
   EXPECT_NEAR(2 * box(0).height / page.panels[0].plot.height, box(1).height / page.panels[1].plot.height,
               1e-12);
   EXPECT_DOUBLE_EQ(box(0).y, page.panels[0].plot.y) << "row 0 is at the top of both";
+}
+
+// Blocks beside tokens: what came in one column is not smeared over its neighbours.
+TEST(DrawHeatmap, FewColumnsBesideManyRowsAreDrawnOneByOne) {
+  constexpr int kSize = 100, kColumns = 10;
+  Heatmap heatmap = zeros(4000, kColumns);
+  for (int column = 0; column < kColumns; column += 2) heatmap.values.col(column).setOnes();
+  heatmap.high = 1;
+  const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> surface(
+      cairo_image_surface_create(CAIRO_FORMAT_RGB24, kSize, kSize), cairo_surface_destroy);
+  const std::unique_ptr<cairo_t, void (*)(cairo_t*)> cairo(cairo_create(surface.get()), cairo_destroy);
+  Page page;
+  page.cairo = cairo.get();
+  page.raster = true;
+  draw_heatmap(page, heatmap, {0, 0, kSize, kSize});
+  cairo_surface_flush(surface.get());
+  const unsigned char* row = cairo_image_surface_get_data(surface.get()) +
+                             std::ptrdiff_t{50} * cairo_image_surface_get_stride(surface.get());
+  for (int column = 0; column < kColumns; ++column) {
+    const Colour expected = colour_of(heatmap, column % 2 == 0 ? 1.0F : 0.0F);
+    const unsigned char* pixel = row + std::ptrdiff_t{4} * (kSize / kColumns * column + 5);
+    EXPECT_EQ(pixel[2], expected.r) << column;
+    EXPECT_EQ(pixel[0], expected.b) << column;
+  }
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 #include "app/figures/run_label.hpp"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/app/figures/fake_recording.hpp"
 
 namespace keyscope::figures {
 namespace {
+
+using ::testing::ElementsAre;
 
 // A run of that policy, named after it with a number where the name is taken.
 int add_run(FakeRecording& recording, const std::string& policy, const std::string& parameters,
@@ -44,6 +47,25 @@ TEST(RunLabel, RunsThatNothingTellsApartKeepTheirNames) {
   EXPECT_EQ(run_label(*recording.info(), second), "random-2");
   const int damaged = add_run(recording, "sink", "{");
   EXPECT_EQ(run_label(*recording.info(), damaged), "sink");
+}
+
+TEST(NameRuns, LabelsThatAnAxisHasRoomForStandThere) {
+  FakeRecording recording(1, 1, 1, 1, 16, 4);
+  const int mean = add_run(recording, "keydiff", R"({"anchor":"mean"})");
+  const int median = add_run(recording, "keydiff", R"({"anchor":"median"})");
+  const RunNames named = name_runs(*recording.info(), {median, mean});
+  EXPECT_THAT(named.names, ElementsAre("keydiff, anchor median", "keydiff, anchor mean"));
+  EXPECT_EQ(named.key, "");
+}
+
+TEST(NameRuns, LongerOnesAreInTheKey) {
+  FakeRecording recording(1, 1, 1, 1, 16, 4);
+  const int mean = add_run(recording, "keydiff", R"({"anchor":"mean","metric":"cosine"})");
+  const int median = add_run(recording, "keydiff", R"({"anchor":"median","metric":"dot"})");
+  const int sink = add_run(recording, "sink", "{}");
+  const RunNames named = name_runs(*recording.info(), {mean, median, sink});
+  EXPECT_THAT(named.names, ElementsAre("keydiff", "keydiff-2", "sink-3"));
+  EXPECT_EQ(named.key, " keydiff: anchor mean, metric cosine. keydiff-2: anchor median, metric dot.");
 }
 
 TEST(RunLabel, TheBudgetIsSaidWhereItIsOne) {

@@ -130,8 +130,26 @@ TEST_F(Layer, ASingleBrightColumnNeverVanishes) {
     int n_bright = 0;
     for (int x = 0; x < kWidth; ++x) n_bright += at(rgba, x, 100) == bright ? 1 : 0;
     EXPECT_GE(n_bright, 1);
-    EXPECT_GE(layer.level(), 3u);
+    EXPECT_GE(layer.level().x, 3u);
   }
+}
+
+// Blocks beside tokens: what came in one column is not smeared over its neighbours.
+TEST_F(Layer, FewColumnsBesideManyRowsAreDrawnOneByOne) {
+  heatmap_.values = RowMatrixF::Zero(4000, 10);
+  for (Eigen::Index column = 0; column < 10; column += 2) heatmap_.values.col(column).setOnes();
+  heatmap_.low = 0;
+  heatmap_.x_end = heatmap_.y_end = 0;
+  fit();
+  HeatmapLayer layer;
+  layer.set(heatmap_, Reduction::kMean);
+  const auto rgba = drawn(layer);
+  for (int column = 0; column < 10; ++column)
+    EXPECT_EQ(at(rgba, static_cast<int>(view_.to_pixel(column + 0.5, 0).x), 100),
+              figures::colour_of(heatmap_, column % 2 == 0 ? 1.0F : 0.0F))
+        << column;
+  EXPECT_EQ(layer.level().x, 0u);
+  EXPECT_GE(layer.level().y, 4u);
 }
 
 TEST_F(Layer, ConstantDataHaveTheMiddleColour) {

@@ -15,12 +15,12 @@ using figures::Reduction;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // A cell of a level from the matrix itself.
-float reduced(const RowMatrixF& values, std::size_t level, Index row, Index col, Reduction reduction) {
-  const Index step = Index{1} << level;
+float reduced(const RowMatrixF& values, HeatmapLevel level, Index row, Index col, Reduction reduction) {
+  const Index rows = Index{1} << level.y, cols = Index{1} << level.x;
   double sum = 0, most = -1e30, least = 1e30;
   int n = 0;
-  for (Index r = row * step; r < std::min((row + 1) * step, values.rows()); ++r)
-    for (Index c = col * step; c < std::min((col + 1) * step, values.cols()); ++c) {
+  for (Index r = row * rows; r < std::min((row + 1) * rows, values.rows()); ++r)
+    for (Index c = col * cols; c < std::min((col + 1) * cols, values.cols()); ++c) {
       const double value = values(r, c);
       if (std::isnan(value)) continue;
       sum += value;
@@ -43,24 +43,30 @@ RowMatrixF noise(Index rows, Index cols) {
   return values;
 }
 
-class Pyramid : public ::testing::TestWithParam<Reduction> {};
+class Pyramid : public ::testing::TestWithParam<Reduction> {
+ protected:
+  static void expect_reduced(const RowMatrixF& cells, const RowMatrixF& values, HeatmapLevel level) {
+    ASSERT_EQ(cells.rows(), (values.rows() + (Index{1} << level.y) - 1) >> level.y);
+    ASSERT_EQ(cells.cols(), (values.cols() + (Index{1} << level.x) - 1) >> level.x);
+    for (Index row = 0; row < cells.rows(); ++row)
+      for (Index col = 0; col < cells.cols(); ++col) {
+        const float expected = reduced(values, level, row, col, GetParam());
+        if (std::isnan(expected))
+          EXPECT_TRUE(std::isnan(cells(row, col)));
+        else
+          EXPECT_NEAR(cells(row, col), expected, 1e-5);
+      }
+  }
+};
 
 TEST_P(Pyramid, EveryLevelIsOfAllTheCellsThatItStandsFor) {
   for (const auto& [rows, cols] : {std::pair<Index, Index>{8, 8}, {13, 21}, {37, 5}, {6, 100}}) {
     const RowMatrixF values = noise(rows, cols);
-    const HeatmapPyramid pyramid(values, GetParam());
+    HeatmapPyramid pyramid(values, GetParam());
+    const std::size_t n_levels = pyramid.levels().size();
     ASSERT_EQ(pyramid.levels().back().size(), 1);
-    for (std::size_t level = 0; level < pyramid.levels().size(); ++level) {
-      const RowMatrixF& cells = pyramid.levels()[level];
-      for (Index row = 0; row < cells.rows(); ++row)
-        for (Index col = 0; col < cells.cols(); ++col) {
-          const float expected = reduced(values, level, row, col, GetParam());
-          if (std::isnan(expected))
-            EXPECT_TRUE(std::isnan(cells(row, col)));
-          else
-            EXPECT_NEAR(cells(row, col), expected, 1e-5);
-        }
-    }
+    for (std::size_t x = 0; x < n_levels; ++x)
+      for (std::size_t y = 0; y < n_levels; ++y) expect_reduced(pyramid.at({x, y}), values, {x, y});
   }
 }
 
@@ -71,17 +77,15 @@ INSTANTIATE_TEST_SUITE_P(Reductions, Pyramid,
 TEST(HeatmapPyramid, TakesTheLevelWhoseCellsAreAPixelOrMore) {
   const HeatmapPyramid pyramid(RowMatrixF::Zero(100, 40), Reduction::kMax);
   ASSERT_EQ(pyramid.levels().size(), 8u);  // 100, 50, 25, 13, 7, 4, 2, 1 rows
-  EXPECT_EQ(pyramid.level_for(0.1), 0u);
-  EXPECT_EQ(pyramid.level_for(1), 0u);
-  EXPECT_EQ(pyramid.level_for(1.01), 1u);
-  EXPECT_EQ(pyramid.level_for(2), 1u);
-  EXPECT_EQ(pyramid.level_for(5), 3u);
-  EXPECT_EQ(pyramid.level_for(1e9), 7u);
+  EXPECT_EQ(pyramid.level_for(0.1, 1), (HeatmapLevel{0, 0}));
+  EXPECT_EQ(pyramid.level_for(1, 1.01), (HeatmapLevel{0, 1}));
+  EXPECT_EQ(pyramid.level_for(2, 5), (HeatmapLevel{1, 3}));
+  EXPECT_EQ(pyramid.level_for(1e9, 0.2), (HeatmapLevel{7, 0}));
 }
 
 TEST(HeatmapPyramid, OfNothingIsNothing) {
-  EXPECT_EQ(HeatmapPyramid().level_for(10), 0u);
-  EXPECT_EQ(HeatmapPyramid(RowMatrixF(0, 0), Reduction::kMin).level_for(10), 0u);
+  EXPECT_EQ(HeatmapPyramid().level_for(10, 10), HeatmapLevel{});
+  EXPECT_EQ(HeatmapPyramid(RowMatrixF(0, 0), Reduction::kMin).level_for(10, 10), HeatmapLevel{});
 }
 
 }  // namespace
