@@ -94,10 +94,10 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
     spread.add(place + kBarPlace, values);
   }
   if (cloud.x.empty())
-    throw FileError(
-        fmt::format("{}: {} is not known for any head: it needs keys, and what compares with the "
-                    "full cache needs a run `none` (with --record keys,queries,values for the output)",
-                    info->source, measure.figure));
+    throw FileError(fmt::format(
+        "{}: {} is not known for any head: it needs keys, two of them retained, and what compares with "
+        "the full cache needs a run `none` (with --record keys,queries,values for the output)",
+        info->source, measure.figure));
   RunNames named = name_runs(*info, shown);
   panel.x.categories = std::move(named.names);
   panel.id = std::string(measure.figure);

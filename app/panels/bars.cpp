@@ -156,10 +156,11 @@ std::string how_many_are_shown(const PanelContext& context) {
   const std::string shown =
       context.n_keys_shown
           ? fmt::format("showing {} of {} keys", figures::format_count(*context.n_keys_shown), n_seen)
-          : fmt::format("showing all {} keys", n_seen);
+          : (n_seen == "1" ? "showing its key" : fmt::format("showing all {} keys", n_seen));
   if (!state.tokens) return shown;
-  return fmt::format("{} tokens selected   {}",
-                     figures::format_count(static_cast<long long>(state.tokens->size())), shown);
+  return fmt::format("{} token{} selected   {}",
+                     figures::format_count(static_cast<long long>(state.tokens->size())),
+                     state.tokens->size() == 1 ? "" : "s", shown);
 }
 
 }  // namespace

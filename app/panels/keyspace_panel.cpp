@@ -206,7 +206,10 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
   const KeyspacePlot* plot = selected();
   draw_keyspace_title(context, plot != nullptr ? plot->picture() : nullptr);
   if (plot == nullptr) {
-    dim_text(context, state.reading ? "reading the head's keys …" : "nothing was read yet");
+    if (!state.reading && state.notice.of_data)
+      ImGui::TextWrapped("These keys cannot be shown. %s", state.notice.text.c_str());
+    else
+      dim_text(context, state.reading ? "reading the head's keys …" : "nothing was read yet");
     end_panel();
     return;
   }

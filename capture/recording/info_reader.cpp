@@ -127,7 +127,7 @@ RecordingInfo read_info(const hdf5::File& file, const std::string& source, const
   for (const std::string& name : names) {
     const Group run = runs.open_group(name);
     if (find_layers(run, info.model.n_layers) != info.layers)
-      throw FileError(run.where() + ": holds other layers than " + names.front());
+      throw FileError(run.where() + ": holds other layers than run " + names.front());
   }
   if (!info.complete) info.layers = layers_to_show(runs, names, info.layers);
   read_runs(runs, names, progress, info);
