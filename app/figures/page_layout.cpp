@@ -132,9 +132,9 @@ bool has_left(const Grid& grid, std::size_t panel) { return panel % grid.columns
 const ColourScale* scale_beside(const Figure& figure, const Panel& panel) {
   const ColourScale* own = colour_scale_of(panel);
   if (own != nullptr || !figure.shared_ranges) return own;
-  const auto other =
-      std::ranges::find_if(figure.panels, [](const Panel& each) { return each.scale.has_value(); });
-  return other == figure.panels.end() ? nullptr : &*other->scale;
+  for (const Panel& other : figure.panels)
+    if (other.scale) return &*other.scale;
+  return nullptr;
 }
 
 // Places plot and colour bar inside the panel's cell, whose x, y and width are known.

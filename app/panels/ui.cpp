@@ -98,6 +98,13 @@ void Ui::draw_panels(PanelContext& context, const Layout& layout) {
   if (!layout.timeline.empty()) timeline_.draw(context, layout.timeline);
 }
 
+bool Ui::fit_fonts() {
+  const auto has = [&](char32_t character) { return has_glyph(fonts_, character); };
+  if (!glyphs_.take(session_.state(), has)) return false;
+  fonts_ = load_fonts(scale_, glyphs_.found());
+  return true;
+}
+
 void Ui::draw(float width, float height) {
   play();
   PanelContext context{session_, theme_, fonts_, scale_, {}, std::nullopt, std::nullopt, false};

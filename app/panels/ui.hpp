@@ -13,6 +13,7 @@
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/recent_list.hpp"
+#include "app/panels/text_glyphs.hpp"
 #include "app/panels/text_view.hpp"
 #include "app/panels/timeline_panel.hpp"
 #include "app/window/glfw_window.hpp"
@@ -36,6 +37,9 @@ class Ui : public ActionTarget {
   void handle_key(const KeyPress& press);
   void take_dropped(const std::filesystem::path& path);
   void draw(float width, float height);
+
+  // Gives the fonts what the text that came needs; before a frame. Whether the atlas is another one now.
+  bool fit_fonts();
 
   // Whether something moves, so that the next frame should not wait for input.
   bool wants_frames() const { return wants_frames_; }
@@ -62,6 +66,7 @@ class Ui : public ActionTarget {
   float scale_;
   Theme theme_;
   Fonts fonts_;
+  TextGlyphs glyphs_;
   Dialogs dialogs_;
   KeyspacePanel keyspace_;
   TextView text_;

@@ -6,8 +6,11 @@
 #include <initializer_list>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <imgui_freetype.h>
+
+#include "app/window/fallback_fonts.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -50,6 +53,39 @@ std::string mono_path() {
                          "/usr/share/fonts/truetype/liberation/LiberationMono-Regular.ttf"});
 }
 
+// First and last code points, pairwise, as ImGui wants them: up to the ends of what its characters hold.
+std::vector<ImWchar> ranges_of(const std::set<char32_t>& characters) {
+  std::vector<ImWchar> ranges;
+  for (const char32_t character : characters)
+    if (character <= IM_UNICODE_CODEPOINT_MAX)
+      ranges.insert(ranges.end(), 2, static_cast<ImWchar>(character));
+  if (!ranges.empty()) ranges.push_back(0);
+  return ranges;
+}
+
+// Characters behind those of the font that was added last. The ranges have to outlive the atlas' making.
+class Fallbacks {
+ public:
+  explicit Fallbacks(const std::set<char32_t>& more) : fonts_(fallback_fonts(more)) {
+    for (const FallbackFont& font : fonts_) ranges_.push_back(ranges_of(font.glyphs));
+  }
+
+  void merge(float size_px) const {
+    for (std::size_t i = 0; i < fonts_.size(); ++i) {
+      if (ranges_[i].empty()) continue;
+      ImFontConfig config;
+      config.MergeMode = true;
+      config.FontNo = fonts_[i].index;
+      ImGui::GetIO().Fonts->AddFontFromFileTTF(fonts_[i].path.c_str(), std::round(size_px), &config,
+                                               ranges_[i].data());
+    }
+  }
+
+ private:
+  std::vector<FallbackFont> fonts_;
+  std::vector<std::vector<ImWchar>> ranges_;
+};
+
 ImFont* add_font(const std::string& path, float size_px, const ImWchar* glyphs) {
   ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
   if (!path.empty())
@@ -62,7 +98,12 @@ ImFont* add_font(const std::string& path, float size_px, const ImWchar* glyphs) 
 
 }  // namespace
 
-Fonts load_fonts(float scale) {
+bool has_glyph(const Fonts& fonts, char32_t character) {
+  return character < 0x20 || character > IM_UNICODE_CODEPOINT_MAX ||
+         fonts.mono->FindGlyphNoFallback(static_cast<ImWchar>(character)) != nullptr;
+}
+
+Fonts load_fonts(float scale, const std::set<char32_t>& more) {
   ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
   atlas.Clear();
   atlas.FontBuilderIO = ImGuiFreeType::GetBuilderForFreeType();
@@ -70,12 +111,15 @@ Fonts load_fonts(float scale) {
   const std::string regular = regular_path();
   const std::string bold = bold_path().empty() ? regular : bold_path();
   const std::string mono = mono_path().empty() ? regular : mono_path();
+  const Fallbacks fallbacks(more);
   Fonts fonts;
   fonts.regular = add_font(regular, 14 * scale, kUiGlyphs);
   fonts.bold = add_font(bold, 14 * scale, kUiGlyphs);
   fonts.small = add_font(regular, 12 * scale, kUiGlyphs);
+  fallbacks.merge(12 * scale);  // tokens' texts stand beside matrices
   fonts.title = add_font(bold, 17 * scale, kUiGlyphs);
   fonts.mono = add_font(mono, 13 * scale, kTokenGlyphs);
+  fallbacks.merge(13 * scale);
   atlas.Build();
   return fonts;
 }

@@ -2,6 +2,7 @@
 
 #include <epoxy/gl.h>
 // After epoxy, so that GLFW does not bring another OpenGL header.
+#include <cstdint>
 #include <fstream>
 
 #include <GLFW/glfw3.h>
@@ -51,7 +52,14 @@ void WindowApp::draw_frame() {
   draw_frame(width, height);
 }
 
+void WindowApp::upload_fonts() {
+  ImGui_ImplOpenGL3_DestroyFontsTexture();
+  ImGui_ImplOpenGL3_CreateFontsTexture();
+  note_texture_change(static_cast<GLuint>(reinterpret_cast<std::uintptr_t>(ImGui::GetIO().Fonts->TexID)));
+}
+
 void WindowApp::draw_frame(int width, int height) {
+  if (ui_.fit_fonts()) upload_fonts();
   GLint framebuffer = 0;
   glGetIntegerv(GL_DRAW_FRAMEBUFFER_BINDING, &framebuffer);
   ImGui_ImplOpenGL3_NewFrame();

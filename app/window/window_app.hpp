@@ -50,6 +50,8 @@ class WindowApp {
   void write_state();  // where it changed since the last time
 
  private:
+  void upload_fonts();
+
   GlfwWindow window_;
   ImguiContext imgui_;
   session::Session session_;  // ends before the window that its workers wake
