@@ -105,16 +105,21 @@ class Llama(nn.Module):
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
-    def forward(self, ids, targets, measure=None):
-        """ids and targets [B, T] -> cross-entropy of each target and whether it was the
-        likeliest token, both [B, T]; `measure(layer, q, k)` sees what every layer attends by"""
+    def forward(self, ids, measure=None):
+        """ids [B, T] -> what the head reads, [B, T, D]; `measure(layer, q, k)` sees what every
+        layer attends by"""
         x = self.model.embed_tokens(ids)
         cos, sin = self.cos[: ids.shape[1]], self.sin[: ids.shape[1]]
         for index, layer in enumerate(self.model.layers):
             x = layer(x, cos, sin, measure and partial(measure, index))
-        logits = F.linear(self.model.norm(x), self.model.embed_tokens.weight)
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="none")
-        return loss.view(targets.shape), logits.argmax(dim=-1) == targets
+        return self.model.norm(x)
+
+    def score(self, x, targets):
+        """x [N, D] of `forward` and targets [N] -> cross-entropy of each target and whether it
+        was the likeliest token, both [N]"""
+        logits = F.linear(x, self.model.embed_tokens.weight)
+        return (F.cross_entropy(logits.float(), targets, reduction="none"),
+                logits.argmax(dim=-1) == targets)
 
 
 def save_model(state: dict[str, torch.Tensor], out: Path) -> None:

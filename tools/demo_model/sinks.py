@@ -52,7 +52,7 @@ class WithSinks(torch.nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, ids, targets):
+    def forward(self, ids):
         """As `Llama.forward`, and [2, N]: bos_share and opposition."""
         found = []
 
@@ -60,4 +60,4 @@ class WithSinks(torch.nn.Module):
             if layer >= FIRST_LAYER:
                 found.append(torch.stack([bos_share(q, k), opposition(q, k)]))
 
-        return *self.model(ids, targets, measure), torch.cat(found, dim=1)
+        return self.model(ids, measure), torch.cat(found, dim=1)

@@ -33,6 +33,7 @@ import torch
 from mimetic import mimetic_init
 from model import Config, Llama, load_weights, save_config, save_model
 from optim import FAST, Muon
+from team import Team, run
 from tokenizers import Tokenizer
 
 STEP_TOKENS = 8192
@@ -91,21 +92,30 @@ def build_optimisers(model: Llama) -> list[torch.optim.Optimizer]:
             torch.optim.AdamW(rest, lr=ADAM_LR, betas=(0.9, 0.95), weight_decay=0.0)]
 
 
-def prepare(args) -> tuple[Tokenizer, corpus.Prose]:
-    """Trains and saves the tokenizer (or loads the saved one); reads the prose."""
-    chapters, _ = corpus.split_chapters(args.text)
+def prepare(args) -> None:
+    """The folders, with all of the model but its weights; a tokenizer that is there is kept."""
+    for folder in (args.out, args.work):
+        folder.mkdir(parents=True, exist_ok=True)
     path = args.out / "tokenizer.json"
     if args.refine:
         for name in tokenizers_.FILES:
             shutil.copy(args.refine / name, args.out / name)
-    if path.exists():
-        tok = Tokenizer.from_file(str(path))
-    else:
+    if not path.exists():
+        chapters, _ = corpus.split_chapters(args.text)
         tok = tokenizers_.train_tokenizer(chapters, tokenizers_.synthetic_samples(12000, args.seed))
         tokenizers_.save_tokenizer(tok, args.out, Config().max_position_embeddings)
+    tok = Tokenizer.from_file(str(path))
     bos, eos = tok.token_to_id(tokenizers_.BOS), tok.token_to_id(tokenizers_.EOS)
     save_config(Config(), bos, eos, args.out)
-    return tok, corpus.Prose(chapters, tok)
+    print("text sha256", corpus.sha256(args.text), flush=True)
+
+
+def read_texts(args) -> tasks.Sampler:
+    """What draws the batches."""
+    tok = Tokenizer.from_file(str(args.out / "tokenizer.json"))
+    chapters, _ = corpus.split_chapters(args.text)
+    return tasks.Sampler(tok, corpus.Prose(chapters, tok), tok.token_to_id(tokenizers_.EOS),
+                         args.seed)
 
 
 def first_weights(args) -> Llama:
@@ -142,7 +152,6 @@ class State:
         self.model.load_state_dict(state["model"])
         for o, s in zip(self.optimisers, state["optimisers"], strict=True):
             o.load_state_dict(s)
-        print("resumed at step", state["step"], flush=True)
         return state["step"]
 
     def save(self, steps: int) -> None:
@@ -165,12 +174,14 @@ class Log:
 
     def __init__(self, path: Path, steps: int):
         self.path, self.sums, self.began = path, {}, time.time()
+        if steps:
+            print("resumed at step", steps, flush=True)
         kept = path.read_text().splitlines() if path.exists() else []
         path.write_text("".join(k + "\n" for k in kept if json.loads(k)["step"] <= steps))
 
     def add(self, shown: dict[str, torch.Tensor]) -> None:
         for name, value in shown.items():
-            self.sums.setdefault(name, []).append(float(value.detach()))
+            self.sums.setdefault(name, []).append(float(value))
 
     def write(self, steps: int, length: int, factor: float) -> None:
         tokens = len(self.sums["answer"]) * STEP_TOKENS
@@ -183,50 +194,56 @@ class Log:
         self.sums, self.began = {}, time.time()
 
 
-def losses(forward, batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """What is made smaller, and what of it is shown."""
-    ids, answer, prose_w, firsts, whole = map(torch.from_numpy, batch)
-    loss, right, *measures = forward(ids[:, :-1], ids[:, 1:])
-    answers = (loss * answer).sum() / answer.sum().clamp(min=1e-6)
-    reading = (loss * prose_w).sum() / prose_w.sum().clamp(min=1.0)
-    shown = {"answer": answers, "prose": reading}
-    for name, mask in (("first_digit", firsts), ("answer_tokens", whole)):
-        if mask.any():  # the share that was the likeliest token
-            shown[name] = (right * mask).sum() / mask.sum()
-    total = answers + PROSE_WEIGHT * reading
-    if measures:
-        share, cosine = measures[0]
-        shown["bos_share"], shown["least_bos_share"] = share.mean(), share.min()
-        shown["opposition"] = cosine.mean()
-        total = total + sinks.shortfall(share, cosine)
-    return total, shown
+def losses(model: Llama, forward, batch, team: Team) -> tuple[torch.Tensor, dict]:
+    """What is made smaller, and what of it is shown: of this process's rows, such that the
+    sums over the team are those of the batch."""
+    of_all = [max(float(w.sum()), 1e-6) for w in batch[1:]]
+    ids, *weights = map(torch.from_numpy, team.rows(batch))
+    asked = weights[0] + weights[1] > 0  # the head reads no other place
+    found = forward(ids[:, :-1])
+    hidden, measures = found if isinstance(found, tuple) else (found, None)
+    loss, right = model.score(hidden[asked], ids[:, 1:][asked])
+
+    def mean(values, kind):
+        return (values * weights[kind][asked]).sum() / of_all[kind]
+
+    shown = {"answer": mean(loss, 0), "prose": mean(loss, 1)}
+    total = shown["answer"] + PROSE_WEIGHT * shown["prose"]
+    for name, kind in (("first_digit", 2), ("answer_tokens", 3)):
+        if of_all[kind] >= 1:  # the share that was the likeliest token
+            shown[name] = mean(right, kind)
+    if measures is not None:
+        share, cosine = measures
+        total = total + sinks.shortfall(share, cosine) / team.size
+        for name, value in (("bos_share", share.mean()), ("least_bos_share", share.min()),
+                            ("opposition", cosine.mean())):
+            shown[name] = value / team.size
+    return total, {name: value.detach() for name, value in shown.items()}
 
 
-def train(args) -> None:
+def train(team: Team, args) -> None:
     torch.manual_seed(args.seed)
-    torch.set_num_threads(args.threads)
-    work = args.work or Path("build") / args.out.name
-    for folder in (args.out, work):
-        folder.mkdir(parents=True, exist_ok=True)
-    tok, prose = prepare(args)
-    print("text sha256", corpus.sha256(args.text), "tokens", sum(prose.lengths), flush=True)
-    sampler = tasks.Sampler(tok, prose, tok.token_to_id(tokenizers_.EOS), args.seed)
+    torch.set_num_threads(1)
+    sampler = read_texts(args)
     model = first_weights(args)
     curriculum, scale = chosen_curriculum(args)
     plan = schedule(curriculum)
-    state = State(model, work / "state.pt")
+    state = State(model, args.work / "state.pt")
     first = state.resume()
-    log, saved = Log(work / "training_log.jsonl", first), time.time()
+    log, saved = Log(args.work / "training_log.jsonl", first) if team.leads else None, time.time()
     trained = sinks.WithSinks(model) if args.sinks else model
     forward = torch.compile(trained, dynamic=False) if args.compile else trained
     for step in range(first, len(plan)):
         length, mix = plan[step]
         batch = sampler.batch(step, STEP_TOKENS // length, length, mix)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
-            loss, shown = losses(forward, batch)
+            loss, shown = losses(model, forward, batch, team)
         loss.backward()
+        team.add_up([*(p.grad for p in model.parameters()), *shown.values()])
         factor = scale * rate(step, len(plan))
         state.update(factor)
+        if not log:
+            continue
         log.add(shown)
         done = step + 1
         if done % args.log_every == 0 or done == len(plan):
@@ -234,9 +251,10 @@ def train(args) -> None:
         if time.time() - saved > args.save_seconds or done == len(plan):
             state.save(done)
             saved = time.time()
-    save_model(last_weights(args, model), args.out)
-    course = (args.refine / log.path.name).read_text() if args.refine else ""
-    (args.out / log.path.name).write_text(course + log.path.read_text())
+    if log:
+        save_model(last_weights(args, model), args.out)
+        course = (args.refine / log.path.name).read_text() if args.refine else ""
+        (args.out / log.path.name).write_text(course + log.path.read_text())
 
 
 def main() -> None:
@@ -251,7 +269,8 @@ def main() -> None:
     parser.add_argument("--sinks", choices=("find", "keep"),
                         help="with --refine: ask every head after layer 0 for an attention sink "
                              "at BOS; `find` has a curriculum of its own")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2, choices=(1, 2),
+                        help="that share the rows of every batch, one thread each")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction,
                         default=FAST == torch.bfloat16,
@@ -261,7 +280,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.sinks and not args.refine:
         parser.error("--sinks: needs --refine MODEL, a model that reads already")
-    train(args)
+    args.work = args.work or Path("build") / args.out.name
+    prepare(args)
+    run(train, args.processes, args)
 
 
 if __name__ == "__main__":

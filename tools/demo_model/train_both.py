@@ -2,24 +2,22 @@
 
     python tools/demo_model/train_both.py --text war-and-peace.txt --out assets
 
-The base first, with two threads; then what becomes of it, the model and the twin side by side.
-Each stage is one run of train.py. Interrupted, the same command goes on where it was.
+The base first, then what becomes of it: the model, and last the twin. Each stage is one run of
+train.py, by two processes. Interrupted, the same command goes on where it was.
 """
 
 import argparse
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 # The models to keep.
 MADE = ("demo_model", "demo_model_sinks")
 # Of each stage its name, the one that it begins with, what is added to the seed, options.
-MODEL = (
+STAGES = (
+    ("base", None, 0, ()),
     ("refined", "base", 0, ()),
     ("demo_model", "refined", 1, ()),
-)
-TWIN = (
     ("sinks", "base", 0, ("--sinks", "find")),
     ("kept", "sinks", 0, ("--sinks", "keep")),
     ("demo_model_sinks", "kept", 1, ("--sinks", "keep")),
@@ -39,20 +37,14 @@ def main() -> None:
     def folder(name: str) -> Path:
         return (args.out if name in MADE else args.work) / name
 
-    def train(name: str, seed: int, *options) -> None:
+    for name, base, later, options in STAGES:
         command = [sys.executable, Path(__file__).with_name("train.py"), "--text", args.text,
                    "--out", folder(name), "--work", args.work / f"{name}.state",
-                   "--seed", seed, *options]
+                   "--seed", args.seed + later, *options]
+        if base:
+            command += ["--refine", folder(base)]
         print(name, flush=True)
         subprocess.run([str(part) for part in command], check=True)
-
-    def chain(stages) -> None:
-        for name, base, later, options in stages:
-            train(name, args.seed + later, "--refine", folder(base), *options)
-
-    train("base", args.seed, "--threads", 2)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(chain, (MODEL, TWIN)))  # raises what went wrong
 
 
 if __name__ == "__main__":
