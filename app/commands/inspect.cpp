@@ -31,17 +31,20 @@ struct InspectArguments {
   JsonTarget json;
 };
 
-// Text and numbers as they are, lists on one line.
+// A prompt may hold anything: a terminal shall not obey it, and its spaces shall be seen.
+std::string readable(const std::string& text) {
+  const auto space = [](unsigned char c) { return c <= 0x20 || c == 0x7F; };
+  const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  const bool plain = !text.empty() && !space(text.front()) && !space(text.back()) &&
+                     std::none_of(text.begin(), text.end(), control);
+  return plain ? text : fmt::format("{:?}", text);
+}
+
+// Numbers as they are, lists on one line.
 std::string cell(const Json& value) {
   if (value.is_null()) return "none";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_string()) {
-    std::string text = value.get<std::string>();
-    // A prompt may hold anything; a terminal shall not obey it.
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
-    return text;
-  }
+  if (value.is_string()) return readable(value.get<std::string>());
   if (!value.is_array()) return value.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string list;
   for (const Json& item : value) list += (list.empty() ? "" : ", ") + cell(item);
@@ -78,6 +81,7 @@ void print_table(const Json& rows, int indent) {
 void print_fields(const Json& fields, int indent) {
   constexpr int kNameWidth = 26;
   for (const auto& [name, value] : fields.items()) {
+    if (value.is_string() && value.get_ref<const std::string&>().empty()) continue;  // nothing to say
     if (!is_table(value) && !value.is_object()) {
       fmt::print("{:{}}{:<{}}{}\n", "", indent, name, kNameWidth - indent, cell(value));
       continue;

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "app/commands/sparkline.hpp"
+#include "app/figures/run_label.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -96,6 +97,17 @@ void print_replay_notes(const recording::RecordingInfo& info,
                fmt::join(oracles, ", "));
 }
 
+// What tells runs of one policy apart: the names alone, "keydiff-2", do not say.
+void print_run_labels(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs,
+                      std::size_t width) {
+  std::string key;
+  for (const auto& run : runs) {
+    const std::string label = figures::run_label(info, info.run_index(run.run));
+    if (label != run.run) key += fmt::format("{:<{}}{}\n", run.run, width, label);
+  }
+  if (!key.empty()) fmt::print("\n{}", key);
+}
+
 // "1 layer", "4 layers"
 std::string counted(std::size_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
@@ -117,6 +129,7 @@ void print_run_summary(const recording::RecordingInfo& info, const std::vector<m
                share_cell(measures::mean_over_heads(run.heads, &HeadMeasures::attention_mass_kept)),
                share_cell(run.top1_agreement), cell(run.kl_nats, 4));
   }
+  print_run_labels(info, runs, width);
 }
 
 void print_measures(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {

@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Comparison = CapturedPhonebook;
 
@@ -38,6 +39,17 @@ TEST_F(Comparison, AHeadMapIsTheDifferenceOfAnalyze) {
         map.values(here["layer"].get<int>(), here["kv_head"].get<int>()),
         static_cast<float>(here["log_volume_nats"].get<double>() - there["log_volume_nats"].get<double>()));
   }
+}
+
+TEST_F(Comparison, TheTableSaysWhatTellsRunsOfOnePolicyApart) {
+  const CliResult captured =
+      run_cli({"capture", "--quiet", "--model", kDemoModel, "--prompt",
+               "Anna: 12\nBert: 34\nCarl: 56\nAnna:", "--policy", "keydiff", "--policy",
+               "keydiff:anchor=median", "--budget", "12", "--block", "4", "--out", path("two.h5")});
+  ASSERT_EQ(captured.status, 0) << captured.err;
+  const CliResult two = run_cli({"analyze", path("two.h5"), "--quiet"});
+  EXPECT_THAT(two.out, HasSubstr("\nkeydiff-2  keydiff, anchor median\n")) << two.err;
+  EXPECT_THAT(run_cli({"analyze", path("r.h5"), "--quiet"}).out, Not(HasSubstr("anchor")));
 }
 
 TEST_F(Comparison, WhatDoesNotExistIsWrongUsage) {
@@ -71,6 +83,7 @@ TEST_F(Comparison, ATokensStoryIsPrintedAndWrittenAsJson) {
   const CliResult printed = run_cli(about);
   EXPECT_EQ(printed.status, 0) << printed.err;
   EXPECT_THAT(printed.out, HasSubstr("attended_by"));
+  EXPECT_THAT(printed.out, Not(HasSubstr("scores_missing"))) << "a remark that there is none of";
   EXPECT_EQ(run_cli({"inspect", path("r.h5"), "--token", "120"}).status, 2);
   EXPECT_EQ(run_cli({"inspect", path("r.h5"), "--layer", "1"}).status, 2);
   EXPECT_EQ(run_cli({"inspect", path("r.h5"), "--token", "9", "--run", "tova"}).status, 2);
