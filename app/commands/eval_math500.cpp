@@ -61,8 +61,10 @@ void add_eval_math500(CLI::App& eval) {
       ->check(one_or_more())
       ->capture_default_str();
   command->add_option("--temperature", math.temperature, "0: the likeliest token; else answers are drawn")
+      ->check(not_empty())
       ->capture_default_str();
   command->add_option("--top-p", math.top_p, "Draw among the likeliest tokens that hold this probability")
+      ->check(not_empty())
       ->capture_default_str();
   command->add_option("--samples", math.samples, "Answers to each problem, of which the mean counts")
       ->check(one_or_more())

@@ -55,6 +55,7 @@ void add_task_options(CLI::App& command, evaluation::NiahTask& task) {
   task.depths = {0, 25, 50, 75, 100};
   command.add_option("--depth", task.depths, "Where the needle goes, in percent of the haystack; a list")
       ->delimiter(',')
+      ->check(not_empty())
       ->capture_default_str();
   command.add_option("--samples", task.n_samples, "Haystacks, each with a needle of its own")
       ->check(one_or_more())

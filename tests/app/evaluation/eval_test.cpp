@@ -154,6 +154,7 @@ TEST_F(Eval, WrongUsageIsSaidBeforeAnythingRuns) {
   EXPECT_THAT(said({"--length", "100000"}), HasSubstr("--length 100000: the model's context is"));
   EXPECT_THAT(said({"--length", "20"}), HasSubstr("the needles and the question alone are"));
   EXPECT_THAT(said({"--length", "200", "--depth", "101"}), HasSubstr("--depth: found 101"));
+  EXPECT_THAT(said({"--length", "200", "--depth", ""}), HasSubstr("--depth"));
   EXPECT_THAT(said({"--length", "200", "--budget", "100%"}), HasSubstr("--budget: found '100%'"));
   EXPECT_THAT(said({"--length", "200", "--needle", "{key}"}), HasSubstr("--needle: there is no {value}"));
   EXPECT_THAT(said({"--length", "200", "--policy", "sink"}), HasSubstr("--policy: sink is given twice"));
