@@ -24,8 +24,6 @@ ANSWERS = ("first", "early", "answer")
 
 BOOK_HEADS = ("Phone book:", "Directory:", "Contacts:", "Numbers:", "List of extensions:")
 BOOK_ASKS = ("Look up:", "Answer from the list above:", "Find the numbers:", "Questions:")
-# Large books, by the share of a document's lines that its entries take; questions take the rest.
-LARGE_BOOKS = {"big book": (0.6, 0.85), "full book": (0.72, 0.93)}
 RELATED = 0.6  # of the books of training; those of evaluation draw every name by itself
 NEEDLE_ASKS = ("Answer from the text above:", "Questions:", "What does the text say?",
                "Look up:", "Now answer:")
@@ -206,8 +204,8 @@ class Sampler:
     def document(self, rng, task: str, length: int) -> list[tuple[str, str]]:
         """One document of about `length` tokens; what is longer is cut."""
         lines = (length - 12) // 13  # a line of a phone book takes about thirteen tokens
-        if task in LARGE_BOOKS:
-            entries = max(3, round(lines * rng.uniform(*LARGE_BOOKS[task])))
+        if task == "big book":
+            entries = max(3, round(lines * rng.uniform(0.6, 0.85)))
             return phonebook(rng, entries, lines - entries, plain=rng.random() < 0.3)
         if task == "phonebook":
             entries = max(3, min(200, round(lines * rng.uniform(0.2, 0.75))))
