@@ -2,7 +2,7 @@
 
     python tools/demo_model/card.py assets/demo_model_sinks --beside assets/demo_model
 
-With --beside those of another model follow in brackets.
+With --beside those of another model follow in brackets. Tasks that were not measured have no row.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
     args = parser.parse_args()
     folders = [folder for folder in (args.model, args.beside) if folder]
     found, *others = (json.loads((folder / "results.json").read_text()) for folder in folders)
-    for task in NAMES:
+    for task in (name for name in NAMES if all(name in results for results in (found, *others))):
         sizes = " / ".join(f"{int(size):,}" for size in found[task])
         brackets = "".join(f" ({cell(other[task])})" for other in others)
         unit = "" if task == "prose" else " %"
