@@ -62,9 +62,9 @@ def _asked(lead: str, value: str, end: str) -> list[tuple[str, str]]:
 class Book:
     """A phone book: what it says and what can be asked of it."""
 
-    def __init__(self, rng, entries: int, held_out: bool, plain: bool):
+    def __init__(self, rng, entries: int, held_out: bool, plain: bool, listed: float = 1.0):
         related = not held_out and rng.random() < RELATED
-        names = words.relatives(rng, entries) if related \
+        names = words.relatives(rng, entries, listed) if related \
             else words.people(rng, entries, held_out)
         count = 4 if plain else rng.randint(3, 7)
         self.numbers = {name: digits(rng, count) for name in names}
@@ -72,11 +72,14 @@ class Book:
         self.ask = BOOK_ASKS[0] if plain else rng.choice(BOOK_ASKS)
         self.lead = "" if plain or rng.random() < 0.7 else rng.choice(("Number of ", "Q: ", "Call "))
 
-    def text(self) -> str:
-        return self.head + "\n" + "".join(f"{n}: {d}\n" for n, d in self.numbers.items())
+    def text(self, names=None) -> str:
+        """All entries, or those of some names."""
+        return self.head + "\n" + "".join(f"{n}: {self.numbers[n]}\n"
+                                          for n in names or self.numbers)
 
-    def questions(self, rng, count: int) -> list[list[tuple[str, str]]]:
-        names = list(self.numbers)
+    def questions(self, rng, count: int, names=None) -> list[list[tuple[str, str]]]:
+        """About all entries, or those of some names."""
+        names = names or list(self.numbers)
         asked = [rng.choice(names) for _ in range(count)] if count > len(names) \
             else rng.sample(names, count)
         return [_asked(f"{self.lead}{name}:", self.numbers[name], "\n") for name in asked]
@@ -207,6 +210,8 @@ class Sampler:
         if task == "big book":
             entries = max(3, round(lines * rng.uniform(0.6, 0.85)))
             return phonebook(rng, entries, lines - entries, plain=rng.random() < 0.3)
+        if task == "full book":
+            return self.full_book(rng, length)
         if task == "phonebook":
             entries = max(3, min(200, round(lines * rng.uniform(0.2, 0.75))))
             return phonebook(rng, entries, max(1, min(2 * entries, lines - entries)),
@@ -225,6 +230,25 @@ class Sampler:
         if task == "repeat":
             return repeat(rng, self.words, length)
         return [("".join(self.prose.passage(rng, length - 2)).lstrip(), "prose")]
+
+    def full_book(self, rng, length: int):
+        """A book in one to eight parts, after each of which questions follow about all of it so
+        far. Where all questions stand at the end, a model learns to look past what is near, which
+        are the questions before; what it then misses are the last entries of a book."""
+        parts, share = rng.choice((1, 2, 4, 8)), rng.uniform(0.72, 0.93)
+        book = Book(rng, length // 10, False, rng.random() < 0.3, listed=rng.choice((1.0, 0.3, 0.1)))
+        names = list(book.numbers)
+        each = len(self.tokenizer.encode(book.text()).ids) / len(names) + len(book.lead) / 8
+        lines = int((length - 12 * parts) / each)
+        entries = round(lines * share)
+        doc = []
+        for part in range(parts):
+            begin, end = (entries * p // parts for p in (part, part + 1))
+            count = (lines - entries) * (part + 1) // parts - (lines - entries) * part // parts
+            doc += [(book.text(names[begin:end]), "context"), (f"\n{book.ask}\n", "context")]
+            doc += sum(book.questions(rng, count, names[:end]), [])
+            doc.append(("\n", "context"))
+        return doc
 
     def batch(self, step: int, rows: int, length: int, mix: dict[str, float]):
         """ids int64 [rows, length + 1]; answer weights, prose weights, a mask of first

@@ -1,18 +1,20 @@
 """Trains the demo model: tokenizer, curriculum, checkpoint in Hugging Face layout.
 
-    python tools/demo_model/train.py --text war-and-peace.txt --out build/demo_model_base
-    python tools/demo_model/train.py --text war-and-peace.txt --out build/demo_model_refined \
-        --refine build/demo_model_base
-    python tools/demo_model/train.py --text war-and-peace.txt --out assets/demo_model \
-        --refine build/demo_model_refined --seed 2
+    python tools/demo_model/train.py --text war-and-peace.txt --out build/base
+    python tools/demo_model/train.py --text war-and-peace.txt --out build/refined \
+        --refine build/base
+    python tools/demo_model/train.py --text war-and-peace.txt --out build/books \
+        --refine build/refined --books --seed 3
 
 The first command is the long one; the others train what it made a little more, at lower
-rates and on the longest texts. The twin with attention sinks begins at the same place:
+rates, on long texts or on full phone books. The twin with attention sinks begins at the base:
 
-    python tools/demo_model/train.py --text war-and-peace.txt --out build/demo_model_sinks \
-        --refine build/demo_model_base --sinks find
-    python tools/demo_model/train.py --text war-and-peace.txt --out assets/demo_model_sinks \
-        --refine build/demo_model_sinks --sinks keep
+    python tools/demo_model/train.py --text war-and-peace.txt --out build/sinks \
+        --refine build/base --sinks find
+    python tools/demo_model/train.py --text war-and-peace.txt --out build/sinks_refined \
+        --refine build/sinks --sinks keep
+
+train_both.py runs all stages.
 
 Every step depends only on the seed and its number, and the state is saved every few minutes
 under --work: the same command again goes on where it was stopped.
@@ -48,8 +50,10 @@ CURRICULUM = [
     (4096, 2.6, LOOK_UP),
 ]
 MUON_LR, ADAM_LR, WARMUP, FLOOR = 0.02, 3e-3, 20, 0.02
-# The refinement, at a fraction of these rates: the longest texts, with the largest books.
+# A refinement, at a fraction of these rates: the longest texts with large books, or full books.
 REFINEMENT = [(2048, 0.6, LOOK_UP), (4096, 2.0, LOOK_UP)]
+BOOKS = [(4096, 2.4, {"phonebook": 1, "full book": 6, "needle": 2, "mixed": 3, "repeat": 0.1,
+                      "prose": 0.8})]
 REFINEMENT_RATE = 0.5
 # What it saves lies between the weights that it began with, at this share, and those of its last
 # step: more answers are right there than at either end (Wortsman et al., 2022).
@@ -72,7 +76,9 @@ def chosen_curriculum(args):
     """The curriculum, and the factor of its rates."""
     if args.sinks == "find":
         return SINKS, SINKS_RATE
-    return (REFINEMENT, REFINEMENT_RATE) if args.refine else (CURRICULUM, 1.0)
+    if args.refine:
+        return (BOOKS if args.books else REFINEMENT), REFINEMENT_RATE
+    return CURRICULUM, 1.0
 
 
 def rate(step: int, steps: int) -> float:
@@ -266,6 +272,8 @@ def main() -> None:
                              "(default: build/ and the name of the model's folder)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--refine", type=Path, metavar="MODEL", help="begin with this model")
+    parser.add_argument("--books", action="store_true",
+                        help="with --refine: on the fullest phone books that fit")
     parser.add_argument("--sinks", choices=("find", "keep"),
                         help="with --refine: ask every head after layer 0 for an attention sink "
                              "at BOS; `find` has a curriculum of its own")
@@ -280,6 +288,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.sinks and not args.refine:
         parser.error("--sinks: needs --refine MODEL, a model that reads already")
+    if args.books and (not args.refine or args.sinks == "find"):
+        parser.error("--books: needs --refine MODEL, and no --sinks find")
     args.work = args.work or Path("build") / args.out.name
     prepare(args)
     run(train, args.processes, args)

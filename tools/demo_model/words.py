@@ -99,14 +99,19 @@ def people(rng, count: int, held_out: bool) -> list[str]:
     return _draw(rng, count, held_out, _person)
 
 
-def relatives(rng, count: int) -> list[str]:
+def relatives(rng, count: int, listed: float) -> list[str]:
     """Names of which many share a word with others, for training: only the whole name tells
-    one from another."""
-    shared = [_word(rng) for _ in range(max(2, count // rng.choice((4, 8, 16))))]
+    one from another. A share `listed` of the words is drawn as in any name, the rest is made up:
+    the tokenizer has a token for most listed words, and none for a word that was held out."""
+
+    def word(rng) -> str:
+        return _word(rng) if listed == 1 or rng.random() < listed else syllables(rng, rng.choice((1, 2, 2, 2, 3, 3)))
+
+    shared = [word(rng) for _ in range(max(2, count // rng.choice((4, 8, 16))))]
     share = rng.choice((0.3, 0.6, 0.9))
 
     def either(rng) -> str:
-        return rng.choice(shared) if rng.random() < 0.5 else _word(rng)
+        return rng.choice(shared) if rng.random() < 0.5 else word(rng)
 
     def person(rng) -> str:
         return f"{either(rng)} {either(rng)}" if rng.random() < share else _person(rng)

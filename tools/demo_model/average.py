@@ -1,0 +1,56 @@
+"""Averages the weights of two models that were refined from the same one.
+
+    python tools/demo_model/average.py build/texts build/books --out assets/demo_model
+
+Two refinements that end in one valley of the loss err on different questions; their average
+answers more than either (Wortsman et al., 2022, "Model soups", arXiv 2203.05482).
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import tokenizer as tokenizers_
+from model import Config, Llama, load_weights, save_config, save_model
+from tokenizers import Tokenizer
+
+LOG = "training_log.jsonl"
+
+
+def weights_of(folder: Path) -> dict:
+    """The weights of a folder, in float32."""
+    model = Llama(Config())
+    load_weights(model, folder)
+    return model.state_dict()
+
+
+def course(one: Path, other: Path) -> str:
+    """The stages that both went through, then what is left of each."""
+    first, second = ((folder / LOG).read_text().splitlines(keepends=True) for folder in (one, other))
+    shared = 0
+    while shared < min(len(first), len(second)) and first[shared] == second[shared]:
+        shared += 1
+    return "".join(first + second[shared:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", type=Path, nargs=2, metavar="MODEL")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    one, other = args.models
+    vocabularies = [(folder / "tokenizer.json").read_bytes() for folder in args.models]
+    if vocabularies[0] != vocabularies[1]:
+        parser.error(f"{one} and {other} have different tokenizers: their weights cannot be averaged")
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in tokenizers_.FILES:
+        shutil.copy(one / name, args.out / name)
+    tok = Tokenizer.from_file(str(one / "tokenizer.json"))
+    save_config(Config(), tok.token_to_id(tokenizers_.BOS), tok.token_to_id(tokenizers_.EOS), args.out)
+    first, second = weights_of(one), weights_of(other)
+    save_model({name: w.lerp(second[name], 0.5) for name, w in first.items()}, args.out)
+    (args.out / LOG).write_text(course(one, other))
+
+
+if __name__ == "__main__":
+    main()
