@@ -105,7 +105,9 @@ def relatives(rng, count: int, listed: float) -> list[str]:
     the tokenizer has a token for most listed words, and none for a word that was held out."""
 
     def word(rng) -> str:
-        return _word(rng) if listed == 1 or rng.random() < listed else syllables(rng, rng.choice((1, 2, 2, 2, 3, 3)))
+        if listed == 1 or rng.random() < listed:
+            return _word(rng)
+        return syllables(rng, rng.choice((1, 2, 2, 2, 3, 3)))
 
     shared = [word(rng) for _ in range(max(2, count // rng.choice((4, 8, 16))))]
     share = rng.choice((0.3, 0.6, 0.9))
