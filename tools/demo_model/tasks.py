@@ -233,8 +233,7 @@ class Sampler:
 
     def full_book(self, rng, length: int):
         """A book in one to eight parts, after each of which questions follow about all of it so
-        far. Where all questions stand at the end, a model learns to look past what is near, which
-        are the questions before; what it then misses are the last entries of a book."""
+        far: with all questions at the end, the last entries are those that are missed most."""
         parts, share = rng.choice((1, 2, 4, 8)), rng.uniform(0.72, 0.93)
         book = Book(rng, length // 10, False, rng.random() < 0.3, listed=rng.choice((1.0, 0.3, 0.1)))
         names = list(book.numbers)
