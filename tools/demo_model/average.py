@@ -10,9 +10,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-import tokenizer as tokenizers_
-from model import Config, Llama, load_weights, save_config, save_model
-from tokenizers import Tokenizer
+from model import Config, Llama, load_weights, save_model
 
 LOG = "training_log.jsonl"
 
@@ -42,11 +40,7 @@ def main() -> None:
     vocabularies = [(folder / "tokenizer.json").read_bytes() for folder in args.models]
     if vocabularies[0] != vocabularies[1]:
         parser.error(f"{one} and {other} have different tokenizers: their weights cannot be averaged")
-    args.out.mkdir(parents=True, exist_ok=True)
-    for name in tokenizers_.FILES:
-        shutil.copy(one / name, args.out / name)
-    tok = Tokenizer.from_file(str(one / "tokenizer.json"))
-    save_config(Config(), tok.token_to_id(tokenizers_.BOS), tok.token_to_id(tokenizers_.EOS), args.out)
+    shutil.copytree(one, args.out, dirs_exist_ok=True)
     first, second = weights_of(one), weights_of(other)
     save_model({name: w.lerp(second[name], 0.5) for name, w in first.items()}, args.out)
     (args.out / LOG).write_text(course(one, other))
