@@ -10,6 +10,7 @@
 #include "analysis/errors.hpp"
 #include "capture/inference/attention_operands.hpp"
 #include "capture/inference/visible_rows.hpp"
+#include "capture/kernels/subnormals.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -128,7 +129,10 @@ class HeadAttention {
     }
     element_.softmax(tile);
     auto* mixed = scratch().mixed.reserve<float>(count * head_dim_);
-    operands.mix(scores, paired, count, n_panels, mixed);
+    {
+      const kernels::SubnormalsAsZeros faster;
+      operands.mix(scores, paired, count, n_panels, mixed);
+    }
     store_output(head, query, count, mixed);
     take_statistics(head, query, tile);
   }
@@ -152,7 +156,10 @@ class HeadAttention {
       take_statistics(head, query, tile);
     }
     auto* mixed = scratch().mixed.reserve<float>(n_ * head_dim_);
-    element_.weighted_sum({scores, stride, rows_->values, mixed, n_, n_rows, head_dim_});
+    {
+      const kernels::SubnormalsAsZeros faster;
+      element_.weighted_sum({scores, stride, rows_->values, mixed, n_, n_rows, head_dim_});
+    }
     store_output(head, 0, n_, mixed);
   }
 

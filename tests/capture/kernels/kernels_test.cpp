@@ -16,6 +16,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "capture/kernels/subnormals.hpp"
+
 namespace keyscope::capture::kernels {
 namespace {
 
@@ -280,6 +282,20 @@ TEST(Exponentials, AreThoseOfTheLibraryOverTheWholeRange) {
       ASSERT_NEAR(log_sum_exp, std::log1p(std::exp(static_cast<double>(x))), 2e-7);
     }
 }
+
+#ifdef __SSE2__
+TEST(SubnormalsAsZeros, AreZerosWhileItLivesAndThemselvesAfterwards) {
+  const volatile float subnormal = 1e-40F, least = 1e-20F, many = 1e6F;
+  {
+    const SubnormalsAsZeros faster;
+    EXPECT_EQ(subnormal * many, 0);
+    EXPECT_EQ(least * least, 0);
+    EXPECT_EQ(least * many, 1e-14F);
+  }
+  EXPECT_GT(subnormal * many, 0);
+  EXPECT_GT(least * least, 0);
+}
+#endif
 
 }  // namespace
 }  // namespace keyscope::capture::kernels
