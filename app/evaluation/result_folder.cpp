@@ -22,6 +22,14 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kExamples = "examples.jsonl";
 constexpr const char* kResults = "results.json";
 
+// Whether a file's name is one of those that a task's figures get: niah-recall.png, niah.h5.
+bool is_figure_of(const std::string& task, const fs::path& name) {
+  const std::string stem = name.stem().string(), extension = name.extension().string();
+  if (extension == ".h5") return stem == task;
+  return (stem == task || stem.starts_with(task + "-")) &&
+         (extension == ".png" || extension == ".svg" || extension == ".pdf");
+}
+
 [[noreturn]] void fail(const fs::path& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
 }
@@ -79,8 +87,8 @@ void ResultFolder::open_lines() {
 
 void ResultFolder::remove_results_of(const std::string& task) const {
   for (const auto& entry : fs::directory_iterator(out_.path())) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && (name == kResults || name.starts_with(task))) fs::remove(entry.path());
+    const fs::path name = entry.path().filename();
+    if (entry.is_regular_file() && (name == kResults || is_figure_of(task, name))) fs::remove(entry.path());
   }
 }
 

@@ -26,7 +26,7 @@ class ResultFolder {
   ResultFolder& operator=(const ResultFolder&) = delete;
 
   // Makes the folder ready: settings written, a torn line gone, and with results of other settings the
-  // figures and numbers made of them: results.json and files whose names begin with their task's. Others
+  // figures and numbers made of them: results.json and the files named as their task's figures are. Others
   // stay.
   //   throws FileError where that fails, or another evaluation is writing there
   void begin();

@@ -89,14 +89,16 @@ TEST_F(ResultFolders, OtherSettingsAreRefusedUnlessTheyMayBeDiscarded) {
   const Json other{{"format", 1}, {"task", "niah"}, {"block", 8}};
   EXPECT_THAT(message([&] { ResultFolder(out_, other, false); }), HasSubstr("block is 4 there and 8 here"));
   EXPECT_NE(lines(), "");
-  for (const char* name : {"niah-recall.png", "results.json", "notes.txt"}) std::ofstream(out_ / name) << "x";
+  for (const char* name : {"niah-recall.png", "niah.h5", "results.json"}) std::ofstream(out_ / name) << "x";
+  for (const char* own : {"notes.txt", "niah-notes.txt", "niahs.png"}) std::ofstream(out_ / own) << "x";
   ResultFolder folder(out_, other, true);
   EXPECT_TRUE(folder.earlier().empty());
   folder.begin();
   EXPECT_EQ(lines(), "");
-  EXPECT_FALSE(std::filesystem::exists(out_ / "niah-recall.png"));
-  EXPECT_FALSE(std::filesystem::exists(out_ / "results.json"));
-  EXPECT_TRUE(std::filesystem::exists(out_ / "notes.txt"));
+  for (const char* name : {"niah-recall.png", "niah.h5", "results.json"})
+    EXPECT_FALSE(std::filesystem::exists(out_ / name)) << name;
+  for (const char* own : {"notes.txt", "niah-notes.txt", "niahs.png"})
+    EXPECT_TRUE(std::filesystem::exists(out_ / own)) << own;
 }
 
 TEST_F(ResultFolders, OnlyOneWritesAtATime) {
