@@ -8,9 +8,9 @@
 
 namespace keyscope::capture::kernels {
 
-// While it lives, this thread reads subnormal numbers as zeros and writes zeros for them. Weights of attention
-// are often as small where a sink takes almost all: next to 1, no sum over values can tell them from zero.
-// Elsewhere than on x86-64, where nothing is gained, it does nothing.
+// While it lives, this thread reads subnormal numbers as zeros and writes zeros for them. Weights of
+// attention are often as small where a sink takes almost all: next to 1, no sum over values can tell them
+// from zero. Elsewhere than on x86-64, where nothing is gained, it does nothing.
 class SubnormalsAsZeros {
  public:
 #ifdef __SSE2__
