@@ -51,7 +51,9 @@ Json tasks_json(const Adoption& adoption) {
                     {"kind", kind_name(task.kind)},
                     {"n", task.n_examples},
                     {"prompt_tokens", task.n_tokens},
-                    {"full", mean_json(task.full)}});
+                    {"full", mean_json(task.full)},
+                    {"bad_rows", task.bad_rows.size()},
+                    {"skipped_rows", task.bad_rows}});
   return json;
 }
 

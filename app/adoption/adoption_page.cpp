@@ -133,6 +133,16 @@ std::string accuracy_table(const Adoption& adoption) {
   return html_table(head, rows);
 }
 
+// What was left out of the tasks' files; nothing where nothing was.
+std::string skipped_rows(const Adoption& adoption) {
+  std::string items;
+  for (const TaskOutcome& task : adoption.tasks)
+    for (const std::string& row : task.bad_rows) items += fmt::format("<li>{}</li>\n", html_text(row));
+  if (items.empty()) return "";
+  return "<p class=\"soft\">Rows that were skipped, since they cannot be used:</p>\n<ul class=\"soft\">\n" +
+         items + "</ul>\n";
+}
+
 std::string memory_table(const Adoption& adoption) {
   Rows rows;
   const auto add = [&](const std::string& name, const CacheMemory& memory) {
@@ -211,7 +221,7 @@ std::string adoption_page(const Adoption& adoption, std::span<const validation::
   for (const validation::PagePicture& picture : pictures)
     html += fmt::format("<figure><img alt=\"{}\" src=\"{}\"></figure>\n", html_text(picture.title),
                         validation::data_url("image/svg+xml", picture.svg));
-  html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption);
+  html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption) + skipped_rows(adoption);
   html += "<h2>Memory</h2>\n<p class=\"soft\">Keys and values of one prompt at a time, all layers.</p>\n" +
           memory_table(adoption);
   html += latency_section(adoption) + diagnosis_section(adoption);

@@ -29,6 +29,7 @@ TaskResult task_result(const Task& task, std::span<const evaluation::ExampleResu
   outcome.name = task.name;
   outcome.metric = task.metric;
   outcome.kind = task.kind;
+  outcome.bad_rows = task.bad_rows;
   outcome.n_examples = std::ssize(task.examples);
   for (const evaluation::Example& example : task.examples) outcome.n_tokens += std::ssize(example.prompt_ids);
   const std::vector<double> full = scores_of(task, results, 0, n_points);

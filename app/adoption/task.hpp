@@ -18,6 +18,7 @@ struct Task {
   std::vector<evaluation::Example> examples;
   evaluation::Scorer scorer;
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();  // what its examples depend on
+  std::vector<std::string> bad_rows = {};                              // that were skipped, and why
 };
 
 // The grid points of `none` and of the candidates, as an evaluation of one block size has them: `none` first.

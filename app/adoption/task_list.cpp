@@ -162,20 +162,25 @@ void TaskList::add(std::string_view name, const TaskListOptions& options, const 
     evaluation::LongBenchOptions read;
     read.data = options.longbench;
     read.rows = options.examples;
+    read.skip_bad = options.skip_bad;
     const auto& set = sets_->longbench.emplace_back(evaluation::read_longbench(read, model));
     task.metric = task.score = "score";
     task.settings = evaluation::longbench_settings(read);
     task.examples = set.examples;
+    task.bad_rows = set.bad;
     task.scorer = evaluation::longbench_scorer(set, tokenizer_of(model));
   } else {
     evaluation::MathOptions read;
     read.data = options.math500;
     read.rows = options.examples;
+    read.skip_bad = options.skip_bad;
     read.seed = options.seed;
     task.metric = "flexible match";
     task.score = "flexible";
     task.settings = evaluation::math_settings(read);
-    task.examples = evaluation::read_math(read, model).examples;
+    evaluation::MathSet set = evaluation::read_math(read, model);
+    task.examples = std::move(set.examples);
+    task.bad_rows = std::move(set.bad);
     task.scorer = evaluation::math_scorer(tokenizer_of(model));
   }
   tasks_.push_back(std::move(task));

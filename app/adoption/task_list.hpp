@@ -18,6 +18,7 @@ struct TaskListOptions {
   std::int64_t examples = 200;     // of each task, or as many as its data have
   std::int64_t length = 0;         // the longest prompt made here, in tokens; 0: half the model's context
   std::vector<std::filesystem::path> texts, longbench, math500;
+  bool skip_bad = false;  // go on without rows of those files that cannot be used
   std::uint64_t seed = 0;
 };
 

@@ -34,7 +34,7 @@ EvalReport report_of(const evaluation::NiahTask& task, const EvalOutcome& outcom
       "length",
       {task.lengths.begin(), task.lengths.end()},
       outcome.asked.examples,
-      outcome.asked.bad_rows.size()};
+      outcome.asked.bad_rows};
   return {evaluation::report_table(report), evaluation::report_json(report, evaluation::niah_cells(task)),
           evaluation::niah_figures(report, task)};
 }

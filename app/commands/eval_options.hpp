@@ -20,7 +20,7 @@ struct EvalOptions {
   ModelChoice model;
   std::string out;
   std::vector<std::string> policies, budgets{"25%"};
-  std::vector<std::int64_t> blocks{64};
+  std::vector<std::int64_t> blocks{128};
   std::vector<std::string> figures;
   std::uint64_t seed = 0;
   std::string json;

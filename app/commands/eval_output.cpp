@@ -1,11 +1,18 @@
 #include "app/commands/eval_output.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
+#include "analysis/errors.hpp"
 #include "app/commands/provenance_now.hpp"
+#include "app/evaluation/figure_names.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/canvas_cairo.hpp"
 #include "app/figures/nexus.hpp"
@@ -24,14 +31,49 @@ void draw(const figures::Figure& figure, const fs::path& path, bool replace) {
   figures::draw_to_file(figure, path, page);
 }
 
+// What a --figure comes to: all figures in one NeXus file; else the first one under the name that was asked
+// for, the others with their own behind it.
+std::vector<fs::path> figure_files(const fs::path& asked, std::span<const std::string_view> names) {
+  std::vector<fs::path> files{asked};
+  if (figures::is_nexus_path(asked)) return files;
+  for (const std::string_view name : names.subspan(1))
+    files.push_back(asked.parent_path() /
+                    fmt::format("{}-{}{}", asked.stem().string(), name, asked.extension().string()));
+  return files;
+}
+
+std::vector<std::string_view> names_of(const std::vector<figures::Figure>& made) {
+  std::vector<std::string_view> names;
+  for (const figures::Figure& figure : made) names.emplace_back(figure.name);
+  return names;
+}
+
+void require_different(const std::vector<fs::path>& files) {
+  std::set<fs::path> seen;
+  for (const fs::path& path : files)
+    if (!seen.insert(fs::weakly_canonical(fs::absolute(path))).second)
+      throw UsageError(fmt::format("{}: would be written twice; choose another name", path.string()));
+}
+
 }  // namespace
 
-void check_outputs(const EvalOptions& options) {
+void check_outputs(const EvalOptions& options, const evaluation::Settings& settings) {
+  const bool compared = !settings.policies.empty();
+  const auto names = evaluation::figure_names(settings.task, compared);
+  std::vector<fs::path> files;
   for (const std::string& path : options.figures) {
+    if (names.empty()) throw UsageError(fmt::format("--figure: {} draws none; leave it away", settings.task));
     if (!figures::is_nexus_path(path)) figures::format_of(path);
-    recording::output_path(path, options.force);
+    std::ranges::copy(figure_files(path, names), std::back_inserter(files));
   }
-  require_writable(options.json_target(), options.model.folder());
+  const JsonTarget json = options.json_target();
+  if (json.given() && !json.is_stdout()) files.emplace_back(json.path);
+  for (const fs::path& path : files) recording::output_path(path, options.force);
+  require_writable(json, options.model.folder());
+  if (!options.out.empty())
+    std::ranges::copy(evaluation::folder_files(options.out, settings.task, compared),
+                      std::back_inserter(files));
+  require_different(files);
 }
 
 recording::Origin eval_origin(const evaluation::Settings& settings, const capture::Model& model) {
@@ -49,16 +91,14 @@ recording::Origin eval_origin(const evaluation::Settings& settings, const captur
 
 void write_asked_figures(const EvalOptions& options, const std::vector<figures::Figure>& made,
                          const recording::Origin& origin) {
+  const std::vector<std::string_view> names = names_of(made);
   for (const fs::path path : options.figures) {
     if (figures::is_nexus_path(path)) {
       figures::write_nexus(path, made, origin, options.force);
       continue;
     }
-    const auto beside = [&](const figures::Figure& figure) {
-      return path.parent_path() / (path.stem().string() + "-" + figure.name + path.extension().string());
-    };
-    for (std::size_t i = 0; i < made.size(); ++i)
-      draw(made[i], i == 0 ? path : beside(made[i]), options.force);
+    const auto files = figure_files(path, names);
+    for (std::size_t i = 0; i < made.size(); ++i) draw(made[i], files[i], options.force);
   }
 }
 

@@ -12,9 +12,9 @@
 
 namespace keyscope::commands {
 
-// Whether every file that was asked for can be written.
+// Whether every file that was asked for can be written, each once.
 //   throws UsageError and FileError where not
-void check_outputs(const EvalOptions& options);
+void check_outputs(const EvalOptions& options, const evaluation::Settings& settings);
 
 // Where a figure file says that its figures come from.
 recording::Origin eval_origin(const evaluation::Settings& settings, const capture::Model& model);

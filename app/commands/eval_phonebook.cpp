@@ -30,7 +30,7 @@ EvalReport report_of(const evaluation::PhonebookTask& task, const EvalOutcome& o
       "entries",
       {task.entries.begin(), task.entries.end()},
       outcome.asked.examples,
-      outcome.asked.bad_rows.size()};
+      outcome.asked.bad_rows};
   return {evaluation::report_table(report),
           evaluation::report_json(report, evaluation::phonebook_cells(task)),
           {evaluation::phonebook_figure(report, task)}};

@@ -36,15 +36,17 @@ evaluation::Evaluation evaluate(const EvalOptions& options, const capture::Model
 
 void print(const EvalOutcome& outcome, const EvalReport& report) {
   for (const std::string& note : outcome.asked.notes) fmt::print("{}\n", note);
-  for (const std::string& row : outcome.asked.bad_rows) fmt::print("Skipped: {}\n", row);
+  const auto& bad_rows = outcome.asked.bad_rows;
+  for (const std::string& row : bad_rows) fmt::print("Skipped: {}\n", row);
+  if (!bad_rows.empty()) fmt::print("Rows skipped: {}.\n", bad_rows.size());
   fmt::print("{}{}", report.table, cost_line(outcome.evaluation));
 }
 
 }  // namespace
 
 void run_eval(const EvalOptions& options, const EvalTask& task) {
-  check_outputs(options);
   evaluation::Settings settings = options.settings(task.name, task.settings);
+  check_outputs(options, settings);
   const auto model = options.load_model();
   settings.model = results::identity_of(*model);
   const EvalExamples asked = task.examples(*model);

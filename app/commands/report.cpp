@@ -39,6 +39,7 @@ struct ReportArguments {
   std::int64_t block = 128;
   std::int64_t examples = 200;
   std::int64_t length = 0;
+  bool skip_bad = false;
   double tolerance_points = 2;
   std::int64_t repeat = 5;
   std::int64_t diagnose = 12;
@@ -64,6 +65,7 @@ adoption::TaskListOptions asked_tasks(const ReportArguments& arguments) {
   options.texts.assign(arguments.texts.begin(), arguments.texts.end());
   options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
   options.math500.assign(arguments.math500.begin(), arguments.math500.end());
+  options.skip_bad = arguments.skip_bad;
   options.seed = arguments.seed;
   return options;
 }
@@ -106,6 +108,8 @@ void run_report(const ReportArguments& arguments) {
   adoption::write_adoption(adoption, *model, prompts, provenance_now(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));
   if (json.is_stdout()) return;
+  for (const adoption::TaskOutcome& task : adoption.tasks)
+    for (const std::string& row : task.bad_rows) fmt::print("Skipped: {}\n", row);
   fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", report_table(adoption),
              (out / "report.html").string(), (out / "report.json").string(), (out / "report.h5").string());
 }
@@ -133,6 +137,7 @@ void add_work_options(CLI::App& command, ReportArguments& arguments) {
   command.add_option("--longbench", arguments.longbench, "LongBench's JSONL files, or a folder of them")
       ->allow_extra_args(false);
   command.add_option("--math500", arguments.math500, "Math-500's JSONL file")->allow_extra_args(false);
+  command.add_flag("--skip-bad", arguments.skip_bad, "Go on without rows that cannot be used, naming them");
   command.add_option("--examples", arguments.examples, "Of each task, as far as its data have them")
       ->check(one_or_more())
       ->capture_default_str();

@@ -33,7 +33,7 @@ struct ValidateArguments {
   std::string out;
   std::vector<std::string> policies;
   std::string budget = "0.25";
-  std::int64_t block = 64;
+  std::int64_t block = 128;
   std::optional<std::int64_t> max_tokens;
   std::uint64_t seed = 0;
   bool keep_recordings = false;

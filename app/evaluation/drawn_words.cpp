@@ -57,8 +57,9 @@ Words words_of(const std::string& path, std::span<const std::string_view> embedd
   if (path.empty()) return {{embedded.begin(), embedded.end()}, {}};
   Words read;
   std::set<std::string> seen;
+  const std::filesystem::path file = path;
   read.bad_rows =
-      read_lines(path, skip_bad, [&](const std::string& line, const std::string& where) {
+      read_lines({&file, 1}, skip_bad, [&](const std::string& line, const std::string& where) {
         if (code_points(line).find(U'\uFFFD') != std::u32string::npos)
           throw FileError(where + ": is no UTF-8");
         if (!seen.insert(line).second)

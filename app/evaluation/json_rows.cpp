@@ -26,22 +26,38 @@ std::ifstream open(const std::filesystem::path& path) {
   return file;
 }
 
-void refuse(const std::vector<std::string>& bad, const std::vector<std::int64_t>& lines) {
-  if (bad.size() == 1) throw FileError(bad.front() + "; --skip-bad goes on without it");
-  const std::vector<std::int64_t> shown(
-      lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(std::min(lines.size(), kShownLines)));
-  throw FileError(fmt::format("{}; {} rows are bad (lines {}{}); --skip-bad goes on without them",
-                              bad.front(), bad.size(), fmt::join(shown, ", "),
-                              lines.size() > shown.size() ? ", …" : ""));
+// Where a row stands.
+struct Place {
+  std::size_t file;
+  std::int64_t line;
+};
+
+// "lines 3, 8", or with several files "a.jsonl: lines 3, 8; b.jsonl: line 2"; of many the first ones.
+std::string places_text(Paths paths, const std::vector<Place>& places) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(places.size(), kShownLines); ++i) {
+    const auto [file, line] = places[i];
+    const bool same_file = i > 0 && places[i - 1].file == file;
+    if (!same_file) {
+      const auto n = std::ranges::count(places, file, &Place::file);
+      text += i > 0 ? "; " : "";
+      if (paths.size() > 1) text += paths[file].filename().string() + ": ";
+      text += n > 1 ? "lines " : "line ";
+    }
+    text += fmt::format("{}{}", same_file ? ", " : "", line);
+  }
+  return text + (places.size() > kShownLines ? ", …" : "");
 }
 
-}  // namespace
+void refuse(Paths paths, const std::vector<std::string>& bad, const std::vector<Place>& places) {
+  if (bad.size() == 1) throw FileError(bad.front() + "; --skip-bad goes on without it");
+  throw FileError(fmt::format("{}; {} rows are bad ({}); --skip-bad goes on without them", bad.front(),
+                              bad.size(), places_text(paths, places)));
+}
 
-ReadRows read_lines(const std::filesystem::path& path, bool skip_bad,
-                    const std::function<void(const std::string& line, const std::string& where)>& take) {
+void read_file(const std::filesystem::path& path, const TakeLine& take, ReadRows& rows,
+               std::vector<std::int64_t>& bad_lines) {
   std::ifstream file = open(path);
-  ReadRows rows;
-  std::vector<std::int64_t> bad_lines;
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
     if (number == 1) line = without_byte_order_mark(line);
@@ -59,17 +75,31 @@ ReadRows read_lines(const std::filesystem::path& path, bool skip_bad,
     }
   }
   if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
-  if (!rows.bad.empty() && !skip_bad) refuse(rows.bad, bad_lines);
+}
+
+}  // namespace
+
+ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take) {
+  ReadRows rows;
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::size_t n_before = static_cast<std::size_t>(rows.n_rows) + rows.bad.size();
+    std::vector<std::int64_t> bad_lines;
+    read_file(paths[i], take, rows, bad_lines);
+    for (const std::int64_t line : bad_lines) places.push_back({i, line});
+    if (static_cast<std::size_t>(rows.n_rows) + rows.bad.size() == n_before)
+      throw FileError(fmt::format("{}: there is no row; expected at least one", paths[i].string()));
+  }
+  if (!rows.bad.empty() && !skip_bad) refuse(paths, rows.bad, places);
   if (rows.n_rows == 0)
-    throw FileError(fmt::format("{}: there is no row{}; expected at least one", path.string(),
-                                rows.bad.empty() ? "" : " that can be used"));
+    throw FileError(fmt::format(
+        "{}: there is no row that can be used; expected at least one; the first is bad: {}",
+        paths.size() == 1 ? paths[0].string() : fmt::format("{} files", paths.size()), rows.bad.front()));
   return rows;
 }
 
-ReadRows read_json_rows(
-    const std::filesystem::path& path, bool skip_bad,
-    const std::function<void(const nlohmann::json& row, const std::string& where)>& take) {
-  return read_lines(path, skip_bad, [&](const std::string& line, const std::string& where) {
+ReadRows read_json_rows(Paths paths, bool skip_bad, const TakeJson& take) {
+  return read_lines(paths, skip_bad, [&](const std::string& line, const std::string& where) {
     take(capture::parse_json_object(line, where), where);
   });
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,23 +11,29 @@
 
 namespace keyscope::evaluation {
 
-// What became of a file's rows.
+// Files whose rows are read one after another.
+using Paths = std::span<const std::filesystem::path>;
+
+// Takes a row.
+//   where: file and line, for its messages
+//   throws FileError or InvalidInput where it cannot use it
+using TakeLine = std::function<void(const std::string& line, const std::string& where)>;
+using TakeJson = std::function<void(const nlohmann::json& row, const std::string& where)>;
+
+// What became of the rows.
 struct ReadRows {
   std::int64_t n_rows = 0;            // that were taken
   std::vector<std::string> bad = {};  // what was wrong with the others, each naming file and line
 };
 
-// Hands a file's JSON objects, one a line, to `take`, which throws FileError or InvalidInput where it cannot
-// use one; empty lines are no rows.
-//   where: file and line, for its messages
+// Hands JSON objects, one a line, to `take`; empty lines are no rows.
 //   skip_bad: go on without rows that are no JSON object or cannot be used
-//   throws FileError where the file cannot be read or no row is left, and, unless they are skipped, for bad
-//   rows: it names the first in full and says how many there are and on which lines
-ReadRows read_json_rows(const std::filesystem::path& path, bool skip_bad,
-                        const std::function<void(const nlohmann::json& row, const std::string& where)>& take);
+//   throws FileError where a file cannot be read or has no row, where none of all can be used, and, unless
+//   they are skipped, for bad rows: it names the first in full and says how many there are in all files and
+//   on which lines
+ReadRows read_json_rows(Paths paths, bool skip_bad, const TakeJson& take);
 
-// The same of a file's lines as they are, without white space at their ends.
-ReadRows read_lines(const std::filesystem::path& path, bool skip_bad,
-                    const std::function<void(const std::string& line, const std::string& where)>& take);
+// The same of lines as they are, without white space at their ends.
+ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take);
 
 }  // namespace keyscope::evaluation

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,12 +24,11 @@ class Collection {
   Collection(const LongBenchOptions& options, const capture::Model& model)
       : options_(options), model_(model), encoder_(tokenizer_of(model), model.folder(), options.chat) {}
 
-  void read(const std::filesystem::path& path) {
-    const auto rows =
-        read_json_rows(path, options_.skip_bad, [&](const nlohmann::json& row, const std::string& where) {
+  void read(std::span<const std::filesystem::path> paths) {
+    set_.bad =
+        read_json_rows(paths, options_.skip_bad, [&](const nlohmann::json& row, const std::string& where) {
           add(read_longbench_row(row, options_.task, where), where);
-        });
-    set_.bad.insert(set_.bad.end(), rows.bad.begin(), rows.bad.end());
+        }).bad;
   }
 
   LongBenchSet take() { return std::move(set_); }
@@ -104,7 +104,7 @@ LongBenchSet read_longbench(const LongBenchOptions& options, const capture::Mode
   if (!options.task.empty() && find_longbench_task(options.task) == nullptr)
     throw UsageError("--task: " + no_longbench_task(options.task));
   Collection collection(options, model);
-  for (const auto& path : data_files(options.data)) collection.read(path);
+  collection.read(data_files(options.data));
   return collection.take();
 }
 

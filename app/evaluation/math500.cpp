@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,12 +53,11 @@ class Collection {
     if (prompt_.empty()) prompt_ = encoder_.has_chat() ? kChatPrompt : kPlainPrompt;
   }
 
-  void read(const std::filesystem::path& path) {
-    const auto rows =
-        read_json_rows(path, options_.skip_bad, [&](const nlohmann::json& row, const std::string& where) {
+  void read(std::span<const std::filesystem::path> paths) {
+    set_.bad =
+        read_json_rows(paths, options_.skip_bad, [&](const nlohmann::json& row, const std::string& where) {
           if (!options_.rows || std::ssize(set_.rows) < *options_.rows) add(read_math_row(row, where), where);
-        });
-    set_.bad.insert(set_.bad.end(), rows.bad.begin(), rows.bad.end());
+        }).bad;
   }
 
   MathSet take() { return std::move(set_); }
@@ -101,7 +101,7 @@ class Collection {
 MathSet read_math(const MathOptions& options, const capture::Model& model) {
   check(options);
   Collection collection(options, model);
-  for (const auto& path : data_files(options.data)) collection.read(path);
+  collection.read(data_files(options.data));
   return collection.take();
 }
 

@@ -11,11 +11,6 @@
 namespace keyscope::evaluation {
 namespace {
 
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
-}
-
 std::int64_t n_tokens(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
   return std::ssize(tokenizer.encode(text, false));
 }
@@ -70,17 +65,25 @@ NeedlePrompt assemble(const NeedleCase& about, std::size_t n_words, double depth
 
 }  // namespace
 
-std::string filled(std::string text, const Needle& needle) {
-  replace_all(text, "{key}", needle.key);
-  replace_all(text, "{value}", needle.value);
+std::string filled(std::string_view form, const Needle& needle) {
+  static constexpr std::string_view kKey = "{key}", kValue = "{value}";
+  std::string text;
+  while (!form.empty()) {
+    const bool is_key = form.starts_with(kKey), is_value = form.starts_with(kValue);
+    if (is_key) text += needle.key;
+    if (is_value) text += needle.value;
+    if (!is_key && !is_value) text += form.front();
+    form.remove_prefix(is_key ? kKey.size() : is_value ? kValue.size() : 1);
+  }
   return text;
 }
 
 std::size_t needle_place(const Haystack& haystack, double depth_percent,
                          const tokenizer::Tokenizer& tokenizer) {
-  const double limit = depth_percent / 100 * static_cast<double>(n_tokens(tokenizer, haystack.text));
+  // In hundredths of a token: whole percents of whole tokens are whole numbers, which doubles have exactly.
+  const double limit = depth_percent * static_cast<double>(n_tokens(tokenizer, haystack.text));
   const auto past = std::ranges::partition_point(haystack.sentence_ends, [&](std::size_t end) {
-    return static_cast<double>(n_tokens(tokenizer, haystack.text.substr(0, end))) <= limit;
+    return 100 * static_cast<double>(n_tokens(tokenizer, haystack.text.substr(0, end))) <= limit;
   });
   return static_cast<std::size_t>(past - haystack.sentence_ends.begin());
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/evaluation/haystack.hpp"
@@ -33,8 +34,9 @@ struct NeedlePrompt {
   std::int64_t haystack_tokens = 0;  // of all of it, as it is left
 };
 
-// The template with its placeholders filled in.
-std::string filled(std::string text, const Needle& needle);
+// The template `form` with its placeholders filled in; what is filled in is taken as it is, also where it has
+// a placeholder in it.
+std::string filled(std::string_view form, const Needle& needle);
 
 // The sentence end where a needle goes: the last one at or before depth_percent of the haystack's tokens, 0
 // for its beginning. Tokens up to a sentence end are those of the text up to there by itself, without special

@@ -37,6 +37,14 @@ Haystack long_haystack(const std::string& text, std::int64_t n_tokens, std::uint
   }
 }
 
+// A value that none of these needles has.
+std::string new_value(const std::vector<Needle>& needles, std::int64_t n_digits, Draws& draws) {
+  for (;;) {
+    std::string value = draws.digits(n_digits);
+    if (std::ranges::find(needles, value, &Needle::value) == needles.end()) return value;
+  }
+}
+
 // One sample's haystack with what stands in all of its prompts, and the keys that are left for the needle.
 NeedleCase needle_case(const NiahTask& task, std::vector<std::string>& keys, Haystack haystack,
                        std::uint64_t sample_seed) {
@@ -47,7 +55,7 @@ NeedleCase needle_case(const NiahTask& task, std::vector<std::string>& keys, Hay
   Draws draws(sample_seed, kNeedles);
   for (std::int64_t i = 0; i < task.n_distractors; ++i) {
     const auto key = keys.begin() + static_cast<std::ptrdiff_t>(draws.below(keys.size()));
-    about.distractors.push_back({*key, draws.digits(task.n_digits)});
+    about.distractors.push_back({*key, new_value(about.distractors, task.n_digits, draws)});
     about.places.push_back(draws.unit());
     keys.erase(key);
   }
@@ -56,13 +64,24 @@ NeedleCase needle_case(const NiahTask& task, std::vector<std::string>& keys, Hay
 
 // What is hidden in one prompt. Each has its own, so that no key that the model reads badly decides a whole
 // table; no prompt's depends on which others there are.
-Needle asked_needle(const NiahTask& task, const std::vector<std::string>& keys, std::uint64_t sample_seed,
-                    std::int64_t length, double depth) {
+Needle asked_needle(const NiahTask& task, const std::vector<std::string>& keys,
+                    const std::vector<Needle>& distractors, std::uint64_t sample_seed, std::int64_t length,
+                    double depth) {
   const std::uint64_t place = analysis::splitmix(sample_seed + static_cast<std::uint64_t>(length)) ^
                               std::bit_cast<std::uint64_t>(depth);
   Draws draws(place, kAsked);
   const std::string& key = keys[draws.below(keys.size())];
-  return {key, draws.digits(task.n_digits)};
+  return {key, new_value(distractors, task.n_digits, draws)};
+}
+
+// The answer has to follow within the context.
+void check_room(const Example& example, std::int64_t length, const capture::ModelConfig& model) {
+  const std::int64_t answer = example.continuation.max_new_tokens - 1;
+  if (std::ssize(example.prompt_ids) + answer > model.context_length)
+    throw UsageError(
+        fmt::format("--length {}: {} tokens of an answer follow, and the model's context is {}; expected at "
+                    "most {}",
+                    length, answer, model.context_length, model.context_length - answer));
 }
 
 Example example_of(const NiahTask& task, std::int64_t sample, std::int64_t length, double depth,
@@ -96,6 +115,13 @@ void NiahTask::check() const {
       throw UsageError(fmt::format("--depth: found {}; expected 0 to 100 percent", depth));
   check_given_once(lengths, "--length");
   check_given_once(depths, "--depth");
+  double n_values = 1;
+  for (std::int64_t i = 0; i < n_digits && n_values <= static_cast<double>(n_distractors); ++i)
+    n_values *= 10;
+  if (n_values <= static_cast<double>(n_distractors))
+    throw UsageError(fmt::format(
+        "--values {}: there are {} values of so many digits, and {} needles; expected one for each", n_digits,
+        n_values, n_distractors + 1));
   require_placeholder(needle, "{key}", "--needle");
   require_placeholder(needle, "{value}", "--needle");
   require_placeholder(question, "{key}", "--question");
@@ -136,13 +162,14 @@ NiahExamples niah_examples(const NiahTask& task, std::uint64_t seed, const captu
     for (const std::int64_t length : task.lengths) {
       std::size_t near = 0;
       for (const double depth : task.depths) {
-        about.needle = asked_needle(task, keys, sample_seed, length, depth);
+        about.needle = asked_needle(task, keys, about.distractors, sample_seed, length, depth);
         NeedlePrompt prompt = needle_prompt(about, length, depth, tokenizer, near);
         near = prompt.n_words;
         const std::int64_t missing = length - std::ssize(prompt.ids);
         made.most_short = std::max(made.most_short, missing);
         made.mean_short += static_cast<double>(missing);
         made.examples.push_back(example_of(task, sample, length, depth, about, std::move(prompt), tokenizer));
+        check_room(made.examples.back(), length, model);
       }
     }
   }

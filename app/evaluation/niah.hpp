@@ -27,7 +27,7 @@ struct NiahTask {
   std::int64_t max_new_tokens = 0;  // 0: those of the answer and 8 more
 
   //   throws UsageError on what cannot be: no length, a depth outside 0 to 100, either given twice, a
-  //   template without its placeholder, more distractors than there are keys
+  //   template without its placeholder, fewer values than needles
   void check() const;
 };
 
@@ -42,7 +42,9 @@ struct NiahExamples {
   std::vector<std::string> bad_rows;  // that were skipped
 };
 
-//   throws UsageError as `check` does and on a length beyond the model's context; FileError on files
+// No two needles of a prompt have the same value.
+//   throws UsageError as `check` does, on more distractors than there are keys and on a length with which
+//   the answer does not fit into the model's context; FileError on files
 NiahExamples niah_examples(const NiahTask& task, std::uint64_t seed, const capture::ModelConfig& model,
                            const tokenizer::Tokenizer& tokenizer);
 

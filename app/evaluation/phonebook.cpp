@@ -74,9 +74,11 @@ PhonebookExamples phonebook_examples(const PhonebookTask& task, std::uint64_t se
       example.id = fmt::format("entries {}, sample {}", n, sample);
       example.group = fmt::format("sample {}", sample);
       example.about["sample"] = sample;
-      if (std::ssize(example.prompt_ids) > model.context_length)
-        throw UsageError(fmt::format("--entries {}: the book has {} tokens, and the model's context is {}", n,
-                                     example.prompt_ids.size(), model.context_length));
+      const std::int64_t answer = example.continuation.max_new_tokens - 1;
+      if (std::ssize(example.prompt_ids) + answer > model.context_length)
+        throw UsageError(fmt::format(
+            "--entries {}: the book has {} tokens, {} of an answer follow, and the model's context is {}", n,
+            example.prompt_ids.size(), answer, model.context_length));
       made.examples.push_back(std::move(example));
     }
   }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "analysis/errors.hpp"
+#include "app/evaluation/figure_names.hpp"
 #include "capture/recording/part_file.hpp"
 
 namespace keyscope::evaluation {
@@ -22,19 +23,28 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kExamples = "examples.jsonl";
 constexpr const char* kResults = "results.json";
 
-// Whether a file's name is one of those that a task's figures get: niah-recall.png, niah.h5.
-bool is_figure_of(const std::string& task, const fs::path& name) {
-  const std::string stem = name.stem().string(), extension = name.extension().string();
-  if (extension == ".h5") return stem == task;
-  return (stem == task || stem.starts_with(task + "-")) &&
-         (extension == ".png" || extension == ".svg" || extension == ".pdf");
-}
-
 [[noreturn]] void fail(const fs::path& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
 }
 
 }  // namespace
+
+std::vector<fs::path> summary_files(const fs::path& out, const std::string& task, bool compared) {
+  std::vector<fs::path> files{out / kResults};
+  const auto figures = figure_names(task, compared);
+  for (const std::string_view name : figures)
+    for (const char* extension : {".png", ".svg", ".pdf"})
+      files.push_back(out / (std::string(name) + extension));
+  if (!figures.empty()) files.push_back(out / (task + ".h5"));
+  return files;
+}
+
+std::vector<fs::path> folder_files(const fs::path& out, const std::string& task, bool compared) {
+  std::vector<fs::path> files = summary_files(out, task, compared);
+  files.push_back(out / kExamples);
+  files.push_back(out / results::OutFolder::kSettings);
+  return files;
+}
 
 ResultFolder::ResultFolder(fs::path out, Json settings, bool discard)
     : out_(std::move(out), std::move(settings), "evaluation", discard) {
@@ -86,10 +96,7 @@ void ResultFolder::open_lines() {
 }
 
 void ResultFolder::remove_results_of(const std::string& task) const {
-  for (const auto& entry : fs::directory_iterator(out_.path())) {
-    const fs::path name = entry.path().filename();
-    if (entry.is_regular_file() && (name == kResults || is_figure_of(task, name))) fs::remove(entry.path());
-  }
+  for (const fs::path& path : summary_files(out_.path(), task, true)) fs::remove(path);
 }
 
 void ResultFolder::append(std::string_view line) {

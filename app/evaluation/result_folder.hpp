@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,16 @@
 #include "app/results/out_folder.hpp"
 
 namespace keyscope::evaluation {
+
+// What an evaluation makes of its results in OUT once all are there: results.json, every figure of the task
+// as png, svg and pdf, and all of them as TASK.h5.
+//   compared: whether anything is compared with the full cache
+std::vector<std::filesystem::path> summary_files(const std::filesystem::path& out, const std::string& task,
+                                                 bool compared);
+
+// All that an evaluation keeps in OUT: those, its settings and its results.
+std::vector<std::filesystem::path> folder_files(const std::filesystem::path& out, const std::string& task,
+                                                bool compared);
 
 // Where an evaluation writes: an OutFolder, of which OUT/examples.jsonl holds a line for every example and
 // grid point that is done, each on the disk before the next one. A killed evaluation leaves whole
@@ -26,8 +37,7 @@ class ResultFolder {
   ResultFolder& operator=(const ResultFolder&) = delete;
 
   // Makes the folder ready: settings written, a torn line gone, and with results of other settings the
-  // figures and numbers made of them: results.json and the files named as their task's figures are. Others
-  // stay.
+  // summary_files made of them. All others stay.
   //   throws FileError where that fails, or another evaluation is writing there
   void begin();
 

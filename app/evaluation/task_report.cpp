@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "app/evaluation/benchmark_json.hpp"
+
 namespace keyscope::evaluation {
 namespace {
 
@@ -68,7 +70,7 @@ Json report_json(const TaskReport& report, const std::vector<Json>& by) {
                   {"seconds", cost.seconds},
                   {"results_run", std::ssize(report.evaluation.results) - report.evaluation.n_earlier},
                   {"results_earlier", report.evaluation.n_earlier}};
-  json["bad_rows"] = report.n_bad_rows;
+  add_bad_rows(json, report.bad_rows);
   return json;
 }
 

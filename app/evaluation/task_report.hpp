@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,14 +26,14 @@ struct TaskReport {
   std::string axis;                            // what examples are grouped by in the table: "length"
   std::vector<nlohmann::ordered_json> groups;  // its values in order, as in `about`
   std::span<const Example> examples;
-  std::size_t n_bad_rows = 0;  // that were skipped
+  const std::vector<std::string>& bad_rows;  // that were skipped, and why
 };
 
 // The results of examples of which `about` says so.
 std::vector<Cell> cells_where(const TaskReport& report, const nlohmann::ordered_json& about);
 
 // {"settings", "intervals", "cells" (by the keys of `by`, each with every value that occurs), "totals",
-// "cost", "bad_rows"}.
+// "cost", "bad_rows", "skipped_rows"}.
 nlohmann::ordered_json report_json(const TaskReport& report, const std::vector<nlohmann::ordered_json>& by);
 
 // A table policy × budget × block: every score over all examples with its interval, the first one by group.

@@ -20,8 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSettings = "settings.json";
-
 Json read_settings(const fs::path& path) {
   const std::string text = capture::read_small_file(path);
   capture::parse_json_object(text, path.string());  // for its messages
@@ -35,7 +33,8 @@ bool holds_nothing(const fs::path& folder) {
   return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
     if (entry.is_directory()) return true;
     const std::string name = entry.path().filename().string();
-    const bool unnamed_settings = name.starts_with(std::string(kSettings) + ".") && name.ends_with(".part");
+    const bool unnamed_settings =
+        name.starts_with(std::string(OutFolder::kSettings) + ".") && name.ends_with(".part");
     return entry.is_regular_file() && (unnamed_settings || entry.file_size() == 0);
   });
 }

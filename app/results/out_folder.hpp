@@ -13,6 +13,8 @@ namespace keyscope::results {
 // its name when it is complete and on the disk.
 class OutFolder {
  public:
+  static constexpr const char* kSettings = "settings.json";
+
   // Opens OUT, or what will be it. Writes nothing.
   //   settings: an object, what the results depend on
   //   kind: of run, for messages: "evaluation"

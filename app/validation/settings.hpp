@@ -20,7 +20,7 @@ struct Settings {
   results::ModelIdentity model;
   std::vector<analysis::PolicySpec> policies;  // `none` first, then one `keydiff`, then the others
   results::Budget budget;
-  std::int64_t block_size = 64;
+  std::int64_t block_size = 128;
   std::optional<std::int64_t> max_tokens;
   std::int64_t score_last = 32;  // prompt positions whose logits and attention outputs are compared
   std::uint64_t seed = 0;        // of policies that draw, and of the bootstrap

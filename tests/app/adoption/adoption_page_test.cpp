@@ -55,6 +55,17 @@ TEST(AdoptionPage, LeavesOutWhatWasNotMeasured) {
   EXPECT_TRUE(adoption_json(made)["candidates"][0]["first_token_ms"].is_null());
 }
 
+TEST(AdoptionPage, ListsRowsThatWereSkipped) {
+  Adoption made = test::made_adoption();
+  EXPECT_THAT(adoption_page(made, {}), Not(HasSubstr("skipped")));
+  made.tasks[0].bad_rows = {"rows.jsonl, line 3: <no JSON>"};
+  EXPECT_THAT(adoption_page(made, {}), HasSubstr("<li>rows.jsonl, line 3: &lt;no JSON&gt;</li>"));
+  const auto json = adoption_json(made);
+  EXPECT_EQ(json["tasks"][0]["bad_rows"], 1);
+  EXPECT_EQ(json["tasks"][0]["skipped_rows"][0], "rows.jsonl, line 3: <no JSON>");
+  EXPECT_EQ(json["tasks"][1]["bad_rows"], 0);
+}
+
 TEST(AdoptionPage, TheJsonSaysTheSame) {
   const auto json = adoption_json(test::made_adoption());
   EXPECT_EQ(json["recommendation"]["policy"], "keydiff");

@@ -89,6 +89,26 @@ TEST_F(Report, GoesOnAfterAKillWithTheSameNumbers) {
   EXPECT_EQ(read(path("killed/report.json")), read(path("whole/report.json")));
 }
 
+TEST_F(Report, BadRowsAreNamedOrSkippedAndListed) {
+  const std::string rows = path("rows.jsonl");
+  const std::string row =
+      R"({"dataset": "passage_count", "input": "", "context": "Once upon a time.", "answers": ["1"]})";
+  std::ofstream(rows) << row << "\nno json\n" << row << "\n";
+  std::vector<std::string> asked{"--tasks", "longbench", "--longbench", rows};
+  const CliResult refused = run_cli(untimed(path("out"), asked));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("rows.jsonl, line 2"));
+  EXPECT_THAT(refused.err, HasSubstr("--skip-bad"));
+  asked.emplace_back("--skip-bad");
+  const CliResult run = run_cli(untimed(path("out"), asked));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("Skipped: " + rows + ", line 2"));
+  const Json task = Json::parse(read(path("out/report.json")))["tasks"][0];
+  EXPECT_EQ(task["n"], 2);
+  EXPECT_EQ(task["bad_rows"], 1);
+  EXPECT_THAT(read(path("out/report.html")), HasSubstr("rows.jsonl, line 2"));
+}
+
 TEST_F(Report, RefusesResultsOfOtherSettings) {
   ASSERT_EQ(run_cli(untimed(path("out"), {"--tasks", "phonebook"})).status, 0);
   const CliResult run = run_cli(untimed(path("out"), {"--tasks", "phonebook", "--seed", "3"}));

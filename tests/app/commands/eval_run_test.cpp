@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -107,6 +108,33 @@ TEST_F(EvalRun, ReplacesFilesOnlyWhereItIsTold) {
   EXPECT_EQ(read_json(path("p.json"))["task"], "perplexity");
 }
 
+// Of several figures all but the first get names of their own; what is in the way is said before anything
+// runs.
+TEST_F(EvalRun, WhatStandsInTheWayOfAFigureIsSaidFirst) {
+  std::ofstream(path("p-niah-difference.svg")) << "earlier";
+  const auto words = command("niah", {"--length", "150", "--figure", path("p.svg"), "--out", path("out")});
+  const auto refused = run_cli(words);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("p-niah-difference.svg: exists already"));
+  EXPECT_FALSE(fs::exists(path("out"))) << "something was run";
+  fs::remove(path("p-niah-difference.svg"));
+  ASSERT_EQ(run_cli(words).status, 0);
+  EXPECT_THAT(read(path("p-niah-difference.svg")), HasSubstr("less that with the full cache"));
+}
+
+TEST_F(EvalRun, NothingIsWrittenTwice) {
+  fs::create_directory(path("out"));
+  for (const auto& [one, other] :
+       {std::pair{"p.svg", "p.svg"}, {"p.svg", "out/../p.svg"}, {"out/perplexity.svg", "p.svg"}}) {
+    const auto run = run_cli(
+        perplexity({"--figure", path(one), "--figure", path(other), "--out", path("out"), "--force"}));
+    EXPECT_EQ(run.status, 2) << one << " " << other;
+    EXPECT_THAT(run.err, HasSubstr("would be written twice"));
+  }
+  EXPECT_EQ(run_cli(perplexity({"--out", path("out"), "--json", path("out/results.json")})).status, 2);
+  EXPECT_TRUE(fs::is_empty(path("out")));
+}
+
 TEST_F(EvalRun, GoesOnAfterAKillAsIfThereHadBeenNone) {
   ASSERT_EQ(run_cli(perplexity({"--out", path("whole")})).status, 0);
   ASSERT_EQ(run_cli(perplexity({"--out", path("killed")})).status, 0);
@@ -155,7 +183,9 @@ TEST_F(EvalRun, BadRowsAreNamedOrSkipped) {
   skipping.emplace_back("--skip-bad");
   const CliResult skipped = run_cli(skipping);
   ASSERT_EQ(skipped.status, 0) << skipped.err;
-  EXPECT_EQ(json::parse(skipped.out)["bad_rows"].size(), 1U);
+  const json report = json::parse(skipped.out);
+  EXPECT_EQ(report["bad_rows"], 1);
+  EXPECT_THAT(report["skipped_rows"].at(0).get<std::string>(), HasSubstr("rows.jsonl, line 6"));
 }
 
 TEST_F(EvalRun, WrongUsageEndsWith2) {
@@ -169,6 +199,10 @@ TEST_F(EvalRun, WrongUsageEndsWith2) {
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(run_cli(words).status, 2) << more.front();
   }
+  const auto no_figure =
+      run_cli(command("longbench", {"--data", kAssets + "/eval/longbench.jsonl", "--figure", path("f.png")}));
+  EXPECT_EQ(no_figure.status, 2);
+  EXPECT_THAT(no_figure.err, HasSubstr("--figure: longbench draws none"));
   EXPECT_EQ(run_cli({"eval"}).status, 2);
   EXPECT_EQ(run_cli(perplexity({"--stride", "128"})).status, 2);
   EXPECT_EQ(run_cli(command("math500", {"--data", kAssets + "/eval/math.jsonl", "--samples", "2"})).status,

@@ -5,12 +5,15 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "app/evaluation/result_folder.hpp"
 #include "tests/app/commands/cli_process.hpp"
 #include "tests/app/commands/cli_run.hpp"
 
@@ -95,8 +98,34 @@ TEST_F(Eval, CellsAreTheMeansOfTheLines) {
     EXPECT_LE(cell["exact_interval"][0], cell["exact"]);
     EXPECT_GE(cell["exact_interval"][1], cell["exact"]);
   }
-  for (const char* name : {"niah-recall.png", "niah-difference.svg", "niah-recall.pdf", "niah.h5"})
-    EXPECT_TRUE(std::filesystem::exists(path("out") + "/" + name)) << name;
+}
+
+TEST_F(Eval, AFolderHoldsResultsAndWhatIsMadeOfThem) {
+  const auto held = [&](const std::string& out) {
+    std::set<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path(out))) files.insert(entry.path());
+    return files;
+  };
+  const auto expected = [&](const std::string& out, const std::string& task, bool compared) {
+    const auto made = folder_files(path(out), task, compared);
+    return std::set<std::filesystem::path>(made.begin(), made.end());
+  };
+  const std::string text = KEYSCOPE_SOURCE_DIR "/assets/demo_model/prompts/needle.txt";
+  const std::vector<std::pair<std::string, Arguments>> tasks{
+      {"niah", {"--length", "150"}},
+      {"phonebook", {"--entries", "4"}},
+      {"perplexity", {"--text", text, "--length", "64"}},
+      {"longbench", {"--data", KEYSCOPE_SOURCE_DIR "/assets/eval/longbench.jsonl", "--max-tokens", "128"}}};
+  for (const auto& [task, more] : tasks)
+    for (const bool compared : {false, true}) {
+      const std::string out = task + (compared ? "-compared" : "");
+      Arguments arguments{"eval", task, "--model", test::kDemoModel, "--quiet", "--out", path(out)};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      if (compared) arguments.insert(arguments.end(), {"--policy", "sink", "--budget", "40"});
+      const auto run = test::run_cli(arguments);
+      ASSERT_EQ(run.status, 0) << run.err;
+      EXPECT_EQ(held(out), expected(out, task, compared)) << out;
+    }
 }
 
 TEST_F(Eval, CtrlCEndsItWith130AndKeepsWhatIsThere) {
@@ -140,7 +169,11 @@ TEST_F(Eval, BadRowsAreNamedOrSkippedAndCounted) {
   arguments.push_back("--skip-bad");
   const auto run = test::run_cli(arguments);
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(nlohmann::json::parse(run.out)["bad_rows"], 2);
+  const auto json = nlohmann::json::parse(run.out);
+  EXPECT_EQ(json["bad_rows"], 2);
+  ASSERT_EQ(json["skipped_rows"].size(), 2U);
+  EXPECT_THAT(json["skipped_rows"][1].get<std::string>(),
+              HasSubstr("names.txt, line 5: Otto is there twice"));
 }
 
 TEST_F(Eval, WrongUsageIsSaidBeforeAnythingRuns) {
@@ -155,7 +188,7 @@ TEST_F(Eval, WrongUsageIsSaidBeforeAnythingRuns) {
   EXPECT_THAT(said({"--length", "20"}), HasSubstr("the needles and the question alone are"));
   EXPECT_THAT(said({"--length", "200", "--depth", "101"}), HasSubstr("--depth: found 101"));
   EXPECT_THAT(said({"--length", "200", "--depth", ""}), HasSubstr("--depth"));
-  EXPECT_THAT(said({"--length", "200", "--budget", "100%"}), HasSubstr("--budget: found '100%'"));
+  EXPECT_THAT(said({"--length", "200", "--budget", "101%"}), HasSubstr("--budget: found '101%'"));
   EXPECT_THAT(said({"--length", "200", "--needle", "{key}"}), HasSubstr("--needle: there is no {value}"));
   EXPECT_THAT(said({"--length", "200", "--policy", "sink"}), HasSubstr("--policy: sink is given twice"));
   EXPECT_THAT(said({"--length", "200", "--distractors", "500"}), HasSubstr("--distractors 500: there are"));

@@ -16,13 +16,16 @@ using ::testing::HasSubstr;
 
 class JsonRows : public ::testing::Test {
  protected:
-  ReadRows read(const std::string& text, bool skip_bad) {
-    std::ofstream(path_) << text;
+  ReadRows read_all(bool skip_bad) {
     taken_.clear();
-    return read_json_rows(path_, skip_bad, [&](const nlohmann::json& row, const std::string& where) {
+    return read_json_rows(paths_, skip_bad, [&](const nlohmann::json& row, const std::string& where) {
       if (!row.contains("n")) throw FileError(where + ": \"n\" is missing");
       taken_.push_back(row["n"]);
     });
+  }
+  ReadRows read(const std::string& text, bool skip_bad) {
+    std::ofstream(paths_.at(0)) << text;
+    return read_all(skip_bad);
   }
   std::string refusal(const std::string& text, bool skip_bad = false) {
     try {
@@ -34,7 +37,7 @@ class JsonRows : public ::testing::Test {
   }
 
   test::ScratchFolder folder_;
-  std::filesystem::path path_ = folder_.path() / "rows.jsonl";
+  std::vector<std::filesystem::path> paths_{folder_.path() / "rows.jsonl"};
   std::vector<int> taken_;
 };
 
@@ -63,10 +66,32 @@ TEST_F(JsonRows, BadOnesAreNamedAndCounted) {
 TEST_F(JsonRows, WithoutARowThereIsNothingToDo) {
   EXPECT_THAT(refusal("\n\n"), HasSubstr("there is no row; expected at least one"));
   EXPECT_THAT(refusal("x\n", true), HasSubstr("no row that can be used"));
-  std::filesystem::remove(path_);
-  EXPECT_THROW(read_json_rows(path_, true, [](const nlohmann::json&, const std::string&) {}), FileError);
-  EXPECT_THROW(read_json_rows(folder_.path(), true, [](const nlohmann::json&, const std::string&) {}),
-               FileError);
+  std::filesystem::remove(paths_[0]);
+  EXPECT_THROW(read_all(true), FileError);
+  paths_ = {folder_.path()};
+  EXPECT_THROW(read_all(true), FileError);
+}
+
+TEST_F(JsonRows, OfSeveralFilesAreCountedTogether) {
+  paths_.push_back(folder_.path() / "more.jsonl");
+  paths_.push_back(folder_.path() / "none.jsonl");
+  std::ofstream(paths_[1]) << "no json\n{\"n\": 2}\n";
+  std::ofstream(paths_[2]) << "[]\n\n[]\n";
+  const std::string text = "{\"n\": 1}\nno json\n";
+  EXPECT_THAT(refusal(text), HasSubstr("rows.jsonl, line 2"));
+  EXPECT_THAT(refusal(text), HasSubstr("4 rows are bad (rows.jsonl: line 2; more.jsonl: line 1; none.jsonl: "
+                                       "lines 1, 3); --skip-bad goes on without them"));
+  // A file of bad rows alone is no reason to stop where other rows can be used.
+  EXPECT_EQ(read(text, true).bad.size(), 4U);
+  EXPECT_THAT(taken_, ElementsAre(1, 2));
+  std::ofstream(paths_[1]) << "no json\n";
+  EXPECT_THAT(refusal("x\n", true), HasSubstr("3 files: there is no row that can be used"));
+}
+
+TEST_F(JsonRows, OfManyBadOnesTheFirstLinesAreListed) {
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "x\n";
+  EXPECT_THAT(refusal(text), HasSubstr("30 rows are bad (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)"));
 }
 
 }  // namespace

@@ -83,6 +83,40 @@ TEST_F(Niah, DepthsOfOneLengthBeginAlike) {
   EXPECT_GE(parts, early.about.at("needle_token").get<std::int64_t>());
 }
 
+// An answer that is a distractor's too would be right for the wrong reason.
+TEST_F(Niah, NoTwoNeedlesOfAPromptHaveTheSameValue) {
+  NiahTask task = grid();
+  task.lengths = {400};
+  task.n_digits = 1;
+  task.n_distractors = 9;
+  for (const Example& example : examples(task)) {
+    const std::string text = text_of(example);
+    std::set<char> values;
+    for (std::size_t at = text.find(" is: "); at != std::string::npos; at = text.find(" is: ", at + 1))
+      EXPECT_TRUE(values.insert(text.at(at + 5)).second) << text;
+    EXPECT_EQ(values.size(), 10U);
+  }
+  task.n_distractors = 10;
+  EXPECT_THAT([&] { task.check(); }, ThrowsMessage<UsageError>(HasSubstr("--values 1: there are 10 values")));
+  task.n_digits = 2;
+  EXPECT_NO_THROW(task.check());
+}
+
+TEST_F(Niah, ALengthLeavesRoomForTheAnswer) {
+  NiahTask task = grid();
+  task.lengths = {config_.context_length};
+  task.depths = {50};
+  task.n_samples = 1;
+  const auto refused = [&] { examples(task); };
+  EXPECT_THAT(refused, ThrowsMessage<UsageError>(HasSubstr("--length 8192: 15 tokens of an answer follow")));
+  EXPECT_THAT(refused, ThrowsMessage<UsageError>(HasSubstr("expected at most 8177")));
+  task.lengths = {8177};
+  EXPECT_NO_THROW(examples(task));
+  task.lengths = {config_.context_length};
+  task.max_new_tokens = 1;
+  EXPECT_NO_THROW(examples(task));
+}
+
 TEST_F(Niah, WhatIsGivenTwiceIsRefusedByName) {
   NiahTask depths = grid(), lengths = grid();
   depths.depths = {0, 40, 40};

@@ -1,5 +1,6 @@
 #include "app/evaluation/result_folder.hpp"
 
+#include <array>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -90,15 +91,15 @@ TEST_F(ResultFolders, OtherSettingsAreRefusedUnlessTheyMayBeDiscarded) {
   EXPECT_THAT(message([&] { ResultFolder(out_, other, false); }), HasSubstr("block is 4 there and 8 here"));
   EXPECT_NE(lines(), "");
   for (const char* name : {"niah-recall.png", "niah.h5", "results.json"}) std::ofstream(out_ / name) << "x";
-  for (const char* own : {"notes.txt", "niah-notes.txt", "niahs.png"}) std::ofstream(out_ / own) << "x";
+  constexpr std::array kOwn{"notes.txt", "niah-notes.txt", "niahs.png", "niah-mine.png", "niah.png"};
+  for (const char* own : kOwn) std::ofstream(out_ / own) << "x";
   ResultFolder folder(out_, other, true);
   EXPECT_TRUE(folder.earlier().empty());
   folder.begin();
   EXPECT_EQ(lines(), "");
   for (const char* name : {"niah-recall.png", "niah.h5", "results.json"})
     EXPECT_FALSE(std::filesystem::exists(out_ / name)) << name;
-  for (const char* own : {"notes.txt", "niah-notes.txt", "niahs.png"})
-    EXPECT_TRUE(std::filesystem::exists(out_ / own)) << own;
+  for (const char* own : kOwn) EXPECT_TRUE(std::filesystem::exists(out_ / own)) << own;
 }
 
 TEST_F(ResultFolders, OnlyOneWritesAtATime) {

@@ -106,7 +106,7 @@ TEST_F(Validate, OtherSettingsAreRefusedOrDiscarded) {
   ASSERT_EQ(run_cli(command("out")).status, 0);
   const CliResult refused = run_cli(command("out", {"--block", "32"}));
   EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("block is 64 there and 32 here"), HasSubstr("--force")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("block is 128 there and 32 here"), HasSubstr("--force")));
   EXPECT_EQ(run_cli(command("out", {"--block", "32", "--force"})).status, 0);
   EXPECT_EQ(count_files(path("out") + "/prompts"), 2u);
 }
