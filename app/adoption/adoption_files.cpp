@@ -21,7 +21,8 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
   const std::vector<figures::Figure> all = adoption_figures(adoption);
   const auto pictures = validation::draw_pictures(all, out / "figures");
   const nlohmann::ordered_json json = adoption_json(adoption);
-  provenance.configuration = json.dump();
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // skipped rows may be no UTF-8
+  provenance.configuration = json.dump(-1, ' ', false, kReplace);
   provenance.model_sha256 = adoption.model.sha256;
   provenance.seed = static_cast<std::int64_t>(adoption.seed);
   provenance.device = adoption.model.device;
@@ -30,9 +31,7 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
                        validation::prompts_origin(model, adoption.model.name, prompts, std::move(provenance)),
                        true);
   figures::write_file(out / "report.html", adoption_page(adoption, pictures), true);
-  figures::write_file(out / "report.json",
-                      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n",
-                      true);
+  figures::write_file(out / "report.json", json.dump(2, ' ', false, kReplace) + "\n", true);
 }
 
 }  // namespace keyscope::adoption

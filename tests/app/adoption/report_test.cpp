@@ -93,7 +93,7 @@ TEST_F(Report, BadRowsAreNamedOrSkippedAndListed) {
   const std::string rows = path("rows.jsonl");
   const std::string row =
       R"({"dataset": "passage_count", "input": "", "context": "Once upon a time.", "answers": ["1"]})";
-  std::ofstream(rows) << row << "\nno json\n" << row << "\n";
+  std::ofstream(rows) << row << "\nno json \xFF\n" << row << "\n";
   std::vector<std::string> asked{"--tasks", "longbench", "--longbench", rows};
   const CliResult refused = run_cli(untimed(path("out"), asked));
   EXPECT_EQ(refused.status, 1);
