@@ -31,6 +31,7 @@ void EvalOptions::add_to(CLI::App& command) {
   model.add_arithmetic(command);
   add_seed(command, seed, "what is drawn: examples, policies, the bootstrap");
   command.add_flag("--force", force, "Replace files; discard results of other settings in --out");
+  command.add_flag("--dry-run", dry_run, "Say what would be run and stop");
   add_quiet(command, quiet);
 }
 

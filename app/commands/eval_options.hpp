@@ -24,7 +24,7 @@ struct EvalOptions {
   std::vector<std::string> figures;
   std::uint64_t seed = 0;
   std::string json;
-  bool force = false, quiet = false;
+  bool force = false, quiet = false, dry_run = false;
 
   void add_to(CLI::App& command);
 

@@ -1,6 +1,8 @@
 #include "app/commands/eval_run.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include <fmt/format.h>
@@ -8,6 +10,7 @@
 #include "app/commands/eval_output.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"
+#include "app/figures/axis_ticks.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -17,8 +20,24 @@ std::unique_ptr<evaluation::ResultFolder> open_folder(const EvalOptions& options
   if (options.out.empty()) return nullptr;
   auto folder = std::make_unique<evaluation::ResultFolder>(options.out, evaluation::settings_json(settings),
                                                            options.force);
-  folder->begin();
   return folder;
+}
+
+void print_plan(const evaluation::Settings& settings, const EvalExamples& asked,
+                const evaluation::ResultFolder* folder) {
+  const auto plan = evaluation::plan_evaluation(settings, asked.examples, folder);
+  const auto count = [](std::int64_t n) { return figures::format_count(n); };
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (const evaluation::Example& example : asked.examples) {
+    least = std::min(least, std::ssize(example.prompt_ids));
+    most = std::max(most, std::ssize(example.prompt_ids));
+  }
+  fmt::print(
+      "{} examples of {} to {} tokens in {} settings: {} results, {} of them from before; at most {} tokens "
+      "to run, less what prompts share.\n",
+      count(std::ssize(asked.examples)), count(least), count(most),
+      count(std::ssize(evaluation::grid_of(settings))), count(plan.n_results), count(plan.n_earlier),
+      count(plan.tokens_asked));
 }
 
 // With progress on stderr.
@@ -34,12 +53,10 @@ evaluation::Evaluation evaluate(const EvalOptions& options, const capture::Model
   return evaluation::evaluate(model, settings, asked.examples, asked.scorer, folder, {control, show});
 }
 
-void print(const EvalOutcome& outcome, const EvalReport& report) {
-  for (const std::string& note : outcome.asked.notes) fmt::print("{}\n", note);
-  const auto& bad_rows = outcome.asked.bad_rows;
-  for (const std::string& row : bad_rows) fmt::print("Skipped: {}\n", row);
-  if (!bad_rows.empty()) fmt::print("Rows skipped: {}.\n", bad_rows.size());
-  fmt::print("{}{}", report.table, cost_line(outcome.evaluation));
+void print_notes(const EvalExamples& asked) {
+  for (const std::string& note : asked.notes) fmt::print("{}\n", note);
+  for (const std::string& row : asked.bad_rows) fmt::print("Skipped: {}\n", row);
+  if (!asked.bad_rows.empty()) fmt::print("Rows skipped: {}.\n", asked.bad_rows.size());
 }
 
 }  // namespace
@@ -53,12 +70,20 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   evaluation::check_examples(asked.examples, *model);
   settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.examples);
   const auto folder = open_folder(options, settings);
+  if (options.dry_run) {
+    print_notes(asked);
+    return print_plan(settings, asked, folder.get());
+  }
+  if (folder) folder->begin();
   const auto evaluation = evaluate(options, *model, settings, asked, folder.get());
   const EvalOutcome outcome{settings, asked, evaluation};
   const EvalReport report = task.report(outcome);
   const recording::Origin origin = eval_origin(settings, *model);
   const JsonTarget json = options.json_target();
-  if (!json.is_stdout()) print(outcome, report);
+  if (!json.is_stdout()) {
+    print_notes(asked);
+    fmt::print("{}{}", report.table, cost_line(evaluation));
+  }
   if (folder) write_folder(report.figures, report.json, task.name, *folder, origin);
   write_asked_figures(options, report.figures, origin);
   if (json.given()) write_json(json, report.json);

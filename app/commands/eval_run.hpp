@@ -46,7 +46,7 @@ struct EvalTask {
 
 // Loads the model, makes the examples, runs what is missing, prints the table and writes what was asked for:
 // --json, --figure, and into OUT results.json, every figure (its name begins with the task's) as png, svg and
-// pdf, and all of them as TASK.h5. Ctrl-C ends it within a block.
+// pdf, and all of them as TASK.h5. Ctrl-C ends it within a block; with --dry-run nothing is run or written.
 //   throws as its parts do, Cancelled after Ctrl-C; nothing runs before all outputs were found to be writable
 void run_eval(const EvalOptions& options, const EvalTask& task);
 

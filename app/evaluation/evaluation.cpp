@@ -60,13 +60,12 @@ class RunningEvaluation {
   Evaluation run(std::span<const Example> examples) {
     const std::vector<GridPoint> grid = grid_of(settings_);
     const auto groups = missing(examples, grid);
-    n_wanted_ = examples.size() * grid.size();
+    const Plan plan = plan_evaluation(settings_, examples, folder_);
+    n_wanted_ = plan.n_results;
+    n_done_ = plan.n_earlier;
+    tokens_total_ = plan.tokens_asked;
     Evaluation evaluation;
-    for (const auto& tasks : groups)
-      for (const Task& task : tasks) tokens_total_ += tokens_of(task);
-    evaluation.n_earlier = std::ssize(examples) * std::ssize(grid);
-    for (const auto& tasks : groups) evaluation.n_earlier -= std::ssize(tasks);
-    n_done_ = static_cast<std::size_t>(evaluation.n_earlier);
+    evaluation.n_earlier = plan.n_earlier;
     for (const auto& tasks : groups) complete(tasks, evaluation.cost);
     for (const Example& example : examples)
       for (const GridPoint& point : grid) evaluation.results.push_back(results_.at(key_of(example, point)));
@@ -129,7 +128,7 @@ class RunningEvaluation {
   const EvaluationWatch& watch_;
   std::map<std::string, ExampleResult> results_;
   std::int64_t tokens_done_ = 0, tokens_total_ = 0;
-  std::size_t n_done_ = 0, n_wanted_ = 0;
+  std::int64_t n_done_ = 0, n_wanted_ = 0;
 };
 
 }  // namespace
@@ -147,6 +146,20 @@ void check_examples(std::span<const Example> examples, const capture::Model& mod
           "example {}: the prompt has {} tokens, {} generated ones follow, and the model's context is {}",
           example.id, n, all - n, model.config().context_length));
   }
+}
+
+Plan plan_evaluation(const Settings& settings, std::span<const Example> examples,
+                     const ResultFolder* folder) {
+  Plan plan;
+  for (const Example& example : examples)
+    for (const GridPoint& point : grid_of(settings)) {
+      ++plan.n_results;
+      if (folder != nullptr && folder->earlier().contains(key_of(example, point)))
+        ++plan.n_earlier;
+      else
+        plan.tokens_asked += tokens_of({&example, &point});
+    }
+  return plan;
 }
 
 Evaluation evaluate(const capture::Model& model, const Settings& settings, std::span<const Example> examples,

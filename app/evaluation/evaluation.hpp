@@ -34,6 +34,16 @@ struct Evaluation {
 //   throws InvalidInput naming the example
 void check_examples(std::span<const Example> examples, const capture::Model& model);
 
+// What an evaluation comes to.
+struct Plan {
+  std::int64_t n_results = 0;     // every example under every grid point
+  std::int64_t n_earlier = 0;     // of them, those that are in the folder
+  std::int64_t tokens_asked = 0;  // of the others' prompts and generations, shared ones included, at most
+};
+
+//   folder: null: there are no earlier results
+Plan plan_evaluation(const Settings& settings, std::span<const Example> examples, const ResultFolder* folder);
+
 // Runs every example under every grid point whose result is not in the folder, group by group with common
 // beginnings read once, and adds each to the folder as it is done. Results are what an uninterrupted
 // evaluation gives, in the same order.

@@ -135,6 +135,21 @@ TEST_F(Eval, CtrlCEndsItWith130AndKeepsWhatIsThere) {
   EXPECT_GE(lines("stopped/examples.jsonl").size(), 3U);
 }
 
+TEST_F(Eval, ADryRunSaysWhatWouldBeRunAndLeavesNothing) {
+  Arguments arguments = niah("out");
+  arguments.push_back("--dry-run");
+  const auto before = test::run_cli(arguments);
+  ASSERT_EQ(before.status, 0) << before.err;
+  EXPECT_THAT(before.out, HasSubstr("in 5 settings: 60 results, 0 of them from before; at most "));
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  const auto run = test::run_cli(niah("out"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string asked = before.out.substr(before.out.find("at most ") + 8);
+  EXPECT_THAT(run.out, HasSubstr("60 results, 0 of them from before; " +
+                                 asked.substr(0, asked.find(" tokens")) + " tokens asked for"));
+  EXPECT_THAT(test::run_cli(arguments).out, HasSubstr("60 of them from before; at most 0 tokens"));
+}
+
 TEST_F(Eval, OtherSettingsAreRefusedUnlessForced) {
   const Arguments small{"eval", "phonebook", "--model", test::kDemoModel, "--policy", "sink",      "--budget",
                         "64",   "--entries", "4,8",     "--quiet",        "--out",    path("book")};
