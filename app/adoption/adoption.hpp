@@ -28,7 +28,7 @@ struct TaskOutcome {
   std::int64_t n_tokens = 0;  // of all prompts
   analysis::BootstrapMean full;
   std::vector<analysis::BootstrapMean> scores;  // of the candidates, in their order
-  std::vector<std::string> bad_rows;            // of its files that were skipped, and why
+  std::vector<std::string> bad_rows = {};       // of its files that were skipped, and why
 };
 
 // How attention spreads over a prompt's positions under the full cache: means over prompts of means over
