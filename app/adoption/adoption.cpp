@@ -47,14 +47,18 @@ std::string focus_text(const Concentration& concentration) {
 std::string redundancy_text(const Adoption& adoption) {
   std::vector<std::string> redundant;
   for (std::size_t i = 0; i < adoption.retained.size(); ++i)
-    if (adoption.retained[i].mean_pairwise_cosine.low > adoption.full_retained.mean_pairwise_cosine.high)
+    if (adoption.retained[i].cosine_change.n_samples > 0 && adoption.retained[i].cosine_change.low > 0)
       redundant.push_back(
           fmt::format("{} at {} ({})", adoption.candidates[i].policy, adoption.candidates[i].budget,
                       validation::number_text(adoption.retained[i].mean_pairwise_cosine.mean)));
-  if (redundant.empty()) return "";
+  const std::string all = validation::number_text(adoption.full_retained.mean_pairwise_cosine.mean);
+  if (redundant.empty())
+    return fmt::format(
+        "Under no policy are retained keys more alike than all keys are ({}), prompt by prompt", all);
   return fmt::format(
-      "Retained keys are more alike than all keys are ({}), so that part of the budget is wasted, under {}",
-      validation::number_text(adoption.full_retained.mean_pairwise_cosine.mean), fmt::join(redundant, ", "));
+      "Retained keys are more alike than all keys are ({}), prompt by prompt, so that part of the budget is "
+      "wasted, under {}",
+      all, fmt::join(redundant, ", "));
 }
 
 std::string premise_text(const Geometry& geometry) {

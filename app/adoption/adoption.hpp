@@ -13,12 +13,6 @@
 
 namespace keyscope::adoption {
 
-// What is measured of an answer, and of which kind it is.
-enum class TaskKind {
-  kScore,      // a share of 1, larger is better
-  kLikelihood  // mean negative log-likelihood of a token in nats, smaller is better; told as perplexity
-};
-
 // One task under the full cache and under every candidate.
 struct TaskOutcome {
   std::string name;    // "niah"
@@ -46,6 +40,9 @@ struct Retained {
   analysis::BootstrapMean log_volume_nats;
   analysis::BootstrapMean attention_mass_kept;  // without samples for the full cache
   analysis::BootstrapMean kl_nats;              // likewise
+  // mean_pairwise_cosine less the full cache's, prompt by prompt and head by head; without samples for the
+  // full cache.
+  analysis::BootstrapMean cosine_change = {};
 };
 
 // How the model's keys lie: means over prompts of means over heads, under the full cache.
@@ -90,7 +87,8 @@ Focus focus_of(const Concentration& concentration);
 // One sentence: what the focus speaks for, and that accuracy decides.
 std::string focus_text(const Concentration& concentration);
 
-// One sentence about the candidates whose retained keys are more alike than all keys are; empty if none are.
+// One sentence about the candidates whose retained keys are more alike than all keys are: those of which the
+// whole interval of the paired difference of the mean cosines lies above 0.
 std::string redundancy_text(const Adoption& adoption);
 
 // One sentence: whether KeyDiff's premise shows in the geometry (unlike keys attract attention, mean key and

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,10 +46,10 @@ LineSeries level(std::string id, std::string label, double y, bool dashed) {
   return line;
 }
 
-// Policies at the same budget stand beside each other, or their bars would hide one another.
-double offset_of(std::size_t policy, std::size_t n_policies) {
-  constexpr double kStep = 0.9;  // per cent of memory
-  return kStep * (static_cast<double>(policy) - (static_cast<double>(n_policies) - 1) / 2);
+// Policies at the same budget are drawn beside each other, or their bars would hide one another.
+float dodge_of(std::size_t policy, std::size_t n_policies) {
+  constexpr float kStep = 2.2F;  // points on the page
+  return kStep * (static_cast<float>(policy) - (static_cast<float>(n_policies) - 1) / 2);
 }
 
 Panel memory_panel(const Adoption& adoption, std::string id, std::string title, figures::Axis y,
@@ -64,6 +65,8 @@ Panel memory_panel(const Adoption& adoption, std::string id, std::string title, 
     const auto look = looks.next(policies[p]);
     SpreadSeries series(policies[p], policies[p], look.colour, look.marker, kMarkSize);
     LineSeries line;
+    line.dodge_pt = dodge_of(p, policies.size());
+    series.dodge(line.dodge_pt);
     line.id = policies[p] + "-line";
     line.colour = look.colour;
     std::vector<std::pair<double, double>> joined;
@@ -71,7 +74,7 @@ Panel memory_panel(const Adoption& adoption, std::string id, std::string title, 
       if (adoption.candidates[i].policy != policies[p]) continue;
       const Bar one = bar(i);
       if (!std::isfinite(one.middle)) continue;
-      const double x = 100 * adoption.candidates[i].memory_share + offset_of(p, policies.size());
+      const double x = 100 * adoption.candidates[i].memory_share;
       const bool spread = std::isfinite(one.low) && std::isfinite(one.high);
       series.add(x, spread ? one.low : one.middle, one.middle, spread ? one.high : one.middle);
       joined.emplace_back(x, one.middle);
@@ -100,8 +103,10 @@ double borne(const TaskOutcome& task, double tolerance) {
 }
 
 std::string caption_of(const Adoption& adoption) {
-  return fmt::format("{}: blocks of {}; bars are {:.0f} % bootstrap intervals over examples, not paired",
-                     adoption.model.name, adoption.block_size, 100 * adoption.bootstrap.confidence);
+  return fmt::format(
+      "{}: blocks of {}; bars are {:.0f} % bootstrap intervals over examples, not paired; policies at "
+      "one budget stand side by side",
+      adoption.model.name, adoption.block_size, 100 * adoption.bootstrap.confidence);
 }
 
 Figure figure_of(const Adoption& adoption, std::string name, std::string title, std::vector<Panel> panels) {
@@ -124,9 +129,9 @@ Figure accuracy_figure(const Adoption& adoption) {
                                   [&](std::size_t i) { return score_bar(task, task.scores[i]); }));
     auto& lines = panels.back().lines;
     lines.push_back(level("full", "full cache", score_bar(task, task.full).middle, false));
-    lines.push_back(level("tolerance", "what may be lost", borne(task, adoption.rule.tolerance), true));
+    lines.push_back(level("tolerance", "worst that is borne", borne(task, adoption.rule.tolerance), true));
   }
-  return figure_of(adoption, "accuracy-by-memory", "What tasks lose, by memory", std::move(panels));
+  return figure_of(adoption, "accuracy-by-memory", "Scores, by memory", std::move(panels));
 }
 
 Figure latency_figure(const Adoption& adoption) {
@@ -151,9 +156,11 @@ Figure redundancy_figure(const Adoption& adoption) {
   Panel cosine = memory_panel(adoption, "mean-pairwise-cosine", "", {"mean cosine of two retained keys", ""},
                               [&](std::size_t i) { return bar(adoption.retained[i].mean_pairwise_cosine); });
   cosine.lines.push_back(level("full", "all keys", adoption.full_retained.mean_pairwise_cosine.mean, false));
-  Panel mass = memory_panel(adoption, "attention-mass-kept", "", {"attention kept", ""},
-                            [&](std::size_t i) { return bar(adoption.retained[i].attention_mass_kept); });
-  mass.lines.push_back(level("full-mass", "full cache", 1, false));  // so that both panels share their axis
+  Panel mass = memory_panel(adoption, "attention-mass-kept", "", {"attention kept", "%"}, [&](std::size_t i) {
+    const analysis::BootstrapMean& kept = adoption.retained[i].attention_mass_kept;
+    return Bar{100 * kept.low, 100 * kept.mean, 100 * kept.high};
+  });
+  mass.lines.push_back(level("full-mass", "full cache", 100, false));  // so that both panels share their axis
   Figure figure = figure_of(adoption, "redundancy-by-memory", "What the cache holds, by memory",
                             {std::move(cosine), std::move(mass)});
   figure.caption = fmt::format(
@@ -163,6 +170,10 @@ Figure redundancy_figure(const Adoption& adoption) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> adoption_figure_names() {
+  return {"accuracy-by-memory", "first-token-by-memory", "redundancy-by-memory"};
+}
 
 std::vector<Figure> adoption_figures(const Adoption& adoption) {
   std::vector<Figure> all{accuracy_figure(adoption)};

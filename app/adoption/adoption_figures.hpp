@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "app/adoption/adoption.hpp"
@@ -11,5 +12,8 @@ namespace keyscope::adoption {
 // the full cache and the tolerance as lines) and, where they were measured, "first-token-by-memory" and
 // "redundancy-by-memory".
 std::vector<figures::Figure> adoption_figures(const Adoption& adoption);
+
+// What they can be called.
+std::vector<std::string_view> adoption_figure_names();
 
 }  // namespace keyscope::adoption

@@ -36,6 +36,7 @@ Json retained_json(const Retained& retained, bool evicts) {
   if (!evicts) return json;
   json["attention_mass_kept"] = mean_json(retained.attention_mass_kept);
   json["kl_nats"] = mean_json(retained.kl_nats);
+  json["mean_pairwise_cosine_change"] = mean_json(retained.cosine_change);
   return json;
 }
 
@@ -71,7 +72,8 @@ Json candidate_json(const Adoption& adoption, std::size_t index) {
         {{"task", adoption.tasks[t].name},
          {"score", mean_json(adoption.tasks[t].scores[index])},
          {"loss", mean_json(candidate.losses[t].loss)},
-         {"verdict", fitness_name(judge_loss(candidate.losses[t].loss, adoption.rule.tolerance))}});
+         {"after_eviction", candidate.losses[t].after_eviction},
+         {"verdict", fitness_name(judge_loss(candidate.losses[t], adoption.rule.tolerance))}});
   json["retained"] = adoption.n_diagnosed > 0 ? retained_json(adoption.retained[index], true) : Json();
   return json;
 }
@@ -103,7 +105,10 @@ Json diagnosis_json(const Adoption& adoption) {
 Json adoption_json(const Adoption& adoption) {
   const Recommendation& found = adoption.recommendation;
   Json json{{"format", 1},
-            {"model", {{"name", adoption.model.name}, {"sha256", adoption.model.sha256}}},
+            {"model",
+             {{"name", adoption.model.name},
+              {"sha256", adoption.model.sha256},
+              {"weights_sha256", adoption.model.weights_sha256}}},
             {"dtype", adoption.model.dtype},
             {"device", adoption.model.device},
             {"block", adoption.block_size},

@@ -1,5 +1,6 @@
 #include "app/adoption/adoption_page.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,8 @@ constexpr std::string_view kNoBreak = "\u00A0";  // a space
 using Rows = std::vector<std::vector<HtmlCell>>;
 
 constexpr std::string_view kOwnStyle = R"css(
+body { max-width: 80rem; } .soft, .rule, figcaption, .advice, p { max-width: 62rem; }
+figure { max-width: 66rem; } h3 { margin: 1.75rem 0 .6rem; }
 td { white-space: nowrap; } td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; } .advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
   padding: .8rem 1rem; margin: 1.25rem 0 .5rem; }
 )css";
@@ -46,23 +49,29 @@ std::string fitness_text(Fitness fitness) {
   return fmt::format("{} {}", mark_of(fitness), fitness_name(fitness));
 }
 
-// "84.2 %", or a perplexity.
-std::string score_text(const TaskOutcome& task, const BootstrapMean& mean) {
+// "1.5 [−0.2, 3.1]", or without an interval where there is none.
+template <typename Told>
+std::string interval_of(const BootstrapMean& mean, const Told& told) {
   if (std::isnan(mean.mean)) return "–";
-  if (task.kind == TaskKind::kLikelihood) return number_text(std::exp(mean.mean));
-  return fmt::format("{:.1f} %", 100 * mean.mean);
+  if (std::isnan(mean.low)) return told(mean.mean);
+  return fmt::format("{} [{},{}{}]", told(mean.mean), told(mean.low), kNoBreak, told(mean.high));
+}
+
+// "84.2 [80.1, 88.0]" in per cent, or a perplexity.
+std::string score_text(const TaskOutcome& task, const BootstrapMean& mean) {
+  return interval_of(mean, [&](double value) {
+    return task.kind == TaskKind::kLikelihood ? number_text(std::exp(value))
+                                              : fmt::format("{:.1f}", 100 * value);
+  });
 }
 
 // "1.5 [−0.2, 3.1]", in points of a score or per cent of a perplexity.
-std::string loss_text(const TaskOutcome& task, const BootstrapMean& loss) {
-  if (std::isnan(loss.mean)) return "–";
-  const bool relative = task.kind == TaskKind::kLikelihood;
-  const auto told = [&](double value) {
-    const double percent = 100 * (relative ? std::expm1(value) : value);
+std::string loss_text(const TaskLoss& task) {
+  if (task.after_eviction == 0) return "nothing evicted";
+  return interval_of(task.loss, [&](double value) {
+    const double percent = percent_lost(task.kind, value);
     return fmt::format("{}{:.1f}", percent < -0.05 ? "−" : "", std::abs(percent));
-  };
-  if (std::isnan(loss.low)) return told(loss.mean);
-  return fmt::format("{} [{},{}{}]", told(loss.mean), told(loss.low), kNoBreak, told(loss.high));
+  });
 }
 
 std::string name_of(const Candidate& candidate) {
@@ -81,9 +90,10 @@ std::string heading(const Adoption& adoption) {
   std::string html =
       fmt::format("<h1>May the cache of {} be evicted?</h1>\n", html_text(adoption.model.name));
   html += fmt::format(
-      "<p class=\"soft\">{} examples of {} tasks; blocks of {}; {} on {}; model {}; seed {}</p>\n",
+      "<p class=\"soft\">{} examples of {} tasks; blocks of {}; {} on {}; weights {}; seed {}</p>\n",
       n_examples, adoption.tasks.size(), adoption.block_size, html_text(adoption.model.dtype),
-      html_text(adoption.model.device), html_text(adoption.model.sha256.substr(0, 12)), adoption.seed);
+      html_text(adoption.model.device), html_text(adoption.model.weights_sha256.substr(0, 12)),
+      adoption.seed);
   html += fmt::format("<p class=\"advice\">{}.</p>\n",
                       html_text(recommendation_text(found, adoption.candidates, adoption.rule)));
   return html + fmt::format("<p class=\"rule\">Rule: {}.</p>\n", html_text(rule_text(adoption.rule)));
@@ -92,7 +102,7 @@ std::string heading(const Adoption& adoption) {
 // One row a candidate: what decides.
 std::string decision_table(const Adoption& adoption) {
   std::vector<std::string> head{"policy · budget", "verdict", "memory"};
-  if (adoption.latency_repeat > 0) head.emplace_back("first token");
+  if (adoption.latency_repeat > 0) head.emplace_back("first token, × full cache");
   for (const TaskOutcome& task : adoption.tasks)
     head.push_back(
         fmt::format("{}: loss, {}", task.name, task.kind == TaskKind::kScore ? "points" : "% of perplexity"));
@@ -108,11 +118,8 @@ std::string decision_table(const Adoption& adoption) {
     if (adoption.latency_repeat > 0)
       row.emplace_back(
           fmt::format("{:.2f}×", candidate.first_token_ms / adoption.full_first_token_ms.median));
-    for (std::size_t t = 0; t < adoption.tasks.size(); ++t) {
-      const BootstrapMean& loss = candidate.losses[t].loss;
-      row.emplace_back(loss_text(adoption.tasks[t], loss),
-                       std::string(look_of(judge_loss(loss, adoption.rule.tolerance))));
-    }
+    for (const TaskLoss& task : candidate.losses)
+      row.emplace_back(loss_text(task), std::string(look_of(judge_loss(task, adoption.rule.tolerance))));
   }
   return html_table(head, rows, 1);
 }
@@ -121,8 +128,9 @@ std::string accuracy_table(const Adoption& adoption) {
   std::vector<std::string> head{"policy · budget"};
   std::vector<HtmlCell> full{"full cache"};
   for (const TaskOutcome& task : adoption.tasks) {
-    head.push_back(fmt::format("{}{}, {} examples", task.name,
-                               task.metric == task.name ? "" : ": " + task.metric, task.n_examples));
+    head.push_back(fmt::format("{}{}{}, {} examples", task.name,
+                               task.metric == task.name ? "" : ": " + task.metric,
+                               task.kind == TaskKind::kScore ? ", %" : "", task.n_examples));
     full.emplace_back(score_text(task, task.full));
   }
   Rows rows{full};
@@ -131,6 +139,24 @@ std::string accuracy_table(const Adoption& adoption) {
     for (const TaskOutcome& task : adoption.tasks) row.emplace_back(score_text(task, task.scores[i]));
   }
   return html_table(head, rows);
+}
+
+// How much of a text was read from a cache that something was missing from, where that differs from all.
+std::string after_eviction_text(const Adoption& adoption) {
+  std::string html;
+  for (std::size_t t = 0; t < adoption.tasks.size(); ++t) {
+    if (adoption.tasks[t].kind != TaskKind::kLikelihood) continue;
+    double least = 1, most = 0;
+    for (const Candidate& candidate : adoption.candidates) {
+      least = std::min(least, candidate.losses[t].after_eviction);
+      most = std::max(most, candidate.losses[t].after_eviction);
+    }
+    html += fmt::format(
+        "<p class=\"soft\">Of the tokens that {} scores, {:.0f} to {:.0f} % come when something has been "
+        "evicted, by the budget; the others are read from the full cache, and lose nothing.</p>\n",
+        html_text(adoption.tasks[t].name), 100 * least, 100 * most);
+  }
+  return html;
 }
 
 // What was left out of the tasks' files; nothing where nothing was.
@@ -196,15 +222,17 @@ std::string diagnosis_section(const Adoption& adoption) {
                   {"entropy of a query's attention, nats", mean_text(spread.entropy_nats)},
                   {"attention that the first position receives", mean_text(spread.sink_metric)}});
   Rows rows;
+  const auto percent = [](double share) { return fmt::format("{:.1f}", 100 * share); };
   const auto add = [&](const std::string& name, const Retained& retained) {
     rows.push_back({name, mean_text(retained.mean_pairwise_cosine), mean_text(retained.log_volume_nats),
-                    mean_text(retained.attention_mass_kept), mean_text(retained.kl_nats)});
+                    interval_of(retained.attention_mass_kept, percent), mean_text(retained.kl_nats)});
   };
-  add("full cache", adoption.full_retained);
+  rows.push_back({"full cache", mean_text(adoption.full_retained.mean_pairwise_cosine),
+                  mean_text(adoption.full_retained.log_volume_nats), "100", "–"});
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
     add(name_of(adoption.candidates[i]), adoption.retained[i]);
   return html + "<h3>What the cache holds after a prompt</h3>\n" +
-         html_table({"policy · budget", "mean cosine of two keys", "log volume, nats", "attention kept",
+         html_table({"policy · budget", "mean cosine of two keys", "log volume, nats", "attention kept, %",
                      "KL to the full cache, nats"},
                     rows);
 }
@@ -221,14 +249,17 @@ std::string adoption_page(const Adoption& adoption, std::span<const validation::
   for (const validation::PagePicture& picture : pictures)
     html += fmt::format("<figure><img alt=\"{}\" src=\"{}\"></figure>\n", html_text(picture.title),
                         validation::data_url("image/svg+xml", picture.svg));
-  html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption) + skipped_rows(adoption);
-  html += "<h2>Memory</h2>\n<p class=\"soft\">Keys and values of one prompt at a time, all layers.</p>\n" +
-          memory_table(adoption);
+  html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption) + after_eviction_text(adoption) +
+          skipped_rows(adoption);
+  html +=
+      "<h2>Memory</h2>\n<p class=\"soft\">Keys and values of one prompt at a time, all layers. Rows kept are "
+      "the mean of every prompt's share; memory above is the share of all prompts' bytes.</p>\n" +
+      memory_table(adoption);
   html += latency_section(adoption) + diagnosis_section(adoption);
   html += fmt::format(
       "<p class=\"soft\">Intervals: {:.0f} % percentile bootstrap over examples or prompts, {} resamples, "
-      "seed "
-      "{}. Every answer with its scores: examples.jsonl in the folder of each task.</p>\n",
+      "seed {}; of a loss, where no example scored less, up to what so many examples leave possible. Every "
+      "answer with its scores: examples.jsonl in the folder of each task.</p>\n",
       100 * adoption.bootstrap.confidence, adoption.bootstrap.n_resamples, adoption.bootstrap.seed);
   return html + "</body>\n</html>\n";
 }

@@ -25,8 +25,11 @@ class Means {
   }
 
   Retained retained(const std::string& run, bool evicts) const {
-    Retained found{of("mean_pairwise_cosine", run), of("log_volume_nats", run), {}, {}};
+    Retained found{of("mean_pairwise_cosine", run), of("log_volume_nats", run), {}, {}, {}};
     if (evicts) {
+      found.cosine_change = analysis::bootstrap_mean(
+          validation::differences_of(records_, validation::quantity("mean_pairwise_cosine"), run, "none"),
+          options_);
       found.attention_mass_kept = of("attention_mass_kept", run);
       found.kl_nats = of("kl_nats", run);
     }

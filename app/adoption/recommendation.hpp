@@ -35,19 +35,20 @@ struct RecommendationRule {
 };
 
 // Fit where the interval of the loss lies below the tolerance, or ends on it, in every task; not fit where it
-// lies above the tolerance in any; else it cannot be told, nor can it from fewer than kLeastExamples, or
-// without tasks.
-Fitness judge_loss(const analysis::BootstrapMean& loss, double tolerance);
+// lies above the tolerance in any; else it cannot be told, nor can it from fewer than kLeastExamples, where
+// nothing was evicted before what is scored, or without tasks.
+Fitness judge_loss(const TaskLoss& task, double tolerance);
 Fitness judge(const Candidate& candidate, double tolerance);
 
 struct Recommendation {
-  std::vector<Fitness> fitness;         // of the candidates, in their order
-  std::vector<std::size_t> worst_task;  // of each, the index of the task that lost most by the interval's end
-  int chosen = -1;                      // index of the candidate to adopt; -1: keep the full cache
+  std::vector<Fitness> fitness;  // of the candidates, in their order
+  std::vector<std::size_t>
+      worst_task;   // of each, the index of the task that lost most on average, having evicted
+  int chosen = -1;  // index of the candidate to adopt; -1: keep the full cache
 };
 
-// Of the fit candidates, the one that needs the least memory; of those alike within a hundredth of the full
-// cache, the one that loses least in its worst task; of those alike, the faster.
+// Of the fit candidates that save memory, the one that needs the least; of those that need at most a
+// hundredth of the full cache more, the one that loses least in its worst task; of those alike, the faster.
 Recommendation recommend(std::span<const Candidate> candidates, const RecommendationRule& rule);
 
 // The rule in words, with its numbers.

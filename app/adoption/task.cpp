@@ -1,5 +1,8 @@
 #include "app/adoption/task.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
@@ -14,6 +17,28 @@ std::vector<double> scores_of(const Task& task, std::span<const evaluation::Exam
   for (std::size_t i = point; i < results.size(); i += n_points)
     scores.push_back(results[i].score(task.score));
   return scores;
+}
+
+// As TaskLoss::after_eviction has it.
+double share_after_eviction(const Task& task, std::span<const evaluation::ExampleResult> results,
+                            std::size_t point, std::size_t n_points) {
+  std::int64_t n_scored = 0, n_after = 0;
+  for (std::size_t i = 0; i < task.examples.size(); ++i) {
+    const evaluation::Example& example = task.examples[i];
+    const evaluation::ExampleResult& result = results[i * n_points + point];
+    const std::int64_t n_tokens = std::ssize(example.prompt_ids);
+    if (task.kind == TaskKind::kScore) {
+      n_after += n_tokens + example.continuation.max_new_tokens - 1 > result.budget ? 1 : 0;
+      ++n_scored;
+    } else {
+      // The first token that is told apart by a cache from which something is missing.
+      const std::int64_t evicted_at = (result.budget / result.block + 1) * result.block;
+      const std::int64_t first = std::max<std::int64_t>(1, example.score_from.value_or(1));
+      n_after += std::max<std::int64_t>(0, n_tokens - std::max(first, evicted_at + 1));
+      n_scored += n_tokens - first;
+    }
+  }
+  return n_scored == 0 ? 0 : static_cast<double>(n_after) / static_cast<double>(n_scored);
 }
 
 }  // namespace
@@ -39,6 +64,7 @@ TaskResult task_result(const Task& task, std::span<const evaluation::ExampleResu
     outcome.scores.push_back(analysis::bootstrap_mean(kept, bootstrap));
     found.losses.push_back(task.kind == TaskKind::kScore ? score_loss(task.name, full, kept, bootstrap)
                                                          : likelihood_loss(task.name, full, kept, bootstrap));
+    found.losses.back().after_eviction = share_after_eviction(task, results, point, n_points);
   }
   return found;
 }

@@ -30,13 +30,17 @@ TaskLoss score_loss(std::string task, std::span<const double> full, std::span<co
   analysis::BootstrapMean mean = analysis::bootstrap_mean(losses, options);
   if (std::ranges::none_of(losses, [](double loss) { return loss > 0; }))
     mean.high += 1 - std::pow((1 - options.confidence) / 2, 1 / static_cast<double>(losses.size()));
-  return {std::move(task), mean};
+  return {std::move(task), mean, TaskKind::kScore};
 }
 
 TaskLoss likelihood_loss(std::string task, std::span<const double> full, std::span<const double> under_policy,
                          const analysis::BootstrapOptions& options) {
   const std::vector<double> losses = differences(task, under_policy, full);
-  return {std::move(task), analysis::bootstrap_mean(losses, options)};
+  return {std::move(task), analysis::bootstrap_mean(losses, options), TaskKind::kLikelihood};
+}
+
+double percent_lost(TaskKind kind, double loss) {
+  return 100 * (kind == TaskKind::kScore ? loss : std::expm1(loss));
 }
 
 }  // namespace keyscope::adoption

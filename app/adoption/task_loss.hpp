@@ -7,11 +7,25 @@
 
 namespace keyscope::adoption {
 
+// What is measured of an answer, and of which kind it is.
+enum class TaskKind {
+  kScore,      // a share of 1, larger is better
+  kLikelihood  // mean negative log-likelihood of a token in nats, smaller is better; told as perplexity
+};
+
 // What one task lost under a policy and a budget: above 0 where eviction hurts.
 struct TaskLoss {
   std::string task;
   analysis::BootstrapMean loss;
+  TaskKind kind = TaskKind::kScore;
+  // Of what is scored, the share that comes when something may have been evicted: of examples, those whose
+  // prompt and answer may be longer than the budget; of a text's tokens, those behind the block with which it
+  // is first exceeded. At 0, nothing that was measured could have been lost.
+  double after_eviction = 1;
 };
+
+// A loss as people are told it: points of a score, per cent of a perplexity.
+double percent_lost(TaskKind kind, double loss);
 
 // Of scores within [0, 1]: the full cache's minus the policy's, example by example, with the bootstrap's
 // interval. Where no example lost anything, that interval says less than it seems (20 times nothing is

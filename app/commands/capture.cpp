@@ -6,6 +6,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
+#include "capture/model/weights_hash.hpp"
 #include "capture/recording/output_path.hpp"
 
 namespace keyscope::commands {
@@ -15,6 +16,7 @@ struct CaptureArguments {
   CaptureCommandOptions options;
   std::string out;
   bool force = false;
+  bool hash_weights = false;
   bool dry_run = false;
   bool quiet = false;
 };
@@ -33,6 +35,7 @@ void run_capture_command(const CaptureArguments& arguments) {
   const recording::RecordPlan plan = capture::plan_capture(*model, options);
   print_plan(*model, plan, arguments.out, arguments.quiet && !arguments.dry_run);
   if (arguments.dry_run) return;
+  if (arguments.hash_weights) options.model_sha256 = capture::sha256_with_weights(*model);
   capture_to_file(*model, options, {arguments.out, arguments.force, arguments.quiet});
 }
 
@@ -44,6 +47,8 @@ void add_capture(CLI::App& app) {
       "capture", "Run a model over a prompt, once per policy, and record keys, queries and attention");
   arguments->options.add_to(*command, true, true);
   command->add_option("--out", arguments->out, "The recording to write (HDF5)");
+  command->add_flag("--hash-weights", arguments->hash_weights,
+                    "Let the recording's model_sha256 be over the weights too, which are read once more");
   command->add_flag("--force", arguments->force, "Replace an existing --out once the new one is complete");
   command->add_flag("--dry-run", arguments->dry_run, "Say what it would cost and stop");
   command->add_flag("--quiet", arguments->quiet, "No progress");

@@ -68,8 +68,9 @@ void check_outputs(const EvalOptions& options, const evaluation::Settings& setti
   }
   const JsonTarget json = options.json_target();
   if (json.given() && !json.is_stdout()) files.emplace_back(json.path);
-  for (const fs::path& path : files) recording::output_path(path, options.force);
-  require_writable(json, options.model.folder());
+  for (const fs::path& path : files)
+    if (!lies_in_new_folder(path, options.out)) recording::output_path(path, options.force);
+  require_writable(json, options.model.folder(), options.out);
   if (!options.out.empty())
     std::ranges::copy(evaluation::folder_files(options.out, settings.task, compared),
                       std::back_inserter(files));

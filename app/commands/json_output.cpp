@@ -10,10 +10,17 @@
 
 namespace keyscope::commands {
 
-void require_writable(const JsonTarget& target, const std::filesystem::path& source) {
+void require_writable(const JsonTarget& target, const std::filesystem::path& source,
+                      const std::filesystem::path& out) {
   if (!target.given() || target.is_stdout()) return;
   figures::refuse_same_file(source, target.path, target.option);
-  recording::output_path(target.path, target.replace);
+  if (!lies_in_new_folder(target.path, out)) recording::output_path(target.path, target.replace);
+}
+
+bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem::path& out) {
+  namespace fs = std::filesystem;
+  const auto whole = [](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); };
+  return !out.empty() && !fs::exists(out) && whole(recording::folder_of(file)) == whole(out / "");
 }
 
 void write_json(const JsonTarget& target, const nlohmann::ordered_json& json) {

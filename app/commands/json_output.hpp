@@ -19,8 +19,13 @@ struct JsonTarget {
 
 // Before long work: whether it can be written.
 //   source: what is read; it is not replaced, whatever was asked for
+//   out: a folder that the work will make, if any
 //   throws UsageError where both are one file; FileError if it exists and may not be replaced
-void require_writable(const JsonTarget& target, const std::filesystem::path& source);
+void require_writable(const JsonTarget& target, const std::filesystem::path& source,
+                      const std::filesystem::path& out = {});
+
+// Whether a file is to lie in a folder that is not there yet.
+bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem::path& out);
 
 // Both write a file (whole or not at all) or stdout.
 //   throws FileError when it cannot be written

@@ -91,17 +91,23 @@ adoption::Adoption measure(const ReportArguments& arguments, const capture::Mode
   monitor.on_progress = [&](std::int64_t done, std::int64_t total, const std::string& label) {
     progress.update(done, total, label);
   };
-  return adoption::measure_adoption(model, settings, tasks.tasks(), measured(arguments), arguments.out,
-                                    {monitor, cancelled});
+  try {
+    return adoption::measure_adoption(model, settings, tasks.tasks(), measured(arguments), arguments.out,
+                                      {monitor, cancelled});
+  } catch (const Cancelled&) {
+    throw Cancelled(
+        fmt::format("interrupted; what was done is kept in {}, and the same command goes on", arguments.out));
+  }
 }
 
 void run_report(const ReportArguments& arguments) {
   evaluation::Settings settings = asked_settings(arguments);
   const JsonTarget json{arguments.json, arguments.force};
-  require_writable(json, arguments.model.folder());
+  require_writable(json, arguments.model.folder(), arguments.out);
   const auto model = capture::Model::load(arguments.model.folder(), arguments.model.options());
   const adoption::TaskList tasks(asked_tasks(arguments), *model);
   settings.model = results::identity_of(*model);
+  adoption::make_way(arguments.out, tasks.tasks(), arguments.force);
   const adoption::Adoption adoption = measure(arguments, *model, settings, tasks);
   const auto prompts = adoption::choose_prompts(tasks.tasks(), measured(arguments).diagnosed);
   const std::filesystem::path out = arguments.out;
@@ -151,7 +157,7 @@ void add_report_options(CLI::App& command, ReportArguments& arguments) {
   command
       .add_option("--tolerance", arguments.tolerance_points,
                   "Points of a score, or per cent of perplexity, that any task may lose")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   command
       .add_option("--repeat", arguments.repeat, "Repetitions of the time to the first token; 0: not measured")

@@ -15,14 +15,17 @@ using adoption::TaskKind;
 using adoption::TaskOutcome;
 
 // Points of a score, per cent of a perplexity.
-double told_loss(const TaskOutcome& task, double loss) {
-  return 100 * (task.kind == TaskKind::kScore ? loss : std::expm1(loss));
+std::string loss_text(const adoption::TaskLoss& task) {
+  if (task.after_eviction == 0) return "none evicted";
+  const double percent = adoption::percent_lost(task.kind, task.loss.mean);
+  return fmt::format("{}{:.1f}", percent < -0.05 ? "-" : "", std::abs(percent));
 }
 
 std::string full_line(const TaskOutcome& task) {
   const std::string score = task.kind == TaskKind::kScore ? fmt::format("{:.1f} %", 100 * task.full.mean)
                                                           : fmt::format("{:.3f}", std::exp(task.full.mean));
-  return fmt::format("  {:<18}{} {} over {} examples\n", task.name, task.metric, score, task.n_examples);
+  return fmt::format("  {:<18}{} {} over {} example{}\n", task.name, task.metric, score, task.n_examples,
+                     task.n_examples == 1 ? "" : "s");
 }
 
 std::string candidate_line(const Adoption& adoption, std::size_t index, std::size_t width) {
@@ -31,8 +34,7 @@ std::string candidate_line(const Adoption& adoption, std::size_t index, std::siz
                                  100 * candidate.memory_share);
   if (adoption.latency_repeat > 0)
     line += fmt::format("{:>9.2f}×", candidate.first_token_ms / adoption.full_first_token_ms.median);
-  for (std::size_t t = 0; t < adoption.tasks.size(); ++t)
-    line += fmt::format("{:>18.1f}", told_loss(adoption.tasks[t], candidate.losses[t].loss.mean));
+  for (const adoption::TaskLoss& task : candidate.losses) line += fmt::format("{:>18}", loss_text(task));
   return line + fmt::format("   {}{}\n", adoption::fitness_name(adoption.recommendation.fitness[index]),
                             std::cmp_equal(index, adoption.recommendation.chosen) ? ", recommended" : "");
 }

@@ -89,7 +89,7 @@ void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) 
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
       const bool there = std::isfinite(series.x[i]) && std::isfinite(series.y[i]);
       if (there)
-        cairo_line_to(page.cairo, scale.page_x(series.x[i]), scale.page_y(series.y[i]));
+        cairo_line_to(page.cairo, scale.page_x(series.x[i]) + series.dodge_pt, scale.page_y(series.y[i]));
       else
         cairo_new_sub_path(page.cairo);
     }
@@ -99,7 +99,7 @@ void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) 
     const PointSeries look = marker_of(series);
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
       if (std::isfinite(series.x[i]) && std::isfinite(series.y[i]))
-        draw_marker(page, look, scale.page_x(series.x[i]), scale.page_y(series.y[i]));
+        draw_marker(page, look, scale.page_x(series.x[i]) + series.dodge_pt, scale.page_y(series.y[i]));
   }
   cairo_restore(page.cairo);
 }
@@ -111,7 +111,7 @@ std::vector<PlacedPoint> place_in_plane(const Panel& panel, const PanelLayout& p
     const PointSeries& series = panel.points[s];
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
       if (std::isfinite(series.x[i]) && std::isfinite(series.y[i]))
-        points.push_back({scale.page_x(series.x[i]), scale.page_y(series.y[i]), s, i, 0});
+        points.push_back({scale.page_x(series.x[i]) + series.dodge_pt, scale.page_y(series.y[i]), s, i, 0});
   }
   return points;
 }

@@ -61,6 +61,7 @@ struct PointSeries {
   std::vector<std::int32_t> token;  // token position of each point; empty where points are no tokens
   std::vector<float> value;  // of each point on the panel's colour scale; empty: all have the series' colour
   bool faded = false;        // stands back, in a paler ink: what is not selected
+  float dodge_pt = 0;        // drawn so far to the right of x on a page, where others stand at the same place
 };
 
 struct LineSeries {
@@ -70,6 +71,7 @@ struct LineSeries {
   bool dashed = false;
   std::optional<Marker> marker;  // at every point, where there are few
   std::vector<float> x, y;
+  float dodge_pt = 0;  // as that of points
 };
 
 // What lies between two lines over the same x, in a light tint of its colour; no legend entry of its own.

@@ -16,6 +16,9 @@ class SpreadSeries {
   void add(double x, std::span<const double> values);
   void add(double x, double low, double middle, double high);
 
+  // Draws all of it so far to the right of x.
+  void dodge(float pt) { bars_.dodge_pt = middles_.dodge_pt = pt; }
+
   // Appends what was gathered.
   void put_into(Panel& panel) &&;
 

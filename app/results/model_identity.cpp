@@ -3,17 +3,19 @@
 #include <filesystem>
 
 #include "capture/model/model.hpp"
+#include "capture/model/weights_hash.hpp"
 
 namespace keyscope::results {
 
 ModelIdentity identity_of(const capture::Model& model) {
   return {std::filesystem::canonical(model.folder()).filename().string(), model.model_sha256(),
-          model.dtype_name(), model.device_name()};
+          capture::sha256_with_weights(model), model.dtype_name(), model.device_name()};
 }
 
 void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model) {
   settings["model"] = model.name;
   settings["model_sha256"] = model.sha256;
+  settings["weights_sha256"] = model.weights_sha256;
   settings["dtype"] = model.dtype;
   settings["device"] = model.device;
 }

@@ -12,15 +12,17 @@ namespace keyscope::results {
 
 // Which model computed, and in what: results of another are not mixed with these.
 struct ModelIdentity {
-  std::string name;           // of its folder
-  std::string sha256;         // of its files, in hex
-  std::string dtype, device;  // "float32", "cpu"
+  std::string name;            // of its folder
+  std::string sha256;          // of its configuration and the files' headers, in hex, as recordings have it
+  std::string weights_sha256;  // the same with the weights
+  std::string dtype, device;   // "float32", "cpu"
 };
 
+// Reads all weights once.
 //   throws std::filesystem::filesystem_error where the model's folder has gone
 ModelIdentity identity_of(const capture::Model& model);
 
-// Adds "model", "model_sha256", "dtype" and "device".
+// Adds "model", "model_sha256", "weights_sha256", "dtype" and "device".
 void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model);
 
 }  // namespace keyscope::results

@@ -34,11 +34,13 @@ void ResultFolder::begin() {
 std::optional<PromptRecord> ResultFolder::find(const std::string& key) const {
   const fs::path path = file(prompt_file(key));
   if (!fs::exists(path)) return std::nullopt;
-  PromptRecord record = parse_prompt_record(capture::read_small_file(path), path.string());
-  if (record.key != key)
-    throw FileError(fmt::format("{}: \"key\" is {}; expected {}; remove it, and it is measured again",
-                                path.string(), record.key, key));
-  return record;
+  try {
+    PromptRecord record = parse_prompt_record(capture::read_small_file(path), path.string());
+    if (record.key == key) return record;
+    throw FileError(fmt::format("{}: \"key\" is {}; expected {}", path.string(), record.key, key));
+  } catch (const FileError& error) {
+    throw FileError(std::string(error.what()) + "; remove the file, and the prompt is measured again");
+  }
 }
 
 void ResultFolder::save(const PromptRecord& record) const {

@@ -47,7 +47,8 @@ struct CaptureOptions {
   recording::StoreType store = recording::StoreType::kFloat32;
   bool compress = false;
   std::uint64_t seed = 0;
-  std::string command;  // for the provenance
+  std::string command;       // for the provenance
+  std::string model_sha256;  // likewise; empty: that of configuration and headers
 };
 
 // Checks what can be checked without the model.

@@ -173,7 +173,7 @@ recording::Provenance provenance(const Model& model, const CaptureOptions& optio
   origin.versions =
       fmt::format("keyscope {}, LibTorch {}.{}.{}, HDF5 {}.{}.{}", KEYSCOPE_VERSION, TORCH_VERSION_MAJOR,
                   TORCH_VERSION_MINOR, TORCH_VERSION_PATCH, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
-  origin.model_sha256 = model.model_sha256();
+  origin.model_sha256 = options.model_sha256.empty() ? model.model_sha256() : options.model_sha256;
   origin.prompt_sha256 = hash_ids(options.prompt_ids);
   origin.seed = static_cast<std::int64_t>(options.seed);
   origin.device = model.device_name();

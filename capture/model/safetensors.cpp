@@ -190,4 +190,9 @@ std::string_view SafetensorsFile::header() const {
   return {reinterpret_cast<const char*>(bytes_.data()) + kLengthBytes, header_length(bytes_, path_.string())};
 }
 
+std::string_view SafetensorsFile::data() const {
+  const std::string_view whole(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+  return whole.substr(kLengthBytes + header().size());
+}
+
 }  // namespace keyscope::capture

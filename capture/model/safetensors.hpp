@@ -43,6 +43,7 @@ class SafetensorsFile {
   const std::filesystem::path& path() const { return path_; }
   std::int64_t n_bytes() const { return static_cast<std::int64_t>(bytes_.size()); }
   std::string_view header() const;  // the JSON text
+  std::string_view data() const;    // the bytes behind it
 
  private:
   std::filesystem::path path_;

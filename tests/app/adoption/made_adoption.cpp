@@ -14,7 +14,8 @@ BootstrapMean mean(double value, double half = 0.01, std::int64_t n = 200) {
 Adoption made_adoption() {
   Adoption made;
   made.model.name = "made-model";
-  made.model.sha256 = "0123456789abcdef";
+  made.model.sha256 = "fedcba9876543210";
+  made.model.weights_sha256 = "0123456789abcdef";
   made.model.dtype = "float32";
   made.model.device = "cpu";
   made.block_size = 128;
@@ -32,8 +33,8 @@ Adoption made_adoption() {
     made.tasks[1].scores.push_back(mean(2.5 + candidate.losses[1].loss.mean));
     made.memory.push_back({candidate.memory_share, 1e6 * candidate.memory_share, 1900, 500'000, 600'000});
     made.first_token_ms.push_back({candidate.first_token_ms, candidate.first_token_ms - 1, 120});
-    made.retained.push_back(
-        {mean(candidate.policy == "sink" ? 0.6 : 0.2), mean(150, 2), mean(0.7), mean(0.1)});
+    made.retained.push_back({mean(candidate.policy == "sink" ? 0.6 : 0.2), mean(150, 2), mean(0.7), mean(0.1),
+                             mean(candidate.policy == "sink" ? 0.2 : -0.2)});
   }
   made.recommendation = recommend(made.candidates, made.rule);
   made.prompt_lengths = {500, 1000, 2000};
@@ -44,7 +45,7 @@ Adoption made_adoption() {
   made.n_diagnosed_tokens = 9000;
   made.concentration = {mean(0.6), mean(0.9), mean(3), mean(0.4)};
   made.geometry = {mean(0.3), mean(-0.5)};
-  made.full_retained = {mean(0.4), mean(160, 2), {}, {}};
+  made.full_retained = {mean(0.4), mean(160, 2), {}, {}, {}};
   return made;
 }
 

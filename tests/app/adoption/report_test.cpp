@@ -1,5 +1,6 @@
 // The adoption report as its users meet it.
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -68,7 +69,11 @@ TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
     // A budget of more than the prompt evicts nothing, and so loses nothing.
     if (candidate["budget_text"] != "4096") continue;
     EXPECT_DOUBLE_EQ(candidate["memory_share"], 1);
-    for (const Json& task : candidate["tasks"]) EXPECT_EQ(task["loss"]["mean"], 0) << task;
+    EXPECT_EQ(candidate["verdict"], "cannot tell");
+    for (const Json& task : candidate["tasks"]) {
+      EXPECT_EQ(task["loss"]["mean"], 0) << task;
+      EXPECT_EQ(task["after_eviction"], 0) << task;
+    }
   }
   EXPECT_EQ(json["tasks"][0]["n"], 20);
   for (const char* file : {"report.html", "report.h5", "figures/accuracy-by-memory.svg",
@@ -107,6 +112,39 @@ TEST_F(Report, BadRowsAreNamedOrSkippedAndListed) {
   EXPECT_EQ(task["n"], 2);
   EXPECT_EQ(task["bad_rows"], 1);
   EXPECT_THAT(read(path("out/report.html")), HasSubstr("rows.jsonl, line 2"));
+}
+
+TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {
+  ASSERT_EQ(run_cli(untimed(path("out"), {"--tasks", "niah,phonebook"})).status, 0);
+  const std::string before = read(path("out/report.json"));
+  const CliResult refused = run_cli(untimed(path("out"), {"--tasks", "phonebook"}));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err,
+              HasSubstr("a report of other tasks is there (niah, phonebook; asked for are phonebook)"));
+  EXPECT_EQ(read(path("out/report.json")), before);
+  // What is not measured again leaves no picture behind.
+  const std::vector<std::string> undiagnosed =
+      words(path("out"), {"--tasks", "phonebook", "--policies", "keydiff,sink", "--repeat", "0", "--diagnose",
+                          "0", "--force", "--json", path("out/numbers.json")});
+  const CliResult run = run_cli(undiagnosed);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_FALSE(fs::exists(path("out/figures/redundancy-by-memory.svg")));
+  EXPECT_TRUE(fs::exists(path("out/figures/accuracy-by-memory.svg")));
+  EXPECT_TRUE(fs::exists(path("out/numbers.json")));
+}
+
+// Both demo models are of one architecture, so that headers alone do not tell them apart.
+TEST_F(Report, AnswersOfOtherWeightsAreNotTaken) {
+  fs::create_directory(path("demo_model"));
+  fs::copy(kDemoModel, path("demo_model"), fs::copy_options::recursive);
+  auto asked = untimed(path("out"), {"--tasks", "phonebook"});
+  *(std::ranges::find(asked, kDemoModel)) = path("demo_model");
+  ASSERT_EQ(run_cli(asked).status, 0);
+  fs::copy_file(KEYSCOPE_SOURCE_DIR "/assets/demo_model_sinks/model.safetensors",
+                path("demo_model/model.safetensors"), fs::copy_options::overwrite_existing);
+  const CliResult refused = run_cli(asked);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("weights_sha256"));
 }
 
 TEST_F(Report, RefusesResultsOfOtherSettings) {

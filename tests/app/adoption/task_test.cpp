@@ -34,6 +34,37 @@ TEST(Task, PairsExamplesUnderEachGridPoint) {
   EXPECT_THROW(task_result(made_task("t", 3), results, 1, {}), InvalidInput);
 }
 
+// Blocks of 4, budgets of 5: something is missing from the cache behind token 8.
+TEST(Task, SaysHowMuchOfATextComesAfterAnEviction) {
+  Task task = made_task("text", 2);
+  task.kind = TaskKind::kLikelihood;
+  task.examples[0].prompt_ids.assign(12, 1);  // tokens 9 to 11 of 11
+  task.examples[1].prompt_ids.assign(9, 1);   // none of 8
+  std::vector<evaluation::ExampleResult> results(4);
+  for (auto& result : results) {
+    result.budget = 5;
+    result.block = 4;
+    result.scores = {{"recall", 1}};
+  }
+  EXPECT_DOUBLE_EQ(task_result(task, results, 1, {}).losses[0].after_eviction, 3.0 / 19);
+  task.examples[0].score_from = 10;
+  EXPECT_DOUBLE_EQ(task_result(task, results, 1, {}).losses[0].after_eviction, 2.0 / 10);
+  for (auto& result : results) result.budget = 8;
+  EXPECT_EQ(task_result(task, results, 1, {}).losses[0].after_eviction, 0);
+}
+
+TEST(Task, SaysHowManyPromptsAndAnswersExceedTheBudget) {
+  Task task = made_task("t", 2);  // prompts of two tokens
+  task.examples[0].continuation.max_new_tokens = 4;
+  task.examples[1].continuation.max_new_tokens = 1;
+  std::vector<evaluation::ExampleResult> results(4);
+  for (auto& result : results) {
+    result.budget = 3;
+    result.scores = {{"recall", 1}};
+  }
+  EXPECT_DOUBLE_EQ(task_result(task, results, 1, {}).losses[0].after_eviction, 0.5);
+}
+
 TEST(Task, PromptsAreChosenEvenlyFromAll) {
   const std::array tasks{made_task("a", 10), made_task("bb", 1), made_task("ccc", 10)};
   const auto chosen = choose_prompts(tasks, 7);

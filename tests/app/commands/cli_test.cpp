@@ -239,6 +239,20 @@ TEST_F(WithRecording, ExportAndInspect) {
   EXPECT_THAT(model.out, HasSubstr("192"));
 }
 
+// Both demo models have one configuration and one header.
+TEST_F(WithRecording, HashesWeightsWhereThatIsAsked) {
+  const auto hash_of = [](const std::string& model, bool weights) {
+    std::vector<std::string> words{"capture", "--model", model,   "--prompt",     "Clara",
+                                   "--quiet", "--force", "--out", file("hash.h5")};
+    if (weights) words.emplace_back("--hash-weights");
+    EXPECT_EQ(run_cli(words).status, 0);
+    return Json::parse(run_cli({"inspect", file("hash.h5"), "--json", "-"}).out)["model"]["sha256"];
+  };
+  EXPECT_EQ(hash_of(kDemoModel, false), hash_of(kDemoModel + "_sinks", false));
+  EXPECT_NE(hash_of(kDemoModel, true), hash_of(kDemoModel + "_sinks", true));
+  EXPECT_EQ(hash_of(kDemoModel, true), hash_of(kDemoModel, true));
+}
+
 TEST_F(WithRecording, ATruncatedRecordingIsOneSentence) {
   const std::string cut = file("cut.h5");
   fs::copy_file(recording(), cut);

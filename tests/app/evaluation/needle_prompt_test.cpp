@@ -80,19 +80,18 @@ TEST_F(NeedlePrompts, StandAfterTheLastSentenceEndAtOrBeforeTheDepth) {
 
 // Against whole numbers: 29 % of 200 tokens are 58, and in doubles 0.29 * 200 is less.
 TEST_F(NeedlePrompts, ASentenceEndThatIsExactlyAtTheDepthCounts) {
-  const Haystack all = make_haystack(generated_text(3000, 5));
+  std::string text = "Go.";
+  for (int i = 1; i < 100; ++i) text += " Go.";
+  const Haystack haystack = make_haystack(text);
+  const std::int64_t n = n_tokens(text);
+  ASSERT_EQ(haystack.sentence_ends.size(), 100U);
   int n_narrow = 0;  // where a share in doubles would miss the sentence end
-  for (std::size_t n_words = 40; n_words <= 120; ++n_words) {
-    const Haystack haystack = all.first_words(n_words);
-    const std::int64_t n = n_tokens(haystack.text);
-    for (std::size_t place = 1; place < haystack.sentence_ends.size(); ++place) {
-      const std::int64_t before = n_tokens(haystack.text.substr(0, haystack.sentence_ends[place - 1]));
-      if (100 * before % n != 0) continue;
-      const std::int64_t depth = 100 * before / n;
-      EXPECT_EQ(needle_place(haystack, static_cast<double>(depth), *tokenizer_), place)
-          << depth << " % of " << n;
-      if (static_cast<double>(depth) / 100 * static_cast<double>(n) < static_cast<double>(before)) ++n_narrow;
-    }
+  for (std::size_t place = 1; place < 100; ++place) {
+    const std::int64_t before = n_tokens(text.substr(0, haystack.sentence_ends[place - 1]));
+    ASSERT_EQ(100 * before, static_cast<std::int64_t>(place) * n) << "every sentence is as long";
+    const auto depth = static_cast<double>(place);
+    EXPECT_EQ(needle_place(haystack, depth, *tokenizer_), place) << depth << " % of " << n;
+    if (depth / 100 * static_cast<double>(n) < static_cast<double>(before)) ++n_narrow;
   }
   EXPECT_GT(n_narrow, 0);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "capture/model/model.hpp"
+#include "capture/model/weights_hash.hpp"
 
 namespace keyscope::results {
 namespace {
@@ -14,15 +15,28 @@ TEST(ModelIdentity, IsOfFolderFilesAndArithmetic) {
   EXPECT_EQ(identity.name, "demo_model");
   EXPECT_EQ(identity.sha256, model->model_sha256());
   EXPECT_EQ(identity.sha256.size(), 64U);
+  EXPECT_EQ(identity.weights_sha256, capture::sha256_with_weights(*model));
+  EXPECT_NE(identity.weights_sha256, identity.sha256);
   EXPECT_EQ(identity.dtype, "float32");
   EXPECT_EQ(identity.device, "cpu");
 }
 
+// Both demo models have one configuration and one header.
+TEST(ModelIdentity, TellsModelsOfOneArchitectureApart) {
+  const auto identity = [](const char* folder) {
+    return identity_of(*capture::Model::load(std::string(KEYSCOPE_SOURCE_DIR "/assets/") + folder,
+                                             {.dtype = capture::DType::kFloat32, .device = "cpu"}));
+  };
+  const ModelIdentity one = identity("demo_model"), other = identity("demo_model_sinks");
+  EXPECT_EQ(one.sha256, other.sha256);
+  EXPECT_NE(one.weights_sha256, other.weights_sha256);
+}
+
 TEST(ModelIdentity, StandsBesideOtherSettings) {
   nlohmann::ordered_json settings{{"format", 1}};
-  add_identity(settings, {"tiny", "ab12", "bfloat16", "cuda"});
-  EXPECT_EQ(settings.dump(),
-            R"({"format":1,"model":"tiny","model_sha256":"ab12","dtype":"bfloat16","device":"cuda"})");
+  add_identity(settings, {"tiny", "ab12", "cd34", "bfloat16", "cuda"});
+  EXPECT_EQ(settings.dump(), R"({"format":1,"model":"tiny","model_sha256":"ab12","weights_sha256":"cd34",)"
+                             R"("dtype":"bfloat16","device":"cuda"})");
 }
 
 }  // namespace

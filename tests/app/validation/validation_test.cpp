@@ -91,18 +91,18 @@ TEST_F(Validate, CtrlCKeepsFinishedPrompts) {
 }
 
 TEST_F(Validate, FinishedPromptsAreNotRunAgain) {
-  write_prompts(3, 80);
+  write_prompts(3, 160);
   ASSERT_EQ(run_cli(command("out")).status, 0);
   const auto first = fs::directory_iterator(path("out") + "/prompts")->path();
   const auto written = fs::last_write_time(first);
-  write_prompts(4, 80);
+  write_prompts(4, 160);
   ASSERT_EQ(run_cli(command("out")).status, 0);
   EXPECT_EQ(fs::last_write_time(first), written);
   EXPECT_EQ(nlohmann::json::parse(read(path("out") + "/validation.json"))["prompts"].size(), 4u);
 }
 
 TEST_F(Validate, OtherSettingsAreRefusedOrDiscarded) {
-  write_prompts(2, 80);
+  write_prompts(2, 160);
   ASSERT_EQ(run_cli(command("out")).status, 0);
   const CliResult refused = run_cli(command("out", {"--block", "32"}));
   EXPECT_EQ(refused.status, 1);
@@ -112,7 +112,7 @@ TEST_F(Validate, OtherSettingsAreRefusedOrDiscarded) {
 }
 
 TEST_F(Validate, BadRowsEndItBeforeAnythingRuns) {
-  write_prompts(2, 80);
+  write_prompts(2, 160);
   std::ofstream(folder_.file("prompts.jsonl"), std::ios::app) << "{\"prompt\": 3}\n";
   const CliResult result = run_cli(command("out"));
   EXPECT_EQ(result.status, 1);

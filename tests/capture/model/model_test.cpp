@@ -11,7 +11,9 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "capture/model/sha256.hpp"
 #include "capture/model/transformer.hpp"
+#include "capture/model/weights_hash.hpp"
 #include "tests/capture/model/random_model.hpp"
 
 namespace keyscope::capture {
@@ -170,6 +172,20 @@ TEST(Model, HasTwoArithmeticsOnTheCpu) {
   };
   EXPECT_EQ(arithmetic({}), Arithmetic::kKernels);
   EXPECT_EQ(arithmetic(Arithmetic::kAten), Arithmetic::kAten);
+}
+
+TEST(Model, HashesWeightsBehindTheirHeaders) {
+  const auto model = Model::load(kGoldens / "tiny_llama", {});
+  std::ifstream stream(kGoldens / "tiny_llama" / "model.safetensors", std::ios::binary);
+  const std::string file{std::istreambuf_iterator<char>(stream), {}};
+  Sha256 hash;
+  hash.add(model->config().raw_json);
+  hash.add("model.safetensors");
+  hash.add(std::string_view("\0", 1));
+  hash.add(std::to_string(file.size()));
+  hash.add(std::string_view("\0", 1));
+  hash.add(std::string_view(file).substr(8));  // all but the header's length
+  EXPECT_EQ(sha256_with_weights(*model), hash.hex());
 }
 
 // As a script would compute it: config.json, then name, size and header of each weight file.
