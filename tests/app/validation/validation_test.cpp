@@ -128,7 +128,8 @@ TEST_F(Validate, WritesAPageNumbersAndFigures) {
     file << nlohmann::json{{"prompt", prompt}}.dump() << "\n";
   }
   file.close();
-  const CliResult result = run_cli(command("out", {"--max-tokens", "90", "--keep-recordings"}));
+  const CliResult result =
+      run_cli(command("out", {"--max-tokens", "90", "--block", "64", "--keep-recordings"}));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("3 prompts of 90 tokens, 4 layers × 4 KV heads"),
                                 HasSubstr("[cannot tell]"), HasSubstr("rule: supported if")));
