@@ -151,10 +151,14 @@ std::string after_eviction_text(const Adoption& adoption) {
       least = std::min(least, candidate.losses[t].after_eviction);
       most = std::max(most, candidate.losses[t].after_eviction);
     }
+    if (least >= 1) continue;
     html += fmt::format(
-        "<p class=\"soft\">Of the tokens that {} scores, {:.0f} to {:.0f} % come when something has been "
-        "evicted, by the budget; the others are read from the full cache, and lose nothing.</p>\n",
-        html_text(adoption.tasks[t].name), 100 * least, 100 * most);
+        "<p class=\"soft\">Of the tokens that {} scores, {} % come when something has been evicted{}; the "
+        "others are read from the full cache, and lose nothing.</p>\n",
+        html_text(adoption.tasks[t].name),
+        least == most ? fmt::format("{:.0f}", 100 * least)
+                      : fmt::format("{:.0f} to {:.0f}", 100 * least, 100 * most),
+        least == most ? "" : ", by the budget");
   }
   return html;
 }

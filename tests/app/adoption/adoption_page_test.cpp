@@ -55,6 +55,17 @@ TEST(AdoptionPage, LeavesOutWhatWasNotMeasured) {
   EXPECT_TRUE(adoption_json(made)["candidates"][0]["first_token_ms"].is_null());
 }
 
+TEST(AdoptionPage, SaysHowMuchOfATextCouldNotSuffer) {
+  Adoption made = test::made_adoption();
+  EXPECT_THAT(adoption_page(made, {}), Not(HasSubstr("read from the full cache")));
+  made.candidates[0].losses[1].after_eviction = 0.75;
+  made.candidates[1].losses[1].after_eviction = 0;
+  const std::string page = adoption_page(made, {});
+  EXPECT_THAT(page,
+              HasSubstr("Of the tokens that perplexity scores, 0 to 100 % come when something has been"));
+  EXPECT_THAT(page, HasSubstr("<td>nothing evicted</td>"));
+}
+
 TEST(AdoptionPage, ListsRowsThatWereSkipped) {
   Adoption made = test::made_adoption();
   EXPECT_THAT(adoption_page(made, {}), Not(HasSubstr("skipped")));

@@ -9,6 +9,10 @@ BootstrapMean mean(double value, double half = 0.01, std::int64_t n = 200) {
   return {value, value - half, value + half, n};
 }
 
+std::vector<TaskLoss> losses(double recall, const BootstrapMean& nats) {
+  return {{"niah", mean(recall)}, {"perplexity", nats, TaskKind::kLikelihood}};
+}
+
 }  // namespace
 
 Adoption made_adoption() {
@@ -20,12 +24,10 @@ Adoption made_adoption() {
   made.model.device = "cpu";
   made.block_size = 128;
   made.seed = 7;
-  made.candidates = {
-      {"keydiff", "25%", 0.25, 105, {{"niah", mean(0.3)}, {"perplexity", mean(0.05)}}},
-      {"keydiff", "50%", 0.5, 103, {{"niah", mean(0.005)}, {"perplexity", mean(0.002, 0.001)}}},
-      {"sink", "25%", 0.25, 101, {{"niah", mean(0.6)}, {"perplexity", mean(0.01, 0.001)}}},
-      {"sink", "50%", 0.5, 100, {{"niah", mean(0.015)}, {"perplexity", mean(0.001, 0.001)}}},
-  };
+  made.candidates = {{"keydiff", "25%", 0.25, 105, losses(0.3, mean(0.05))},
+                     {"keydiff", "50%", 0.5, 103, losses(0.005, mean(0.002, 0.001))},
+                     {"sink", "25%", 0.25, 101, losses(0.6, mean(0.01, 0.001))},
+                     {"sink", "50%", 0.5, 100, losses(0.015, mean(0.001, 0.001))}};
   made.tasks = {{"niah", "recall", TaskKind::kScore, 200, 100'000, mean(0.98), {}},
                 {"perplexity", "perplexity", TaskKind::kLikelihood, 200, 80'000, mean(2.5), {}}};
   for (const Candidate& candidate : made.candidates) {
