@@ -129,6 +129,7 @@ struct TaskList::Sets {
 
 std::vector<std::string_view> task_names() {
   std::vector<std::string_view> names;
+  names.reserve(kKinds.size());
   for (const Kind& kind : kKinds) names.push_back(kind.name);
   return names;
 }
