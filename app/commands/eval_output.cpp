@@ -44,6 +44,7 @@ std::vector<fs::path> figure_files(const fs::path& asked, std::span<const std::s
 
 std::vector<std::string_view> names_of(const std::vector<figures::Figure>& made) {
   std::vector<std::string_view> names;
+  names.reserve(made.size());
   for (const figures::Figure& figure : made) names.emplace_back(figure.name);
   return names;
 }
