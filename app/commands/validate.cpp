@@ -44,6 +44,7 @@ struct ValidateArguments {
 validation::Settings asked_settings(const ValidateArguments& arguments) {
   validation::Settings settings;
   std::vector<analysis::PolicySpec> policies;
+  policies.reserve(arguments.policies.size());
   for (const std::string& text : arguments.policies) policies.push_back(analysis::parse_policy(text));
   settings.policies = validation::complete_policies(std::move(policies));
   settings.budget = results::parse_budget(arguments.budget);

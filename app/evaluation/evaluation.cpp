@@ -90,6 +90,7 @@ class RunningEvaluation {
 
   void complete(const std::vector<Task>& tasks, capture::CompletionCost& cost) {
     std::vector<capture::CompletionRequest> requests;
+    requests.reserve(tasks.size());
     for (const Task& task : tasks) requests.push_back(request_of(task));
     const capture::CompletionWatch watch{
         watch_.control,
