@@ -6,7 +6,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
-#include "capture/model/weights_hash.hpp"
+#include "capture/model/model_hash.hpp"
 #include "capture/recording/output_path.hpp"
 
 namespace keyscope::commands {

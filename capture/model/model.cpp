@@ -9,8 +9,8 @@
 
 #include "analysis/errors.hpp"
 #include "capture/model/compute_device.hpp"
+#include "capture/model/model_hash.hpp"
 #include "capture/model/safetensors.hpp"
-#include "capture/model/sha256.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/model/weights.hpp"
 
@@ -100,18 +100,7 @@ class LoadedModel : public Model {
   Residency residency() const override { return residency_; }
   int threads() const override { return threads_; }
 
-  std::string model_sha256() const override {
-    Sha256 hash;
-    hash.add(config_.raw_json);
-    for (const auto& file : checkpoint_.files()) {
-      hash.add(file->path().filename().string());
-      hash.add(std::string_view("\0", 1));
-      hash.add(std::to_string(file->n_bytes()));
-      hash.add(std::string_view("\0", 1));
-      hash.add(file->header());
-    }
-    return hash.hex();
-  }
+  std::string model_sha256() const override { return model_hash(config_, checkpoint_, false); }
 
  private:
   fs::path folder_;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "capture/model/model.hpp"
-#include "capture/model/weights_hash.hpp"
+#include "capture/model/model_hash.hpp"
 
 namespace keyscope::results {
 namespace {

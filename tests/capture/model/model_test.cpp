@@ -11,9 +11,9 @@
 #include <gtest/gtest.h>
 
 #include "analysis/errors.hpp"
+#include "capture/model/model_hash.hpp"
 #include "capture/model/sha256.hpp"
 #include "capture/model/transformer.hpp"
-#include "capture/model/weights_hash.hpp"
 #include "tests/capture/model/random_model.hpp"
 
 namespace keyscope::capture {
