@@ -1,5 +1,6 @@
 #include "app/adoption/adoption.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -45,9 +46,11 @@ std::string focus_text(const Concentration& concentration) {
 }
 
 std::string redundancy_text(const Adoption& adoption) {
+  const auto measured = [](const Retained& one) { return one.cosine_change.n_samples > 0; };
+  if (std::ranges::none_of(adoption.retained, measured)) return "";
   std::vector<std::string> redundant;
   for (std::size_t i = 0; i < adoption.retained.size(); ++i)
-    if (adoption.retained[i].cosine_change.n_samples > 0 && adoption.retained[i].cosine_change.low > 0)
+    if (measured(adoption.retained[i]) && adoption.retained[i].cosine_change.low > 0)
       redundant.push_back(
           fmt::format("{} at {} ({})", adoption.candidates[i].policy, adoption.candidates[i].budget,
                       validation::number_text(adoption.retained[i].mean_pairwise_cosine.mean)));

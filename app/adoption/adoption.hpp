@@ -88,7 +88,7 @@ Focus focus_of(const Concentration& concentration);
 std::string focus_text(const Concentration& concentration);
 
 // One sentence about the candidates whose retained keys are more alike than all keys are: those of which the
-// whole interval of the paired difference of the mean cosines lies above 0.
+// whole interval of the paired difference of the mean cosines lies above 0. Empty where none was measured.
 std::string redundancy_text(const Adoption& adoption);
 
 // One sentence: whether KeyDiff's premise shows in the geometry (unlike keys attract attention, mean key and

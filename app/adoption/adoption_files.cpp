@@ -39,19 +39,18 @@ void remove_figures(const fs::path& folder, std::span<const figures::Figure> kep
 void make_way(const fs::path& out, std::span<const Task> tasks, bool discard) {
   const fs::path report = out / kJson;
   if (!fs::exists(report)) return;
-  if (discard) {
-    for (const char* name : {kJson, "report.html", "report.h5"}) fs::remove(out / name);
-    remove_figures(out / "figures", {});
-    return;
-  }
   const nlohmann::json json = capture::parse_json_object(capture::read_small_file(report), report.string());
   std::vector<std::string> earlier, asked;
   for (const Task& task : tasks) asked.push_back(task.name);
   try {
     for (const auto& task : json.at("tasks")) earlier.push_back(task.at("task"));
   } catch (const nlohmann::json::exception&) {
-    throw FileError(fmt::format(
-        "{}: is no report of this program; take another --out, or --force to replace it", report.string()));
+    throw FileError(fmt::format("{}: is no report of this program; take another --out", report.string()));
+  }
+  if (discard) {
+    for (const char* name : {kJson, "report.html", "report.h5"}) fs::remove(out / name);
+    remove_figures(out / "figures", {});
+    return;
   }
   if (earlier != asked)
     throw FileError(

@@ -13,7 +13,8 @@ namespace keyscope::adoption {
 
 // Before anything is measured for a report in OUT: one of other tasks that is there is not replaced unless it
 // may be; what may be discarded goes first, so that no report stands beside answers that it was not made of.
-//   throws FileError where a report of other tasks is there, or what is there is damaged
+//   throws FileError where a report of other tasks is there, or, whatever may be discarded, a report.json
+//   that is none of this program's
 void make_way(const std::filesystem::path& out, std::span<const Task> tasks, bool discard);
 
 // Writes OUT/report.json, report.html, report.h5 and figures/*.svg, each as a whole, over earlier ones.

@@ -53,13 +53,13 @@ std::string loss_in(const TaskLoss& task) {
 
 // The most that any task may lose, by its interval's end, and in which unit.
 std::string most_lost(const Candidate& candidate) {
-  const bool told_apart = std::ranges::any_of(
+  const bool has_text = std::ranges::any_of(
       candidate.losses, [](const TaskLoss& task) { return task.kind == TaskKind::kLikelihood; });
   double most = -std::numeric_limits<double>::infinity();
   for (const TaskLoss& task : candidate.losses)
     most = std::max(most, percent_lost(task.kind, high_end(task.loss)));
   return fmt::format("{} points{}", figures::format_signed(most, 1),
-                     told_apart ? " (or per cent of perplexity)" : "");
+                     has_text ? " (or per cent of perplexity)" : "");
 }
 
 // Which candidate loses least in its worst task; empty where nothing could have been lost.

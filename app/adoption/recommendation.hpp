@@ -41,10 +41,9 @@ Fitness judge_loss(const TaskLoss& task, double tolerance);
 Fitness judge(const Candidate& candidate, double tolerance);
 
 struct Recommendation {
-  std::vector<Fitness> fitness;  // of the candidates, in their order
-  std::vector<std::size_t>
-      worst_task;   // of each, the index of the task that lost most on average, having evicted
-  int chosen = -1;  // index of the candidate to adopt; -1: keep the full cache
+  std::vector<Fitness> fitness;         // of the candidates, in their order
+  std::vector<std::size_t> worst_task;  // of each, which task lost most on average; an eviction came before
+  int chosen = -1;                      // index of the candidate to adopt; -1: keep the full cache
 };
 
 // Of the fit candidates that save memory, the one that needs the least; of those that need at most a

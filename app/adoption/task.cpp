@@ -31,7 +31,7 @@ double share_after_eviction(const Task& task, std::span<const evaluation::Exampl
       n_after += n_tokens + example.continuation.max_new_tokens - 1 > result.budget ? 1 : 0;
       ++n_scored;
     } else {
-      // The first token that is told apart by a cache from which something is missing.
+      // From this position on, what is read sees a cache that something is missing from.
       const std::int64_t evicted_at = (result.budget / result.block + 1) * result.block;
       const std::int64_t first = std::max<std::int64_t>(1, example.score_from.value_or(1));
       n_after += std::max<std::int64_t>(0, n_tokens - std::max(first, evicted_at + 1));

@@ -67,11 +67,11 @@ void check_outputs(const EvalOptions& options, const evaluation::Settings& setti
     if (!figures::is_nexus_path(path)) figures::format_of(path);
     std::ranges::copy(figure_files(path, names), std::back_inserter(files));
   }
-  const JsonTarget json = options.json_target();
-  if (json.given() && !json.is_stdout()) files.emplace_back(json.path);
   for (const fs::path& path : files)
     if (!lies_in_new_folder(path, options.out)) recording::output_path(path, options.force);
+  const JsonTarget json = options.json_target();
   require_writable(json, options.model.folder(), options.out);
+  if (json.given() && !json.is_stdout()) files.emplace_back(json.path);
   if (!options.out.empty())
     std::ranges::copy(evaluation::folder_files(options.out, settings.task, compared),
                       std::back_inserter(files));

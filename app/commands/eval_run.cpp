@@ -18,9 +18,8 @@ namespace {
 std::unique_ptr<evaluation::ResultFolder> open_folder(const EvalOptions& options,
                                                       const evaluation::Settings& settings) {
   if (options.out.empty()) return nullptr;
-  auto folder = std::make_unique<evaluation::ResultFolder>(options.out, evaluation::settings_json(settings),
-                                                           options.force);
-  return folder;
+  return std::make_unique<evaluation::ResultFolder>(options.out, evaluation::settings_json(settings),
+                                                    options.force);
 }
 
 void print_plan(const evaluation::Settings& settings, const EvalExamples& asked,

@@ -20,7 +20,7 @@ void require_writable(const JsonTarget& target, const std::filesystem::path& sou
 bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem::path& out) {
   namespace fs = std::filesystem;
   const auto whole = [](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); };
-  return !out.empty() && !fs::exists(out) && whole(recording::folder_of(file)) == whole(out / "");
+  return !out.empty() && !fs::exists(out) && whole(recording::folder_of(file) / "") == whole(out / "");
 }
 
 void write_json(const JsonTarget& target, const nlohmann::ordered_json& json) {

@@ -35,7 +35,7 @@ struct NeedlePrompt {
 };
 
 // The template `form` with its placeholders filled in; what is filled in is taken as it is, also where it has
-// a placeholder in it.
+// braces of its own.
 std::string filled(std::string_view form, const Needle& needle);
 
 // The sentence end where a needle goes: the last one at or before depth_percent of the haystack's tokens, 0

@@ -33,6 +33,9 @@ TEST(Adoption, NamesWhoKeepsWhatIsAlike) {
   Adoption alike = test::made_adoption();
   for (Retained& one : alike.retained) one.cosine_change = {0.01, 0, 0.02, 12};
   EXPECT_THAT(redundancy_text(alike), HasSubstr("Under no policy are retained keys more alike"));
+  Adoption unknown = alike;
+  for (Retained& one : unknown.retained) one.cosine_change = {};
+  EXPECT_EQ(redundancy_text(unknown), "");
   // By pairs: a difference that every prompt shows may be less than prompts differ by.
   alike.retained[0].cosine_change = {0.01, 0.001, 0.02, 12};
   EXPECT_THAT(redundancy_text(alike), HasSubstr("under keydiff at 25%"));

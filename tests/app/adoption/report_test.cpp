@@ -133,6 +133,22 @@ TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {
   EXPECT_TRUE(fs::exists(path("out/numbers.json")));
 }
 
+TEST_F(Report, NumbersMayLieInAFolderThatIsStillToBeMade) {
+  const CliResult run =
+      run_cli(untimed(path("out/"), {"--tasks", "phonebook", "--json", path("out/numbers.json")}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(read(path("out/numbers.json")), read(path("out/report.json")));
+}
+
+TEST_F(Report, AReportOfAnotherProgramIsNotDiscarded) {
+  fs::create_directory(path("out"));
+  std::ofstream(path("out/report.json")) << "{\"mine\": 1}";
+  const CliResult run = run_cli(untimed(path("out"), {"--tasks", "phonebook", "--force"}));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_THAT(run.err, HasSubstr("report.json: is no report of this program"));
+  EXPECT_EQ(read(path("out/report.json")), "{\"mine\": 1}");
+}
+
 // Both demo models are of one architecture, so that headers alone do not tell them apart.
 TEST_F(Report, AnswersOfOtherWeightsAreNotTaken) {
   fs::create_directory(path("demo_model"));

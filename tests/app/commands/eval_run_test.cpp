@@ -122,6 +122,15 @@ TEST_F(EvalRun, WhatStandsInTheWayOfAFigureIsSaidFirst) {
   EXPECT_THAT(read(path("p-niah-difference.svg")), HasSubstr("less that with the full cache"));
 }
 
+TEST_F(EvalRun, FilesMayLieInAFolderThatIsStillToBeMade) {
+  const auto run = run_cli(perplexity(
+      {"--windows", "2", "--out", path("out"), "--json", path("out/p.json"), "--figure", path("out/p.svg")}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(read_json(path("out/p.json")), read_json(path("out/results.json")));
+  EXPECT_TRUE(fs::exists(path("out/p.svg")));
+  EXPECT_EQ(run_cli(perplexity({"--out", path("new"), "--json", path("other/p.json")})).status, 1);
+}
+
 TEST_F(EvalRun, NothingIsWrittenTwice) {
   fs::create_directory(path("out"));
   for (const auto& [one, other] :
