@@ -30,7 +30,8 @@ using Rows = std::vector<std::vector<HtmlCell>>;
 constexpr std::string_view kOwnStyle = R"css(
 body { max-width: 80rem; } p, ul, figcaption { max-width: 62rem; }
 figure { max-width: 66rem; } h3 { margin: 1.75rem 0 .6rem; }
-td { white-space: nowrap; } td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; } .advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
+td { white-space: nowrap; } td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; }
+.advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
   padding: .8rem 1rem; margin: 1.25rem 0 .5rem; }
 )css";
 

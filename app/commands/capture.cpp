@@ -6,6 +6,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
+#include "app/commands/hash_progress_line.hpp"
 #include "capture/model/model_hash.hpp"
 #include "capture/recording/output_path.hpp"
 
@@ -35,7 +36,8 @@ void run_capture_command(const CaptureArguments& arguments) {
   const recording::RecordPlan plan = capture::plan_capture(*model, options);
   print_plan(*model, plan, arguments.out, arguments.quiet && !arguments.dry_run);
   if (arguments.dry_run) return;
-  if (arguments.hash_weights) options.model_sha256 = capture::sha256_with_weights(*model);
+  if (arguments.hash_weights)
+    options.model_sha256 = capture::sha256_with_weights(*model, hash_progress_line(arguments.quiet));
   capture_to_file(*model, options, {arguments.out, arguments.force, arguments.quiet});
 }
 

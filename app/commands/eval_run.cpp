@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "app/commands/eval_output.hpp"
+#include "app/commands/hash_progress_line.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"
 #include "app/figures/axis_ticks.hpp"
@@ -64,7 +65,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   evaluation::Settings settings = options.settings(task.name, task.settings);
   check_outputs(options, settings);
   const auto model = options.load_model();
-  settings.model = results::identity_of(*model);
+  settings.model = results::identity_of(*model, hash_progress_line(options.quiet));
   const EvalExamples asked = task.examples(*model);
   evaluation::check_examples(asked.examples, *model);
   settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.examples);

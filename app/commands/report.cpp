@@ -16,6 +16,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
+#include "app/commands/hash_progress_line.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/json_output.hpp"
 #include "app/commands/model_choice.hpp"
@@ -106,7 +107,7 @@ void run_report(const ReportArguments& arguments) {
   require_writable(json, arguments.model.folder(), arguments.out);
   const auto model = capture::Model::load(arguments.model.folder(), arguments.model.options());
   const adoption::TaskList tasks(asked_tasks(arguments), *model);
-  settings.model = results::identity_of(*model);
+  settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   adoption::make_way(arguments.out, tasks.tasks(), arguments.force);
   const adoption::Adoption adoption = measure(arguments, *model, settings, tasks);
   const auto prompts = adoption::choose_prompts(tasks.tasks(), measured(arguments).diagnosed);

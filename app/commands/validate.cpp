@@ -12,6 +12,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/capture_run.hpp"
 #include "app/commands/commands.hpp"
+#include "app/commands/hash_progress_line.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/model_choice.hpp"
 #include "app/commands/option_checks.hpp"
@@ -83,7 +84,7 @@ void run_validate(const ValidateArguments& arguments) {
   const auto model = capture::Model::load(arguments.model.folder(), model_options(arguments));
   const auto prompts =
       validation::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
-  settings.model = results::identity_of(*model);
+  settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   validation::check_lengths(settings, prompts, arguments.prompts);
   validation::ResultFolder folder(arguments.out, validation::settings_json(settings), arguments.force);
   validation::check_memory(*model, settings, prompts, arguments.prompts, capture::available_memory());

@@ -7,9 +7,9 @@
 
 namespace keyscope::results {
 
-ModelIdentity identity_of(const capture::Model& model) {
+ModelIdentity identity_of(const capture::Model& model, const capture::HashProgress& progress) {
   return {std::filesystem::canonical(model.folder()).filename().string(), model.model_sha256(),
-          capture::sha256_with_weights(model), model.dtype_name(), model.device_name()};
+          capture::sha256_with_weights(model, progress), model.dtype_name(), model.device_name()};
 }
 
 void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model) {

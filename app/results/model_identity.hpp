@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "capture/model/hash_progress.hpp"
+
 namespace keyscope::capture {
 class Model;
 }
@@ -18,9 +20,9 @@ struct ModelIdentity {
   std::string dtype, device;   // "float32", "cpu"
 };
 
-// Reads all weights once.
+// Reads all weights once, which `progress` follows.
 //   throws std::filesystem::filesystem_error where the model's folder has gone
-ModelIdentity identity_of(const capture::Model& model);
+ModelIdentity identity_of(const capture::Model& model, const capture::HashProgress& progress = {});
 
 // Adds "model", "model_sha256", "weights_sha256", "dtype" and "device".
 void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model);

@@ -5,7 +5,8 @@
 namespace keyscope::validation {
 
 // The style sheet of the page: light, system fonts, nothing to fetch; verdicts differ by word and mark as
-// well as by colour, which are Okabe and Ito's.
+// well as by colour, which are Okabe and Ito's. In a narrow window pictures and tables scroll by themselves,
+// at a size at which their words can be read.
 inline constexpr std::string_view kPageStyle = R"css(
 :root { color-scheme: light; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --ground: #f6f8fa; }
 * { box-sizing: border-box; }
@@ -33,7 +34,8 @@ td.text { overflow-wrap: anywhere; }
 .overview li { display: flex; gap: .75rem; padding: .15rem .6rem; margin: .2rem 0; border-left-width: 5px;
   border-left-style: solid; }
 .overview .verdict { flex: 0 0 10rem; } .overview a { color: inherit; }
-figure { margin: 1.5rem 0; } figure img { width: 100%; height: auto; }
+figure { margin: 1.5rem 0; overflow-x: auto; } figure img { width: 100%; min-width: 50rem; height: auto; }
+@media print { figure img { min-width: 0; } }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); font-size: .875rem; }
 )css";
 

@@ -1,5 +1,7 @@
 #include "capture/model/model.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +14,7 @@
 
 #include "analysis/errors.hpp"
 #include "capture/model/model_hash.hpp"
+#include "capture/model/safetensors.hpp"
 #include "capture/model/sha256.hpp"
 #include "capture/model/transformer.hpp"
 #include "tests/capture/model/random_model.hpp"
@@ -26,6 +29,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::filesystem::path kGoldens = KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens";
+const std::filesystem::path kDemoModel = KEYSCOPE_SOURCE_DIR "/assets/demo_model";
 const std::string kEmbedding = "model.embed_tokens.weight";
 
 std::vector<float> logits_of(const Model& model) {
@@ -174,18 +178,29 @@ TEST(Model, HasTwoArithmeticsOnTheCpu) {
   EXPECT_EQ(arithmetic(Arithmetic::kAten), Arithmetic::kAten);
 }
 
+// One file whose weights come in a single piece, and one of several.
 TEST(Model, HashesWeightsBehindTheirHeaders) {
-  const auto model = Model::load(kGoldens / "tiny_llama", {});
-  std::ifstream stream(kGoldens / "tiny_llama" / "model.safetensors", std::ios::binary);
-  const std::string file{std::istreambuf_iterator<char>(stream), {}};
-  Sha256 hash;
-  hash.add(model->config().raw_json);
-  hash.add("model.safetensors");
-  hash.add(std::string_view("\0", 1));
-  hash.add(std::to_string(file.size()));
-  hash.add(std::string_view("\0", 1));
-  hash.add(std::string_view(file).substr(8));  // all but the header's length
-  EXPECT_EQ(sha256_with_weights(*model), hash.hex());
+  for (const std::filesystem::path& folder : {kGoldens / "tiny_llama", kDemoModel}) {
+    const auto model = Model::load(folder, {});
+    std::ifstream stream(folder / "model.safetensors", std::ios::binary);
+    const std::string file{std::istreambuf_iterator<char>(stream), {}};
+    Sha256 hash;
+    hash.add(model->config().raw_json);
+    hash.add("model.safetensors");
+    hash.add(std::string_view("\0", 1));
+    hash.add(std::to_string(file.size()));
+    hash.add(std::string_view("\0", 1));
+    hash.add(std::string_view(file).substr(8));  // all but the header's length
+    std::vector<std::int64_t> hashed;
+    const auto progress = [&](std::int64_t n_hashed, std::int64_t n_bytes) {
+      hashed.push_back(n_hashed);
+      EXPECT_EQ(n_bytes, Checkpoint(folder).data_bytes());
+    };
+    EXPECT_EQ(sha256_with_weights(*model, progress), hash.hex());
+    EXPECT_TRUE(std::ranges::is_sorted(hashed));
+    EXPECT_EQ(hashed.back(), Checkpoint(folder).data_bytes());
+    EXPECT_EQ(hashed.size() > 1, folder == kDemoModel);
+  }
 }
 
 // As a script would compute it: config.json, then name, size and header of each weight file.
