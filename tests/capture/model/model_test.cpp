@@ -23,7 +23,6 @@ namespace keyscope::capture {
 namespace {
 
 using test::RandomModel;
-using test::RandomModelShape;
 using test::safetensors_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
