@@ -2,20 +2,28 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "analysis/stratified_bootstrap.hpp"
 
 namespace keyscope::adoption {
 namespace {
 
-// One score an example under one grid point.
-std::vector<double> scores_of(const Task& task, std::span<const evaluation::ExampleResult> results,
-                              std::size_t point, std::size_t n_points) {
-  std::vector<double> scores;
-  for (std::size_t i = point; i < results.size(); i += n_points)
-    scores.push_back(results[i].score(task.score));
+// The score of each example under one grid point, by data set, in the order in which these first come.
+ScoresBySet scores_of(const Task& task, std::span<const evaluation::ExampleResult> results, std::size_t point,
+                      std::size_t n_points) {
+  ScoresBySet scores;
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < task.examples.size(); ++i) {
+    const std::string_view set = task.data_sets.empty() ? std::string_view() : task.data_sets[i];
+    const auto [place, is_new] = places.try_emplace(set, scores.size());
+    if (is_new) scores.emplace_back();
+    scores[place->second].push_back(results[i * n_points + point].score(task.score));
+  }
   return scores;
 }
 
@@ -57,11 +65,11 @@ TaskResult task_result(const Task& task, std::span<const evaluation::ExampleResu
   outcome.bad_rows = task.bad_rows;
   outcome.n_examples = std::ssize(task.examples);
   for (const evaluation::Example& example : task.examples) outcome.n_tokens += std::ssize(example.prompt_ids);
-  const std::vector<double> full = scores_of(task, results, 0, n_points);
-  outcome.full = analysis::bootstrap_mean(full, bootstrap);
+  const ScoresBySet full = scores_of(task, results, 0, n_points);
+  outcome.full = analysis::stratified_bootstrap_mean(full, bootstrap);
   for (std::size_t point = 1; point < n_points; ++point) {
-    const std::vector<double> kept = scores_of(task, results, point, n_points);
-    outcome.scores.push_back(analysis::bootstrap_mean(kept, bootstrap));
+    const ScoresBySet kept = scores_of(task, results, point, n_points);
+    outcome.scores.push_back(analysis::stratified_bootstrap_mean(kept, bootstrap));
     found.losses.push_back(task.kind == TaskKind::kScore ? score_loss(task.name, full, kept, bootstrap)
                                                          : likelihood_loss(task.name, full, kept, bootstrap));
     found.losses.back().after_eviction = share_after_eviction(task, results, point, n_points);

@@ -19,6 +19,7 @@ struct Task {
   evaluation::Scorer scorer;
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();  // what its examples depend on
   std::vector<std::string> bad_rows = {};                              // that were skipped, and why
+  std::vector<std::string> data_sets = {};  // that of each example; empty: all are of one
 };
 
 // The grid points of `none` and of the candidates, as an evaluation of one block size has them: `none` first.

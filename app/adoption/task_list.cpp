@@ -169,6 +169,7 @@ void TaskList::add(std::string_view name, const TaskListOptions& options, const 
     task.settings = evaluation::longbench_settings(read);
     task.examples = set.examples;
     task.bad_rows = set.bad;
+    for (const evaluation::LongBenchRow& row : set.rows) task.data_sets.emplace_back(row.task->name);
     task.scorer = evaluation::longbench_scorer(set, tokenizer_of(model));
   } else {
     evaluation::MathOptions read;

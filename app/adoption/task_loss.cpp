@@ -2,41 +2,57 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
+#include "analysis/stratified_bootstrap.hpp"
 
 namespace keyscope::adoption {
 namespace {
 
-std::vector<double> differences(std::string_view task, std::span<const double> larger,
-                                std::span<const double> smaller) {
+ScoresBySet differences(std::string_view task, const ScoresBySet& larger, const ScoresBySet& smaller) {
   if (larger.size() != smaller.size())
-    throw InvalidInput(fmt::format("task {}: {} scores against {}; expected one of each example", task,
+    throw InvalidInput(fmt::format("task {}: scores of {} data sets against {}; expected the same", task,
                                    larger.size(), smaller.size()));
-  std::vector<double> found(larger.size());
-  std::transform(larger.begin(), larger.end(), smaller.begin(), found.begin(), std::minus<>());
+  ScoresBySet found(larger.size());
+  for (std::size_t set = 0; set < larger.size(); ++set) {
+    if (larger[set].size() != smaller[set].size())
+      throw InvalidInput(fmt::format("task {}: {} scores against {}; expected one of each example", task,
+                                     larger[set].size(), smaller[set].size()));
+    std::ranges::transform(larger[set], smaller[set], std::back_inserter(found[set]), std::minus<>());
+  }
   return found;
+}
+
+bool nothing_lost(const ScoresBySet& losses) {
+  return std::ranges::all_of(losses, [](const std::vector<double>& set) {
+    return std::ranges::none_of(set, [](double loss) { return loss > 0; });
+  });
 }
 
 }  // namespace
 
-TaskLoss score_loss(std::string task, std::span<const double> full, std::span<const double> under_policy,
+TaskLoss score_loss(std::string task, const ScoresBySet& full, const ScoresBySet& under_policy,
                     const analysis::BootstrapOptions& options) {
-  const std::vector<double> losses = differences(task, full, under_policy);
-  analysis::BootstrapMean mean = analysis::bootstrap_mean(losses, options);
-  if (std::ranges::none_of(losses, [](double loss) { return loss > 0; }))
-    mean.high += 1 - std::pow((1 - options.confidence) / 2, 1 / static_cast<double>(losses.size()));
+  const ScoresBySet losses = differences(task, full, under_policy);
+  analysis::BootstrapMean mean = analysis::stratified_bootstrap_mean(losses, options);
+  if (!losses.empty() && nothing_lost(losses)) {
+    const std::size_t smallest = std::ranges::min_element(losses, {}, &std::vector<double>::size)->size();
+    mean.high +=
+        1 - std::pow((1 - options.confidence) / 2, 1 / static_cast<double>(smallest * losses.size()));
+  }
   return {std::move(task), mean, TaskKind::kScore};
 }
 
-TaskLoss likelihood_loss(std::string task, std::span<const double> full, std::span<const double> under_policy,
+TaskLoss likelihood_loss(std::string task, const ScoresBySet& full, const ScoresBySet& under_policy,
                          const analysis::BootstrapOptions& options) {
-  const std::vector<double> losses = differences(task, under_policy, full);
-  return {std::move(task), analysis::bootstrap_mean(losses, options), TaskKind::kLikelihood};
+  const ScoresBySet losses = differences(task, under_policy, full);
+  return {std::move(task), analysis::stratified_bootstrap_mean(losses, options), TaskKind::kLikelihood};
 }
 
 double percent_lost(TaskKind kind, double loss) {

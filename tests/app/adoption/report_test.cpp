@@ -114,6 +114,37 @@ TEST_F(Report, BadRowsAreNamedOrSkippedAndListed) {
   EXPECT_THAT(read(path("out/report.html")), HasSubstr("rows.jsonl, line 2"));
 }
 
+// Three rows of one data set that are answered with what the model says, two of another that are not.
+TEST_F(Report, DataSetsOfLongBenchWeighTheSame) {
+  const std::string rows = path("rows.jsonl");
+  const auto write_rows = [&](const std::vector<std::string>& answers) {
+    std::ofstream file(rows);
+    for (std::size_t i = 0; i < answers.size(); ++i)
+      file << Json{{"dataset", i < 3 ? "qasper" : "multifieldqa_en"},
+                   {"_id", std::to_string(i)},
+                   {"input", ""},
+                   {"context", "The prince was silent for a while, and then he spoke again."},
+                   {"answers", {answers[i]}}}
+           << "\n";
+  };
+  const std::vector<std::string> asked{"--tasks", "longbench", "--longbench", rows};
+  write_rows(std::vector<std::string>(5, "%"));
+  ASSERT_EQ(run_cli(untimed(path("first"), asked)).status, 0);
+  std::vector<std::string> answers(5, "%");
+  std::ifstream examples(path("first/longbench/examples.jsonl"));
+  std::size_t n_said = 0;
+  for (std::string line; n_said < 3 && std::getline(examples, line);) {
+    const Json example = Json::parse(line);
+    if (example["policy"] == "none") answers[n_said++] = example["text"];
+  }
+  ASSERT_EQ(n_said, 3U);
+  write_rows(answers);
+  ASSERT_EQ(run_cli(untimed(path("second"), asked)).status, 0);
+  const Json task = Json::parse(read(path("second/report.json")))["tasks"][0];
+  EXPECT_DOUBLE_EQ(task["full"]["mean"], 0.5);
+  EXPECT_EQ(task["full"]["n"], 5);
+}
+
 TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {
   ASSERT_EQ(run_cli(untimed(path("out"), {"--tasks", "niah,phonebook"})).status, 0);
   const std::string before = read(path("out/report.json"));

@@ -34,6 +34,23 @@ TEST(Task, PairsExamplesUnderEachGridPoint) {
   EXPECT_THROW(task_result(made_task("t", 3), results, 1, {}), InvalidInput);
 }
 
+// Three rows of one data set and one of another, of which the full cache answers the first's.
+TEST(Task, DataSetsWeighTheSame) {
+  Task task = made_task("t", 4);
+  task.data_sets = {"qasper", "trec", "qasper", "qasper"};
+  std::vector<evaluation::ExampleResult> results(8);
+  const std::array full{1.0, 0.0, 1.0, 1.0}, kept{0.0, 0.5, 0.0, 1.0};
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    results[2 * i].scores = {{"recall", full[i]}};
+    results[2 * i + 1].scores = {{"recall", kept[i]}};
+  }
+  const TaskResult found = task_result(task, results, 1, {});
+  EXPECT_DOUBLE_EQ(found.outcome.full.mean, 0.5);
+  EXPECT_DOUBLE_EQ(found.outcome.scores[0].mean, (1.0 / 3 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(found.losses[0].loss.mean, (2.0 / 3 - 0.5) / 2);
+  EXPECT_EQ(found.outcome.full.n_samples, 4);
+}
+
 // Blocks of 4, budgets of 5: something is missing from the cache behind token 8.
 TEST(Task, SaysHowMuchOfATextComesAfterAnEviction) {
   Task task = made_task("text", 2);
