@@ -64,6 +64,11 @@ std::string redundancy_text(const Adoption& adoption) {
       all, fmt::join(redundant, ", "));
 }
 
+std::string examples_text(const TaskOutcome& task) {
+  const std::string examples = fmt::format("{} example{}", task.n_examples, task.n_examples == 1 ? "" : "s");
+  return task.n_data_sets == 1 ? examples : fmt::format("{} of {} data sets", examples, task.n_data_sets);
+}
+
 std::string premise_text(const Geometry& geometry) {
   const auto side = [](const analysis::BootstrapMean& mean, const char* above, const char* below,
                        const char* across) {

@@ -23,6 +23,7 @@ struct TaskOutcome {
   analysis::BootstrapMean full;
   std::vector<analysis::BootstrapMean> scores;  // of the candidates, in their order
   std::vector<std::string> bad_rows = {};       // of its files that were skipped, and why
+  std::int64_t n_data_sets = 1;  // that the examples are of; scores and losses are means over these
 };
 
 // How attention spreads over a prompt's positions under the full cache: means over prompts of means over
@@ -90,6 +91,9 @@ std::string focus_text(const Concentration& concentration);
 // One sentence about the candidates whose retained keys are more alike than all keys are: those of which the
 // whole interval of the paired difference of the mean cosines lies above 0. Empty where none was measured.
 std::string redundancy_text(const Adoption& adoption);
+
+// "200 examples", "5 examples of 2 data sets".
+std::string examples_text(const TaskOutcome& task);
 
 // One sentence: whether KeyDiff's premise shows in the geometry (unlike keys attract attention, mean key and
 // mean query oppose each other).

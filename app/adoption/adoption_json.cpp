@@ -51,6 +51,7 @@ Json tasks_json(const Adoption& adoption) {
                     {"metric", task.metric},
                     {"kind", kind_name(task.kind)},
                     {"n", task.n_examples},
+                    {"data_sets", task.n_data_sets},
                     {"prompt_tokens", task.n_tokens},
                     {"full", mean_json(task.full)},
                     {"bad_rows", task.bad_rows.size()},

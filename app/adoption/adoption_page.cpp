@@ -129,9 +129,8 @@ std::string accuracy_table(const Adoption& adoption) {
   std::vector<std::string> head{"policy · budget"};
   std::vector<HtmlCell> full{"full cache"};
   for (const TaskOutcome& task : adoption.tasks) {
-    head.push_back(fmt::format("{}{}{}, {} examples", task.name,
-                               task.metric == task.name ? "" : ": " + task.metric,
-                               task.kind == TaskKind::kScore ? ", %" : "", task.n_examples));
+    head.push_back(fmt::format("{}{}{}, {}", task.name, task.metric == task.name ? "" : ": " + task.metric,
+                               task.kind == TaskKind::kScore ? ", %" : "", examples_text(task)));
     full.emplace_back(score_text(task, task.full));
   }
   Rows rows{full};
@@ -263,7 +262,8 @@ std::string adoption_page(const Adoption& adoption, std::span<const validation::
   html += latency_section(adoption) + diagnosis_section(adoption);
   html += fmt::format(
       "<p class=\"soft\">Intervals: {:.0f} % percentile bootstrap over examples or prompts, {} resamples, "
-      "seed {}; of a loss, where no example scored less, up to what so many examples leave possible. Every "
+      "seed {}; of a loss, where no example scored less, up to what so many examples leave possible. Data "
+      "sets of one task weigh the same. Every "
       "answer with its scores: examples.jsonl in the folder of each task.</p>\n",
       100 * adoption.bootstrap.confidence, adoption.bootstrap.n_resamples, adoption.bootstrap.seed);
   return html + "</body>\n</html>\n";

@@ -66,6 +66,7 @@ TaskResult task_result(const Task& task, std::span<const evaluation::ExampleResu
   outcome.n_examples = std::ssize(task.examples);
   for (const evaluation::Example& example : task.examples) outcome.n_tokens += std::ssize(example.prompt_ids);
   const ScoresBySet full = scores_of(task, results, 0, n_points);
+  outcome.n_data_sets = std::ssize(full);
   outcome.full = analysis::stratified_bootstrap_mean(full, bootstrap);
   for (std::size_t point = 1; point < n_points; ++point) {
     const ScoresBySet kept = scores_of(task, results, point, n_points);

@@ -24,8 +24,7 @@ std::string loss_text(const adoption::TaskLoss& task) {
 std::string full_line(const TaskOutcome& task) {
   const std::string score = task.kind == TaskKind::kScore ? fmt::format("{:.1f} %", 100 * task.full.mean)
                                                           : fmt::format("{:.3f}", std::exp(task.full.mean));
-  return fmt::format("  {:<18}{} {} over {} example{}\n", task.name, task.metric, score, task.n_examples,
-                     task.n_examples == 1 ? "" : "s");
+  return fmt::format("  {:<18}{} {} over {}\n", task.name, task.metric, score, examples_text(task));
 }
 
 std::string candidate_line(const Adoption& adoption, std::size_t index, std::size_t width) {

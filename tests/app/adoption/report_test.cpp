@@ -139,10 +139,14 @@ TEST_F(Report, DataSetsOfLongBenchWeighTheSame) {
   }
   ASSERT_EQ(n_said, 3U);
   write_rows(answers);
-  ASSERT_EQ(run_cli(untimed(path("second"), asked)).status, 0);
+  const CliResult run = run_cli(untimed(path("second"), asked));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("score 50.0 % over 5 examples of 2 data sets"));
   const Json task = Json::parse(read(path("second/report.json")))["tasks"][0];
   EXPECT_DOUBLE_EQ(task["full"]["mean"], 0.5);
   EXPECT_EQ(task["full"]["n"], 5);
+  EXPECT_EQ(task["data_sets"], 2);
+  EXPECT_THAT(read(path("second/report.html")), HasSubstr("longbench: score, %, 5 examples of 2 data sets"));
 }
 
 TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {

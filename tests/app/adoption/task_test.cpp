@@ -86,6 +86,7 @@ TEST(Task, PromptsAreChosenEvenlyFromAll) {
   const std::array tasks{made_task("a", 10), made_task("bb", 1), made_task("ccc", 10)};
   const auto chosen = choose_prompts(tasks, 7);
   std::vector<std::string> names;
+  names.reserve(chosen.size());
   for (const auto& prompt : chosen) names.push_back(prompt.name);
   EXPECT_EQ(names, (std::vector<std::string>{"a/1", "a/5", "a/8", "bb/0", "ccc/1", "ccc/5", "ccc/8"}));
 }
