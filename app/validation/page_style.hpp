@@ -29,7 +29,8 @@ table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant
 th, td { padding: .3rem .6rem; text-align: right; vertical-align: top; border-bottom: 1px solid var(--line); }
 th { background: var(--ground); font-weight: 600; }
 th:first-child, td:first-child, .text { text-align: left; }
-td.text { overflow-wrap: anywhere; }
+td:not(:first-child) { white-space: nowrap; }
+td.text { white-space: normal; overflow-wrap: anywhere; }
 .overview { list-style: none; margin: 1.25rem 0; padding: 0; }
 .overview li { display: flex; gap: .75rem; padding: .15rem .6rem; margin: .2rem 0; border-left-width: 5px;
   border-left-style: solid; }
