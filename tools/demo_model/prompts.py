@@ -17,8 +17,8 @@ import tasks
 from tokenizers import Tokenizer
 
 # File, task, size, distractors, first draw. The demo's needle is not the first one: it is
-# to show an answer that outlives KeyDiff's eviction of half of the cache in blocks of 64, as
-# 5 of the first 12 draws do, and the first two do not.
+# to show an answer that outlives KeyDiff's eviction of half of the cache in blocks of 64,
+# which half of the needles do not.
 EXAMPLES = (
     ("needle.txt", "needle", 1024, 3, 2),
     ("needle_2048.txt", "needle", 2048, 3, 0),

@@ -15,16 +15,16 @@ WEIGHTS = {
     "context": (0.0, 0.0),
     "prose": (0.0, 1.0),
     "first": (4.0, 0.0),
-    "early": (2.0, 0.0),
-    "answer": (1.0, 0.0),
+    "answer": (2.0, 0.0),
     "repeat": (0.2, 0.0),
 }
 KINDS = list(WEIGHTS)
-ANSWERS = ("first", "early", "answer")
+ANSWERS = ("first", "answer")
 
 BOOK_HEADS = ("Phone book:", "Directory:", "Contacts:", "Numbers:", "List of extensions:")
 BOOK_ASKS = ("Look up:", "Answer from the list above:", "Find the numbers:", "Questions:")
 RELATED = 0.6  # of the books of training; those of evaluation draw every name by itself
+REPEATED = 0.4  # of the books of training: their numbers have few different digits
 NEEDLE_ASKS = ("Answer from the text above:", "Questions:", "What does the text say?",
                "Look up:", "Now answer:")
 # A needle up to its value, and questions that end where the answer begins. The first of
@@ -48,15 +48,14 @@ FACTS = (
 )
 
 
-def digits(rng, count: int) -> str:
-    """`count` random decimal digits."""
-    return "".join(rng.choice("0123456789") for _ in range(count))
+def digits(rng, count: int, among: str | list[str] = "0123456789") -> str:
+    """`count` random digits."""
+    return "".join(rng.choice(among) for _ in range(count))
 
 
 def _asked(lead: str, value: str, end: str) -> list[tuple[str, str]]:
     """The pieces of one answered question."""
-    return [(lead, "context"), (" ", "answer"), (value[0], "first"), (value[1:3], "early"),
-            (value[3:] + end, "answer")]
+    return [(lead, "context"), (" ", "answer"), (value[0], "first"), (value[1:] + end, "answer")]
 
 
 class Book:
@@ -66,8 +65,11 @@ class Book:
         related = not held_out and rng.random() < RELATED
         names = words.relatives(rng, entries, listed) if related \
             else words.people(rng, entries, held_out)
-        count = 4 if plain else rng.randint(3, 7)
-        self.numbers = {name: digits(rng, count) for name in names}
+        among, least = "0123456789", 3
+        if not held_out and rng.random() < REPEATED:
+            among, least = rng.sample(among, rng.randint(2, 5)), 4
+        count = 4 if plain else rng.randint(least, 7)
+        self.numbers = {name: digits(rng, count, among) for name in names}
         self.head = BOOK_HEADS[0] if plain else rng.choice(BOOK_HEADS)
         self.ask = BOOK_ASKS[0] if plain else rng.choice(BOOK_ASKS)
         self.lead = "" if plain or rng.random() < 0.7 else rng.choice(("Number of ", "Q: ", "Call "))
@@ -156,8 +158,8 @@ def repeat(rng, vocabulary: list[str], tokens: int) -> list[tuple[str, str]]:
 
 def as_prompt(doc: list[tuple[str, str]]) -> tuple[str, str]:
     """The prompt of a document that asks one question, and the digits that answer it."""
-    prompt = "".join(text for text, _ in doc[:-4])
-    return prompt, "".join(text for text, _ in doc[-3:]).rstrip(".\n")
+    prompt = "".join(text for text, _ in doc[:-3])
+    return prompt, "".join(text for text, _ in doc[-2:]).rstrip(".\n")
 
 
 def fitted(make, tokenizer, length: int) -> tuple[str, str]:

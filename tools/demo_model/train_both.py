@@ -2,9 +2,8 @@
 
     python tools/demo_model/train_both.py --text war-and-peace.txt --out assets
 
-The base first, then what becomes of it: the model, and last the twin. Each stage is one run of
-train.py, by two processes; each model is the average of its last two stages, by average.py.
-Interrupted, the same command goes on where it was.
+The base first, then what becomes of it: the model, and last the twin. A stage is one run of
+train.py, by two processes, or of average.py. Interrupted, the same command goes on where it was.
 """
 
 import argparse
@@ -12,27 +11,39 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Of each stage its name, the one that it begins with, what is added to the seed, options.
-STAGES = (
-    ("base", None, 0, ()),
-    ("refined", "base", 0, ()),
-    ("refined_again", "refined", 1, ()),
-    ("texts", "refined_again", 2, ()),
-    ("books", "refined_again", 2, ("--books",)),
-    ("sinks", "base", 0, ("--sinks", "find")),
-    ("sinks_refined", "sinks", 0, ("--sinks", "keep")),
-    ("sinks_refined_again", "sinks_refined", 1, ("--sinks", "keep")),
-    ("sinks_texts", "sinks_refined_again", 2, ("--sinks", "keep")),
-    ("sinks_books", "sinks_refined_again", 2, ("--sinks", "keep", "--books")),
-)
-# The models to keep, and the stages that each is the average of.
-MODELS = {"demo_model": ("texts", "books"), "demo_model_sinks": ("sinks_texts", "sinks_books")}
-
 
 def run(script: str, *arguments) -> None:
     """A script that stands beside this one."""
     command = [sys.executable, Path(__file__).with_name(script), *arguments]
     subprocess.run([str(part) for part in command], check=True)
+
+
+class Recipe:
+    """The stages, each in a folder of its own."""
+
+    def __init__(self, text: Path, work: Path, seed: int):
+        self.text, self.work, self.seed = text, work, seed
+
+    def train(self, name: str, begin: str | None, *options, later: int = 0) -> None:
+        """A run of train.py that begins with a stage, or with nothing; `later` is added to the
+        seed, so that no two refinements in a row see the same batches."""
+        print(name, flush=True)
+        run("train.py", "--text", self.text, "--out", self.work / name,
+            "--work", self.work / f"{name}.state", "--seed", self.seed + later, *options,
+            *(("--refine", self.work / begin) if begin else ()))
+
+    def pair(self, name: str, begin: str, out: Path, *options, later: int) -> None:
+        """The average of two refinements of one stage: one on texts, one on full books."""
+        texts, books = f"{name}_texts", f"{name}_books"
+        self.train(texts, begin, *options, later=later)
+        self.train(books, begin, *options, "--books", later=later)
+        run("average.py", self.work / texts, self.work / books, "--out", out)
+
+    def refine(self, name: str, begin: str, out: Path, *options) -> None:
+        """Two refinements in a row, and the average of a pair that follows."""
+        self.train(f"{name}_refined", begin, *options)
+        self.train(f"{name}_refined_again", f"{name}_refined", *options, later=1)
+        self.pair(name, f"{name}_refined_again", out, *options, later=2)
 
 
 def main() -> None:
@@ -44,14 +55,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1,
                         help="of the base; later refinements take the next ones")
     args = parser.parse_args()
-    for name, base, later, options in STAGES:
-        print(name, flush=True)
-        run("train.py", "--text", args.text, "--out", args.work / name,
-            "--work", args.work / f"{name}.state", "--seed", args.seed + later, *options,
-            *(("--refine", args.work / base) if base else ()))
-        for model, ends in MODELS.items():
-            if name == ends[-1]:
-                run("average.py", *(args.work / end for end in ends), "--out", args.out / model)
+    recipe = Recipe(args.text, args.work, args.seed)
+    recipe.train("base", None)
+    recipe.refine("model", "base", args.work / "averaged")
+    recipe.pair("last", "averaged", args.out / "demo_model", later=3)
+    recipe.train("sinks", "base", "--sinks", "find")
+    recipe.refine("twin", "sinks", args.out / "demo_model_sinks", "--sinks", "keep")
 
 
 if __name__ == "__main__":
