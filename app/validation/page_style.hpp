@@ -30,7 +30,7 @@ th, td { padding: .3rem .6rem; text-align: right; vertical-align: top; border-bo
 th { background: var(--ground); font-weight: 600; }
 th:first-child, td:first-child, .text { text-align: left; }
 td:not(:first-child) { white-space: nowrap; }
-td.text { white-space: normal; overflow-wrap: anywhere; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
 .overview { list-style: none; margin: 1.25rem 0; padding: 0; }
 .overview li { display: flex; gap: .75rem; padding: .15rem .6rem; margin: .2rem 0; border-left-width: 5px;
   border-left-style: solid; }
