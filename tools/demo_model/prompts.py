@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 # File, task, size, distractors, first draw. The demo's needle is not the first one: it is
 # to show an answer that outlives KeyDiff's eviction of half of the cache in blocks of 64,
-# which half of the needles do not.
+# as not every needle does.
 EXAMPLES = (
     ("needle.txt", "needle", 1024, 3, 2),
     ("needle_2048.txt", "needle", 2048, 3, 0),
