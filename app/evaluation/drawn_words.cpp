@@ -1,14 +1,18 @@
 #include "app/evaluation/drawn_words.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/errors.hpp"
 #include "app/evaluation/json_rows.hpp"
 #include "app/evaluation/plain_text.hpp"
+#include "capture/tokenizer/utf8.hpp"
 
 namespace keyscope::evaluation {
 namespace {
@@ -48,6 +52,31 @@ constexpr std::array kNames = std::to_array<std::string_view>({
 });
 // clang-format on
 
+std::u32string_view without_outer_space(std::u32string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool is_control(char32_t character) {
+  return character < U' ' || (character >= U'\x7F' && character < U'\xA0');
+}
+
+// A line's word, which is to stand in a sentence.
+std::string checked_word(const std::string& line, const std::string& where) {
+  const std::u32string characters = code_points(line);
+  if (characters.find(tokenizer::kReplacementCharacter) != characters.npos)
+    throw FileError(where + ": is no UTF-8");
+  const std::u32string_view word = without_outer_space(characters);
+  if (word.empty()) throw FileError(where + ": is blank; expected a word");
+  if (const auto control = std::ranges::find_if(word, is_control); control != word.end())
+    throw FileError(fmt::format("{}: has the control character U+{:04X}; expected a word without", where,
+                                static_cast<std::uint32_t>(*control)));
+  std::string text;
+  for (const char32_t character : word) tokenizer::append_utf8(text, character);
+  return text;
+}
+
 }  // namespace
 
 std::span<const std::string_view> city_names() { return kCities; }
@@ -60,11 +89,11 @@ Words words_of(const std::string& path, std::span<const std::string_view> embedd
   const std::filesystem::path file = path;
   read.bad_rows =
       read_lines({&file, 1}, skip_bad, [&](const std::string& line, const std::string& where) {
-        if (code_points(line).find(U'\uFFFD') != std::u32string::npos)
-          throw FileError(where + ": is no UTF-8");
-        if (!seen.insert(line).second)
-          throw FileError(fmt::format("{}: {} is there twice; expected every word once", where, line));
-        read.words.push_back(line);
+        std::string word = checked_word(line, where);
+        if (!seen.insert(word).second)
+          throw FileError(fmt::format("{}: {} is there twice; expected every word once", where, word));
+        read.words.push_back(std::move(word));
+        return true;
       }).bad;
   return read;
 }

@@ -29,8 +29,9 @@ int edit_similarity(std::string_view first, std::string_view second) {
   if (first == second) return 100;
   const std::u32string a = code_points(first), b = code_points(second);
   const auto total = static_cast<double>(a.size() + b.size());
-  const double ratio = 2 * static_cast<double>(common_length(a, b)) / total;
-  return static_cast<int>(std::nearbyint(100 * ratio));
+  // By way of the distance, since 1 - d / total and 2 L / total part at ties: 1 - 46 / 80 is above 0.425.
+  const double distance = total - 2 * static_cast<double>(common_length(a, b));
+  return static_cast<int>(std::nearbyint(100 * (1 - distance / total)));
 }
 
 }  // namespace keyscope::evaluation

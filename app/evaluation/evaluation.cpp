@@ -39,6 +39,7 @@ ExampleResult result_of(const Task& task, const capture::Completion& completion,
           .block = task.point->block,
           .n_prompt = completion.n_prompt,
           .rows_kept = completion.rows_kept,
+          .n_generated = std::ssize(completion.generated),
           .text = completion.text,
           .answers = task.example->answers,
           .scores = std::move(scores)};

@@ -23,7 +23,8 @@ struct Example {
   std::vector<std::string> answers;  // that are expected; any of them is right
   capture::Continuation continuation;
   std::optional<std::int64_t> score_from = {};  // as in capture::CompletionRequest
-  // What is said of it beside its results, such as {"length": 512, "depth": 50}.
+  // What is said of it beside its results, such as {"length": 512, "depth": 50}: also what its score depends
+  // on beside the answers.
   nlohmann::ordered_json about = nlohmann::ordered_json::object();
 };
 
@@ -33,7 +34,8 @@ using Scores = std::vector<std::pair<std::string, double>>;
 // What a completion is worth. Called on the inference thread.
 using Scorer = std::function<Scores(const Example& example, const capture::Completion& completion)>;
 
-// What the results of these examples depend on: SHA-256 of ids, prompts, answers and continuations, in hex.
+// What the results of these examples depend on: SHA-256 of ids, prompts, answers, continuations and what is
+// said of them, in hex.
 std::string examples_sha256(std::span<const Example> examples);
 
 }  // namespace keyscope::evaluation

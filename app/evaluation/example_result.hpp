@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,9 @@ struct ExampleResult {
   std::int64_t block = 0;
   std::int64_t n_prompt = 0;  // tokens
   double rows_kept = 0;       // as in capture::Completion
-  std::string text;           // generated; bytes that are no UTF-8 are U+FFFD
+  // Generated tokens, with the one that ended the text; none in files that do not say.
+  std::optional<std::int64_t> n_generated = {};
+  std::string text;  // generated; bytes that are no UTF-8 are U+FFFD
   std::vector<std::string> answers;
   Scores scores;
 

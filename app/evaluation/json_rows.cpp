@@ -61,11 +61,10 @@ void read_file(const std::filesystem::path& path, const TakeLine& take, ReadRows
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
     if (number == 1) line = without_byte_order_mark(line);
-    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     try {
-      take(line, fmt::format("{}, line {}", path.string(), number));
-      ++rows.n_rows;
+      if (take(line, fmt::format("{}, line {}", path.string(), number))) ++rows.n_rows;
     } catch (const FileError& error) {
       rows.bad.push_back(error.what());
       bad_lines.push_back(number);
@@ -100,7 +99,9 @@ ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take) {
 
 ReadRows read_json_rows(Paths paths, bool skip_bad, const TakeJson& take) {
   return read_lines(paths, skip_bad, [&](const std::string& line, const std::string& where) {
+    if (line.find_first_not_of(" \t\r") == line.npos) return false;
     take(capture::parse_json_object(line, where), where);
+    return true;
   });
 }
 

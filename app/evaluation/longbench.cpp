@@ -27,16 +27,33 @@ class Collection {
   void read(std::span<const std::filesystem::path> paths) {
     set_.bad =
         read_json_rows(paths, options_.skip_bad, [&](const nlohmann::json& row, const std::string& where) {
-          add(read_longbench_row(row, options_.task, where), where);
+          const std::string dataset = longbench_dataset(row, options_.task, where);
+          if (!has_enough(*find_longbench_task(dataset)))
+            add(read_longbench_row(row, options_.task, where), where);
         }).bad;
   }
 
   LongBenchSet take() { return std::move(set_); }
 
  private:
+  bool has_enough(const LongBenchTask& task) const {
+    const auto found = n_rows_.find(task.name);
+    return options_.rows && found != n_rows_.end() && found->second >= *options_.rows;
+  }
+
+  // The two benchmarks ask the same of other texts: a score over both would be neither's.
+  void check_dataset(const LongBenchRow& row, const std::string& where) const {
+    const auto found = datasets_.find(row.task->name);
+    if (found != datasets_.end() && found->second != row.dataset)
+      throw FileError(fmt::format(
+          "{}: the row is of {}, and earlier ones are of {}: LongBench and LongBench-E are scored "
+          "apart; expected rows of one of them, so evaluate their files one by one",
+          where, row.dataset, found->second));
+  }
+
   void add(LongBenchRow row, const std::string& where) {
+    check_dataset(row, where);
     std::int64_t& n_rows = n_rows_[row.task->name];
-    if (options_.rows && n_rows >= *options_.rows) return;
     Example example;
     example.id =
         fmt::format("{}/{}", row.task->name, row.id.empty() ? fmt::format("row {}", n_rows + 1) : row.id);
@@ -49,6 +66,9 @@ class Collection {
     example.answers = row.answers;
     example.continuation = continuation_of(*row.task);
     example.about = {{"task", row.task->name}, {"n_whole", prompt.n_whole}, {"cut", prompt.cut}};
+    // trec is scored by them.
+    if (!row.all_classes.empty()) example.about["all_classes"] = row.all_classes;
+    datasets_.emplace(row.task->name, row.dataset);
     ids_.insert(example.id);
     ++n_rows;
     set_.n_cut += prompt.cut ? 1 : 0;
@@ -95,6 +115,7 @@ class Collection {
   PromptEncoder encoder_;
   LongBenchSet set_;
   std::map<std::string_view, std::int64_t> n_rows_;
+  std::map<std::string_view, std::string> datasets_;  // of the rows so far, by task
   std::set<std::string> ids_;
 };
 

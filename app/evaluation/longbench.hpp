@@ -33,10 +33,12 @@ struct LongBenchSet {
   std::int64_t n_cut = 0;
 };
 
-// Reads the data and makes every row's prompt for the model. Examples end as the reference's generation does:
+// Reads the data and makes every row's prompt for the model. Of rows behind the first of their task that are
+// asked for, nothing but the data set is looked at. Examples end as the reference's generation does:
 // samsum's also with a new line, which they never begin with.
-//   throws FileError as read_json_rows, where a folder has no *.jsonl, two rows of a task have one "_id", or
-//   the model has no tokenizer; UsageError on a task that there is not
+//   throws FileError as read_json_rows, where a folder has no *.jsonl, two rows of a task have one "_id", a
+//   task has rows of LongBench and of LongBench-E, or the model has no tokenizer; UsageError on a task that
+//   there is not
 LongBenchSet read_longbench(const LongBenchOptions& options, const capture::Model& model);
 
 // {"score": 0.5}: of the generated ids' text without special tokens.

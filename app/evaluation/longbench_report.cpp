@@ -49,6 +49,7 @@ LongBenchCell cell_of(const ScoreTable& table, std::span<const LongBenchRow> row
                       std::size_t point, std::uint64_t seed) {
   const Indices all = where(rows.size(), [&](std::size_t i) { return rows[i].task == &task; });
   LongBenchCell cell{&task, point, mean_budget(table, point, all), points_of(table, point, {all}, seed), {}};
+  cell.points.score.mean = task_points(table.scores("score", point, all));
   for (const char* bin : {"0-4k", "4-8k", "8k+"}) {
     const Indices inside = where(rows.size(), [&](std::size_t i) {
       return rows[i].task == &task && rows[i].length && length_bin(*rows[i].length) == bin;

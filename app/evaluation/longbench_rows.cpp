@@ -11,15 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-const LongBenchTask& task_of(const json& row, std::string_view default_task, const std::string& where) {
-  const std::string dataset = row.contains("dataset") || default_task.empty()
-                                  ? text_field(row, "dataset", where)
-                                  : std::string(default_task);
-  const LongBenchTask* task = find_longbench_task(dataset);
-  if (task == nullptr) throw FileError(fmt::format("{}: {}", where, no_longbench_task(dataset)));
-  return *task;
-}
-
 std::optional<std::int64_t> length_of(const json& row, const std::string& where) {
   if (!row.contains("length")) return std::nullopt;
   const json& length = row["length"];
@@ -46,9 +37,18 @@ void check_answers(const LongBenchRow& row, const std::string& where) {
 
 }  // namespace
 
+std::string longbench_dataset(const json& row, std::string_view default_task, const std::string& where) {
+  std::string dataset = row.contains("dataset") || default_task.empty() ? text_field(row, "dataset", where)
+                                                                        : std::string(default_task);
+  if (find_longbench_task(dataset) == nullptr)
+    throw FileError(fmt::format("{}: {}", where, no_longbench_task(dataset)));
+  return dataset;
+}
+
 LongBenchRow read_longbench_row(const json& row, std::string_view default_task, const std::string& where) {
   LongBenchRow read;
-  read.task = &task_of(row, default_task, where);
+  read.dataset = longbench_dataset(row, default_task, where);
+  read.task = find_longbench_task(read.dataset);
   read.id = row.contains("_id") ? text_field(row, "_id", where) : "";
   read.input = text_field(row, "input", where);
   read.context = text_field(row, "context", where);

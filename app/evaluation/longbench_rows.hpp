@@ -15,7 +15,8 @@ namespace keyscope::evaluation {
 // One row of LongBench's own JSON lines.
 struct LongBenchRow {
   const LongBenchTask* task = nullptr;
-  std::string id;  // its "_id"; empty where it has none
+  std::string dataset;  // "qasper", or "qasper_e" of LongBench-E
+  std::string id;       // its "_id"; empty where it has none
   std::string input;
   std::string context;
   std::vector<std::string> answers;      // at least one
@@ -23,12 +24,16 @@ struct LongBenchRow {
   std::optional<std::int64_t> length;    // in words, as LongBench counted them
 };
 
+// The data set of a row, which is one of longbench_tasks.
+//   default_task: that of a row that names none; may be empty
+//   where: file and line, for messages
+//   throws FileError naming field, what was found and what was expected
+std::string longbench_dataset(const nlohmann::json& row, std::string_view default_task,
+                              const std::string& where);
+
 // Reads "context", "input", "answers" and "dataset", "all_classes" where the task has classes, "_id" and
 // "length" where they are there.
-//   default_task: the data set of a row that names none; may be empty
-//   where: file and line, for messages
-//   throws FileError naming field, what was found and what was expected: also on a data set that is not among
-//   longbench_tasks, and on answers that the task's metric cannot score
+//   throws FileError as longbench_dataset, and on answers that the task's metric cannot score
 LongBenchRow read_longbench_row(const nlohmann::json& row, std::string_view default_task,
                                 const std::string& where);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,10 @@ double longbench_score(const LongBenchTask& task, std::string_view prediction,
   for (const std::string& answer : answers)
     best = std::max(best, score(task.metric, prediction, answer, classes));
   return best;
+}
+
+double task_points(std::span<const double> scores) {
+  return 100 * std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(scores.size());
 }
 
 // By way of decimals, which are made of the number's exact value: scaled to be rounded to an integer, it

@@ -16,6 +16,11 @@ namespace keyscope::evaluation {
 double longbench_score(const LongBenchTask& task, std::string_view prediction,
                        std::span<const std::string> answers, std::span<const std::string> classes);
 
+// A task's points of 100 over its examples' scores, by the steps of LongBench's eval.py, whose order decides
+// which way a tie of the third decimal is rounded: 100 · sum / n.
+//   scores: at least one
+double task_points(std::span<const double> scores);
+
 // Points of 100 as LongBench's tables have them: two decimals, rounded as Python's `round` does.
 double two_decimals(double points);
 

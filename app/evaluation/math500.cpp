@@ -11,6 +11,7 @@
 #include "app/evaluation/data_files.hpp"
 #include "app/evaluation/json_rows.hpp"
 #include "app/evaluation/math_match.hpp"
+#include "app/evaluation/utf8_option.hpp"
 #include "capture/model/sha256.hpp"
 
 namespace keyscope::evaluation {
@@ -19,6 +20,9 @@ namespace {
 constexpr const char* kChatPrompt =
     "{problem}\nPlease reason step by step, and put your final answer within \\boxed{}.";
 constexpr const char* kPlainPrompt = "Problem:\n{problem}\n\nSolution:";
+// Where the next problem begins: a base model goes on with one. As `until` of minerva_math in the
+// lm-evaluation-harness.
+constexpr const char* kNextProblem = "Problem:";
 
 const tokenizer::Tokenizer& tokenizer_of(const capture::Model& model) {
   if (model.tokenizer() == nullptr)
@@ -28,6 +32,7 @@ const tokenizer::Tokenizer& tokenizer_of(const capture::Model& model) {
 }
 
 void check(const MathOptions& options) {
+  check_utf8(options.prompt, "--prompt");
   if (!options.prompt.empty() && options.prompt.find("{problem}") == std::string::npos)
     throw UsageError("--prompt: there is no {problem} in it; expected it where the problem stands");
   if (options.samples > 1 && options.temperature == 0)
@@ -44,13 +49,21 @@ std::uint64_t seed_of(std::uint64_t seed, const std::string& id) {
   return std::stoull(hash.hex().substr(0, 16), nullptr, 16);
 }
 
+// The ids' text holds the stop text too.
+std::string before_stop(std::string text, const std::vector<std::string>& stop_texts) {
+  for (const std::string& stop : stop_texts) text.resize(std::min(text.find(stop), text.size()));
+  return text;
+}
+
 // Turns rows into examples one after another.
 class Collection {
  public:
   Collection(const MathOptions& options, const capture::Model& model)
       : options_(options), model_(model), encoder_(tokenizer_of(model), model.folder(), options.chat) {
     prompt_ = options.prompt;
-    if (prompt_.empty()) prompt_ = encoder_.has_chat() ? kChatPrompt : kPlainPrompt;
+    if (!prompt_.empty()) return;
+    prompt_ = encoder_.has_chat() ? kChatPrompt : kPlainPrompt;
+    if (!encoder_.has_chat()) stop_texts_ = {kNextProblem};
   }
 
   void read(std::span<const std::filesystem::path> paths) {
@@ -76,6 +89,7 @@ class Collection {
                                   example.prompt_ids.size(), model_.config().context_length));
     example.answers = {row.answer};
     example.continuation.max_new_tokens = std::min(options_.max_new_tokens, left);
+    example.continuation.stop_texts = stop_texts_;
     example.about = {{"subject", row.subject},
                      {"level", row.level ? nlohmann::ordered_json(*row.level) : nlohmann::ordered_json()}};
     for (std::int64_t sample = 0; sample < options_.samples; ++sample) {
@@ -92,6 +106,7 @@ class Collection {
   const capture::Model& model_;
   PromptEncoder encoder_;
   std::string prompt_;
+  std::vector<std::string> stop_texts_;
   MathSet set_;
   std::set<std::string> ids_;
 };
@@ -107,7 +122,8 @@ MathSet read_math(const MathOptions& options, const capture::Model& model) {
 
 Scorer math_scorer(const tokenizer::Tokenizer& tokenizer) {
   return [&tokenizer](const Example& example, const capture::Completion& completion) {
-    const std::string solution = tokenizer.decode(completion.generated, true);
+    const std::string solution =
+        before_stop(tokenizer.decode(completion.generated, true), example.continuation.stop_texts);
     const std::string& answer = example.answers.front();
     return Scores{{"exact", exact_match(solution, answer) ? 1 : 0},
                   {"flexible", flexible_match(solution, answer) ? 1 : 0},

@@ -19,7 +19,8 @@ namespace keyscope::evaluation {
 struct MathOptions {
   std::vector<std::filesystem::path> data;  // files of JSON lines, or folders of *.jsonl
   // Text with {problem} in it; empty: DeepSeek-R1's request to reason step by step and to box the answer
-  // where the model has a chat template, Minerva's "Problem:" and "Solution:" where it has none.
+  // where the model has a chat template, Minerva's "Problem:" and "Solution:" where it has none, which also
+  // ends where the model goes on with a problem of its own.
   std::string prompt;
   ChatUse chat = ChatUse::kIfThere;
   std::int64_t max_new_tokens = 4096;  // less where the model's context ends sooner
@@ -39,11 +40,11 @@ struct MathSet {
 
 // Reads the data and makes every problem's prompt for the model.
 //   throws FileError as read_json_rows, where two rows have one "unique_id" or the model has no tokenizer;
-//   UsageError on a prompt without {problem}, and on several samples of what is not drawn
+//   UsageError on a prompt without {problem} or that is no UTF-8, and on several samples of what is not drawn
 MathSet read_math(const MathOptions& options, const capture::Model& model);
 
-// {"exact": 0, "flexible": 1, "generated": 812}: 1 for a match, and the number of generated tokens, of the
-// generated ids' text without special tokens.
+// {"exact": 0, "flexible": 1, "generated": 812}: 1 for a match in the generated ids' text without special
+// tokens, up to a stop text, and the number of generated tokens.
 //   tokenizer: must outlive the scorer
 Scorer math_scorer(const tokenizer::Tokenizer& tokenizer);
 

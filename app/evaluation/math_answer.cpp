@@ -1,12 +1,16 @@
 #include "app/evaluation/math_answer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <utility>
 
 namespace keyscope::evaluation {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
+// Of an announced answer. The stars are of Markdown: "**Answer:** 5".
+constexpr std::string_view kAround = " \t\r\n:*";
 
 std::string_view stripped(std::string_view text, std::string_view characters = kSpace) {
   const std::size_t first = text.find_first_not_of(characters);
@@ -44,6 +48,12 @@ std::optional<std::string_view> behind_announcement(std::string_view text) {
   return text.substr(begin);
 }
 
+// Without new lines in front of a formula, and what announces it.
+std::string_view from_formula(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kAround);
+  return first != text.npos && text[first] == '$' ? text.substr(first) : text;
+}
+
 // Up to a new line, or to a full stop that ends a sentence rather than standing in a number.
 std::string_view sentence(std::string_view text) {
   text = text.substr(0, text.find('\n'));
@@ -52,11 +62,51 @@ std::string_view sentence(std::string_view text) {
   return text;
 }
 
+// The first of `part` that no backslash escapes: "\\[2pt]" in a formula opens nothing, "\$" is no end of it.
+std::size_t find_unescaped(std::string_view text, std::string_view part, std::size_t at) {
+  for (; at < text.size(); ++at) {
+    if (text.substr(at).starts_with(part)) return at;
+    if (text[at] == '\\') ++at;
+  }
+  return text.npos;
+}
+
+// What opens a formula at the beginning of the text and what closes it; empty where none begins.
+std::pair<std::string_view, std::string_view> delimiters(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kDelimiters{
+      {{"$$", "$$"}, {"$", "$"}, {"\\(", "\\)"}, {"\\[", "\\]"}}};
+  for (const auto& pair : kDelimiters)
+    if (text.starts_with(pair.first)) return pair;
+  return {};
+}
+
+// The text with every formula on one line between single dollar signs, without space at its ends. Dollar
+// signs that open none are the currency's, and escaped.
+std::string with_plain_dollars(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto [open, close] = delimiters(text.substr(at));
+    const std::size_t end = open.empty() ? text.npos : find_unescaped(text, close, at + open.size());
+    if (end == text.npos) {
+      const std::size_t n = text[at] == '\\' ? 2 : 1;
+      if (text[at] == '$') plain += '\\';
+      plain += text.substr(at, n);
+      at += n;
+      continue;
+    }
+    std::string formula(stripped(text.substr(at + open.size(), end - at - open.size())));
+    std::ranges::replace(formula, '\n', ' ');
+    plain.append("$").append(formula).append("$");
+    at = end + close.size();
+  }
+  return plain;
+}
+
 // Between the last two dollar signs of those that stand in pairs.
 std::optional<std::string_view> last_formula(std::string_view text) {
   std::optional<std::string_view> found;
-  for (std::size_t open = 0; (open = text.find('$', open)) != text.npos;) {
-    const std::size_t close = text.find('$', open + 1);
+  for (std::size_t open = 0; (open = find_unescaped(text, "$", open)) != text.npos;) {
+    const std::size_t close = find_unescaped(text, "$", open + 1);
     if (close == text.npos) break;
     if (!stripped(text.substr(open + 1, close - open - 1)).empty())
       found = text.substr(open + 1, close - open - 1);
@@ -98,10 +148,11 @@ std::optional<std::string> boxed_answer(std::string_view text) {
 
 std::optional<std::string> stated_answer(std::string_view text) {
   if (auto boxed = boxed_answer(text)) return boxed;
-  if (const auto rest = behind_announcement(text))
-    // The stars are of Markdown: "**Answer:** 5".
-    if (const auto answer = stripped(sentence(*rest), " \t\r:*"); !answer.empty()) return std::string(answer);
-  if (const auto formula = last_formula(text)) return std::string(stripped(*formula));
+  const std::string plain = with_plain_dollars(text);
+  if (const auto rest = behind_announcement(plain))
+    if (const auto answer = stripped(sentence(from_formula(*rest)), kAround); !answer.empty())
+      return std::string(answer);
+  if (const auto formula = last_formula(plain)) return std::string(stripped(*formula));
   if (const auto number = last_number(text)) return std::string(*number);
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 
 #include "app/evaluation/math_answer.hpp"
 #include "app/evaluation/math_normal.hpp"
+#include "app/evaluation/math_scanner.hpp"
 #include "app/evaluation/math_value.hpp"
 #include "app/evaluation/plain_text.hpp"
 #include "app/evaluation/substitution.hpp"
@@ -18,39 +19,85 @@ bool equal_as_math_scores(std::string_view first, std::string_view second) {
   return a && b ? *a == *b : first == second;
 }
 
+// A comma with space behind it, where spaces are dropped: it parts entries, and no thousands.
+constexpr std::string_view kSpacedComma = ",{}";
+
+std::string without_marks(std::string text) { return replace_all(std::move(text), kSpacedComma, ","); }
+
 // An answer as it is compared: \left and \right, percent signs and what ends a sentence taken away. An empty
-// group keeps "\cdot x" from becoming "\cdotx" where spaces are dropped.
+// group keeps "\cdot x" from becoming "\cdotx" where spaces are dropped, and "1, 000" from becoming "1,000".
 std::string compared(std::string_view answer) {
   static const Substitution kCommandBeforeLetter(R"((\\[a-zA-Z]+)\s+(?=[a-zA-Z]))", "$1{}");
-  std::string text = minerva_normal(kCommandBeforeLetter.apply(answer));
+  static const Substitution kSpaced(
+      R"((?:,?(?:\s|\\ |~)*\\(?:text|mbox)\{\s*and\s*\}|,(?=\s|\\ |~))(?:\s|\\ |~)*)", ",{}");
+  std::string text = minerva_normal(kSpaced.apply(kCommandBeforeLetter.apply(answer)));
   for (const char* nothing : {"\\left", "\\right", "\\%", "%", "\\!", "\\,"})
     text = replace_all(std::move(text), nothing, "");
-  while (text.ends_with('.') || text.ends_with(',')) text.pop_back();
-  return text;
+  for (;;) {
+    if (text.ends_with(kSpacedComma)) text.resize(text.size() - kSpacedComma.size());
+    if (!text.ends_with('.') && !text.ends_with(',')) return text;
+    text.pop_back();
+  }
 }
 
-// Entries between commas that stand in no brackets of their own.
-std::vector<std::string_view> entries(std::string_view text) {
-  std::vector<std::string_view> found;
+// 1 for a bracket that opens, -1 for one that closes.
+int bracket(char c) {
+  if (c == '(' || c == '[' || c == '{') return 1;
+  return c == ')' || c == ']' || c == '}' ? -1 : 0;
+}
+
+// Whether what opens first closes last: of "(1,2)", and not of "(1,2),(3,4)".
+bool is_enclosed(std::string_view text) {
   int depth = 0;
-  std::size_t first = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (std::string_view("([{").find(text[at]) != std::string_view::npos) ++depth;
-    if (std::string_view(")]}").find(text[at]) != std::string_view::npos) --depth;
-    if (text[at] != ',' || depth != 0) continue;
-    found.push_back(text.substr(first, at - first));
-    first = at + 1;
+  for (std::size_t at = 0; at + 1 < text.size(); ++at) {
+    depth += bracket(text[at]);
+    if (depth == 0 && bracket(text[at]) != 0) return false;
   }
-  found.push_back(text.substr(first));
+  return depth == 1;
+}
+
+// The commas that stand in no brackets of the text's own.
+std::vector<std::size_t> outer_commas(std::string_view text) {
+  std::vector<std::size_t> commas;
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    depth += bracket(text[at]);
+    if (text[at] == ',' && depth == 0) commas.push_back(at);
+  }
+  return commas;
+}
+
+// Whether a comma has a digit in front and three behind it.
+bool parts_thousands(std::string_view text, std::size_t comma) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789", comma + 1), text.size());
+  return comma > 0 && is_digit(text[comma - 1]) && end - comma - 1 == 3;
+}
+
+// Entries between commas that stand in no brackets of their own. Where space is behind one of them, those
+// that part thousands are none of these.
+std::vector<std::string> entries(std::string_view text) {
+  const std::vector<std::size_t> commas = outer_commas(text);
+  const bool spaced =
+      std::ranges::any_of(commas, [&](std::size_t at) { return text.substr(at).starts_with(kSpacedComma); });
+  std::vector<std::string> found(1);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool comma = std::ranges::binary_search(commas, at);
+    if (!comma) found.back() += text[at];
+    if (!comma || (spaced && parts_thousands(text, at))) continue;
+    found.emplace_back();
+    if (text.substr(at).starts_with(kSpacedComma)) at += kSpacedComma.size() - 1;
+  }
+  for (std::string& entry : found) entry = without_marks(std::move(entry));
   return found;
 }
 
 struct List {
   std::string_view open, close;  // empty without brackets
-  std::vector<std::string_view> entries;
+  std::vector<std::string> entries;
 };
 
 List as_list(std::string_view text) {
+  if (!is_enclosed(text)) return {"", "", entries(text)};
   for (const std::string_view open : {"(", "[", "\\{"})
     for (const std::string_view close : {")", "]", "\\}"}) {
       if (text.size() <= open.size() + close.size() || !text.starts_with(open) || !text.ends_with(close))
@@ -61,8 +108,21 @@ List as_list(std::string_view text) {
   return {"", "", entries(text)};
 }
 
+// A whole number without what does not count of it; empty where the text is none.
+std::string whole_number(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty() || text.find_first_not_of("0123456789") != text.npos) return {};
+  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size() - 1));
+  std::string number(negative && text != "0" ? 1 : 0, '-');
+  return number.append(text);
+}
+
 bool same_entry(std::string_view first, std::string_view second) {
   if (first == second) return true;
+  // By their digits, of which a double has no more than fifteen.
+  const std::string one = whole_number(first), other = whole_number(second);
+  if (!one.empty() && !other.empty()) return one == other;
   const auto a = math_values(first), b = math_values(second);
   return a && b && agree(*a, *b);
 }
@@ -94,7 +154,8 @@ bool same_answer(std::string_view first, std::string_view second) {
   if (equal_as_math_scores(first, second)) return true;
   const std::string a = compared(first), b = compared(second);
   if (a.empty() || b.empty()) return false;  // nothing but units
-  return same_entry(a, b) || same_list(as_list(a), as_list(b)) || same_word(a, b);
+  const std::string plain_a = without_marks(a), plain_b = without_marks(b);
+  return same_entry(plain_a, plain_b) || same_list(as_list(a), as_list(b)) || same_word(plain_a, plain_b);
 }
 
 bool exact_match(std::string_view solution, std::string_view answer) {

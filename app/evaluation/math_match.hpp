@@ -11,14 +11,16 @@ bool exact_match(std::string_view solution, std::string_view answer);
 // Whether the answer that a solution states, boxed or not (stated_answer), is the right one, however it is
 // written. Two answers are the same where
 // - they are equal in hendrycks_normal or minerva_normal, or
+// - they are the same whole number, to the last of its digits, or
 // - their values agree (math_values of minerva_normal, without a percent sign): 1/2 is \frac{1}{2} is 0.5,
 // and
 //   x+1 is 1+x, or
 // - they are lists of as many entries in the same brackets which are the same one by one: in their order
-// inside
-//   ( ) and [ ], in any order in braces or without brackets, or
+//   inside ( ) and [ ], in any order in braces or without brackets, or
 // - they are the same word, whatever its case, with or without brackets around it: (C) is \text{C}.
-// What matches exactly matches flexibly.
+// A comma that a space follows parts entries: 100, 200 is no number. Where there is such a one, a comma
+// without space and with three digits behind it parts thousands: 100,000, 5 has two entries. What matches
+// exactly matches flexibly.
 bool flexible_match(std::string_view solution, std::string_view answer);
 
 // The second part of it: whether two answers are the same.

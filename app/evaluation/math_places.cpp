@@ -48,10 +48,12 @@ bool finite(const MathValues& values) {
 }
 
 bool agree(const MathValues& first, const MathValues& second) {
-  constexpr double kTolerance = 1e-9;
+  constexpr double kTolerance = 1e-9, kRounding = 1e-14;
+  const bool constants = first == everywhere(first[0]) && second == everywhere(second[0]);
+  const double least = constants ? kRounding : kTolerance;
   for (std::size_t i = 0; i < kValuePlaces; ++i) {
-    const double size = std::max({1.0, std::abs(first[i]), std::abs(second[i])});
-    if (std::abs(first[i] - second[i]) > kTolerance * size) return false;
+    const double size = std::max(std::abs(first[i]), std::abs(second[i]));
+    if (std::abs(first[i] - second[i]) > std::max(kTolerance * size, least)) return false;
   }
   return true;
 }

@@ -36,7 +36,9 @@ std::optional<MathValues> factorial(MathValues values);
 // Whether all values are numbers.
 bool finite(const MathValues& values);
 
-// Whether all values agree, each to 1e-9 of the larger or of 1.
+// Whether all values agree, each to 1e-9 of the larger. Differences are also passed over which rounding alone
+// makes where terms cancel: up to 1e-14 where both are the same at all places, as they are without variables,
+// else up to 1e-9.
 bool agree(const MathValues& first, const MathValues& second);
 
 }  // namespace keyscope::evaluation

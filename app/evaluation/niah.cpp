@@ -12,6 +12,7 @@
 #include "app/evaluation/given_once.hpp"
 #include "app/evaluation/lookup_scores.hpp"
 #include "app/evaluation/needle_prompt.hpp"
+#include "app/evaluation/utf8_option.hpp"
 
 namespace keyscope::evaluation {
 namespace {
@@ -95,6 +96,7 @@ Example example_of(const NiahTask& task, std::int64_t sample, std::int64_t lengt
     example.continuation.max_new_tokens =
         std::ssize(tokenizer.encode(" " + about.needle.value, false)) + kRoomAfterAnswer;
   example.continuation.stop_texts = {"\n"};
+  example.continuation.stop_after_words = true;
   example.about = {{"length", length},
                    {"depth", depth},
                    {"sample", sample},
@@ -108,6 +110,10 @@ Example example_of(const NiahTask& task, std::int64_t sample, std::int64_t lengt
 }  // namespace
 
 void NiahTask::check() const {
+  check_utf8(needle, "--needle");
+  check_utf8(question, "--question");
+  check_utf8(haystack_path, "--haystack");
+  check_utf8(keys_path, "--keys");
   if (lengths.empty()) throw UsageError("--length: expected at least one");
   if (depths.empty()) throw UsageError("--depth: expected at least one");
   for (const double depth : depths)

@@ -27,7 +27,7 @@ struct NiahTask {
   std::int64_t max_new_tokens = 0;  // 0: those of the answer and 8 more
 
   //   throws UsageError on what cannot be: no length, a depth outside 0 to 100, either given twice, a
-  //   template without {key} or {value}, fewer values than needles
+  //   template without {key} or {value}, fewer values than needles, a name or a template that is no UTF-8
   void check() const;
 };
 

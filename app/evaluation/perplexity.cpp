@@ -8,6 +8,7 @@
 #include "analysis/errors.hpp"
 #include "app/evaluation/text_file.hpp"
 #include "app/evaluation/text_windows.hpp"
+#include "app/evaluation/utf8_option.hpp"
 
 namespace keyscope::evaluation {
 namespace {
@@ -73,6 +74,7 @@ PerplexitySet read_texts(const PerplexityOptions& options, const capture::Model&
   if (model.tokenizer() == nullptr)
     throw FileError(fmt::format("{}: there is no tokenizer.json; expected one, since texts are read",
                                 model.folder().string()));
+  for (const fs::path& path : options.texts) check_utf8(path.string(), "--text");
   const WindowRule rule = rule_of(options, model);
   PerplexitySet set;
   set.bins = {rule.stride, std::min(options.bins, rule.stride)};

@@ -35,7 +35,8 @@ struct PerplexitySet {
 
 // The tokenizer's special token in front of a text, if it adds one, begins every window.
 //   throws FileError where a text cannot be read, is no UTF-8 or shorter than a window, or the model has no
-//   tokenizer; UsageError on a length, stride or number of bins that cannot be
+//   tokenizer; UsageError on a length, stride or number of bins that cannot be, and on a
+//   file whose name is no UTF-8
 PerplexitySet read_texts(const PerplexityOptions& options, const capture::Model& model);
 
 // {"nll_nats": 3.1, "nll_nats 1-16": 4.0, …}: minus the mean of ln p over all scored tokens of a window, and

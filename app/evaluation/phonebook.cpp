@@ -9,6 +9,7 @@
 #include "app/evaluation/draws.hpp"
 #include "app/evaluation/given_once.hpp"
 #include "app/evaluation/needle_prompt.hpp"
+#include "app/evaluation/utf8_option.hpp"
 
 namespace keyscope::evaluation {
 namespace {
@@ -39,6 +40,7 @@ Example book_of(const PhonebookTask& task, const std::vector<Needle>& entries, s
     example.continuation.max_new_tokens =
         std::ssize(tokenizer.encode(" " + entries[asked].value, false)) + kRoomAfterAnswer;
   example.continuation.stop_texts = {"\n"};
+  example.continuation.stop_after_words = true;
   example.about = {{"entries", entries.size()}, {"key", entries[asked].key}, {"place", asked}};
   return example;
 }
@@ -59,6 +61,8 @@ nlohmann::ordered_json phonebook_settings(const PhonebookTask& task) {
 PhonebookExamples phonebook_examples(const PhonebookTask& task, std::uint64_t seed,
                                      const capture::ModelConfig& model,
                                      const tokenizer::Tokenizer& tokenizer) {
+  check_utf8(task.question, "--question");
+  check_utf8(task.names_path, "--names");
   const auto [names, bad_rows] = words_of(task.names_path, first_names(), task.skip_bad);
   check_task(task, names.size());
   const auto most = static_cast<std::size_t>(*std::ranges::max_element(task.entries));

@@ -35,7 +35,8 @@ struct PhonebookExamples {
 // A sample's books of all sizes, then the next sample's: a book begins as the larger ones of its sample do,
 // but for its question. Scored by `score_lookup`.
 //   throws UsageError on what cannot be: no entries, more entries than names, a number of them twice, a
-//   template without its placeholder, a book beyond the model's context; FileError on the file of names
+//   template without its placeholder, a name or a template that is no UTF-8, a book beyond the model's
+//   context; FileError on the file of names
 PhonebookExamples phonebook_examples(const PhonebookTask& task, std::uint64_t seed,
                                      const capture::ModelConfig& model,
                                      const tokenizer::Tokenizer& tokenizer);

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Of what is scored and how it is stored; results of another format are not mixed with these.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 }  // namespace
 

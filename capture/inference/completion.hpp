@@ -26,6 +26,9 @@ struct Continuation {
   bool ignore_eos = false;
   std::vector<std::int32_t> end_ids = {};
   bool never_empty = false;  // the first token is chosen among those that do not end the text
+  // Stop texts count once something else than white space has been written: new lines in front of an answer
+  // do not end it.
+  bool stop_after_words = false;
 
   bool operator==(const Continuation&) const = default;
 };

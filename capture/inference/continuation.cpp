@@ -18,11 +18,13 @@ std::string added_text(const Model& model, std::int32_t before, std::int32_t id)
 }
 
 // Cuts the text where the first stop text begins; false where there is none. Only its end is new.
-bool cut_at_stop(const std::vector<std::string>& stop_texts, std::size_t n_new, std::string& text) {
+bool cut_at_stop(const Continuation& continuation, std::size_t n_new, std::string& text) {
+  const std::size_t words = continuation.stop_after_words ? text.find_first_not_of(" \t\r\n") : 0;
+  if (words == std::string::npos) return false;
   std::size_t first = std::string::npos;
-  for (const std::string& stop : stop_texts) {
+  for (const std::string& stop : continuation.stop_texts) {
     const std::size_t old = text.size() - n_new;
-    first = std::min(first, text.find(stop, old - std::min(old, stop.size())));
+    first = std::min(first, text.find(stop, std::max(words, old - std::min(old, stop.size()))));
   }
   if (first == std::string::npos) return false;
   text.resize(first);
@@ -60,7 +62,7 @@ void continue_text(const Model& model, const Continuation& continuation, std::in
     }
     const std::string added = added_text(model, before, id);
     completion.text += added;
-    if (cut_at_stop(continuation.stop_texts, added.size(), completion.text)) {
+    if (cut_at_stop(continuation, added.size(), completion.text)) {
       completion.end = CompletionEnd::kStopText;
       return;
     }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/errors.hpp"
+#include "app/evaluation/edit_similarity.hpp"
 #include "app/evaluation/plain_text.hpp"
 #include "app/evaluation/rouge_l.hpp"
 
@@ -32,6 +33,15 @@ TEST(AnswerScores, EqualTheReferenceImplementations) {
     else
       EXPECT_NEAR(paragraph_share(prediction, answer), pair["paragraph_share"].get<double>(), 1e-12);
   }
+}
+
+TEST(AnswerScores, SimilarityIsRoundedAtTiesAsTheReferenceRounds) {
+  const nlohmann::json ties = goldens("ties");
+  ASSERT_GT(ties.size(), 30U);
+  for (const auto& tie : ties)
+    EXPECT_EQ(edit_similarity(tie[0].get<std::string>(), tie[1].get<std::string>()), tie[2].get<int>())
+        << tie.dump();
+  EXPECT_EQ(edit_similarity(std::string(17, 'x') + std::string(46, 'a'), std::string(17, 'x')), 43);
 }
 
 TEST(AnswerScores, ClassesEqualTheReference) {

@@ -169,6 +169,28 @@ TEST_F(Eval, OtherSettingsAreRefusedUnlessForced) {
   EXPECT_EQ(test::run_cli(other).status, 0);
 }
 
+TEST_F(Eval, AFolderOfEarlierRulesIsRefused) {
+  const Arguments arguments{"eval", "phonebook", "--model", test::kDemoModel, "--entries",
+                            "4",    "--quiet",   "--out",   path("book")};
+  ASSERT_EQ(test::run_cli(arguments).status, 0);
+  auto settings = nlohmann::ordered_json::parse(read("book/settings.json"));
+  settings["format"] = 1;
+  std::ofstream(path("book/settings.json")) << settings.dump();
+  const auto refused = test::run_cli(arguments);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("format is 1 there and 2 here"));
+}
+
+TEST_F(Eval, NamesThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
+  const std::string name = "caf\xE9.txt";
+  std::ofstream(path(name)) << "Some words. ";
+  const auto run = test::run_cli({"eval", "perplexity", "--model", test::kDemoModel, "--text", path(name),
+                                  "--length", "64", "--quiet", "--out", path("out")});
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("is no UTF-8"));
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+}
+
 TEST_F(Eval, TheDemoModelLooksUpNumbersWithTheFullCache) {
   const auto run = test::run_cli({"eval", "phonebook", "--model", test::kDemoModel, "--entries", "8,32",
                                   "--samples", "10", "--quiet", "--json", "-"});
@@ -211,6 +233,7 @@ TEST_F(Eval, WrongUsageIsSaidBeforeAnythingRuns) {
   EXPECT_THAT(said({"--length", "200", "--depth", ""}), HasSubstr("--depth"));
   EXPECT_THAT(said({"--length", "200", "--budget", "101%"}), HasSubstr("--budget: found '101%'"));
   EXPECT_THAT(said({"--length", "200", "--needle", "{key}"}), HasSubstr("--needle: there is no {value}"));
+  EXPECT_THAT(said({"--length", "200", "--question", "\xE9 {key}"}), HasSubstr("--question: "));
   EXPECT_THAT(said({"--length", "200", "--policy", "sink"}), HasSubstr("--policy: sink is given twice"));
   EXPECT_THAT(said({"--length", "200", "--distractors", "500"}), HasSubstr("--distractors 500: there are"));
 }

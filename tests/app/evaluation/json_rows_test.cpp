@@ -42,7 +42,7 @@ class JsonRows : public ::testing::Test {
 };
 
 TEST_F(JsonRows, AreTakenInOrderAndEmptyLinesAreNone) {
-  EXPECT_EQ(read("{\"n\": 1}\n\n{\"n\": 2}\r\n{\"n\": 3}", false).n_rows, 3);
+  EXPECT_EQ(read("{\"n\": 1}\n\n \t \r\n{\"n\": 2} \r\n{\"n\": 3}", false).n_rows, 3);
   EXPECT_THAT(taken_, ElementsAre(1, 2, 3));
 }
 

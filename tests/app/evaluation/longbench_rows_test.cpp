@@ -30,6 +30,7 @@ std::string refusal(const json& row, std::string_view default_task = "") {
 TEST(LongBenchRows, AreRead) {
   const LongBenchRow row = read_longbench_row(row_of("qasper"), "", "");
   EXPECT_EQ(row.task, find_longbench_task("qasper"));
+  EXPECT_EQ(row.dataset, "qasper");
   EXPECT_EQ(row.id, "e45a");
   EXPECT_EQ(row.input, "Who?");
   EXPECT_EQ(row.context, "He.");
@@ -43,6 +44,8 @@ TEST(LongBenchRows, ANamedTaskIsForRowsWithoutOne) {
   EXPECT_EQ(read_longbench_row(row, "musique", "").task->name, "qasper");
   row.erase("dataset");
   EXPECT_EQ(read_longbench_row(row, "musique", "").task->name, "musique");
+  EXPECT_EQ(read_longbench_row(row, "musique_e", "").task->name, "musique");
+  EXPECT_EQ(read_longbench_row(row, "musique_e", "").dataset, "musique_e");
   EXPECT_THAT(refusal(row), AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr("\"dataset\" is not there")));
 }
 

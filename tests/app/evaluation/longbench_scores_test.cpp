@@ -1,5 +1,6 @@
 #include "app/evaluation/longbench_scores.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -35,8 +36,17 @@ TEST(LongBenchScores, GoByTheTask) {
 
 TEST(LongBenchScores, RoundAsPython) {
   for (const auto& golden : read_goldens("longbench_goldens.json", "percents"))
-    EXPECT_EQ(two_decimals(100 * golden["share"].get<double>()), golden["percent"].get<double>())
+    EXPECT_EQ(two_decimals(100 * golden["total"].get<double>() / golden["n"].get<double>()),
+              golden["percent"].get<double>())
         << golden.dump();
+}
+
+// 100 times the mean is below the tie here, and what is rounded down becomes 14.37.
+TEST(LongBenchScores, OfATaskAreSummedBeforeTheyAreDivided) {
+  std::vector<double> scores(160);
+  std::fill_n(scores.begin(), 23, 1.0);
+  EXPECT_EQ(task_points(scores), 14.375);
+  EXPECT_EQ(two_decimals(task_points(scores)), 14.38);
 }
 
 TEST(LongBenchScores, LengthsGoIntoBins) {

@@ -33,9 +33,10 @@ class LongBench : public ::testing::Test {
     return folder_.file("rows.jsonl");
   }
 
-  static std::string row(const std::string& id, const std::string& context) {
-    return json{{"input", "Who?"}, {"context", context},  {"answers", {"He"}},
-                {"length", 1},     {"dataset", "qasper"}, {"_id", id}}
+  static std::string row(const std::string& id, const std::string& context,
+                         const std::string& dataset = "qasper") {
+    return json{{"input", "Who?"}, {"context", context}, {"answers", {"He"}},
+                {"length", 1},     {"dataset", dataset}, {"_id", id}}
         .dump();
   }
 
@@ -109,8 +110,49 @@ TEST_F(LongBench, TheFirstRowsOfEachTaskAreTaken) {
   LongBenchOptions options = options_of(write({row("a", "A."), row("b", "B."), row("c", "C.")}));
   options.rows = 2;
   EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
+  EXPECT_EQ(read_longbench(options, *demo_model()).bad.size(), 0U);
   options.task = "no such";
   EXPECT_THROW(read_longbench(options, *demo_model()), UsageError);
+}
+
+TEST_F(LongBench, RowsBehindTheFirstAreNotJudged) {
+  const std::string unfit = R"({"dataset": "qasper", "input": 3})", unnamed = R"({"input": 3})";
+  LongBenchOptions options = options_of(write({row("a", "A."), unfit, row("b", "B.", "musique")}));
+  EXPECT_THAT(refusal(options), HasSubstr("line 2"));
+  options.rows = 1;
+  EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
+  options = options_of(write({row("a", "A."), unnamed}));
+  options.rows = 1;
+  EXPECT_THAT(refusal(options), HasSubstr("\"dataset\" is not there"));
+  options.task = "qasper";
+  EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 1U);
+  options.data = {write({row("a", "A."), "{", row("b", "B.", "squad")})};
+  EXPECT_THAT(refusal(options), HasSubstr("2 rows are bad (lines 2, 3)"));
+}
+
+TEST_F(LongBench, RowsOfBothBenchmarksAreNoTask) {
+  LongBenchOptions options =
+      options_of(write({row("a", "A."), row("b", "B.", "qasper_e"), row("c", "C.", "musique_e")}));
+  EXPECT_THAT(refusal(options), AllOf(HasSubstr("line 2"), HasSubstr("the row is of qasper_e"),
+                                      HasSubstr("earlier ones are of qasper:")));
+  options.skip_bad = true;
+  EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
+  options.data = {write({row("a", "A.", "qasper_e"), row("b", "B.", "qasper_e")})};
+  EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
+}
+
+// The classes of a row are in no prompt, and decide its score.
+TEST_F(LongBench, ResultsOfOtherClassesAreOthers) {
+  const auto set_with = [&](const std::vector<std::string>& classes) {
+    json trec = json::parse(row("a", "A.", "trec"));
+    trec["all_classes"] = classes;
+    return read_longbench(options_of(write({trec.dump()})), *demo_model());
+  };
+  const LongBenchSet two = set_with({"He", "She"}), three = set_with({"He", "She", "It"});
+  EXPECT_EQ(two.examples[0].prompt_ids, three.examples[0].prompt_ids);
+  EXPECT_NE(examples_sha256(two.examples), examples_sha256(three.examples));
+  EXPECT_EQ(examples_sha256(two.examples), examples_sha256(set_with({"He", "She"}).examples));
+  EXPECT_THAT(two.examples[0].about["all_classes"].get<std::vector<std::string>>(), ElementsAre("He", "She"));
 }
 
 TEST_F(LongBench, IsScoredByTheTextOfWhatWasGenerated) {

@@ -14,6 +14,8 @@ namespace keyscope::evaluation {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 MathOptions demo_options() {
   MathOptions options;
@@ -30,6 +32,35 @@ TEST(Math500, RowsBecomePrompts) {
             "Problem:\nWhat is $3 + 4$?\n\nSolution:");
   EXPECT_THAT(set.examples[2].answers, ElementsAre("4"));  // of the solution's box
   EXPECT_EQ(set.examples[0].continuation.max_new_tokens, 8);
+}
+
+TEST(Math500, PlainAnswersEndWhereAnotherProblemBegins) {
+  MathOptions options = demo_options();
+  EXPECT_THAT(read_math(options, *demo_model()).examples[0].continuation.stop_texts, ElementsAre("Problem:"));
+  options.prompt = "Q: {problem} A:";
+  EXPECT_THAT(read_math(options, *demo_model()).examples[0].continuation.stop_texts, IsEmpty());
+}
+
+// Models with a chat template end their turn themselves.
+TEST(Math500, ChatAnswersEndThemselves) {
+  const test::ScratchFolder folder;
+  std::filesystem::copy(kDemoModel, folder.file("chat"));
+  std::ofstream(folder.file("chat/chat_template.jinja"))
+      << "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
+         "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}"
+         "{% endif %}";
+  const auto model = capture::Model::load(folder.file("chat"), {.dtype = capture::DType::kFloat32});
+  const MathSet set = read_math(demo_options(), *model);
+  EXPECT_THAT(model->tokenizer()->decode(set.examples[0].prompt_ids, false), HasSubstr("step by step"));
+  EXPECT_THAT(set.examples[0].continuation.stop_texts, IsEmpty());
+}
+
+TEST(Math500, AnotherProblemIsNotScored) {
+  const MathSet set = read_math(demo_options(), *demo_model());
+  const auto& tokenizer = *demo_model()->tokenizer();
+  capture::Completion completion;
+  completion.generated = tokenizer.encode("\\boxed{7}\n\nProblem:\nWhat is $1+1$? \\boxed{2}", false);
+  EXPECT_EQ(math_scorer(tokenizer)(set.examples[0], completion)[0], (Scores::value_type{"exact", 1}));
 }
 
 TEST(Math500, AnswersEndWhereTheContextDoes) {

@@ -48,6 +48,25 @@ TEST(StatedAnswer, IsWhatAnnouncesItself) {
   EXPECT_EQ(stated_answer("The answer is 1.\nThe answer is 2."), "2");
 }
 
+TEST(StatedAnswer, StandsInAnyDelimitersOfFormulas) {
+  EXPECT_EQ(stated_answer("The answer is $$5$$."), "$5$");
+  EXPECT_EQ(stated_answer("The final answer is:\n$$\n5\n$$\nwhere $x$ is 1"), "$5$");
+  EXPECT_EQ(stated_answer(R"(The answer is \(\frac{1}{2}\). Or 7)"), R"($\frac{1}{2}$)");
+  EXPECT_EQ(stated_answer(R"(Hence \[ a \\[2pt] b \])"), R"(a \\[2pt] b)");
+  EXPECT_EQ(stated_answer(R"($x$ is $\$5$)"), R"(\$5)");
+  EXPECT_EQ(stated_answer("$5$$6$"), "6");
+}
+
+TEST(StatedAnswer, IsNoFormulaWhereNothingClosesIt) {
+  EXPECT_EQ(stated_answer("so $$5"), "$$5");
+  EXPECT_EQ(stated_answer(R"(for $\(5\))"), "5");
+  EXPECT_EQ(stated_answer(R"(so \[5)"), "5");
+  EXPECT_EQ(stated_answer(R"(from \$5 to \$7)"), "$7");
+  EXPECT_EQ(stated_answer(R"(The answer is \$7.)"), R"(\$7)");
+  EXPECT_EQ(stated_answer("The answer is\n\nthat we have 5"), "5");
+  EXPECT_EQ(stated_answer("\\"), std::nullopt);
+}
+
 TEST(StatedAnswer, ElseTheLastFormulaElseTheLastNumber) {
   EXPECT_EQ(stated_answer("from $x$ we get $ x+1 $, I think, 7 times"), "x+1");
   EXPECT_EQ(stated_answer("it costs $5 and then some"), "$5");

@@ -68,6 +68,54 @@ TEST(FlexibleMatch, FindsTheAnswerOutsideABox) {
   EXPECT_FALSE(flexible_match("I do not know", "7"));
 }
 
+TEST(FlexibleMatch, FindsTheAnswerInAnyDelimiters) {
+  const std::pair<const char*, const char*> solved[]{{"The answer is $$5$$.", "5"},
+                                                     {"The final answer is:\n$$5$$", "5"},
+                                                     {"so we get\n$$x = 5$$", "5"},
+                                                     {"so we get $$\\frac{1}{2}$$", "\\frac{1}{2}"},
+                                                     {"The answer is \\(\\frac{1}{2}\\).", "\\frac{1}{2}"},
+                                                     {"Hence\n\\[ \\frac{1}{2} \\]", "\\frac{1}{2}"},
+                                                     {"The answer is: \\[5\\]", "5"},
+                                                     {"The answer is therefore $$5$$, as it was.", "5"},
+                                                     {"He pays \\$5 at first, so in the end \\$7", "7"}};
+  for (const auto& [solution, answer] : solved) EXPECT_TRUE(flexible_match(solution, answer)) << solution;
+}
+
+TEST(FlexibleMatch, TakesACommaWithASpaceForAList) {
+  const std::pair<const char*, const char*> same[]{{"200, 100", "100, 200"},
+                                                   {"1,000", "1000"},
+                                                   {"100,000, 5", "5, 100000"},
+                                                   {"(1,000, 2)", "(1000,2)"},
+                                                   {"200,\\ 100", "100, 200"},
+                                                   {"200 \\text{ and } 100", "100, 200"},
+                                                   {"(100,200), (3,4)", "(3, 4), (100, 200)"},
+                                                   {"\\text{b}, \\text{a}", "a,b"},
+                                                   {"1, 2, \\dots", "1,2"}};
+  for (const auto& [first, second] : same) EXPECT_TRUE(flexible_match(boxed(first), second)) << first;
+  const std::pair<const char*, const char*> others[]{
+      {"100, 200", "100200"}, {"100,000, 5", "100, 0, 5"}, {"1, 000", "1000"}, {"1,2, 3", "12, 3"}};
+  for (const auto& [first, second] : others) EXPECT_FALSE(flexible_match(boxed(first), second)) << first;
+}
+
+TEST(FlexibleMatch, TellsNumbersApartWhateverTheirSize) {
+  const std::pair<const char*, const char*> others[]{{"10000000001", "10000000000"},
+                                                     {"18446744073709551617", "18446744073709551616"},
+                                                     {"10,000,000,001, 5", "5, 10000000000"},
+                                                     {"-1", "1"},
+                                                     {"0", "10^{-12}"},
+                                                     {"2^{-40}", "2^{-41}"}};
+  for (const auto& [first, second] : others) EXPECT_FALSE(flexible_match(boxed(first), second)) << first;
+  const std::pair<const char*, const char*> same[]{{"+007", "7"},
+                                                   {"-0", "0"},
+                                                   {"-07", "-7"},
+                                                   {"10,000,000,000", "10000000000"},
+                                                   {"2^{-40}", "\\frac{1}{2^{40}}"},
+                                                   {"\\sqrt{2}-\\sqrt{2}", "0"},
+                                                   {"\\sqrt{8}-2\\sqrt{2}", "0"},
+                                                   {"10^{-12}", "\\frac{1}{10^{12}}"}};
+  for (const auto& [first, second] : same) EXPECT_TRUE(flexible_match(boxed(first), second)) << first;
+}
+
 TEST(FlexibleMatch, IncludesExactMatches) {
   for (const auto& golden : read_goldens("math_goldens.json", "equal")) {
     const auto first = golden[0].get<std::string>(), second = golden[1].get<std::string>();

@@ -54,9 +54,22 @@ TEST(MathPlaces, OneThatIsNoNumberIsTold) {
 TEST(MathPlaces, AgreeToABillionth) {
   EXPECT_TRUE(agree(everywhere(1e6), everywhere(1e6 + 1e-4)));
   EXPECT_FALSE(agree(everywhere(1e6), everywhere(1e6 + 1e-2)));
+  EXPECT_FALSE(agree(everywhere(1e-12), everywhere(2e-12)));
+  EXPECT_TRUE(agree(everywhere(1e-12), everywhere(1e-12 * (1 + 1e-10))));
+  EXPECT_FALSE(agree(everywhere(0), everywhere(1e-13)));
   MathValues one_off = everywhere(1);
   one_off.front() += 1e-6;
   EXPECT_FALSE(agree(one_off, everywhere(1)));
+}
+
+// x - x(1 + 1/10^15), say.
+TEST(MathPlaces, AgreeWhereRoundingAloneIsLeft) {
+  EXPECT_TRUE(agree(everywhere(4e-16), everywhere(0)));
+  MathValues rounded = everywhere(0);
+  rounded.back() = 1e-12;
+  EXPECT_TRUE(agree(rounded, everywhere(0)));
+  rounded.back() = 1e-8;
+  EXPECT_FALSE(agree(rounded, everywhere(0)));
 }
 
 }  // namespace

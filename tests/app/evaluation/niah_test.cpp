@@ -117,6 +117,13 @@ TEST_F(Niah, ALengthLeavesRoomForTheAnswer) {
   EXPECT_NO_THROW(examples(task));
 }
 
+TEST_F(Niah, AnAnswerMayFollowANewLine) {
+  for (const Example& example : examples(grid())) {
+    EXPECT_EQ(example.continuation.stop_texts, std::vector<std::string>{"\n"});
+    EXPECT_TRUE(example.continuation.stop_after_words);
+  }
+}
+
 TEST_F(Niah, WhatIsGivenTwiceIsRefusedByName) {
   NiahTask depths = grid(), lengths = grid();
   depths.depths = {0, 40, 40};

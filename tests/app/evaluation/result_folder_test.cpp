@@ -27,6 +27,7 @@ class ResultFolders : public ::testing::Test {
             .block = 4,
             .n_prompt = 32,
             .rows_kept = 8.25,
+            .n_generated = 3,
             .text = " 12\n\"x\"",
             .answers = {"12"},
             .scores = {{"recall", 1.0 / 3}, {"exact", 0}}};
@@ -61,6 +62,12 @@ TEST_F(ResultFolders, GiveBackWhatWasAppended) {
   ASSERT_EQ(folder.earlier().size(), 3U);
   EXPECT_EQ(folder.earlier().at(result_key("1", "keydiff", "25%", 4)), result("1"));
   EXPECT_THAT(lines(), HasSubstr(R"({"id":"0","length":32,"policy":"keydiff")"));
+}
+
+TEST_F(ResultFolders, TakeLinesThatDoNotSayHowMuchWasGenerated) {
+  ExampleResult old = result("0");
+  old.n_generated.reset();
+  EXPECT_EQ(parse_result(result_line(old, {}), "a line"), old);
 }
 
 // A kill at any byte of the last line leaves the lines before it.

@@ -68,6 +68,17 @@ TEST_F(Continuations, AStopTextEndsItAndIsNoPartOfIt) {
   EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {last_three, middle_two}}).text, up_to(middle_two));
 }
 
+// The answer begins with a space here, as others do with a new line.
+TEST_F(Continuations, AStopTextBeforeAnyWordsDoesNotEndItIfItShallNot) {
+  EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {" "}}).text, "");
+  const auto after_words =
+      complete({.max_new_tokens = 50, .stop_texts = {" ", "\n"}, .stop_after_words = true});
+  EXPECT_EQ(after_words.text, answer_);
+  EXPECT_EQ(after_words.end, CompletionEnd::kStopText);
+  const std::string first = answer_.substr(1, 1);
+  EXPECT_EQ(complete({.max_new_tokens = 50, .stop_texts = {first}, .stop_after_words = true}).text, " ");
+}
+
 TEST_F(Continuations, AnEndIdEndsItAndIsNoPartOfTheText) {
   const auto free = complete({.max_new_tokens = 6});  // a token for every character
   ASSERT_EQ(free.generated.size(), 6U);

@@ -82,6 +82,18 @@ def rouge_l(prediction, answer):
         return 0.0
 
 
+# Texts whose similarity is halfway between two whole numbers but for how it is rounded on the way: 2 L / total and
+# 1 - (total - 2 L) / total part there.
+def ties():
+    found = []
+    for total in range(2, 601):
+        for common in range(1, total // 2):
+            doubled, similarity = 2 * common / total, 1 - (total - 2 * common) / total
+            if round(100 * doubled) != round(100 * similarity):
+                found.append(("x" * common + "a" * (total - 2 * common), "x" * common))
+    return found
+
+
 def scores(prediction, answer):
     return {"prediction": prediction, "answer": answer, "token_f1": token_f1(prediction, answer),
             "number_share": share(prediction, answer), "paragraph_share": paragraph_share(prediction, answer),
@@ -102,7 +114,8 @@ def main():
                   for prediction in ["", *classes, ", ".join(classes), " ".join(classes[::-1]), classes[0] + "!"]]
     words = [{"text": text, "words": normalise(text)} for text in TEXTS]
     goldens = {"versions": {"rouge": "1.0.1", "fuzzywuzzy": fuzzywuzzy.__version__, "seed": SEED},
-               "pairs": [scores(a, b) for a, b in kept], "classes": classified, "words": words}
+               "pairs": [scores(a, b) for a, b in kept], "classes": classified, "words": words,
+               "ties": [[a, b, fuzz.ratio(a, b)] for a, b in ties()]}
     path = pathlib.Path(__file__).with_name("metric_goldens.json")
     path.write_text(json.dumps(goldens, indent=0) + "\n")
 
