@@ -80,23 +80,38 @@ struct Adoption {
   std::vector<Retained> retained;
 };
 
-// How concentrated attention is, by the share of the 1 % of positions that receive most of it: from half of
-// it concentrated, below a fifth diffuse. The bounds are a convention, not a finding.
+// Whether everything that any task scored came after an eviction under every candidate.
+bool all_affected(const Adoption& adoption);
+
+// Of the attention that the first position leaves, the share that the rest of the 1 % of positions with most
+// of it receive: (top share - the first position's) / (1 - the first position's). Both are means over heads
+// and prompts, so it is a ratio of means; where the first position is not among a head's 1 %, it errs
+// downwards, and never below 0.
+double share_without_first(const Concentration& concentration);
+
+// How concentrated attention is, by share_without_first: most models look at the first position whatever is
+// there, which every policy that keeps it serves alike. From half concentrated, below a fifth diffuse. The
+// bounds are a convention, not a finding.
 enum class Focus { kConcentrated, kBetween, kDiffuse };
 Focus focus_of(const Concentration& concentration);
 
-// One sentence: what the focus speaks for, and that accuracy decides.
+// What the first position and the others receive, what the focus speaks for, and that accuracy decides.
 std::string focus_text(const Concentration& concentration);
 
-// One sentence about the candidates whose retained keys are more alike than all keys are: those of which the
-// whole interval of the paired difference of the mean cosines lies above 0. Empty where none was measured.
+// Below this difference of mean cosines, retained keys that are more alike than all keys are waste little.
+inline constexpr double kLeastCosineChange = 0.02;
+
+// One sentence about how alike each candidate's retained keys are, against all keys and paired by prompt:
+// more alike, so that part of the budget is wasted, where the difference of the mean cosines is at least
+// kLeastCosineChange and its whole interval lies above 0; else what was measured instead. Empty where
+// nothing was.
 std::string redundancy_text(const Adoption& adoption);
 
 // "200 examples", "5 examples of 2 data sets".
 std::string examples_text(const TaskOutcome& task);
 
 // One sentence: whether KeyDiff's premise shows in the geometry (unlike keys attract attention, mean key and
-// mean query oppose each other).
+// mean query oppose each other), as far as their intervals say.
 std::string premise_text(const Geometry& geometry);
 
 }  // namespace keyscope::adoption

@@ -96,10 +96,10 @@ Bar score_bar(const TaskOutcome& task, const analysis::BootstrapMean& mean) {
   return {100 * mean.low, 100 * mean.mean, 100 * mean.high};
 }
 
-// The worst score that is still within the tolerance.
+// The worst score that is still within the tolerance, where all that is scored is affected.
 double borne(const TaskOutcome& task, double tolerance) {
-  if (task.kind == TaskKind::kLikelihood) return std::exp(task.full.mean + tolerance);
-  return 100 * (task.full.mean - tolerance);
+  const double most = tolerance_of(task.kind, tolerance);
+  return task.kind == TaskKind::kLikelihood ? std::exp(task.full.mean + most) : 100 * (task.full.mean - most);
 }
 
 std::string caption_of(const Adoption& adoption) {
@@ -131,7 +131,10 @@ Figure accuracy_figure(const Adoption& adoption) {
     lines.push_back(level("full", "full cache", score_bar(task, task.full).middle, false));
     lines.push_back(level("tolerance", "worst that is borne", borne(task, adoption.rule.tolerance), true));
   }
-  return figure_of(adoption, "accuracy-by-memory", "Scores, by memory", std::move(panels));
+  Figure figure = figure_of(adoption, "accuracy-by-memory", "Scores, by memory", std::move(panels));
+  if (!all_affected(adoption))
+    figure.caption += "; scores of all examples, and what is borne where eviction affects all of them";
+  return figure;
 }
 
 Figure latency_figure(const Adoption& adoption) {

@@ -1,31 +1,52 @@
 #include "app/adoption/adoption_files.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "analysis/errors.hpp"
 #include "app/adoption/adoption_figures.hpp"
 #include "app/adoption/adoption_json.hpp"
 #include "app/adoption/adoption_page.hpp"
+#include "app/adoption/task_list.hpp"
+#include "app/evaluation/example.hpp"
+#include "app/evaluation/result_folder.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"
+#include "app/results/out_folder.hpp"
 #include "app/validation/page_pictures.hpp"
 #include "app/validation/prompts_origin.hpp"
-#include "capture/model/strict_json.hpp"
 
 namespace keyscope::adoption {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kJson = "report.json";
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kTask = "report";  // of the settings, which for an evaluation name its task
+constexpr const char* kFigures = "figures";
+constexpr std::array kFiles{"report.json", "report.html", "report.h5"};
+constexpr std::string_view kGeometry = "geometry-";
+
+// What answers depend on. What is made of them does not: another tolerance takes the same answers.
+Json report_settings(evaluation::Settings settings, std::span<const Task> tasks) {
+  settings.task = kTask;
+  Json names = Json::array(), hashes = Json::object();
+  for (const Task& task : tasks) {
+    names.push_back(task.name);
+    hashes[task.name] = evaluation::examples_sha256(task.examples);
+  }
+  settings.task_settings = {{"tasks", std::move(names)}, {"examples_sha256", std::move(hashes)}};
+  return evaluation::settings_json(settings);
+}
 
 // Pictures of an earlier report that this one has not.
 void remove_figures(const fs::path& folder, std::span<const figures::Figure> kept) {
@@ -34,37 +55,56 @@ void remove_figures(const fs::path& folder, std::span<const figures::Figure> kep
       fs::remove(folder / fmt::format("{}.svg", name));
 }
 
+// A folder of answers or of geometry, but for what is not of this program.
+void remove_results(const fs::path& folder) {
+  for (const fs::path& file : evaluation::folder_files(folder, "", false)) fs::remove(file);
+  fs::remove_all(folder / "prompts");
+  std::error_code not_empty;
+  fs::remove(folder, not_empty);
+}
+
+// Of an earlier report: its pages, and answers to tasks and geometry of budgets that may not be asked for
+// now.
+void remove_report(const fs::path& out) {
+  for (const char* name : kFiles) fs::remove(out / name);
+  remove_figures(out / kFigures, {});
+  for (const std::string_view task : task_names()) remove_results(out / task);
+  std::vector<fs::path> geometry;
+  for (const fs::directory_entry& entry : fs::directory_iterator(out))
+    if (entry.path().filename().string().starts_with(kGeometry)) geometry.push_back(entry.path());
+  for (const fs::path& folder : geometry) remove_results(folder);
+}
+
 }  // namespace
 
-void make_way(const fs::path& out, std::span<const Task> tasks, bool discard) {
-  const fs::path report = out / kJson;
-  if (!fs::exists(report)) return;
-  const nlohmann::json json = capture::parse_json_object(capture::read_small_file(report), report.string());
-  std::vector<std::string> earlier, asked;
-  for (const Task& task : tasks) asked.push_back(task.name);
-  try {
-    for (const auto& task : json.at("tasks")) earlier.push_back(task.at("task"));
-  } catch (const nlohmann::json::exception&) {
-    throw FileError(fmt::format("{}: is no report of this program; take another --out", report.string()));
+std::string geometry_folder(const std::string& budget) { return std::string(kGeometry) + budget; }
+
+bool is_of_report(const fs::path& name) {
+  const std::string first = name.begin() == name.end() ? "" : name.begin()->string();
+  const std::vector<std::string_view> tasks = task_names();
+  return first == results::OutFolder::kSettings || first == kFigures || first.starts_with(kGeometry) ||
+         std::ranges::find(kFiles, first) != kFiles.end() || std::ranges::find(tasks, first) != tasks.end();
+}
+
+void claim_folder(const fs::path& out, const evaluation::Settings& settings, std::span<const Task> tasks,
+                  bool discard) {
+  results::OutFolder folder(out, report_settings(settings, tasks), kTask, discard);
+  if (folder.discarded()) {
+    if (folder.discarded()->value("task", Json()) != kTask)
+      throw FileError(
+          fmt::format("{}: of another command; take another --out", folder.settings_file().string()));
+    remove_report(out);
   }
-  if (discard) {
-    for (const char* name : {kJson, "report.html", "report.h5"}) fs::remove(out / name);
-    remove_figures(out / "figures", {});
-    return;
-  }
-  if (earlier != asked)
-    throw FileError(
-        fmt::format("{}: a report of other tasks is there ({}; asked for are {}); take another "
-                    "--out, or --force to replace it",
-                    report.string(), fmt::join(earlier, ", "), fmt::join(asked, ", ")));
+  folder.make();
+  folder.write_settings();
 }
 
 void write_adoption(const Adoption& adoption, const capture::Model& model,
                     std::span<const validation::Prompt> prompts, recording::Provenance provenance,
                     const std::filesystem::path& out) {
   const std::vector<figures::Figure> all = adoption_figures(adoption);
-  const auto pictures = validation::draw_pictures(all, out / "figures");
-  remove_figures(out / "figures", all);
+  const auto pictures = validation::draw_pictures(all, out / kFigures);
+  remove_figures(out / kFigures, all);
   const nlohmann::ordered_json json = adoption_json(adoption);
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // skipped rows may be no UTF-8
   provenance.configuration = json.dump(-1, ' ', false, kReplace);
@@ -76,7 +116,7 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
                        validation::prompts_origin(model, adoption.model.name, prompts, std::move(provenance)),
                        true);
   figures::write_file(out / "report.html", adoption_page(adoption, pictures), true);
-  figures::write_file(out / kJson, json.dump(2, ' ', false, kReplace) + "\n", true);
+  figures::write_file(out / "report.json", json.dump(2, ' ', false, kReplace) + "\n", true);
 }
 
 }  // namespace keyscope::adoption

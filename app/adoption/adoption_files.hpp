@@ -2,20 +2,31 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "app/adoption/adoption.hpp"
 #include "app/adoption/task.hpp"
+#include "app/evaluation/settings.hpp"
 #include "app/validation/prompts_file.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::adoption {
 
-// Before anything is measured for a report in OUT: one of other tasks that is there is not replaced unless it
-// may be; what may be discarded goes first, so that no report stands beside answers that it was not made of.
-//   throws FileError where a report of other tasks is there, or, whatever may be discarded, a report.json
-//   that is none of this program's
-void make_way(const std::filesystem::path& out, std::span<const Task> tasks, bool discard);
+// What is seen of keys and attention at a budget, "25%", stands in this folder of OUT; answers in one for
+// each task, by its name.
+std::string geometry_folder(const std::string& budget);
+
+// Whether a report writes a file of OUT, or all files of the folder in OUT that it lies in.
+//   name: from OUT on
+bool is_of_report(const std::filesystem::path& name);
+
+// Before anything is measured for a report in OUT: writes OUT/settings.json, by which answers of other
+// settings, and files of others, are told. What may be discarded goes first, with all that was made of it.
+//   throws FileError as results::OutFolder does, and, whatever may be discarded, where the results there are
+//   of another command
+void claim_folder(const std::filesystem::path& out, const evaluation::Settings& settings,
+                  std::span<const Task> tasks, bool discard);
 
 // Writes OUT/report.json, report.html, report.h5 and figures/*.svg, each as a whole, over earlier ones.
 //   prompts: of the diagnosis, for the figure file, which says where its figures come from

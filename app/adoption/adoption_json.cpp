@@ -1,6 +1,7 @@
 #include "app/adoption/adoption_json.hpp"
 
 #include <cmath>
+#include <string>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -59,22 +60,34 @@ Json tasks_json(const Adoption& adoption) {
   return json;
 }
 
+// loss and score are of all examples; what is judged is affected_loss.
+Json outcome_json(const Adoption& adoption, std::size_t task, std::size_t candidate) {
+  const TaskLoss& loss = adoption.candidates[candidate].losses[task];
+  const std::string doubt = doubt_text(loss, adoption.rule.tolerance);
+  return {{"task", adoption.tasks[task].name},
+          {"score", mean_json(adoption.tasks[task].scores[candidate])},
+          {"loss", mean_json(loss.overall)},
+          {"after_eviction", loss.after_eviction},
+          {"affected", loss.n_affected},
+          {"scored", loss.n_scored},
+          {"affected_loss", mean_json(loss.loss)},
+          {"affected_full", loss.kind == TaskKind::kScore ? mean_json(loss.full) : Json()},
+          {"verdict", fitness_name(judge_loss(loss, adoption.rule.tolerance))},
+          {"reason", doubt.empty() ? Json() : Json(doubt)}};
+}
+
 Json candidate_json(const Adoption& adoption, std::size_t index) {
   const Candidate& candidate = adoption.candidates[index];
   Json json{{"policy", candidate.policy},
             {"budget_text", candidate.budget},
             {"verdict", fitness_name(adoption.recommendation.fitness[index])},
             {"memory_share", candidate.memory_share},
+            {"p95_memory_share", candidate.p95_memory_share},
             {"memory", memory_json(adoption.memory[index])}};
   json["first_token_ms"] = adoption.latency_repeat > 0 ? spread_json(adoption.first_token_ms[index]) : Json();
   json["tasks"] = Json::array();
   for (std::size_t t = 0; t < adoption.tasks.size(); ++t)
-    json["tasks"].push_back(
-        {{"task", adoption.tasks[t].name},
-         {"score", mean_json(adoption.tasks[t].scores[index])},
-         {"loss", mean_json(candidate.losses[t].loss)},
-         {"after_eviction", candidate.losses[t].after_eviction},
-         {"verdict", fitness_name(judge_loss(candidate.losses[t], adoption.rule.tolerance))}});
+    json["tasks"].push_back(outcome_json(adoption, t, index));
   json["retained"] = adoption.n_diagnosed > 0 ? retained_json(adoption.retained[index], true) : Json();
   return json;
 }
@@ -94,6 +107,7 @@ Json diagnosis_json(const Adoption& adoption) {
           {"attention_gini", mean_json(adoption.concentration.gini)},
           {"attention_entropy_nats", mean_json(adoption.concentration.entropy_nats)},
           {"sink_metric", mean_json(adoption.concentration.sink_metric)},
+          {"top_share_without_first", number(share_without_first(adoption.concentration))},
           {"spearman", mean_json(adoption.geometry.spearman)},
           {"key_query_mean_cosine", mean_json(adoption.geometry.key_query_mean_cosine)},
           {"focus", focus_text(adoption.concentration)},

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "app/validation/html_table.hpp"
 #include "app/validation/html_text.hpp"
@@ -30,7 +32,7 @@ using Rows = std::vector<std::vector<HtmlCell>>;
 constexpr std::string_view kOwnStyle = R"css(
 body { max-width: 80rem; } p, ul, figcaption { max-width: 62rem; }
 figure { max-width: 66rem; } h3 { margin: 1.75rem 0 .6rem; }
-td { white-space: nowrap; } td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; }
+td, td.text { white-space: nowrap; } td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; }
 .advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
   padding: .8rem 1rem; margin: 1.25rem 0 .5rem; }
 )css";
@@ -67,8 +69,9 @@ std::string score_text(const TaskOutcome& task, const BootstrapMean& mean) {
 }
 
 // "1.5 [−0.2, 3.1]", in points of a score or per cent of a perplexity.
-std::string loss_text(const TaskLoss& task) {
+std::string loss_text(const TaskLoss& task, double tolerance) {
   if (task.after_eviction == 0) return "nothing evicted";
+  if (!solved_by_full(task, tolerance)) return "not solved by the full cache";
   return interval_of(task.loss, [&](double value) {
     const double percent = percent_lost(task.kind, value);
     return fmt::format("{}{:.1f}", percent < -0.05 ? "−" : "", std::abs(percent));
@@ -81,6 +84,7 @@ std::string name_of(const Candidate& candidate) {
 
 std::string mean_text(const BootstrapMean& mean) {
   if (mean.n_samples == 0) return "–";
+  if (std::isnan(mean.low)) return number_text(mean.mean);
   return fmt::format("{} {}", number_text(mean.mean), validation::interval_text(mean));
 }
 
@@ -105,8 +109,9 @@ std::string decision_table(const Adoption& adoption) {
   std::vector<std::string> head{"policy · budget", "verdict", "memory"};
   if (adoption.latency_repeat > 0) head.emplace_back("first token, × full cache");
   for (const TaskOutcome& task : adoption.tasks)
-    head.push_back(
-        fmt::format("{}: loss, {}", task.name, task.kind == TaskKind::kScore ? "points" : "% of perplexity"));
+    head.push_back(fmt::format("{}: loss {}", task.name,
+                               task.kind == TaskKind::kScore ? "of affected examples, points"
+                                                             : "per affected token, % of perplexity"));
   Rows rows;
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i) {
     const Candidate& candidate = adoption.candidates[i];
@@ -120,7 +125,8 @@ std::string decision_table(const Adoption& adoption) {
       row.emplace_back(
           fmt::format("{:.2f}×", candidate.first_token_ms / adoption.full_first_token_ms.median));
     for (const TaskLoss& task : candidate.losses)
-      row.emplace_back(loss_text(task), std::string(look_of(judge_loss(task, adoption.rule.tolerance))));
+      row.emplace_back(loss_text(task, adoption.rule.tolerance),
+                       std::string(look_of(judge_loss(task, adoption.rule.tolerance))));
   }
   return html_table(head, rows, 1);
 }
@@ -141,26 +147,53 @@ std::string accuracy_table(const Adoption& adoption) {
   return html_table(head, rows);
 }
 
-// How much of a text was read from a cache that something was missing from, where that differs from all.
-std::string after_eviction_text(const Adoption& adoption) {
-  std::string html;
-  for (std::size_t t = 0; t < adoption.tasks.size(); ++t) {
-    if (adoption.tasks[t].kind != TaskKind::kLikelihood) continue;
-    double least = 1, most = 0;
-    for (const Candidate& candidate : adoption.candidates) {
-      least = std::min(least, candidate.losses[t].after_eviction);
-      most = std::max(most, candidate.losses[t].after_eviction);
-    }
-    if (least >= 1) continue;
-    html += fmt::format(
-        "<p class=\"soft\">Of the tokens that {} scores, {} % come when something has been evicted{}; the "
-        "others are read from the full cache, and lose nothing.</p>\n",
-        html_text(adoption.tasks[t].name),
-        least == most ? fmt::format("{:.0f}", 100 * least)
-                      : fmt::format("{:.0f} to {:.0f}", 100 * least, 100 * most),
-        least == most ? "" : ", by the budget");
+// "all 200", "120 of 200 examples", "3200 of 4000 tokens".
+std::string affected_text(const TaskLoss& task) {
+  if (task.n_affected == task.n_scored) return fmt::format("all {}", task.n_scored);
+  return fmt::format("{} of {} {}", task.n_affected, task.n_scored,
+                     task.kind == TaskKind::kScore ? "examples" : "tokens");
+}
+
+// How much came after an eviction, where that is not all.
+std::string affected_table(const Adoption& adoption) {
+  if (all_affected(adoption)) return "";
+  std::vector<std::string> head{"policy · budget"};
+  for (const TaskOutcome& task : adoption.tasks)
+    head.push_back(
+        fmt::format("{}: affected {}", task.name, task.kind == TaskKind::kScore ? "examples" : "tokens"));
+  Rows rows;
+  for (const Candidate& candidate : adoption.candidates) {
+    auto& row = rows.emplace_back(1, HtmlCell(name_of(candidate)));
+    for (const TaskLoss& task : candidate.losses) row.emplace_back(affected_text(task));
   }
-  return html;
+  return "<p class=\"soft\">Affected is what came when something had been evicted. The rest is as under the "
+         "full cache and can lose nothing, so that losses are of the affected alone; scores are of "
+         "all.</p>\n" +
+         html_table(head, rows);
+}
+
+// "under random · 25%, sink · 50%", or that it is so under all.
+std::string under_text(const Adoption& adoption, const std::vector<std::string>& names) {
+  if (names.size() == adoption.candidates.size()) return "under every policy and budget";
+  return fmt::format("under {}", fmt::join(names, ", "));
+}
+
+// Why it cannot be told of a task, where the table does not show it.
+std::string doubts(const Adoption& adoption) {
+  std::string items;
+  for (std::size_t t = 0; t < adoption.tasks.size(); ++t) {
+    std::map<std::string, std::vector<std::string>> candidates;  // by reason
+    for (const Candidate& candidate : adoption.candidates) {
+      const TaskLoss& task = candidate.losses[t];
+      const std::string doubt = doubt_text(task, adoption.rule.tolerance);
+      if (!doubt.empty() && task.after_eviction > 0) candidates[doubt].push_back(name_of(candidate));
+    }
+    for (const auto& [doubt, names] : candidates)
+      items += fmt::format("<li>{}: {}, {}</li>\n", html_text(adoption.tasks[t].name), html_text(doubt),
+                           html_text(under_text(adoption, names)));
+  }
+  if (items.empty()) return "";
+  return "<p class=\"soft\">What cannot be told, and why:</p>\n<ul class=\"soft\">\n" + items + "</ul>\n";
 }
 
 // What was left out of the tasks' files; nothing where nothing was.
@@ -224,7 +257,8 @@ std::string diagnosis_section(const Adoption& adoption) {
                   {"attention of the 1 % of positions that receive most", mean_text(spread.top_share)},
                   {"Gini coefficient of attention received", mean_text(spread.gini)},
                   {"entropy of a query's attention, nats", mean_text(spread.entropy_nats)},
-                  {"attention that the first position receives", mean_text(spread.sink_metric)}});
+                  {"attention that the first position receives", mean_text(spread.sink_metric)},
+                  {"of what it leaves, the others of the 1 %", number_text(share_without_first(spread))}});
   Rows rows;
   const auto percent = [](double share) { return fmt::format("{:.1f}", 100 * share); };
   const auto add = [&](const std::string& name, const Retained& retained) {
@@ -249,12 +283,11 @@ std::string adoption_page(const Adoption& adoption, std::span<const validation::
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Keyscope: eviction in {}</title>\n<style>{}{}</style>\n</head>\n<body>\n",
       html_text(adoption.model.name), validation::kPageStyle, kOwnStyle);
-  html += heading(adoption) + decision_table(adoption);
+  html += heading(adoption) + decision_table(adoption) + doubts(adoption) + affected_table(adoption);
   for (const validation::PagePicture& picture : pictures)
     html += fmt::format("<figure><img alt=\"{}\" src=\"{}\"></figure>\n", html_text(picture.title),
                         validation::data_url("image/svg+xml", picture.svg));
-  html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption) + after_eviction_text(adoption) +
-          skipped_rows(adoption);
+  html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption) + skipped_rows(adoption);
   html +=
       "<h2>Memory</h2>\n<p class=\"soft\">Keys and values of one prompt at a time, all layers. Rows kept are "
       "the mean of every prompt's share; memory above is the share of all prompts' bytes.</p>\n" +
@@ -262,9 +295,9 @@ std::string adoption_page(const Adoption& adoption, std::span<const validation::
   html += latency_section(adoption) + diagnosis_section(adoption);
   html += fmt::format(
       "<p class=\"soft\">Intervals: {:.0f} % percentile bootstrap over examples or prompts, {} resamples, "
-      "seed {}; of a loss, where no example scored less, up to what so many examples leave possible. Data "
-      "sets of one task weigh the same. Every "
-      "answer with its scores: examples.jsonl in the folder of each task.</p>\n",
+      "seed {}; that of a score's loss ends no lower than the exact binomial one of as many failures as its "
+      "losses add up to. Data sets of one task weigh the same. Every answer with its scores: examples.jsonl "
+      "in the folder of each task.</p>\n",
       100 * adoption.bootstrap.confidence, adoption.bootstrap.n_resamples, adoption.bootstrap.seed);
   return html + "</body>\n</html>\n";
 }

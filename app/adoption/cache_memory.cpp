@@ -13,21 +13,39 @@
 namespace keyscope::adoption {
 namespace {
 
-// Rows of one KV head in one layer: as many as may be seen, and no more than a budget leaves.
-std::int64_t rows_kept(const capture::ModelConfig& config, int layer, std::int64_t n_tokens,
-                       const results::Budget* budget, std::int64_t surplus) {
+// Rows of one KV head in one layer that may stay: a window's and a budget's, if there are any.
+std::int64_t most_rows(const capture::ModelConfig& config, int layer, std::int64_t n_tokens,
+                       const results::Budget* budget) {
   std::int64_t rows = n_tokens;
-  if (config.window(layer) > 0) rows = std::min(rows, config.window(layer) + surplus);
-  if (budget != nullptr) rows = std::min(rows, budget->rows_for(n_tokens) + surplus);
+  if (config.window(layer) > 0) rows = std::min(rows, config.window(layer));
+  if (budget != nullptr) rows = std::min(rows, budget->rows_for(n_tokens));
   return rows;
 }
 
-// Over all layers.
+// The most rows while blocks come in, each before its surplus goes.
+std::int64_t peak_rows(std::int64_t most, std::int64_t n_tokens, std::int64_t block_size) {
+  std::int64_t peak = 0;
+  for (std::int64_t begin = 0, block = 0; begin < n_tokens; begin += block) {
+    block = std::min(block_size, n_tokens - begin);
+    peak = std::max(peak, std::min(most, begin) + block);
+  }
+  return peak;
+}
+
+// Over all layers, after a prompt.
 std::int64_t sum_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
-                      const results::Budget* budget, std::int64_t surplus) {
+                      const results::Budget* budget) {
+  std::int64_t rows = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer) rows += most_rows(config, layer, n_tokens, budget);
+  return rows;
+}
+
+// Likewise, at the peak.
+std::int64_t sum_peak_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
+                           const results::Budget* budget, std::int64_t block_size) {
   std::int64_t rows = 0;
   for (int layer = 0; layer < config.n_layers; ++layer)
-    rows += rows_kept(config, layer, n_tokens, budget, surplus);
+    rows += peak_rows(most_rows(config, layer, n_tokens, budget), n_tokens, block_size);
   return rows;
 }
 
@@ -51,14 +69,14 @@ CacheMemory cache_memory(const capture::ModelConfig& config, std::int64_t elemen
   CacheMemory memory;
   for (const std::int64_t length : lengths) {
     if (length < 1) throw InvalidInput(fmt::format("prompt lengths: {} tokens; expected 1 or more", length));
-    const auto kept = static_cast<double>(sum_rows(config, length, budget, 0));
-    memory.occupancy += kept / static_cast<double>(sum_rows(config, length, nullptr, 0)) / n_prompts;
+    const auto kept = static_cast<double>(sum_rows(config, length, budget));
+    memory.occupancy += kept / static_cast<double>(sum_rows(config, length, nullptr)) / n_prompts;
     memory.mean_bytes += kept * bytes / n_prompts;
   }
   memory.p95_length = p95_of(lengths);
-  memory.p95_bytes = sum_rows(config, memory.p95_length, budget, 0) * row_bytes(config, element_bytes);
+  memory.p95_bytes = sum_rows(config, memory.p95_length, budget) * row_bytes(config, element_bytes);
   memory.p95_peak_bytes =
-      sum_rows(config, memory.p95_length, budget, block_size) * row_bytes(config, element_bytes);
+      sum_peak_rows(config, memory.p95_length, budget, block_size) * row_bytes(config, element_bytes);
   return memory;
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "analysis/errors.hpp"
 #include "app/validation/summary.hpp"
 
 namespace keyscope::adoption {
@@ -41,18 +43,33 @@ class Means {
   const analysis::BootstrapOptions& options_;
 };
 
+std::vector<const evaluation::Example*> short_examples(const Task& task, std::int64_t max_tokens) {
+  std::vector<const evaluation::Example*> found;
+  for (const evaluation::Example& example : task.examples)
+    if (max_tokens == 0 || std::ssize(example.prompt_ids) <= max_tokens) found.push_back(&example);
+  return found;
+}
+
+std::int64_t fewest_tokens(std::span<const Task> tasks) {
+  auto fewest = std::numeric_limits<std::int64_t>::max();
+  for (const Task& task : tasks)
+    for (const evaluation::Example& example : task.examples)
+      fewest = std::min(fewest, std::int64_t{std::ssize(example.prompt_ids)});
+  return fewest;
+}
+
 }  // namespace
 
-std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, std::size_t most) {
+std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, const PromptChoice& choice) {
   std::vector<validation::Prompt> chosen;
   std::set<std::vector<std::int32_t>> seen;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
-    const auto& examples = tasks[t].examples;
+    const auto examples = short_examples(tasks[t], choice.max_tokens);
     // Of what is left, a share for each of the tasks that are left.
-    const std::size_t share = (most - chosen.size() + tasks.size() - t - 1) / (tasks.size() - t);
+    const std::size_t share = (choice.most - chosen.size() + tasks.size() - t - 1) / (tasks.size() - t);
     const std::size_t n = std::min(share, examples.size());
     for (std::size_t i = 0; i < n; ++i) {
-      const evaluation::Example& example = examples[(2 * i + 1) * examples.size() / (2 * n)];
+      const evaluation::Example& example = *examples[(2 * i + 1) * examples.size() / (2 * n)];
       if (!seen.insert(example.prompt_ids).second) continue;
       validation::Prompt& prompt = chosen.emplace_back();
       prompt.name = fmt::format("{}/{}", tasks[t].name, example.id);
@@ -60,6 +77,11 @@ std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, std:
       prompt.line = std::ssize(chosen);
     }
   }
+  if (chosen.empty() && choice.most > 0)
+    throw UsageError(
+        fmt::format("--diagnose-length {}: all prompts are longer; expected at least {}, or "
+                    "--diagnose 0",
+                    choice.max_tokens, fewest_tokens(tasks)));
   return chosen;
 }
 

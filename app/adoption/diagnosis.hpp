@@ -11,8 +11,15 @@
 
 namespace keyscope::adoption {
 
-// At most `most` of the tasks' prompts, evenly spread over each task's examples; no prompt twice.
-std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, std::size_t most);
+// Which of the tasks' prompts are looked at.
+struct PromptChoice {
+  std::size_t most = 12;        // of them; 0: none
+  std::int64_t max_tokens = 0;  // of each; 0: any number
+};
+
+// Evenly spread over each task's examples that are not too long; no prompt twice.
+//   throws UsageError where all are too long
+std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, const PromptChoice& choice);
 
 // The prompts' records of one budget: `none` first, then the policies in order.
 struct BudgetRecords {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
+#include "app/adoption/adoption_files.hpp"
 #include "app/adoption/diagnosis.hpp"
 #include "app/benchmarks/prefill.hpp"
 #include "app/validation/memory_check.hpp"
@@ -31,17 +32,19 @@ class Measurement {
         tasks_(tasks),
         options_(options),
         out_(std::move(out)),
-        watch_(watch) {
+        watch_(watch),
+        diagnosed_(choose_prompts(tasks, options.diagnosed)) {
     for (const evaluation::GridPoint& point : evaluation::grid_of(settings))
       if (point.evicts()) points_.push_back(point);
   }
 
   Adoption run() {
     describe();
+    check_memory();
     for (const Task& task : tasks_) ask(task);
     count_memory();
     if (options_.latency_repeat > 0) time_first_token();
-    if (options_.diagnosed > 0) diagnose();
+    if (!diagnosed_.empty()) diagnose();
     adoption_.recommendation = recommend(adoption_.candidates, adoption_.rule);
     return std::move(adoption_);
   }
@@ -87,6 +90,8 @@ class Measurement {
           cache_memory(config, element, adoption_.prompt_lengths, &points_[i].budget, block));
       adoption_.candidates[i].memory_share =
           adoption_.memory[i].mean_bytes / adoption_.full_memory.mean_bytes;
+      adoption_.candidates[i].p95_memory_share = static_cast<double>(adoption_.memory[i].p95_bytes) /
+                                                 static_cast<double>(adoption_.full_memory.p95_bytes);
     }
   }
 
@@ -133,28 +138,37 @@ class Measurement {
     }
   }
 
+  validation::Settings diagnosis_settings(const evaluation::AskedBudget& budget) const {
+    validation::Settings settings;
+    settings.policies.push_back(analysis::parse_policy("none"));
+    for (const auto& policy : settings_.policies) settings.policies.push_back(policy.spec);
+    settings.budget = budget.budget;
+    settings.block_size = settings_.blocks.front();
+    settings.seed = settings_.seed;
+    settings.model = settings_.model;
+    return settings;
+  }
+
+  // Before the tasks are asked, which may take days.
+  void check_memory() const {
+    const auto where = [](const validation::Prompt& prompt) { return prompt.name; };
+    for (const auto& budget : settings_.budgets)
+      validation::check_memory(model_, diagnosis_settings(budget), diagnosed_,
+                               {where, "--diagnose 0, --diagnose-length"}, capture::available_memory());
+  }
+
   void diagnose() {
-    const auto prompts = choose_prompts(tasks_, options_.diagnosed);
     std::vector<BudgetRecords> all;
     for (const auto& budget : settings_.budgets) {
       BudgetRecords& records = all.emplace_back();
       records.budget = budget.text;
-      validation::Settings settings;
-      settings.policies.push_back(analysis::parse_policy("none"));
-      for (const auto& policy : settings_.policies) {
-        records.policies.push_back(policy.text);
-        settings.policies.push_back(policy.spec);
-      }
-      settings.budget = budget.budget;
-      settings.block_size = settings_.blocks.front();
-      settings.seed = settings_.seed;
-      settings.model = settings_.model;
-      validation::check_memory(model_, settings, prompts, "the tasks' prompts", capture::available_memory());
-      validation::ResultFolder folder(out_ / ("geometry-" + budget.text), validation::settings_json(settings),
-                                      options_.discard);
+      for (const auto& policy : settings_.policies) records.policies.push_back(policy.text);
+      const validation::Settings settings = diagnosis_settings(budget);
+      validation::ResultFolder folder(out_ / geometry_folder(budget.text),
+                                      validation::settings_json(settings), options_.discard);
       folder.begin();
       records.records = validation::measure_prompts(
-          model_, settings, prompts, folder, false,
+          model_, settings, diagnosed_, folder, false,
           {watch_.monitor.control, watch_.cancelled, told("keys and attention at " + budget.text)});
     }
     add_diagnosis(adoption_, all);
@@ -172,6 +186,7 @@ class Measurement {
   const MeasurementOptions& options_;
   fs::path out_;
   const MeasurementWatch& watch_;
+  std::vector<validation::Prompt> diagnosed_;
   std::vector<evaluation::GridPoint> points_;
   Adoption adoption_;
 };

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "app/adoption/adoption.hpp"
+#include "app/adoption/diagnosis.hpp"
 #include "app/adoption/task.hpp"
 #include "app/benchmarks/benchmark.hpp"
 #include "app/evaluation/settings.hpp"
@@ -17,7 +18,7 @@ namespace keyscope::adoption {
 struct MeasurementOptions {
   double tolerance = 0.02;
   std::int64_t latency_repeat = 5;  // 0: time to the first token is not measured
-  std::size_t diagnosed = 12;       // prompts whose keys and attention are looked at; 0: none
+  PromptChoice diagnosed;           // prompts whose keys and attention are looked at
   bool discard = false;             // results of other settings may be thrown away
 };
 
@@ -31,7 +32,8 @@ struct MeasurementWatch {
 // keys and attention in OUT/geometry-<budget>/: a killed measurement goes on there. Times are measured anew.
 //   settings: with one block size, at least one policy and one budget
 //   tasks: at least one, each with examples
-//   throws as evaluation::evaluate, validation::measure_prompts and benchmarks::measure_prefill do
+//   throws FileError before anything is asked where memory is too small for the diagnosis; else as
+//   evaluation::evaluate, validation::measure_prompts and benchmarks::measure_prefill do
 Adoption measure_adoption(const capture::Model& model, const evaluation::Settings& settings,
                           std::span<const Task> tasks, const MeasurementOptions& options,
                           const std::filesystem::path& out, const MeasurementWatch& watch);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "app/figures/axis_ticks.hpp"
 
@@ -22,9 +24,20 @@ double high_end(const analysis::BootstrapMean& loss) {
   return std::isfinite(loss.high) ? loss.high : loss.mean;
 }
 
-std::size_t worst_task_of(const Candidate& candidate) {
-  const auto worst = std::ranges::max_element(candidate.losses, {}, [](const TaskLoss& task) {
-    return std::tuple(task.after_eviction > 0, task.loss.mean, high_end(task.loss));
+// Whether the task could have lost anything.
+bool says_anything(const TaskLoss& task, double tolerance) {
+  return task.after_eviction > 0 && solved_by_full(task, tolerance);
+}
+
+bool has_interval(const analysis::BootstrapMean& loss) {
+  return std::isfinite(loss.low) && std::isfinite(loss.high);
+}
+
+std::size_t worst_task_of(const Candidate& candidate, double tolerance) {
+  const auto worst = std::ranges::max_element(candidate.losses, {}, [&](const TaskLoss& task) {
+    const bool says = says_anything(task, tolerance);
+    return std::tuple(says, says ? percent_lost(task.kind, task.loss.mean) : 0,
+                      says ? percent_lost(task.kind, high_end(task.loss)) : 0);
   });
   return static_cast<std::size_t>(worst - candidate.losses.begin());
 }
@@ -33,7 +46,8 @@ std::size_t worst_task_of(const Candidate& candidate) {
 auto order_of(const Candidate& candidate, std::size_t worst) {
   const double first_token = std::isnan(candidate.first_token_ms) ? std::numeric_limits<double>::infinity()
                                                                   : candidate.first_token_ms;
-  return std::pair(candidate.losses[worst].loss.mean, first_token);
+  const TaskLoss& task = candidate.losses[worst];
+  return std::pair(percent_lost(task.kind, task.loss.mean), first_token);
 }
 
 std::string name_of(const Candidate& candidate) {
@@ -63,19 +77,42 @@ std::string most_lost(const Candidate& candidate) {
 }
 
 // Which candidate loses least in its worst task; empty where nothing could have been lost.
-std::string nearest_text(const Recommendation& recommendation, std::span<const Candidate> candidates) {
+std::string nearest_text(const Recommendation& recommendation, std::span<const Candidate> candidates,
+                         double tolerance) {
   const Candidate* nearest = nullptr;
   const TaskLoss* least = nullptr;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].losses.empty()) continue;
     const TaskLoss& worst = candidates[i].losses[recommendation.worst_task[i]];
-    if (worst.after_eviction == 0) continue;
-    if (least != nullptr && !(worst.loss.mean < least->loss.mean)) continue;
+    if (!says_anything(worst, tolerance)) continue;
+    if (least != nullptr &&
+        !(percent_lost(worst.kind, worst.loss.mean) < percent_lost(least->kind, least->loss.mean)))
+      continue;
     nearest = &candidates[i];
     least = &worst;
   }
   if (nearest == nullptr) return "";
   return fmt::format("; nearest comes {}, which loses {}", name_of(*nearest), loss_in(*least));
+}
+
+// Which tasks say nothing under any candidate since the full cache does not solve them; empty where there is
+// none.
+std::string unsolved_text(std::span<const Candidate> candidates, double tolerance) {
+  std::vector<std::string> unsolved;
+  std::set<std::string> solved;
+  for (const Candidate& candidate : candidates)
+    for (const TaskLoss& task : candidate.losses) {
+      if (task.after_eviction == 0) continue;
+      if (solved_by_full(task, tolerance))
+        solved.insert(task.task);
+      else if (std::ranges::find(unsolved, task.task) == unsolved.end())
+        unsolved.push_back(task.task);
+    }
+  std::erase_if(unsolved, [&](const std::string& task) { return solved.contains(task); });
+  if (unsolved.empty()) return "";
+  return fmt::format(
+      "; of the tasks, the full cache itself does not solve {}, which therefore say{} nothing about eviction",
+      fmt::join(unsolved, ", "), unsolved.size() == 1 ? "s" : "");
 }
 
 }  // namespace
@@ -92,13 +129,34 @@ std::string_view fitness_name(Fitness fitness) {
   return "";
 }
 
+bool solved_by_full(const TaskLoss& task, double tolerance) {
+  // Without an interval there are too few examples, whatever they score.
+  return task.kind == TaskKind::kLikelihood || !(task.full.low <= tolerance);
+}
+
 Fitness judge_loss(const TaskLoss& task, double tolerance) {
   const analysis::BootstrapMean& loss = task.loss;
-  const bool known = task.after_eviction > 0 && loss.n_samples >= kLeastExamples && std::isfinite(loss.low) &&
-                     std::isfinite(loss.high);
+  const bool known = says_anything(task, tolerance) && loss.n_samples >= kLeastExamples && has_interval(loss);
   if (!known) return Fitness::kCannotTell;
-  if (loss.high <= tolerance) return Fitness::kFit;
-  return loss.low > tolerance ? Fitness::kUnfit : Fitness::kCannotTell;
+  const double most = tolerance_of(task.kind, tolerance);
+  if (loss.high <= most) return Fitness::kFit;
+  return loss.low > most ? Fitness::kUnfit : Fitness::kCannotTell;
+}
+
+std::string doubt_text(const TaskLoss& task, double tolerance) {
+  if (judge_loss(task, tolerance) != Fitness::kCannotTell) return "";
+  if (task.after_eviction == 0) return "nothing was evicted before what is scored";
+  if (!solved_by_full(task, tolerance))
+    return fmt::format(
+        "the full cache itself scores {:.1f} % [{:.1f}, {:.1f}], which does not begin above the tolerance of "
+        "{:g} points",
+        100 * task.full.mean, 100 * task.full.low, 100 * task.full.high, 100 * tolerance);
+  if (task.loss.n_samples < kLeastExamples)
+    return fmt::format("{} affected {}{}; at least {} are needed", task.loss.n_samples,
+                       task.kind == TaskKind::kScore ? "example" : "window",
+                       task.loss.n_samples == 1 ? "" : "s", kLeastExamples);
+  if (!has_interval(task.loss)) return "a data set has a single affected example, which leaves no interval";
+  return "the interval reaches across the tolerance";
 }
 
 Fitness judge(const Candidate& candidate, double tolerance) {
@@ -116,10 +174,10 @@ Recommendation recommend(std::span<const Candidate> candidates, const Recommenda
   Recommendation found;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     found.fitness.push_back(judge(candidates[i], rule.tolerance));
-    found.worst_task.push_back(worst_task_of(candidates[i]));
+    found.worst_task.push_back(worst_task_of(candidates[i], rule.tolerance));
   }
   const auto may_be_chosen = [&](std::size_t i) {
-    return found.fitness[i] == Fitness::kFit && candidates[i].memory_share < 1 - kRoundOff;
+    return found.fitness[i] == Fitness::kFit && candidates[i].p95_memory_share <= kMostMemory + kRoundOff;
   };
   double least = 1;
   for (std::size_t i = 0; i < candidates.size(); ++i)
@@ -138,12 +196,16 @@ std::string rule_text(const RecommendationRule& rule) {
   return fmt::format(
       "A policy and a budget are fit if in every task the {0:.0f} % interval of the loss against the full "
       "cache, paired example by example, ends at {1:g} points or below ({1:g} % of perplexity); not fit if "
-      "in any task it begins above; else it cannot be told, nor from fewer than {2} examples, nor where "
-      "nothing was evicted before what is scored. Where no example scored less, the interval ends at what so "
-      "many examples leave possible. Of those that are fit and save memory, the one that needs the least is "
-      "recommended; of those that need at most {3:.0f} % of the full cache more, the one that loses least on "
-      "average in its worst task, then the faster. If there is none, the full cache is kept",
-      100 * rule.confidence, 100 * rule.tolerance, kLeastExamples, 100 * kMemoryStep);
+      "in any task it begins above; else it cannot be told. Only what eviction affected is judged: the "
+      "examples of which something was evicted before their last scored token, and of a text the loss per "
+      "token that comes after an eviction. Nothing can be told from fewer than {2} such examples, nor of a "
+      "task that the full cache itself does not solve, whose score over them has an interval that does not "
+      "begin above {1:g} points. A score's interval ends no lower than the exact binomial one (Clopper and "
+      "Pearson) of as many failures as its losses add up to. Of those that are fit and save memory, needing "
+      "at most {4:.0f} % of the full cache's bytes at the 95th-percentile prompt, the one that needs the "
+      "least is recommended; of those that need at most {3:.0f} % of the full cache more, the one that loses "
+      "least on average in its worst task, then the faster. If there is none, the full cache is kept",
+      100 * rule.confidence, 100 * rule.tolerance, kLeastExamples, 100 * kMemoryStep, 100 * kMostMemory);
 }
 
 std::string recommendation_text(const Recommendation& recommendation, std::span<const Candidate> candidates,
@@ -159,9 +221,9 @@ std::string recommendation_text(const Recommendation& recommendation, std::span<
   if (recommendation.chosen < 0)
     return fmt::format(
         "Keep the full cache: of {} combinations of policy and budget none is fit ({} are not, {} cannot be "
-        "told){}",
+        "told){}{}",
         candidates.size(), count(Fitness::kUnfit), count(Fitness::kCannotTell),
-        nearest_text(recommendation, candidates));
+        nearest_text(recommendation, candidates, rule.tolerance), unsolved_text(candidates, rule.tolerance));
   const auto index = static_cast<std::size_t>(recommendation.chosen);
   const Candidate& chosen = candidates[index];
   const TaskLoss& worst = chosen.losses[recommendation.worst_task[index]];

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "analysis/errors.hpp"
+#include "app/evaluation/drawn_words.hpp"
 #include "app/evaluation/longbench.hpp"
 #include "app/evaluation/math500.hpp"
 #include "app/evaluation/niah.hpp"
@@ -26,6 +27,11 @@ constexpr std::int64_t kLeastEntries = 4;   // of a phone book
 constexpr std::array kDepths{5.0, 25.0, 50.0, 75.0, 95.0};
 constexpr std::int64_t kDistractors = 3;
 constexpr std::int64_t kTokensPerEntry = 24;  // of a phone book, more than any tokenizer needs
+
+// Entries of the largest phone book: as many as fit, and as there are names.
+std::int64_t most_entries(std::int64_t n_tokens) {
+  return std::clamp(n_tokens / kTokensPerEntry, kLeastEntries, std::ssize(evaluation::first_names()));
+}
 
 // A task's name and, where it needs them, its files.
 struct Kind {
@@ -107,7 +113,7 @@ Task niah_task(std::string_view name, std::int64_t n_distractors, const TaskList
 
 Task phonebook_task(const TaskListOptions& options, const capture::Model& model) {
   evaluation::PhonebookTask book;
-  book.entries = halved(std::max(kLeastEntries, longest(options, model) / kTokensPerEntry), kLeastEntries);
+  book.entries = halved(most_entries(longest(options, model)), kLeastEntries);
   book.n_samples = samples_for(options.examples, book.entries.size());
   Task task;
   task.name = "phonebook";

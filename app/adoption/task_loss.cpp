@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/clopper_pearson.hpp"
 #include "analysis/errors.hpp"
 #include "analysis/stratified_bootstrap.hpp"
 
@@ -29,10 +30,13 @@ ScoresBySet differences(std::string_view task, const ScoresBySet& larger, const 
   return found;
 }
 
-bool nothing_lost(const ScoresBySet& losses) {
-  return std::ranges::all_of(losses, [](const std::vector<double>& set) {
-    return std::ranges::none_of(set, [](double loss) { return loss > 0; });
-  });
+// As score_loss has it.
+double cautious_high(const ScoresBySet& losses, const analysis::BootstrapMean& mean, double confidence) {
+  const std::size_t smallest = std::ranges::min_element(losses, {}, &std::vector<double>::size)->size();
+  const auto n = static_cast<double>(smallest * losses.size());
+  const double failures = std::clamp(n * mean.mean, 0.0, n);
+  const double bound = analysis::clopper_pearson_high(failures, n, confidence);
+  return std::max(mean.high, std::min(0.0, mean.high) + bound);
 }
 
 }  // namespace
@@ -41,11 +45,7 @@ TaskLoss score_loss(std::string task, const ScoresBySet& full, const ScoresBySet
                     const analysis::BootstrapOptions& options) {
   const ScoresBySet losses = differences(task, full, under_policy);
   analysis::BootstrapMean mean = analysis::stratified_bootstrap_mean(losses, options);
-  if (!losses.empty() && nothing_lost(losses)) {
-    const std::size_t smallest = std::ranges::min_element(losses, {}, &std::vector<double>::size)->size();
-    mean.high +=
-        1 - std::pow((1 - options.confidence) / 2, 1 / static_cast<double>(smallest * losses.size()));
-  }
+  if (std::isfinite(mean.high)) mean.high = cautious_high(losses, mean, options.confidence);
   return {std::move(task), mean, TaskKind::kScore};
 }
 
@@ -57,6 +57,10 @@ TaskLoss likelihood_loss(std::string task, const ScoresBySet& full, const Scores
 
 double percent_lost(TaskKind kind, double loss) {
   return 100 * (kind == TaskKind::kScore ? loss : std::expm1(loss));
+}
+
+double tolerance_of(TaskKind kind, double tolerance) {
+  return kind == TaskKind::kScore ? tolerance : std::log1p(tolerance);
 }
 
 }  // namespace keyscope::adoption

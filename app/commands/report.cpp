@@ -43,7 +43,7 @@ struct ReportArguments {
   bool skip_bad = false;
   double tolerance_points = 2;
   std::int64_t repeat = 5;
-  std::int64_t diagnose = 12;
+  adoption::PromptChoice diagnosed;
   std::uint64_t seed = 0;
   std::string json;
   bool force = false;
@@ -75,7 +75,7 @@ adoption::MeasurementOptions measured(const ReportArguments& arguments) {
   adoption::MeasurementOptions options;
   options.tolerance = arguments.tolerance_points / 100;
   options.latency_repeat = arguments.repeat;
-  options.diagnosed = static_cast<std::size_t>(arguments.diagnose);
+  options.diagnosed = arguments.diagnosed;
   options.discard = arguments.force;
   return options;
 }
@@ -101,16 +101,27 @@ adoption::Adoption measure(const ReportArguments& arguments, const capture::Mode
   }
 }
 
+// Numbers that are asked for as well may lie in OUT, under a name of their own.
+void check_json(const ReportArguments& arguments) {
+  const std::filesystem::path out = arguments.out;
+  const auto inside = std::filesystem::weakly_canonical(arguments.json)
+                          .lexically_relative(std::filesystem::weakly_canonical(out / ""));
+  if (adoption::is_of_report(inside))
+    throw UsageError(
+        fmt::format("--json {}: a report writes there itself; choose another name", arguments.json));
+}
+
 void run_report(const ReportArguments& arguments) {
   evaluation::Settings settings = asked_settings(arguments);
   const JsonTarget json{arguments.json, arguments.force};
+  if (json.given() && !json.is_stdout()) check_json(arguments);
   require_writable(json, arguments.model.folder(), arguments.out);
   const auto model = capture::Model::load(arguments.model.folder(), arguments.model.options());
   const adoption::TaskList tasks(asked_tasks(arguments), *model);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
-  adoption::make_way(arguments.out, tasks.tasks(), arguments.force);
+  const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
+  adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
   const adoption::Adoption adoption = measure(arguments, *model, settings, tasks);
-  const auto prompts = adoption::choose_prompts(tasks.tasks(), measured(arguments).diagnosed);
   const std::filesystem::path out = arguments.out;
   adoption::write_adoption(adoption, *model, prompts, provenance_now(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));
@@ -146,7 +157,7 @@ void add_work_options(CLI::App& command, ReportArguments& arguments) {
   command.add_option("--math500", arguments.math500, "Math-500's JSONL file")->allow_extra_args(false);
   command.add_flag("--skip-bad", arguments.skip_bad, "Go on without rows that cannot be used, naming them");
   command.add_option("--examples", arguments.examples, "Of each task, as far as its data have them")
-      ->check(one_or_more())
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command
       .add_option("--length", arguments.length,
@@ -165,9 +176,14 @@ void add_report_options(CLI::App& command, ReportArguments& arguments) {
       ->check(zero_or_more())
       ->capture_default_str();
   command
-      .add_option("--diagnose", arguments.diagnose, "Prompts whose keys and attention are looked at; 0: none")
+      .add_option("--diagnose", arguments.diagnosed.most,
+                  "Prompts whose keys and attention are looked at; 0: none")
       ->check(zero_or_more())
       ->capture_default_str();
+  command
+      .add_option("--diagnose-length", arguments.diagnosed.max_tokens,
+                  "Tokens of the longest of these prompts, which are held in memory (default: any number)")
+      ->check(one_or_more());
   arguments.model.add_arithmetic(command);
   add_seed(command, arguments.seed, "what is drawn: prompts, policies, the bootstrap");
   command.add_option("--json", arguments.json, "Also write the numbers to FILE; - is stdout");

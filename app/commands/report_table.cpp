@@ -15,8 +15,9 @@ using adoption::TaskKind;
 using adoption::TaskOutcome;
 
 // Points of a score, per cent of a perplexity.
-std::string loss_text(const adoption::TaskLoss& task) {
+std::string loss_text(const adoption::TaskLoss& task, double tolerance) {
   if (task.after_eviction == 0) return "none evicted";
+  if (!adoption::solved_by_full(task, tolerance)) return "not solved";
   const double percent = adoption::percent_lost(task.kind, task.loss.mean);
   return fmt::format("{}{:.1f}", percent < -0.05 ? "-" : "", std::abs(percent));
 }
@@ -33,7 +34,8 @@ std::string candidate_line(const Adoption& adoption, std::size_t index, std::siz
                                  100 * candidate.memory_share);
   if (adoption.latency_repeat > 0)
     line += fmt::format("{:>9.2f}×", candidate.first_token_ms / adoption.full_first_token_ms.median);
-  for (const adoption::TaskLoss& task : candidate.losses) line += fmt::format("{:>18}", loss_text(task));
+  for (const adoption::TaskLoss& task : candidate.losses)
+    line += fmt::format("{:>18}", loss_text(task, adoption.rule.tolerance));
   return line + fmt::format("   {}{}\n", adoption::fitness_name(adoption.recommendation.fitness[index]),
                             std::cmp_equal(index, adoption.recommendation.chosen) ? ", recommended" : "");
 }
@@ -47,8 +49,10 @@ std::string report_table(const Adoption& adoption) {
   for (const TaskOutcome& task : adoption.tasks) text += full_line(task);
   std::size_t width = 10;
   for (const Candidate& candidate : adoption.candidates) width = std::max(width, candidate.policy.size() + 2);
-  text += fmt::format("\nWhat is lost: points of a score, per cent of perplexity\n  {:<{}}{:>7}{:>10}",
-                      "policy", width, "budget", "memory");
+  text += fmt::format(
+      "\nWhat is lost where something was evicted: points of a score, per cent of perplexity\n  "
+      "{:<{}}{:>7}{:>10}",
+      "policy", width, "budget", "memory");
   if (adoption.latency_repeat > 0) text += fmt::format("{:>10}", "TTFT");
   for (const TaskOutcome& task : adoption.tasks) text += fmt::format("{:>18}", task.name);
   text += "\n";

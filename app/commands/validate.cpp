@@ -87,7 +87,10 @@ void run_validate(const ValidateArguments& arguments) {
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   validation::check_lengths(settings, prompts, arguments.prompts);
   validation::ResultFolder folder(arguments.out, validation::settings_json(settings), arguments.force);
-  validation::check_memory(*model, settings, prompts, arguments.prompts, capture::available_memory());
+  const auto where = [&](const validation::Prompt& prompt) {
+    return fmt::format("{}, line {}", arguments.prompts, prompt.line);
+  };
+  validation::check_memory(*model, settings, prompts, {where, "--max-tokens"}, capture::available_memory());
   folder.begin();
   const auto records = measure(arguments, *model, settings, prompts, folder);
   const auto report = validation::make_report(settings, prompts, records);

@@ -34,7 +34,7 @@ std::size_t fitting_tokens(const capture::Model& model, const Settings& settings
 }  // namespace
 
 void check_memory(const capture::Model& model, const Settings& settings, std::span<const Prompt> prompts,
-                  const std::string& file, std::int64_t available) {
+                  const PromptWords& words, std::int64_t available) {
   if (prompts.empty()) return;
   const Prompt& longest =
       *std::ranges::max_element(prompts, {}, [](const Prompt& prompt) { return std::ssize(prompt.ids); });
@@ -42,10 +42,10 @@ void check_memory(const capture::Model& model, const Settings& settings, std::sp
   if (needed <= available) return;
   const std::size_t fitting = fitting_tokens(model, settings, longest, available);
   throw FileError(fmt::format(
-      "{}, line {}: the prompt has {} tokens; keys, queries and values of its {} runs and their caches need "
+      "{}: the prompt has {} tokens; keys, queries and values of its {} runs and their caches need "
       "{:.2f} GiB of memory, and {:.2f} GiB are available; take {}fewer policies",
-      file, longest.line, longest.ids.size(), settings.policies.size(), gib(needed), gib(available),
-      fitting > 0 ? fmt::format("--max-tokens {} or ", fitting) : ""));
+      words.where(longest), longest.ids.size(), settings.policies.size(), gib(needed), gib(available),
+      fitting > 0 ? fmt::format("{} {} or ", words.shorter, fitting) : ""));
 }
 
 }  // namespace keyscope::validation

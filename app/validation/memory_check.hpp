@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -9,12 +10,17 @@
 
 namespace keyscope::validation {
 
+// How a message speaks of prompts.
+struct PromptWords {
+  std::function<std::string(const Prompt&)> where;  // one stands: "prompts.jsonl, line 3"
+  std::string shorter;                              // the option that bounds their tokens: "--max-tokens"
+};
+
 // Before anything runs: a prompt is captured into memory, rows of all runs of it at a time, beside the
 // caches.
-//   file: for the message
 //   available: bytes of memory
-//   throws FileError naming the line of the longest prompt, both figures, and the --max-tokens that would fit
+//   throws FileError naming the longest prompt, both figures, and the bound of tokens that would fit
 void check_memory(const capture::Model& model, const Settings& settings, std::span<const Prompt> prompts,
-                  const std::string& file, std::int64_t available);
+                  const PromptWords& words, std::int64_t available);
 
 }  // namespace keyscope::validation

@@ -1,6 +1,9 @@
 #include "app/adoption/adoption_page.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -14,6 +17,7 @@
 namespace keyscope::adoption {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -55,15 +59,44 @@ TEST(AdoptionPage, LeavesOutWhatWasNotMeasured) {
   EXPECT_TRUE(adoption_json(made)["candidates"][0]["first_token_ms"].is_null());
 }
 
-TEST(AdoptionPage, SaysHowMuchOfATextCouldNotSuffer) {
+TEST(AdoptionPage, SaysHowMuchEvictionAffected) {
   Adoption made = test::made_adoption();
-  EXPECT_THAT(adoption_page(made, {}), Not(HasSubstr("read from the full cache")));
-  made.candidates[0].losses[1].after_eviction = 0.75;
+  EXPECT_THAT(adoption_page(made, {}), Not(HasSubstr("affected examples</th>")));
+  EXPECT_THAT(adoption_figures(made)[0].caption, Not(HasSubstr("scores of all examples")));
+  made.candidates[0].losses[0].after_eviction = 0.6;
+  made.candidates[0].losses[0].n_affected = 120;
   made.candidates[1].losses[1].after_eviction = 0;
+  made.candidates[1].losses[1].n_affected = 0;
   const std::string page = adoption_page(made, {});
-  EXPECT_THAT(page,
-              HasSubstr("Of the tokens that perplexity scores, 0 to 100 % come when something has been"));
+  EXPECT_THAT(page, HasSubstr("niah: loss of affected examples, points"));
+  EXPECT_THAT(page, HasSubstr("perplexity: loss per affected token, % of perplexity"));
+  EXPECT_THAT(page, HasSubstr("<td>120 of 200 examples</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>all 200</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>0 of 80000 tokens</td>"));
   EXPECT_THAT(page, HasSubstr("<td>nothing evicted</td>"));
+  EXPECT_THAT(adoption_figures(made)[0].caption, HasSubstr("scores of all examples"));
+}
+
+TEST(AdoptionPage, SaysWhatCannotBeToldAndWhy) {
+  Adoption made = test::made_adoption();
+  for (Candidate& candidate : made.candidates) candidate.losses[0].full = {0, 0, 0, 200};
+  made.candidates[1].losses[1].loss.n_samples = 12;
+  made.recommendation = recommend(made.candidates, made.rule);
+  const std::string page = adoption_page(made, {});
+  EXPECT_THAT(page, HasSubstr("Keep the full cache"));
+  EXPECT_THAT(page, HasSubstr("<td>not solved by the full cache</td>"));
+  EXPECT_THAT(page, HasSubstr("<li>niah: the full cache itself scores 0.0 % [0.0, 0.0], which does not begin "
+                              "above the tolerance of 2 points, under every policy and budget</li>"));
+  EXPECT_THAT(page, HasSubstr("<li>perplexity: 12 affected windows; at least 20 are needed, under keydiff"));
+  const auto json = adoption_json(made);
+  EXPECT_TRUE(json["recommendation"]["policy"].is_null());
+  EXPECT_THAT(json["candidates"][0]["tasks"][0]["reason"], HasSubstr("the full cache itself scores 0.0 %"));
+}
+
+TEST(AdoptionPage, AMissingIntervalLeavesNoDash) {
+  Adoption made = test::made_adoption();
+  made.geometry.spearman.low = made.geometry.spearman.high = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(adoption_page(made, {}), AllOf(HasSubstr("<td>0.300</td>"), Not(HasSubstr("0.300 –"))));
 }
 
 TEST(AdoptionPage, ListsRowsThatWereSkipped) {
@@ -87,6 +120,15 @@ TEST(AdoptionPage, TheJsonSaysTheSame) {
   EXPECT_EQ(json["candidates"][1]["tasks"][0]["loss"]["n"], 200);
   EXPECT_DOUBLE_EQ(json["candidates"][1]["tasks"][0]["score"]["mean"], 0.975);
   EXPECT_EQ(json["prompts"]["p95_tokens"], 1900);
+  EXPECT_DOUBLE_EQ(json["candidates"][1]["p95_memory_share"], 0.5);
+  EXPECT_EQ(json["candidates"][1]["tasks"][0]["affected"], 200);
+  EXPECT_EQ(json["candidates"][1]["tasks"][1]["scored"], 80'000);
+  EXPECT_DOUBLE_EQ(json["candidates"][1]["tasks"][0]["affected_loss"]["mean"], 0.005);
+  EXPECT_DOUBLE_EQ(json["candidates"][1]["tasks"][0]["affected_full"]["mean"], 0.98);
+  EXPECT_TRUE(json["candidates"][1]["tasks"][0]["reason"].is_null());
+  EXPECT_DOUBLE_EQ(json["diagnosis"]["attention_top_share"]["mean"], 0.6);
+  EXPECT_DOUBLE_EQ(json["diagnosis"]["sink_metric"]["mean"], 0.4);
+  EXPECT_NEAR(json["diagnosis"]["top_share_without_first"].get<double>(), 0.2 / 0.6, 1e-12);
 }
 
 // A line and a bar of every policy, the full cache and what may be lost.
@@ -106,6 +148,9 @@ TEST(AdoptionFigures, EveryTaskHasAPanel) {
   EXPECT_LT(line("keydiff-line")->dodge_pt, line("sink-line")->dodge_pt);
   EXPECT_FLOAT_EQ(line("full")->y[0], 98);
   EXPECT_FLOAT_EQ(line("tolerance")->y[0], 96);
+  const auto& nats = figures[0].panels[1].lines;
+  const auto tolerance = std::ranges::find(nats, "tolerance", &figures::LineSeries::id);
+  EXPECT_FLOAT_EQ(tolerance->y[0], static_cast<float>(1.02 * std::exp(2.5)));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "app/adoption/adoption.hpp"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,9 +14,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Concentration with_top_share(double share) {
+Concentration with_top_share(double share, double first = 0) {
   Concentration concentration;
   concentration.top_share = {share, share, share, 10};
+  concentration.sink_metric = {first, first, first, 10};
   return concentration;
 }
 
@@ -23,22 +26,48 @@ TEST(Adoption, FocusGoesByTheShareOfTheTopPositions) {
   EXPECT_EQ(focus_of(with_top_share(0.49)), Focus::kBetween);
   EXPECT_EQ(focus_of(with_top_share(0.2)), Focus::kBetween);
   EXPECT_EQ(focus_of(with_top_share(0.19)), Focus::kDiffuse);
-  EXPECT_THAT(focus_text(with_top_share(0.5)), HasSubstr("receive 50 % of it: concentrated"));
+  EXPECT_THAT(focus_text(with_top_share(0.5)), HasSubstr("receive 50 % (a ratio of means over heads): conc"));
   EXPECT_THAT(focus_text(with_top_share(0.1)), HasSubstr("keydiff"));
 }
 
+// 3 % of 36 %.
+TEST(Adoption, TheFirstPositionIsNoHeavyHitter) {
+  const Concentration sink = with_top_share(0.67, 0.64);
+  EXPECT_NEAR(share_without_first(sink), 0.03 / 0.36, 1e-12);
+  EXPECT_EQ(focus_of(sink), Focus::kDiffuse);
+  EXPECT_THAT(focus_text(sink),
+              AllOf(HasSubstr("receive 67 % of it, the first position 64 %, which makes up most of it. Of "
+                              "what the first leaves, the others of them receive 8 %"),
+                    Not(HasSubstr("h2o"))));
+  EXPECT_EQ(focus_of(with_top_share(0.9, 0.64)), Focus::kConcentrated);
+  EXPECT_THAT(focus_text(with_top_share(0.9, 0.3)), Not(HasSubstr("most of it.")));
+  EXPECT_EQ(share_without_first(with_top_share(0.1, 0.2)), 0);
+  EXPECT_EQ(share_without_first(with_top_share(1, 1)), 0);
+}
+
 TEST(Adoption, NamesWhoKeepsWhatIsAlike) {
-  EXPECT_THAT(redundancy_text(test::made_adoption()),
-              AllOf(HasSubstr("sink at 25% (0.600), sink at 50% (0.600)"), Not(HasSubstr("keydiff"))));
-  Adoption alike = test::made_adoption();
-  for (Retained& one : alike.retained) one.cosine_change = {0.01, 0, 0.02, 12};
-  EXPECT_THAT(redundancy_text(alike), HasSubstr("Under no policy are retained keys more alike"));
-  Adoption unknown = alike;
+  EXPECT_EQ(redundancy_text(test::made_adoption()),
+            "Against all keys (0.400), prompt by prompt and in mean cosine, retained keys are more alike by "
+            "0.02 or more, so that part of the budget is wasted, under sink at 25% (0.600), sink at 50% "
+            "(0.600); less alike under keydiff at 25% (0.200), keydiff at 50% (0.200)");
+  Adoption unknown = test::made_adoption();
   for (Retained& one : unknown.retained) one.cosine_change = {};
   EXPECT_EQ(redundancy_text(unknown), "");
-  // By pairs: a difference that every prompt shows may be less than prompts differ by.
+}
+
+TEST(Adoption, SaysWhatWasMeasuredOfLikeness) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  Adoption alike = test::made_adoption();
   alike.retained[0].cosine_change = {0.01, 0.001, 0.02, 12};
-  EXPECT_THAT(redundancy_text(alike), HasSubstr("under keydiff at 25%"));
+  alike.retained[1].cosine_change = {0.3, kNaN, kNaN, 1};
+  alike.retained[2].cosine_change = {0.01, 0, 0.02, 12};
+  alike.retained[3].cosine_change = {0.03, -0.01, 0.07, 12};
+  EXPECT_THAT(
+      redundancy_text(alike),
+      AllOf(HasSubstr("more alike, but by less than 0.02, under keydiff at 25%"),
+            HasSubstr("not more alike with certainty under sink at 25% (0.600), sink at 50%"),
+            HasSubstr("not told from them, as measured on too few prompts for an interval, under keydiff at"),
+            Not(HasSubstr("wasted"))));
 }
 
 TEST(Adoption, SaysWhetherThePremiseShows) {
@@ -49,6 +78,14 @@ TEST(Adoption, SaysWhetherThePremiseShows) {
   geometry.key_query_mean_cosine = {0.1, -0.1, 0.3, 10};
   EXPECT_THAT(premise_text(geometry),
               AllOf(HasSubstr("less attention here"), HasSubstr("neither opposed nor aligned")));
+}
+
+TEST(Adoption, AMissingIntervalIsSaid) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(premise_text({{-0.044, kNaN, kNaN, 1}, {0.1, kNaN, kNaN, 1}}),
+            "Whether keys unlike the rest receive more attention was measured on too few prompts for an "
+            "interval (ρ −0.044); whether mean key and mean query oppose each other was measured on too few "
+            "prompts for an interval (cosine 0.100)");
 }
 
 }  // namespace

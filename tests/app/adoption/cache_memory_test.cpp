@@ -1,6 +1,7 @@
 #include "app/adoption/cache_memory.hpp"
 
 #include <array>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -52,6 +53,24 @@ TEST(CacheMemory, AShareFollowsEachPrompt) {
 TEST(CacheMemory, NeverPeaksAboveThePrompt) {
   const std::array<std::int64_t, 1> lengths{100};
   const results::Budget budget{90, 0};
+  EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * 4 * kRow);
+}
+
+// Blocks of 64 and 36: the second comes in when 20 rows are left of the first.
+TEST(CacheMemory, PeaksWhereABlockEnds) {
+  const std::array<std::int64_t, 1> lengths{100};
+  const results::Budget budget{20, 0};
+  const auto peak = [&](std::int64_t block) {
+    return cache_memory(four_layers(), 2, lengths, &budget, block).p95_peak_bytes / (4 * kRow);
+  };
+  EXPECT_EQ(peak(64), 64);
+  EXPECT_EQ(peak(50), 70);
+  EXPECT_EQ(peak(std::numeric_limits<std::int64_t>::max()), 100);
+}
+
+TEST(CacheMemory, ABudgetOfMoreThanThereIsIsTheFullCache) {
+  const std::array<std::int64_t, 1> lengths{100};
+  const results::Budget budget{std::numeric_limits<std::int64_t>::max(), 0};
   EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * 4 * kRow);
 }
 

@@ -10,7 +10,12 @@ BootstrapMean mean(double value, double half = 0.01, std::int64_t n = 200) {
 }
 
 std::vector<TaskLoss> losses(double recall, const BootstrapMean& nats) {
-  return {{"niah", mean(recall)}, {"perplexity", nats, TaskKind::kLikelihood}};
+  std::vector<TaskLoss> all{{"niah", mean(recall)}, {"perplexity", nats, TaskKind::kLikelihood}};
+  all[0].n_affected = all[0].n_scored = 200;
+  all[1].n_affected = all[1].n_scored = 80'000;
+  all[0].full = mean(0.98);
+  for (TaskLoss& task : all) task.overall = task.loss;
+  return all;
 }
 
 }  // namespace
@@ -38,6 +43,7 @@ Adoption made_adoption() {
     made.retained.push_back({mean(candidate.policy == "sink" ? 0.6 : 0.2), mean(150, 2), mean(0.7), mean(0.1),
                              mean(candidate.policy == "sink" ? 0.2 : -0.2)});
   }
+  for (Candidate& candidate : made.candidates) candidate.p95_memory_share = candidate.memory_share;
   made.recommendation = recommend(made.candidates, made.rule);
   made.prompt_lengths = {500, 1000, 2000};
   made.full_memory = {1, 1e6, 1900, 2'000'000, 2'000'000};

@@ -1,5 +1,6 @@
 #include "app/adoption/recommendation.hpp"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -21,6 +22,7 @@ Candidate candidate(const std::string& policy, double memory, std::vector<Bootst
   Candidate one{policy, "25%", memory, first_token_ms, {}};
   for (std::size_t i = 0; i < losses.size(); ++i)
     one.losses.push_back({"task " + std::to_string(i), losses[i]});
+  one.p95_memory_share = memory;
   return one;
 }
 
@@ -51,6 +53,58 @@ TEST(Recommendation, WhatWasScoredBeforeAnEvictionSaysNothing) {
               HasSubstr("nearest comes b with a budget of 25%, which loses 2.0 points in task 0"));
   task.after_eviction = 0.01;
   EXPECT_EQ(judge_loss(task, 0.02), Fitness::kFit);
+}
+
+// Two per cent of perplexity are 0.0198 nats.
+TEST(Recommendation, PerplexityIsJudgedInPerCent) {
+  const auto judged_nats = [](double low, double high) {
+    return judge_loss({"t", {high, low, high, 50}, TaskKind::kLikelihood}, 0.02);
+  };
+  EXPECT_EQ(judged_nats(0, std::log1p(0.02)), Fitness::kFit);
+  EXPECT_EQ(judged_nats(0, 0.0199), Fitness::kCannotTell);
+  EXPECT_EQ(judged_nats(0.0199, 0.03), Fitness::kUnfit);
+}
+
+TEST(Recommendation, WhatTheFullCacheDoesNotSolveSaysNothing) {
+  TaskLoss task{"t", kNone};
+  task.full = {0.04, 0.02, 0.06, 50};
+  EXPECT_EQ(judge_loss(task, 0.02), Fitness::kCannotTell);
+  EXPECT_EQ(doubt_text(task, 0.02),
+            "the full cache itself scores 4.0 % [2.0, 6.0], which does not begin above the tolerance of 2 "
+            "points");
+  task.full.low = 0.021;
+  EXPECT_EQ(judge_loss(task, 0.02), Fitness::kFit);
+  EXPECT_EQ(doubt_text(task, 0.02), "");
+  task.kind = TaskKind::kLikelihood;
+  task.full = {0, 0, 0, 50};
+  EXPECT_EQ(judge_loss(task, 0.02), Fitness::kFit);
+}
+
+TEST(Recommendation, AModelThatSolvesNothingIsAdvisedNothing) {
+  std::vector candidates{candidate("random", 0.25, {{0, 0, 0.018, 200}, {0, 0, 0.018, 200}}),
+                         candidate("sink", 0.5, {{0, 0, 0.018, 200}, {0, 0, 0.018, 200}})};
+  for (Candidate& one : candidates)
+    for (TaskLoss& task : one.losses) task.full = {0, 0, 0, 200};
+  const auto found = recommend(candidates, {});
+  EXPECT_EQ(found.chosen, -1);
+  EXPECT_EQ(recommendation_text(found, candidates, {}),
+            "Keep the full cache: of 2 combinations of policy and budget none is fit (0 are not, 2 cannot be "
+            "told); of the tasks, the full cache itself does not solve task 0, task 1, which therefore say "
+            "nothing about eviction");
+  candidates[1].losses[0].full = {0.5, 0.4, 0.6, 200};  // of what that budget affects, it solves some
+  EXPECT_THAT(recommendation_text(recommend(candidates, {}), candidates, {}),
+              HasSubstr("does not solve task 1, which therefore says nothing"));
+}
+
+TEST(Recommendation, SaysWhyItCannotTell) {
+  TaskLoss task{"t", {0, 0, 0, 12}};
+  EXPECT_EQ(doubt_text(task, 0.02), "12 affected examples; at least 20 are needed");
+  task.loss = {0, kNaN, kNaN, 30};
+  EXPECT_THAT(doubt_text(task, 0.02), HasSubstr("no interval"));
+  task.loss = kVague;
+  EXPECT_EQ(doubt_text(task, 0.02), "the interval reaches across the tolerance");
+  task.after_eviction = 0;
+  EXPECT_THAT(doubt_text(task, 0.02), HasSubstr("nothing was evicted"));
 }
 
 TEST(Recommendation, OneTaskThatSuffersIsEnough) {
@@ -92,6 +146,15 @@ TEST(Recommendation, AlikeInMemoryIsByDistanceFromTheLeast) {
                       {})
                 .chosen,
             0);
+}
+
+TEST(Recommendation, WhatSavesLittleAtLongPromptsIsNotAdopted) {
+  std::vector candidates{candidate("a", 0.9, {kNone})};
+  candidates[0].p95_memory_share = 0.96;
+  EXPECT_EQ(recommend(candidates, {}).chosen, -1);
+  candidates[0].p95_memory_share = 0.95;
+  EXPECT_EQ(recommend(candidates, {}).chosen, 0);
+  EXPECT_THAT(rule_text({}), HasSubstr("at most 95 % of the full cache's bytes at the 95th-percentile"));
 }
 
 TEST(Recommendation, WhatSavesNothingIsNotAdopted) {

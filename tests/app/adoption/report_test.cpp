@@ -149,13 +149,36 @@ TEST_F(Report, DataSetsOfLongBenchWeighTheSame) {
   EXPECT_THAT(read(path("second/report.html")), HasSubstr("longbench: score, %, 5 examples of 2 data sets"));
 }
 
+// Twenty rows whose answers no model gives: no policy loses anything, and nothing follows from it.
+TEST_F(Report, AModelThatSolvesNothingIsAdvisedNothing) {
+  const std::string rows = path("rows.jsonl");
+  std::ofstream file(rows);
+  for (int i = 0; i < 20; ++i)
+    file << Json{{"dataset", "passage_count"},
+                 {"input", ""},
+                 {"context", "The prince was silent for a while, and then he spoke again. He said it twice."},
+                 {"answers", {"none"}}}
+         << "\n";
+  file.close();
+  const CliResult run = run_cli(untimed(path("out"), {"--tasks", "longbench", "--longbench", rows}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("the full cache itself does not solve longbench"));
+  EXPECT_THAT(run.out, HasSubstr("not solved"));
+  const Json json = Json::parse(read(path("out/report.json")));
+  EXPECT_TRUE(json["recommendation"]["policy"].is_null());
+  const Json task = json["candidates"][0]["tasks"][0];
+  EXPECT_EQ(task["verdict"], "cannot tell");
+  EXPECT_EQ(task["affected"], 20);
+  EXPECT_THAT(task["reason"], HasSubstr("the full cache itself scores 0.0 % [0.0, 0.0]"));
+  EXPECT_THAT(read(path("out/report.html")), HasSubstr("the full cache itself scores 0.0 %"));
+}
+
 TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {
   ASSERT_EQ(run_cli(untimed(path("out"), {"--tasks", "niah,phonebook"})).status, 0);
   const std::string before = read(path("out/report.json"));
   const CliResult refused = run_cli(untimed(path("out"), {"--tasks", "phonebook"}));
   EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err,
-              HasSubstr("a report of other tasks is there (niah, phonebook; asked for are phonebook)"));
+  EXPECT_THAT(refused.err, HasSubstr(R"(tasks is ["niah","phonebook"] there and ["phonebook"] here)"));
   EXPECT_EQ(read(path("out/report.json")), before);
   // What is not measured again leaves no picture behind.
   const std::vector<std::string> undiagnosed =
@@ -166,6 +189,8 @@ TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {
   EXPECT_FALSE(fs::exists(path("out/figures/redundancy-by-memory.svg")));
   EXPECT_TRUE(fs::exists(path("out/figures/accuracy-by-memory.svg")));
   EXPECT_TRUE(fs::exists(path("out/numbers.json")));
+  EXPECT_FALSE(fs::exists(path("out/niah")));
+  EXPECT_FALSE(fs::exists(path("out/geometry-25%")));
 }
 
 TEST_F(Report, NumbersMayLieInAFolderThatIsStillToBeMade) {
@@ -175,13 +200,56 @@ TEST_F(Report, NumbersMayLieInAFolderThatIsStillToBeMade) {
   EXPECT_EQ(read(path("out/numbers.json")), read(path("out/report.json")));
 }
 
-TEST_F(Report, AReportOfAnotherProgramIsNotDiscarded) {
-  fs::create_directory(path("out"));
-  std::ofstream(path("out/report.json")) << "{\"mine\": 1}";
+TEST_F(Report, FilesOfOthersAreNotReplaced) {
+  for (const char* name : {"report.html", "report.json", "mine.txt"}) {
+    SCOPED_TRACE(name);
+    const fs::path out = path(std::string("out ") + name);
+    fs::create_directory(out);
+    std::ofstream(out / name) << "mine";
+    const CliResult run = run_cli(untimed(out.string(), {"--tasks", "phonebook", "--force"}));
+    EXPECT_EQ(run.status, 1);
+    EXPECT_THAT(run.err, HasSubstr("not empty, and no report's results"));
+    EXPECT_EQ(read(out / name), "mine");
+  }
+}
+
+TEST_F(Report, ResultsOfAnotherCommandAreNotDiscarded) {
+  const std::vector<std::string> words{"eval",      "phonebook", "--model", kDemoModel,  "--entries", "4",
+                                       "--samples", "1",         "--out",   path("out"), "--quiet"};
+  ASSERT_EQ(run_cli(words).status, 0);
+  const std::string before = read(path("out/settings.json"));
   const CliResult run = run_cli(untimed(path("out"), {"--tasks", "phonebook", "--force"}));
   EXPECT_EQ(run.status, 1);
-  EXPECT_THAT(run.err, HasSubstr("report.json: is no report of this program"));
-  EXPECT_EQ(read(path("out/report.json")), "{\"mine\": 1}");
+  EXPECT_THAT(run.err, HasSubstr("settings.json: of another command"));
+  EXPECT_EQ(read(path("out/settings.json")), before);
+}
+
+TEST_F(Report, NumbersDoNotTakeANameOfItsOwnFiles) {
+  for (const char* name : {"report.json", "settings.json", "phonebook/numbers.json", "figures/x"}) {
+    const CliResult run =
+        run_cli(untimed(path("out"), {"--tasks", "phonebook", "--json", path(std::string("out/") + name)}));
+    EXPECT_EQ(run.status, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("a report writes there itself"));
+    EXPECT_FALSE(fs::exists(path("out")));
+  }
+}
+
+// Longer than a phone book can be with the names there are.
+TEST_F(Report, LongPromptsMayHoldMoreThanTheLargestPhoneBook) {
+  const CliResult run = run_cli({"report", "--model", kDemoModel, "--out", path("out"), "--tasks",
+                                 "phonebook", "--length", "6000", "--examples", "1", "--policies", "sink",
+                                 "--budgets", "25%", "--repeat", "0", "--diagnose-length", "600"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json json = Json::parse(read(path("out/report.json")));
+  EXPECT_EQ(json["tasks"][0]["n"], 4);
+  EXPECT_EQ(json["diagnosis"]["n_prompts"], 2) << "of 24 and 48 entries";
+}
+
+TEST_F(Report, PromptsThatAreAllTooLongAreNamed) {
+  const CliResult run = run_cli(untimed(path("out"), {"--tasks", "phonebook", "--diagnose-length", "5"}));
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("--diagnose-length 5: all prompts are longer; expected at least "));
+  EXPECT_FALSE(fs::exists(path("out")));
 }
 
 // Both demo models are of one architecture, so that headers alone do not tell them apart.

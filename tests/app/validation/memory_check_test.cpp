@@ -1,6 +1,7 @@
 #include "app/validation/memory_check.hpp"
 
 #include <numeric>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ class MemoryCheck : public ::testing::Test {
   }
 
   void check(std::int64_t available) const {
-    check_memory(*model_, settings_, prompts_, "p.jsonl", available);
+    const auto where = [](const Prompt& prompt) { return "p.jsonl, line " + std::to_string(prompt.line); };
+    check_memory(*model_, settings_, prompts_, {where, "--max-tokens"}, available);
   }
 
   std::shared_ptr<const capture::Model> model_ = capture::Model::load(test::kDemoModel, {});
