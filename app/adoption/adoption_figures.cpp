@@ -11,6 +11,7 @@
 
 #include "app/figures/policy_look.hpp"
 #include "app/figures/spread.hpp"
+#include "app/validation/prompt_lengths.hpp"
 
 namespace keyscope::adoption {
 namespace {
@@ -175,13 +176,15 @@ Figure redundancy_figure(const Adoption& adoption) {
 }  // namespace
 
 std::vector<std::string_view> adoption_figure_names() {
-  return {"accuracy-by-memory", "first-token-by-memory", "redundancy-by-memory"};
+  return {"accuracy-by-memory", "first-token-by-memory", "redundancy-by-memory", "prompt-lengths"};
 }
 
 std::vector<Figure> adoption_figures(const Adoption& adoption) {
   std::vector<Figure> all{accuracy_figure(adoption)};
   if (adoption.latency_repeat > 0) all.push_back(latency_figure(adoption));
   if (adoption.n_diagnosed > 0) all.push_back(redundancy_figure(adoption));
+  const auto lengths = validation::measure_lengths(adoption.prompt_lengths, {});
+  all.push_back(validation::prompt_lengths_figure(lengths, "Of all tasks"));
   return all;
 }
 

@@ -9,8 +9,8 @@
 namespace keyscope::adoption {
 
 // The pictures of a report: "accuracy-by-memory" (a panel a task: score against memory, one line per policy,
-// the full cache and the tolerance as lines) and, where they were measured, "first-token-by-memory" and
-// "redundancy-by-memory".
+// the full cache and the tolerance as lines), where they were measured "first-token-by-memory" and
+// "redundancy-by-memory", and "prompt-lengths".
 std::vector<figures::Figure> adoption_figures(const Adoption& adoption);
 
 // What they can be called.

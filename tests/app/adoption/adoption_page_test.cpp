@@ -55,7 +55,7 @@ TEST(AdoptionPage, LeavesOutWhatWasNotMeasured) {
   const std::string page = adoption_page(made, {});
   EXPECT_THAT(page, Not(HasSubstr("first token")));
   EXPECT_THAT(page, Not(HasSubstr("<h2>Why</h2>")));
-  EXPECT_EQ(adoption_figures(made).size(), 1U);
+  EXPECT_EQ(adoption_figures(made).size(), 2U);
   EXPECT_TRUE(adoption_json(made)["candidates"][0]["first_token_ms"].is_null());
 }
 
@@ -134,7 +134,8 @@ TEST(AdoptionPage, TheJsonSaysTheSame) {
 // A line and a bar of every policy, the full cache and what may be lost.
 TEST(AdoptionFigures, EveryTaskHasAPanel) {
   const auto figures = adoption_figures(test::made_adoption());
-  ASSERT_EQ(figures.size(), 3U);
+  ASSERT_EQ(figures.size(), 4U);
+  EXPECT_EQ(figures[3].name, "prompt-lengths");
   ASSERT_EQ(figures[0].panels.size(), 2U);
   const auto& lines = figures[0].panels[0].lines;
   const auto line = [&](const std::string& id) {
