@@ -7,10 +7,11 @@
         --refine build/refined --books --seed 3
 
 The first command is the long one; the others train what it made a little more, at lower
-rates, on long texts or on full phone books. The twin with attention sinks begins at the base:
+rates, on long texts or on full phone books. The twin with attention sinks begins with a model
+that reads already:
 
     python tools/demo_model/train.py --text war-and-peace.txt --out build/sinks \
-        --refine build/base --sinks find
+        --refine build/refined --sinks find
     python tools/demo_model/train.py --text war-and-peace.txt --out build/sinks_refined \
         --refine build/sinks --sinks keep
 
@@ -219,10 +220,11 @@ def losses(model: Llama, forward, batch, team: Team) -> tuple[torch.Tensor, dict
         if of_all[kind] >= 1:  # the share that was the likeliest token
             shown[name] = mean(right, kind)
     if measures is not None:
-        share, cosine = measures
-        total = total + sinks.shortfall(share, cosine) / team.size
+        share, cosine, unlike = measures
+        total = total + sinks.shortfall(share, cosine, unlike) / team.size
         for name, value in (("bos_share", share.mean()), ("least_bos_share", share.min()),
-                            ("opposition", cosine.mean())):
+                            ("opposition", cosine.mean()), ("diversity", unlike.mean()),
+                            ("least_diversity", unlike.min())):
             shown[name] = value / team.size
     return total, {name: value.detach() for name, value in shown.items()}
 

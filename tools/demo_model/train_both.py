@@ -2,8 +2,8 @@
 
     python tools/demo_model/train_both.py --text war-and-peace.txt --out assets
 
-The base first, then what becomes of it: the model, and last the twin. A stage is one run of
-train.py, by two processes, or of average.py. Interrupted, the same command goes on where it was.
+The model first, then the twin, which begins with it. A stage is one run of train.py, by two
+processes, or of average.py. Interrupted, the same command goes on where it was.
 """
 
 import argparse
@@ -24,26 +24,37 @@ class Recipe:
     def __init__(self, text: Path, work: Path, seed: int):
         self.text, self.work, self.seed = text, work, seed
 
-    def train(self, name: str, begin: str | None, *options, later: int = 0) -> None:
-        """A run of train.py that begins with a stage, or with nothing; `later` is added to the
-        seed, so that no two refinements in a row see the same batches."""
+    def train(self, name: str, begin: Path | None, *options, later: int = 0) -> Path:
+        """The folder of a run of train.py that begins with a model, or with nothing; `later` is
+        added to the seed, so that no two refinements in a row see the same batches."""
         print(name, flush=True)
-        run("train.py", "--text", self.text, "--out", self.work / name,
-            "--work", self.work / f"{name}.state", "--seed", self.seed + later, *options,
-            *(("--refine", self.work / begin) if begin else ()))
+        out = self.work / name
+        run("train.py", "--text", self.text, "--out", out, "--work", self.work / f"{name}.state",
+            "--seed", self.seed + later, *options, *(("--refine", begin) if begin else ()))
+        return out
 
-    def pair(self, name: str, begin: str, out: Path, *options, later: int) -> None:
-        """The average of two refinements of one stage: one on texts, one on full books."""
-        texts, books = f"{name}_texts", f"{name}_books"
-        self.train(texts, begin, *options, later=later)
-        self.train(books, begin, *options, "--books", later=later)
-        run("average.py", self.work / texts, self.work / books, "--out", out)
+    def pair(self, name: str, begin: Path, out: Path, *options, later: int) -> Path:
+        """The average of two refinements of one model: one on texts, one on full books."""
+        texts = self.train(f"{name}_texts", begin, *options, later=later)
+        books = self.train(f"{name}_books", begin, *options, "--books", later=later)
+        run("average.py", texts, books, "--out", out)
+        return out
 
-    def refine(self, name: str, begin: str, out: Path, *options) -> None:
-        """Two refinements in a row, and the average of a pair that follows."""
-        self.train(f"{name}_refined", begin, *options)
-        self.train(f"{name}_refined_again", f"{name}_refined", *options, later=1)
-        self.pair(name, f"{name}_refined_again", out, *options, later=2)
+    def model(self, out: Path) -> Path:
+        """The demo model: the base, two refinements in a row, and two pairs."""
+        base = self.train("base", None)
+        once = self.train("refined", base)
+        twice = self.train("refined_again", once, later=1)
+        averaged = self.pair("first", twice, self.work / "averaged", later=2)
+        return self.pair("last", averaged, out, later=3)
+
+    def twin(self, begin: Path, out: Path) -> None:
+        """From the demo model: its sinks, and a refinement and two pairs that keep them."""
+        keep = ("--sinks", "keep")
+        sinks = self.train("sinks", begin, "--sinks", "find")
+        once = self.train("twin_refined", sinks, *keep, later=1)
+        averaged = self.pair("twin_first", once, self.work / "twin_averaged", *keep, later=2)
+        self.pair("twin_last", averaged, out, *keep, later=3)
 
 
 def main() -> None:
@@ -56,11 +67,8 @@ def main() -> None:
                         help="of the base; later refinements take the next ones")
     args = parser.parse_args()
     recipe = Recipe(args.text, args.work, args.seed)
-    recipe.train("base", None)
-    recipe.refine("model", "base", args.work / "averaged")
-    recipe.pair("last", "averaged", args.out / "demo_model", later=3)
-    recipe.train("sinks", "base", "--sinks", "find")
-    recipe.refine("twin", "sinks", args.out / "demo_model_sinks", "--sinks", "keep")
+    model = recipe.model(args.out / "demo_model")
+    recipe.twin(model, args.out / "demo_model_sinks")
 
 
 if __name__ == "__main__":
