@@ -1,14 +1,18 @@
 #include "app/results/model_identity.hpp"
 
 #include <filesystem>
+#include <string>
 
 #include "capture/model/model.hpp"
 #include "capture/model/model_hash.hpp"
+#include "capture/tokenizer/utf8.hpp"
 
 namespace keyscope::results {
 
 ModelIdentity identity_of(const capture::Model& model, const capture::HashProgress& progress) {
-  return {std::filesystem::canonical(model.folder()).filename().string(), model.model_sha256(),
+  const std::string name = std::filesystem::canonical(model.folder()).filename().string();
+  std::string buffer;  // results are JSON, which is UTF-8, and a folder may be called anything
+  return {std::string(tokenizer::replace_invalid_utf8(name, buffer)), model.model_sha256(),
           capture::sha256_with_weights(model, progress), model.dtype_name(), model.device_name()};
 }
 

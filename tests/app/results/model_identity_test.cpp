@@ -1,9 +1,12 @@
 #include "app/results/model_identity.hpp"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "capture/model/model.hpp"
 #include "capture/model/model_hash.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace keyscope::results {
 namespace {
@@ -19,6 +22,15 @@ TEST(ModelIdentity, IsOfFolderFilesAndArithmetic) {
   EXPECT_NE(identity.weights_sha256, identity.sha256);
   EXPECT_EQ(identity.dtype, "float32");
   EXPECT_EQ(identity.device, "cpu");
+}
+
+TEST(ModelIdentity, IsUtf8WhateverTheFolderIsCalled) {
+  const test::ScratchFolder scratch;
+  const std::filesystem::path folder = scratch.path() / "mod\xE9l";
+  std::filesystem::copy(KEYSCOPE_SOURCE_DIR "/assets/demo_model", folder,
+                        std::filesystem::copy_options::recursive);
+  const auto model = capture::Model::load(folder, {.dtype = capture::DType::kFloat32, .device = "cpu"});
+  EXPECT_EQ(identity_of(*model).name, "mod\uFFFDl");
 }
 
 // Both demo models have one configuration and one header.
