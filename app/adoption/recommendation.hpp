@@ -54,10 +54,9 @@ Fitness judge(const Candidate& candidate, double tolerance);
 std::string doubt_text(const TaskLoss& task, double tolerance);
 
 struct Recommendation {
-  std::vector<Fitness> fitness;  // of the candidates, in their order
-  std::vector<std::size_t>
-      worst_task;   // of each, which task lost most on average, of those that say anything
-  int chosen = -1;  // index of the candidate to adopt; -1: keep the full cache
+  std::vector<Fitness> fitness;         // of the candidates, in their order
+  std::vector<std::size_t> worst_task;  // of each, of the tasks that say anything the one that lost most
+  int chosen = -1;                      // index of the candidate to adopt; -1: keep the full cache
 };
 
 // Of the fit candidates that need at most kMostMemory, the one that needs the least; of those that need at
