@@ -55,24 +55,33 @@ void remove_figures(const fs::path& folder, std::span<const figures::Figure> kep
       fs::remove(folder / fmt::format("{}.svg", name));
 }
 
+// What may stand in an array of texts of an earlier report's settings.
+std::vector<std::string> texts_of(const Json& settings, const char* name) {
+  std::vector<std::string> texts;
+  for (const Json& text : settings.value(name, Json::array()))
+    if (text.is_string()) texts.push_back(text);
+  return texts;
+}
+
 // A folder of answers or of geometry, but for what is not of this program.
 void remove_results(const fs::path& folder) {
+  if (!fs::is_directory(fs::symlink_status(folder))) return;
   for (const fs::path& file : evaluation::folder_files(folder, "", false)) fs::remove(file);
   fs::remove_all(folder / "prompts");
   std::error_code not_empty;
   fs::remove(folder, not_empty);
 }
 
-// Of an earlier report: its pages, and answers to tasks and geometry of budgets that may not be asked for
-// now.
-void remove_report(const fs::path& out) {
+// Of an earlier report of these settings: its pages, and answers to tasks and geometry of budgets that may
+// not be asked for now.
+void remove_report(const fs::path& out, const Json& settings) {
   for (const char* name : kFiles) fs::remove(out / name);
   remove_figures(out / kFigures, {});
-  for (const std::string_view task : task_names()) remove_results(out / task);
-  std::vector<fs::path> geometry;
-  for (const fs::directory_entry& entry : fs::directory_iterator(out))
-    if (entry.path().filename().string().starts_with(kGeometry)) geometry.push_back(entry.path());
-  for (const fs::path& folder : geometry) remove_results(folder);
+  const std::vector<std::string_view> tasks = task_names();
+  for (const std::string& task : texts_of(settings, "tasks"))
+    if (std::ranges::find(tasks, task) != tasks.end()) remove_results(out / task);
+  for (const std::string& budget : texts_of(settings, "budgets"))
+    if (budget.find('/') == budget.npos) remove_results(out / geometry_folder(budget));
 }
 
 }  // namespace
@@ -93,7 +102,7 @@ void claim_folder(const fs::path& out, const evaluation::Settings& settings, std
     if (discarded->value("task", Json()) != kTask)
       throw FileError(
           fmt::format("{}: of another command; take another --out", folder.settings_file().string()));
-    remove_report(out);
+    remove_report(out, *discarded);
   }
   folder.make();
   folder.write_settings();

@@ -32,8 +32,7 @@ class Measurement {
         tasks_(tasks),
         options_(options),
         out_(std::move(out)),
-        watch_(watch),
-        diagnosed_(choose_prompts(tasks, options.diagnosed)) {
+        watch_(watch) {
     for (const evaluation::GridPoint& point : evaluation::grid_of(settings))
       if (point.evicts()) points_.push_back(point);
   }
@@ -44,7 +43,7 @@ class Measurement {
     for (const Task& task : tasks_) ask(task);
     count_memory();
     if (options_.latency_repeat > 0) time_first_token();
-    if (!diagnosed_.empty()) diagnose();
+    if (!options_.diagnosed.empty()) diagnose();
     adoption_.recommendation = recommend(adoption_.candidates, adoption_.rule);
     return std::move(adoption_);
   }
@@ -153,7 +152,7 @@ class Measurement {
   void check_memory() const {
     const auto where = [](const validation::Prompt& prompt) { return prompt.name; };
     for (const auto& budget : settings_.budgets)
-      validation::check_memory(model_, diagnosis_settings(budget), diagnosed_,
+      validation::check_memory(model_, diagnosis_settings(budget), options_.diagnosed,
                                {where, "--diagnose 0, --diagnose-length"}, capture::available_memory());
   }
 
@@ -168,7 +167,7 @@ class Measurement {
                                       validation::settings_json(settings), options_.discard);
       folder.begin();
       records.records = validation::measure_prompts(
-          model_, settings, diagnosed_, folder, false,
+          model_, settings, options_.diagnosed, folder, false,
           {watch_.monitor.control, watch_.cancelled, told("keys and attention at " + budget.text)});
     }
     add_diagnosis(adoption_, all);
@@ -186,7 +185,6 @@ class Measurement {
   const MeasurementOptions& options_;
   fs::path out_;
   const MeasurementWatch& watch_;
-  std::vector<validation::Prompt> diagnosed_;
   std::vector<evaluation::GridPoint> points_;
   Adoption adoption_;
 };

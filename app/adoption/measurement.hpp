@@ -6,10 +6,10 @@
 #include <span>
 
 #include "app/adoption/adoption.hpp"
-#include "app/adoption/diagnosis.hpp"
 #include "app/adoption/task.hpp"
 #include "app/benchmarks/benchmark.hpp"
 #include "app/evaluation/settings.hpp"
+#include "app/validation/prompts_file.hpp"
 #include "capture/model/model.hpp"
 
 namespace keyscope::adoption {
@@ -18,8 +18,9 @@ namespace keyscope::adoption {
 struct MeasurementOptions {
   double tolerance = 0.02;
   std::int64_t latency_repeat = 5;  // 0: time to the first token is not measured
-  PromptChoice diagnosed;           // prompts whose keys and attention are looked at
-  bool discard = false;             // results of other settings may be thrown away
+  std::span<const validation::Prompt> diagnosed =
+      {};                // whose keys and attention are looked at; none: of none
+  bool discard = false;  // results of other settings may be thrown away
 };
 
 // The other end of a running measurement: tokens of the stage at hand, whose name is in the label.

@@ -37,9 +37,7 @@ class TaskResults {
     const std::int64_t evicted = evicted_at(example, point);
     if (is_text())
       return std::max<std::int64_t>(0, n_prompt(example) - std::max(first_scored(example), evicted + 1));
-    const std::int64_t n_generated =
-        at(example, point).n_generated.value_or(task_.examples[example].continuation.max_new_tokens);
-    return n_prompt(example) + n_generated - 2 >= evicted ? 1 : 0;
+    return n_prompt(example) + at(example, point).n_generated - 2 >= evicted ? 1 : 0;
   }
 
  private:

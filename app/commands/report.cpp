@@ -1,6 +1,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,17 +72,19 @@ adoption::TaskListOptions asked_tasks(const ReportArguments& arguments) {
   return options;
 }
 
-adoption::MeasurementOptions measured(const ReportArguments& arguments) {
+adoption::MeasurementOptions measured(const ReportArguments& arguments,
+                                      std::span<const validation::Prompt> diagnosed) {
   adoption::MeasurementOptions options;
   options.tolerance = arguments.tolerance_points / 100;
   options.latency_repeat = arguments.repeat;
-  options.diagnosed = arguments.diagnosed;
+  options.diagnosed = diagnosed;
   options.discard = arguments.force;
   return options;
 }
 
 adoption::Adoption measure(const ReportArguments& arguments, const capture::Model& model,
-                           const evaluation::Settings& settings, const adoption::TaskList& tasks) {
+                           const evaluation::Settings& settings, const adoption::TaskList& tasks,
+                           std::span<const validation::Prompt> diagnosed) {
   std::atomic<bool> cancelled = false;
   benchmarks::Monitor monitor;
   OnInterrupt on_interrupt([&] {
@@ -93,8 +96,8 @@ adoption::Adoption measure(const ReportArguments& arguments, const capture::Mode
     progress.update(done, total, label);
   };
   try {
-    return adoption::measure_adoption(model, settings, tasks.tasks(), measured(arguments), arguments.out,
-                                      {monitor, cancelled});
+    return adoption::measure_adoption(model, settings, tasks.tasks(), measured(arguments, diagnosed),
+                                      arguments.out, {monitor, cancelled});
   } catch (const Cancelled&) {
     throw Cancelled(
         fmt::format("interrupted; what was done is kept in {}, and the same command goes on", arguments.out));
@@ -103,9 +106,11 @@ adoption::Adoption measure(const ReportArguments& arguments, const capture::Mode
 
 // Numbers that are asked for as well may lie in OUT, under a name of their own.
 void check_json(const ReportArguments& arguments) {
-  const std::filesystem::path out = arguments.out;
-  const auto inside = std::filesystem::weakly_canonical(arguments.json)
-                          .lexically_relative(std::filesystem::weakly_canonical(out / ""));
+  // Absolute first: of a path that is still to be made, the canonical one may be relative.
+  const auto place = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  };
+  const auto inside = place(arguments.json).lexically_relative(place(arguments.out));
   if (adoption::is_of_report(inside))
     throw UsageError(
         fmt::format("--json {}: a report writes there itself; choose another name", arguments.json));
@@ -121,7 +126,7 @@ void run_report(const ReportArguments& arguments) {
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
   adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
-  const adoption::Adoption adoption = measure(arguments, *model, settings, tasks);
+  const adoption::Adoption adoption = measure(arguments, *model, settings, tasks, prompts);
   const std::filesystem::path out = arguments.out;
   adoption::write_adoption(adoption, *model, prompts, provenance_now(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));

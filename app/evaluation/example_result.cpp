@@ -56,7 +56,7 @@ std::string result_line(const ExampleResult& result, const Json& about) {
   json["block"] = result.block;
   json["n_prompt"] = result.n_prompt;
   json["rows_kept"] = result.rows_kept;
-  if (result.n_generated) json["n_generated"] = *result.n_generated;
+  json["n_generated"] = result.n_generated;
   json["text"] = result.text;
   json["answers"] = result.answers;
   json["scores"] = Json::object();
@@ -74,8 +74,7 @@ ExampleResult parse_result(std::string_view line, const std::string& where) {
   result.block = field<std::int64_t>(row, "block", "a count of tokens", where);
   result.n_prompt = field<std::int64_t>(row, "n_prompt", "a count of tokens", where);
   result.rows_kept = field<double>(row, "rows_kept", "a count of rows", where);
-  if (row.contains("n_generated"))
-    result.n_generated = field<std::int64_t>(row, "n_generated", "a count of tokens", where);
+  result.n_generated = field<std::int64_t>(row, "n_generated", "a count of tokens", where);
   result.text = field<std::string>(row, "text", "a text", where);
   result.answers = field<std::vector<std::string>>(row, "answers", "an array of texts", where);
   field<std::map<std::string, double>>(row, "scores", "an object of numbers", where);

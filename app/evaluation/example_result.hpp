@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +18,10 @@ struct ExampleResult {
   std::string policy, budget_text;  // of the grid point
   std::int64_t budget = 0;          // N; 0 for `none`
   std::int64_t block = 0;
-  std::int64_t n_prompt = 0;  // tokens
-  double rows_kept = 0;       // as in capture::Completion
-  // Generated tokens, with the one that ended the text; none in files that do not say.
-  std::optional<std::int64_t> n_generated = {};
-  std::string text;  // generated; bytes that are no UTF-8 are U+FFFD
+  std::int64_t n_prompt = 0;     // tokens
+  double rows_kept = 0;          // as in capture::Completion
+  std::int64_t n_generated = 0;  // tokens, with the one that ended the text
+  std::string text;              // generated; bytes that are no UTF-8 are U+FFFD
   std::vector<std::string> answers;
   Scores scores;
 

@@ -234,6 +234,19 @@ TEST_F(Report, NumbersDoNotTakeANameOfItsOwnFiles) {
   }
 }
 
+TEST_F(Report, WhatLiesBesideAReportIsNotDiscardedWithIt) {
+  const std::vector<std::string> asked{"--tasks", "phonebook"};
+  ASSERT_EQ(run_cli(untimed(path("out"), asked)).status, 0);
+  fs::create_directories(path("out/geometry-mine/prompts"));
+  for (const char* name : {"geometry-notes.txt", "geometry-mine/prompts/a.txt", "phonebook/notes.txt"})
+    std::ofstream(path("out") + "/" + name) << "mine";
+  const CliResult run = run_cli(untimed(path("out"), {"--tasks", "niah", "--force"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_FALSE(fs::exists(path("out/phonebook/examples.jsonl")));
+  for (const char* name : {"geometry-notes.txt", "geometry-mine/prompts/a.txt", "phonebook/notes.txt"})
+    EXPECT_EQ(read(path("out") + "/" + name), "mine") << name;
+}
+
 // Longer than a phone book can be with the names there are.
 TEST_F(Report, LongPromptsMayHoldMoreThanTheLargestPhoneBook) {
   const CliResult run = run_cli({"report", "--model", kDemoModel, "--out", path("out"), "--tasks",

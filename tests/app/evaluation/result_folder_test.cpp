@@ -64,12 +64,6 @@ TEST_F(ResultFolders, GiveBackWhatWasAppended) {
   EXPECT_THAT(lines(), HasSubstr(R"({"id":"0","length":32,"policy":"keydiff")"));
 }
 
-TEST_F(ResultFolders, TakeLinesThatDoNotSayHowMuchWasGenerated) {
-  ExampleResult old = result("0");
-  old.n_generated.reset();
-  EXPECT_EQ(parse_result(result_line(old, {}), "a line"), old);
-}
-
 // A kill at any byte of the last line leaves the lines before it.
 TEST_F(ResultFolders, ATornLineIsDroppedAndDoneAgain) {
   fill(3);
