@@ -22,6 +22,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// How keys and attention are measured at a budget.
+validation::Settings diagnosis_settings(const evaluation::Settings& asked,
+                                        const evaluation::AskedBudget& budget) {
+  validation::Settings settings;
+  settings.policies.push_back(analysis::parse_policy("none"));
+  for (const auto& policy : asked.policies) settings.policies.push_back(policy.spec);
+  settings.budget = budget.budget;
+  settings.block_size = asked.blocks.front();
+  settings.seed = asked.seed;
+  settings.model = asked.model;
+  return settings;
+}
+
 // Works on one report, stage by stage.
 class Measurement {
  public:
@@ -39,7 +52,6 @@ class Measurement {
 
   Adoption run() {
     describe();
-    check_memory();
     for (const Task& task : tasks_) ask(task);
     count_memory();
     if (options_.latency_repeat > 0) time_first_token();
@@ -137,32 +149,13 @@ class Measurement {
     }
   }
 
-  validation::Settings diagnosis_settings(const evaluation::AskedBudget& budget) const {
-    validation::Settings settings;
-    settings.policies.push_back(analysis::parse_policy("none"));
-    for (const auto& policy : settings_.policies) settings.policies.push_back(policy.spec);
-    settings.budget = budget.budget;
-    settings.block_size = settings_.blocks.front();
-    settings.seed = settings_.seed;
-    settings.model = settings_.model;
-    return settings;
-  }
-
-  // Before the tasks are asked, which may take days.
-  void check_memory() const {
-    const auto where = [](const validation::Prompt& prompt) { return prompt.name; };
-    for (const auto& budget : settings_.budgets)
-      validation::check_memory(model_, diagnosis_settings(budget), options_.diagnosed,
-                               {where, "--diagnose 0, --diagnose-length"}, capture::available_memory());
-  }
-
   void diagnose() {
     std::vector<BudgetRecords> all;
     for (const auto& budget : settings_.budgets) {
       BudgetRecords& records = all.emplace_back();
       records.budget = budget.text;
       for (const auto& policy : settings_.policies) records.policies.push_back(policy.text);
-      const validation::Settings settings = diagnosis_settings(budget);
+      const validation::Settings settings = diagnosis_settings(settings_, budget);
       validation::ResultFolder folder(out_ / geometry_folder(budget.text),
                                       validation::settings_json(settings), options_.discard);
       folder.begin();
@@ -190,6 +183,14 @@ class Measurement {
 };
 
 }  // namespace
+
+void check_diagnosis_memory(const capture::Model& model, const evaluation::Settings& settings,
+                            std::span<const validation::Prompt> diagnosed) {
+  const auto where = [](const validation::Prompt& prompt) { return prompt.name; };
+  for (const auto& budget : settings.budgets)
+    validation::check_memory(model, diagnosis_settings(settings, budget), diagnosed,
+                             {where, "--diagnose 0, --diagnose-length"}, capture::available_memory());
+}
 
 Adoption measure_adoption(const capture::Model& model, const evaluation::Settings& settings,
                           std::span<const Task> tasks, const MeasurementOptions& options,

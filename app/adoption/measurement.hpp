@@ -29,12 +29,16 @@ struct MeasurementWatch {
   const std::atomic<bool>& cancelled;  // and measuring the other
 };
 
+// Before tasks are asked, which may take days, and before earlier results are discarded for them.
+//   throws FileError where memory is too small for the diagnosis, at the end of a measurement
+void check_diagnosis_memory(const capture::Model& model, const evaluation::Settings& settings,
+                            std::span<const validation::Prompt> diagnosed);
+
 // Everything that an adoption report says. Answers are kept in OUT/<task>/examples.jsonl, what was seen of
 // keys and attention in OUT/geometry-<budget>/: a killed measurement goes on there. Times are measured anew.
 //   settings: with one block size, at least one policy and one budget
 //   tasks: at least one, each with examples
-//   throws FileError before anything is asked where memory is too small for the diagnosis; else as
-//   evaluation::evaluate, validation::measure_prompts and benchmarks::measure_prefill do
+//   throws as evaluation::evaluate, validation::measure_prompts and benchmarks::measure_prefill do
 Adoption measure_adoption(const capture::Model& model, const evaluation::Settings& settings,
                           std::span<const Task> tasks, const MeasurementOptions& options,
                           const std::filesystem::path& out, const MeasurementWatch& watch);

@@ -125,6 +125,7 @@ void run_report(const ReportArguments& arguments) {
   const adoption::TaskList tasks(asked_tasks(arguments), *model);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
+  adoption::check_diagnosis_memory(*model, settings, prompts);
   adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
   const adoption::Adoption adoption = measure(arguments, *model, settings, tasks, prompts);
   const std::filesystem::path out = arguments.out;
