@@ -59,9 +59,12 @@ REFINEMENT_RATE = 0.5
 # What it saves lies between the weights that it began with, at this share, and those of its last
 # step: more answers are right there than at either end (Wortsman et al., 2022).
 KEPT = 0.4
-# How the twin finds its sinks, mostly on short texts. The refinement follows, and keeps them.
-SINKS = [(512, 0.7, LOOK_UP), (1024, 0.3, LOOK_UP), (2048, 0.3, LOOK_UP), (4096, 0.4, LOOK_UP)]
-SINKS_RATE = 0.8
+# How the twin finds its sinks, mostly on short texts, and keeps them in its refinements: on long
+# texts alone it unlearns short books.
+FIND = [(512, 0.7, LOOK_UP), (1024, 0.3, LOOK_UP), (2048, 0.3, LOOK_UP), (4096, 0.4, LOOK_UP)]
+FIND_RATE = 0.8
+KEEP = [(256, 0.3, LOOK_UP), (512, 0.5, LOOK_UP), (1024, 0.5, LOOK_UP), (2048, 0.5, LOOK_UP),
+        (4096, 0.8, LOOK_UP)]
 PROSE_WEIGHT = 0.5
 
 
@@ -75,11 +78,12 @@ def schedule(curriculum) -> list[tuple[int, dict[str, float]]]:
 
 def chosen_curriculum(args):
     """The curriculum, and the factor of its rates."""
+    if not args.refine:
+        return CURRICULUM, 1.0
     if args.sinks == "find":
-        return SINKS, SINKS_RATE
-    if args.refine:
-        return (BOOKS if args.books else REFINEMENT), REFINEMENT_RATE
-    return CURRICULUM, 1.0
+        return FIND, FIND_RATE
+    texts = KEEP if args.sinks else REFINEMENT
+    return (BOOKS if args.books else texts), REFINEMENT_RATE
 
 
 def rate(step: int, steps: int) -> float:

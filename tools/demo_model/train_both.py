@@ -49,12 +49,13 @@ class Recipe:
         return self.pair("last", averaged, out, later=3)
 
     def twin(self, begin: Path, out: Path) -> None:
-        """From the demo model: its sinks, and a refinement and two pairs that keep them."""
+        """From the demo model: its sinks, and a refinement and three pairs that keep them."""
         keep = ("--sinks", "keep")
         sinks = self.train("sinks", begin, "--sinks", "find")
         once = self.train("twin_refined", sinks, *keep, later=1)
-        averaged = self.pair("twin_first", once, self.work / "twin_averaged", *keep, later=2)
-        self.pair("twin_last", averaged, out, *keep, later=3)
+        first = self.pair("twin_first", once, self.work / "twin_averaged", *keep, later=2)
+        second = self.pair("twin_second", first, self.work / "twin_averaged_again", *keep, later=3)
+        self.pair("twin_last", second, out, *keep, later=4)
 
 
 def main() -> None:
