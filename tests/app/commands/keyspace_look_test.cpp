@@ -64,7 +64,8 @@ TEST_F(KeyspaceLook, AgainstTheAnchorAgreesWithAnalyze) {
   ASSERT_EQ(cosines.size(), 120U);
   const CliResult result = run_cli({"analyze", path("r.h5"), "--no-bounds", "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const auto& head : nlohmann::json::parse(result.out).at("runs").at(0).at("heads")) {
+  const auto report = nlohmann::json::parse(result.out);
+  for (const auto& head : report.at("runs").at(0).at("heads")) {
     if (head.at("layer") != 1 || head.at("kv_head") != 1) continue;
     EXPECT_NEAR(std::accumulate(cosines.begin(), cosines.end(), 0.0) / 120,
                 head.at("mean_key_cosine").get<double>(), 1e-6);
