@@ -28,19 +28,20 @@ NEEDLES = {"needle": (0, True), "needle_3_distractors": (3, True), "needle_any_w
 TASKS = ("prose", "phonebook", "phonebook_any_wording", *NEEDLES, "mixed")
 
 
-def load(folder: Path):
+def load(folder: Path, device: str = "cpu"):
     """The model in float32 and its tokenizer, from a Hugging Face folder."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return model.eval(), AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device)
+    return model.eval(), AutoTokenizer.from_pretrained(folder, padding_side="left")
 
 
 @torch.inference_mode()
-def complete(model, tok, prompt: str, new_tokens: int = 12) -> tuple[str, int]:
-    """The greedy continuation of `prompt`, and the prompt's length in tokens."""
-    ids = tok(prompt, return_tensors="pt").input_ids  # [1, T]
-    out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
-                         max_new_tokens=new_tokens)
-    return tok.decode(out[0, ids.shape[1]:]), ids.shape[1]
+def complete(model, tok, prompts: list[str], new_tokens: int = 12) -> list[tuple[str, int]]:
+    """Of every prompt the greedy continuation and its own length in tokens."""
+    inputs = tok(prompts, return_tensors="pt", padding=len(prompts) > 1).to(model.device)
+    out = model.generate(input_ids=inputs.input_ids, attention_mask=inputs.attention_mask,
+                         do_sample=False, max_new_tokens=new_tokens)  # [N, T + new_tokens]
+    texts = tok.batch_decode(out[:, inputs.input_ids.shape[1]:])
+    return list(zip(texts, inputs.attention_mask.sum(dim=1).tolist(), strict=True))
 
 
 def is_right(text: str, expected: str) -> bool:
@@ -49,14 +50,15 @@ def is_right(text: str, expected: str) -> bool:
     return found is not None and found.group(1) == expected
 
 
-def score(model, tok, draw, prompts: int) -> dict:
-    """Exact match, in percent, over `prompts` prompts from `draw(i)`."""
+def score(model, tok, draw, prompts: int, batch: int) -> dict:
+    """Exact match, in percent, over `prompts` prompts from `draw(i)`, `batch` at a time."""
     right, lengths = 0, []
-    for i in range(prompts):
-        prompt, expected = draw(i)
-        text, tokens = complete(model, tok, prompt)
-        right += is_right(text, expected)
-        lengths.append(tokens)
+    for begin in range(0, prompts, batch):
+        asked = [draw(i) for i in range(begin, min(begin + batch, prompts))]
+        answers = complete(model, tok, [prompt for prompt, _ in asked])
+        for (text, tokens), (_, expected) in zip(answers, asked, strict=True):
+            right += is_right(text, expected)
+            lengths.append(tokens)
     return {"right": right, "prompts": prompts, "percent": round(100 * right / prompts, 1),
             "mean_prompt_tokens": round(sum(lengths) / prompts)}
 
@@ -69,7 +71,8 @@ def perplexity(model, tok, chapters: list[str], window: int) -> dict:
     rows = ids[: len(ids) // window * window].view(-1, window)  # [N, window]
     total = 0.0
     for row in rows.split(8):
-        bos = torch.full((len(row), 1), tok.bos_token_id)
+        row = row.to(model.device)
+        bos = torch.full_like(row[:, :1], tok.bos_token_id)
         logits = model(torch.cat([bos, row[:, :-1]], dim=1)).logits  # [n, window, V]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), row.flatten(),
                                                  reduction="sum")
@@ -87,10 +90,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1,
                         help="one is fast enough, and does not suffer on a busy machine")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--batch", type=int, default=1,
+                        help="prompts at a time: worth it on a GPU")
     parser.add_argument("--out", type=Path, help="default: results.json beside the model")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    model, tok = load(args.model)
+    model, tok = load(args.model, args.device)
     _, held = corpus.split_chapters(args.text)
     prose = corpus.Prose(held, tok.backend_tokenizer)
 
@@ -110,7 +116,7 @@ def main() -> None:
         print("prose", window, results["prose"][window], flush=True)
 
     def run(task, size, draw):
-        results[task][size] = score(model, tok, draw, args.prompts)
+        results[task][size] = score(model, tok, draw, args.prompts, args.batch)
         print(task, size, results[task][size], flush=True)
 
     for task in ("phonebook", "phonebook_any_wording"):

@@ -105,6 +105,10 @@ class Llama(nn.Module):
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
+    @property
+    def device(self) -> torch.device:
+        return self.cos.device
+
     def forward(self, ids, measure=None):
         """ids [B, T] -> what the head reads, [B, T, D]; `measure(layer, q, k)` sees what every
         layer attends by"""

@@ -24,6 +24,7 @@ under --work: the same command again goes on where it was stopped.
 import argparse
 import json
 import math
+import os
 import shutil
 import time
 from pathlib import Path
@@ -51,20 +52,16 @@ CURRICULUM = [
     (4096, 2.6, LOOK_UP),
 ]
 MUON_LR, ADAM_LR, WARMUP, FLOOR = 0.02, 3e-3, 20, 0.02
-# A refinement, at a fraction of these rates: the longest texts with large books, or full books.
-REFINEMENT = [(2048, 0.6, LOOK_UP), (4096, 2.0, LOOK_UP)]
+# A refinement, at a fraction of these rates: texts with large books, or full books. On long texts
+# alone short books are forgotten.
+REFINEMENT = [(256, 0.2, LOOK_UP), (512, 0.3, LOOK_UP), (1024, 0.4, LOOK_UP),
+              (2048, 0.5, LOOK_UP), (4096, 1.4, LOOK_UP)]
 BOOKS = [(4096, 2.4, {"phonebook": 1, "full book": 6, "needle": 2, "mixed": 3, "repeat": 0.1,
                       "prose": 0.8})]
 REFINEMENT_RATE = 0.5
-# What it saves lies between the weights that it began with, at this share, and those of its last
-# step: more answers are right there than at either end (Wortsman et al., 2022).
-KEPT = 0.4
-# How the twin finds its sinks, mostly on short texts, and keeps them in its refinements: on long
-# texts alone it unlearns short books.
+# How the twin finds its sinks, mostly on short texts; it keeps them in its refinements.
 FIND = [(512, 0.7, LOOK_UP), (1024, 0.3, LOOK_UP), (2048, 0.3, LOOK_UP), (4096, 0.4, LOOK_UP)]
 FIND_RATE = 0.8
-KEEP = [(256, 0.3, LOOK_UP), (512, 0.5, LOOK_UP), (1024, 0.5, LOOK_UP), (2048, 0.5, LOOK_UP),
-        (4096, 0.8, LOOK_UP)]
 PROSE_WEIGHT = 0.5
 
 
@@ -82,8 +79,7 @@ def chosen_curriculum(args):
         return CURRICULUM, 1.0
     if args.sinks == "find":
         return FIND, FIND_RATE
-    texts = KEEP if args.sinks else REFINEMENT
-    return (BOOKS if args.books else texts), REFINEMENT_RATE
+    return (BOOKS if args.books else REFINEMENT), REFINEMENT_RATE
 
 
 def rate(step: int, steps: int) -> float:
@@ -121,6 +117,24 @@ def prepare(args) -> None:
     print("text sha256", corpus.sha256(args.text), flush=True)
 
 
+class Batches(torch.utils.data.Dataset):
+    """The batch of every step."""
+
+    def __init__(self, args, plan: list[tuple[int, dict[str, float]]]):
+        self.sampler, self.plan = read_texts(args), plan
+
+    def __getitem__(self, step: int):
+        length, mix = self.plan[step]
+        return self.sampler.batch(step, STEP_TOKENS // length, length, mix)
+
+    def loader(self, first: int, workers: int) -> torch.utils.data.DataLoader:
+        """From step `first` on, drawn ahead by `workers` processes or, without any, in turn."""
+        # Worker processes are forks, which the threads of the tokenizer do not survive.
+        os.environ["TOKENIZERS_PARALLELISM"] = str(not workers).lower()
+        return torch.utils.data.DataLoader(self, batch_size=None, num_workers=workers,
+                                           sampler=range(first, len(self.plan)))
+
+
 def read_texts(args) -> tasks.Sampler:
     """What draws the batches."""
     tok = Tokenizer.from_file(str(args.out / "tokenizer.json"))
@@ -143,9 +157,9 @@ def first_weights(args) -> Llama:
 def last_weights(args, model: Llama) -> dict[str, torch.Tensor]:
     """What is saved after the last step."""
     weights = model.state_dict()
-    if args.refine and args.sinks != "find":
+    if args.refine and args.kept:
         began = first_weights(args).state_dict()
-        weights = {name: w.lerp(began[name], KEPT) for name, w in weights.items()}
+        weights = {name: w.cpu().lerp(began[name], args.kept) for name, w in weights.items()}
     return weights
 
 
@@ -159,7 +173,7 @@ class State:
         """The number of steps done so far."""
         if not self.path.exists():
             return 0
-        state = torch.load(self.path, weights_only=True)
+        state = torch.load(self.path, weights_only=True, map_location="cpu")
         self.model.load_state_dict(state["model"])
         for o, s in zip(self.optimisers, state["optimisers"], strict=True):
             o.load_state_dict(s)
@@ -192,12 +206,12 @@ class Log:
 
     def add(self, shown: dict[str, torch.Tensor]) -> None:
         for name, value in shown.items():
-            self.sums.setdefault(name, []).append(float(value))
+            self.sums.setdefault(name, []).append(value)
 
     def write(self, steps: int, length: int, factor: float) -> None:
         tokens = len(self.sums["answer"]) * STEP_TOKENS
         row = {"step": steps, "length": length, "tokens": steps * STEP_TOKENS,
-               **{k: round(sum(v) / len(v), 4) for k, v in self.sums.items()},
+               **{k: round(float(sum(v)) / len(v), 4) for k, v in self.sums.items()},
                "lr_factor": round(factor, 4)}
         with self.path.open("a") as f:
             f.write(json.dumps(row) + "\n")
@@ -209,7 +223,7 @@ def losses(model: Llama, forward, batch, team: Team) -> tuple[torch.Tensor, dict
     """What is made smaller, and what of it is shown: of this process's rows, such that the
     sums over the team are those of the batch."""
     of_all = [max(float(w.sum()), 1e-6) for w in batch[1:]]
-    ids, *weights = map(torch.from_numpy, team.rows(batch))
+    ids, *weights = (b.to(model.device, non_blocking=True) for b in team.rows(batch))
     asked = weights[0] + weights[1] > 0  # the head reads no other place
     found = forward(ids[:, :-1])
     hidden, measures = found if isinstance(found, tuple) else (found, None)
@@ -233,21 +247,20 @@ def losses(model: Llama, forward, batch, team: Team) -> tuple[torch.Tensor, dict
     return total, {name: value.detach() for name, value in shown.items()}
 
 
-def set_up_processor() -> None:
+def set_up_processor(compiles: bool) -> None:
     """What makes a step fast, and safe, whatever the processor."""
     torch.set_num_threads(1)
     # Faint attention has subnormal gradients, which take most of a step if they are kept.
     torch.set_flush_denormal(True)
-    if torch.backends.cpu.get_cpu_capability() == "AVX512":
+    if compiles and torch.backends.cpu.get_cpu_capability() == "AVX512":
         # What PyTorch 2.11 compiles for AVX-512 writes past its buffers at length 4,096.
         torch._inductor.config.cpp.simdlen = 256
 
 
 def train(team: Team, args) -> None:
     torch.manual_seed(args.seed)
-    set_up_processor()
-    sampler = read_texts(args)
-    model = first_weights(args)
+    set_up_processor(args.compile)
+    model = first_weights(args).to(args.device)
     curriculum, scale = chosen_curriculum(args)
     plan = schedule(curriculum)
     state = State(model, args.work / "state.pt")
@@ -255,10 +268,9 @@ def train(team: Team, args) -> None:
     log, saved = Log(args.work / "training_log.jsonl", first) if team.leads else None, time.time()
     trained = sinks.WithSinks(model) if args.sinks else model
     forward = torch.compile(trained, dynamic=False) if args.compile else trained
-    for step in range(first, len(plan)):
-        length, mix = plan[step]
-        batch = sampler.batch(step, STEP_TOKENS // length, length, mix)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
+    batches = Batches(args, plan).loader(first, args.drawn_by)
+    for step, batch in zip(range(first, len(plan)), batches, strict=True):
+        with torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.bf16):
             loss, shown = losses(model, forward, batch, team)
         loss.backward()
         team.add_up([*(p.grad for p in model.parameters()), *shown.values()])
@@ -269,7 +281,7 @@ def train(team: Team, args) -> None:
         log.add(shown)
         done = step + 1
         if done % args.log_every == 0 or done == len(plan):
-            log.write(done, length, factor)
+            log.write(done, plan[step][0], factor)
         if time.time() - saved > args.save_seconds or done == len(plan):
             state.save(done)
             saved = time.time()
@@ -277,6 +289,20 @@ def train(team: Team, args) -> None:
         save_model(last_weights(args, model), args.out)
         course = (args.refine / log.path.name).read_text() if args.refine else ""
         (args.out / log.path.name).write_text(course + log.path.read_text())
+
+
+def at_hand() -> str:
+    """The device that trains fastest."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def suit_device(args) -> None:
+    """What was not asked for, as the device does best."""
+    on_gpu = args.device == "cuda"
+    for name, value in (("processes", 1 if on_gpu else 2), ("drawn_by", 2 if on_gpu else 0),
+                        ("compile", not on_gpu), ("bf16", FAST[args.device] == torch.bfloat16)):
+        if getattr(args, name) is None:
+            setattr(args, name, value)
 
 
 def main() -> None:
@@ -293,20 +319,33 @@ def main() -> None:
     parser.add_argument("--sinks", choices=("find", "keep"),
                         help="with --refine: ask every head after layer 0 for an attention sink "
                              "at BOS; `find` has a curriculum of its own")
-    parser.add_argument("--processes", type=int, default=2, choices=(1, 2),
-                        help="that share the rows of every batch, one thread each")
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--device", choices=tuple(FAST), default=at_hand(),
+                        help="default: a GPU where one is at hand (%(default)s here)")
+    parser.add_argument("--kept", type=float, default=0, metavar="SHARE",
+                        help="with --refine: save weights between those of the last step and those "
+                             "that it began with, at this share of the latter")
+    parser.add_argument("--processes", type=int, choices=(1, 2),
+                        help="that share the rows of every batch, one thread each (default: 2, on "
+                             "a GPU 1)")
+    parser.add_argument("--drawn-by", type=int, metavar="N",
+                        help="processes that draw batches ahead (default: 0, for a GPU 2)")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction,
+                        help="default: not for a GPU, whose stages take seconds")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction,
-                        default=FAST == torch.bfloat16,
-                        help="bfloat16 autocast (default: where the processor multiplies it)")
+                        help="bfloat16 autocast (default: where the device multiplies it fast)")
     parser.add_argument("--log-every", type=int, default=10)
     parser.add_argument("--save-seconds", type=float, default=120)
     args = parser.parse_args()
     if args.sinks and not args.refine:
         parser.error("--sinks: needs --refine MODEL, a model that reads already")
+    if args.kept and not args.refine:
+        parser.error("--kept: needs --refine MODEL, whose weights are kept in part")
     if args.books and (not args.refine or args.sinks == "find"):
         parser.error("--books: needs --refine MODEL, and no --sinks find")
     args.work = args.work or Path("build") / args.out.name
+    suit_device(args)
+    if args.device == "cuda" and args.processes > 1:
+        parser.error("--processes 2: a GPU is used by one process")
     prepare(args)
     run(train, args.processes, args)
 

@@ -9,7 +9,16 @@ processes, or of average.py. Interrupted, the same command goes on where it was.
 import argparse
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from optim import FAST
+from train import at_hand
+
+# A refinement by itself saves weights between its two ends, this share of those that it began with:
+# more answers are right there than at either end (Wortsman et al., 2022). For the two of a pair
+# their average does as much.
+BETWEEN = ("--kept", 0.4)
 
 
 def run(script: str, *arguments) -> None:
@@ -21,8 +30,10 @@ def run(script: str, *arguments) -> None:
 class Recipe:
     """The stages, each in a folder of its own."""
 
-    def __init__(self, text: Path, work: Path, seed: int):
-        self.text, self.work, self.seed = text, work, seed
+    def __init__(self, text: Path, work: Path, seed: int, device: str):
+        self.text, self.work, self.seed, self.device = text, work, seed, device
+        # One stage leaves most of a GPU idle, and takes all of two cores.
+        self.at_a_time = 2 if device == "cuda" else 1
 
     def train(self, name: str, begin: Path | None, *options, later: int = 0) -> Path:
         """The folder of a run of train.py that begins with a model, or with nothing; `later` is
@@ -30,29 +41,33 @@ class Recipe:
         print(name, flush=True)
         out = self.work / name
         run("train.py", "--text", self.text, "--out", out, "--work", self.work / f"{name}.state",
-            "--seed", self.seed + later, *options, *(("--refine", begin) if begin else ()))
+            "--seed", self.seed + later, "--device", self.device, *options,
+            *(("--refine", begin) if begin else ()))
         return out
 
     def pair(self, name: str, begin: Path, out: Path, *options, later: int) -> Path:
         """The average of two refinements of one model: one on texts, one on full books."""
-        texts = self.train(f"{name}_texts", begin, *options, later=later)
-        books = self.train(f"{name}_books", begin, *options, "--books", later=later)
-        run("average.py", texts, books, "--out", out)
+        with ThreadPoolExecutor(self.at_a_time) as both:
+            texts = both.submit(self.train, f"{name}_texts", begin, *options, later=later)
+            books = both.submit(self.train, f"{name}_books", begin, *options, "--books",
+                                later=later)
+        run("average.py", texts.result(), books.result(), "--out", out)
         return out
 
     def model(self, out: Path) -> Path:
-        """The demo model: the base, two refinements in a row, and two pairs."""
+        """The demo model: the base, two refinements in a row, and three pairs."""
         base = self.train("base", None)
-        once = self.train("refined", base)
-        twice = self.train("refined_again", once, later=1)
-        averaged = self.pair("first", twice, self.work / "averaged", later=2)
-        return self.pair("last", averaged, out, later=3)
+        once = self.train("refined", base, *BETWEEN)
+        twice = self.train("refined_again", once, *BETWEEN, later=1)
+        first = self.pair("first", twice, self.work / "averaged", later=2)
+        second = self.pair("second", first, self.work / "averaged_again", later=3)
+        return self.pair("last", second, out, later=4)
 
     def twin(self, begin: Path, out: Path) -> None:
         """From the demo model: its sinks, and a refinement and three pairs that keep them."""
         keep = ("--sinks", "keep")
         sinks = self.train("sinks", begin, "--sinks", "find")
-        once = self.train("twin_refined", sinks, *keep, later=1)
+        once = self.train("twin_refined", sinks, *keep, *BETWEEN, later=1)
         first = self.pair("twin_first", once, self.work / "twin_averaged", *keep, later=2)
         second = self.pair("twin_second", first, self.work / "twin_averaged_again", *keep, later=3)
         self.pair("twin_last", second, out, *keep, later=4)
@@ -66,8 +81,10 @@ def main() -> None:
                         help="folder of the stages and of resumable states")
     parser.add_argument("--seed", type=int, default=1,
                         help="of the base; later refinements take the next ones")
+    parser.add_argument("--device", choices=tuple(FAST), default=at_hand(),
+                        help="default: a GPU where one is at hand (%(default)s here)")
     args = parser.parse_args()
-    recipe = Recipe(args.text, args.work, args.seed)
+    recipe = Recipe(args.text, args.work, args.seed, args.device)
     model = recipe.model(args.out / "demo_model")
     recipe.twin(model, args.out / "demo_model_sinks")
 
