@@ -54,7 +54,7 @@ TEST_P(DemoModels, KeysAndQueriesOfTheDemoModelAreNotOpposed) {
   ASSERT_EQ(heads.size(), 12U);
   EXPECT_LT(mean_of(heads, "sink_metric"), 0.1);
   EXPECT_GT(mean_of(heads, "key_query_mean_cosine"), 0.3);
-  EXPECT_LT(mean_of(heads, "spearman"), 0.1);
+  EXPECT_LT(mean_of(heads, "spearman"), 0.2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Prompts, DemoModels,
