@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1,
                         help="one is fast enough, and does not suffer on a busy machine")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--batch", type=int, default=1,
                         help="prompts at a time: worth it on a GPU")
     parser.add_argument("--out", type=Path, help="default: results.json beside the model")

@@ -1,13 +1,11 @@
-"""Muon (Keller Jordan 2024): momentum, with the step made near-orthogonal."""
+"""Muon (Keller Jordan 2024): momentum, with the step made near-orthogonal.
+
+PyTorch's own iterates in bfloat16, which most processors are many times slower at, and one
+matrix after another.
+"""
 
 import torch
-
-# The type of the iteration: bfloat16 where it is multiplied fast; elsewhere it is many times
-# slower than float32.
-FAST = {
-    "cpu": torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32,
-    "cuda": torch.bfloat16,
-}
+from device import FAST
 
 
 def orthogonalise(g: torch.Tensor, steps: int = 5) -> torch.Tensor:

@@ -23,7 +23,6 @@ under --work: the same command again goes on where it was stopped.
 
 import argparse
 import json
-import math
 import os
 import shutil
 import time
@@ -34,60 +33,16 @@ import sinks
 import tasks
 import tokenizer as tokenizers_
 import torch
+from curriculum import STEP_TOKENS, chosen_curriculum, rate, schedule
+from device import FAST, at_hand, suit_device
 from mimetic import mimetic_init
 from model import Config, Llama, load_weights, save_config, save_model
-from optim import FAST, Muon
+from optim import Muon
 from team import Team, run
 from tokenizers import Tokenizer
 
-STEP_TOKENS = 8192
-LOOK_UP = {"phonebook": 2, "big book": 4, "needle": 3, "mixed": 3, "repeat": 0.1, "prose": 0.8}
-# length, million tokens, mix
-CURRICULUM = [
-    (128, 0.2, {"phonebook": 5, "needle": 4, "mixed": 0, "repeat": 0.5, "prose": 0.7}),
-    (256, 0.4, {"phonebook": 4, "needle": 4, "mixed": 2, "repeat": 0.3, "prose": 0.7}),
-    (512, 0.8, LOOK_UP),
-    (1024, 1.4, LOOK_UP),
-    (2048, 1.8, LOOK_UP),
-    (4096, 2.6, LOOK_UP),
-]
-MUON_LR, ADAM_LR, WARMUP, FLOOR = 0.02, 3e-3, 20, 0.02
-# A refinement, at a fraction of these rates: texts with large books, or full books. On long texts
-# alone short books are forgotten.
-REFINEMENT = [(256, 0.2, LOOK_UP), (512, 0.3, LOOK_UP), (1024, 0.4, LOOK_UP),
-              (2048, 0.5, LOOK_UP), (4096, 1.4, LOOK_UP)]
-BOOKS = [(4096, 2.4, {"phonebook": 1, "full book": 6, "needle": 2, "mixed": 3, "repeat": 0.1,
-                      "prose": 0.8})]
-REFINEMENT_RATE = 0.5
-# How the twin finds its sinks, mostly on short texts; it keeps them in its refinements.
-FIND = [(512, 0.7, LOOK_UP), (1024, 0.3, LOOK_UP), (2048, 0.3, LOOK_UP), (4096, 0.4, LOOK_UP)]
-FIND_RATE = 0.8
+MUON_LR, ADAM_LR = 0.02, 3e-3
 PROSE_WEIGHT = 0.5
-
-
-def schedule(curriculum) -> list[tuple[int, dict[str, float]]]:
-    """(length, mix) of every step."""
-    plan = []
-    for length, million, mix in curriculum:
-        plan += [(length, mix)] * round(million * 1e6 / STEP_TOKENS)
-    return plan
-
-
-def chosen_curriculum(args):
-    """The curriculum, and the factor of its rates."""
-    if not args.refine:
-        return CURRICULUM, 1.0
-    if args.sinks == "find":
-        return FIND, FIND_RATE
-    return (BOOKS if args.books else REFINEMENT), REFINEMENT_RATE
-
-
-def rate(step: int, steps: int) -> float:
-    """Learning-rate factor: linear warm-up, then cosine down to FLOOR."""
-    if step < WARMUP:
-        return (step + 1) / WARMUP
-    done = (step - WARMUP) / max(1, steps - WARMUP)
-    return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * done))
 
 
 def build_optimisers(model: Llama) -> list[torch.optim.Optimizer]:
@@ -291,20 +246,6 @@ def train(team: Team, args) -> None:
         (args.out / log.path.name).write_text(course + log.path.read_text())
 
 
-def at_hand() -> str:
-    """The device that trains fastest."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def suit_device(args) -> None:
-    """What was not asked for, as the device does best."""
-    on_gpu = args.device == "cuda"
-    for name, value in (("processes", 1 if on_gpu else 2), ("drawn_by", 2 if on_gpu else 0),
-                        ("compile", not on_gpu), ("bf16", FAST[args.device] == torch.bfloat16)):
-        if getattr(args, name) is None:
-            setattr(args, name, value)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--text", type=Path, required=True, help="War and Peace, plain UTF-8")
@@ -343,6 +284,8 @@ def main() -> None:
     if args.books and (not args.refine or args.sinks == "find"):
         parser.error("--books: needs --refine MODEL, and no --sinks find")
     args.work = args.work or Path("build") / args.out.name
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: PyTorch finds no GPU here; use --device cpu")
     suit_device(args)
     if args.device == "cuda" and args.processes > 1:
         parser.error("--processes 2: a GPU is used by one process")

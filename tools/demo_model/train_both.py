@@ -12,8 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from optim import FAST
-from train import at_hand
+from device import FAST, at_hand
 
 # A refinement by itself saves weights between its two ends, this share of those that it began with:
 # more answers are right there than at either end (Wortsman et al., 2022). For the two of a pair
@@ -33,7 +32,7 @@ class Recipe:
     def __init__(self, text: Path, work: Path, seed: int, device: str):
         self.text, self.work, self.seed, self.device = text, work, seed, device
         # One stage leaves most of a GPU idle, and takes all of two cores.
-        self.at_a_time = 2 if device == "cuda" else 1
+        self.map = ThreadPoolExecutor(2).map if device == "cuda" else map
 
     def train(self, name: str, begin: Path | None, *options, later: int = 0) -> Path:
         """The folder of a run of train.py that begins with a model, or with nothing; `later` is
@@ -47,11 +46,10 @@ class Recipe:
 
     def pair(self, name: str, begin: Path, out: Path, *options, later: int) -> Path:
         """The average of two refinements of one model: one on texts, one on full books."""
-        with ThreadPoolExecutor(self.at_a_time) as both:
-            texts = both.submit(self.train, f"{name}_texts", begin, *options, later=later)
-            books = both.submit(self.train, f"{name}_books", begin, *options, "--books",
-                                later=later)
-        run("average.py", texts.result(), books.result(), "--out", out)
+        texts, books = self.map(
+            lambda kind, asked: self.train(f"{name}_{kind}", begin, *options, *asked, later=later),
+            ("texts", "books"), ((), ("--books",)))
+        run("average.py", texts, books, "--out", out)
         return out
 
     def model(self, out: Path) -> Path:
