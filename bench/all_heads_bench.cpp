@@ -17,9 +17,9 @@
 #include "analysis/log_volume.hpp"
 #include "analysis/pca.hpp"
 #include "analysis/per_processor.hpp"
+#include "analysis/quick_cosines.hpp"
 #include "analysis/rank_correlation.hpp"
 #include "analysis/similarity.hpp"
-#include "analysis/team_cosines.hpp"
 
 namespace keyscope::analysis {
 namespace {
@@ -111,13 +111,13 @@ BENCHMARK(read_keys)->UseRealTime()->Unit(benchmark::kMillisecond);
 void score_keydiff(benchmark::State& state) {
   const Heads& all = heads();
   std::vector<double> scores(kHeads * kTokens);
-  std::vector<MatrixView> keys;
-  std::vector<std::span<double>> cosines;
-  for (Index head = 0; head < kHeads; ++head) {
-    keys.emplace_back(all.of(head));
-    cosines.push_back(std::span(scores).subspan(static_cast<std::size_t>(head * kTokens), kTokens));
-  }
-  for (auto _ : state) cosines_with_means(keys, cosines, kThreads);
+  for (auto _ : state)
+    for_each_head([&](Index head) {
+      const MatrixView keys = all.of(head);
+      const RowMoments moments = row_moments(keys);
+      quick_cosines(keys, moments.inverse_norms, QuickAnchor(moments.mean),
+                    std::span(scores).subspan(static_cast<std::size_t>(head * kTokens), kTokens));
+    });
   state.SetBytesProcessed(state.iterations() * kHeads * kTokens * kHeadDim * 4);
 }
 BENCHMARK(score_keydiff)->UseRealTime()->Unit(benchmark::kMillisecond);
