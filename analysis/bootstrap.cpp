@@ -1,4 +1,4 @@
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/quantiles.hpp"
 #include "analysis/splitmix.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <unsupported/Eigen/SpecialFunctions>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {

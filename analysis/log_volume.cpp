@@ -5,9 +5,9 @@
 
 #include <Eigen/Cholesky>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/finite_rows.hpp"
-#include "analysis/gram_sum.hpp"
+#include "analysis/row_kernels.hpp"
 #include "analysis/similarity.hpp"
 #include "analysis/singular_values.hpp"
 

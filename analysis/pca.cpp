@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/finite_rows.hpp"
-#include "analysis/gram_sum.hpp"
+#include "analysis/row_kernels.hpp"
 #include "analysis/leading_eigenpairs.hpp"
 #include "analysis/row_products.hpp"
 

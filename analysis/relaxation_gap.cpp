@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/finite_rows.hpp"
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "analysis/similarity.hpp"
 
 namespace keyscope::analysis {

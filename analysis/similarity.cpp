@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/packed_rows.hpp"
 #include "analysis/row_products.hpp"
 

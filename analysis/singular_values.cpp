@@ -4,7 +4,7 @@
 #include <Eigen/QR>
 #include <Eigen/SVD>
 
-#include "analysis/gram_sum.hpp"
+#include "analysis/row_kernels.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/per_processor.hpp"
 
 namespace keyscope::analysis {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/finite_rows.hpp"
 #include "analysis/singular_values.hpp"
 

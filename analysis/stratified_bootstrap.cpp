@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/quantiles.hpp"
 #include "analysis/splitmix.hpp"
 

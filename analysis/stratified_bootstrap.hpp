@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 
 namespace keyscope::analysis {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {

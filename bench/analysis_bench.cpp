@@ -9,7 +9,7 @@
 #include "analysis/log_volume.hpp"
 #include "analysis/pca.hpp"
 #include "analysis/policies/registry.hpp"
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "analysis/rank_correlation.hpp"
 #include "analysis/similarity.hpp"
 #include "analysis/theorem_bounds.hpp"

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "app/window/view_benchmark.hpp"
+#include "app/window/benchmarks.hpp"
 #include "tests/app/session/synthetic_recording.hpp"
 
 int main(int argc, char** argv) {

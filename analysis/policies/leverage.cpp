@@ -2,7 +2,7 @@
 
 #include <Eigen/Eigenvalues>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <Eigen/Core>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/option_values.hpp"
 
 namespace keyscope::analysis {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/cur.hpp"
 #include "analysis/policies/definition.hpp"
 #include "analysis/policies/h2o.hpp"

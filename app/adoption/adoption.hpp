@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 #include "app/adoption/cache_memory.hpp"
 #include "app/adoption/recommendation.hpp"
 #include "app/benchmarks/spread.hpp"
-#include "app/results/model_identity.hpp"
+#include "app/results/run_identity.hpp"
 
 namespace keyscope::adoption {
 

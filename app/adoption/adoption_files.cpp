@@ -1,4 +1,4 @@
-#include "app/adoption/adoption_files.hpp"
+#include "app/adoption/adoption_report.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/adoption/adoption_figures.hpp"
 #include "app/adoption/adoption_json.hpp"
 #include "app/adoption/adoption_page.hpp"
-#include "app/adoption/task_list.hpp"
+#include "app/adoption/tasks.hpp"
 #include "app/evaluation/example.hpp"
 #include "app/evaluation/result_folder.hpp"
 #include "app/figures/nexus.hpp"

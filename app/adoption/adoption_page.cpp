@@ -13,7 +13,7 @@
 #include "app/validation/html_table.hpp"
 #include "app/validation/html_text.hpp"
 #include "app/validation/number_text.hpp"
-#include "app/validation/page_style.hpp"
+#include "app/results/html_page.hpp"
 
 namespace keyscope::adoption {
 namespace {

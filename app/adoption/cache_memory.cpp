@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/quantiles.hpp"
 
 namespace keyscope::adoption {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/validation/summary.hpp"
 
 namespace keyscope::adoption {

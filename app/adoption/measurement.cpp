@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
-#include "app/adoption/adoption_files.hpp"
+#include "app/adoption/adoption_report.hpp"
 #include "app/adoption/diagnosis.hpp"
 #include "app/benchmarks/prefill.hpp"
 #include "app/validation/memory_check.hpp"

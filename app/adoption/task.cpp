@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/stratified_bootstrap.hpp"
 
 namespace keyscope::adoption {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "analysis/clopper_pearson.hpp"
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/stratified_bootstrap.hpp"
 
 namespace keyscope::adoption {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 
 namespace keyscope::adoption {
 

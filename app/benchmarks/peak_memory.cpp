@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/compute_device.hpp"
 #include "capture/model/transformer.hpp"
 

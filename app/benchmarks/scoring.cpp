@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "app/benchmarks/attention_cost.hpp"
 
 namespace keyscope::benchmarks {

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/measures_table.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"

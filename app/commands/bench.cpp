@@ -4,13 +4,13 @@
 #include <optional>
 #include <string>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/benchmarks/peak_memory.hpp"
 #include "app/benchmarks/prefill.hpp"
 #include "app/benchmarks/recording_overhead.hpp"
 #include "app/benchmarks/scoring.hpp"
 #include "app/commands/bench_live.hpp"
-#include "app/commands/bench_options.hpp"
+#include "app/commands/bench.hpp"
 #include "app/commands/bench_output.hpp"
 #include "app/commands/bench_view.hpp"
 #include "app/commands/commands.hpp"

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/benchmarks/spread.hpp"
 #include "app/commands/bench_window_options.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/live_request.hpp"
+#include "app/commands/view.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/commands/view_choices.hpp"

@@ -1,4 +1,4 @@
-#include "app/commands/bench_options.hpp"
+#include "app/commands/bench.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/option_checks.hpp"
-#include "app/commands/run_options.hpp"
-#include "app/figures/canvas_cairo.hpp"
+#include "app/commands/options.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
 #include "capture/recording/output_path.hpp"
 

@@ -6,7 +6,7 @@
 #include "app/benchmarks/benchmark_figure.hpp"
 #include "app/commands/bench_table.hpp"
 #include "app/commands/provenance_now.hpp"
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
 
 namespace keyscope::commands {

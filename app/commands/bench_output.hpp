@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "app/benchmarks/benchmark.hpp"
-#include "app/commands/bench_options.hpp"
+#include "app/commands/bench.hpp"
 #include "capture/model/config.hpp"
 
 namespace keyscope::commands {

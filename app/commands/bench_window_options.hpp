@@ -4,7 +4,7 @@
 
 #include <CLI/App.hpp>
 
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 
 namespace keyscope::commands {
 

@@ -1,10 +1,10 @@
 #include <memory>
 #include <string>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/budget_file.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/hash_progress_line.hpp"
 #include "capture/model/model_hash.hpp"

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/option_words.hpp"
-#include "app/commands/run_options.hpp"
+#include "app/commands/options.hpp"
 
 namespace keyscope::commands {
 namespace {

@@ -1,11 +1,11 @@
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 
 #include <array>
 #include <system_error>
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/progress.hpp"

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/progress.hpp"
 #include "app/measures/recording_difference.hpp"
 

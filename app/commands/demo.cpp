@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/demo_figures.hpp"
 #include "app/commands/interrupt.hpp"

@@ -1,6 +1,6 @@
 #include "app/commands/demo_figures.hpp"
 
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/registry.hpp"
 

@@ -8,7 +8,7 @@
 
 #include <CLI/App.hpp>
 
-#include "app/evaluation/chat_use.hpp"
+#include "app/evaluation/task_data.hpp"
 
 namespace keyscope::commands {
 

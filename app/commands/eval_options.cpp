@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/option_checks.hpp"
-#include "app/commands/run_options.hpp"
+#include "app/commands/options.hpp"
 
 namespace keyscope::commands {
 

@@ -8,7 +8,7 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/model_choice.hpp"
 #include "app/evaluation/settings.hpp"
 #include "capture/model/model.hpp"

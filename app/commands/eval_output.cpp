@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/provenance_now.hpp"
 #include "app/evaluation/figure_names.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/session/live_text.hpp"
 #include "capture/recording/output_path.hpp"

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
 #include "app/commands/option_checks.hpp"

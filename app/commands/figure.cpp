@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/cosine_matrix.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"

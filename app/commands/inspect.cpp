@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/inspection.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/selection.hpp"

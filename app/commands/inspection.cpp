@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/recording/hdf5.hpp"

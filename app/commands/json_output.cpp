@@ -1,10 +1,10 @@
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/output_file.hpp"
 #include "capture/recording/output_path.hpp"
 

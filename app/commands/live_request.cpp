@@ -1,7 +1,7 @@
-#include "app/commands/live_request.hpp"
+#include "app/commands/view.hpp"
 
-#include "analysis/errors.hpp"
-#include "app/commands/capture_run.hpp"
+#include "base/errors.hpp"
+#include "app/commands/capture.hpp"
 #include "capture/recording/output_path.hpp"
 
 namespace keyscope::commands {

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
-#include "app/commands/capture_run.hpp"
+#include "base/errors.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
 

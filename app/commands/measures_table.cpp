@@ -12,7 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "app/commands/sparkline.hpp"
-#include "app/figures/run_label.hpp"
+#include "app/figures/labels.hpp"
 
 namespace keyscope::commands {
 namespace {

@@ -14,14 +14,14 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands/commands.hpp"
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/provenance_now.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"
-#include "app/validation/prompt_lengths.hpp"
+#include "app/results/prompts.hpp"
 #include "app/validation/prompts_file.hpp"
 #include "capture/model/config.hpp"
 #include "capture/recording/output_path.hpp"

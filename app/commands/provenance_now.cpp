@@ -5,7 +5,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 
 namespace keyscope::commands {
 

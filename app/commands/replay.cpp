@@ -11,13 +11,13 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/figures/output_file.hpp"

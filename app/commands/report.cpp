@@ -8,25 +8,25 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
-#include "app/adoption/adoption_files.hpp"
+#include "base/errors.hpp"
+#include "app/adoption/adoption_report.hpp"
 #include "app/adoption/adoption_json.hpp"
 #include "app/adoption/diagnosis.hpp"
 #include "app/adoption/measurement.hpp"
-#include "app/adoption/task_list.hpp"
+#include "app/adoption/tasks.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/hash_progress_line.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/json_output.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/model_choice.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/policy_list.hpp"
 #include "app/commands/progress.hpp"
 #include "app/commands/provenance_now.hpp"
 #include "app/commands/report_table.hpp"
-#include "app/commands/run_options.hpp"
+#include "app/commands/options.hpp"
 
 namespace keyscope::commands {
 namespace {

@@ -1,4 +1,4 @@
-#include "app/commands/run_options.hpp"
+#include "app/commands/options.hpp"
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/text_input.hpp"

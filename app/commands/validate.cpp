@@ -10,7 +10,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture_run.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/hash_progress_line.hpp"
 #include "app/commands/interrupt.hpp"
@@ -18,7 +18,7 @@
 #include "app/commands/option_checks.hpp"
 #include "app/commands/progress.hpp"
 #include "app/commands/provenance_now.hpp"
-#include "app/commands/run_options.hpp"
+#include "app/commands/options.hpp"
 #include "app/commands/validate_table.hpp"
 #include "app/validation/memory_check.hpp"
 #include "app/validation/report_files.hpp"

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/interrupt.hpp"
-#include "app/commands/live_request.hpp"
+#include "app/commands/view.hpp"
 #include "app/commands/option_checks.hpp"
 #include "app/commands/view_choices.hpp"
 #include "app/window/loop.hpp"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/registry.hpp"
 #include "app/session/figure_choice.hpp"
 

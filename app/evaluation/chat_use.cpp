@@ -1,4 +1,4 @@
-#include "app/evaluation/chat_use.hpp"
+#include "app/evaluation/task_data.hpp"
 
 #include <chrono>
 

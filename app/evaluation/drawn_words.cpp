@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/json_rows.hpp"
 #include "app/evaluation/plain_text.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::evaluation {
 namespace {

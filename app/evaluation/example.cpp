@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "capture/model/sha256.hpp"
+#include "base/sha256.hpp"
 
 namespace keyscope::evaluation {
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/data_files.hpp"
 #include "app/evaluation/json_rows.hpp"
 #include "app/evaluation/longbench_prompt.hpp"

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::evaluation {
 

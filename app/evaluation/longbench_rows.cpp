@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
-#include "app/evaluation/answer_scores.hpp"
+#include "base/errors.hpp"
+#include "app/evaluation/text_scores.hpp"
 #include "app/evaluation/row_fields.hpp"
 
 namespace keyscope::evaluation {

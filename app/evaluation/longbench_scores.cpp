@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "app/evaluation/answer_scores.hpp"
+#include "app/evaluation/text_scores.hpp"
 #include "app/evaluation/rouge_l.hpp"
 
 namespace keyscope::evaluation {

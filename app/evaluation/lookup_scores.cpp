@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/evaluation/answer_scores.hpp"
+#include "app/evaluation/text_scores.hpp"
 
 namespace keyscope::evaluation {
 namespace {

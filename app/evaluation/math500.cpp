@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/data_files.hpp"
 #include "app/evaluation/json_rows.hpp"
 #include "app/evaluation/math_match.hpp"
 #include "app/evaluation/utf8_option.hpp"
-#include "capture/model/sha256.hpp"
+#include "base/sha256.hpp"
 
 namespace keyscope::evaluation {
 namespace {

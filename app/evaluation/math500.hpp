@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/evaluation/chat_use.hpp"
+#include "app/evaluation/task_data.hpp"
 #include "app/evaluation/example.hpp"
 #include "app/evaluation/math_rows.hpp"
 #include "capture/model/model.hpp"

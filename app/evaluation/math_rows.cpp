@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/math_answer.hpp"
 #include "app/evaluation/row_fields.hpp"
 #include "app/evaluation/substitution.hpp"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/splitmix.hpp"
 #include "app/evaluation/drawn_words.hpp"
 #include "app/evaluation/draws.hpp"

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/bootstrap.hpp"
-#include "analysis/errors.hpp"
+#include "analysis/statistics.hpp"
+#include "base/errors.hpp"
 #include "analysis/stratified_bootstrap.hpp"
 
 namespace keyscope::evaluation {

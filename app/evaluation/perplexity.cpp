@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/text_file.hpp"
 #include "app/evaluation/text_windows.hpp"
 #include "app/evaluation/utf8_option.hpp"

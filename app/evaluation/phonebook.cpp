@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/drawn_words.hpp"
 #include "app/evaluation/draws.hpp"
 #include "app/evaluation/given_once.hpp"

@@ -4,7 +4,7 @@
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
 
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::evaluation {
 namespace {

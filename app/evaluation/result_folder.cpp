@@ -10,9 +10,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/figure_names.hpp"
-#include "capture/recording/part_file.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::evaluation {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "analysis/policies/policy.hpp"
 #include "app/results/budget.hpp"
-#include "app/results/model_identity.hpp"
+#include "app/results/run_identity.hpp"
 
 namespace keyscope::evaluation {
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/head_selection.hpp"
 #include "app/figures/spread.hpp"

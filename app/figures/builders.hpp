@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "app/figures/figure.hpp"
-#include "app/figures/figure_request.hpp"
+#include "app/figures/catalogue.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {

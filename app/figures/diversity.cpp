@@ -10,7 +10,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/head_selection.hpp"
 #include "app/figures/policy_look.hpp"
-#include "app/figures/run_label.hpp"
+#include "app/figures/labels.hpp"
 #include "app/measures/head_data.hpp"
 #include "app/measures/recording_measures.hpp"
 

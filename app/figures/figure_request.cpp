@@ -1,8 +1,8 @@
-#include "app/figures/figure_request.hpp"
+#include "app/figures/catalogue.hpp"
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/head_selection.hpp"
 
 namespace keyscope::figures {

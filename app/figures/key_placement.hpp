@@ -4,7 +4,7 @@
 
 #include "analysis/matrix_view.hpp"
 #include "app/figures/figure.hpp"
-#include "app/figures/keyspace_basis.hpp"
+#include "app/figures/keyspace_data.hpp"
 #include "app/figures/keyspace_look.hpp"
 
 namespace keyscope::figures {

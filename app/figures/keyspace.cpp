@@ -7,15 +7,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/colour_map.hpp"
+#include "app/figures/scales.hpp"
 #include "app/figures/head_selection.hpp"
 #include "app/figures/key_placement.hpp"
 #include "app/figures/key_values.hpp"
-#include "app/figures/keyspace_basis.hpp"
-#include "app/figures/run_label.hpp"
+#include "app/figures/keyspace_data.hpp"
+#include "app/figures/labels.hpp"
 #include "app/figures/top_keys.hpp"
 
 namespace keyscope::figures {

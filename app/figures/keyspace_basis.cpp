@@ -1,4 +1,4 @@
-#include "app/figures/keyspace_basis.hpp"
+#include "app/figures/keyspace_data.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/pca.hpp"
 #include "app/figures/head_selection.hpp"
 

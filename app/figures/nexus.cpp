@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/figure_json.hpp"
 #include "app/figures/nexus_order.hpp"
 #include "app/figures/nexus_panel.hpp"

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/hdf5.hpp"
 
 namespace keyscope::figures {

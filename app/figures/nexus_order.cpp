@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/nexus_lists.hpp"
 
 namespace keyscope::figures {

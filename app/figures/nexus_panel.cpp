@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <hdf5_hl.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/nexus_lists.hpp"
 #include "app/figures/nexus_order.hpp"
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/output_path.hpp"
 
 namespace keyscope::figures {

@@ -4,7 +4,7 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/page.hpp"
-#include "app/figures/page_layout.hpp"
+#include "app/drawing/page_layout.hpp"
 
 namespace keyscope::figures {
 

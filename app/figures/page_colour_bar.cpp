@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "app/figures/colour_map.hpp"
-#include "app/figures/page_text.hpp"
+#include "app/figures/scales.hpp"
+#include "app/drawing/page_text.hpp"
 #include "app/figures/scale_ticks.hpp"
 
 namespace keyscope::figures {

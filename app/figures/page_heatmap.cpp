@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/colour_map.hpp"
-#include "app/figures/page_text.hpp"
+#include "app/figures/scales.hpp"
+#include "app/drawing/page_text.hpp"
 #include "app/figures/reduction.hpp"
 
 namespace keyscope::figures {

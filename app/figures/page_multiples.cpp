@@ -6,7 +6,7 @@
 
 #include "app/figures/page_axes.hpp"
 #include "app/figures/page_colour_bar.hpp"
-#include "app/figures/page_text.hpp"
+#include "app/drawing/page_text.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "app/figures/page_layout.hpp"
+#include "app/drawing/page_layout.hpp"
 
 namespace keyscope::figures {
 

@@ -2,7 +2,7 @@
 
 #include "app/figures/figure.hpp"
 #include "app/figures/page.hpp"
-#include "app/figures/page_layout.hpp"
+#include "app/drawing/page_layout.hpp"
 
 namespace keyscope::figures {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "app/figures/page_layout.hpp"
+#include "app/drawing/page_layout.hpp"
 #include "app/figures/page_markers.hpp"
 
 namespace keyscope::figures {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/head_selection.hpp"
-#include "app/figures/run_label.hpp"
+#include "app/figures/labels.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/recording_measures.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "app/figures/builders.hpp"
 #include "app/figures/figure.hpp"
-#include "app/figures/figure_request.hpp"
+#include "app/figures/catalogue.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {

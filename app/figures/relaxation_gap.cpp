@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/head_selection.hpp"
-#include "app/figures/run_label.hpp"
+#include "app/figures/labels.hpp"
 #include "app/figures/spread.hpp"
-#include "app/measures/set_objective.hpp"
+#include "app/measures/retained_sets.hpp"
 
 namespace keyscope::figures {
 namespace {

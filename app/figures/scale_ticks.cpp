@@ -1,6 +1,6 @@
 #include "app/figures/scale_ticks.hpp"
 
-#include "app/figures/colour_map.hpp"
+#include "app/figures/scales.hpp"
 
 namespace keyscope::figures {
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/parallel_for.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/head_selection.hpp"
 
 namespace keyscope::figures {

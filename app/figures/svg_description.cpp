@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "app/figures/page_text.hpp"
+#include "app/drawing/page_text.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <oneapi/tbb/parallel_for.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/measures/attention_weights.hpp"
 #include "app/measures/recorded_rules.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/measures/placed_keys.hpp"
 #include "app/measures/recorded_rules.hpp"
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/finite_rows.hpp"
 #include "app/measures/recorded_rules.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/attention_rules.hpp"
 #include "capture/model/config.hpp"
 

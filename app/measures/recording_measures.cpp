@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/parallel_for.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::measures {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "app/measures/placed_keys.hpp"
 #include "app/measures/recorded_rules.hpp"

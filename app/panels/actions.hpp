@@ -8,7 +8,7 @@
 #include "app/panels/dialog.hpp"
 #include "app/session/recent_files.hpp"
 #include "app/session/session.hpp"
-#include "app/window/glfw_window.hpp"
+#include "app/display/glfw_window.hpp"
 
 namespace keyscope::window {
 

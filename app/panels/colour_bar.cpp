@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "app/figures/colour_map.hpp"
+#include "app/figures/scales.hpp"
 #include "app/figures/scale_ticks.hpp"
 #include "app/panels/markers.hpp"
 #include "app/panels/name_lines.hpp"

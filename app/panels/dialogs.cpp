@@ -11,7 +11,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/panels/key_list.hpp"
-#include "app/panels/text_field.hpp"
+#include "app/display/widgets.hpp"
 #include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 
 namespace keyscope::window {
 namespace {

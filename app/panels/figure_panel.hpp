@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "app/panels/panel_context.hpp"
-#include "app/window/gl_objects.hpp"
+#include "app/display/gl_objects.hpp"
 
 namespace keyscope::window {
 

@@ -10,7 +10,7 @@
 #include "app/figures/lifespans.hpp"
 #include "app/panels/token_tooltip.hpp"
 #include "app/session/cell_facts.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 #include "app/session/view_command.hpp"
 
 namespace keyscope::window {

@@ -8,7 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/panels/plot_panel.hpp"
-#include "app/session/run_tile.hpp"
+#include "app/session/run_tiles.hpp"
 
 namespace keyscope::window {
 

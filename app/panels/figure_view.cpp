@@ -8,7 +8,7 @@
 
 #include "app/panels/colour_bar.hpp"
 #include "app/panels/figure_settings.hpp"
-#include "app/panels/plot_axes.hpp"
+#include "app/display/plot_axes.hpp"
 #include "app/session/shared_scale.hpp"
 
 namespace keyscope::window {

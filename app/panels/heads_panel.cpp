@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "app/figures/colour_map.hpp"
+#include "app/figures/scales.hpp"
 #include "app/panels/measure_popup.hpp"
 
 namespace keyscope::window {

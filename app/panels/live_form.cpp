@@ -8,7 +8,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/panels/text_field.hpp"
+#include "app/display/widgets.hpp"
 #include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {

@@ -4,7 +4,7 @@
 
 #include "app/figures/figure.hpp"
 #include "app/panels/panel_context.hpp"
-#include "app/panels/plot_view.hpp"
+#include "app/display/plot_view.hpp"
 
 namespace keyscope::window {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "app/panels/palette_entries.hpp"
-#include "app/panels/text_field.hpp"
+#include "app/display/widgets.hpp"
 
 namespace keyscope::window {
 namespace {

@@ -8,7 +8,7 @@
 #include "app/panels/name_lines.hpp"
 #include "app/session/session.hpp"
 #include "app/window/fonts.hpp"
-#include "app/window/theme.hpp"
+#include "app/display/theme.hpp"
 
 namespace keyscope::window {
 

@@ -1,4 +1,4 @@
-#include "app/panels/plot_legend.hpp"
+#include "app/display/plot_legend.hpp"
 
 #include <algorithm>
 

@@ -5,8 +5,8 @@
 #include <imgui.h>
 
 #include "app/figures/figure.hpp"
-#include "app/panels/plot_view.hpp"
-#include "app/window/theme.hpp"
+#include "app/display/plot_view.hpp"
+#include "app/display/theme.hpp"
 
 namespace keyscope::window {
 

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/colour_map.hpp"
+#include "app/figures/scales.hpp"
 #include "app/panels/colour_bar.hpp"
 #include "app/panels/markers.hpp"
-#include "app/panels/plot_axes.hpp"
+#include "app/display/plot_axes.hpp"
 #include "app/panels/plot_lines.hpp"
 #include "app/session/measure_choice.hpp"
 #include "app/session/token_selection.hpp"

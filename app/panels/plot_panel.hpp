@@ -8,12 +8,12 @@
 #include "app/figures/figure.hpp"
 #include "app/panels/order_margin.hpp"
 #include "app/panels/panel_context.hpp"
-#include "app/panels/plot_legend.hpp"
+#include "app/display/plot_legend.hpp"
 #include "app/panels/plot_mouse.hpp"
-#include "app/panels/plot_view.hpp"
+#include "app/display/plot_view.hpp"
 #include "app/panels/point_index.hpp"
-#include "app/window/heatmap_layer.hpp"
-#include "app/window/point_layer.hpp"
+#include "app/display/heatmap_layer.hpp"
+#include "app/display/point_layer.hpp"
 
 namespace keyscope::window {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "app/panels/plot_view.hpp"
+#include "app/display/plot_view.hpp"
 
 namespace keyscope::window {
 

@@ -6,7 +6,7 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/token_label.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 
 namespace keyscope::window {
 namespace {

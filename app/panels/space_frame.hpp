@@ -1,9 +1,9 @@
 #pragma once
 
 #include "app/figures/figure.hpp"
-#include "app/figures/orbit.hpp"
+#include "app/drawing/space.hpp"
 #include "app/panels/panel_context.hpp"
-#include "app/panels/plot_view.hpp"
+#include "app/display/plot_view.hpp"
 #include "app/session/turned_panel.hpp"
 
 namespace keyscope::window {

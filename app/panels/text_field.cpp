@@ -1,4 +1,4 @@
-#include "app/panels/text_field.hpp"
+#include "app/display/widgets.hpp"
 
 #include <imgui_stdlib.h>
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "app/figures/token_label.hpp"
-#include "app/session/token_facts.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "app/session/tokens.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 

@@ -8,9 +8,9 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/token_label.hpp"
-#include "app/panels/text_field.hpp"
+#include "app/display/widgets.hpp"
 #include "app/panels/token_tooltip.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 
 namespace keyscope::window {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/panels/panel_context.hpp"
-#include "app/session/run_tile.hpp"
+#include "app/session/run_tiles.hpp"
 
 namespace keyscope::window {
 

@@ -8,7 +8,7 @@
 #include "app/panels/selection_list.hpp"
 #include "app/panels/story_view.hpp"
 #include "app/panels/text_strip.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 
 namespace keyscope::window {
 namespace {

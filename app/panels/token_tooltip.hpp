@@ -1,7 +1,7 @@
 #pragma once
 
 #include "app/panels/panel_context.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 
 namespace keyscope::window {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "app/panels/layout.hpp"
-#include "app/panels/plot_view.hpp"
+#include "app/display/plot_view.hpp"
 
 namespace keyscope::window {
 

@@ -16,7 +16,7 @@
 #include "app/panels/text_glyphs.hpp"
 #include "app/panels/text_view.hpp"
 #include "app/panels/timeline_panel.hpp"
-#include "app/window/glfw_window.hpp"
+#include "app/display/glfw_window.hpp"
 
 namespace keyscope::window {
 

@@ -1,11 +1,11 @@
-#include "app/results/model_identity.hpp"
+#include "app/results/run_identity.hpp"
 
 #include <filesystem>
 #include <string>
 
 #include "capture/model/model.hpp"
 #include "capture/model/model_hash.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::results {
 

@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/output_file.hpp"
 #include "app/results/setting_differences.hpp"
 #include "capture/model/strict_json.hpp"
-#include "capture/recording/part_file.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::results {
 namespace {

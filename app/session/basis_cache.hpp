@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "app/figures/keyspace_basis.hpp"
+#include "app/figures/keyspace_data.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {

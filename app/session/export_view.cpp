@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
-#include "app/figures/canvas_cairo.hpp"
+#include "base/errors.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/figures/output_file.hpp"
 #include "app/session/figure_choice.hpp"

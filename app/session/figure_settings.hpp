@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/figures/figure_request.hpp"
+#include "app/figures/catalogue.hpp"
 
 namespace keyscope::session {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "app/figures/keyspace_basis.hpp"
+#include "app/figures/keyspace_data.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {

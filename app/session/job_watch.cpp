@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/session/live_text.hpp"
 
 namespace keyscope::session {

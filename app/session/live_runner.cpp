@@ -1,10 +1,10 @@
-#include "app/session/live_runner.hpp"
+#include "app/session/live.hpp"
 
 #include <array>
 #include <exception>
 #include <new>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::session {
 

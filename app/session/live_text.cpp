@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "app/figures/token_label.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 
 namespace keyscope::session {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/session/live_runner.hpp"
+#include "app/session/live.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {

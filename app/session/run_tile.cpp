@@ -1,4 +1,4 @@
-#include "app/session/run_tile.hpp"
+#include "app/session/run_tiles.hpp"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/session/guarded.hpp"
 #include "capture/recording/open_progress.hpp"
 

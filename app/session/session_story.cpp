@@ -1,6 +1,6 @@
 // The story of the token that is held.
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/session/guarded.hpp"
 #include "app/session/session.hpp"
 

@@ -1,11 +1,11 @@
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/similarity.hpp"
 #include "app/figures/token_label.hpp"
 #include "app/measures/token_story.hpp"

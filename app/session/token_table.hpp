@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 #include "app/session/token_selection.hpp"
 
 namespace keyscope::session {

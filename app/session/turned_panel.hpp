@@ -3,7 +3,7 @@
 #include <array>
 
 #include "app/figures/figure.hpp"
-#include "app/figures/orbit.hpp"
+#include "app/drawing/space.hpp"
 #include "app/session/head_points.hpp"
 
 namespace keyscope::session {

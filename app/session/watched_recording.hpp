@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "app/figures/figure_request.hpp"
+#include "app/figures/catalogue.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/job_watch.hpp"
 #include "capture/recording/recording.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 #include "app/validation/summary.hpp"
 #include "app/validation/verdict.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <oneapi/tbb/parallel_for.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "capture/recording/memory_recording.hpp"
 #include "capture/recording/writer.hpp"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/validation/measure_prompt.hpp"
 
 namespace keyscope::validation {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 
 namespace keyscope::validation {
 

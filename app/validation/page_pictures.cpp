@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
-#include "app/figures/canvas_cairo.hpp"
+#include "base/errors.hpp"
+#include "app/drawing/cairo_painter.hpp"
 
 namespace keyscope::validation {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/validation/quantity.hpp"
 #include "capture/model/strict_json.hpp"
 

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "capture/model/sha256.hpp"
+#include "base/sha256.hpp"
 
 namespace keyscope::validation {
 namespace {

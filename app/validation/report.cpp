@@ -1,4 +1,4 @@
-#include "app/validation/report.hpp"
+#include "app/validation/validation_report.hpp"
 
 #include <algorithm>
 

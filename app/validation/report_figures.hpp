@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "app/validation/report.hpp"
+#include "app/validation/validation_report.hpp"
 
 namespace keyscope::validation {
 

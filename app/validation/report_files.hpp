@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "app/validation/report.hpp"
+#include "app/validation/validation_report.hpp"
 #include "app/validation/result_folder.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "app/validation/report.hpp"
+#include "app/validation/validation_report.hpp"
 
 namespace keyscope::validation {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "app/validation/report.hpp"
+#include "app/validation/validation_report.hpp"
 
 namespace keyscope::validation {
 

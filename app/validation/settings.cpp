@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "app/results/policy_json.hpp"
-#include "capture/model/sha256.hpp"
+#include "base/sha256.hpp"
 
 namespace keyscope::validation {
 namespace {

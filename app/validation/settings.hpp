@@ -10,7 +10,7 @@
 
 #include "analysis/policies/policy.hpp"
 #include "app/results/budget.hpp"
-#include "app/results/model_identity.hpp"
+#include "app/results/run_identity.hpp"
 #include "app/validation/prompts_file.hpp"
 
 namespace keyscope::validation {

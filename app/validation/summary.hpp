@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 #include "app/validation/prompt_record.hpp"
 #include "app/validation/quantity.hpp"
 

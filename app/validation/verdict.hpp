@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 
 namespace keyscope::validation {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/window/scroll.hpp"
+#include "app/display/frame.hpp"
 
 namespace keyscope::window {
 

@@ -5,7 +5,7 @@
 #include <imgui.h>
 
 #include "app/window/frame_damage.hpp"
-#include "app/window/gl_objects.hpp"
+#include "app/display/gl_objects.hpp"
 
 namespace keyscope::window {
 

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <thread>
 
-#include "analysis/errors.hpp"
-#include "app/session/live_runner.hpp"
+#include "base/errors.hpp"
+#include "app/session/live.hpp"
 #include "app/window/loop.hpp"
 #include "app/window/window.hpp"
 #include "app/window/window_app.hpp"

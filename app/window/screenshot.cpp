@@ -7,7 +7,7 @@
 #include <epoxy/gl.h>
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/output_file.hpp"
 
 namespace keyscope::window {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "app/panels/plot_view.hpp"
-#include "app/window/scroll.hpp"
+#include "app/display/plot_view.hpp"
+#include "app/display/frame.hpp"
 
 namespace keyscope::window {
 

@@ -10,9 +10,9 @@
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/session/settings_file.hpp"
-#include "app/window/gl_objects.hpp"
+#include "app/display/gl_objects.hpp"
 #include "app/window/loop.hpp"
 #include "app/window/screenshot.hpp"
 #include "app/window/settings.hpp"

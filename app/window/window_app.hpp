@@ -7,7 +7,7 @@
 
 #include "app/panels/ui.hpp"
 #include "app/session/session.hpp"
-#include "app/window/glfw_window.hpp"
+#include "app/display/glfw_window.hpp"
 #include "app/window/kept_frame.hpp"
 
 namespace keyscope::window {

@@ -1,4 +1,4 @@
-#include "capture/inference/aten_cache.hpp"
+#include "capture/inference/aten_arithmetic.hpp"
 
 #include <algorithm>
 #include <cstddef>

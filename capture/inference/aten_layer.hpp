@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "capture/inference/aten_attention.hpp"
-#include "capture/inference/aten_cache.hpp"
+#include "capture/inference/aten_arithmetic.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
 
 namespace keyscope::capture {

@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/inference/attention_operands.hpp"
 #include "capture/inference/visible_rows.hpp"
 #include "capture/kernels/subnormals.hpp"

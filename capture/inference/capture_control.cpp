@@ -1,6 +1,6 @@
 #include "capture/inference/capture_control.hpp"
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::capture {
 

@@ -7,7 +7,7 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "capture/inference/completion_memory.hpp"
 #include "capture/inference/completion_run.hpp"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/inference/eviction.hpp"
 #include "capture/inference/memory_need.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "capture/kernels/kernels.hpp"
 
 namespace keyscope::capture {

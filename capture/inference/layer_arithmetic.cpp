@@ -1,7 +1,7 @@
 #include "capture/inference/layer_arithmetic.hpp"
 
 #include "capture/inference/aten_layer.hpp"
-#include "capture/inference/kernel_layer.hpp"
+#include "capture/inference/kernel_arithmetic.hpp"
 
 namespace keyscope::capture {
 

@@ -8,7 +8,7 @@
 #include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::capture {
 namespace {

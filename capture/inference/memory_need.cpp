@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/layer_schedule.hpp"
 

@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <torch/headeronly/version.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "capture/inference/capture.hpp"
-#include "capture/model/sha256.hpp"
+#include "base/sha256.hpp"
 #include "capture/recording/run_plan.hpp"
 
 namespace keyscope::capture {

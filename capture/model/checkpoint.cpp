@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/model/strict_json.hpp"
 

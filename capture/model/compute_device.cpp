@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/available_memory.hpp"
 #include "capture/model/resident_memory.hpp"
 

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/attention_windows.hpp"
 #include "capture/model/config_fields.hpp"
 #include "capture/model/family.hpp"

@@ -7,7 +7,7 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/compute_device.hpp"
 #include "capture/model/model_hash.hpp"
 #include "capture/model/safetensors.hpp"

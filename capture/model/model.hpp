@@ -8,7 +8,7 @@
 
 #include "capture/model/arithmetic.hpp"
 #include "capture/model/config.hpp"
-#include "capture/model/residency.hpp"
+#include "capture/model/memory.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::capture {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "capture/model/sha256.hpp"
+#include "base/sha256.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -1,10 +1,10 @@
-#include "capture/model/residency.hpp"
+#include "capture/model/memory.hpp"
 
 #include <string>
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::capture {
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/strict_json.hpp"
 
 // Source of the rules: the safetensors format description, https://github.com/huggingface/safetensors.

@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/model/config.hpp"
-#include "capture/model/residency.hpp"
+#include "capture/model/memory.hpp"
 #include "capture/model/safetensors.hpp"
 
 namespace keyscope::capture {

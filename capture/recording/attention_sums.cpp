@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::recording {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::recording {
 namespace {

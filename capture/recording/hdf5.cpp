@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/hdf5_guard.hpp"
 #include "capture/recording/hdf5_input.hpp"
 #include "capture/recording/hdf5_types.hpp"

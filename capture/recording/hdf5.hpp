@@ -13,7 +13,7 @@
 
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_handle.hpp"
-#include "capture/recording/hdf5_output.hpp"
+#include "capture/recording/hdf5_drivers.hpp"
 
 namespace keyscope::recording::hdf5 {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/hdf5_types.hpp"
 
 namespace keyscope::recording::hdf5 {

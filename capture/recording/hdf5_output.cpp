@@ -1,4 +1,4 @@
-#include "capture/recording/hdf5_output.hpp"
+#include "capture/recording/hdf5_drivers.hpp"
 
 #include <algorithm>
 #include <cerrno>

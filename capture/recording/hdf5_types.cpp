@@ -1,6 +1,6 @@
 #include "capture/recording/hdf5_types.hpp"
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::recording::hdf5 {
 namespace {

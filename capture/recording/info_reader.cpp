@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/checked_read.hpp"
 #include "capture/recording/layer_rows.hpp"
 #include "capture/recording/layout.hpp"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/live_layer.hpp"
 #include "capture/recording/record_check.hpp"
 

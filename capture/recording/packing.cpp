@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/layout.hpp"
-#include "capture/recording/part_file.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::recording {
 namespace {

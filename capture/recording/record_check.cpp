@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::recording {
 namespace {

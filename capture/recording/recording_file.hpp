@@ -7,7 +7,7 @@
 
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/layout.hpp"
-#include "capture/recording/part_file.hpp"
+#include "base/files.hpp"
 #include "capture/recording/records.hpp"
 #include "capture/recording/run_writer.hpp"
 

@@ -8,7 +8,7 @@
 #include <Eigen/Core>
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::recording {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/record_check.hpp"
 #include "capture/recording/row_store.hpp"
 #include "capture/recording/scattered_rows.hpp"

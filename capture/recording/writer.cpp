@@ -7,9 +7,9 @@
 #include <thread>
 #include <variant>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/packing.hpp"
-#include "capture/recording/part_file.hpp"
+#include "base/files.hpp"
 #include "capture/recording/record_check.hpp"
 #include "capture/recording/recording_file.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 
 namespace keyscope::replay {
 namespace {

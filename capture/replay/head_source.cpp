@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/finite_rows.hpp"
 
 namespace keyscope::replay {

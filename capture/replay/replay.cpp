@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/parallel_for.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "capture/model/config.hpp"
 #include "capture/replay/head_replay.hpp"

@@ -1,6 +1,6 @@
 #include "capture/replay/replay_file.hpp"
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/layout.hpp"
 #include "capture/recording/output_path.hpp"
 #include "capture/replay/replay_layout.hpp"

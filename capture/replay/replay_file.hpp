@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/part_file.hpp"
+#include "base/files.hpp"
 #include "capture/replay/head_replay.hpp"
 #include "capture/replay/replay_plan.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "capture/tokenizer/character_class.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "capture/tokenizer/characters.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

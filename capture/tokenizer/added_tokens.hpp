@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "capture/tokenizer/callback_ref.hpp"
-#include "capture/tokenizer/json_field.hpp"
+#include "base/callback_ref.hpp"
+#include "base/json.hpp"
 #include "capture/tokenizer/normalizer.hpp"
 #include "capture/tokenizer/text_trie.hpp"
 #include "capture/tokenizer/vocabulary.hpp"

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "capture/tokenizer/json_field.hpp"
+#include "base/json.hpp"
 #include "capture/tokenizer/merge_table.hpp"
 #include "capture/tokenizer/tokenizer_json.hpp"
 #include "capture/tokenizer/vocabulary.hpp"

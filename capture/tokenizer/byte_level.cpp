@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

@@ -12,10 +12,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
-#include "capture/tokenizer/character_class.hpp"
-#include "capture/tokenizer/json_field.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/errors.hpp"
+#include "capture/tokenizer/characters.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

@@ -7,7 +7,7 @@
 #include "capture/tokenizer/metaspace.hpp"
 #include "capture/tokenizer/split_pattern.hpp"
 #include "capture/tokenizer/text_limit.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "capture/tokenizer/json_field.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 

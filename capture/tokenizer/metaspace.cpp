@@ -1,6 +1,6 @@
 #include "capture/tokenizer/metaspace.hpp"
 
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

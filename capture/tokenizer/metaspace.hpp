@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "capture/tokenizer/json_field.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 

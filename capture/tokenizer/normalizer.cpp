@@ -10,12 +10,12 @@
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/tokenizer/byte_level.hpp"
-#include "capture/tokenizer/character_class.hpp"
+#include "capture/tokenizer/characters.hpp"
 #include "capture/tokenizer/split_pattern.hpp"
 #include "capture/tokenizer/text_limit.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "capture/tokenizer/json_field.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 

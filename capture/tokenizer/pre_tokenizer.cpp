@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "capture/tokenizer/byte_level.hpp"
-#include "capture/tokenizer/character_class.hpp"
+#include "capture/tokenizer/characters.hpp"
 #include "capture/tokenizer/metaspace.hpp"
 #include "capture/tokenizer/split_behavior.hpp"
 #include "capture/tokenizer/split_pattern.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 #include "capture/tokenizer/word_scanner.hpp"
 
 namespace keyscope::tokenizer {

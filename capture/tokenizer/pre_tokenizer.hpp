@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include "capture/tokenizer/callback_ref.hpp"
-#include "capture/tokenizer/json_field.hpp"
+#include "base/callback_ref.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "capture/tokenizer/callback_ref.hpp"
-#include "capture/tokenizer/json_field.hpp"
+#include "base/callback_ref.hpp"
+#include "base/json.hpp"
 #include "capture/tokenizer/split_pattern.hpp"
 
 namespace keyscope::tokenizer {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/tokenizer/regex_pattern.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 #include "capture/tokenizer/word_scanner.hpp"
 
 namespace keyscope::tokenizer {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "capture/tokenizer/callback_ref.hpp"
-#include "capture/tokenizer/json_field.hpp"
+#include "base/callback_ref.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/tokenizer/template_expression.hpp"
 #include "capture/tokenizer/template_tags.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/tokenizer/added_tokens.hpp"
 #include "capture/tokenizer/bpe_model.hpp"
 #include "capture/tokenizer/decoder.hpp"
@@ -16,7 +16,7 @@
 #include "capture/tokenizer/pre_tokenizer.hpp"
 #include "capture/tokenizer/text_limit.hpp"
 #include "capture/tokenizer/tokenizer_json.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/errors.hpp"
-#include "capture/tokenizer/json_field.hpp"
+#include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "capture/tokenizer/character_class.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "capture/tokenizer/characters.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

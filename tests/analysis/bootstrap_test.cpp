@@ -1,4 +1,4 @@
-#include "analysis/bootstrap.hpp"
+#include "analysis/statistics.hpp"
 
 #include <cmath>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "goldens.hpp"
 #include "sample_rows.hpp"
 

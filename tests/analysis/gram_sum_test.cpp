@@ -1,4 +1,4 @@
-#include "analysis/gram_sum.hpp"
+#include "analysis/row_kernels.hpp"
 
 #include <gtest/gtest.h>
 

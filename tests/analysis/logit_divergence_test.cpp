@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "goldens.hpp"
 #include "sample_rows.hpp"
 

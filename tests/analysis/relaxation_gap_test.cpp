@@ -8,7 +8,7 @@
 #include <Eigen/QR>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/retained_set.hpp"
 #include "goldens.hpp"
 #include "sample_rows.hpp"

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/similarity.hpp"
 #include "goldens.hpp"
 #include "sample_rows.hpp"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "sample_rows.hpp"
 
 namespace keyscope::analysis {

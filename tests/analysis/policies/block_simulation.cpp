@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "analysis/policies/registry.hpp"
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 
 namespace keyscope::analysis {
 namespace {

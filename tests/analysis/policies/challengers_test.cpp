@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "../sample_rows.hpp"
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 
 namespace keyscope::analysis {

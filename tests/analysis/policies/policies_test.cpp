@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "../sample_rows.hpp"
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/option_values.hpp"
 #include "analysis/policies/random.hpp"
 #include "analysis/policies/registry.hpp"
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 
 namespace keyscope::analysis {
 namespace {

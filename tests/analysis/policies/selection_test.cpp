@@ -1,4 +1,4 @@
-#include "analysis/policies/selection.hpp"
+#include "analysis/policies/row_selection.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "../sample_rows.hpp"
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/clopper_pearson.hpp"
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::adoption {
 namespace {

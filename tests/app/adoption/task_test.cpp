@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/adoption/diagnosis.hpp"
 
 namespace keyscope::adoption {

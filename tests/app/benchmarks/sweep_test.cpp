@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/benchmarks/scoring.hpp"
 
 namespace keyscope::benchmarks {

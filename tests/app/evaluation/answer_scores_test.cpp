@@ -1,11 +1,11 @@
-#include "app/evaluation/answer_scores.hpp"
+#include "app/evaluation/text_scores.hpp"
 
 #include <fstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/edit_similarity.hpp"
 #include "app/evaluation/plain_text.hpp"
 #include "app/evaluation/rouge_l.hpp"

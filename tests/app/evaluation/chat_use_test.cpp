@@ -1,11 +1,11 @@
-#include "app/evaluation/chat_use.hpp"
+#include "app/evaluation/task_data.hpp"
 
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace keyscope::evaluation {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/app/evaluation/evaluation_goldens.hpp"
 
 namespace keyscope::evaluation {

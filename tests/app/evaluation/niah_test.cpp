@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/config.hpp"
 
 namespace keyscope::evaluation {

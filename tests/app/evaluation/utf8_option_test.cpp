@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/evaluation/math500.hpp"
 #include "app/evaluation/niah.hpp"
 #include "app/evaluation/perplexity.hpp"

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/quantiles.hpp"
 #include "analysis/similarity.hpp"
 #include "app/figures/head_map.hpp"

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/measures/head_measures.hpp"
 #include "tests/app/figures/fake_recording.hpp"

@@ -1,4 +1,4 @@
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 
 #include <cmath>
 #include <fstream>
@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/page.hpp"
 #include "app/figures/registry.hpp"
 #include "tests/app/figures/fake_recording.hpp"

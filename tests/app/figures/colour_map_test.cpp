@@ -1,4 +1,4 @@
-#include "app/figures/colour_map.hpp"
+#include "app/figures/scales.hpp"
 
 #include <cmath>
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/registry.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "tests/app/figures/fake_recording.hpp"

@@ -1,4 +1,4 @@
-#include "app/figures/keyspace_basis.hpp"
+#include "app/figures/keyspace_data.hpp"
 
 #include <cmath>
 
@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/app/figures/fake_recording.hpp"
 
 namespace keyscope::figures {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/figure_json.hpp"
 #include "app/figures/nexus.hpp"
 #include "capture/recording/hdf5.hpp"

@@ -8,7 +8,7 @@
 #include <hdf5_hl.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/figure_json.hpp"
 #include "app/figures/registry.hpp"
 #include "capture/recording/hdf5.hpp"

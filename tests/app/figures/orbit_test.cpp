@@ -1,4 +1,4 @@
-#include "app/figures/orbit.hpp"
+#include "app/drawing/space.hpp"
 
 #include <cmath>
 

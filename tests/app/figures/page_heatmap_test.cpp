@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "app/figures/colour_map.hpp"
-#include "app/figures/page_layout.hpp"
+#include "app/figures/scales.hpp"
+#include "app/drawing/page_layout.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -1,10 +1,10 @@
-#include "app/figures/page_layout.hpp"
+#include "app/drawing/page_layout.hpp"
 
 #include <memory>
 
 #include <gtest/gtest.h>
 
-#include "app/figures/canvas_cairo.hpp"
+#include "app/drawing/cairo_painter.hpp"
 #include "app/figures/page_axes.hpp"
 #include "app/figures/page_colour_bar.hpp"
 #include "app/figures/registry.hpp"

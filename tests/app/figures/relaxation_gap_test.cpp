@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/measures/head_measures.hpp"
-#include "app/measures/set_objective.hpp"
+#include "app/measures/retained_sets.hpp"
 #include "tests/app/figures/fake_recording.hpp"
 
 namespace keyscope::figures {

@@ -1,4 +1,4 @@
-#include "app/figures/run_label.hpp"
+#include "app/figures/labels.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/similarity.hpp"
 #include "app/figures/cosine_matrix.hpp"
 #include "app/figures/registry.hpp"

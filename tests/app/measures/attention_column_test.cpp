@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/measures/attention_weights.hpp"
 #include "tests/capture/inference/captured.hpp"
 

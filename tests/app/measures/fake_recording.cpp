@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "../../analysis/sample_rows.hpp"
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::measures {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/app/figures/fake_recording.hpp"
 
 namespace keyscope::measures {

@@ -1,8 +1,8 @@
-#include "app/measures/set_objective.hpp"
+#include "app/measures/retained_sets.hpp"
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/measures/head_measures.hpp"
 #include "tests/app/figures/fake_recording.hpp"
 

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/app/figures/fake_recording.hpp"
 #include "tests/capture/inference/captured.hpp"
 

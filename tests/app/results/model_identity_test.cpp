@@ -1,4 +1,4 @@
-#include "app/results/model_identity.hpp"
+#include "app/results/run_identity.hpp"
 
 #include <filesystem>
 

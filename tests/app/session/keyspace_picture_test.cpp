@@ -1,4 +1,4 @@
-#include "app/session/keyspace_picture.hpp"
+#include "app/session/keyspace_view.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "app/figures/keyspace.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 #include "tests/app/session/synthetic_recording.hpp"
 
 namespace keyscope::session {

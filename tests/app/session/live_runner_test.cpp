@@ -1,4 +1,4 @@
-#include "app/session/live_runner.hpp"
+#include "app/session/live.hpp"
 
 #include <chrono>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "app/session/remembered_view.hpp"
+#include "app/session/remembered.hpp"
 
 #include <fstream>
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/app/session/synthetic_recording.hpp"
 
 namespace keyscope::session {

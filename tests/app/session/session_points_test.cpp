@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/app/session/settled_session.hpp"
 
 namespace keyscope::session {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "app/session/basis_cache.hpp"
-#include "app/session/token_facts.hpp"
+#include "app/session/tokens.hpp"
 #include "tests/app/session/synthetic_recording.hpp"
 
 namespace keyscope::session {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "app/figures/registry.hpp"
 #include "tests/app/session/settled_session.hpp"
 

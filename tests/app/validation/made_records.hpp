@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/validation/prompt_record.hpp"
-#include "app/validation/report.hpp"
+#include "app/validation/validation_report.hpp"
 
 namespace keyscope::test {
 

@@ -1,11 +1,11 @@
-#include "app/validation/prompt_lengths.hpp"
+#include "app/results/prompts.hpp"
 
 #include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::validation {
 namespace {

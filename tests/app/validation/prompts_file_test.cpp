@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace keyscope::validation {

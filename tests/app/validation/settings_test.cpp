@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "app/results/setting_differences.hpp"
 

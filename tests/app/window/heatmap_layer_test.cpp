@@ -1,14 +1,14 @@
 // What is drawn of a heatmap has the colours that its figure has in files.
 
-#include "app/window/heatmap_layer.hpp"
+#include "app/display/heatmap_layer.hpp"
 
 #include <cmath>
 #include <memory>
 
 #include <gtest/gtest.h>
 
-#include "app/figures/colour_map.hpp"
-#include "app/window/glfw_window.hpp"
+#include "app/figures/scales.hpp"
+#include "app/display/glfw_window.hpp"
 
 namespace keyscope::window {
 namespace {

@@ -1,4 +1,4 @@
-#include "app/panels/plot_view.hpp"
+#include "app/display/plot_view.hpp"
 
 #include <gtest/gtest.h>
 

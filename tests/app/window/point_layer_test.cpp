@@ -1,6 +1,6 @@
 // A panned picture is the one that drawing everything anew gives.
 
-#include "app/window/point_layer.hpp"
+#include "app/display/point_layer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "app/figures/colour_map.hpp"
-#include "app/window/glfw_window.hpp"
+#include "app/figures/scales.hpp"
+#include "app/display/glfw_window.hpp"
 
 namespace keyscope::window {
 namespace {

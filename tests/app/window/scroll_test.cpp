@@ -1,4 +1,4 @@
-#include "app/window/scroll.hpp"
+#include "app/display/frame.hpp"
 
 #include <gtest/gtest.h>
 

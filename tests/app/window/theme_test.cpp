@@ -1,4 +1,4 @@
-#include "app/window/theme.hpp"
+#include "app/display/theme.hpp"
 
 #include <cmath>
 

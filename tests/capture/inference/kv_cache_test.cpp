@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
-#include "capture/inference/aten_cache.hpp"
+#include "base/errors.hpp"
+#include "capture/inference/aten_arithmetic.hpp"
 #include "capture/inference/kernel_cache.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/writer.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 #include "tests/capture/inference/captured.hpp"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/safetensors.hpp"
 #include "tests/capture/model/random_model.hpp"
 

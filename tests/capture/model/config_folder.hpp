@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/config.hpp"
 #include "tests/capture/model/random_model.hpp"
 

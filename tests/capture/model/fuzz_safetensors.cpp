@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/safetensors.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

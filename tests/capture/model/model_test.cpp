@@ -12,10 +12,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/model/model_hash.hpp"
 #include "capture/model/safetensors.hpp"
-#include "capture/model/sha256.hpp"
+#include "base/sha256.hpp"
 #include "capture/model/transformer.hpp"
 #include "tests/capture/model/random_model.hpp"
 

@@ -1,11 +1,11 @@
-#include "capture/model/residency.hpp"
+#include "capture/model/memory.hpp"
 
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::capture {
 namespace {

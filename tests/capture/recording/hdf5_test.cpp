@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/hdf5_input.hpp"
 #include "tests/scratch_folder.hpp"
 

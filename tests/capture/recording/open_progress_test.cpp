@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/writer.hpp"
 #include "tests/capture/recording/synthetic_capture.hpp"
 #include "tests/scratch_folder.hpp"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/recording.hpp"
 #include "capture/recording/writer.hpp"
 #include "tests/capture/recording/recording_comparison.hpp"

@@ -1,6 +1,6 @@
 #include "tests/capture/recording/read_everything.hpp"
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::recording {

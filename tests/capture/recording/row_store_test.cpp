@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/memory_recording.hpp"
 #include "capture/recording/writer.hpp"
 #include "tests/capture/recording/hostile_file.hpp"

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/memory_recording.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/capture/recording/recording_comparison.hpp"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/writer.hpp"
 #include "tests/capture/inference/captured.hpp"
 #include "tests/capture/replay/replayed.hpp"

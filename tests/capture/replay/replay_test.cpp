@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "tests/capture/inference/captured.hpp"
 #include "tests/capture/replay/replayed.hpp"

@@ -1,4 +1,4 @@
-#include "capture/tokenizer/character_class.hpp"
+#include "capture/tokenizer/characters.hpp"
 
 #include <gtest/gtest.h>
 #include <unicode/uchar.h>

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "analysis/errors.hpp"
+#include "base/errors.hpp"
 #include "capture/tokenizer/chat_template.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

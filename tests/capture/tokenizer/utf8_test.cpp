@@ -1,4 +1,4 @@
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 #include <string>
 #include <utility>

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "capture/tokenizer/regex_pattern.hpp"
-#include "capture/tokenizer/utf8.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

@@ -1,0 +1,148 @@
+#include "app/display/glfw_window.hpp"
+
+#include <epoxy/gl.h>
+// After epoxy, so that GLFW does not bring another OpenGL header.
+#include <cstdlib>
+#include <utility>
+
+#include <GLFW/glfw3.h>
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+#include "app/window/default_size.hpp"
+#include "app/window/printed_key.hpp"
+
+namespace keyscope::window {
+namespace {
+
+GlfwWindow& self(GLFWwindow* window) { return *static_cast<GlfwWindow*>(glfwGetWindowUserPointer(window)); }
+
+std::string last_glfw_error() {
+  const char* text = nullptr;
+  glfwGetError(&text);
+  return text != nullptr ? text : "no reason given";
+}
+
+void set_hints(bool visible) {
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
+  glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+  glfwWindowHint(GLFW_OPENGL_FORWARD_COMPAT, GLFW_TRUE);
+  glfwWindowHint(GLFW_VISIBLE, visible ? GLFW_TRUE : GLFW_FALSE);
+  glfwWindowHint(GLFW_FOCUS_ON_SHOW, GLFW_TRUE);
+  glfwWindowHintString(GLFW_X11_CLASS_NAME, "keyscope");
+}
+
+WindowSize primary_work_area() {
+  WindowSize area;
+  if (GLFWmonitor* monitor = glfwGetPrimaryMonitor())
+    glfwGetMonitorWorkarea(monitor, nullptr, nullptr, &area.width, &area.height);
+  return area;
+}
+
+WindowSize primary_default_size() {
+  GLFWmonitor* monitor = glfwGetPrimaryMonitor();
+  if (monitor == nullptr) return default_size(1, {});
+  float scale_x = 1, scale_y = 1;
+  glfwGetMonitorContentScale(monitor, &scale_x, &scale_y);
+  return default_size(scale_x, primary_work_area());
+}
+
+// From the first window to the process's end: an X server that its last client leaves starts anew, and
+// refuses who comes meanwhile.
+void reach_window_system() {
+  struct Glfw {
+    Glfw() {
+      if (glfwInit() != GLFW_TRUE)
+        throw Error(
+            fmt::format("the window system cannot be reached ({}); is DISPLAY right?", last_glfw_error()));
+    }
+    Glfw(const Glfw&) = delete;
+    Glfw& operator=(const Glfw&) = delete;
+    ~Glfw() { glfwTerminate(); }
+  };
+  static const Glfw glfw;
+}
+
+}  // namespace
+
+GlfwWindow::GlfwWindow(int width, int height, bool visible, bool on_screen) {
+  reach_window_system();
+  set_hints(visible);
+  WindowSize size{width, height};
+  if (width <= 0 || height <= 0) size = primary_default_size();
+  if (on_screen) size = within(size, primary_work_area());
+  window_ = glfwCreateWindow(size.width, size.height, "Keyscope", nullptr, nullptr);
+  if (window_ == nullptr)
+    throw Error(
+        fmt::format("no window with OpenGL 3.3 can be opened ({}); with LIBGL_ALWAYS_SOFTWARE=1 Mesa draws "
+                    "without a graphics card",
+                    last_glfw_error()));
+  glfwMakeContextCurrent(window_);
+  glfwSwapInterval(1);
+  glfwSetWindowSizeLimits(window_, kLeastSize.width, kLeastSize.height, GLFW_DONT_CARE, GLFW_DONT_CARE);
+  glfwSetWindowUserPointer(window_, this);
+  install_callbacks();
+}
+
+GlfwWindow::~GlfwWindow() { glfwDestroyWindow(window_); }
+
+// Set before ImGui's own callbacks, which call these.
+void GlfwWindow::install_callbacks() {
+  glfwSetKeyCallback(window_, [](GLFWwindow* window, int key, int scancode, int action, int modifiers) {
+    self(window).input_ = true;
+    if (action != GLFW_PRESS && action != GLFW_REPEAT) return;
+    const char* printed = glfwGetKeyName(key, scancode);
+    const int meant = printed_key(key, printed != nullptr ? printed : "");
+    if (meant != GLFW_KEY_SLASH) self(window).keys_.push_back({meant, modifiers});  // comes as a sign
+  });
+  glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
+    self(window).input_ = true;
+    for (int i = 0; i < count; ++i) self(window).dropped_.emplace_back(paths[i]);
+  });
+  glfwSetCharCallback(window_, [](GLFWwindow* window, unsigned sign) {
+    self(window).input_ = true;
+    // On each keyboard by other keys: what it is called in the list of actions is one of them.
+    if (sign == '?') self(window).keys_.push_back({GLFW_KEY_SLASH, GLFW_MOD_SHIFT});
+  });
+  glfwSetMouseButtonCallback(window_, [](GLFWwindow* window, int, int, int) { self(window).input_ = true; });
+  glfwSetCursorPosCallback(window_, [](GLFWwindow* window, double, double) { self(window).input_ = true; });
+  glfwSetScrollCallback(window_, [](GLFWwindow* window, double, double) { self(window).input_ = true; });
+  glfwSetCursorEnterCallback(window_, [](GLFWwindow* window, int) { self(window).input_ = true; });
+  glfwSetWindowFocusCallback(window_, [](GLFWwindow* window, int) { self(window).input_ = true; });
+  glfwSetFramebufferSizeCallback(window_, [](GLFWwindow* window, int, int) { self(window).input_ = true; });
+  glfwSetWindowRefreshCallback(window_, [](GLFWwindow* window) { self(window).input_ = true; });
+  glfwSetWindowCloseCallback(window_, [](GLFWwindow* window) { self(window).input_ = true; });
+}
+
+float GlfwWindow::content_scale() const {
+  float x = 1;
+  float y = 1;
+  glfwGetWindowContentScale(window_, &x, &y);
+  return x > 0 ? x : 1;
+}
+
+bool GlfwWindow::should_close() const { return glfwWindowShouldClose(window_) == GLFW_TRUE; }
+
+void GlfwWindow::framebuffer_size(int& width, int& height) const {
+  glfwGetFramebufferSize(window_, &width, &height);
+}
+
+void GlfwWindow::wait_events(double seconds) {
+  if (seconds > 0)
+    glfwWaitEventsTimeout(seconds);
+  else
+    glfwPollEvents();
+}
+
+void GlfwWindow::swap() { glfwSwapBuffers(window_); }
+
+void GlfwWindow::hide() { glfwHideWindow(window_); }
+
+void GlfwWindow::wake() { glfwPostEmptyEvent(); }
+
+std::vector<KeyPress> GlfwWindow::take_keys() { return std::exchange(keys_, {}); }
+std::vector<std::string> GlfwWindow::take_dropped_files() { return std::exchange(dropped_, {}); }
+bool GlfwWindow::take_input() { return std::exchange(input_, false); }
+
+}  // namespace keyscope::window

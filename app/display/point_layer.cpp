@@ -1,0 +1,238 @@
+#include "app/display/point_layer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+
+#include "app/figures/scales.hpp"
+#include "shaders/shaders.hpp"
+
+namespace keyscope::window {
+namespace {
+
+constexpr float kStrokePx = 1.6F;  // of rings, at scale 1
+constexpr float kDiscAlpha = 0.95F;
+constexpr float kRingAlpha = 0.85F;  // what is retained comes first
+constexpr float kCrossAlpha = 0.7F;
+constexpr float kMostFading = 0.55F;       // of what is farthest away, towards the ground
+constexpr float kUnselectedFading = 0.8F;  // of what is not selected
+constexpr float kMissingFading = 0.45F;    // of what has no value
+constexpr float kLeastCoverage = 0.35F;    // in space
+
+// OpenGL's rows go upwards.
+void scissor(const PixelRect& part, int height) {
+  glScissor(part.x_low, height - part.y_high, part.x_high - part.x_low, part.y_high - part.y_low);
+}
+
+void clear_to(ImU32 colour) {
+  const ImVec4 c = ImGui::ColorConvertU32ToFloat4(colour);
+  glClearColor(c.x, c.y, c.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+}
+
+// Lines one pixel wide, as clears of a column or row: they lie under the points at no cost.
+void draw_grid(const PlotGrid& grid, ImU32 colour, const PixelRect& part, int height) {
+  for (const int x : grid.x_px) {
+    if (x < part.x_low || x >= part.x_high) continue;
+    scissor({x, part.y_low, x + 1, part.y_high}, height);
+    clear_to(colour);
+  }
+  for (const int y : grid.y_px) {
+    if (y < part.y_low || y >= part.y_high) continue;
+    scissor({part.x_low, y, part.x_high, y + 1}, height);
+    clear_to(colour);
+  }
+}
+
+ImU32 mix(ImU32 from, ImU32 to, float share) {
+  const ImVec4 a = ImGui::ColorConvertU32ToFloat4(from), b = ImGui::ColorConvertU32ToFloat4(to);
+  return ImGui::ColorConvertFloat4ToU32(
+      {a.x + (b.x - a.x) * share, a.y + (b.y - a.y) * share, a.z + (b.z - a.z) * share, a.w});
+}
+
+// Colours of values by their place in a table, so that a point costs one look into it.
+class ValueInk {
+ public:
+  ValueInk(const figures::ColourScale& scale, const Theme& theme)
+      : scale_(scale), missing_(mix(theme.dim, theme.plot, kMissingFading)) {
+    const auto& table = figures::colour_table(scale.colour_map);
+    const std::size_t n = scale.categories.empty() ? table.size() : scale.categories.size();
+    for (std::size_t i = 0; i < n; ++i)
+      inks_.push_back(ink_colour(theme, scale.categories.empty() ? table[i] : figures::category_colour(i)));
+  }
+
+  ImU32 of(float value) const {
+    if (std::isnan(value)) return missing_;
+    const auto last = static_cast<float>(inks_.size() - 1);
+    const float at = scale_.categories.empty() ? figures::scale_position(scale_, value) * last
+                                               : std::clamp(value, 0.0F, last);
+    return inks_[static_cast<std::size_t>(std::lround(at))];
+  }
+
+ private:
+  const figures::ColourScale& scale_;
+  ImU32 missing_;
+  std::vector<ImU32> inks_;
+};
+
+}  // namespace
+
+bool PointLayer::draws(const figures::PointSeries& series) {
+  return series.marker == figures::Marker::kDisc || series.marker == figures::Marker::kRing ||
+         series.marker == figures::Marker::kCross;
+}
+
+PointLayer::PointLayer() : program_(shaders::points_vert, shaders::points_frag) {
+  glBindVertexArray(vertices_.get());
+  glBindBuffer(GL_ARRAY_BUFFER, centres_.get());
+  glEnableVertexAttribArray(0);
+  glVertexAttribPointer(0, 3, GL_FLOAT, GL_FALSE, sizeof(Vertex), nullptr);
+  glEnableVertexAttribArray(1);
+  // OpenGL takes an offset into the buffer as a pointer.
+  const auto* ink =
+      reinterpret_cast<const void*>(offsetof(Vertex, ink));  // NOLINT(performance-no-int-to-ptr)
+  glVertexAttribPointer(1, 4, GL_UNSIGNED_BYTE, GL_TRUE, sizeof(Vertex), ink);
+  glBindVertexArray(0);
+}
+
+void PointLayer::draw(const figures::Panel& panel, std::uint64_t panel_revision, const PlotView& view,
+                      const PlotGrid& grid, const Theme& theme, const std::vector<std::string>& hidden,
+                      float scale) {
+  const int width = std::max(1, static_cast<int>(std::lround(view.width())));
+  const int height = std::max(1, static_cast<int>(std::lround(view.height())));
+  Content content{panel_revision, theme.light, hidden, scale};
+  const bool same = !empty_ && content == content_ && width == shown().width() && height == shown().height();
+  const auto shift = same ? whole_pixel_shift(whole_view_, view) : std::nullopt;
+  if (shift && *shift == shift_ && grid == grid_) return;
+  content_ = std::move(content);
+  if (shift && !panel.is_3d() && scroll(*shift, panel, view, grid, theme)) return;
+
+  shown().resize(width, height);
+  points_drawn_ = 0;
+  draw_part({0, 0, width, height}, panel, view, grid, theme);
+  empty_ = false;
+  whole_view_ = view;
+  shift_ = {};
+  grid_ = grid;
+}
+
+// Moves what is there and draws what comes into sight; false where nothing that is there can be used.
+bool PointLayer::scroll(PixelShift shift, const figures::Panel& panel, const PlotView& view,
+                        const PlotGrid& grid, const Theme& theme) {
+  const int width = shown().width(), height = shown().height();
+  const PixelShift step{shift.x - shift_.x, shift.y - shift_.y};
+  if (std::abs(step.x) >= width || std::abs(step.y) >= height ||
+      !lines_follow(grid_, grid, width, height, step))
+    return false;
+  RenderTarget& next = targets_[1 - shown_];
+  next.resize(width, height);
+  glBindFramebuffer(GL_READ_FRAMEBUFFER, shown().framebuffer());
+  glBindFramebuffer(GL_DRAW_FRAMEBUFFER, next.framebuffer());
+  glDisable(GL_SCISSOR_TEST);
+  const int left = std::max(0, step.x), right = std::min(width, width + step.x);
+  const int bottom = std::max(0, -step.y), top = std::min(height, height - step.y);  // upwards, as in OpenGL
+  glBlitFramebuffer(left - step.x, bottom + step.y, right - step.x, top + step.y, left, bottom, right, top,
+                    GL_COLOR_BUFFER_BIT, GL_NEAREST);
+  shown_ = 1 - shown_;
+  points_drawn_ = 0;
+  for (const PixelRect& part : exposed_parts(width, height, step)) draw_part(part, panel, view, grid, theme);
+  shift_ = shift;
+  grid_ = grid;
+  return true;
+}
+
+void PointLayer::draw_part(const PixelRect& part, const figures::Panel& panel, const PlotView& view,
+                           const PlotGrid& grid, const Theme& theme) {
+  const int width = shown().width(), height = shown().height();
+  glBindFramebuffer(GL_FRAMEBUFFER, shown().framebuffer());
+  glEnable(GL_SCISSOR_TEST);
+  scissor(part, height);
+  clear_to(theme.plot);
+  draw_grid(grid, theme.grid, part, height);
+  scissor(part, height);
+  begin_depth(panel);
+  glEnable(GL_BLEND);
+  glBlendFunc(GL_ONE, GL_ONE_MINUS_SRC_ALPHA);
+  glEnable(GL_PROGRAM_POINT_SIZE);
+  glUseProgram(program_.get());
+  glBindVertexArray(vertices_.get());
+  for (const figures::PointSeries& series : panel.points) {
+    if (!draws(series) || std::ranges::find(content_.hidden, series.id) != content_.hidden.end()) continue;
+    // OpenGL drops sprites whose centre lies outside the viewport, so it reaches beyond the picture.
+    const int beyond = static_cast<int>(std::ceil(series.size_px * content_.scale)) + 2;
+    glViewport(-beyond, -beyond, width + 2 * beyond, height + 2 * beyond);
+    glUniform2f(program_.uniform("viewport_px"), static_cast<float>(width + 2 * beyond),
+                static_cast<float>(height + 2 * beyond));
+    glUniform1f(program_.uniform("beyond_px"), static_cast<float>(beyond));
+    draw_series(panel, series, part, view, theme);
+  }
+  glBindVertexArray(0);
+  glUseProgram(0);
+  glDisable(GL_SCISSOR_TEST);
+  glDisable(GL_DEPTH_TEST);
+  glBindFramebuffer(GL_FRAMEBUFFER, 0);
+}
+
+// In space, the range of depths that the test compares.
+void PointLayer::begin_depth(const figures::Panel& panel) {
+  glDisable(GL_DEPTH_TEST);
+  depth_low_ = depth_high_ = 0;
+  if (!panel.is_3d()) return;
+  glEnable(GL_DEPTH_TEST);
+  glDepthFunc(GL_LEQUAL);
+  glClear(GL_DEPTH_BUFFER_BIT);
+  for (const figures::PointSeries& series : panel.points) {
+    if (series.z.empty()) continue;
+    const auto [low, high] = std::ranges::minmax(series.z);
+    depth_low_ = std::min(depth_low_, low);
+    depth_high_ = std::max(depth_high_, high);
+  }
+}
+
+void PointLayer::fill_vertices(const figures::Panel& panel, const figures::PointSeries& series,
+                               const Theme& theme) {
+  const bool ring = series.marker == figures::Marker::kRing;
+  const float alpha = series.marker == figures::Marker::kDisc ? kDiscAlpha : ring ? kRingAlpha : kCrossAlpha;
+  const auto ink_of = [&](ImU32 ink, float share) { return with_alpha(mix(ink, theme.plot, share), alpha); };
+  std::optional<ValueInk> values;
+  if (panel.scale && !series.value.empty()) values.emplace(*panel.scale, theme);
+  const float fading = series.faded ? kUnselectedFading : 0;
+  const ImU32 own = ink_colour(theme, series.colour), plain = ink_of(own, fading);
+  const bool space = panel.is_3d();
+  const float range = depth_high_ > depth_low_ ? depth_high_ - depth_low_ : 1;
+  buffer_.clear();
+  for (const VisibleCentre& centre : centres_seen_) {
+    Vertex vertex{centre.x, centre.y, 0, plain};
+    if (space) vertex.depth = (series.z[centre.at] - depth_low_) / range;
+    if (values || space)
+      vertex.ink = ink_of(values ? values->of(series.value[centre.at]) : own,
+                          std::max(fading, space ? kMostFading * vertex.depth : 0));
+    buffer_.push_back(vertex);
+  }
+}
+
+void PointLayer::draw_series(const figures::Panel& panel, const figures::PointSeries& series,
+                             const PixelRect& part, const PlotView& view, const Theme& theme) {
+  const float diameter = series.size_px * content_.scale;
+  if (panel.is_3d())
+    nearest_centres(series, view, part, diameter, centres_seen_, nearest_);
+  else
+    visible_centres(series, view, part, diameter, centres_seen_, occupied_);
+  if (centres_seen_.empty()) return;
+  fill_vertices(panel, series, theme);
+  const bool disc = series.marker == figures::Marker::kDisc;
+  glUniform1i(program_.uniform("cross"), series.marker == figures::Marker::kCross ? 1 : 0);
+  glUniform1f(program_.uniform("least_coverage"), panel.is_3d() ? kLeastCoverage : 0);
+  glUniform1f(program_.uniform("diameter_px"), diameter);
+  glUniform1f(program_.uniform("stroke_px"),
+              disc ? 0 : std::min(kStrokePx * content_.scale, 0.32F * diameter));
+  glBindBuffer(GL_ARRAY_BUFFER, centres_.get());
+  glBufferData(GL_ARRAY_BUFFER, static_cast<GLsizeiptr>(buffer_.size() * sizeof(Vertex)), buffer_.data(),
+               GL_STREAM_DRAW);
+  const auto n_points = static_cast<GLsizei>(buffer_.size());
+  glDrawArrays(GL_POINTS, 0, n_points);
+  points_drawn_ += n_points;
+}
+
+}  // namespace keyscope::window

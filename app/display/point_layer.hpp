@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/figures/figure.hpp"
+#include "app/display/plot_view.hpp"
+#include "app/display/gl_objects.hpp"
+#include "app/display/frame.hpp"
+#include "app/display/theme.hpp"
+#include "app/window/visible_centres.hpp"
+
+namespace keyscope::window {
+
+// A panel's discs, rings and crosses, drawn with OpenGL into a texture as large as the plot, by their values
+// where these have a scale. Drawn again only when something about it changed, and in the plane only at the
+// edges when it was panned by whole pixels; what is laid over it (cursor, markers) costs nothing here.
+// In space, where the points' `z` is their depth, the nearest is in front, without sorting, and the farther
+// away, the paler.
+class PointLayer {
+ public:
+  PointLayer();
+
+  // Draws if `panel_revision`, the view, its grid, the theme or `hidden` differ from the last time.
+  void draw(const figures::Panel& panel, std::uint64_t panel_revision, const PlotView& view,
+            const PlotGrid& grid, const Theme& theme, const std::vector<std::string>& hidden, float scale);
+
+  // Whether a series is drawn here; other markers are few and laid over.
+  static bool draws(const figures::PointSeries& series);
+
+  GLuint texture() const { return targets_[shown_].texture(); }
+  std::int64_t points_drawn() const { return points_drawn_; }  // the last time
+
+ private:
+  // What a picture depends on, besides its view and grid.
+  struct Content {
+    std::uint64_t panel = 0;
+    bool light = false;
+    std::vector<std::string> hidden;
+    float scale = 0;
+    bool operator==(const Content&) const = default;
+  };
+
+  RenderTarget& shown() { return targets_[shown_]; }
+  bool scroll(PixelShift shift, const figures::Panel& panel, const PlotView& view, const PlotGrid& grid,
+              const Theme& theme);
+  void draw_part(const PixelRect& part, const figures::Panel& panel, const PlotView& view,
+                 const PlotGrid& grid, const Theme& theme);
+  void draw_series(const figures::Panel& panel, const figures::PointSeries& series, const PixelRect& part,
+                   const PlotView& view, const Theme& theme);
+  void begin_depth(const figures::Panel& panel);
+  void fill_vertices(const figures::Panel& panel, const figures::PointSeries& series, const Theme& theme);
+
+  GlProgram program_;
+  GlVertexArray vertices_;
+  GlBuffer centres_;
+  std::array<RenderTarget, 2> targets_;  // what is shown, and what the next picture is made in
+  std::size_t shown_ = 0;
+  bool empty_ = true;
+  Content content_;
+  PlotGrid grid_;
+  PlotView whole_view_;  // of the last picture that was drawn whole
+  PixelShift shift_;     // since then
+  // As the vertex shader takes it.
+  struct Vertex {
+    float x = 0, y = 0, depth = 0;
+    ImU32 ink = 0;
+  };
+  std::vector<VisibleCentre> centres_seen_;
+  std::vector<Vertex> buffer_;
+  std::vector<std::uint64_t> occupied_;
+  std::vector<std::uint32_t> nearest_;
+  float depth_low_ = 0, depth_high_ = 0;  // of all points in space
+  std::int64_t points_drawn_ = 0;
+};
+
+}  // namespace keyscope::window

@@ -1,0 +1,108 @@
+#include "app/evaluation/json_rows.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/errors.hpp"
+#include "app/evaluation/text_file.hpp"
+#include "capture/model/strict_json.hpp"
+
+namespace keyscope::evaluation {
+namespace {
+
+// Of the lines that a message lists.
+constexpr std::size_t kShownLines = 10;
+
+std::ifstream open(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw FileError(fmt::format("{}: found a folder, expected a file", path.string()));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
+  return file;
+}
+
+// Where a row stands.
+struct Place {
+  std::size_t file;
+  std::int64_t line;
+};
+
+// "lines 3, 8", or with several files "a.jsonl: lines 3, 8; b.jsonl: line 2"; of many the first ones.
+std::string places_text(Paths paths, const std::vector<Place>& places) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(places.size(), kShownLines); ++i) {
+    const auto [file, line] = places[i];
+    const bool same_file = i > 0 && places[i - 1].file == file;
+    if (!same_file) {
+      const auto n = std::ranges::count(places, file, &Place::file);
+      text += i > 0 ? "; " : "";
+      if (paths.size() > 1) text += paths[file].filename().string() + ": ";
+      text += n > 1 ? "lines " : "line ";
+    }
+    text += fmt::format("{}{}", same_file ? ", " : "", line);
+  }
+  return text + (places.size() > kShownLines ? ", …" : "");
+}
+
+void refuse(Paths paths, const std::vector<std::string>& bad, const std::vector<Place>& places) {
+  if (bad.size() == 1) throw FileError(bad.front() + "; --skip-bad goes on without it");
+  throw FileError(fmt::format("{}; {} rows are bad ({}); --skip-bad goes on without them", bad.front(),
+                              bad.size(), places_text(paths, places)));
+}
+
+void read_file(const std::filesystem::path& path, const TakeLine& take, ReadRows& rows,
+               std::vector<std::int64_t>& bad_lines) {
+  std::ifstream file = open(path);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1) line = without_byte_order_mark(line);
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    try {
+      if (take(line, fmt::format("{}, line {}", path.string(), number))) ++rows.n_rows;
+    } catch (const FileError& error) {
+      rows.bad.push_back(error.what());
+      bad_lines.push_back(number);
+    } catch (const InvalidInput& error) {
+      rows.bad.push_back(fmt::format("{}, line {}: {}", path.string(), number, error.what()));
+      bad_lines.push_back(number);
+    }
+  }
+  if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
+}
+
+}  // namespace
+
+ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take) {
+  ReadRows rows;
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::size_t n_before = static_cast<std::size_t>(rows.n_rows) + rows.bad.size();
+    std::vector<std::int64_t> bad_lines;
+    read_file(paths[i], take, rows, bad_lines);
+    for (const std::int64_t line : bad_lines) places.push_back({i, line});
+    if (static_cast<std::size_t>(rows.n_rows) + rows.bad.size() == n_before)
+      throw FileError(fmt::format("{}: there is no row; expected at least one", paths[i].string()));
+  }
+  if (!rows.bad.empty() && !skip_bad) refuse(paths, rows.bad, places);
+  if (rows.n_rows == 0)
+    throw FileError(fmt::format(
+        "{}: there is no row that can be used; expected at least one; the first is bad: {}",
+        paths.size() == 1 ? paths[0].string() : fmt::format("{} files", paths.size()), rows.bad.front()));
+  return rows;
+}
+
+ReadRows read_json_rows(Paths paths, bool skip_bad, const TakeJson& take) {
+  return read_lines(paths, skip_bad, [&](const std::string& line, const std::string& where) {
+    if (line.find_first_not_of(" \t\r") == line.npos) return false;
+    take(capture::parse_json_object(line, where), where);
+    return true;
+  });
+}
+
+}  // namespace keyscope::evaluation

@@ -1,0 +1,61 @@
+#include "app/measures/retained_sets.hpp"
+
+#include <algorithm>
+
+#include <oneapi/tbb/parallel_for.h>
+
+#include "analysis/relaxation_gap.hpp"
+#include "analysis/retained_set.hpp"
+#include "app/measures/head_data.hpp"
+
+namespace keyscope::measures {
+namespace {
+
+using recording::Recording;
+using recording::RecordingInfo;
+
+std::vector<HeadSelection> choose_heads(const RecordingInfo& info, int run, std::int64_t most) {
+  std::vector<HeadSelection> all;
+  for (const int layer : info.layers)
+    for (const int kv_head : info.heads.list(info.model.n_kv_heads)) all.push_back({run, layer, kv_head});
+  const auto n_all = static_cast<std::int64_t>(all.size()), n = std::clamp<std::int64_t>(most, 1, n_all);
+  std::vector<HeadSelection> chosen;
+  for (std::int64_t i = 0; i < n; ++i) chosen.push_back(all[static_cast<std::size_t>(i * n_all / n)]);
+  return chosen;
+}
+
+SetObjective measure(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
+                     const Moment& moment) {
+  SetObjective objective{selection.layer, selection.kv_head};
+  const HeadData head = read_head(recording, info, selection, false);
+  const auto retained = recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
+  objective.n_retained = static_cast<std::int64_t>(retained.size());
+  if (retained.empty()) return objective;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(moment.n_seen));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
+  const RowMatrixF seen = read_retained_keys(recording, info, selection, head, all);
+  objective.retained = analysis::cosine_objective(seen(retained, Eigen::all));
+  const auto gap = analysis::relaxation_gap(seen, objective.n_retained);
+  objective.at_once = gap.seed_objective;
+  objective.best = gap.best_objective;
+  objective.optimal = gap.exhaustive;
+  objective.converged = gap.converged;
+  return objective;
+}
+
+}  // namespace
+
+std::vector<SetObjective> measure_set_objectives(const Recording& recording, int run,
+                                                 const SetObjectiveOptions& options) {
+  const auto info = recording.info();
+  const Moment moment = find_moment(*info, run, options.at_block);
+  const auto heads = choose_heads(*info, run, options.most_heads);
+  std::vector<SetObjective> objectives(heads.size());
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
+    objectives[i] = measure(recording, *info, heads[i], moment);
+  });
+  std::erase_if(objectives, [](const SetObjective& objective) { return objective.n_retained == 0; });
+  return objectives;
+}
+
+}  // namespace keyscope::measures

@@ -1,0 +1,180 @@
+#include "app/session/remembered.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/errors.hpp"
+#include "app/session/figure_choice.hpp"
+#include "app/session/settings_file.hpp"
+
+namespace keyscope::session {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  return (error ? fs::path(path) : full.lexically_normal()).string();
+}
+
+// FNV-1a (Fowler, Noll, Vo), 64 bits: names a file; whose it is stands inside.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
+}
+
+fs::path file_for(const fs::path& folder, const std::string& full_path) {
+  return folder / fmt::format("{:016x}.json", hash_of(full_path));
+}
+
+std::string text_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+template <typename Int>
+std::optional<Int> count_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<std::int64_t>();
+  if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+  return static_cast<Int>(value);
+}
+
+bool flag_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+// A name that `parse` knows, else `otherwise`.
+template <typename Choice>
+Choice choice_in(const nlohmann::json& json, const char* name, Choice (*parse)(std::string_view),
+                 Choice otherwise) {
+  try {
+    return parse(text_in(json, name));
+  } catch (const UsageError&) {
+    return otherwise;
+  }
+}
+
+nlohmann::json look_to_json(const figures::KeyspaceLook& look) {
+  return {{"projection", figures::id_of(look.projection)},
+          {"colour", figures::id_of(look.colour)},
+          {"queries", look.queries}};
+}
+
+figures::KeyspaceLook look_in(const nlohmann::json& json) {
+  const figures::KeyspaceLook usual;
+  return {choice_in(json, "projection", figures::parse_projection, usual.projection),
+          choice_in(json, "colour", figures::parse_key_colour, usual.colour), flag_in(json, "queries")};
+}
+
+nlohmann::json settings_to_json(const FigureSettings& settings) {
+  nlohmann::json json{{"ranks", settings.ranks},
+                      {"linear", settings.linear},
+                      {"retained", settings.retained_only},
+                      {"order", figures::order_name(settings.order)}};
+  if (settings.reduction) json["reduce"] = figures::reduction_name(*settings.reduction);
+  return json;
+}
+
+FigureSettings settings_in(const nlohmann::json& json) {
+  FigureSettings settings{flag_in(json, "ranks"), flag_in(json, "linear"), flag_in(json, "retained"),
+                          choice_in(json, "order", figures::parse_order, figures::MatrixOrder::kPosition),
+                          std::nullopt};
+  try {
+    settings.reduction = figures::parse_reduction(text_in(json, "reduce"));
+  } catch (const UsageError&) {  // the figure's own
+  }
+  return settings;
+}
+
+void prune(const fs::path& folder) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code unreadable;
+    const auto written = entry->last_write_time(unreadable);
+    if (!unreadable && entry->path().extension() == ".json") files.emplace_back(written, entry->path());
+  }
+  if (files.size() <= kMostViews) return;
+  std::ranges::sort(files, std::ranges::greater());
+  for (std::size_t i = kMostViews; i < files.size(); ++i) fs::remove(files[i].second, error);
+}
+
+}  // namespace
+
+std::optional<RememberedView> recall_view(const fs::path& folder, const std::string& recording) {
+  if (folder.empty()) return std::nullopt;
+  const std::string full = absolute(recording);
+  const nlohmann::json json = read_settings(file_for(folder, full));
+  if (text_in(json, "recording") != full) return std::nullopt;
+  RememberedView view;
+  const std::string run = text_in(json, "run");
+  if (!run.empty()) view.selection.run = run;
+  view.selection.layer = count_in<int>(json, "layer");
+  view.selection.kv_head = count_in<int>(json, "kv_head");
+  view.selection.block = count_in<std::int64_t>(json, "block");
+  if (const auto beside = json.find("beside"); beside != json.end() && beside->is_array())
+    for (const auto& name : *beside)
+      if (name.is_string()) view.selection.beside.push_back(name.get<std::string>());
+  view.view = text_in(json, "view");
+  view.measure = text_in(json, "measure");
+  if (const auto look = json.find("look"); look != json.end() && look->is_object())
+    view.look = look_in(*look);
+  if (const auto settings = json.find("settings"); settings != json.end() && settings->is_object())
+    view.settings = settings_in(*settings);
+  return view;
+}
+
+void remember_view(const fs::path& folder, const std::string& recording, const RememberedView& view) {
+  if (folder.empty()) return;
+  const std::string full = absolute(recording);
+  nlohmann::json json{{"recording", full},
+                      {"view", view.view},
+                      {"measure", view.measure},
+                      {"look", look_to_json(view.look)},
+                      {"settings", settings_to_json(view.settings)}};
+  if (view.selection.run) json["run"] = *view.selection.run;
+  if (view.selection.layer) json["layer"] = *view.selection.layer;
+  if (view.selection.kv_head) json["kv_head"] = *view.selection.kv_head;
+  if (view.selection.block) json["block"] = *view.selection.block;
+  if (!view.selection.beside.empty()) json["beside"] = view.selection.beside;
+  write_settings(file_for(folder, full), json);
+  prune(folder);
+}
+
+Selection remembered_selection(const recording::RecordingInfo& info, const RememberedView& remembered) {
+  SelectionRequest request;
+  const auto& wanted = remembered.selection;
+  const bool has_run = wanted.run && info.run_index(*wanted.run) >= 0;
+  if (has_run) request.run = wanted.run;
+  Selection selection = resolve_selection(info, request);
+  selection.layer = wanted.layer.value_or(selection.layer);
+  selection.kv_head = wanted.kv_head.value_or(selection.kv_head);
+  if (has_run) selection.block = wanted.block.value_or(selection.block);
+  return clamp_selection(info, selection);
+}
+
+std::vector<RunId> remembered_beside(const recording::RecordingInfo& info, int selected,
+                                     const RememberedView& remembered) {
+  std::vector<RunId> beside;
+  for (const std::string& name : remembered.selection.beside) {
+    const RunId id{0, info.run_index(name)};
+    if (id.run < 0 || id.run == selected || beside.size() == kMostBeside) continue;
+    if (std::ranges::find(beside, id) == beside.end()) beside.push_back(id);
+  }
+  std::ranges::sort(beside);
+  return beside;
+}
+
+}  // namespace keyscope::session

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "app/session/figure_choice.hpp"
+#include "app/session/head_points.hpp"
+#include "app/session/keyspace_view.hpp"
+#include "app/session/run_choice.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::session {
+
+// One run in a view: the selected one, or one beside it. While something is read or made, what was there
+// before it stays.
+struct RunTile {
+  RunId id;
+  bool selected = false;
+  std::shared_ptr<const recording::Recording> recording;
+  RecordingInfoPtr info;
+  std::int64_t block = -1;  // of this run, that has seen as much as the selected one
+  std::string refusal;      // why nothing of it can be shown at this head: "no layer 3"
+
+  std::shared_ptr<const HeadPoints> points;
+  std::shared_ptr<const KeyspacePicture> picture;
+  MadeFigure shown;
+  std::int64_t n_seen = 0, n_kept = 0;  // tokens by the end of `block`; 0: the head was not read
+  bool reading = false, drawing = false, making = false;
+
+  const recording::RunInfo& run() const { return info->runs[static_cast<std::size_t>(id.run)]; }
+  bool waiting() const { return reading || drawing || making; }
+};
+
+// Whether a view is of one run, so that others can stand beside it; figures of all runs are not split, nor is
+// the text.
+bool is_of_one_run(std::string_view view);
+
+// "keydiff", "N = 256", "256 of 1,006": what stands above a tile.
+struct TileTitle {
+  std::string name, budget, kept;  // kept: empty where the head was not read
+};
+TileTitle tile_title(const RunTile& tile);
+
+// Puts a head's points and a block into a tile, and counts.
+void show_points(RunTile& tile, std::shared_ptr<const HeadPoints> points, std::int64_t block);
+
+}  // namespace keyscope::session

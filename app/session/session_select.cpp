@@ -1,0 +1,252 @@
+// What panels and keys ask of the session.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+#include "app/session/export_view.hpp"
+#include "app/session/guarded.hpp"
+#include "app/session/session.hpp"
+#include "app/session/typed_selection.hpp"
+
+namespace keyscope::session {
+
+// What is asked for and is not there is said, and what would be shown without a request is shown.
+void Session::select_as_asked(const SelectionRequest& request) {
+  const recording::RecordingInfo& info = *state_.info;
+  state_.selection = resolve_selection(info, {});
+  try {
+    state_.selection = resolve_selection(info, request);
+    if (request.measure) state_.measure = measure_index(figures::find_head_measure(*request.measure).id);
+    if (request.reference) state_.reference = resolve_selection(info, {.run = request.reference}).run;
+    if (request.token && (*request.token < 0 || *request.token >= state_.run().n_tokens))
+      throw UsageError(fmt::format("there is no token {}; run {} has {} of them", *request.token,
+                                   state_.run().plan.name, state_.run().n_tokens));
+    state_.locked = request.token;
+    set_beside_by_name(request.beside);
+  } catch (const Error& error) {
+    state_.notice = {error.what(), true};
+  }
+}
+
+void Session::select(Selection selection) {
+  if (!state_.loaded()) return;
+  selection = clamp_selection(*state_.info, selection);
+  if (selection == state_.selection) return;
+  const bool other_run = selection.run != state_.selection.run;
+  state_.beside = after_selecting(std::move(state_.beside), state_.selection.run, selection.run);
+  state_.selection = selection;
+  want_points();
+  want_figure();
+  if (other_run) {
+    want_measures();
+    make_map();
+  }
+  note_moment();
+}
+
+void Session::note_moment() {
+  if (state_.loaded())
+    history_.note({state_.selection, state_.view, state_.locked, state_.tokens, state_.beside});
+}
+
+void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise) {
+  if (!state_.loaded()) return;
+  if (!moment) {
+    state_.notice = {otherwise, false};
+    return;
+  }
+  const bool other_run = moment->selection.run != state_.selection.run;
+  state_.following = state_.playing = false;
+  state_.selection = clamp_selection(*state_.info, moment->selection);
+  state_.view = moment->view;
+  state_.locked = moment->locked;
+  state_.tokens = moment->tokens;
+  state_.beside = moment->beside;
+  want_points();
+  want_figure();
+  if (other_run) {
+    want_measures();
+    make_map();
+  }
+}
+
+void Session::undo() { go_to(history_.undo(), "There is nothing to undo."); }
+void Session::redo() { go_to(history_.redo(), "There is nothing to redo."); }
+
+void Session::select_figure(std::int64_t figure) {
+  if (!state_.figure_file) return;
+  const std::int64_t last = std::ssize(state_.figure_file->figures) - 1;
+  state_.figure = static_cast<std::size_t>(std::clamp<std::int64_t>(figure, 0, last));
+}
+
+void Session::select_run(int run) {
+  if (!state_.loaded() || run < 0 || run >= static_cast<int>(state_.info->runs.size())) return;
+  Selection selection = state_.selection;
+  selection.run = run;
+  // A run of which nothing was seen yet has no block; one that has some shows its end if none was chosen.
+  if (selection.block < 0) selection.block = end_of_prompt(state_.info->runs[run]);
+  state_.following = false;
+  select(selection);
+}
+
+// A head whose rows were not recorded has nothing to show but the measures that are on the map already.
+void Session::select_head(int layer, int kv_head) {
+  if (state_.loaded() && !state_.info->heads.has(kv_head)) {
+    state_.notice = {state_.info->heads.refusal(kv_head), false};
+    return;
+  }
+  Selection selection = state_.selection;
+  selection.layer = layer;
+  selection.kv_head = kv_head;
+  select(selection);
+}
+
+void Session::select_typed(const SelectionRequest& request) {
+  if (!state_.loaded()) return;
+  const std::string refusal = selection_refusal(*state_.info, state_.selection, request);
+  if (!refusal.empty()) {
+    state_.notice = {refusal, false};
+    return;
+  }
+  Selection selection = state_.selection;
+  selection.layer = request.layer.value_or(selection.layer);
+  selection.kv_head = request.kv_head.value_or(selection.kv_head);
+  selection.block = request.block.value_or(selection.block);
+  if (request.block) state_.following = false;
+  select(selection);
+}
+
+void Session::move_layer(int by) {
+  if (!state_.loaded()) return;
+  const auto& layers = state_.info->layers;
+  const auto at = std::ranges::find(layers, state_.selection.layer) - layers.begin();
+  const auto to = std::clamp<std::ptrdiff_t>(at + by, 0, std::ssize(layers) - 1);
+  select_head(layers[static_cast<std::size_t>(to)], state_.selection.kv_head);
+}
+
+void Session::move_kv_head(int by) {
+  if (!state_.loaded()) return;
+  const std::vector<int> heads = state_.info->heads.list(state_.info->model.n_kv_heads);
+  const auto at = std::ranges::find(heads, state_.selection.kv_head) - heads.begin();
+  const auto to = std::clamp<std::ptrdiff_t>(at + by, 0, std::ssize(heads) - 1);
+  select_head(state_.selection.layer, heads[static_cast<std::size_t>(to)]);
+}
+
+void Session::set_block(std::int64_t block) {
+  if (!state_.loaded() || state_.run().blocks_done == 0) return;
+  state_.following = false;
+  Selection selection = state_.selection;
+  selection.block = std::clamp<std::int64_t>(block, 0, state_.run().blocks_done - 1);
+  select(selection);
+}
+
+void Session::step_block(std::int64_t by) { set_block(state_.selection.block + by); }
+
+void Session::show_last_block() {
+  if (!state_.loaded()) return;
+  set_block(state_.run().blocks_done - 1);
+  const auto live = live_status();
+  state_.following = live && live->going_on();
+}
+
+void Session::toggle_play() {
+  if (!state_.loaded()) return;
+  state_.playing = !state_.playing;
+  // Playing from the end means from the beginning.
+  if (state_.playing && state_.selection.block >= state_.run().blocks_done - 1) show_first_block();
+}
+
+void Session::play_on() {
+  if (!state_.playing || !state_.loaded()) return;
+  step_block(1);
+  if (state_.selection.block >= state_.run().blocks_done - 1) state_.playing = false;
+}
+
+void Session::choose_view(std::string_view name) {
+  if (!is_view(name) || state_.view == name) return;
+  state_.view = name;
+  want_picture();
+  want_figure();
+  note_moment();
+}
+
+void Session::set_figure_settings(const FigureSettings& settings) {
+  if (settings == state_.figure_settings) return;
+  state_.figure_settings = settings;
+  want_figure();
+}
+
+void Session::choose_look(const figures::KeyspaceLook& look) {
+  state_.look = look;
+  want_picture();
+}
+
+void Session::hover(std::optional<std::int64_t> position) { state_.hovered = position; }
+
+void Session::lock(std::optional<std::int64_t> position) {
+  state_.locked = position;
+  want_story();
+  note_moment();
+}
+
+void Session::select_tokens(TokenSet tokens) {
+  if (!state_.loaded()) return;
+  const bool same = state_.tokens ? *state_.tokens == tokens : tokens.empty();
+  if (same) return;
+  state_.tokens = tokens.empty() ? nullptr : std::make_shared<const TokenSet>(std::move(tokens));
+  note_moment();
+}
+
+void Session::release() {
+  state_.tokens.reset();
+  lock(std::nullopt);
+  state_.playing = false;
+  state_.notice = {};
+  if (state_.loaded()) state_.open_error.clear();
+}
+
+void Session::export_view(const std::filesystem::path& path, bool replace) {
+  if (!state_.loaded()) return;
+  state_.notice = {};
+  const bool tokens = path.extension() == ".csv" || path.extension() == ".json";
+  const auto job = state_.jobs.emplace_back(std::make_shared<JobWatch>(
+      fmt::format("exporting {} to {}", tokens ? "tokens" : state_.view, path.string()), "heads"));
+  const ExportRequest request{state_.view,
+                              state_.selection,
+                              state_.figure_settings,
+                              state_.map_choice(),
+                              state_.reading ? nullptr : state_.points,
+                              state_.look,
+                              runs_of_export(),
+                              state_.tokens,
+                              path,
+                              replace};
+  // Of a kind of its own: of two exports that wait, both are meant.
+  reader_.post(fmt::format("export {}", fmt::ptr(job.get())),
+               [inbox = inbox_, recording = state_.recording, info = state_.info, request, job] {
+                 guarded(
+                     [&] {
+                       session::export_view(*recording, *info, request, *job);
+                       inbox->put(Exported{job, {fmt::format("written: {}", request.path.string()), false}});
+                     },
+                     [&](std::string what) {
+                       if (job->cancelled())
+                         what = fmt::format("cancelled; {} was not written", request.path.string());
+                       inbox->put(Exported{job, {std::move(what), !job->cancelled()}});
+                     });
+               });
+}
+
+void Session::cancel_jobs() {
+  if (opening_job_) {
+    state_.notice = {fmt::format("cancelled; {} was not opened", state_.opening), false};
+    stop_opening();
+  }
+  for (const auto& job : state_.jobs) job->cancel();
+}
+
+}  // namespace keyscope::session

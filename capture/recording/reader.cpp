@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+#include "capture/recording/checked_read.hpp"
+#include "capture/recording/hdf5.hpp"
+#include "capture/recording/info_reader.hpp"
+#include "capture/recording/layout.hpp"
+#include "capture/recording/open_progress.hpp"
+#include "capture/recording/recording.hpp"
+#include "capture/recording/row_store.hpp"
+
+namespace keyscope::recording {
+namespace {
+
+using hdf5::Dataset;
+using hdf5::Group;
+using hdf5::Shape;
+
+hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
+
+struct RowRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+class FileRecording final : public Recording {
+ public:
+  FileRecording(const std::string& path, const OpenProgress& progress)
+      : file_(hdf5::File::open(path)),
+        info_(std::make_shared<const RecordingInfo>(read_info(file_, path, progress))) {}
+
+  std::shared_ptr<const RecordingInfo> info() const override { return info_; }
+  RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
+    return head_rows("keys", info_->keys, run, layer, kv_row_place(*info_, kv_head), {first, count});
+  }
+  RowMatrixF queries(int run, int layer, int head, std::int64_t first, std::int64_t count) const override {
+    return head_rows("queries", info_->queries, run, layer, query_row_place(*info_, head), {first, count});
+  }
+  RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
+    return head_rows("values", info_->values, run, layer, kv_row_place(*info_, kv_head), {first, count});
+  }
+  HeadTrace trace(int run, int layer, int kv_head) const override;
+  AttentionStatistics statistics(int run, int layer) const override;
+  RowMatrixF attention(int run, int layer, int head, std::int64_t first, std::int64_t count) const override;
+  RowMatrixF logits(int run) const override;
+
+ private:
+  const RunInfo& run_info(int run) const;
+  Group run_group(int run) const;
+  void check_place(int run, int layer) const;
+  RowRange check_rows(int run, RowRange rows) const;
+  const Dataset& dataset(int run, int layer, const std::string& name) const;
+  RowMatrixF head_rows(const char* name, bool recorded, int run, int layer, int place, RowRange rows) const;
+  template <typename T>
+  std::vector<T> head_values(int run, int layer, const char* name, int kv_head) const;
+  void read_journal(int run, int layer, int kv_head, HeadTrace& trace) const;
+
+  hdf5::File file_;
+  std::shared_ptr<const RecordingInfo> info_;
+  mutable std::map<std::tuple<int, int, std::string>, Dataset> open_;  // guarded by hdf5::Lock
+};
+
+const RunInfo& FileRecording::run_info(int run) const {
+  if (run < 0 || static_cast<std::size_t>(run) >= info_->runs.size())
+    throw FileError(fmt::format("{}: there is no run {}; it has {}", info_->source, run, info_->runs.size()));
+  return info_->runs[static_cast<std::size_t>(run)];
+}
+
+Group FileRecording::run_group(int run) const {
+  return file_.root().open_group("entry").open_group("runs").open_group(run_info(run).plan.name);
+}
+
+void FileRecording::check_place(int run, int layer) const {
+  run_info(run);
+  if (!std::binary_search(info_->layers.begin(), info_->layers.end(), layer))
+    throw FileError(fmt::format("{}: layer {} was not recorded", info_->source, layer));
+}
+
+RowRange FileRecording::check_rows(int run, RowRange rows) const {
+  const std::int64_t n_tokens = run_info(run).n_tokens;
+  if (rows.first < 0 || rows.first > n_tokens || rows.count > n_tokens - rows.first)
+    throw FileError(fmt::format("{}: rows [{}, {}) of {} tokens", info_->source, rows.first,
+                                rows.first + rows.count, n_tokens));
+  return {rows.first, rows.count < 0 ? n_tokens - rows.first : rows.count};
+}
+
+const Dataset& FileRecording::dataset(int run, int layer, const std::string& name) const {
+  const auto key = std::make_tuple(run, layer, name);
+  const hdf5::Lock lock;
+  auto found = open_.find(key);
+  if (found == open_.end()) {
+    constexpr hsize_t kAll = std::numeric_limits<hsize_t>::max();
+    const hsize_t n_tokens = size(run_info(run).n_tokens);
+    const Shape needed = {kAll, n_tokens, name == "attention" ? n_tokens : kAll};
+    const Group group = run_group(run).open_group(layer_group_name(layer));
+    found = open_.emplace(key, group.open_dataset(name, 0, needed)).first;
+  }
+  return found->second;
+}
+
+RowMatrixF FileRecording::head_rows(const char* name, bool recorded, int run, int layer, int place,
+                                    RowRange rows) const {
+  check_place(run, layer);
+  if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_->source, name));
+  const RowRange range = check_rows(run, rows);
+  const int head_dim = info_->model.head_dim;
+  RowMatrixF matrix(range.count, head_dim);
+  const std::span values(matrix.data(), static_cast<std::size_t>(matrix.size()));
+  const Dataset& rows_of_heads = dataset(run, layer, name);
+  rows_of_heads.read(values, {size(place), size(range.first), 0}, {1, size(range.count), size(head_dim)});
+  check_rounded(rows_of_heads, values);
+  return matrix;
+}
+
+template <typename T>
+std::vector<T> FileRecording::head_values(int run, int layer, const char* name, int kv_head) const {
+  std::vector<T> values(size(run_info(run).n_tokens));
+  dataset(run, layer, name).read(std::span(values), {size(kv_head), 0}, {1, values.size()});
+  return values;
+}
+
+// Evictions of blocks that are not counted have not happened.
+void cut_evictions(HeadTrace& trace, const RunInfo& run, bool complete, const std::string& where) {
+  for (std::size_t i = 0; i < trace.evicted_at.size(); ++i) {
+    std::int32_t& at = trace.evicted_at[i];
+    if (!complete && at >= run.blocks_done) {
+      at = -1;
+      trace.evicted_margin[i] = std::numeric_limits<float>::quiet_NaN();
+    }
+    const bool seen = at < 0 || (at < run.blocks_done && static_cast<std::int64_t>(i) < tokens_seen(run, at));
+    if (at < -1 || !seen)
+      throw FileError(
+          fmt::format("{}: token {} is evicted at block {} of {}", where, i, at, run.blocks_done));
+  }
+}
+
+HeadTrace FileRecording::trace(int run, int layer, int kv_head) const {
+  check_place(run, layer);
+  check_kv_head(*info_, kv_head);
+  const RunInfo& about = run_info(run);
+  HeadTrace trace;
+  trace.evicted_at = head_values<std::int32_t>(run, layer, "evicted_at", kv_head);
+  trace.evicted_margin = head_values<float>(run, layer, "evicted_margin", kv_head);
+  cut_evictions(trace, about, info_->complete, dataset(run, layer, "evicted_at").where());
+  trace.attention_received = head_values<double>(run, layer, "attention_received", kv_head);
+  trace.attention_queries = head_values<std::int32_t>(run, layer, "attention_queries", kv_head);
+  trace.attention_last = head_values<float>(run, layer, "attention_last", kv_head);
+  if (about.blocks_done < about.plan.n_prompt_blocks && about.blocks_done > 0)
+    read_journal(run, layer, kv_head, trace);
+  return trace;
+}
+
+// Of a prompt that was not read to its end, the sums of the rows still present stand in the journal (see
+// RunWriter), and no query was the last one.
+void FileRecording::read_journal(int run, int layer, int kv_head, HeadTrace& trace) const {
+  std::fill(trace.attention_last.begin(), trace.attention_last.end(), 0.0f);
+  const Group group = run_group(run);
+  if (!group.has("partial_attention_blocks")) return;
+  const auto blocks =
+      recording::open_dataset(group, "partial_attention_blocks", {hdf5::ElementType::kInt64}, {2})
+          .read<std::int64_t>();
+  const auto slot = std::find(blocks.begin(), blocks.end(), run_info(run).blocks_done) - blocks.begin();
+  const Group layer_group = group.open_group(layer_group_name(layer));
+  const Shape shape{2, size(info_->model.n_kv_heads), size(info_->n_prompt())};
+  if (slot == 2)
+    throw FileError(
+        fmt::format("{}: partial_attention_blocks is [{}, {}]; one of them must be blocks_done, {}",
+                    group.where(), blocks[0], blocks[1], run_info(run).blocks_done));
+  const Dataset received = recording::open_dataset(layer_group, "partial_attention_received",
+                                                   {hdf5::ElementType::kFloat64}, shape);
+  const Dataset queries =
+      recording::open_dataset(layer_group, "partial_attention_queries", {hdf5::ElementType::kInt32}, shape);
+  std::vector<std::size_t> present;
+  for (std::size_t i = 0; i < trace.evicted_at.size(); ++i)
+    if (trace.evicted_at[i] < 0) present.push_back(i);
+  std::vector<double> received_rows(present.size());
+  std::vector<std::int32_t> query_rows(present.size());
+  const Shape start{size(slot), size(kv_head), 0}, count{1, 1, present.size()};
+  received.read(std::span(received_rows), start, count);
+  queries.read(std::span(query_rows), start, count);
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    trace.attention_received[present[i]] = received_rows[i];
+    trace.attention_queries[present[i]] = query_rows[i];
+  }
+}
+
+AttentionStatistics FileRecording::statistics(int run, int layer) const {
+  check_place(run, layer);
+  AttentionStatistics statistics;
+  if (!run_group(run).open_group(layer_group_name(layer)).has("attention_entropy")) return statistics;
+  const auto matrix = [&](const char* name, std::int64_t n_rows, std::int64_t n_columns) {
+    RowMatrixF values(n_rows, n_columns);
+    dataset(run, layer, name)
+        .read(std::span(values.data(), static_cast<std::size_t>(values.size())), {0, 0},
+              {size(n_rows), size(n_columns)});
+    return values;
+  };
+  statistics.entropy = matrix("attention_entropy", info_->model.n_heads, info_->n_prompt());
+  statistics.window = matrix("attention_window", info_->model.n_kv_heads, run_info(run).n_tokens);
+  statistics.gini = dataset(run, layer, "attention_gini").read<double>();
+  statistics.top_share = dataset(run, layer, "attention_top_share").read<double>();
+  return statistics;
+}
+
+RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t first,
+                                    std::int64_t count) const {
+  check_place(run, layer);
+  const int place = query_row_place(*info_, head);
+  if (!info_->attention) throw FileError(info_->source + ": attention was not recorded");
+  if (run_info(run).plan.replayed)
+    throw FileError(fmt::format("{}: run {} was replayed without the model, and has no attention of its own",
+                                info_->source, run_info(run).plan.name));
+  const RowRange rows = check_rows(run, {first, count});
+  const std::int64_t n_tokens = run_info(run).n_tokens;
+  RowMatrixF weights(rows.count, n_tokens);
+  dataset(run, layer, "attention")
+      .read(std::span(weights.data(), static_cast<std::size_t>(weights.size())),
+            {size(place), size(rows.first), 0}, {1, size(rows.count), size(n_tokens)});
+  return weights;
+}
+
+RowMatrixF FileRecording::logits(int run) const {
+  const std::int64_t n_scored = run_info(run).n_scored;
+  if (n_scored == 0) return {};
+  const Dataset logits = run_group(run).open_dataset("logits");
+  RowMatrixF matrix(n_scored, static_cast<Eigen::Index>(logits.shape()[1]));
+  logits.read(std::span(matrix.data(), static_cast<std::size_t>(matrix.size())), {0, 0},
+              {size(n_scored), logits.shape()[1]});
+  return matrix;
+}
+
+}  // namespace
+
+std::shared_ptr<Recording> open_recording(const std::string& path) {
+  return open_recording(path, OpenProgress());
+}
+
+std::shared_ptr<Recording> open_recording(const std::string& path, const OpenProgress& progress) {
+  const hdf5::Lock lock;
+  return std::make_shared<FileRecording>(path, progress);
+}
+
+}  // namespace keyscope::recording
