@@ -8,16 +8,16 @@
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
-#include "analysis/packed_rows.hpp"
+#include "analysis/row_kernels.hpp"
 #include "analysis/similarity.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {
 
 using Eigen::Index;
 
-constexpr Index kTileRows = 32;
+constexpr Index kBlockRows = 32;
 constexpr float kFarthest = 2;  // of cosine distances
 
 Index n_pairs(Index n_rows) { return n_rows * (n_rows - 1) / 2; }
@@ -175,8 +175,8 @@ std::vector<float> cosine_distances(const MatrixView& rows) {
   std::vector<float> distances;
   distances.reserve(static_cast<std::size_t>(n_pairs(n_rows)));
   RowMatrixD tile;
-  for (Index first = 0; first < n_rows; first += kTileRows) {
-    const Index n = std::min(kTileRows, n_rows - first);
+  for (Index first = 0; first < n_rows; first += kBlockRows) {
+    const Index n = std::min(kBlockRows, n_rows - first);
     packed.multiply(unit.middleRows(first, n), tile, first);
     for (Index row = 0; row < n; ++row)
       for (Index other = row + 1; other < tile.cols(); ++other) {

@@ -1,4 +1,4 @@
-#include "analysis/finite_rows.hpp"
+#include "analysis/matrix_view.hpp"
 
 #include <cmath>
 

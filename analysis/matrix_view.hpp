@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include <Eigen/Core>
 
 namespace keyscope {
@@ -18,3 +20,11 @@ inline Eigen::Map<const RowMatrixF> view_rows(const float* data, Eigen::Index n_
 }
 
 }  // namespace keyscope
+
+namespace keyscope::analysis {
+
+// Throws InvalidInput naming `subject` and the first entry that is NaN or infinite. Stands before every
+// decomposition: LAPACK-like iterations may never end on such input.
+void require_finite(const MatrixView& rows, std::string_view subject);
+
+}  // namespace keyscope::analysis

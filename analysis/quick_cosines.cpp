@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/per_processor.hpp"
-#include "analysis/row_products.hpp"
+#include "analysis/row_kernels.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -26,4 +26,27 @@ std::vector<double> average_ranks(std::span<const double> values);
 //   source: KeyDiff (arXiv 2504.15364), Appendix C.4, Table 3
 RankCorrelation spearman(std::span<const double> x, std::span<const double> y);
 
+struct KendallCorrelation {
+  double tau;  // NaN unless the status is kDefined
+  CorrelationStatus status;
+};
+
+// Kendall's τ-b: (C - D) / √((C + D + Tx) (C + D + Ty)) over all pairs of places, C of which x and y order
+// alike, D the other way round, Tx tied in x alone and Ty in y alone. Where it does not exist, NaN and the
+// reason. Infinities are the extremes they are. In O(n log n).
+//   throws InvalidInput where the sizes differ
+//   source: Kendall, Biometrika 33 (1945); counted as by Knight, J. Am. Stat. Assoc. 61 (1966)
+KendallCorrelation kendall(std::span<const double> x, std::span<const double> y);
+
+// Spearman's ρ of x and y given z: Pearson's correlation of what is left of the average ranks of x and of y
+// once each is regressed, with an intercept, on the ranks of z. With z a token's position it tells an
+// agreement between two measures from their common drift along the prompt. A z that is constant explains
+// nothing: the result is then spearman(x, y). Where the ranks of x or of y are an affine function of those of
+// z, nothing is left and the status is kConstant.
+//   throws InvalidInput where the sizes differ
+//   accuracy: 1e-12 up to some 10^5 values
+//   source: Yule, Proc. R. Soc. A 79 (1907), of ranks: (ρxy - ρxz ρyz) / √((1 - ρxz²) (1 - ρyz²))
+RankCorrelation partial_spearman(std::span<const double> x, std::span<const double> y,
+                                 std::span<const double> z);
+
 }  // namespace keyscope::analysis

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
-#include "analysis/finite_rows.hpp"
+#include "analysis/matrix_view.hpp"
 #include "analysis/policies/row_selection.hpp"
 #include "analysis/similarity.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {

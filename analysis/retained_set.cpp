@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
-#include "analysis/finite_rows.hpp"
+#include "analysis/matrix_view.hpp"
 #include "analysis/similarity.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 void require_position(std::int32_t position, std::size_t n_tokens, const char* subject) {
   if (position < 0 || static_cast<std::size_t>(position) >= n_tokens)
@@ -75,7 +75,7 @@ double attention_mass_kept(std::span<const double> attention_received,
     require_position(position, attention_received.size(), "attention mass kept");
     kept += attention_received[static_cast<std::size_t>(position)];
   }
-  return total > 0 ? kept / total : kNaN;
+  return total > 0 ? kept / total : kUndefined;
 }
 
 double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
@@ -90,7 +90,7 @@ double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b)
     j += b_first ? 1U : 0U;
   }
   const std::size_t n_either = a.size() + b.size() - n_shared;
-  return n_either > 0 ? static_cast<double>(n_shared) / static_cast<double>(n_either) : kNaN;
+  return n_either > 0 ? static_cast<double>(n_shared) / static_cast<double>(n_either) : kUndefined;
 }
 
 double cosine_objective(const MatrixView& retained_keys) {
@@ -116,7 +116,7 @@ double output_error(const MatrixView& queries, std::span<const std::int32_t> que
     squared_error += (attend(scores, visible(retained, query, rules), wide_values) - full).squaredNorm();
     squared_norm += full.squaredNorm();
   }
-  return squared_norm > 0 ? std::sqrt(squared_error / squared_norm) : kNaN;
+  return squared_norm > 0 ? std::sqrt(squared_error / squared_norm) : kUndefined;
 }
 
 }  // namespace keyscope::analysis

@@ -1,14 +1,151 @@
 #include "analysis/row_kernels.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "analysis/per_processor.hpp"
 
 namespace keyscope::analysis {
+
 namespace {
 
 using Index = Eigen::Index;
+
+// Four lanes, fixed in the source, so that sums are taken in the same order at every vector width, in four
+// chains, to hide the latency of the additions.
+constexpr Index kFour = 4;
+constexpr Index kChains = 4;
+using FourFloats = float __attribute__((vector_size(kFour * sizeof(float))));
+using FourDoubles = double __attribute__((vector_size(kFour * sizeof(double))));
+
+KEYSCOPE_PER_PROCESSOR
+void add_strided_rows(const float* rows, Index n_rows, Index n_cols, Index stride, double* sum) {
+  Index i = 0;
+  for (; i + 4 <= n_rows; i += 4) {  // four rows a visit: `sum` is loaded and stored a quarter as often
+    const float* a = rows + i * stride;
+    const float* b = a + stride;
+    const float* c = b + stride;
+    const float* d = c + stride;
+    for (Index j = 0; j < n_cols; ++j)
+      sum[j] += (static_cast<double>(a[j]) + static_cast<double>(b[j])) +
+                (static_cast<double>(c[j]) + static_cast<double>(d[j]));
+  }
+  for (; i < n_rows; ++i)
+    for (Index j = 0; j < n_cols; ++j) sum[j] += static_cast<double>(rows[i * stride + j]);
+}
+
+KEYSCOPE_PER_PROCESSOR
+void multiply_strided_rows(const float* rows, Index n_rows, Index n_cols, Index stride, const double* vector,
+                           double* products, double* squared_norms) {
+  for (Index i = 0; i < n_rows; ++i) {
+    const float* row = rows + i * stride;
+    FourDoubles product[kChains] = {};
+    FourDoubles square[kChains] = {};
+    Index j = 0;
+    for (; j + kChains * kFour <= n_cols; j += kChains * kFour) {
+      for (Index chain = 0; chain < kChains; ++chain) {
+        FourFloats x_narrow;
+        FourDoubles v;
+        std::memcpy(&x_narrow, row + j + chain * kFour, sizeof x_narrow);
+        std::memcpy(&v, vector + j + chain * kFour, sizeof v);
+        const FourDoubles x = __builtin_convertvector(x_narrow, FourDoubles);
+        product[chain] += x * v;
+        square[chain] += x * x;
+      }
+    }
+    product[0] = (product[0] + product[1]) + (product[2] + product[3]);
+    square[0] = (square[0] + square[1]) + (square[2] + square[3]);
+    double product_sum = (product[0][0] + product[0][1]) + (product[0][2] + product[0][3]);
+    double square_sum = (square[0][0] + square[0][1]) + (square[0][2] + square[0][3]);
+    for (; j < n_cols; ++j) {
+      const double x = static_cast<double>(row[j]);
+      product_sum += x * vector[j];
+      square_sum += x * x;
+    }
+    products[i] = product_sum;
+    squared_norms[i] = square_sum;
+  }
+}
+
+}  // namespace
+
+void add_rows(const MatrixView& rows, std::span<double> sum) {
+  add_strided_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), sum.data());
+}
+
+void row_products(const MatrixView& rows, std::span<const double> vector, std::span<double> products,
+                  std::span<double> squared_norms) {
+  multiply_strided_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), vector.data(),
+                        products.data(), squared_norms.data());
+}
+
+namespace {
+
+constexpr Index kStripRows = 16;
+constexpr Index kVectorsAtOnce =
+    4;  // with two vectors of a strip: eight running sums, which fit the registers
+
+// Products of up to four vectors with the rows of one strip: (n_vectors, 16).
+template <int kBytes>
+[[gnu::always_inline]] inline void multiply_strip_by(const double* const* vectors, const double* strip,
+                                                     Index n_cols, double* products) {
+  using Doubles = typename VectorOf<kBytes>::Doubles;
+  constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
+  for (Index first = 0; first < kStripRows; first += 2 * kLanes) {
+    Doubles sums[kVectorsAtOnce][2] = {};
+    for (Index c = 0; c < n_cols; ++c) {
+      Doubles low;
+      Doubles high;
+      std::memcpy(&low, strip + c * kStripRows + first, sizeof low);
+      std::memcpy(&high, strip + c * kStripRows + first + kLanes, sizeof high);
+      for (Index v = 0; v < kVectorsAtOnce; ++v) {
+        sums[v][0] += low * vectors[v][c];
+        sums[v][1] += high * vectors[v][c];
+      }
+    }
+    for (Index v = 0; v < kVectorsAtOnce; ++v)
+      std::memcpy(products + v * kStripRows + first, sums[v], sizeof sums[v]);
+  }
+}
+KEYSCOPE_BY_WIDTH(multiply_strip,
+                  (const double* const* vectors, const double* strip, Index n_cols, double* products),
+                  (vectors, strip, n_cols, products))
+
+}  // namespace
+
+PackedRows::PackedRows(const RowMatrixD& rows)
+    : n_rows_(rows.rows()),
+      n_cols_(rows.cols()),
+      strips_(
+          static_cast<std::size_t>((rows.rows() + kStripRows - 1) / kStripRows * kStripRows * rows.cols())) {
+  for (Index i = 0; i < n_rows_; ++i) {
+    double* strip = strips_.data() + i / kStripRows * kStripRows * n_cols_;
+    for (Index c = 0; c < n_cols_; ++c) strip[c * kStripRows + i % kStripRows] = rows(i, c);
+  }
+}
+
+void PackedRows::multiply(const Eigen::Ref<const RowMatrixD>& vectors, RowMatrixD& products,
+                          Index first_row) const {
+  assert(first_row % kStripRows == 0);
+  products.resize(vectors.rows(), n_rows_ - first_row);
+  double tile[kVectorsAtOnce * kStripRows];
+  for (Index row = first_row; row < n_rows_; row += kStripRows) {
+    const double* strip = strips_.data() + row * n_cols_;
+    const auto n = static_cast<std::size_t>(std::min(kStripRows, n_rows_ - row));
+    for (Index first = 0; first < vectors.rows(); first += kVectorsAtOnce) {
+      const Index n_vectors = std::min(kVectorsAtOnce, vectors.rows() - first);
+      const double* pointers[kVectorsAtOnce];
+      for (Index v = 0; v < kVectorsAtOnce; ++v)
+        pointers[v] = vectors.row(first + std::min(v, n_vectors - 1)).data();
+      multiply_strip(pointers, strip, n_cols_, tile);
+      for (Index v = 0; v < n_vectors; ++v)
+        std::memcpy(&products(first + v, row - first_row), tile + v * kStripRows, n * sizeof(double));
+    }
+  }
+}
+
+namespace {
 
 constexpr Index kStripCols = 16;
 constexpr Index kTileRows = 128;  // two strips of them, 32 kB, stay in the first cache

@@ -1,10 +1,46 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include <Eigen/Core>
 
 #include "analysis/matrix_view.hpp"
 
 namespace keyscope::analysis {
+
+// The two passes over cached rows that scoring a cache comes down to: float32 rows are read once, every
+// product and sum is float64. Both run at the processor's vector width.
+// Adds every row to `sum`.
+//   rows: (n_rows, n_cols); sum: (n_cols)
+void add_rows(const MatrixView& rows, std::span<double> sum);
+
+// Per row, its product with `vector` and its squared norm.
+//   rows: (n_rows, n_cols); vector: (n_cols); products, squared_norms: (n_rows)
+void row_products(const MatrixView& rows, std::span<const double> vector, std::span<double> products,
+                  std::span<double> squared_norms);
+
+// Rows laid out so that their products with many vectors run at the processor's vector width: strips of 16
+// rows, coordinate after coordinate, the last strip filled up with zeros. Float64.
+class PackedRows {
+ public:
+  // rows: (n_rows, n_cols), copied
+  explicit PackedRows(const RowMatrixD& rows);
+
+  Eigen::Index rows() const { return n_rows_; }
+  Eigen::Index cols() const { return n_cols_; }
+
+  // Products of every vector with every row from `first_row` on, A·Rᵀ.
+  //   vectors: (n_vectors, n_cols); products: resized to (n_vectors, n_rows - first_row)
+  //   first_row: a multiple of 16
+  void multiply(const Eigen::Ref<const RowMatrixD>& vectors, RowMatrixD& products,
+                Eigen::Index first_row = 0) const;
+
+ private:
+  Eigen::Index n_rows_;
+  Eigen::Index n_cols_;
+  std::vector<double> strips_;
+};
 
 // Σ x xᵀ over rows, in float64, a tile of rows at a time: the second moments that PCA and log volumes start
 // from. No copy of all rows is made. Runs at the processor's vector width.

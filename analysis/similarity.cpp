@@ -1,23 +1,26 @@
 #include "analysis/similarity.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "analysis/matrix_view.hpp"
+#include "analysis/row_kernels.hpp"
+#include "analysis/statistics.hpp"
 #include "base/errors.hpp"
-#include "analysis/packed_rows.hpp"
-#include "analysis/row_products.hpp"
 
 namespace keyscope::analysis {
+
 namespace {
 
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr Index kTileRows = 32;
+constexpr Index kBatchRows = 32;
 
 std::span<double> span_of(VectorXd& vector) {
   return {vector.data(), static_cast<std::size_t>(vector.size())};
@@ -110,8 +113,8 @@ RowMatrixD cosine_matrix(const MatrixView& rows) {
   const PackedRows packed(unit);
   RowMatrixD cosines(n_rows, n_rows);
   RowMatrixD tile;  // a band of the upper triangle, which is then mirrored
-  for (Index first = 0; first < n_rows; first += kTileRows) {
-    const Index n = std::min(kTileRows, n_rows - first);
+  for (Index first = 0; first < n_rows; first += kBatchRows) {
+    const Index n = std::min(kBatchRows, n_rows - first);
     packed.multiply(unit.middleRows(first, n), tile, first);
     // Not cwiseMin and cwiseMax: they may replace NaN.
     for (double& c : std::span(tile.data(), static_cast<std::size_t>(tile.size())))
@@ -130,6 +133,37 @@ double mean_pairwise_cosine(const MatrixView& rows) {
   const auto n_directed = static_cast<double>((norms.array() != 0).count());
   const VectorXd sum = normalized_mean_row(rows) * n;
   return std::clamp((sum.squaredNorm() - n_directed) / (n * (n - 1)), -1.0, 1.0);
+}
+
+NormSummary summarise_norms(const MatrixView& rows) {
+  require_finite(rows, "norms");
+  const VectorXd norms = row_norms(rows);
+  constexpr std::array<double, 7> kProbabilities{0, 0.05, 0.25, 0.5, 0.75, 0.95, 1};
+  const auto at = quantiles({norms.data(), static_cast<std::size_t>(norms.size())}, kProbabilities);
+  const double mean = norms.size() > 0 ? norms.mean() : std::numeric_limits<double>::quiet_NaN();
+  return {at[0], at[1], at[2], at[3], at[4], at[5], at[6], mean};
+}
+
+HeadGeometry measure_head_geometry(const MatrixView& keys, const MatrixView& queries) {
+  if (keys.rows() == 0) throw InvalidInput("head geometry: there are no keys");
+  if (keys.cols() != queries.cols())
+    throw InvalidInput(
+        fmt::format("head geometry: keys of {} columns, but queries of {}", keys.cols(), queries.cols()));
+  HeadGeometry geometry;
+  geometry.key_norms = summarise_norms(keys);
+  geometry.query_norms = summarise_norms(queries);
+  const VectorXd mean_key = mean_row(keys);
+  geometry.key_cosines = cosines_to(keys, mean_key);
+  geometry.key_cosines.minCoeff(&geometry.top_key);  // KeyDiff's score is the negative cosine
+  if (queries.rows() == 0) {
+    geometry.mean_cosine = geometry.top_key_query_cosine = std::numeric_limits<double>::quiet_NaN();
+    return geometry;
+  }
+  const VectorXd mean_query = mean_row(queries);
+  geometry.query_cosines = cosines_to(queries, mean_query);
+  geometry.mean_cosine = cosine(mean_key, mean_query);
+  geometry.top_key_query_cosine = cosine(keys.row(geometry.top_key).cast<double>().transpose(), mean_query);
+  return geometry;
 }
 
 }  // namespace keyscope::analysis

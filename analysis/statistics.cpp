@@ -1,13 +1,203 @@
-#include "analysis/logit_divergence.hpp"
+#include "analysis/statistics.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <unsupported/Eigen/SpecialFunctions>
 
+#include "analysis/splitmix.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
+
+namespace {
+
+void check_request(std::span<const double> samples, const BootstrapOptions& options) {
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    if (!std::isfinite(samples[i]))
+      throw InvalidInput(fmt::format("bootstrap: sample {} is {}; expected a finite number", i, samples[i]));
+  if (options.n_resamples < 1)
+    throw InvalidInput(fmt::format("bootstrap: {} resamples; expected at least 1", options.n_resamples));
+  if (!(options.confidence > 0 && options.confidence < 1))
+    throw InvalidInput(
+        fmt::format("bootstrap: a confidence of {}; expected more than 0, less than 1", options.confidence));
+}
+
+}  // namespace
+
+BootstrapMean bootstrap_mean(std::span<const double> samples, const BootstrapOptions& options) {
+  check_request(samples, options);
+  const auto n = static_cast<double>(samples.size());
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  BootstrapMean result{kUnknown, kUnknown, kUnknown, std::ssize(samples)};
+  if (!samples.empty()) result.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
+  if (samples.size() < 2) return result;
+  std::vector<double> means(static_cast<std::size_t>(options.n_resamples));
+  std::uint64_t state = options.seed;
+  for (double& mean : means) {
+    double sum = 0;
+    for (std::size_t i = 0; i < samples.size(); ++i, state += kSplitmixStep)
+      sum += samples[static_cast<std::size_t>(unit_interval(splitmix(state)) * n)];
+    mean = sum / n;
+  }
+  const std::array<double, 2> tails{(1 - options.confidence) / 2, (1 + options.confidence) / 2};
+  const auto ends = quantiles(means, tails);
+  result.low = ends[0];
+  result.high = ends[1];
+  return result;
+}
+
+namespace {
+
+double resampled_mean(std::span<const double> samples, std::uint64_t& state) {
+  const auto n = static_cast<double>(samples.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i, state += kSplitmixStep)
+    sum += samples[static_cast<std::size_t>(unit_interval(splitmix(state)) * n)];
+  return sum / n;
+}
+
+}  // namespace
+
+BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> strata,
+                                        const BootstrapOptions& options) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  BootstrapMean result{kUnknown, kUnknown, kUnknown, 0};
+  double sum = 0;
+  for (std::size_t i = 0; i < strata.size(); ++i) {
+    if (strata[i].empty())
+      throw InvalidInput(fmt::format("bootstrap: stratum {} has no samples; expected at least one", i));
+    // Checks samples and options as well.
+    sum += bootstrap_mean(strata[i], {1, options.confidence, options.seed}).mean;
+    result.n_samples += std::ssize(strata[i]);
+  }
+  if (strata.empty()) return result;
+  const auto n_strata = static_cast<double>(strata.size());
+  result.mean = sum / n_strata;
+  if (std::ranges::any_of(strata, [](const auto& samples) { return samples.size() < 2; })) return result;
+  if (options.n_resamples < 1)
+    throw InvalidInput(fmt::format("bootstrap: {} resamples; expected at least 1", options.n_resamples));
+  std::vector<double> means(static_cast<std::size_t>(options.n_resamples));
+  std::uint64_t state = options.seed;
+  for (double& mean : means) {
+    double all = 0;
+    for (const std::vector<double>& samples : strata) all += resampled_mean(samples, state);
+    mean = all / n_strata;
+  }
+  const std::array<double, 2> tails{(1 - options.confidence) / 2, (1 + options.confidence) / 2};
+  const auto ends = quantiles(means, tails);
+  result.low = ends[0];
+  result.high = ends[1];
+  return result;
+}
+
+namespace {
+
+constexpr double kQuantile = 1.959963984540054;  // of the normal distribution, at 0.975
+
+}  // namespace
+
+WilsonShare wilson_share(std::int64_t n_hits, std::int64_t n_trials) {
+  if (n_hits < 0 || n_hits > n_trials)
+    throw InvalidInput("Wilson interval: " + std::to_string(n_hits) + " hits of " + std::to_string(n_trials) +
+                       " trials; expected 0 up to all of them");
+  if (n_trials == 0) return {.share = std::numeric_limits<double>::quiet_NaN()};
+  const auto n = static_cast<double>(n_trials);
+  const double share = static_cast<double>(n_hits) / n, z2 = kQuantile * kQuantile;
+  const double centre = (share + z2 / (2 * n)) / (1 + z2 / n);
+  const double half = kQuantile / (1 + z2 / n) * std::sqrt(share * (1 - share) / n + z2 / (4 * n * n));
+  // Where none or all hit, an end is the share itself, but for a rounding.
+  return {share, std::clamp(centre - half, 0.0, share), std::clamp(centre + half, share, 1.0)};
+}
+
+namespace {
+
+// The probability that a variable of Beta(a, b) is below x.
+double beta_probability(double a, double b, double x) { return Eigen::numext::betainc(a, b, x); }
+
+}  // namespace
+
+double clopper_pearson_high(double n_hits, double n_trials, double confidence) {
+  if (!(n_trials > 0) || !(n_hits >= 0) || n_hits > n_trials || !(confidence > 0 && confidence < 1))
+    throw InvalidInput("Clopper-Pearson interval: " + std::to_string(n_hits) + " hits of " +
+                       std::to_string(n_trials) + " trials, confidence " + std::to_string(confidence) +
+                       "; expected 0 up to all of them and a confidence between 0 and 1");
+  if (n_hits == n_trials) return 1;
+  const double wanted = (1 + confidence) / 2;
+  double low = 0, high = 1;
+  for (double middle = 0.5; middle > low && middle < high; middle = std::midpoint(low, high))
+    (beta_probability(n_hits + 1, n_trials - n_hits, middle) < wanted ? low : high) = middle;
+  return high;
+}
+
+std::vector<double> quantiles(std::span<const double> values, std::span<const double> probabilities) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (std::isnan(values[i])) throw InvalidInput(fmt::format("quantiles: value {} is not a number", i));
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<double> result;
+  for (const double p : probabilities) {
+    if (!(p >= 0 && p <= 1))
+      throw InvalidInput(fmt::format("quantiles: a probability of {}; expected 0 to 1", p));
+    if (sorted.empty()) {
+      result.push_back(std::numeric_limits<double>::quiet_NaN());
+      continue;
+    }
+    const double place = p * static_cast<double>(sorted.size() - 1);
+    const double below = sorted[static_cast<std::size_t>(place)];
+    const double above = sorted[static_cast<std::size_t>(std::ceil(place))];
+    // Equal ends first: the difference of two infinities is no number.
+    result.push_back(below == above ? below : std::lerp(below, above, place - std::floor(place)));
+  }
+  return result;
+}
+
+namespace {
+
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+double checked_sum(std::span<const double> amounts) {
+  for (std::size_t i = 0; i < amounts.size(); ++i)
+    if (!std::isfinite(amounts[i]) || amounts[i] < 0)
+      throw InvalidInput(
+          fmt::format("concentration: amount {} is {}; expected a finite number from 0", i, amounts[i]));
+  return std::accumulate(amounts.begin(), amounts.end(), 0.0);
+}
+
+}  // namespace
+
+double gini(std::span<const double> amounts) {
+  const double sum = checked_sum(amounts);
+  if (sum == 0) return kNothing;
+  std::vector<double> sorted(amounts.begin(), amounts.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto n = static_cast<double>(sorted.size());
+  double weighted = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    weighted += (2 * static_cast<double>(i + 1) - n - 1) * sorted[i];
+  return weighted / (n * sum);
+}
+
+double top_share(std::span<const double> amounts, double fraction) {
+  if (!(fraction > 0 && fraction <= 1))
+    throw InvalidInput(
+        fmt::format("concentration: a fraction of {}; expected more than 0, at most 1", fraction));
+  const double sum = checked_sum(amounts);
+  if (sum == 0) return kNothing;
+  std::vector<double> sorted(amounts.begin(), amounts.end());
+  const auto n_top = static_cast<std::ptrdiff_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
+  std::nth_element(sorted.begin(), sorted.begin() + (n_top - 1), sorted.end(), std::greater<>());
+  return std::accumulate(sorted.begin(), sorted.begin() + n_top, 0.0) / sum;
+}
+
 namespace {
 
 using Eigen::ArrayXd;

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace keyscope::tokenizer {
+namespace keyscope {
 
 // A borrowed callable, two pointers wide: splitting a text calls one per piece, hundreds of thousands of
 // times, where std::function would allocate. Lives no longer than what it was made from.
@@ -29,4 +29,4 @@ class CallbackRef<void(Arguments...)> {
   void (*call_)(void*, Arguments...);
 };
 
-}  // namespace keyscope::tokenizer
+}  // namespace keyscope

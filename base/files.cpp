@@ -1,133 +1,159 @@
 #include "base/files.hpp"
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
-#include "capture/recording/output_path.hpp"
+#include "base/text.hpp"
 
-namespace keyscope::recording {
+namespace keyscope {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+fs::path output_path(const fs::path& path, bool replace) {
+  std::error_code error;
+  if (!fs::is_directory(folder_of(path), error))
+    throw FileError(fmt::format("{}: its folder does not exist; make it first", path.string()));
+  const fs::file_status named = fs::symlink_status(path, error);
+  if (!fs::exists(named)) return path;
+  if (fs::is_directory(path, error))
+    throw FileError(fmt::format("{}: is a folder, expected the name of a file to write", path.string()));
+  if (!fs::is_regular_file(path, error))
+    throw FileError(fmt::format("{}: is there and no regular file; choose another name", path.string()));
+  if (!replace)
+    throw FileError(
+        fmt::format("{}: exists already; choose another name, or replace it with --force", path.string()));
+  return fs::is_symlink(named) ? fs::canonical(path) : path;
+}
+
 namespace {
 
-[[noreturn]] void fail(const std::string& where, std::string_view action, int error) {
-  throw FileError(fmt::format("{}: cannot {}: {}", where, action, std::generic_category().message(error)));
-}
-
-// A descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags) : id_(::open(path.c_str(), flags | O_CLOEXEC)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (id_ >= 0) ::close(id_);
-  }
-  int id() const { return id_; }
-
- private:
-  int id_;
-};
-
-bool same_file(int descriptor, const std::filesystem::path& path) {
-  struct stat opened, named;
-  return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
-         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-}
-
-// link() refuses an existing name on every file system that can link at all.
-int rename_by_link(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str());
-  if (errno == EEXIST || std::filesystem::exists(to)) {
-    errno = EEXIST;
-    return -1;
-  }
-  return std::rename(from.c_str(), to.c_str());
-}
-
-int rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  return errno == EINVAL || errno == ENOSYS ? rename_by_link(from, to) : -1;
+// Onto the disk, so that the rename cannot overtake the bytes.
+void sync_file(const fs::path& part, const fs::path& path) {
+  const int descriptor = ::open(part.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const int reason = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!synced)
+    throw FileError(fmt::format("{}: could not be written: {}", path.string(), std::strerror(reason)));
 }
 
 }  // namespace
 
-PartFile::PartFile(std::filesystem::path out, bool replace)
-    : out_(output_path(out, replace)), part_(out_.string() + ".part"), replace_(replace) {
-  if (!replace_) refuse_existing_part();
-}
+OutputFile::OutputFile(const fs::path& path, bool replace)
+    : path_(output_path(path, replace)),
+      part_(fmt::format("{}.{}.part", path_.string(), ::getpid())),
+      replace_(replace) {}
 
-void PartFile::refuse_existing_part() const {
+OutputFile::~OutputFile() {
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(part_, error)))
-    throw FileError(part_.string() +
-                    ": a recording in progress, or left by a capture that was killed; keep it under another "
-                    "name, or use --force to replace it");
+  if (!committed_) fs::remove(part_, error);
 }
 
-hdf5::File PartFile::create() const {
-  if (!replace_) return hdf5::File::create(part_);
-  // Whoever holds the lock may remove the file and makes the next one before letting go; a lock on a file
-  // that no longer bears the name came too late.
-  const Descriptor stale(part_, O_RDWR);
-  if (stale.id() >= 0) {
-    const bool locked = flock(stale.id(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-    if (!locked || !same_file(stale.id(), part_))
-      throw FileError(part_.string() + ": another capture is writing to it; name another file");
-    if (::unlink(part_.c_str()) != 0) fail(part_.string(), "replace", errno);
-  }
-  return hdf5::File::create(part_);
-}
-
-void PartFile::publish() const {
-  sync_path(part_);
-  const int renamed =
-      replace_ ? std::rename(part_.c_str(), out_.c_str()) : rename_without_replacing(part_, out_);
-  if (renamed != 0) {
-    const int error = errno;
-    if (error == EEXIST)
-      throw FileError(
-          fmt::format("{}: has appeared while recording and is left as it is; the recording is in {}",
-                      out_.string(), part_.string()));
-    fail(out_.string(), fmt::format("rename {} to it", part_.string()), error);
-  }
-  sync_path(folder_of(out_));
-}
-
-void PartFile::remove() const noexcept {
-  std::error_code ignored;
-  std::filesystem::remove(part_, ignored);
-}
-
-void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& where) {
-  const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(n_bytes));
-  if (error == 0) return;
-  struct statvfs disk;
-  if (error == ENOSPC && fstatvfs(descriptor, &disk) == 0)
+void OutputFile::commit() {
+  sync_file(part_, path_);
+  output_path(path_, replace_);
+  std::error_code error;
+  fs::rename(part_, path_, error);
+  if (error)
     throw FileError(
-        fmt::format("{}: the recording needs {:.1f} MB; the disk has {:.1f} MB left", where,
-                    static_cast<double>(n_bytes) / 1e6,
-                    static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) / 1e6));
-  fail(where, "reserve disk space", error);
+        fmt::format("{}: could not be renamed from {}: {}", path_.string(), part_.string(), error.message()));
+  committed_ = true;
 }
 
-void sync_data(int descriptor, const std::string& where) {
-  if (fdatasync(descriptor) != 0) fail(where, "write to the disk", errno);
+void refuse_same_file(const fs::path& source, const fs::path& out, std::string_view option) {
+  std::error_code error;
+  if (fs::equivalent(source, out, error))
+    throw UsageError(
+        fmt::format("{} {}: that is the file that is read; choose another name", option, out.string()));
 }
 
-void sync_path(const std::filesystem::path& file_or_folder) {
-  const Descriptor opened(file_or_folder, O_RDONLY);
-  if (opened.id() < 0) fail(file_or_folder.string(), "open", errno);
-  // Some file systems cannot sync a folder and say EINVAL; there is nothing more to be done there.
-  if (fsync(opened.id()) != 0 && errno != EINVAL) fail(file_or_folder.string(), "write to the disk", errno);
+void write_file(const fs::path& path, std::string_view bytes, bool replace) {
+  OutputFile output(path, replace);
+  std::ofstream file(output.part(), std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file)
+    throw FileError(fmt::format("{}: could not be written: {}", path.string(), std::strerror(errno)));
+  output.commit();
 }
 
-}  // namespace keyscope::recording
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
+std::string read_text_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw FileError(fmt::format("{}: found a folder, expected a text file", path.string()));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
+  std::string buffer;
+  if (replace_invalid_utf8(text, buffer).data() != text.data())
+    throw FileError(fmt::format("{}: is no UTF-8; expected text in UTF-8", path.string()));
+  return std::string(without_byte_order_mark(text));
+}
+
+void check_utf8(std::string_view value, std::string_view option) {
+  std::string buffer;
+  const std::string_view valid = replace_invalid_utf8(value, buffer);
+  if (valid.data() != value.data())
+    throw UsageError(fmt::format(
+        "{}: {} is no UTF-8; expected a name or text in UTF-8, since results, which hold it, are JSON",
+        option, valid));
+}
+
+TextInput::TextInput(const std::string& path) {
+  if (path == "-") return;
+  name_ = path;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw FileError(fmt::format("{}: found a folder, expected a text file", path));
+  file_.open(path, std::ios::binary);
+  if (!file_) throw FileError(fmt::format("{}: cannot be read; is the path right?", path));
+}
+
+std::string TextInput::read_all() {
+  std::string text{std::istreambuf_iterator<char>(stream()), {}};
+  check();
+  require_utf8(text, name_);
+  return text;
+}
+
+void TextInput::check() {
+  if (stream().bad()) throw FileError(fmt::format("{}: could not be read to its end", name_));
+}
+
+void require_utf8(const std::string& text, const std::string& name) {
+  std::string buffer;
+  const std::string_view valid = replace_invalid_utf8(text, buffer);
+  if (valid.data() == text.data()) return;
+  const auto at = std::mismatch(text.begin(), text.end(), valid.begin(), valid.end()).first - text.begin();
+  throw FileError(
+      fmt::format("{}: byte {} is no UTF-8 (found 0x{:02X}); expected a UTF-8 text, so convert it first",
+                  name, at, static_cast<unsigned char>(text[static_cast<std::size_t>(at)])));
+}
+
+std::istream& TextInput::standard_input() { return std::cin; }
+
+}  // namespace keyscope

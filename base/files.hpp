@@ -1,46 +1,89 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <istream>
+#include <string>
+#include <string_view>
 
-#include "capture/recording/hdf5.hpp"
+namespace keyscope {
 
-namespace keyscope::recording {
+// Checks, before long work, that a file can be made at `path` later on, and gives its place: `path` itself,
+// or what it links to, so that replacing a link's target leaves the link.
+//   replace: whether an existing file may be replaced
+//   throws FileError where it exists and may not be replaced, is no regular file (a folder, a device, a
+//   pipe), or its folder does not exist
+std::filesystem::path output_path(const std::filesystem::path& path, bool replace);
 
-// Where a recording is written: OUT.part beside OUT, until it is renamed. All calls throw FileError.
-class PartFile {
+// The folder that holds `path`; "." where it names none.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
+// A file that appears under its name when it is complete, and not before: until then it lies beside it, under
+// a name that no other process and no recording's `.part` has.
+class OutputFile {
  public:
-  // Looks whether OUT or a `.part` of a killed capture is in the way; with `replace` neither is.
-  PartFile(std::filesystem::path out, bool replace);
+  //   throws FileError as output_path does
+  OutputFile(const std::filesystem::path& path, bool replace);
+  ~OutputFile();  // what was not committed is removed
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
-  // A new OUT.part, locked against other writers. A stale one is removed if it may be replaced and nobody
-  // writes to it.
-  hdf5::File create() const;
-
-  // Gives the closed OUT.part the name OUT, durably, and without replacing a file that has appeared meanwhile
-  // unless that is allowed.
-  void publish() const;
-
-  void remove() const noexcept;
-
-  const std::filesystem::path& out() const { return out_; }
+  const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& part() const { return part_; }
-  bool replace() const { return replace_; }
+
+  // Gives the written file its name, once its bytes are on the disk.
+  //   throws FileError if that fails, or if `replace` was not given and a file has appeared meanwhile
+  void commit();
 
  private:
-  void refuse_existing_part() const;
-
-  std::filesystem::path out_;
+  std::filesystem::path path_;
   std::filesystem::path part_;
-  bool replace_ = false;
+  bool replace_;
+  bool committed_ = false;
 };
 
-// Assigns disk blocks to the whole file, which reads as zeros wherever nothing was written: a disk that is
-// too small says so now. `where` names the file in messages.
-void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& where);
+// Nothing replaces what it is made of, whatever was asked for.
+//   option: which one names `out`, for the message
+//   throws UsageError where both paths are one file
+void refuse_same_file(const std::filesystem::path& source, const std::filesystem::path& out,
+                      std::string_view option = "--out");
 
-// Waits until the file's data lie on the disk.
-void sync_data(int descriptor, const std::string& where);
-void sync_path(const std::filesystem::path& file_or_folder);
+// Writes bytes as a whole file by way of OutputFile.
+void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace);
 
-}  // namespace keyscope::recording
+// Without the byte order mark that some editors put in front of UTF-8; it is no part of the text.
+std::string_view without_byte_order_mark(std::string_view text);
+
+// A whole file of text, without a byte order mark.
+//   throws FileError where it is a folder, cannot be read or is not UTF-8
+std::string read_text_file(const std::filesystem::path& path);
+
+// A file's name or a text of the command line that results name or hold: they are JSON, which is UTF-8.
+//   throws UsageError naming the option where it is not
+void check_utf8(std::string_view value, std::string_view option);
+
+// A text file, or stdin for "-", with the name that error messages give it.
+class TextInput {
+ public:
+  //   throws FileError where the file cannot be opened
+  explicit TextInput(const std::string& path);
+
+  const std::string& name() const { return name_; }
+  std::istream& stream() { return file_.is_open() ? file_ : standard_input(); }
+
+  //   throws FileError where it cannot be read to its end, or is no UTF-8
+  std::string read_all();
+  void check();  // after reading: that nothing was lost
+
+ private:
+  static std::istream& standard_input();
+
+  std::string name_ = "standard input";
+  std::ifstream file_;
+};
+
+// Text that does not mean what it was written as would be read as something else.
+//   throws FileError naming the place of the first byte that is no UTF-8
+void require_utf8(const std::string& text, const std::string& name);
+
+}  // namespace keyscope

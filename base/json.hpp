@@ -1,14 +1,28 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
-namespace keyscope::tokenizer {
+namespace keyscope {
+
+// Parses a JSON object as untrusted files need it: the whole text, nothing else; every key once (nlohmann
+// alone keeps the last of two without a word); nesting bounded, so that a file of brackets costs no memory.
+//   where: the file's name, for messages
+//   throws FileError naming it
+nlohmann::json parse_json_object(std::string_view text, const std::string& where);
+
+// The bytes of a small file.
+//   throws FileError where it cannot be read, is no file, or is larger than any configuration
+std::string read_small_file(const std::filesystem::path& path);
+
+// Text of a file as a message may show it: in quotes, control characters escaped, not longer than a line.
+std::string shown(std::string_view text);
 
 // Text of a file as an error message may show it: quoted, control characters escaped, at most 40 bytes.
 std::string in_quotes(std::string_view text);
@@ -24,10 +38,10 @@ class JsonField {
   [[noreturn]] void fail(const std::string& found, const std::string& expected) const;
   [[noreturn]] void fail_type(const std::string& expected) const;  // found: what it is
 
-  bool is_null() const { return value_->is_null(); }
-  bool is_string() const { return value_->is_string(); }
-  bool is_array() const { return value_->is_array(); }
-  bool is_object() const { return value_->is_object(); }
+  bool is_null() const;
+  bool is_string() const;
+  bool is_array() const;
+  bool is_object() const;
 
   JsonField member(const std::string& name) const;                          // must be there
   std::optional<JsonField> optional(const std::string& name) const;         // absent and null are the same
@@ -49,4 +63,4 @@ class JsonField {
   std::string file_, path_;
 };
 
-}  // namespace keyscope::tokenizer
+}  // namespace keyscope

@@ -7,7 +7,7 @@
 
 #include "base/errors.hpp"
 
-namespace keyscope::capture {
+namespace keyscope {
 
 struct Sha256::Context {
   EVP_MD_CTX* digest = EVP_MD_CTX_new();
@@ -31,4 +31,4 @@ std::string Sha256::hex() {
   return text;
 }
 
-}  // namespace keyscope::capture
+}  // namespace keyscope

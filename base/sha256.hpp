@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace keyscope::capture {
+namespace keyscope {
 
 // SHA-256 of bytes that arrive in pieces.
 class Sha256 {
@@ -23,4 +23,4 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-}  // namespace keyscope::capture
+}  // namespace keyscope

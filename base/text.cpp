@@ -1,10 +1,14 @@
 #include "base/text.hpp"
 
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
+#include <fmt/format.h>
 #include <unicode/utf8.h>
 
-namespace keyscope::tokenizer {
+namespace keyscope {
 
 char32_t next_code_point(std::string_view text, std::size_t& at) {
   const auto lead = static_cast<unsigned char>(text[at]);
@@ -56,4 +60,84 @@ std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer
   return buffer;
 }
 
-}  // namespace keyscope::tokenizer
+std::string format_count(long long count) {
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const std::size_t left = digits.size() - i;
+    if (left % 3 == 0 && i > 0 && digits[i - 1] != '-') text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string format_signed(double value, int decimals) {
+  const std::string digits = fmt::format("{:.{}f}", std::abs(value), decimals);
+  const bool zero = digits.find_first_not_of("0.") == std::string::npos;
+  return value < 0 && !zero ? "−" + digits : digits;
+}
+
+std::string format_value(double value, int significant_digits) {
+  std::string text;
+  for (const char c : fmt::format("{:.{}g}", value, significant_digits))
+    text += c == '-' ? "−" : std::string(1, c);
+  return text;
+}
+
+std::string format_share(double share, int decimals) {
+  const double least = std::pow(10.0, -decimals);
+  const double percent = 100 * share;
+  if (percent > 0 && percent < least / 2) return fmt::format("< {:.{}f} %", least, decimals);
+  return fmt::format("{:.{}f} %", percent, decimals);
+}
+
+std::string number_text(double value) {
+  const double size = std::abs(value);
+  if (std::isnan(value)) return "–";
+  if (size > 0 && size < 5e-4) return format_value(value, 2);
+  return format_signed(value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
+}
+
+std::string interval_text(double low, double high) {
+  if (std::isnan(low)) return "–";
+  return fmt::format("[{}, {}]", number_text(low), number_text(high));
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} bytes", bytes)
+                   : fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, kUnits[unit]);
+}
+
+std::string quote_word(std::string_view word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                                          "WXYZ0123456789_-+=:,./@%") == std::string_view::npos;
+  if (plain) return std::string(word);
+  std::string quoted(1, '\'');
+  for (const char c : word) {
+    if (c == '\'')
+      quoted.append("'\\''");
+    else
+      quoted.push_back(c);
+  }
+  quoted.push_back('\'');
+  return quoted;
+}
+
+std::string quote_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text.push_back(' ');
+    text.append(quote_word(word));
+  }
+  return text;
+}
+
+}  // namespace keyscope

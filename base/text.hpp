@@ -1,10 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
-namespace keyscope::tokenizer {
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+
+namespace keyscope {
 
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
@@ -19,4 +25,42 @@ void append_utf8(std::string& text, char32_t code_point);
 // itself where it is valid; otherwise a view of `buffer`.
 std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer);
 
-}  // namespace keyscope::tokenizer
+// "1,024": groups of thousands.
+std::string format_count(long long count);
+
+// "0.913", "−0.200": with a minus sign, and none before what is rounded to zero.
+std::string format_signed(double value, int decimals);
+
+// "−1.234e−05": with minus signs.
+std::string format_value(double value, int significant_digits = 4);
+
+// "12.3 %" of a share of 0.123; "< 0.1 %" where rounding would leave nothing of what there is.
+std::string format_share(double share, int decimals);
+
+// A number as people read it: three decimals, large ones with fewer, tiny ones as 1.2e−05, with minus signs;
+// "–" for NaN.
+std::string number_text(double value);
+
+// "[0.121, 0.254]"; "–" where there is no interval.
+std::string interval_text(double low, double high);
+
+// "1.5 GiB", "640 KiB".
+std::string bytes_text(std::int64_t bytes);
+
+// A word as a POSIX shell reads it back: as it is where it is plain, else in single quotes.
+std::string quote_word(std::string_view word);
+
+// Words with spaces between them, each quoted where it needs it.
+std::string quote_words(const std::vector<std::string>& words);
+
+// The longest text that is read, and that rewriting may make of one: ICU and the merges count in 32 bits, and
+// a damaged file can ask for replacements that double a text again and again.
+inline constexpr std::size_t kLongestText = std::size_t{1} << 29U;
+
+//   throws InvalidInput if a text has grown beyond that
+inline void check_length(std::size_t n_bytes) {
+  if (n_bytes > kLongestText)
+    throw InvalidInput(fmt::format("the text: found {} bytes, expected at most {}", n_bytes, kLongestText));
+}
+
+}  // namespace keyscope

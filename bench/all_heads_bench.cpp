@@ -14,12 +14,12 @@
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
-#include "analysis/log_volume.hpp"
 #include "analysis/pca.hpp"
 #include "analysis/per_processor.hpp"
 #include "analysis/quick_cosines.hpp"
 #include "analysis/rank_correlation.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/spectrum.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -5,7 +5,7 @@
 Two threads, wall time, the best of several rounds taken in turns; a round of ours is the median of five. Where
 there are several ways to write the work, each is timed and the fastest is the peer: by heads on two threads, or
 on the threads of BLAS. Results of the peers are float64 except for KeyDiff, where NumPy keeps float32: it is
-faster so. KeyDiff is also set beside the speed at which the same
+faster so. KeyDiff, whose heads a team of two threads shares, is also set beside the speed at which the same
 process reads the keys: the fastest of thirty of each, taken in turns, since what others do on a machine only ever
 adds to a time, and the medians, which show by how much.
 """

@@ -6,12 +6,12 @@
 
 #include <benchmark/benchmark.h>
 
-#include "analysis/log_volume.hpp"
 #include "analysis/pca.hpp"
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
 #include "analysis/rank_correlation.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/spectrum.hpp"
 #include "analysis/theorem_bounds.hpp"
 
 namespace keyscope::analysis {

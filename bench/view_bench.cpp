@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "app/window/benchmarks.hpp"
-#include "tests/app/session/synthetic_recording.hpp"
+#include "tests/support/synthetic_recording.hpp"
 
 int main(int argc, char** argv) {
   const long n_points = argc > 1 ? std::atol(argv[1]) : 100'000;

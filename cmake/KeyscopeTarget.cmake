@@ -1,9 +1,9 @@
 # What every target of the project has in common: warnings as errors, sanitizers, includes from the top
-# of the checkout (`#include "analysis/pca.hpp"`).
+# of the checkout (`#include "analysis/pca.hpp"`), precompiled headers.
 
 add_library(keyscope_options INTERFACE)
 target_include_directories(keyscope_options INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(keyscope_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+target_compile_options(keyscope_options INTERFACE -pthread -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
 # LibTorch brings the process's one OpenMP runtime; Eigen must not start another.
 target_compile_definitions(keyscope_options INTERFACE EIGEN_DONT_PARALLELIZE)
@@ -14,20 +14,62 @@ if(KEYSCOPE_SANITIZE)
   target_link_options(keyscope_options INTERFACE -fsanitize=${KEYSCOPE_SANITIZE})
 endif()
 
-# keyscope_library(NAME SOURCES ... LINK ...): a static library of the project.
-function(keyscope_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
-  target_link_libraries(${name} PUBLIC keyscope_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
+# Headers that most sources read, parsed once for all targets that name the same set. `core` is for targets
+# without LibTorch, whose OpenMP flag changes what headers mean; the other sets are for targets with it.
+set(keyscope_core_headers
+  <algorithm> <array> <chrono> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional> <span> <sstream>
+  <string> <string_view> <system_error> <utility> <variant> <vector> <Eigen/Core> <fmt/format.h> <nlohmann/json.hpp>)
+function(keyscope_precompile set)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LINK" ${ARGN})
+  add_library(keyscope_pch_${set} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
+  target_link_libraries(keyscope_pch_${set} PRIVATE keyscope_options Eigen3::Eigen fmt::fmt
+                        nlohmann_json::nlohmann_json ${ARG_LINK})
+  target_precompile_headers(keyscope_pch_${set} PRIVATE ${keyscope_core_headers} ${ARG_HEADERS})
+endfunction()
+if(KEYSCOPE_PCH)
+  keyscope_precompile(core)
+  keyscope_precompile(torch HEADERS <ATen/core/Tensor.h> LINK LibTorch::LibTorch)
+  keyscope_precompile(commands HEADERS <ATen/core/Tensor.h> <CLI/CLI.hpp> LINK LibTorch::LibTorch CLI11::CLI11)
+  keyscope_precompile(window HEADERS <ATen/core/Tensor.h> <imgui.h> LINK LibTorch::LibTorch PkgConfig::IMGUI)
+  if(KEYSCOPE_TESTS)
+    keyscope_precompile(test HEADERS <gtest/gtest.h> <gmock/gmock.h> LINK GTest::gtest GTest::gmock)
+    keyscope_precompile(torch_test HEADERS <ATen/core/Tensor.h> <gtest/gtest.h> <gmock/gmock.h>
+                        LINK LibTorch::LibTorch GTest::gtest GTest::gmock)
+  endif()
+endif()
+
+function(keyscope_build_settings name set)
+  if(KEYSCOPE_PCH AND NOT set STREQUAL "none")
+    target_precompile_headers(${name} REUSE_FROM keyscope_pch_${set})
+  endif()
+  if(KEYSCOPE_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
 endfunction()
 
-# keyscope_test(NAME [SHARDS N] SOURCES ... LINK ...): a GoogleTest executable, each of its cases known to CTest;
-# with SHARDS only N equal parts of it are, a process each, for many short cases that load much before they begin.
+# keyscope_library(NAME [PCH SET] SOURCES ... LINK ...): a static library of the project.
+function(keyscope_library name)
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINK;PRIVATE" ${ARGN})
+  if(NOT ARG_PCH)
+    set(ARG_PCH core)
+  endif()
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC keyscope_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
+  keyscope_build_settings(${name} ${ARG_PCH})
+endfunction()
+
+# keyscope_test(NAME [SHARDS N] [PCH SET] SOURCES ... LINK ...): a GoogleTest executable, each of its cases known to
+# CTest; with SHARDS only N equal parts of it are, a process each, for many short cases that load much before they
+# begin.
 function(keyscope_test name)
-  cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS;PCH" "SOURCES;LINK" ${ARGN})
+  if(NOT ARG_PCH)
+    set(ARG_PCH test)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE keyscope_options ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE KEYSCOPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  keyscope_build_settings(${name} ${ARG_PCH})
   if(NOT ARG_SHARDS)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
     return()

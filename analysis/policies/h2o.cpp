@@ -1,10 +1,8 @@
-#include "analysis/policies/h2o.hpp"
-
 #include <fmt/format.h>
 
+#include "analysis/policies/registry.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "base/errors.hpp"
-#include "analysis/policies/force_recent.hpp"
-#include "analysis/policies/option_values.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -1,17 +1,16 @@
-#include "analysis/policies/keydiff.hpp"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
-#include "analysis/policies/force_recent.hpp"
-#include "analysis/policies/option_values.hpp"
+#include "analysis/policies/registry.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "analysis/quick_cosines.hpp"
-#include "analysis/row_products.hpp"
+#include "analysis/row_kernels.hpp"
 #include "analysis/similarity.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
+
 namespace {
 
 enum class Anchor { kMean, kNormalizedMean, kMedian, kPairwise };
@@ -99,6 +98,25 @@ PolicyDefinition keydiff_definition() {
            {"metric", "cosine|dot|euclidean", "cosine"},
            {"recent", "0…1", "0"}},
           make_keydiff};
+}
+
+namespace {
+
+class Manifold : public Policy {
+ public:
+  void score(const PolicyInput& input, std::span<double> scores) const override {
+    const Eigen::VectorXd mean = mean_row(input.keys);
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] = (input.keys.row(static_cast<Eigen::Index>(i)).cast<double>().transpose() - mean).norm();
+  }
+};
+
+std::unique_ptr<Policy> make_manifold(const PolicySpec&) { return std::make_unique<Manifold>(); }
+
+}  // namespace
+
+PolicyDefinition manifold_definition() {
+  return {"manifold", "keys furthest from the mean key stay (ManifoldKV)", {}, make_manifold};
 }
 
 }  // namespace keyscope::analysis

@@ -1,19 +1,17 @@
-#include "analysis/policies/l2norm.hpp"
-
 #include <cmath>
 
-#include "analysis/policies/option_values.hpp"
+#include "analysis/policies/registry.hpp"
 #include "analysis/similarity.hpp"
 
 namespace keyscope::analysis {
 namespace {
 
-constexpr int kDigits = 5;
+constexpr int kSignificantDigits = 5;
 
 // To so many significant decimal digits; the same double for all numbers that round alike.
 double round_digits(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
-  const int exponent = static_cast<int>(std::floor(std::log10(std::abs(value)))) - (kDigits - 1);
+  const int exponent = static_cast<int>(std::floor(std::log10(std::abs(value)))) - (kSignificantDigits - 1);
   const double unit = std::pow(10.0, std::abs(exponent));
   return exponent < 0 ? std::round(value * unit) / unit : std::round(value / unit) * unit;
 }

@@ -1,13 +1,11 @@
-#include "analysis/policies/logdet.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <Eigen/Core>
 
+#include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
-#include "analysis/policies/option_values.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -1,8 +1,6 @@
-#include "analysis/policies/random.hpp"
-
 #include <limits>
 
-#include "analysis/policies/option_values.hpp"
+#include "analysis/policies/registry.hpp"
 #include "analysis/splitmix.hpp"
 
 namespace keyscope::analysis {

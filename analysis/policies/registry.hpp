@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,5 +32,102 @@ std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed);
 
 // Every option of the policy with its value, defaults included, keys ascending: what a recording stores.
 PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed);
+
+// Reading the values of a policy's options: the whole text must be the value, with nothing before or after
+// it. `key` is one of `spec.options`. All
+//   throw UsageError naming policy, key, the value found and what is accepted
+
+// Which of `accepted` the value is, as an index.
+std::size_t read_choice(const PolicySpec& spec, std::string_view key,
+                        std::initializer_list<std::string_view> accepted);
+
+// A whole number within [least, most], in decimal digits.
+std::uint64_t read_whole_number(const PolicySpec& spec, std::string_view key, std::uint64_t least,
+                                std::uint64_t most);
+
+// A decimal fraction within [0, 1].
+double read_fraction(const PolicySpec& spec, std::string_view key);
+
+// A number that is finite and more than 0.
+double read_positive(const PolicySpec& spec, std::string_view key);
+
+// `fraction` of `whole`, halves rounded up. Exact for fractions of up to nine decimals, although 0.29 · 50 is
+// less than 14.5 in binary.
+std::int64_t round_half_up(double fraction, std::int64_t whole);
+
+// KeyDiff (arXiv 2504.15364): the keys least similar to an anchor stay.
+//   anchor=mean            the mean of the raw keys: the paper's experiments
+//          normalized-mean the mean of the keys at unit norm: Eq. 8
+//          median          the median of each coordinate: Table 15
+//          pairwise        -Σ_j cos(k_i, k_j), j = i included: Eq. 7; with metric=cosine only
+//   metric=cosine          -cos(k, a)
+//          dot             -k·a: Table 16
+//          euclidean       ‖k - a‖: Table 16
+//   recent=p               the most recent round(p·N) rows stay and count within N; the anchor is still over
+//   all
+//                          rows: Table 14, Appendix E
+// A key or anchor of norm zero has cosine 0: it scores 0, above keys that point along the anchor.
+PolicyDefinition keydiff_definition();
+
+// ManifoldKV: the keys furthest from the mean key stay.
+//   score: ‖k - k̄‖; what `keydiff:metric=euclidean` scores, under the name it is compared by
+PolicyDefinition manifold_definition();
+
+// The keys that the others span least stay.
+//   score: the statistical leverage kᵀ (KᵀK)⁺ k of the row in the matrix K of all rows, 0 to 1; directions of
+//   less than 1e-10 of the largest eigenvalue of KᵀK do not count
+PolicyDefinition leverage_definition();
+
+// The rows of most weight in a CUR decomposition's sampling stay.
+//   score: ‖k‖² ‖v‖²
+PolicyDefinition cur_definition();
+
+// H2O, heavy-hitter oracle (arXiv 2306.14048): what has received most attention stays.
+//   score: Σ over all queries so far of the weight on the row, mean over the group's query heads; survivors
+//   carry their sums on
+//   recent=p      the most recent round(p·N) rows stay and count within N; the original has p = 0.5
+//   normalize=1   the sum is divided by the number of queries that could see the row, which takes away the
+//                 old rows' advantage
+PolicyDefinition h2o_definition();
+
+// Keys of small norm stay (Devoto et al., arXiv 2406.11430).
+//   score: -‖k‖ to five significant digits: RoPE keeps norms, so that repeated tokens tie exactly in layer 0,
+//   and rounding must not break such ties
+//   skip=s   the first s layers are never evicted; the authors' example has 2
+PolicyDefinition l2norm_definition();
+
+// The keys that span the largest volume stay, chosen greedily (log-det).
+//   Rows are taken one after another, each time the one that raises log det(λI + Σ k kᵀ) over the rows taken
+//   so far the most; ties go to the lower row. A row's score is what it raised it by, which never grows from
+//   one row to the next, so that the N largest scores are the first N rows taken.
+//   ridge=r   λ = r times the mean squared coordinate of the keys
+PolicyDefinition logdet_definition();
+
+// The floor that every other policy must beat: each token of each KV head draws one number, uniform over [0,
+// 1), and keeps it for the whole run, so that what is retained is at any time a uniform sample of all tokens
+// seen.
+//   seed=  defaults to the run's
+PolicyDefinition random_definition();
+
+// That number: a hash of its four arguments, so that no draw depends on any other or on the order of calls.
+double uniform_draw(std::uint64_t seed, int layer, int kv_head, std::int32_t position);
+
+// StreamingLLM's rule (arXiv 2309.17453): the tokens at positions 0 … first-1 stay, and the most recent ones.
+// A budget below `first` keeps positions 0 … N-1. A row's score is its position.
+PolicyDefinition sink_definition();
+
+// SnapKV (arXiv 2404.14469): what the last queries attend to stays, with its neighbours.
+//   score: Σ over the block's last w queries of the weight on the row, mean over the group's query heads,
+//   averaged over the rows around it
+//   window=w   of a block that is shorter, all its queries
+//   kernel=k   odd: rows averaged over, in time order, beyond the ends as zeros; the divisor is always k
+//   recent=r   the most recent min(r, N) rows stay and count within N
+PolicyDefinition snapkv_definition();
+
+// TOVA (arXiv 2401.06104): the tokens that the block's last query attends to most stay.
+//   heads=group  weights averaged over the query heads of each KV head: as the KeyDiff paper does (Appendix
+//   A.1)
+//         all    over all query heads, one retained set a layer: TOVA's own definition
+PolicyDefinition tova_definition();
 
 }  // namespace keyscope::analysis

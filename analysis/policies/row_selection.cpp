@@ -11,6 +11,7 @@
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
+
 namespace {
 
 void check_request(std::span<const double> scores, std::span<const std::uint8_t> forced,
@@ -81,6 +82,11 @@ Selection select_rows(std::span<const double> scores, std::span<const std::uint8
     }
   }
   return selection;
+}
+
+void force_recent(std::int64_t n_recent, std::int64_t budget, std::span<std::uint8_t> forced) {
+  const auto n_rows = static_cast<std::int64_t>(forced.size());
+  std::fill(forced.end() - std::min({n_recent, budget, n_rows}), forced.end(), std::uint8_t{1});
 }
 
 }  // namespace keyscope::analysis

@@ -21,4 +21,7 @@ struct Selection {
 Selection select_rows(std::span<const double> scores, std::span<const std::uint8_t> forced,
                       std::int64_t budget);
 
+// Marks the `n_recent` last rows, but never more than the budget or than there are.
+void force_recent(std::int64_t n_recent, std::int64_t budget, std::span<std::uint8_t> forced);
+
 }  // namespace keyscope::analysis

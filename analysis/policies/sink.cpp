@@ -1,8 +1,6 @@
-#include "analysis/policies/sink.hpp"
-
 #include <limits>
 
-#include "analysis/policies/option_values.hpp"
+#include "analysis/policies/registry.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -1,13 +1,11 @@
-#include "analysis/policies/snapkv.hpp"
-
 #include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "analysis/policies/registry.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "base/errors.hpp"
-#include "analysis/policies/force_recent.hpp"
-#include "analysis/policies/option_values.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -1,11 +1,9 @@
-#include "analysis/policies/tova.hpp"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
-#include "analysis/policies/option_values.hpp"
 
 namespace keyscope::analysis {
 namespace {

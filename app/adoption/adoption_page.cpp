@@ -1,5 +1,3 @@
-#include "app/adoption/adoption_page.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,20 +8,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "app/validation/html_table.hpp"
-#include "app/validation/html_text.hpp"
-#include "app/validation/number_text.hpp"
+#include "app/adoption/adoption_report.hpp"
 #include "app/results/html_page.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::adoption {
 namespace {
 
 using analysis::BootstrapMean;
-using validation::bytes_text;
 using validation::html_table;
 using validation::html_text;
 using validation::HtmlCell;
-using validation::number_text;
 
 constexpr std::string_view kNoBreak = "\u00A0";  // a space
 
@@ -85,7 +80,7 @@ std::string name_of(const Candidate& candidate) {
 std::string mean_text(const BootstrapMean& mean) {
   if (mean.n_samples == 0) return "–";
   if (std::isnan(mean.low)) return number_text(mean.mean);
-  return fmt::format("{} {}", number_text(mean.mean), validation::interval_text(mean));
+  return fmt::format("{} {}", number_text(mean.mean), interval_text(mean.low, mean.high));
 }
 
 std::string heading(const Adoption& adoption) {

@@ -3,11 +3,17 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "app/adoption/adoption.hpp"
-#include "app/adoption/task.hpp"
-#include "app/evaluation/settings.hpp"
-#include "app/validation/prompts_file.hpp"
+#include "app/adoption/tasks.hpp"
+#include "app/evaluation/example.hpp"
+#include "app/figures/figure.hpp"
+#include "app/results/prompts.hpp"
+#include "app/validation/validation_report.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"
 
@@ -35,5 +41,19 @@ void claim_folder(const std::filesystem::path& out, const evaluation::Settings& 
 void write_adoption(const Adoption& adoption, const capture::Model& model,
                     std::span<const validation::Prompt> prompts, recording::Provenance provenance,
                     const std::filesystem::path& out);
+
+// Everything of the report, by names that docs/report.md explains; null for what is not known.
+nlohmann::ordered_json adoption_json(const Adoption& adoption);
+
+// The pictures of a report: "accuracy-by-memory" (a panel a task: score against memory, one line per policy,
+// the full cache and the tolerance as lines), where they were measured "first-token-by-memory" and
+// "redundancy-by-memory", and "prompt-lengths".
+std::vector<figures::Figure> adoption_figures(const Adoption& adoption);
+
+// What they can be called.
+std::vector<std::string_view> adoption_figure_names();
+
+// The report as one page of HTML that needs no network.
+std::string adoption_page(const Adoption& adoption, std::span<const validation::PagePicture> pictures);
 
 }  // namespace keyscope::adoption

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "app/adoption/adoption.hpp"
-#include "app/adoption/task.hpp"
+#include "app/adoption/tasks.hpp"
 #include "app/benchmarks/benchmark.hpp"
-#include "app/evaluation/settings.hpp"
-#include "app/validation/prompts_file.hpp"
+#include "app/evaluation/example.hpp"
+#include "app/results/prompts.hpp"
+#include "app/validation/prompt_record.hpp"
 #include "capture/model/model.hpp"
 
 namespace keyscope::adoption {
@@ -42,5 +45,27 @@ void check_diagnosis_memory(const capture::Model& model, const evaluation::Setti
 Adoption measure_adoption(const capture::Model& model, const evaluation::Settings& settings,
                           std::span<const Task> tasks, const MeasurementOptions& options,
                           const std::filesystem::path& out, const MeasurementWatch& watch);
+
+// Which of the tasks' prompts are looked at.
+struct PromptChoice {
+  std::size_t most = 12;        // of them; 0: none
+  std::int64_t max_tokens = 0;  // of each; 0: any number
+};
+
+// Evenly spread over each task's examples that are not too long; no prompt twice.
+//   throws UsageError where all are too long
+std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, const PromptChoice& choice);
+
+// The prompts' records of one budget: `none` first, then the policies in order.
+struct BudgetRecords {
+  std::string budget;  // as it was asked for
+  std::vector<std::string> policies;
+  std::vector<validation::PromptRecord> records;
+};
+
+// Fills what an adoption report says of keys and attention.
+//   all: at least one budget, all of the same prompts; a candidate whose budget is not among them gets
+//   nothing
+void add_diagnosis(Adoption& adoption, std::span<const BudgetRecords> all);
 
 }  // namespace keyscope::adoption

@@ -1,18 +1,25 @@
 #include "app/adoption/recommendation.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "analysis/statistics.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::adoption {
+
 namespace {
 
 // Candidates that need no more above the least than this share of the full cache are alike in memory.
@@ -55,7 +62,7 @@ std::string name_of(const Candidate& candidate) {
 }
 
 std::string percent_text(TaskKind kind, double loss) {
-  return figures::format_signed(percent_lost(kind, loss), 1);
+  return format_signed(percent_lost(kind, loss), 1);
 }
 
 // "15.0 points in niah", "16.2 % of perplexity".
@@ -72,7 +79,7 @@ std::string most_lost(const Candidate& candidate) {
   double most = -std::numeric_limits<double>::infinity();
   for (const TaskLoss& task : candidate.losses)
     most = std::max(most, percent_lost(task.kind, high_end(task.loss)));
-  return fmt::format("{} points{}", figures::format_signed(most, 1),
+  return fmt::format("{} points{}", format_signed(most, 1),
                      has_text ? " (or per cent of perplexity)" : "");
 }
 
@@ -233,6 +240,55 @@ std::string recommendation_text(const Recommendation& recommendation, std::span<
       name_of(chosen), 100 * chosen.memory_share, most_lost(chosen), 100 * rule.confidence, worst.task,
       percent_text(worst.kind, worst.loss.mean), percent_text(worst.kind, worst.loss.low),
       percent_text(worst.kind, worst.loss.high));
+}
+
+namespace {
+
+ScoresBySet differences(std::string_view task, const ScoresBySet& larger, const ScoresBySet& smaller) {
+  if (larger.size() != smaller.size())
+    throw InvalidInput(fmt::format("task {}: scores of {} data sets against {}; expected the same", task,
+                                   larger.size(), smaller.size()));
+  ScoresBySet found(larger.size());
+  for (std::size_t set = 0; set < larger.size(); ++set) {
+    if (larger[set].size() != smaller[set].size())
+      throw InvalidInput(fmt::format("task {}: {} scores against {}; expected one of each example", task,
+                                     larger[set].size(), smaller[set].size()));
+    std::ranges::transform(larger[set], smaller[set], std::back_inserter(found[set]), std::minus<>());
+  }
+  return found;
+}
+
+// As score_loss has it.
+double cautious_high(const ScoresBySet& losses, const analysis::BootstrapMean& mean, double confidence) {
+  const std::size_t smallest = std::ranges::min_element(losses, {}, &std::vector<double>::size)->size();
+  const auto n = static_cast<double>(smallest * losses.size());
+  const double failures = std::clamp(n * mean.mean, 0.0, n);
+  const double bound = analysis::clopper_pearson_high(failures, n, confidence);
+  return std::max(mean.high, std::min(0.0, mean.high) + bound);
+}
+
+}  // namespace
+
+TaskLoss score_loss(std::string task, const ScoresBySet& full, const ScoresBySet& under_policy,
+                    const analysis::BootstrapOptions& options) {
+  const ScoresBySet losses = differences(task, full, under_policy);
+  analysis::BootstrapMean mean = analysis::stratified_bootstrap_mean(losses, options);
+  if (std::isfinite(mean.high)) mean.high = cautious_high(losses, mean, options.confidence);
+  return {std::move(task), mean, TaskKind::kScore};
+}
+
+TaskLoss likelihood_loss(std::string task, const ScoresBySet& full, const ScoresBySet& under_policy,
+                         const analysis::BootstrapOptions& options) {
+  const ScoresBySet losses = differences(task, under_policy, full);
+  return {std::move(task), analysis::stratified_bootstrap_mean(losses, options), TaskKind::kLikelihood};
+}
+
+double percent_lost(TaskKind kind, double loss) {
+  return 100 * (kind == TaskKind::kScore ? loss : std::expm1(loss));
+}
+
+double tolerance_of(TaskKind kind, double tolerance) {
+  return kind == TaskKind::kScore ? tolerance : std::log1p(tolerance);
 }
 
 }  // namespace keyscope::adoption

@@ -7,9 +7,58 @@
 #include <vector>
 
 #include "analysis/statistics.hpp"
-#include "app/adoption/task_loss.hpp"
 
 namespace keyscope::adoption {
+
+// What is measured of an answer, and of which kind it is.
+enum class TaskKind {
+  kScore,      // a share of 1, larger is better
+  kLikelihood  // mean negative log-likelihood of a token in nats, smaller is better; told as perplexity
+};
+
+// What one task lost under a policy and a budget: above 0 where eviction hurts. Examples of which nothing was
+// evicted before what is scored can lose nothing, and would only make the loss of the others look smaller:
+// what is judged leaves them out.
+struct TaskLoss {
+  std::string task;
+  // Over the affected examples; of a text per affected token: a window's loss over the share of its scored
+  // tokens that are. Without samples where nothing was evicted.
+  analysis::BootstrapMean loss;
+  TaskKind kind = TaskKind::kScore;
+  // n_affected over n_scored. At 0, nothing that was measured could have been lost.
+  double after_eviction = 1;
+  // Examples; of a text, tokens. Affected is what came when something had been evicted.
+  std::int64_t n_affected = 0, n_scored = 0;
+  analysis::BootstrapMean overall = {};         // the loss over all examples and tokens
+  analysis::BootstrapMean full = {1, 1, 1, 0};  // the full cache's score over the affected examples
+};
+
+// A score of each example, by data set: all data sets weigh the same, however many examples they have.
+using ScoresBySet = std::vector<std::vector<double>>;
+
+// A loss as people are told it: points of a score, per cent of a perplexity.
+double percent_lost(TaskKind kind, double loss);
+
+// A tolerance in a loss's own unit: 0.02 is two points of a score, and log(1.02) nats, two per cent of a
+// perplexity.
+double tolerance_of(TaskKind kind, double tolerance);
+
+// Of scores within [0, 1]: the full cache's minus the policy's, example by example, with the bootstrap's
+// interval. Where few examples lost anything, that interval says less than it seems (20 times nothing is
+// [0, 0]): its high end is at least min(0, itself) + the upper end of the exact binomial interval of as many
+// failures as the losses add up to, max(0, n · mean), among n. So it never falls when something is lost. n is
+// as many times the size of the smallest data set as there are data sets, which is all examples where they
+// are of one size and errs towards caution where they are not.
+//   full, under_policy: of the same examples in the same order
+//   throws InvalidInput where their numbers differ
+//   source of the bound: analysis::clopper_pearson_high
+TaskLoss score_loss(std::string task, const ScoresBySet& full, const ScoresBySet& under_policy,
+                    const analysis::BootstrapOptions& options);
+
+// Of mean negative log-likelihoods in nats, one a window of text: the policy's minus the full cache's. A loss
+// of log(1.02) raises perplexity by two per cent.
+TaskLoss likelihood_loss(std::string task, const ScoresBySet& full, const ScoresBySet& under_policy,
+                         const analysis::BootstrapOptions& options);
 
 // A policy and a budget, and what is known of them.
 struct Candidate {

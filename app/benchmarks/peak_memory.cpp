@@ -1,5 +1,3 @@
-#include "app/benchmarks/peak_memory.hpp"
-
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -15,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/benchmarks/benchmark.hpp"
 #include "base/errors.hpp"
 #include "capture/model/compute_device.hpp"
 #include "capture/model/transformer.hpp"

@@ -1,12 +1,72 @@
-#include "app/benchmarks/prefill.hpp"
-
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 
-#include "app/benchmarks/product_rate.hpp"
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/rand.h>
+#include <c10/core/InferenceMode.h>
+
+#include "app/benchmarks/benchmark.hpp"
+#include "capture/model/model.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
+
 namespace {
+
+// What the model's matrix products alone reach: the roof over a prefill. The product is that of the MLP's
+// widening, rows × hidden × intermediate, in the model's dtype and with its threads.
+class ProductRate {
+ public:
+  //   model: kept by the caller
+  //   rows: tokens of the product; 512 to 1024 are enough for full speed
+  ProductRate(const capture::Model& model, std::int64_t rows);
+
+  // 10⁹ operations a second (a multiplication and an addition are two), the best of a few products.
+  double measure_gflops();
+
+ private:
+  const capture::Model& model_;
+  at::Tensor x_, weight_, out_;
+};
+
+using Clock = std::chrono::steady_clock;
+
+ProductRate::ProductRate(const capture::Model& model, std::int64_t rows) : model_(model) {
+  const c10::InferenceMode inference;
+  const at::TensorOptions options = model.transformer().options();
+  const capture::ModelConfig& config = model.config();
+  x_ = at::rand({rows, config.hidden_size}, options);
+  weight_ = at::rand({config.intermediate_size, config.hidden_size}, options);
+  out_ = at::empty({rows, config.intermediate_size}, options);
+}
+
+double ProductRate::measure_gflops() {
+  constexpr int kProducts = 5;
+  const c10::InferenceMode inference;
+  at::set_num_threads(model_.threads());
+  const capture::Transformer& transformer = model_.transformer();
+  double best = 0;
+  for (int i = 0; i <= kProducts; ++i) {
+    const auto started = Clock::now();
+    transformer.multiply(x_, weight_, out_);
+    transformer.wait();
+    const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    const double operations = 2.0 * static_cast<double>(x_.numel()) * static_cast<double>(weight_.size(0));
+    if (i > 0) best = std::max(best, operations / seconds / 1e9);  // the first one warms up
+  }
+  return best;
+}
+
+// Operations of all layers' matrix products per token of a prompt, attention's own not counted.
+double product_flops_per_token(const capture::ModelConfig& config) {
+  const double projections = 2.0 * (config.n_heads + config.n_kv_heads) * config.head_dim;
+  const double mlp = 3.0 * static_cast<double>(config.intermediate_size);
+  return 2.0 * config.n_layers * static_cast<double>(config.hidden_size) * (projections + mlp);
+}
 
 // The measurements of one combination, one entry per repetition.
 struct Samples {

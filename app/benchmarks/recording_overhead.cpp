@@ -1,5 +1,3 @@
-#include "app/benchmarks/recording_overhead.hpp"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -10,7 +8,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "capture/recording/writer.hpp"
+#include "app/benchmarks/benchmark.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::benchmarks {
 namespace {

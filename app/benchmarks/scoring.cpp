@@ -1,23 +1,89 @@
-#include "app/benchmarks/scoring.hpp"
-
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <span>
 #include <utility>
 
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
+#include "analysis/matrix_view.hpp"
+#include "analysis/policies/policy.hpp"
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
-#include "app/benchmarks/attention_cost.hpp"
+#include "app/benchmarks/benchmark.hpp"
+#include "base/errors.hpp"
+#include "capture/inference/attention.hpp"
+#include "capture/inference/eviction.hpp"
 
 namespace keyscope::benchmarks {
+
 namespace {
+
+// What the statistics that a policy reads add to the attention of a block whose queries are the last rows of
+// one KV head's cache.
+class AttentionCost {
+ public:
+  //   keys, values: (n_keys, head_dim), kept by the caller, as are the positions
+  //   group_size: query heads that share the KV head; block: queries of each
+  AttentionCost(const RowMatrixF& keys, const RowMatrixF& values, std::span<const std::int32_t> positions,
+                std::int64_t group_size, std::int64_t block);
+
+  // Processor time of attention with these statistics, less that of attention alone; 0 where the policy reads
+  // none, or where they are lost in the noise.
+  double measure_seconds(const analysis::PolicyNeeds& needs) const;
+
+ private:
+  const RowMatrixF& keys_;
+  const RowMatrixF& values_;
+  std::span<const std::int32_t> positions_;
+  at::Tensor queries_;
+};
+
+// This thread's processor time in seconds: what others do on the machine is not in it.
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+AttentionCost::AttentionCost(const RowMatrixF& keys, const RowMatrixF& values,
+                             std::span<const std::int32_t> positions, std::int64_t group_size,
+                             std::int64_t block)
+    : keys_(keys), values_(values), positions_(positions) {
+  const c10::InferenceMode inference;
+  queries_ = at::randn({group_size, block, keys.cols()});
+}
+
+double AttentionCost::measure_seconds(const analysis::PolicyNeeds& needs) const {
+  if (!needs.attention()) return 0;
+  const c10::InferenceMode inference;
+  at::set_num_threads(1);
+  capture::AttentionInput input{queries_, {{keys_.data(), values_.data(), positions_}}, {}};
+  input.rules.scale = 1 / std::sqrt(static_cast<double>(keys_.cols()));
+  const auto measure = [&](const capture::AttentionWants& wants) {
+    const double started = thread_seconds();
+    capture::attend(input, wants);
+    return thread_seconds() - started;
+  };
+  // Several of each, in turn: the least is free of most of what caches and clocks do.
+  constexpr int kRounds = 4;
+  const capture::AttentionWants wants = capture::attention_wants(needs);
+  double with = measure(wants), without = measure({});
+  for (int i = 1; i < kRounds; ++i)
+    with = std::min(with, measure(wants)), without = std::min(without, measure({}));
+  return std::max(0.0, with - without);
+}
 
 constexpr double kLeastSeconds = 2e-3;  // of one sample: long against the clock's grain
 constexpr int kLayer = 8;               // beyond the first layers, which some policies leave alone

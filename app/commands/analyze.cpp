@@ -1,25 +1,32 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdio>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/interrupt.hpp"
 #include "app/commands/console.hpp"
-#include "app/commands/measures_table.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/commands/progress.hpp"
-#include "app/figures/head_selection.hpp"
-#include "app/measures/measures_csv.hpp"
+#include "app/commands/options.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/labels.hpp"
 #include "app/measures/recording_measures.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::commands {
+
 namespace {
 
 struct AnalyzeArguments {
@@ -92,6 +99,138 @@ void add_analyze(CLI::App& app) {
     arguments->csv.replace = arguments->json.replace;
     run_analyze(*arguments);
   });
+}
+
+namespace {
+
+using measures::HeadMeasures;
+using Measure = std::optional<double> HeadMeasures::*;
+
+struct Column {
+  const char* title;
+  Measure measure;
+  int decimals;
+  bool share = false;  // shown as a percentage
+};
+
+constexpr std::array<Column, 9> kLayerColumns{{
+    {"spearman", &HeadMeasures::spearman, 3},
+    {"given pos.", &HeadMeasures::spearman_given_position, 3},
+    {"cos(k,k̄)", &HeadMeasures::mean_key_cosine, 3},
+    {"cos(k̄,q̄)", &HeadMeasures::key_query_mean_cosine, 3},
+    {"log volume", &HeadMeasures::log_volume_nats, 2},
+    {"redundancy", &HeadMeasures::mean_pairwise_cosine, 3},
+    {"mass kept", &HeadMeasures::attention_mass_kept, 1, true},
+    {"entropy", &HeadMeasures::attention_entropy_nats, 2},
+    {"sink", &HeadMeasures::sink_metric, 1, true},
+}};
+constexpr int kColumnWidth = 11;
+
+// fmt pads by display width, so that k̄ aligns as well.
+std::string cell(const std::optional<double>& value, int decimals) {
+  return value ? fmt::format("{:>{}.{}f}", *value, kColumnWidth, decimals)
+               : fmt::format("{:>{}}", "–", kColumnWidth);
+}
+
+std::string share_cell(const std::optional<double>& value) {
+  return value ? fmt::format("{:>{}.1f} %", 100 * *value, kColumnWidth - 2)
+               : fmt::format("{:>{}}", "–", kColumnWidth);
+}
+
+// "k̄" is two code points and one column: pad by hand what fmt would count as two.
+std::string heading(const std::string& title) {
+  std::size_t columns = 0;
+  for (std::size_t i = 0; i < title.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(title[i]);
+    const bool continuation = (byte & 0xC0U) == 0x80U;
+    const bool combining = byte == 0xCCU;  // U+0300…U+033F, the macron among them
+    columns += continuation || combining ? 0 : 1;
+  }
+  const auto padding = columns < kColumnWidth ? kColumnWidth - columns : 0;
+  return std::string(padding, ' ') + title;
+}
+
+void print_layers(const measures::RunMeasures& run) {
+  std::map<int, std::vector<HeadMeasures>> layers;
+  for (const auto& head : run.heads) layers[head.layer].push_back(head);
+  fmt::print("\n{}\n{:<10}", run.run, "  layer");
+  for (const auto& column : kLayerColumns) fmt::print("{}", heading(column.title));
+  fmt::print("  spearman by head\n");
+  for (const auto& [layer, heads] : layers) {
+    fmt::print("  {:<8}", layer);
+    for (const auto& column : kLayerColumns) {
+      const auto mean = measures::mean_over_heads(heads, column.measure);
+      fmt::print("{}", column.share ? share_cell(mean) : cell(mean, column.decimals));
+    }
+    std::vector<std::optional<double>> correlations;
+    for (const auto& head : heads) correlations.push_back(head.spearman);
+    fmt::print("  {}\n", sparkline(correlations, -1, 1));
+  }
+}
+
+// What a replayed run's numbers are worth.
+void print_replay_notes(const recording::RecordingInfo& info,
+                        const std::vector<measures::RunMeasures>& runs) {
+  std::vector<std::string> exact, oracles;
+  for (const auto& run : runs) {
+    const auto& plan = info.runs[static_cast<std::size_t>(info.run_index(run.run))].plan;
+    if (plan.replayed) (plan.oracle ? oracles : exact).push_back(run.run);
+  }
+  if (!exact.empty())
+    fmt::print("\nreplayed, exact in layer 0, above it on full-cache keys: {}\n", fmt::join(exact, ", "));
+  if (!oracles.empty())
+    fmt::print("\nreplayed on full-cache keys by oracles, scored by the attention of the whole prompt: {}\n",
+               fmt::join(oracles, ", "));
+}
+
+// What tells runs of one policy apart: the names alone, "keydiff-2", do not say.
+void print_run_labels(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs,
+                      std::size_t width) {
+  std::string key;
+  for (const auto& run : runs) {
+    const std::string label = figures::run_label(info, info.run_index(run.run));
+    if (label != run.run) key += fmt::format("{:<{}}{}\n", run.run, width, label);
+  }
+  if (!key.empty()) fmt::print("\n{}", key);
+}
+
+// "1 layer", "4 layers"
+std::string counted(std::size_t n, const std::string& what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void print_run_summary(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
+  std::size_t width = 8;
+  for (const auto& run : runs) width = std::max(width, run.run.size() + 2);
+  fmt::print("{:<{}}{}{}{}{}{}{}\n", "policy", width, heading("budget"), heading("spearman"),
+             heading("log volume"), heading("mass kept"), heading("top-1 same"), heading("KL nats"));
+  for (const auto& run : runs) {
+    const auto& plan = info.runs[static_cast<std::size_t>(info.run_index(run.run))].plan;
+    fmt::print("{:<{}}{:>{}}{}{}{}{}{}\n", run.run, width,
+               plan.budget > 0 ? std::to_string(plan.budget) : std::string("all"), kColumnWidth,
+               cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3),
+               cell(measures::mean_over_heads(run.heads, &HeadMeasures::log_volume_nats), 2),
+               share_cell(measures::mean_over_heads(run.heads, &HeadMeasures::attention_mass_kept)),
+               share_cell(run.top1_agreement), cell(run.kl_nats, 4));
+  }
+  print_run_labels(info, runs, width);
+}
+
+void print_measures(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
+  std::set<int> layers, kv_heads;
+  for (const auto& run : runs)
+    for (const auto& head : run.heads) {
+      layers.insert(head.layer);
+      kv_heads.insert(head.kv_head);
+    }
+  fmt::print("{}: {} tokens, means over {} and {}{}\n\n", info.model.name, info.n_prompt(),
+             counted(layers.size(), "layer"), counted(kv_heads.size(), "KV head"),
+             info.complete ? "" : " (the capture was cut short)");
+  print_run_summary(info, runs);
+  print_replay_notes(info, runs);
+  for (const auto& run : runs) print_layers(run);
 }
 
 }  // namespace keyscope::commands

@@ -1,16 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
 
-#include "app/benchmarks/scoring.hpp"
-#include "app/benchmarks/sweep.hpp"
+#include "app/benchmarks/benchmark.hpp"
 #include "app/commands/capture_options.hpp"
+#include "app/commands/cli_fwd.hpp"
 #include "app/commands/console.hpp"
-#include "app/commands/model_choice.hpp"
+#include "app/commands/options.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
@@ -61,5 +61,17 @@ class BenchModelOptions {
 
 // What `bench score` takes.
 void add_scoring_options(CLI::App& command, benchmarks::ScoringOptions& options);
+
+// Prints the table, unless JSON goes to stdout, and writes JSON and figure where they were asked for.
+//   config: of the model that ran; empty where none was needed
+//   throws FileError where they cannot be written
+void write_benchmark(const benchmarks::Benchmark& benchmark,
+                     const std::optional<capture::ModelConfig>& config, const BenchOutputs& outputs);
+
+// `bench live`: how much the window slows the run that it shows.
+void add_bench_live(CLI::App& bench);
+
+// `bench view`: what the window's frames cost.
+void add_bench_view(CLI::App& bench);
 
 }  // namespace keyscope::commands

@@ -1,16 +1,167 @@
-#include "app/commands/bench_output.hpp"
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "app/benchmarks/benchmark_figure.hpp"
-#include "app/commands/bench_table.hpp"
-#include "app/commands/provenance_now.hpp"
+#include "app/benchmarks/benchmark.hpp"
+#include "app/commands/bench.hpp"
+#include "app/commands/console.hpp"
 #include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::commands {
+
 namespace {
+
+using benchmarks::Benchmark;
+using benchmarks::Row;
+using benchmarks::Spread;
+
+struct Column {
+  std::string title;
+  std::function<std::optional<std::string>(const Row&)> cell;
+};
+
+// Three or four digits, whatever the size.
+std::string digits(double value) {
+  const double size = std::abs(value);
+  return fmt::format("{:.{}f}", value, size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3);
+}
+
+using Measured = std::optional<Spread> Row::*;
+
+// The median, and least and most beside it.
+Column spread(std::string title, Measured measured, double scale = 1) {
+  return {std::move(title), [=](const Row& row) -> std::optional<std::string> {
+            const auto& value = row.*measured;
+            if (!value) return std::nullopt;
+            return fmt::format("{} ({}–{})", digits(scale * value->median), digits(scale * value->least),
+                               digits(scale * value->most));
+          }};
+}
+
+Column median(std::string title, Measured measured) {
+  return {std::move(title), [=](const Row& row) {
+            return row.*measured ? std::optional(digits((row.*measured)->median)) : std::nullopt;
+          }};
+}
+
+Column share(std::string title, Measured measured) {
+  return {std::move(title), [=](const Row& row) {
+            return row.*measured ? std::optional(fmt::format("{:.1f} %", 100 * (row.*measured)->median))
+                                 : std::nullopt;
+          }};
+}
+
+Column count(std::string title, std::optional<std::int64_t> Row::*counted) {
+  return {std::move(title), [=](const Row& row) {
+            return row.*counted ? std::optional(std::to_string(*(row.*counted))) : std::nullopt;
+          }};
+}
+
+Column bytes(std::string title, std::optional<std::int64_t> Row::*counted) {
+  return {std::move(title), [=](const Row& row) {
+            return row.*counted ? std::optional(bytes_text(*(row.*counted))) : std::nullopt;
+          }};
+}
+
+Column number(std::string title, std::optional<double> Row::*value) {
+  return {std::move(title),
+          [=](const Row& row) { return row.*value ? std::optional(digits(*(row.*value))) : std::nullopt; }};
+}
+
+std::vector<Column> columns_of(const Benchmark& benchmark) {
+  constexpr double kMebibyte = 1 << 20;
+  return {{"policy", [](const Row& row) { return std::optional(row.policy); }},
+          count("budget", &Row::budget),
+          count("block", &Row::block),
+          {"schedule", [](const Row& row) { return row.schedule; }},
+          {benchmark.name == "score" ? "keys" : "tokens",
+           [](const Row& row) { return std::optional(std::to_string(row.n_tokens)); }},
+          spread("ttft ms", &Row::ttft_ms),
+          median("tokens/s", &Row::tokens_per_second),
+          share("attention", &Row::attention_share),
+          share("eviction", &Row::eviction_share),
+          share("products", &Row::products_share),
+          median("generated/s", &Row::generated_per_second),
+          median("plain ms", &Row::plain_ms),
+          median("recorded ms", &Row::recorded_ms),
+          spread("overhead %", &Row::overhead, 100),
+          bytes("file", &Row::file_bytes),
+          median("score us", &Row::score_us),
+          median("select us", &Row::select_us),
+          median("statistics us", &Row::statistics_us),
+          spread("relative", &Row::relative),
+          spread("all relative", &Row::all_relative),
+          number("flop model", &Row::flops_relative),
+          number("Table 19", &Row::paper_relative),
+          spread("peak MiB", &Row::peak_bytes, 1 / kMebibyte),
+          count("cache rows", &Row::peak_cache_rows),
+          bytes("cache", &Row::peak_cache_bytes)};
+}
+
+// Columns on the terminal: code points, for the dash between two numbers is one.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string padded(const std::string& text, std::size_t width, bool left) {
+  const std::string space(width - std::min(width, width_of(text)), ' ');
+  return left ? text + space : space + text;
+}
+
+// The rows as text, one line each, with the columns that any of them has: medians, and the extremes of what
+// the benchmark is about.
+std::string bench_table(const Benchmark& benchmark) {
+  std::vector<std::string> lines(benchmark.rows.size() + 1);
+  for (const Column& column : columns_of(benchmark)) {
+    std::vector<std::string> cells{column.title};
+    bool any = false;
+    for (const Row& row : benchmark.rows) {
+      const auto cell = column.cell(row);
+      any = any || cell;
+      cells.push_back(cell.value_or("–"));
+    }
+    if (!any) continue;
+    std::size_t width = 0;
+    for (const std::string& cell : cells) width = std::max(width, width_of(cell));
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const bool first = lines[i].empty();
+      lines[i] += (first ? "" : "  ") + padded(cells[i], width, first);
+    }
+  }
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+// What it was measured on: model, dtype, threads, kernels, repetitions, the products' rate and the load.
+std::string bench_setting(const Benchmark& benchmark) {
+  const benchmarks::Setting& setting = benchmark.setting;
+  std::vector<std::string> parts;
+  if (!setting.model.empty()) parts.push_back(setting.model);
+  parts.push_back(fmt::format("{} on {}", setting.dtype, setting.device));
+  parts.push_back(fmt::format("{} thread{}", setting.threads, setting.threads == 1 ? "" : "s"));
+  if (!setting.kernels.empty()) parts.push_back(fmt::format("kernels {}", setting.kernels));
+  if (setting.weight_bytes > 0)
+    parts.push_back(fmt::format("weights {}", bytes_text(setting.weight_bytes)));
+  parts.push_back(fmt::format("{} repetition{}: median (least–most)", benchmark.repeat,
+                              benchmark.repeat == 1 ? "" : "s"));
+  std::string text = fmt::format("{}\n", fmt::join(parts, ", "));
+  if (const auto& rate = benchmark.product_gflops)
+    text += fmt::format("matrix products alone: {} GFLOP/s ({}–{})\n", digits(rate->median),
+                        digits(rate->least), digits(rate->most));
+  if (benchmark.load_before && benchmark.load_after)
+    text += fmt::format("load average of the machine: {:.2f} before, {:.2f} after\n", *benchmark.load_before,
+                        *benchmark.load_after);
+  return text;
+}
 
 // A figure file says where its figures come from; all of the benchmark is in its configuration.
 recording::Origin origin_of(const benchmarks::Benchmark& benchmark,

@@ -1,5 +1,3 @@
-#include "app/commands/bench_view.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -7,25 +5,123 @@
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
-#include "app/commands/bench_window_options.hpp"
-#include "app/commands/interrupt.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/commands/progress.hpp"
-#include "app/commands/view_choices.hpp"
+#include "app/benchmarks/benchmark.hpp"
+#include "app/commands/bench.hpp"
+#include "app/commands/capture_options.hpp"
+#include "app/commands/console.hpp"
+#include "app/commands/options.hpp"
+#include "app/commands/view.hpp"
 #include "app/window/benchmarks.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::commands {
+
+namespace {
+
+// What benchmarks of the window have in common.
+struct BenchWindowOptions {
+  std::string size = "1280x800";
+  JsonTarget json;
+  bool quiet = false;
+
+  // Adds the options, and what has to be known before the example.
+  void add_to(CLI::App& command, const std::string& example);
+};
+
+void BenchWindowOptions::add_to(CLI::App& command, const std::string& example) {
+  command.add_option("--size", size, "WIDTHxHEIGHT in pixels (default: 1280x800)");
+  command.add_option("--json", json.path, "Write the measurements as JSON; - for stdout");
+  command.add_flag("--force", json.replace, "Replace an existing --json file");
+  command.add_flag("--quiet", quiet, "No progress");
+  command.footer(
+      "Needs a display; without one, run it under `xvfb-run -a -s '-screen 0 1280x800x24'`.\n\n"
+      "Example:\n" +
+      example);
+}
+
+using benchmarks::Spread;
+
+struct LiveArguments {
+  CaptureCommandOptions live;
+  int repeat = 3;
+  BenchWindowOptions window;
+};
+
+window::LiveTimes measure_live(const LiveArguments& arguments) {
+  if (!arguments.live.prompt.given())
+    throw UsageError("bench live: give a --prompt, --prompt-file or --prompt-ids");
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  Progress progress("runs, alone and in the window", arguments.window.quiet);
+  const WindowSize size = parse_window_size(arguments.window.size);
+  window::LiveBenchmark benchmark;
+  benchmark.request = live_request(arguments.live, "", false);
+  benchmark.width = size.width;
+  benchmark.height = size.height;
+  benchmark.repeat = arguments.repeat;
+  benchmark.cancelled = &cancelled;
+  benchmark.on_run = [&](int done, int total) { progress.update(done, total, ""); };
+  return window::measure_live(benchmark);
+}
+
+nlohmann::ordered_json row_of(const char* name, const Spread& seconds) {
+  return {{"run", name},
+          {"seconds", seconds.median},
+          {"seconds_min", seconds.least},
+          {"seconds_max", seconds.most}};
+}
+
+void run_live(const LiveArguments& arguments) {
+  require_writable(arguments.window.json, arguments.live.model_folder());
+  const window::LiveTimes times = measure_live(arguments);
+  const Spread alone = benchmarks::spread_of(times.alone).value();
+  const Spread in_window = benchmarks::spread_of(times.in_window).value();
+  const double slowdown = in_window.median / alone.median - 1;
+  if (!arguments.window.json.is_stdout()) {
+    fmt::print("{:<16}{:>10}{:>10}{:>10}\n", "", "median s", "least", "most");
+    for (const auto& [name, seconds] : {std::pair{"alone", alone}, std::pair{"in the window", in_window}})
+      fmt::print("{:<16}{:>10.3f}{:>10.3f}{:>10.3f}\n", name, seconds.median, seconds.least, seconds.most);
+    fmt::print("the window adds {:.1f} %\n", 100 * slowdown);
+  }
+  if (!arguments.window.json.given()) return;
+  write_json(arguments.window.json, {{"format", 1},
+                                     {"benchmark", "live"},
+                                     {"model", arguments.live.model_folder()},
+                                     {"size", arguments.window.size},
+                                     {"repeat", arguments.repeat},
+                                     {"slowdown", slowdown},
+                                     {"rows", {row_of("alone", alone), row_of("in_window", in_window)}}});
+}
+
+}  // namespace
+
+void add_bench_live(CLI::App& bench) {
+  auto arguments = std::make_shared<LiveArguments>();
+  CLI::App* command =
+      bench.add_subcommand("live", "How much the window slows the run that it shows, untouched");
+  arguments->live.add_to(*command, true, false);
+  command->add_option("--repeat", arguments->repeat, "Of each (default: 3)")->check(one_or_more());
+  arguments->window.add_to(
+      *command,
+      "  keyscope bench live --model assets/demo_model --prompt-file assets/demo_model/prompts/needle.txt "
+      "\\\n"
+      "    --policy none --policy keydiff --budget 128 --block 64");
+  command->callback([arguments] { run_live(*arguments); });
+}
+
 namespace {
 
 using window::GestureTimes;
 using window::ViewTimes;
 
-struct Arguments {
+struct ViewArguments {
   std::string file;
   session::SelectionRequest selection;
   std::string view{session::kKeyspaceView};
@@ -55,7 +151,7 @@ std::vector<window::Gesture> gestures_of(const std::vector<std::string>& names) 
   return gestures;
 }
 
-ViewTimes measure(const Arguments& arguments) {
+ViewTimes measure_view(const ViewArguments& arguments) {
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("frames", arguments.window.quiet);
@@ -74,7 +170,7 @@ ViewTimes measure(const Arguments& arguments) {
   return window::measure_view(benchmark);
 }
 
-void print(const Arguments& arguments, const ViewTimes& times) {
+void print(const ViewArguments& arguments, const ViewTimes& times) {
   fmt::print("{}, view {}, {} pixels; opened and drawn in {:.0f} ms\n", arguments.file,
              view_name(arguments.view), arguments.window.size, times.opened_ms);
   fmt::print("{:<8}{:>8}{:>12}{:>10}{:>12}\n", "gesture", "frames", "median ms", "p99 ms", "per second");
@@ -83,7 +179,7 @@ void print(const Arguments& arguments, const ViewTimes& times) {
                gesture.median_ms(), gesture.p99_ms(), gesture.per_second());
 }
 
-nlohmann::ordered_json to_json(const Arguments& arguments, const ViewTimes& times) {
+nlohmann::ordered_json to_json(const ViewArguments& arguments, const ViewTimes& times) {
   nlohmann::ordered_json json{{"format", 1},
                               {"benchmark", "view"},
                               {"file", arguments.file},
@@ -102,9 +198,9 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const ViewTimes& time
   return json;
 }
 
-void run(const Arguments& arguments) {
+void run_view(const ViewArguments& arguments) {
   require_writable(arguments.window.json, arguments.file);
-  const ViewTimes times = measure(arguments);
+  const ViewTimes times = measure_view(arguments);
   if (!arguments.window.json.is_stdout()) print(arguments, times);
   if (arguments.window.json.given()) write_json(arguments.window.json, to_json(arguments, times));
 }
@@ -112,7 +208,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_bench_view(CLI::App& bench) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ViewArguments>();
   CLI::App* command =
       bench.add_subcommand("view", "Frame times of the window on a recording, drawn off screen");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
@@ -133,7 +229,7 @@ void add_bench_view(CLI::App& bench) {
   command->add_option("--frames", arguments->frames, "Of each gesture (default: 300)")->check(one_or_more());
   arguments->window.add_to(*command,
                            "  keyscope bench view needle.h5 --gesture pan --gesture heads --frames 100");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_view(*arguments); });
 }
 
 }  // namespace keyscope::commands

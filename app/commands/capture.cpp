@@ -1,16 +1,25 @@
+#include "app/commands/capture.hpp"
+
+#include <array>
 #include <memory>
 #include <string>
+#include <system_error>
 
-#include "base/errors.hpp"
-#include "app/commands/budget_file.hpp"
+#include <CLI/App.hpp>
+#include <fmt/format.h>
+
 #include "app/commands/capture_options.hpp"
-#include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/hash_progress_line.hpp"
-#include "capture/model/model_hash.hpp"
-#include "capture/recording/output_path.hpp"
+#include "app/commands/console.hpp"
+#include "app/session/live.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "capture/model/model.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
+
 namespace {
 
 struct CaptureArguments {
@@ -25,7 +34,7 @@ struct CaptureArguments {
 void run_capture_command(const CaptureArguments& arguments) {
   capture::CaptureOptions options = arguments.options.capture_options();
   options.command = command_line();
-  if (!arguments.out.empty()) recording::output_path(arguments.out, arguments.force);
+  if (!arguments.out.empty()) output_path(arguments.out, arguments.force);
   // Before the weights, which take longer.
   tokenizer::check_prompt_form(arguments.options.model_folder(), arguments.options.prompt.form());
   const auto model =
@@ -63,6 +72,73 @@ void add_capture(CLI::App& app) {
       throw UsageError("capture: --out FILE is needed (or --dry-run)");
     run_capture_command(*arguments);
   });
+}
+
+namespace {
+
+std::string& stored_command_line() {
+  static std::string text;
+  return text;
+}
+
+void check_disk(const std::filesystem::path& out, std::int64_t needed) {
+  std::error_code error;
+  const auto space = std::filesystem::space(folder_of(out), error);
+  if (!error && static_cast<std::uintmax_t>(needed) > space.available)
+    throw Error(
+        fmt::format("{}: the recording needs {}, and only {} are free; record fewer --layers, use "
+                    "--store float16 or another disk",
+                    out.string(), bytes_text(needed),
+                    bytes_text(static_cast<std::int64_t>(space.available))));
+}
+
+}  // namespace
+
+void set_command_line(int argc, char** argv) {
+  stored_command_line() = quote_words({argv, argv + argc});
+}
+
+const std::string& command_line() { return stored_command_line(); }
+
+void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
+                const std::filesystem::path& out, bool quiet) {
+  const capture::CaptureEstimate estimate = capture::estimate_capture(model, plan);
+  if (!quiet) {
+    const bool streamed = model.residency() == capture::Residency::kStreamed;
+    fmt::print(stderr, "{}: {} layers, {} query / {} KV heads of {}, {} on {}{}\n", plan.model.name,
+               plan.model.n_layers, plan.model.n_heads, plan.model.n_kv_heads, plan.model.head_dim,
+               model.dtype_name(), model.device_name(),
+               streamed ? "; weights do not fit into memory, layers are streamed from disk" : "");
+    fmt::print(stderr, "{} prompt {}, {} {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
+               plan.n_prompt(), plan.n_prompt() == 1 ? "token" : "tokens", plan.runs.size(),
+               plan.runs.size() == 1 ? "run" : "runs", plan.runs.front().block_size,
+               bytes_text(estimate.disk_bytes),
+               bytes_text(estimate.weight_bytes + estimate.cache_bytes),
+               session::duration_text(estimate.seconds));
+  }
+  if (!out.empty()) check_disk(out, estimate.disk_bytes);
+}
+
+std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
+                                                 const capture::CaptureOptions& options,
+                                                 const CaptureTarget& target) {
+  auto writer = recording::make_recording_writer(target.out, target.replace);
+  capture::CaptureControl control;
+  Progress progress("tokens", target.quiet);
+  control.on_progress = [&](const capture::CaptureProgress& now) {
+    progress.update(now.tokens_done, now.tokens_total, now.run);
+  };
+  OnInterrupt on_interrupt([&] { control.cancel(); });
+  std::array<recording::RecordSink*, 1> sinks{writer.get()};
+  try {
+    return capture::run_capture(model, options, sinks, control);
+  } catch (const Cancelled&) {
+    progress.clear();
+    // What was cut short does not replace an older recording.
+    const std::filesystem::path part = output_path(target.out, true).string() + ".part";
+    const auto& kept = std::filesystem::exists(part) ? part : target.out;
+    throw Cancelled(fmt::format("interrupted; what was recorded by then is kept in {}", kept.string()));
+  }
 }
 
 }  // namespace keyscope::commands

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
 
-#include "app/commands/model_choice.hpp"
+#include "app/commands/cli_fwd.hpp"
+#include "app/commands/options.hpp"
 #include "capture/inference/capture.hpp"
+#include "capture/model/config.hpp"
 #include "capture/model/model.hpp"
 #include "capture/tokenizer/chat_template.hpp"
 
@@ -101,5 +102,11 @@ std::vector<int> parse_index_list(const std::string& text, const std::string& op
 
 // What `--policy` takes, for its help.
 std::string policy_help();
+
+// Budgets of their own for layers or heads: a JSON array with one entry per layer, each a number of rows for
+// all of the layer's KV heads or an array of one number per KV head.
+//   result: (n_layers, n_kv_heads), row after row
+//   throws FileError naming the file, the entry, what was found and what was expected
+std::vector<std::int64_t> read_budget_file(const std::string& path, const capture::ModelConfig& config);
 
 }  // namespace keyscope::commands

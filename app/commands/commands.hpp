@@ -1,6 +1,10 @@
 #pragma once
 
-#include <CLI/App.hpp>
+#include <vector>
+
+
+#include "app/commands/cli_fwd.hpp"
+#include "app/measures/recording_measures.hpp"
 
 namespace keyscope::commands {
 
@@ -20,5 +24,11 @@ void add_report(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_validate(CLI::App& app);
 void add_view(CLI::App& app);
+
+// Prints to stdout: one table over all runs, then per run one line a layer (means over its KV heads).
+void print_measures(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs);
+
+// The first of these tables: one line a run, means over all layers and heads.
+void print_run_summary(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs);
 
 }  // namespace keyscope::commands

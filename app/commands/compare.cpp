@@ -2,15 +2,16 @@
 #include <memory>
 #include <string>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/interrupt.hpp"
 #include "app/commands/console.hpp"
-#include "app/commands/progress.hpp"
-#include "app/measures/recording_difference.hpp"
+#include "app/measures/recording_measures.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::commands {
 namespace {

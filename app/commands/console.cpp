@@ -1,15 +1,29 @@
-#include "app/commands/progress.hpp"
+#include "app/commands/console.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <thread>
 #include <utility>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "app/session/live_text.hpp"
+#include "app/commands/capture.hpp"
+#include "app/session/live.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::commands {
+
 namespace {
 
 constexpr int kBarWidth = 24;
@@ -53,6 +67,110 @@ void Progress::clear() {
   fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);
   drawn_ = false;
+}
+
+capture::HashProgress hash_progress_line(bool quiet) {
+  constexpr std::int64_t kMegabyte = 1'000'000;
+  return [progress = std::make_shared<Progress>("MB", quiet)](std::int64_t n_hashed, std::int64_t n_bytes) {
+    progress->update(n_hashed / kMegabyte, n_bytes / kMegabyte, "hashing the weights");
+  };
+}
+
+namespace {
+
+constexpr int kInterrupted = 130;
+
+struct InterruptState {
+  std::mutex mutex;
+  std::function<void()> cancel;
+  bool cancelling = false;
+};
+
+InterruptState& state() {
+  static InterruptState instance;
+  return instance;
+}
+
+void on_signal() {
+  std::lock_guard lock(state().mutex);
+  if (!state().cancel || state().cancelling) _exit(kInterrupted);
+  state().cancelling = true;
+  state().cancel();
+}
+
+}  // namespace
+
+// A thread that waits for the signals may call anything; a handler could call next to nothing.
+void watch_interrupts() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  state();  // constructed before the thread that uses it
+  std::thread([signals] {
+    for (;;) {
+      int signal = 0;
+      if (sigwait(&signals, &signal) == 0) on_signal();
+    }
+  }).detach();
+}
+
+OnInterrupt::OnInterrupt(std::function<void()> cancel) {
+  std::lock_guard lock(state().mutex);
+  state().cancel = std::move(cancel);
+  state().cancelling = false;
+}
+
+OnInterrupt::~OnInterrupt() {
+  std::lock_guard lock(state().mutex);
+  state().cancel = nullptr;
+}
+
+void require_writable(const JsonTarget& target, const std::filesystem::path& source,
+                      const std::filesystem::path& out) {
+  if (!target.given() || target.is_stdout()) return;
+  refuse_same_file(source, target.path, target.option);
+  if (!lies_in_new_folder(target.path, out)) output_path(target.path, target.replace);
+}
+
+bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem::path& out) {
+  namespace fs = std::filesystem;
+  const auto whole = [](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); };
+  return !out.empty() && !fs::exists(out) && whole(folder_of(file) / "") == whole(out / "");
+}
+
+void write_json(const JsonTarget& target, const nlohmann::ordered_json& json) {
+  write_text(target, json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+void write_text(const JsonTarget& target, const std::string& text) {
+  if (!target.is_stdout()) return write_file(target.path, text, target.replace);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw FileError("standard output: could not be written");
+}
+
+recording::Provenance provenance_now() {
+  recording::Provenance made;
+  made.command = command_line();
+  made.versions = "keyscope " KEYSCOPE_VERSION;
+  made.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  return made;
+}
+
+std::string sparkline(std::span<const std::optional<double>> values, double low, double high) {
+  static constexpr std::array kHeights{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  std::string line;
+  for (const auto& value : values) {
+    if (!value || std::isnan(*value)) {
+      line += "·";
+      continue;
+    }
+    const double share = std::clamp((*value - low) / (high - low), 0.0, 1.0);
+    line += kHeights.at(
+        std::min<std::size_t>(static_cast<std::size_t>(share * kHeights.size()), kHeights.size() - 1));
+  }
+  return line;
 }
 
 }  // namespace keyscope::commands

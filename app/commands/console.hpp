@@ -1,11 +1,63 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "capture/model/model.hpp"
+#include "capture/recording/recording.hpp"
+
 namespace keyscope::commands {
+
+// One line on stderr that says how far a long job is, its rate and the time left. Draws nothing where stderr
+// is not a terminal, or when `quiet`. Safe from any thread.
+class Progress {
+ public:
+  //   unit: what is counted, in the plural: "tokens", "heads"
+  Progress(std::string unit, bool quiet);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // done of total units; label: what is being worked on. Redraws at most ten times a second.
+  void update(std::int64_t done, std::int64_t total, std::string_view label);
+
+  // Takes the line away. Also done on destruction.
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string unit_;
+  bool visible_;
+  bool drawn_ = false;
+  std::mutex mutex_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point last_drawn_{};
+};
+
+// Shows on stderr how much of a model's weights has been hashed, as Progress does, for as long as it lives.
+capture::HashProgress hash_progress_line(bool quiet);
+
+// Takes over Ctrl-C and SIGTERM for the process. Call once, in `main`, before any other thread starts.
+void watch_interrupts();
+
+// While it lives, the first interrupt calls `cancel` (on a thread of its own) instead of ending the process;
+// a second one ends it at once with status 130.
+class OnInterrupt {
+ public:
+  explicit OnInterrupt(std::function<void()> cancel);
+  ~OnInterrupt();
+  OnInterrupt(const OnInterrupt&) = delete;
+  OnInterrupt& operator=(const OnInterrupt&) = delete;
+};
 
 // Where --json (or another option's text) goes: a file, or stdout for "-", or nowhere for "".
 struct JsonTarget {
@@ -32,5 +84,12 @@ bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem
 void write_text(const JsonTarget& target, const std::string& text);
 // Bytes that are no UTF-8 become U+FFFD.
 void write_json(const JsonTarget& target, const nlohmann::ordered_json& json);
+
+// Where results come from that are made now: this program's version, the command line and the time, UTC.
+recording::Provenance provenance_now();
+
+// One block character per value, its height the value's place between low and high: "▁▄█". Values outside
+// take the nearest end; one that does not exist is a middle dot.
+std::string sparkline(std::span<const std::optional<double>> values, double low, double high);
 
 }  // namespace keyscope::commands

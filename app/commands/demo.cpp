@@ -1,5 +1,3 @@
-// The main job on the embedded default: capture, analyze, figures, window.
-
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -8,21 +6,78 @@
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
 #include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/demo_figures.hpp"
-#include "app/commands/interrupt.hpp"
-#include "app/commands/measures_table.hpp"
-#include "app/commands/progress.hpp"
+#include "app/commands/console.hpp"
+#include "app/drawing/cairo_painter.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/nexus.hpp"
+#include "app/measures/head_measures.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "app/window/window.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::commands {
+
+namespace {
+
+// One layer and KV head of a recording.
+struct HeadChoice {
+  int layer = 0;
+  int kv_head = 0;
+};
+
+// The head where unlike keys receive the most attention: the largest Spearman correlation of the first run.
+HeadChoice most_telling_head(const std::vector<measures::RunMeasures>& runs) {
+  HeadChoice best;
+  double highest = -2;  // below every correlation
+  if (runs.empty()) return best;
+  for (const auto& head : runs.front().heads)
+    if (head.spearman && *head.spearman > highest) {
+      highest = *head.spearman;
+      best = {head.layer, head.kv_head};
+    }
+  return best;
+}
+
+// Draws the demo's pictures of one head into `folder` and all of them into one NeXus file; its own earlier
+// files are replaced. Returns what it wrote.
+std::vector<std::filesystem::path> write_demo_figures(const recording::Recording& recording, HeadChoice head,
+                                                      const std::filesystem::path& folder) {
+  const auto info = recording.info();
+  const auto nexus_path = folder / "figures.h5";
+  figures::NexusWriter nexus(nexus_path, {info->provenance, info->model, info->prompt}, true);
+  figures::PageOptions page;
+  page.replace = true;
+  std::vector<std::filesystem::path> files;
+  for (const auto name : figures::figure_names()) {
+    if (!figures::is_recorded(*info, name)) continue;
+    figures::FigureRequest request;
+    request.name = name;
+    request.layer = head.layer;
+    if (figures::scope_of(name) == figures::FigureScope::kQueryHead)
+      request.query_head = head.kv_head * info->model.group_size();
+    else
+      request.kv_head = head.kv_head;
+    const figures::Figure figure = figures::build_figure(recording, request);
+    files.push_back(folder / (request.name + ".png"));
+    figures::draw_to_file(figure, files.back(), page);
+    nexus.add(figure);
+  }
+  nexus.finish();
+  files.push_back(nexus_path);
+  return files;
+}
+
+}  // namespace
+
+// The main job on the embedded default: capture, analyze, figures, window.
+
 namespace {
 
 namespace fs = std::filesystem;

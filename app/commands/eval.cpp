@@ -1,6 +1,38 @@
 #include "app/commands/eval.hpp"
+#include "base/text.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
+#include "app/commands/console.hpp"
+#include "app/commands/options.hpp"
+#include "app/drawing/cairo_painter.hpp"
+#include "app/evaluation/evaluation.hpp"
+#include "app/evaluation/niah.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/figure.hpp"
+#include "app/figures/nexus.hpp"
+#include "app/session/live.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "capture/recording/layout.hpp"
 
 namespace keyscope::commands {
 
@@ -13,6 +45,261 @@ void add_eval(CLI::App& app) {
   add_eval_math500(*eval);
   add_eval_perplexity(*eval);
   eval->require_subcommand(1);
+}
+
+namespace {
+
+// Draws into every --figure file; of several figures, the first gets the name that was asked for, the others
+// their own behind it.
+void write_asked_figures(const EvalOptions& options, const std::vector<figures::Figure>& made,
+                         const recording::Origin& origin);
+
+// Into OUT: results.json, every figure as png, svg and pdf, and all of them as TASK.h5.
+void write_folder(const std::vector<figures::Figure>& made, const nlohmann::ordered_json& json,
+                  const std::string& task, const evaluation::ResultFolder& folder,
+                  const recording::Origin& origin);
+
+// One line: how many results there are, what they took, and how much of it was shared.
+std::string cost_line(const evaluation::Evaluation& evaluation);
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+void draw(const figures::Figure& figure, const fs::path& path, bool replace) {
+  figures::PageOptions page;
+  page.replace = replace;
+  figures::draw_to_file(figure, path, page);
+}
+
+// What a --figure comes to: all figures in one NeXus file; else the first one under the name that was asked
+// for, the others with their own behind it.
+std::vector<fs::path> figure_files(const fs::path& asked, std::span<const std::string_view> names) {
+  std::vector<fs::path> files{asked};
+  if (figures::is_nexus_path(asked)) return files;
+  for (const std::string_view name : names.subspan(1))
+    files.push_back(asked.parent_path() /
+                    fmt::format("{}-{}{}", asked.stem().string(), name, asked.extension().string()));
+  return files;
+}
+
+std::vector<std::string_view> names_of(const std::vector<figures::Figure>& made) {
+  std::vector<std::string_view> names;
+  names.reserve(made.size());
+  for (const figures::Figure& figure : made) names.emplace_back(figure.name);
+  return names;
+}
+
+void require_different(const std::vector<fs::path>& files) {
+  std::set<fs::path> seen;
+  for (const fs::path& path : files)
+    if (!seen.insert(fs::weakly_canonical(fs::absolute(path))).second)
+      throw UsageError(fmt::format("{}: would be written twice; choose another name", path.string()));
+}
+
+// Whether every file that was asked for can be written, each once.
+//   throws UsageError and FileError where not
+void check_outputs(const EvalOptions& options, const evaluation::Settings& settings) {
+  const bool compared = !settings.policies.empty();
+  const auto names = evaluation::figure_names(settings.task, compared);
+  std::vector<fs::path> files;
+  for (const std::string& path : options.figures) {
+    if (names.empty()) throw UsageError(fmt::format("--figure: {} draws none; leave it away", settings.task));
+    if (!figures::is_nexus_path(path)) figures::format_of(path);
+    std::ranges::copy(figure_files(path, names), std::back_inserter(files));
+  }
+  for (const fs::path& path : files)
+    if (!lies_in_new_folder(path, options.out)) output_path(path, options.force);
+  const JsonTarget json = options.json_target();
+  require_writable(json, options.model.folder(), options.out);
+  if (json.given() && !json.is_stdout()) files.emplace_back(json.path);
+  if (!options.out.empty())
+    std::ranges::copy(evaluation::folder_files(options.out, settings.task, compared),
+                      std::back_inserter(files));
+  require_different(files);
+}
+
+// Where a figure file says that its figures come from.
+recording::Origin eval_origin(const evaluation::Settings& settings, const capture::Model& model) {
+  const capture::ModelConfig& config = model.config();
+  recording::Origin origin;
+  origin.provenance = provenance_now();
+  origin.provenance.configuration = evaluation::settings_json(settings).dump();
+  origin.provenance.model_sha256 = settings.model.sha256;
+  origin.provenance.seed = static_cast<std::int64_t>(settings.seed);
+  origin.provenance.device = settings.model.device;
+  origin.model = {config.raw_json, settings.model.name, config.n_layers,
+                  config.n_heads,  config.n_kv_heads,   config.head_dim};
+  return origin;
+}
+
+void write_asked_figures(const EvalOptions& options, const std::vector<figures::Figure>& made,
+                         const recording::Origin& origin) {
+  const std::vector<std::string_view> names = names_of(made);
+  for (const fs::path path : options.figures) {
+    if (figures::is_nexus_path(path)) {
+      figures::write_nexus(path, made, origin, options.force);
+      continue;
+    }
+    const auto files = figure_files(path, names);
+    for (std::size_t i = 0; i < made.size(); ++i) draw(made[i], files[i], options.force);
+  }
+}
+
+void write_folder(const std::vector<figures::Figure>& made, const Json& json, const std::string& task,
+                  const evaluation::ResultFolder& folder, const recording::Origin& origin) {
+  folder.write("results.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  for (const figures::Figure& figure : made)
+    for (const char* extension : {".png", ".svg", ".pdf"})
+      draw(figure, folder.file(figure.name + extension), true);
+  if (!made.empty()) figures::write_nexus(folder.file(task + ".h5"), made, origin, true);
+}
+
+std::string cost_line(const evaluation::Evaluation& evaluation) {
+  const auto count = [](std::int64_t n) { return format_count(n); };
+  const capture::CompletionCost& cost = evaluation.cost;
+  if (cost.tokens_run == 0)
+    return fmt::format("All {} results were there.\n", count(std::ssize(evaluation.results)));
+  return fmt::format(
+      "{} results, {} of them from before; {} tokens asked for, {} run, {} shared (a factor of {:.1f}), {}, "
+      "{} "
+      "tokens run a second.\n",
+      count(std::ssize(evaluation.results)), count(evaluation.n_earlier), count(cost.tokens_asked),
+      count(cost.tokens_run), count(cost.tokens_asked - cost.tokens_run),
+      static_cast<double>(cost.tokens_asked) / static_cast<double>(cost.tokens_run),
+      session::duration_text(cost.seconds),
+      count(static_cast<std::int64_t>(static_cast<double>(cost.tokens_run) / cost.seconds)));
+}
+
+std::unique_ptr<evaluation::ResultFolder> open_folder(const EvalOptions& options,
+                                                      const evaluation::Settings& settings) {
+  if (options.out.empty()) return nullptr;
+  return std::make_unique<evaluation::ResultFolder>(options.out, evaluation::settings_json(settings),
+                                                    options.force);
+}
+
+void print_plan(const evaluation::Settings& settings, const EvalExamples& asked,
+                const evaluation::ResultFolder* folder) {
+  const auto plan = evaluation::plan_evaluation(settings, asked.examples, folder);
+  const auto count = [](std::int64_t n) { return format_count(n); };
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (const evaluation::Example& example : asked.examples) {
+    least = std::min(least, std::ssize(example.prompt_ids));
+    most = std::max(most, std::ssize(example.prompt_ids));
+  }
+  fmt::print(
+      "{} examples of {} to {} tokens in {} settings: {} results, {} of them from before; at most {} tokens "
+      "to run, less what prompts share.\n",
+      count(std::ssize(asked.examples)), count(least), count(most),
+      count(std::ssize(evaluation::grid_of(settings))), count(plan.n_results), count(plan.n_earlier),
+      count(plan.tokens_asked));
+}
+
+// With progress on stderr.
+evaluation::Evaluation evaluate(const EvalOptions& options, const capture::Model& model,
+                                const evaluation::Settings& settings, const EvalExamples& asked,
+                                evaluation::ResultFolder* folder) {
+  capture::CaptureControl control;
+  OnInterrupt on_interrupt([&] { control.cancel(); });
+  Progress progress("tokens", options.quiet);
+  const auto show = [&](std::int64_t done, std::int64_t total, const std::string& label) {
+    progress.update(done, total, label);
+  };
+  return evaluation::evaluate(model, settings, asked.examples, asked.scorer, folder, {control, show});
+}
+
+void print_notes(const EvalExamples& asked) {
+  for (const std::string& note : asked.notes) fmt::print("{}\n", note);
+  for (const std::string& row : asked.bad_rows) fmt::print("Skipped: {}\n", row);
+  if (!asked.bad_rows.empty()) fmt::print("Rows skipped: {}.\n", asked.bad_rows.size());
+}
+
+}  // namespace
+
+void run_eval(const EvalOptions& options, const EvalTask& task) {
+  evaluation::Settings settings = options.settings(task.name, task.settings);
+  check_outputs(options, settings);
+  const auto model = options.load_model();
+  settings.model = results::identity_of(*model, hash_progress_line(options.quiet));
+  const EvalExamples asked = task.examples(*model);
+  evaluation::check_examples(asked.examples, *model);
+  settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.examples);
+  const auto folder = open_folder(options, settings);
+  if (options.dry_run) {
+    print_notes(asked);
+    return print_plan(settings, asked, folder.get());
+  }
+  if (folder) folder->begin();
+  const auto evaluation = evaluate(options, *model, settings, asked, folder.get());
+  const EvalOutcome outcome{settings, asked, evaluation};
+  const EvalReport report = task.report(outcome);
+  const recording::Origin origin = eval_origin(settings, *model);
+  const JsonTarget json = options.json_target();
+  if (!json.is_stdout()) {
+    print_notes(asked);
+    fmt::print("{}{}", report.table, cost_line(evaluation));
+  }
+  if (folder) write_folder(report.figures, report.json, task.name, *folder, origin);
+  write_asked_figures(options, report.figures, origin);
+  if (json.given()) write_json(json, report.json);
+}
+
+void EvalOptions::add_to(CLI::App& command) {
+  model.add_folder(command)->required();
+  command
+      .add_option("--policy", policies,
+                  policy_help() + "; repeatable, and none always runs as what they are compared with")
+      ->allow_extra_args(false);
+  command
+      .add_option("--budget", budgets,
+                  "N: rows kept per KV head, such as 128, or a share of each prompt, such as 25%; a list")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--block", blocks, "B: prompt tokens per block; a list")
+      ->delimiter(',')
+      ->check(one_or_more())
+      ->capture_default_str();
+  add_out(command, out, "evaluation");
+  command.add_option("--json", json, "All numbers as JSON into a file; - is stdout");
+  command.add_option("--figure", figures, "Also draw into this file: .png, .svg, .pdf or .h5; repeatable")
+      ->allow_extra_args(false);
+  model.add_arithmetic(command);
+  add_seed(command, seed, "what is drawn: examples, policies, the bootstrap");
+  command.add_flag("--force", force, "Replace files; discard results of other settings in --out");
+  command.add_flag("--dry-run", dry_run, "Say what would be run and stop");
+  add_quiet(command, quiet);
+}
+
+evaluation::Settings EvalOptions::settings(const std::string& task,
+                                           const nlohmann::ordered_json& task_settings) const {
+  evaluation::Settings settings = evaluation::asked_grid(policies, budgets, blocks, seed);
+  settings.task = task;
+  settings.task_settings = task_settings;
+  return settings;
+}
+
+std::shared_ptr<const capture::Model> EvalOptions::load_model() const {
+  auto loaded = capture::Model::load(model.folder(), model.options());
+  if (loaded->tokenizer() == nullptr)
+    throw FileError(fmt::format("{}: there is no tokenizer.json; an evaluation needs one", model.folder()));
+  return loaded;
+}
+
+void EvalDataOptions::add_to(CLI::App& command, const std::string& data_help) {
+  command.add_option("--data", data_, data_help)->required()->check(not_empty());
+  command.add_option("--rows", rows_, "Only the first N rows (of LongBench: of each task)")
+      ->check(one_or_more());
+  CLI::Option* chat = command.add_flag("--chat", chat_, "Refuse a model that has no chat template");
+  command
+      .add_flag(
+          "--no-chat", no_chat_,
+          "Ask without the model's chat template, which is used where it has one and the benchmark does")
+      ->excludes(chat);
+  command.add_flag("--skip-bad", skip_bad_, "Go on without rows that cannot be used, naming them");
+}
+
+evaluation::ChatUse EvalDataOptions::chat() const {
+  if (no_chat_) return evaluation::ChatUse::kNever;
+  return chat_ ? evaluation::ChatUse::kAlways : evaluation::ChatUse::kIfThere;
 }
 
 }  // namespace keyscope::commands

@@ -4,21 +4,21 @@
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/errors.hpp"
-#include "app/commands/capture_options.hpp"
 #include "app/commands/capture.hpp"
+#include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/interrupt.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/commands/progress.hpp"
-#include "app/figures/head_selection.hpp"
+#include "app/commands/console.hpp"
+#include "app/commands/options.hpp"
+#include "app/figures/catalogue.hpp"
 #include "app/figures/nexus.hpp"
-#include "app/figures/output_file.hpp"
-#include "app/figures/registry.hpp"
-#include "capture/recording/output_path.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
@@ -120,8 +120,8 @@ std::string label_of(const figures::FigureRequest& request) {
 
 void run_export(const ExportArguments& arguments) {
   for (const auto& name : arguments.names) figures::figure_name(name);  // says it if unknown
-  recording::output_path(arguments.out, arguments.force);
-  figures::refuse_same_file(arguments.file, arguments.out);
+  output_path(arguments.out, arguments.force);
+  refuse_same_file(arguments.file, arguments.out);
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
   const auto requests = plan_export(*info, arguments);

@@ -3,22 +3,25 @@
 #include <string>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/errors.hpp"
-#include "app/commands/capture_options.hpp"
 #include "app/commands/capture.hpp"
+#include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/figures/axis_ticks.hpp"
+#include "app/commands/options.hpp"
 #include "app/drawing/cairo_painter.hpp"
-#include "app/figures/cosine_matrix.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/figures/nexus.hpp"
-#include "app/figures/output_file.hpp"
-#include "app/figures/registry.hpp"
-#include "capture/recording/output_path.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/recording.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -96,8 +99,8 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   if (!arguments.order.empty()) request.order = figures::parse_order(arguments.order);
   request.most_ordered = figures::kMostKeysInDendrogram;
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
-  recording::output_path(arguments.out, arguments.page.replace);
-  figures::refuse_same_file(arguments.file, arguments.out);
+  output_path(arguments.out, arguments.page.replace);
+  refuse_same_file(arguments.file, arguments.out);
 
   const auto recording = recording::open_recording(arguments.file);
   const figures::Figure figure = figures::build_figure(*recording, request);
@@ -165,7 +168,7 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
                   fmt::format("cosine-matrix: position (the default), or dendrogram: similar keys side by "
                               "side, by average linkage on their cosines; of at most {} keys, for so many "
                               "take half a minute and 2 GiB, and both grow with the square",
-                              figures::format_count(figures::kMostKeysInDendrogram)))
+                              format_count(figures::kMostKeysInDendrogram)))
       ->check(CLI::IsMember({"position", "dendrogram"}));
   command.add_flag("--linear", arguments.linear,
                    "attention: a linear colour scale instead of a logarithmic one");

@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/errors.hpp"
 #include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/interrupt.hpp"
+#include "app/commands/console.hpp"
+#include "base/errors.hpp"
 
 namespace {
 

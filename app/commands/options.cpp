@@ -1,9 +1,64 @@
-#include "app/commands/model_choice.hpp"
+#include "app/commands/options.hpp"
 
-#include "app/commands/option_checks.hpp"
-#include "app/commands/option_words.hpp"
+#include <charconv>
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
 
 namespace keyscope::commands {
+
+namespace {
+
+// What the parser itself says of a number out of its range ends in 309 digits.
+CLI::Validator at_least(std::int64_t least) {
+  const auto check = [least](const std::string& text) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= least) return std::string();
+    return fmt::format("expected a whole number of {} or more, found '{}'", least, text);
+  };
+  return {check, fmt::format("{} or more", least)};
+}
+
+}  // namespace
+
+CLI::Validator one_or_more() { return at_least(1); }
+
+CLI::Validator zero_or_more() { return at_least(0); }
+
+CLI::Validator not_empty() {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? std::string("expected something, found an empty text") : std::string();
+  };
+  return {check, ""};
+}
+
+void add_block(CLI::App& command, std::int64_t& block) {
+  command.add_option("--block", block, "B: prompt tokens per block")
+      ->check(one_or_more())
+      ->capture_default_str();
+}
+
+void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& of) {
+  command.add_option("--seed", seed, "Seed of " + of)->check(zero_or_more())->capture_default_str();
+}
+
+CLI::Option* add_out(CLI::App& command, std::string& out, const std::string& run) {
+  return command
+      .add_option("--out", out, fmt::format("Folder for results; an interrupted {} goes on there", run))
+      ->check(not_empty());
+}
+
+void add_discard(CLI::App& command, bool& force) {
+  command.add_flag("--force", force, "Discard results of other settings in --out");
+}
+
+void add_quiet(CLI::App& command, bool& quiet) { command.add_flag("--quiet", quiet, "No progress"); }
 
 CLI::Option* ModelChoice::add_folder(CLI::App& command) {
   return command.add_option("--model", folder_, "A model folder in Hugging Face layout");
@@ -29,6 +84,30 @@ capture::ModelOptions ModelChoice::options() const {
       choose<std::string>("--device", device_, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
   options.threads = threads_;
   return options;
+}
+
+namespace {
+
+bool is_option(const std::string& part) {
+  const auto equals = part.find('=');
+  return equals != std::string::npos && part.find(':') > equals;
+}
+
+}  // namespace
+
+std::vector<std::string> split_policies(const std::vector<std::string>& words) {
+  std::vector<std::string> policies;
+  for (const std::string& word : words) {
+    bool first = true;  // an option belongs to a policy of its own word
+    std::istringstream parts(word);
+    for (std::string part; std::getline(parts, part, ','); first = false) {
+      if (!first && is_option(part))
+        policies.back() += "," + part;
+      else
+        policies.push_back(part);
+    }
+  }
+  return policies;
 }
 
 }  // namespace keyscope::commands

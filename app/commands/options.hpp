@@ -1,11 +1,37 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
-#include <CLI/App.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "app/commands/cli_fwd.hpp"
+#include "base/errors.hpp"
+#include "capture/model/model.hpp"
 
 namespace keyscope::commands {
+
+// Checks for options that count something: "expected 1 or more, found 0".
+CLI::Validator one_or_more();
+CLI::Validator zero_or_more();
+
+// An empty text, from a shell variable that is not set, say, is not taken for "all".
+CLI::Validator not_empty();
+
+// What one of the words that an option takes stands for.
+//   throws UsageError naming the option and the words
+template <typename Value>
+Value choose(const std::string& option, const std::string& word, const std::map<std::string, Value>& words) {
+  const auto found = words.find(word);
+  if (found != words.end()) return found->second;
+  std::vector<std::string> known;
+  known.reserve(words.size());
+  for (const auto& [name, value] : words) known.push_back(name);
+  throw UsageError(fmt::format("{}: '{}' is not one of {}", option, word, fmt::join(known, ", ")));
+}
 
 // Options that commands which run a model have in common, each the same wherever it stands.
 
@@ -24,5 +50,26 @@ CLI::Option* add_out(CLI::App& command, std::string& out, const std::string& run
 void add_discard(CLI::App& command, bool& force);
 
 void add_quiet(CLI::App& command, bool& quiet);
+
+// Which model computes, and in what: `--model`, `--dtype`, `--device`, `--threads`. In two parts, between
+// which a command's own options stand.
+class ModelChoice {
+ public:
+  CLI::Option* add_folder(CLI::App& command);  // `--model`; not required unless the command says so
+  void add_arithmetic(CLI::App& command);      // the others
+
+  bool given() const { return !folder_.empty(); }
+  const std::string& folder() const { return folder_; }
+  //   throws UsageError on a word that `--dtype` or `--device` does not take
+  capture::ModelOptions options() const;
+
+ private:
+  std::string folder_, dtype_ = "auto", device_ = "auto";
+  int threads_ = 0;
+};
+
+// Policies that are given in one word, such as "keydiff:recent=0.1,metric=dot,sink", one by one: a part that
+// is KEY=VALUE belongs to the policy before it.
+std::vector<std::string> split_policies(const std::vector<std::string>& words);
 
 }  // namespace keyscope::commands

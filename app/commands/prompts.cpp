@@ -1,3 +1,6 @@
+#include "app/results/prompts.hpp"
+#include "base/text.hpp"
+
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -10,21 +13,19 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/commands/provenance_now.hpp"
-#include "app/figures/axis_ticks.hpp"
+#include "app/commands/options.hpp"
 #include "app/drawing/cairo_painter.hpp"
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
-#include "app/figures/output_file.hpp"
-#include "app/results/prompts.hpp"
-#include "app/validation/prompts_file.hpp"
+#include "base/files.hpp"
 #include "capture/model/config.hpp"
-#include "capture/recording/output_path.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::commands {
@@ -76,7 +77,7 @@ nlohmann::ordered_json to_json(const PromptLengths& lengths) {
 }
 
 std::string table_of(const PromptLengths& lengths) {
-  const auto count = [](double value) { return figures::format_count(std::llround(value)); };
+  const auto count = [](double value) { return format_count(std::llround(value)); };
   std::string table =
       fmt::format("{} prompts: {} to {} tokens, mean {}, median {}, 95th percentile {}\n\n",
                   lengths.lengths.size(), count(double(lengths.least)), count(double(lengths.most)),
@@ -114,8 +115,8 @@ void run_prompts(PromptsArguments& arguments) {
   arguments.json.replace = arguments.force;
   if (!arguments.out.empty()) {
     if (!figures::is_nexus_path(arguments.out)) figures::format_of(arguments.out);
-    recording::output_path(arguments.out, arguments.force);
-    figures::refuse_same_file(arguments.file, arguments.out);
+    output_path(arguments.out, arguments.force);
+    refuse_same_file(arguments.file, arguments.out);
   }
   if (arguments.json.given()) require_writable(arguments.json, arguments.file);
   const capture::ModelConfig config = capture::read_config(arguments.model);

@@ -7,22 +7,22 @@
 #include <system_error>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
-#include "app/commands/capture_options.hpp"
 #include "app/commands/capture.hpp"
+#include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/interrupt.hpp"
 #include "app/commands/console.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/commands/progress.hpp"
-#include "app/figures/output_file.hpp"
-#include "app/validation/number_text.hpp"
-#include "capture/recording/output_path.hpp"
+#include "app/commands/options.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -53,8 +53,8 @@ replay::ReplayOptions replay_options(const ReplayArguments& arguments) {
 void check_outputs(const ReplayArguments& arguments) {
   require_writable(arguments.json, arguments.file);
   if (arguments.out.empty()) return;
-  figures::refuse_same_file(arguments.file, arguments.out);
-  recording::output_path(arguments.out, arguments.force);
+  refuse_same_file(arguments.file, arguments.out);
+  output_path(arguments.out, arguments.force);
   // Neither of them need be there yet.
   const auto place = [](const std::string& path) { return std::filesystem::weakly_canonical(path); };
   if (arguments.json.given() && !arguments.json.is_stdout() &&
@@ -65,13 +65,13 @@ void check_outputs(const ReplayArguments& arguments) {
 
 void check_disk(const std::string& out, std::int64_t needed) {
   std::error_code error;
-  const auto space = std::filesystem::space(recording::folder_of(out), error);
+  const auto space = std::filesystem::space(folder_of(out), error);
   if (!error && static_cast<std::uintmax_t>(needed) > space.available)
     throw Error(
         fmt::format("{}: the replay needs {}, and only {} are free; replay fewer --layers, or use "
                     "another disk",
-                    out, validation::bytes_text(needed),
-                    validation::bytes_text(static_cast<std::int64_t>(space.available))));
+                    out, bytes_text(needed),
+                    bytes_text(static_cast<std::int64_t>(space.available))));
 }
 
 // What the replayed sets are worth, in the words of the documentation.
@@ -99,7 +99,7 @@ void print_plan(const replay::ReplayPlan& plan, const recording::RecordingInfo& 
       info.model.name, fmt::join(names, ", "), info.runs[static_cast<std::size_t>(plan.source_run)].plan.name,
       info.source, info.n_prompt(), info.n_prompt() == 1 ? "token" : "tokens", plan.layers.size(),
       plan.layers.size() == 1 ? "layer" : "layers", first.budget, first.block_size,
-      validation::bytes_text(plan.disk_bytes));
+      bytes_text(plan.disk_bytes));
   for (const std::string& note : caveats(plan)) fmt::print(stderr, "  {}\n", note);
 }
 

@@ -10,13 +10,14 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Option.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/text_input.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/tokenizer/chat_template.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 

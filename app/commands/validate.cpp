@@ -6,27 +6,58 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
-#include "app/commands/capture_options.hpp"
 #include "app/commands/capture.hpp"
+#include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/hash_progress_line.hpp"
-#include "app/commands/interrupt.hpp"
-#include "app/commands/model_choice.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/commands/progress.hpp"
-#include "app/commands/provenance_now.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
-#include "app/commands/validate_table.hpp"
-#include "app/validation/memory_check.hpp"
-#include "app/validation/report_files.hpp"
 #include "app/validation/validation.hpp"
-#include "capture/model/available_memory.hpp"
+#include "app/validation/validation_report.hpp"
+#include "base/text.hpp"
+#include "capture/model/memory.hpp"
 
 namespace keyscope::commands {
+
 namespace {
+
+using validation::Claim;
+using validation::Finding;
+
+std::string finding_line(const Finding& finding) {
+  std::string line = fmt::format("    {:<18}{:>10}  {:<20}{:>4} prompts", finding.label,
+                                 number_text(finding.mean.mean),
+                                 interval_text(finding.mean.low, finding.mean.high), finding.mean.n_samples);
+  if (finding.tally)
+    line += fmt::format("  {} of {} pairs violate it", finding.tally->violations, finding.tally->pairs);
+  return line + fmt::format("  {}\n", validation::verdict_name(finding.verdict));
+}
+
+std::string claim_lines(const Claim& claim) {
+  std::string lines = fmt::format("{}  [{}]\n", claim.question, validation::verdict_name(claim.verdict));
+  lines += fmt::format("    {}{} ({})\n", claim.quantity, claim.units.empty() ? "" : ", " + claim.units,
+                       claim.source);
+  for (const Finding& finding : claim.findings) lines += finding_line(finding);
+  if (claim.heads > 0)
+    lines += fmt::format("    {} of {} KV heads lie on the claimed side of zero\n", claim.heads_agreeing,
+                         claim.heads);
+  if (!claim.remark.empty()) lines += fmt::format("    {}\n", claim.remark);
+  return lines + fmt::format("    rule: {}\n", claim.rule);
+}
+
+// What `validate` prints: every claim with its means, intervals, verdict and the rule it was judged by.
+std::string validate_table(const validation::Report& report) {
+  std::string text = fmt::format("{}: {}; {}\nMeans over prompts, with {:.0f} % bootstrap intervals\n",
+                                 report.settings.model.name, validation::describe_extent(report),
+                                 validation::describe_eviction(report), 100 * report.bootstrap.confidence);
+  for (const Claim& claim : report.claims) text += fmt::format("\n{}", claim_lines(claim));
+  return text;
+}
 
 struct ValidateArguments {
   ModelChoice model;

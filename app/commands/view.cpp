@@ -1,22 +1,30 @@
+#include "app/commands/view.hpp"
+
 #include <atomic>
+#include <charconv>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
-#include "app/commands/interrupt.hpp"
-#include "app/commands/view.hpp"
-#include "app/commands/option_checks.hpp"
-#include "app/commands/view_choices.hpp"
-#include "app/window/loop.hpp"
+#include "app/commands/console.hpp"
+#include "app/commands/options.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/session/made_figures.hpp"
 #include "app/window/window.hpp"
-#include "capture/recording/output_path.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::commands {
+
 namespace {
 
 struct ViewArguments {
@@ -75,7 +83,7 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   request.scale = arguments.scale;
   request.screenshot = arguments.screenshot;
   request.replace_screenshot = arguments.force;
-  if (!arguments.screenshot.empty()) recording::output_path(arguments.screenshot, arguments.force);
+  if (!arguments.screenshot.empty()) output_path(arguments.screenshot, arguments.force);
   request.state_file = arguments.state_file;
   return request;
 }
@@ -173,6 +181,47 @@ void add_view(CLI::App& app) {
       "  keyscope view --model assets/demo_model --prompt-file assets/demo_model/prompts/needle.txt \\\n"
       "    --policy none --policy keydiff --budget 256 --block 64");
   command->callback([arguments, command] { run_view(*arguments, *command); });
+}
+
+WindowSize parse_window_size(const std::string& text) {
+  const std::size_t cross = text.find('x');
+  const auto parse = [&](std::string_view part, int& value) {
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return error == std::errc() && end == part.data() + part.size() && value >= 320 && value <= 16384;
+  };
+  const std::string_view all = text;
+  WindowSize size;
+  if (cross == std::string::npos || !parse(all.substr(0, cross), size.width) ||
+      !parse(all.substr(cross + 1), size.height))
+    throw UsageError(fmt::format("--size: '{}' is no size; expected WIDTHxHEIGHT such as 1280x800", text));
+  return size;
+}
+
+std::string view_name(const std::string& name) {
+  return name == session::kTextView ? name : std::string(figures::figure_name(name));
+}
+
+session::LiveRequest live_request(const CaptureCommandOptions& options, const std::string& out,
+                                  bool replace) {
+  session::LiveRequest live;
+  live.model_folder = options.model_folder();
+  live.model = options.model_options();
+  live.options = options.capture_options();
+  live.options.command = command_line();
+  live.out = out;
+  live.replace = replace;
+  if (!out.empty()) output_path(out, replace);
+  if (live.options.block_size <= 0) throw UsageError("--block: expected 1 or more prompt tokens per block");
+  live.form = options.prompt.form();
+  tokenizer::check_prompt_form(live.model_folder, live.form);
+  if (!options.prompt.given()) return live;
+  capture::check_options(live.options);
+  live.max_tokens = options.prompt.max_tokens();
+  if (const auto text = options.prompt.text())
+    live.prompt = *text;
+  else
+    live.options.prompt_ids = options.prompt.read(nullptr, live.model_folder);
+  return live;
 }
 
 }  // namespace keyscope::commands

@@ -1,8 +1,9 @@
-#include "app/window/kept_frame.hpp"
+#include "app/display/frame.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <backends/imgui_impl_opengl3.h>
 
 namespace keyscope::window {
+
 namespace {
 
 // FNV-1a over words of 64 bits, and the bytes that remain: what two lists have in common is no accident.
@@ -140,6 +142,128 @@ void KeptFrame::draw(ImDrawData& data, ImU32 ground, int width, int height) {
   glBindFramebuffer(GL_DRAW_FRAMEBUFFER, static_cast<GLuint>(target));
   glBlitFramebuffer(0, 0, width, height, 0, 0, width, height, GL_COLOR_BUFFER_BIT, GL_NEAREST);
   glBindFramebuffer(GL_FRAMEBUFFER, static_cast<GLuint>(target));
+}
+
+namespace {
+
+bool is_empty(const PixelRect& rect) { return rect.x_low >= rect.x_high || rect.y_low >= rect.y_high; }
+
+PixelRect hull(const PixelRect& a, const PixelRect& b) {
+  return {std::min(a.x_low, b.x_low), std::min(a.y_low, b.y_low), std::max(a.x_high, b.x_high),
+          std::max(a.y_high, b.y_high)};
+}
+
+const ListMark* find(const std::vector<ListMark>& marks, const std::string& owner) {
+  const auto found = std::ranges::find(marks, owner, &ListMark::owner);
+  return found != marks.end() ? &*found : nullptr;
+}
+
+// The owners that are in both, in the order of `marks`.
+std::vector<std::string> staying(const std::vector<ListMark>& marks, const std::vector<ListMark>& other) {
+  std::vector<std::string> owners;
+  for (const ListMark& mark : marks)
+    if (find(other, mark.owner) != nullptr) owners.push_back(mark.owner);
+  return owners;
+}
+
+// Parts that overlap are drawn together, so that nothing is blended twice.
+void add_part(std::vector<PixelRect>& parts, PixelRect part) {
+  if (is_empty(part)) return;
+  for (std::size_t i = 0; i < parts.size();) {
+    if (is_empty(common_part(parts[i], part))) {
+      ++i;
+      continue;
+    }
+    part = hull(part, parts[i]);
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
+    i = 0;  // it has grown, and may reach those that were apart from it
+  }
+  parts.push_back(part);
+}
+
+}  // namespace
+
+PixelRect common_part(const PixelRect& a, const PixelRect& b) {
+  return {std::max(a.x_low, b.x_low), std::max(a.y_low, b.y_low), std::min(a.x_high, b.x_high),
+          std::min(a.y_high, b.y_high)};
+}
+
+std::vector<PixelRect> changed_parts(const std::vector<ListMark>& before, const std::vector<ListMark>& now,
+                                     const PixelRect& whole) {
+  if (staying(before, now) != staying(now, before)) return {whole};
+  std::vector<PixelRect> parts;
+  for (const ListMark& mark : now) {
+    const ListMark* earlier = find(before, mark.owner);
+    if (earlier != nullptr && *earlier == mark) continue;
+    add_part(parts, common_part(mark.bounds, whole));
+    if (earlier != nullptr) add_part(parts, common_part(earlier->bounds, whole));
+  }
+  for (const ListMark& mark : before)
+    if (find(now, mark.owner) == nullptr) add_part(parts, common_part(mark.bounds, whole));
+  return parts;
+}
+
+namespace {
+
+double seconds(FrameRate::Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+void FrameRate::note_frame(Clock::time_point began, Clock::time_point ended) {
+  last_frame_ = ended;
+  wait_after_frame_ = std::clamp(seconds(ended - began) / kMostShare, kLeastWaitSeconds, kMostWaitSeconds);
+}
+
+double FrameRate::wait(Clock::time_point now) const {
+  if (seconds(now - last_input_) < kAttentionSeconds) return 0;
+  return std::max(0.0, wait_after_frame_ - seconds(now - last_frame_));
+}
+
+namespace {
+
+constexpr double kSamePixel = 0.01;  // further off, anti-aliased edges would begin to differ
+
+// The lines of one axis that a shift keeps in sight, where they are afterwards.
+std::vector<int> kept(const std::vector<int>& lines, int moved_by, int shift, int size) {
+  const int low = std::max(0, shift);
+  const int high = std::min(size, size + shift);
+  std::vector<int> result;
+  for (const int line : lines)
+    if (line + moved_by >= low && line + moved_by < high) result.push_back(line + moved_by);
+  return result;
+}
+
+}  // namespace
+
+std::optional<PixelShift> whole_pixel_shift(const PlotView& from, const PlotView& to) {
+  if (from.pixels_per_unit_x() != to.pixels_per_unit_x() ||
+      from.pixels_per_unit_y() != to.pixels_per_unit_y() || from.width() != to.width() ||
+      from.height() != to.height())
+    return std::nullopt;
+  const double x = (from.centre().x - to.centre().x) * to.pixels_per_unit_x();
+  const double y = (to.centre().y - from.centre().y) * to.pixels_per_unit_y();
+  if (!(std::max(std::abs(x), std::abs(y)) < std::numeric_limits<int>::max() / 2)) return std::nullopt;
+  const PixelShift shift{static_cast<int>(std::lround(x)), static_cast<int>(std::lround(y))};
+  if (std::abs(x - shift.x) > kSamePixel || std::abs(y - shift.y) > kSamePixel) return std::nullopt;
+  return shift;
+}
+
+std::vector<PixelRect> exposed_parts(int width, int height, PixelShift shift) {
+  if (std::abs(shift.x) >= width || std::abs(shift.y) >= height) return {{0, 0, width, height}};
+  std::vector<PixelRect> parts;
+  int low = 0, high = width;  // the columns that are not exposed
+  if (shift.x > 0) parts.push_back({0, 0, low = shift.x, height});
+  if (shift.x < 0) parts.push_back({high = width + shift.x, 0, width, height});
+  if (shift.y > 0) parts.push_back({low, 0, high, shift.y});
+  if (shift.y < 0) parts.push_back({low, height + shift.y, high, height});
+  return parts;
+}
+
+bool lines_follow(const PlotGrid& from, const PlotGrid& to, int width, int height, PixelShift shift) {
+  return kept(from.x_px, shift.x, shift.x, width) == kept(to.x_px, 0, shift.x, width) &&
+         kept(from.y_px, shift.y, shift.y, height) == kept(to.y_px, 0, shift.y, height);
 }
 
 }  // namespace keyscope::window

@@ -1,18 +1,18 @@
 #include "app/display/glfw_window.hpp"
 
-#include <epoxy/gl.h>
-// After epoxy, so that GLFW does not bring another OpenGL header.
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
 #include <GLFW/glfw3.h>
+#include <epoxy/gl.h>
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
-#include "app/window/default_size.hpp"
-#include "app/window/printed_key.hpp"
 
 namespace keyscope::window {
+
 namespace {
 
 GlfwWindow& self(GLFWwindow* window) { return *static_cast<GlfwWindow*>(glfwGetWindowUserPointer(window)); }
@@ -144,5 +144,27 @@ void GlfwWindow::wake() { glfwPostEmptyEvent(); }
 std::vector<KeyPress> GlfwWindow::take_keys() { return std::exchange(keys_, {}); }
 std::vector<std::string> GlfwWindow::take_dropped_files() { return std::exchange(dropped_, {}); }
 bool GlfwWindow::take_input() { return std::exchange(input_, false); }
+
+int printed_key(int key, std::string_view printed) {
+  if (printed.size() != 1) return key;
+  const char sign = printed.front();
+  if (sign >= 'a' && sign <= 'z') return GLFW_KEY_A + (sign - 'a');
+  if (sign >= 'A' && sign <= 'Z') return GLFW_KEY_A + (sign - 'A');
+  // Another sign where an American keyboard has a letter: nothing that is printed there is meant by one.
+  return key >= GLFW_KEY_A && key <= GLFW_KEY_Z ? GLFW_KEY_UNKNOWN : key;
+}
+
+WindowSize default_size(float content_scale, WindowSize work_area) {
+  const float scale = content_scale > 0 ? content_scale : 1;
+  const WindowSize size{static_cast<int>(std::lround(1280 * scale)),
+                        static_cast<int>(std::lround(800 * scale))};
+  return within(size, work_area);
+}
+
+WindowSize within(WindowSize size, WindowSize work_area) {
+  if (work_area.width > 0) size.width = std::min(size.width, work_area.width);
+  if (work_area.height > 0) size.height = std::min(size.height, work_area.height);
+  return {std::max(size.width, kLeastSize.width), std::max(size.height, kLeastSize.height)};
+}
 
 }  // namespace keyscope::window

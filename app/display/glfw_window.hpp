@@ -1,9 +1,10 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 struct GLFWwindow;
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace keyscope::window {
 
@@ -47,5 +48,26 @@ class GlfwWindow {
   std::vector<std::string> dropped_;
   bool input_ = true;
 };
+
+// The key by the letter that is printed on it, where that is one of A to Z: GLFW goes by the place of a key
+// on an American keyboard, where Z lies elsewhere than on a German one. Digits stay as they are: where Shift
+// is needed for them, other signs are printed.
+//   key: GLFW_KEY_…; printed: what glfwGetKeyName says, empty for keys that print nothing
+int printed_key(int key, std::string_view printed);
+
+struct WindowSize {
+  int width = 0, height = 0;
+};
+
+// The size of a window that no size was asked for: 1280 x 800 at the monitor's scale, at most its work area.
+//   content_scale: of the monitor, 1 where it is not known
+//   work_area: pixels, 0 where it is not known
+WindowSize default_size(float content_scale, WindowSize work_area);
+
+inline constexpr WindowSize kLeastSize{640, 420};  // below it panels do not fit
+
+// A size cut to the work area, never below the least one.
+//   work_area: pixels, 0 where it is not known
+WindowSize within(WindowSize size, WindowSize work_area);
 
 }  // namespace keyscope::window

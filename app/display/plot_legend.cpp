@@ -1,11 +1,164 @@
-#include "app/panels/markers.hpp"
+#include "app/display/plot_legend.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 
+#include "app/display/layout.hpp"
+#include "app/figures/scales.hpp"
+
 namespace keyscope::window {
+
+bool PlotLegend::hides(const std::string& id) const {
+  return std::ranges::find(hidden_, id) != hidden_.end();
+}
+
+// What is retained comes first, then what was evicted, in the order of reading, not of drawing; a series
+// without a label has none.
+std::vector<PlotLegend::Entry> PlotLegend::entries_of(const figures::Panel& panel) {
+  std::vector<Entry> entries;
+  for (const auto& series : panel.points)
+    if (!series.label.empty())  // what has many colours is known by its shape alone
+      entries.push_back({series.label, series.id, series.value.empty() ? series.colour : figures::kCharcoal,
+                         &series, nullptr});
+  const auto rank = [](const Entry& entry) {
+    return entry.id == "retained" ? 0 : entry.id == "evicted" ? 1 : 2;
+  };
+  std::ranges::stable_sort(entries, {}, rank);
+  for (const auto& series : panel.lines)
+    if (!series.label.empty()) entries.push_back({series.label, series.id, series.colour, nullptr, &series});
+  return entries;
+}
+
+// One clickable entry; on the same line as the one before it where it fits.
+bool PlotLegend::draw_entry(DrawContext& context, const Entry& entry, float right) const {
+  const float sign = context.px(entry.line != nullptr ? 18 : 10);
+  const ImVec2 text = text_size(context.fonts.small, entry.label);
+  const ImVec2 size(sign + context.px(6) + text.x, std::max(text.y, context.px(10)) + context.px(4));
+  if (ImGui::GetItemRectMax().x + context.px(16) + size.x < right) ImGui::SameLine(0, context.px(16));
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const bool clicked = ImGui::InvisibleButton(entry.id.c_str(), size);
+  const bool off = hides(entry.id), hovered = ImGui::IsItemHovered();
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImVec2 centre(at.x + 0.5F * sign, at.y + 0.5F * size.y);
+  const ImU32 ink = ink_colour(context.theme, entry.colour, off ? 0.35F : 1);
+  if (entry.line != nullptr) list.AddLine({at.x, centre.y}, {at.x + sign, centre.y}, ink, context.px(2));
+  if (entry.points != nullptr || entry.line->marker)
+    draw_marker(list, entry.points != nullptr ? entry.points->marker : *entry.line->marker, centre,
+                context.px(10), ink, 0);
+  const ImU32 colour = off ? with_alpha(context.theme.dim, 0.6F) : context.theme.text;
+  const ImVec2 text_at(at.x + sign + context.px(6), at.y + 0.5F * (size.y - text.y));
+  draw_text(list, context.fonts.small, text_at, colour, entry.label);
+  if (hovered || off) {
+    const float y = off ? text_at.y + 0.55F * text.y : text_at.y + text.y;
+    list.AddLine({text_at.x, y}, {text_at.x + text.x, y}, context.theme.dim);
+  }
+  if (hovered) ImGui::SetTooltip(off ? "Click to show" : "Click to hide");
+  context.widgets["legend_" + entry.id] = {at.x, at.y, size.x, size.y};
+  return clicked;
+}
+
+bool PlotLegend::draw(DrawContext& context, const figures::Panel& panel) {
+  if (!panel.legend) return false;
+  ImGui::Dummy({0, 0});
+  const float right = ImGui::GetWindowPos().x + ImGui::GetWindowContentRegionMax().x;
+  ImGui::SetCursorPosY(ImGui::GetCursorPosY() - ImGui::GetStyle().ItemSpacing.y);
+  bool changed = false, first = true;
+  for (const Entry& entry : entries_of(panel)) {
+    const bool clicked = draw_entry(context, entry, first ? 0 : right);
+    first = false;
+    if (!clicked) continue;
+    if (hides(entry.id))
+      std::erase(hidden_, entry.id);
+    else
+      hidden_.push_back(entry.id);
+    changed = true;
+  }
+  if (changed) context.wants_frames = true;
+  return changed;
+}
+
+namespace {
+
+constexpr float kBarPx = 12, kGapPx = 6, kTickPx = 60;
+constexpr float kCategoryPx = 22;  // at most
+constexpr int kSteps = 64;
+
+float category_height(const DrawContext& context, const figures::ColourScale& scale, float height) {
+  return std::min(context.px(kCategoryPx), height / static_cast<float>(scale.categories.size()));
+}
+
+std::vector<figures::ScaleTick> bar_ticks(const DrawContext& context, const figures::ColourScale& scale,
+                                          float height) {
+  return figures::ticks_of(scale, std::max(2, static_cast<int>(height / context.px(kTickPx))),
+                           category_height(context, scale, height) / height);
+}
+
+// The name of what is shown, along the bar.
+std::vector<std::string> lines_of_name(ImFont* font, const figures::ColourScale& scale, float height) {
+  return name_lines(figures::name_with_units(scale.long_name, scale.units), height, measure_of(font));
+}
+
+float widest(ImFont* font, const std::vector<figures::ScaleTick>& ticks) {
+  float width = 0;
+  for (const auto& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
+  return width;
+}
+
+void draw_gradient(ImDrawList& list, const figures::ColourScale& scale, float left, float right,
+                   const Rect& bar) {
+  const auto& table = figures::colour_table(scale.colour_map);
+  for (int i = 0; i < kSteps; ++i) {
+    const ImU32 below = to_colour(table[static_cast<std::size_t>(i * 255 / kSteps)]);
+    const ImU32 above = to_colour(table[static_cast<std::size_t>((i + 1) * 255 / kSteps)]);
+    const float y0 = bar.bottom() - bar.h * static_cast<float>(i) / kSteps;
+    const float y1 = bar.bottom() - bar.h * static_cast<float>(i + 1) / kSteps;
+    list.AddRectFilledMultiColor({left, y1}, {right, y0}, above, above, below, below);
+  }
+}
+
+// Returns how high the blocks are together.
+float draw_blocks(const DrawContext& context, const figures::ColourScale& scale, float left, float right,
+                  const Rect& bar) {
+  const float height = category_height(context, scale, bar.h);
+  for (std::size_t i = 0; i < scale.categories.size(); ++i) {
+    const float y = bar.y + static_cast<float>(i) * height;
+    ImGui::GetWindowDrawList()->AddRectFilled({left, y}, {right, y + height},
+                                              ink_colour(context.theme, figures::category_colour(i)));
+  }
+  return height * static_cast<float>(scale.categories.size());
+}
+
+}  // namespace
+
+float colour_bar_width(const DrawContext& context, const figures::ColourScale& scale, float height) {
+  ImFont* font = context.fonts.small;
+  return context.px(kBarPx + 3 * kGapPx) + widest(font, bar_ticks(context, scale, height)) +
+         static_cast<float>(lines_of_name(font, scale, height).size()) * text_size(font, "0").y;
+}
+
+void draw_colour_bar(const DrawContext& context, const figures::ColourScale& scale, const Rect& bar) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImFont* font = context.fonts.small;
+  const float gap = context.px(kGapPx), left = bar.x + gap, right = left + context.px(kBarPx);
+  float inked = bar.h;
+  if (scale.categories.empty())
+    draw_gradient(list, scale, left, right, bar);
+  else
+    inked = draw_blocks(context, scale, left, right, bar);
+  list.AddRect({left, bar.y}, {right, bar.y + inked}, context.theme.border);
+  for (const auto& tick : bar_ticks(context, scale, bar.h)) {
+    const float y = bar.bottom() - static_cast<float>(tick.share) * bar.h;
+    if (scale.categories.empty()) list.AddLine({right - context.px(3), y}, {right, y}, context.theme.border);
+    // Those at the ends stay beside the bar.
+    const float text_y = std::clamp(y - 0.5F * font->FontSize, bar.y, bar.bottom() - font->FontSize);
+    draw_text(list, font, {right + gap, text_y}, context.theme.dim, tick.label);
+  }
+  const auto name = lines_of_name(font, scale, bar.h);
+  const float first = bar.right() - static_cast<float>(name.size()) * font->FontSize;
+  draw_vertical_lines(list, font, {first, bar.y + 0.5F * bar.h}, context.theme.text, name);
+}
 
 using figures::Marker;
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace keyscope::window {
+
 namespace {
 
 constexpr double kMostZoom = 20'000;  // against the fitted view: float32 coordinates end about there
@@ -123,6 +125,161 @@ PlotPoint PlotView::to_plane(Pixel at) const {
 
 bool PlotView::contains(Pixel at) const {
   return at.x >= left_ && at.x < left_ + width_ && at.y >= top_ && at.y < top_ + height_;
+}
+
+namespace {
+
+constexpr float kDragThresholdPx = 4;
+constexpr float kTrailStepPx = 3;  // of an outline: what is nearer adds nothing
+constexpr double kWheelFactor = 1.18;
+
+Pixel to_pixel(ImVec2 at) { return {at.x, at.y}; }
+
+float distance(Pixel a, Pixel b) { return std::hypot(a.x - b.x, a.y - b.y); }
+
+}  // namespace
+
+void PlotMouse::drag(const DrawContext& context, PlotView& view, const PlotAbilities& abilities,
+                     Outcome& outcome) {
+  const ImGuiIO& io = ImGui::GetIO();
+  for (const int button : {ImGuiMouseButton_Left, ImGuiMouseButton_Middle}) {
+    if (!ImGui::IsItemActive() || !ImGui::IsMouseDragging(button, context.px(kDragThresholdPx))) continue;
+    if (!dragged_) turning_ = abilities.turns && button == ImGuiMouseButton_Left && !io.KeyShift;
+    // By whole pixels, also where the mouse moves by fractions: most of the picture can then be kept.
+    const Pixel moved{std::round(io.MousePos.x - io.MouseClickedPos[button].x),
+                      std::round(io.MousePos.y - io.MouseClickedPos[button].y)};
+    const Pixel before = dragged_.value_or(Pixel{});
+    const Pixel step{moved.x - before.x, moved.y - before.y};
+    dragged_ = moved;
+    if (turning_)
+      outcome.turned = step;
+    else
+      view.pan(step.x, step.y);
+    return;
+  }
+}
+
+void PlotMouse::draw_with_tool(const DrawContext& context, PlotView& view, const PlotAbilities& abilities,
+                               Outcome& outcome) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const Pixel mouse = to_pixel(io.MousePos);
+  const bool drawing =
+      ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Right, context.px(kDragThresholdPx));
+  if (drawing && tool_ == Tool::kNone) {
+    tool_ = io.KeyCtrl || !abilities.selects ? Tool::kZoom : io.KeyShift ? Tool::kOutline : Tool::kBox;
+    trail_ = {to_pixel(io.MouseClickedPos[ImGuiMouseButton_Right])};
+  }
+  if (tool_ == Tool::kNone) {
+    outcome.menu = ImGui::IsItemHovered() && ImGui::IsMouseReleased(ImGuiMouseButton_Right);
+    return;
+  }
+  if (tool_ == Tool::kOutline && distance(mouse, trail_.back()) >= context.px(kTrailStepPx))
+    trail_.push_back(mouse);
+  if (io.MouseDown[ImGuiMouseButton_Right]) return;
+  const Pixel from = trail_.front();
+  if (tool_ == Tool::kZoom) view.zoom_to(from, mouse);
+  if (tool_ == Tool::kBox) outcome.outline = {from, {mouse.x, from.y}, mouse, {from.x, mouse.y}};
+  if (tool_ == Tool::kOutline) outcome.outline = trail_;
+  tool_ = Tool::kNone;
+}
+
+PlotMouse::Outcome PlotMouse::handle(const DrawContext& context, PlotView& view,
+                                     const PlotAbilities& abilities) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const bool hovered = ImGui::IsItemHovered();
+  Outcome outcome;
+  if (hovered && io.MouseWheel != 0)
+    view.zoom_at(to_pixel(io.MousePos), std::pow(kWheelFactor, io.MouseWheel));
+  outcome.fit = hovered && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left);
+  drag(context, view, abilities, outcome);
+  draw_with_tool(context, view, abilities, outcome);
+
+  const bool held = io.MouseDown[ImGuiMouseButton_Left] || io.MouseDown[ImGuiMouseButton_Middle];
+  if (hovered && !(dragged_ && held) && tool_ == Tool::kNone) {
+    outcome.over = to_pixel(io.MousePos);
+    outcome.clicked = ImGui::IsMouseReleased(ImGuiMouseButton_Left) && !dragged_;
+  }
+  if (!held) dragged_.reset();
+  return outcome;
+}
+
+void PlotMouse::draw(const DrawContext& context) const {
+  if (tool_ == Tool::kNone) return;
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImVec2 from(trail_.front().x, trail_.front().y), mouse = ImGui::GetMousePos();
+  if (tool_ != Tool::kOutline) {
+    list.AddRectFilled(from, mouse, with_alpha(context.theme.accent, 0.15F));
+    list.AddRect(from, mouse, context.theme.accent);
+    return;
+  }
+  for (const Pixel& at : trail_) list.PathLineTo({at.x, at.y});
+  list.PathLineTo(mouse);
+  list.PathStroke(context.theme.accent, ImDrawFlags_Closed, context.px(1.5F));
+}
+
+namespace {
+
+int cell_of(double value, double low, double high, int n_cells) {
+  if (!(high > low)) return 0;
+  const double cell = (value - low) / (high - low) * n_cells;
+  return static_cast<int>(std::clamp(cell, 0.0, static_cast<double>(n_cells - 1)));
+}
+
+}  // namespace
+
+int PointIndex::column(double x) const { return cell_of(x, extent_.x_low, extent_.x_high, kCells); }
+int PointIndex::row(double y) const { return cell_of(y, extent_.y_low, extent_.y_high, kCells); }
+
+void PointIndex::build(const figures::Panel& panel, const std::vector<std::string>& hidden) {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  extent_ = {kFar, -kFar, kFar, -kFar};
+  std::vector<Entry> all;
+  for (const figures::PointSeries& series : panel.points) {
+    if (series.token.empty() || std::ranges::find(hidden, series.id) != hidden.end()) continue;
+    for (std::size_t i = 0; i < series.x.size(); ++i) {
+      if (!std::isfinite(series.x[i]) || !std::isfinite(series.y[i])) continue;
+      all.push_back({series.x[i], series.y[i], series.token[i], static_cast<std::int32_t>(all.size())});
+      extent_.x_low = std::min<double>(extent_.x_low, series.x[i]);
+      extent_.x_high = std::max<double>(extent_.x_high, series.x[i]);
+      extent_.y_low = std::min<double>(extent_.y_low, series.y[i]);
+      extent_.y_high = std::max<double>(extent_.y_high, series.y[i]);
+    }
+  }
+  // Counting sort by cell.
+  start_.assign(kCells * kCells + 1, 0);
+  const auto cell = [&](const Entry& entry) {
+    return static_cast<std::size_t>(row(entry.y)) * kCells + static_cast<std::size_t>(column(entry.x));
+  };
+  for (const Entry& entry : all) ++start_[cell(entry) + 1];
+  for (std::size_t i = 1; i < start_.size(); ++i) start_[i] += start_[i - 1];
+  entries_.resize(all.size());
+  std::vector<std::uint32_t> next(start_.begin(), start_.end() - 1);
+  for (const Entry& entry : all) entries_[next[cell(entry)]++] = entry;
+}
+
+std::optional<std::int32_t> PointIndex::nearest(const PlotView& view, Pixel at, float radius_px) const {
+  if (entries_.empty()) return std::nullopt;
+  const PlotPoint low = view.to_plane({at.x - radius_px, at.y + radius_px});
+  const PlotPoint high = view.to_plane({at.x + radius_px, at.y - radius_px});
+  const Entry* best = nullptr;
+  double best_distance = static_cast<double>(radius_px) * radius_px;
+  for (int r = row(low.y); r <= row(high.y); ++r) {
+    const std::size_t line = static_cast<std::size_t>(r) * kCells;
+    const std::uint32_t first = start_[line + static_cast<std::size_t>(column(low.x))];
+    const std::uint32_t last = start_[line + static_cast<std::size_t>(column(high.x)) + 1];
+    for (std::uint32_t i = first; i < last; ++i) {
+      const Entry& entry = entries_[i];
+      const Pixel pixel = view.to_pixel(entry.x, entry.y);
+      const double dx = pixel.x - at.x;
+      const double dy = pixel.y - at.y;
+      const double distance = dx * dx + dy * dy;
+      const bool on_top = distance == best_distance && best != nullptr && entry.order > best->order;
+      if (distance > best_distance || (distance == best_distance && best != nullptr && !on_top)) continue;
+      best_distance = distance;
+      best = &entry;
+    }
+  }
+  return best == nullptr ? std::nullopt : std::optional(best->token);
 }
 
 }  // namespace keyscope::window

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
+#include "app/figures/figure.hpp"
+#include "app/display/draw_context.hpp"
 #include "app/session/head_points.hpp"
 
 namespace keyscope::window {
@@ -64,6 +68,76 @@ class PlotView {
   double margin_ = kMargin;
   bool moved_ = false;
   std::uint64_t revision_ = 0;
+};
+
+// What a plot can do with the mouse besides panning and zooming.
+struct PlotAbilities {
+  bool turns = false;
+  bool selects = false;
+};
+
+// The mouse in a plot, as in ImPlot: left-drag and middle-drag pan, the wheel zooms at the cursor. A plot of
+// space is turned by left-drag, and panned by it with Shift. Right-drag selects what lies in a box, with
+// Shift inside an outline, and with Ctrl zooms to the box; where nothing can be selected it always zooms.
+class PlotMouse {
+ public:
+  struct Outcome {
+    std::optional<Pixel> over;   // where the cursor is in the plot, unless it drags
+    bool clicked = false;        // the left button was released there without a drag
+    bool fit = false;            // double-click
+    bool menu = false;           // the right button was released without a drag
+    Pixel turned;                // by how many pixels the plot was dragged round since the last frame
+    std::vector<Pixel> outline;  // that was drawn to select what lies in it; closed by itself
+  };
+
+  // To be called straight after the plot's InvisibleButton, which takes the buttons that are to be heeded.
+  Outcome handle(const DrawContext& context, PlotView& view, const PlotAbilities& abilities = {});
+
+  // The box or the outline that is being drawn.
+  void draw(const DrawContext& context) const;
+
+  // Whether the left or the middle button drags the plot.
+  bool drags() const { return dragged_.has_value(); }
+
+ private:
+  enum class Tool { kNone, kZoom, kBox, kOutline };
+
+  void drag(const DrawContext& context, PlotView& view, const PlotAbilities& abilities, Outcome& outcome);
+  void draw_with_tool(const DrawContext& context, PlotView& view, const PlotAbilities& abilities,
+                      Outcome& outcome);
+
+  Tool tool_ = Tool::kNone;
+  std::vector<Pixel> trail_;      // where the tool has been; of a box its corner
+  std::optional<Pixel> dragged_;  // how far the drag under way has come
+  bool turning_ = false;          // that drag turns the plot
+};
+
+// Finds the token under the cursor: a grid over the points of a panel that are tokens.
+class PointIndex {
+ public:
+  // hidden: ids of series that are switched off; the arrays of `panel` are copied
+  void build(const figures::Panel& panel, const std::vector<std::string>& hidden);
+
+  // The token whose point is nearest to `at`, within `radius_px` on the screen; of equally near ones the last
+  // drawn.
+  std::optional<std::int32_t> nearest(const PlotView& view, Pixel at, float radius_px) const;
+
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    float x, y;
+    std::int32_t token;
+    std::int32_t order;  // of drawing
+  };
+  static constexpr int kCells = 192;  // along each side
+
+  int column(double x) const;
+  int row(double y) const;
+
+  session::Extent extent_;
+  std::vector<Entry> entries_;        // by cell
+  std::vector<std::uint32_t> start_;  // (kCells² + 1) first entry of each cell
 };
 
 }  // namespace keyscope::window

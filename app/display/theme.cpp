@@ -1,18 +1,118 @@
-#include "app/window/fonts.hpp"
+#include "app/display/theme.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
+#include <fontconfig/fontconfig.h>
 #include <imgui_freetype.h>
 
-#include "app/window/fallback_fonts.hpp"
-
 namespace keyscope::window {
+
+namespace {
+
+constexpr ImU32 rgb(unsigned hex) {
+  return IM_COL32((hex >> 16U) & 0xFFU, (hex >> 8U) & 0xFFU, hex & 0xFFU, 0xFFU);
+}
+
+ImVec4 vec4(ImU32 colour) { return ImGui::ColorConvertU32ToFloat4(colour); }
+
+void set_colours(const Theme& theme, ImVec4* colours) {
+  const ImVec4 none(0, 0, 0, 0);
+  colours[ImGuiCol_Text] = vec4(theme.text);
+  colours[ImGuiCol_TextDisabled] = vec4(theme.dim);
+  colours[ImGuiCol_WindowBg] = vec4(theme.panel);
+  colours[ImGuiCol_ChildBg] = none;
+  colours[ImGuiCol_PopupBg] = vec4(theme.panel);
+  colours[ImGuiCol_Border] = vec4(theme.border);
+  colours[ImGuiCol_BorderShadow] = none;
+  for (const int frame : {ImGuiCol_FrameBg, ImGuiCol_Button}) colours[frame] = vec4(theme.hover);
+  for (const int frame : {ImGuiCol_FrameBgHovered, ImGuiCol_ButtonHovered, ImGuiCol_FrameBgActive,
+                          ImGuiCol_ButtonActive, ImGuiCol_Header, ImGuiCol_HeaderActive})
+    colours[frame] = vec4(theme.selected);
+  colours[ImGuiCol_HeaderHovered] = vec4(theme.hover);
+  colours[ImGuiCol_CheckMark] = colours[ImGuiCol_SliderGrab] = colours[ImGuiCol_SliderGrabActive] =
+      vec4(theme.accent);
+  colours[ImGuiCol_TitleBg] = colours[ImGuiCol_TitleBgActive] = vec4(theme.panel);
+  colours[ImGuiCol_Separator] = vec4(theme.border);
+  colours[ImGuiCol_ScrollbarBg] = none;
+  colours[ImGuiCol_ScrollbarGrab] = vec4(theme.border);
+  colours[ImGuiCol_ScrollbarGrabHovered] = colours[ImGuiCol_ScrollbarGrabActive] = vec4(theme.dim);
+  colours[ImGuiCol_TextSelectedBg] = vec4(with_alpha(theme.accent, 0.35F));
+  colours[ImGuiCol_ModalWindowDimBg] = ImVec4(0, 0, 0, theme.light ? 0.25F : 0.5F);
+  colours[ImGuiCol_NavHighlight] = vec4(theme.accent);
+}
+
+}  // namespace
+
+Theme make_theme(bool light) {
+  Theme theme;
+  theme.light = light;
+  theme.ground = rgb(light ? 0xECEFF2 : 0x0E1116);
+  theme.panel = rgb(light ? 0xFFFFFF : 0x171B22);
+  theme.plot = rgb(light ? 0xFFFFFF : 0x11151B);
+  theme.border = rgb(light ? 0xD3D9E0 : 0x2B323D);
+  theme.outline = rgb(light ? 0x7E8A97 : 0x6B7684);
+  theme.grid = rgb(light ? 0xECEFF3 : 0x1E242D);
+  theme.text = rgb(light ? 0x1A2129 : 0xE7EAEE);
+  theme.dim = rgb(light ? 0x5A6673 : 0x97A1AE);
+  theme.accent = rgb(light ? 0x0072B2 : 0x56B4E9);
+  theme.on_accent = rgb(light ? 0xFFFFFF : 0x0B1016);
+  theme.hover = rgb(light ? 0xEEF2F6 : 0x212833);
+  theme.selected = rgb(light ? 0xD8E9F5 : 0x24384A);
+  theme.error = rgb(light ? 0xB33A00 : 0xFF8A50);
+  theme.missing = rgb(light ? 0xE3E6EA : 0x262C36);
+  return theme;
+}
+
+void apply_theme(const Theme& theme, float scale) {
+  ImGuiStyle style;
+  style.WindowRounding = 6;
+  style.ChildRounding = 4;
+  style.FrameRounding = 4;
+  style.PopupRounding = 6;
+  style.ScrollbarRounding = 6;
+  style.ScrollbarSize = 10;
+  style.GrabRounding = 4;
+  style.WindowBorderSize = 1;
+  style.PopupBorderSize = 1;
+  style.WindowPadding = ImVec2(12, 10);
+  style.FramePadding = ImVec2(9, 5);
+  style.ItemSpacing = ImVec2(8, 6);
+  style.ItemInnerSpacing = ImVec2(6, 4);
+  style.WindowMinSize = ImVec2(16, 16);
+  style.ScaleAllSizes(scale);
+  style.WindowBorderSize = style.PopupBorderSize = 1;
+  set_colours(theme, style.Colors);
+  ImGui::GetStyle() = style;
+}
+
+ImU32 to_colour(figures::Colour colour, float alpha) {
+  return IM_COL32(colour.r, colour.g, colour.b, static_cast<int>(255 * alpha + 0.5F));
+}
+
+ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha) {
+  return colour == figures::kBlack || colour == figures::kCharcoal ? with_alpha(theme.text, alpha)
+                                                                   : to_colour(colour, alpha);
+}
+
+ImU32 text_on(ImU32 ground) {
+  const ImVec4 c = ImGui::ColorConvertU32ToFloat4(ground);
+  const bool dark = 0.299F * c.x + 0.587F * c.y + 0.114F * c.z < 0.55F;
+  return dark ? IM_COL32(255, 255, 255, 235) : IM_COL32(16, 20, 26, 235);
+}
+
+ImU32 with_alpha(ImU32 colour, float alpha) {
+  const auto a = static_cast<ImU32>(255 * alpha + 0.5F);
+  return (colour & ~IM_COL32_A_MASK) | (a << IM_COL32_A_SHIFT);
+}
+
 namespace {
 
 // First and last code points, pairwise.
@@ -121,6 +221,72 @@ Fonts load_fonts(float scale, const std::set<char32_t>& more) {
   fonts.mono = add_font(mono, 13 * scale, kTokenGlyphs);
   fallbacks.merge(13 * scale);
   atlas.Build();
+  return fonts;
+}
+
+namespace {
+
+template <auto kDestroy>
+struct Destroy {
+  void operator()(auto* object) const { kDestroy(object); }
+};
+using Pattern = std::unique_ptr<FcPattern, Destroy<FcPatternDestroy>>;
+using CharSet = std::unique_ptr<FcCharSet, Destroy<FcCharSetDestroy>>;
+using FontSet = std::unique_ptr<FcFontSet, Destroy<FcFontSetDestroy>>;
+
+// Fonts that are likely to have what is wanted first, each with its own characters.
+FontSet sorted_fonts(const std::set<char32_t>& wanted) {
+  const CharSet characters(FcCharSetCreate());
+  for (const char32_t character : wanted) FcCharSetAddChar(characters.get(), character);
+  const Pattern pattern(FcPatternCreate());
+  FcPatternAddCharSet(pattern.get(), FC_CHARSET, characters.get());
+  FcPatternAddBool(pattern.get(), FC_SCALABLE, FcTrue);
+  FcConfigSubstitute(nullptr, pattern.get(), FcMatchPattern);
+  FcDefaultSubstitute(pattern.get());
+  FcResult result = FcResultNoMatch;
+  return FontSet(FcFontSort(nullptr, pattern.get(), FcTrue, nullptr, &result));
+}
+
+bool is_outline(FcPattern* font) {
+  FcBool scalable = FcFalse, colour = FcFalse;
+  FcPatternGetBool(font, FC_SCALABLE, 0, &scalable);
+  FcPatternGetBool(font, FC_COLOR, 0, &colour);
+  FcChar8* format = nullptr;
+  if (FcPatternGetString(font, FC_FONTFORMAT, 0, &format) != FcResultMatch) return false;
+  const std::string_view name = reinterpret_cast<const char*>(format);
+  return scalable == FcTrue && colour == FcFalse && (name == "TrueType" || name == "CFF");
+}
+
+// Takes what the font has out of `wanted`.
+FallbackFont take_from(FcPattern* font, std::set<char32_t>& wanted) {
+  FallbackFont found;
+  FcChar8* path = nullptr;
+  FcCharSet* characters = nullptr;
+  if (FcPatternGetString(font, FC_FILE, 0, &path) != FcResultMatch ||
+      FcPatternGetCharSet(font, FC_CHARSET, 0, &characters) != FcResultMatch)
+    return found;
+  found.path = reinterpret_cast<const char*>(path);
+  FcPatternGetInteger(font, FC_INDEX, 0, &found.index);
+  std::erase_if(wanted, [&](char32_t character) {
+    if (FcCharSetHasChar(characters, character) != FcTrue) return false;
+    found.glyphs.insert(character);
+    return true;
+  });
+  return found;
+}
+
+}  // namespace
+
+std::vector<FallbackFont> fallback_fonts(std::set<char32_t> wanted) {
+  std::vector<FallbackFont> fonts;
+  if (wanted.empty()) return fonts;
+  const FontSet sorted = sorted_fonts(wanted);
+  if (!sorted) return fonts;
+  for (int i = 0; i < sorted->nfont && !wanted.empty(); ++i) {
+    if (!is_outline(sorted->fonts[i])) continue;
+    FallbackFont font = take_from(sorted->fonts[i], wanted);
+    if (!font.glyphs.empty()) fonts.push_back(std::move(font));
+  }
   return fonts;
 }
 

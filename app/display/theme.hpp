@@ -1,5 +1,9 @@
 #pragma once
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include <imgui.h>
 
 #include "app/figures/figure.hpp"
@@ -35,5 +39,33 @@ ImU32 to_colour(figures::Colour colour, float alpha = 1);
 ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha = 1);
 ImU32 with_alpha(ImU32 colour, float alpha);
 ImU32 text_on(ImU32 ground);  // black or white, whichever is easier to read there
+
+struct Fonts {
+  ImFont* regular = nullptr;
+  ImFont* bold = nullptr;
+  ImFont* small = nullptr;
+  ImFont* title = nullptr;
+  ImFont* mono = nullptr;  // tokens
+};
+
+// Loads DejaVu (or another font of the system) at sizes for `scale`, with the glyphs that tokens of European
+// languages, code and mathematics need; ImGui's built-in font where there is none. Not within a frame.
+//   more: what else is to be drawn, with whichever font of the system has it
+Fonts load_fonts(float scale, const std::set<char32_t>& more = {});
+
+// Whether the font for tokens has a glyph, or could have none: ImGui's characters end with the first plane.
+bool has_glyph(const Fonts& fonts, char32_t character);
+
+// A font of the system, and what of a text is to be drawn with it.
+struct FallbackFont {
+  std::string path;
+  int index = 0;  // of the font in its file
+  std::set<char32_t> glyphs;
+};
+
+// The system's outline fonts, in its own order of preference, that have glyphs for `wanted`: each code point
+// with the first font that has it. What no font has is in none; without any configuration of fonts all are
+// missing.
+std::vector<FallbackFont> fallback_fonts(std::set<char32_t> wanted);
 
 }  // namespace keyscope::window

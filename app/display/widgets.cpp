@@ -1,8 +1,67 @@
-#include "app/panels/tooltip_place.hpp"
+#include "app/display/widgets.hpp"
 
 #include <algorithm>
 
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include "app/display/draw_context.hpp"
+
 namespace keyscope::window {
+
+namespace {
+
+// While it lives, what is ticked or typed into is outlined, so that it stands out from the panel where it is
+// empty.
+class OutlinedFrame {
+ public:
+  explicit OutlinedFrame(const DrawContext& context);
+  ~OutlinedFrame();
+  OutlinedFrame(const OutlinedFrame&) = delete;
+  OutlinedFrame& operator=(const OutlinedFrame&) = delete;
+};
+
+OutlinedFrame::OutlinedFrame(const DrawContext& context) {
+  ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, 1);
+  ImGui::PushStyleColor(ImGuiCol_Border, context.theme.outline);
+}
+
+OutlinedFrame::~OutlinedFrame() {
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar();
+}
+
+}  // namespace
+
+bool tick_box(const DrawContext& context, const char* label, bool* value) {
+  const OutlinedFrame outlined(context);
+  return ImGui::Checkbox(label, value);
+}
+
+bool text_field(const DrawContext& context, const char* id, const char* hint, std::string* value,
+                ImGuiInputTextFlags flags) {
+  const OutlinedFrame outlined(context);
+  return ImGui::InputTextWithHint(id, hint, value, flags);
+}
+
+bool text_area(const DrawContext& context, const char* id, std::string* value, ImVec2 size) {
+  const OutlinedFrame outlined(context);
+  return ImGui::InputTextMultiline(id, value, size);
+}
+
+bool number_field(const DrawContext& context, const char* id, int* value) {
+  const OutlinedFrame outlined(context);
+  return ImGui::InputInt(id, value, 0, 0);
+}
+
+void draw_progress_bar(const DrawContext& context, ImVec2 at, ImVec2 size, double share) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float rounding = 0.5F * size.y;
+  list.AddRectFilled(at, {at.x + size.x, at.y + size.y}, context.theme.missing, rounding);
+  const float done = size.x * static_cast<float>(share);
+  if (done > 1) list.AddRectFilled(at, {at.x + done, at.y + size.y}, context.theme.accent, rounding);
+}
+
 namespace {
 
 // One side of it: where it begins for a mouse at `at` in [low, high].

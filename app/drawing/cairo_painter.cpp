@@ -4,8 +4,10 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <cairo-pdf.h>
@@ -13,23 +15,96 @@
 #include <cairo.h>
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
-#include "app/figures/scales.hpp"
-#include "app/figures/output_file.hpp"
-#include "app/figures/page_axes.hpp"
-#include "app/figures/page_colour_bar.hpp"
-#include "app/figures/page_heatmap.hpp"
 #include "app/drawing/page_layout.hpp"
-#include "app/figures/page_legend.hpp"
-#include "app/figures/page_markers.hpp"
-#include "app/figures/page_order.hpp"
-#include "app/figures/page_space.hpp"
 #include "app/drawing/page_text.hpp"
-#include "app/figures/png_resolution.hpp"
-#include "app/figures/svg_description.hpp"
+#include "app/figures/figure.hpp"
+#include "app/figures/scales.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::figures {
+
 namespace {
+
+// Signature (8 bytes) and IHDR, which always comes first: length, type, 13 bytes, checksum.
+constexpr std::size_t kAfterHeader = 8 + 4 + 4 + 13 + 4;
+constexpr double kMetresPerInch = 0.0254;
+
+void append_big_endian(std::string& bytes, std::uint32_t value) {
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFF);
+}
+
+// CRC-32 of the PNG specification, annex D: polynomial 0xEDB88320, bit by bit.
+std::uint32_t checksum(std::string_view bytes) {
+  std::uint32_t crc = 0xFFFFFFFFU;
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 1U) != 0 ? crc >> 1 ^ 0xEDB88320U : crc >> 1;
+  }
+  return crc ^ 0xFFFFFFFFU;
+}
+
+// A png that says how large it is on paper (chunk pHYs, PNG specification 11.3.5.3), so that LaTeX and word
+// processors place it at the width it was drawn for. cairo leaves that out.
+//   png: a whole file as cairo writes it; anything else comes back as it is
+std::string with_resolution(std::string png, double dpi) {
+  if (png.size() < kAfterHeader || png.compare(12, 4, "IHDR") != 0) return png;
+  const auto per_metre = static_cast<std::uint32_t>(std::lround(dpi / kMetresPerInch));
+  std::string body = "pHYs";
+  append_big_endian(body, per_metre);
+  append_big_endian(body, per_metre);
+  body += '\x01';  // the unit: metres
+  std::string chunk;
+  append_big_endian(chunk, static_cast<std::uint32_t>(body.size() - 4));
+  chunk += body;
+  append_big_endian(chunk, checksum(body));
+  return png.insert(kAfterHeader, chunk);
+}
+
+// Text as XML content; control characters that XML forbids are left out.
+std::string escape(const std::string& text) {
+  std::string escaped;
+  for (const char c : valid_utf8(text)) {
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t')
+      escaped += c;
+  }
+  return escaped;
+}
+
+std::string describe(const Panel& panel) {
+  std::string text;
+  const auto add = [&](const std::string& part) {
+    if (part.empty()) return;
+    if (!text.empty()) text += "; ";
+    text += part;
+  };
+  add(panel.title), add(panel.note), add(panel.x.label), add(panel.y.label), add(panel.z.label);
+  if (panel.heatmap) add(panel.heatmap->long_name);
+  for (const PointSeries& series : panel.points) add(series.label);
+  for (const LineSeries& series : panel.lines) add(series.label);
+  return text;
+}
+
+// An svg with the figure's words in it: cairo writes text as outlines, which look the same everywhere but
+// which neither a search nor a screen reader finds. Title, caption, labels and legend go into <title> and
+// <desc>.
+std::string with_description(std::string svg, const Figure& figure) {
+  const std::size_t root = svg.find("<svg");
+  const std::size_t end = root == std::string::npos ? root : svg.find('>', root);
+  if (end == std::string::npos) return svg;
+  std::string words =
+      fmt::format("\n<title>{}</title>\n<desc>{}", escape(figure.title), escape(figure.caption));
+  for (const Panel& panel : figure.panels) words += fmt::format("\n{}", escape(describe(panel)));
+  words += "</desc>";
+  svg.insert(end + 1, words);
+  return svg;
+}
 
 constexpr double kPointsPerInch = 72;
 constexpr double kFullSizePlot = 200;   // points; markers shrink in narrower plots

@@ -1,21 +1,28 @@
 #include "app/evaluation/longbench.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
+#include "app/evaluation/longbench_report.hpp"
+#include "app/evaluation/task_data.hpp"
+#include "app/evaluation/text_scores.hpp"
 #include "base/errors.hpp"
-#include "app/evaluation/data_files.hpp"
-#include "app/evaluation/json_rows.hpp"
-#include "app/evaluation/longbench_prompt.hpp"
-#include "app/evaluation/longbench_scores.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::evaluation {
+
 namespace {
 
 // Turns rows into examples one after another.
@@ -145,6 +152,228 @@ nlohmann::ordered_json longbench_settings(const LongBenchOptions& options) {
           {"cut", options.cut},
           {"chat", chat_word(options.chat)},
           {"rows", options.rows ? Json(*options.rows) : Json()}};
+}
+
+std::string longbench_text(const LongBenchTask& task, std::string_view context, std::string_view input) {
+  std::string text;
+  for (std::size_t at = 0; at < task.prompt.size();) {
+    const std::size_t open = std::min(task.prompt.find('{', at), task.prompt.size());
+    text += task.prompt.substr(at, open - at);
+    if (open == task.prompt.size()) break;
+    const std::size_t close = task.prompt.find('}', open);
+    text += task.prompt.substr(open, close - open + 1) == "{context}" ? context : input;
+    at = close + 1;
+  }
+  return text;
+}
+
+std::string without_middle(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                           std::int64_t max_tokens) {
+  const auto half = static_cast<std::size_t>(max_tokens / 2);
+  std::string text;
+  // By halves: bytes of two cut characters must not make a third.
+  for (const auto kept : {ids.first(half), ids.last(half)}) {
+    std::string buffer;
+    text += replace_invalid_utf8(tokenizer.decode(kept, true), buffer);
+  }
+  return text;
+}
+
+LongBenchPrompt longbench_prompt(const tokenizer::Tokenizer& tokenizer, std::string_view text,
+                                 const LongBenchLimits& limits,
+                                 const std::function<std::vector<std::int32_t>(const std::string&)>& encode) {
+  const std::vector<std::int32_t> whole = tokenizer.encode(text, true);
+  LongBenchPrompt prompt;
+  prompt.n_whole = std::ssize(whole);
+  std::string shown(text);
+  for (std::int64_t left = limits.max_tokens;;) {
+    if (std::ssize(whole) > left) {
+      if (left < 2)
+        throw InvalidInput(fmt::format(
+            "the prompt has {} tokens, of which none fit: expected room for more than the {} that "
+            "the model takes",
+            whole.size(), limits.most_tokens));
+      shown = without_middle(tokenizer, whole, left);
+      prompt.cut = true;
+    }
+    prompt.ids = encode(shown);
+    const std::int64_t excess = std::ssize(prompt.ids) - limits.most_tokens;
+    if (excess <= 0) return prompt;
+    left = std::min(left, std::ssize(whole)) - excess;
+  }
+}
+
+namespace {
+
+using nlohmann::json;
+
+std::optional<std::int64_t> length_of(const json& row, const std::string& where) {
+  if (!row.contains("length")) return std::nullopt;
+  const json& length = row["length"];
+  if (!length.is_number_integer() || length < 0)
+    throw FileError(
+        fmt::format("{}: \"length\" is {}; expected a number of words", where, shown_value(length)));
+  return length.get<std::int64_t>();
+}
+
+void check_answers(const LongBenchRow& row, const std::string& where) {
+  if (row.answers.empty())
+    throw FileError(fmt::format("{}: \"answers\" is empty; expected at least one text", where));
+  if (row.task->metric == LongBenchMetric::kClassShare && row.all_classes.empty())
+    throw FileError(
+        fmt::format("{}: \"all_classes\" is empty; expected the names of the classes, which {} is scored by",
+                    where, row.task->name));
+  if (row.task->metric != LongBenchMetric::kParagraphShare) return;
+  for (const std::string& answer : row.answers) try {
+      paragraph_share("", answer);
+    } catch (const InvalidInput& error) {
+      throw FileError(fmt::format("{}: \"answers\": {}", where, error.what()));
+    }
+}
+
+}  // namespace
+
+std::string longbench_dataset(const json& row, std::string_view default_task, const std::string& where) {
+  std::string dataset = row.contains("dataset") || default_task.empty() ? text_field(row, "dataset", where)
+                                                                        : std::string(default_task);
+  if (find_longbench_task(dataset) == nullptr)
+    throw FileError(fmt::format("{}: {}", where, no_longbench_task(dataset)));
+  return dataset;
+}
+
+LongBenchRow read_longbench_row(const json& row, std::string_view default_task, const std::string& where) {
+  LongBenchRow read;
+  read.dataset = longbench_dataset(row, default_task, where);
+  read.task = find_longbench_task(read.dataset);
+  read.id = row.contains("_id") ? text_field(row, "_id", where) : "";
+  read.input = text_field(row, "input", where);
+  read.context = text_field(row, "context", where);
+  read.answers = texts_field(row, "answers", where);
+  if (read.task->metric == LongBenchMetric::kClassShare)
+    read.all_classes = texts_field(row, "all_classes", where);
+  read.length = length_of(row, where);
+  check_answers(read, where);
+  return read;
+}
+
+namespace {
+
+constexpr std::string_view kStory =
+    "You are given a story, which can be either a novel or a movie script, and a question. Answer the "
+    "question asconcisely as you can, using a single phrase if possible. Do not provide any "
+    "explanation.\n\nStory: {context}\n\nNow, answer the question based on the story asconcisely as you can, "
+    "using a single phrase if possible. Do not provide any explanation.\n\nQuestion: {input}\n\nAnswer:";
+
+constexpr std::string_view kArticle =
+    "You are given a scientific article and a question. Answer the question as concisely as you can, using a "
+    "single phrase or sentence if possible. If the question cannot be answered based on the information in "
+    "the article, write \"unanswerable\". If the question is a yes/no question, answer \"yes\", \"no\", or "
+    "\"unanswerable\". Do not provide any explanation.\n\nArticle: {context}\n\n Answer the question based "
+    "on "
+    "the above article as concisely as you can, using a single phrase or sentence if possible. If the "
+    "question cannot be answered based on the information in the article, write \"unanswerable\". If the "
+    "question is a yes/no question, answer \"yes\", \"no\", or \"unanswerable\". Do not provide any "
+    "explanation.\n\nQuestion: {input}\n\nAnswer:";
+
+constexpr std::string_view kText =
+    "Read the following text and answer briefly.\n\n{context}\n\nNow, answer the following question based on "
+    "the above text, only give me the answer and do not output any other words.\n\nQuestion: "
+    "{input}\nAnswer:";
+
+constexpr std::string_view kPassages =
+    "Answer the question based on the given passages. Only give me the answer and do not output any other "
+    "words.\n\nThe following are given passages.\n{context}\n\nAnswer the question based on the given "
+    "passages. Only give me the answer and do not output any other words.\n\nQuestion: {input}\nAnswer:";
+
+constexpr std::string_view kReport =
+    "You are given a report by a government agency. Write a one-page summary of the "
+    "report.\n\nReport:\n{context}\n\nNow, write a one-page summary of the report.\n\nSummary:";
+
+constexpr std::string_view kMeeting =
+    "You are given a meeting transcript and a query containing a question or instruction. Answer the query "
+    "in one or more sentences.\n\nTranscript:\n{context}\n\nNow, answer the query based on the above meeting "
+    "transcript in one or more sentences.\n\nQuery: {input}\nAnswer:";
+
+constexpr std::string_view kNews =
+    "You are given several news passages. Write a one-page summary of all news. "
+    "\n\nNews:\n{context}\n\nNow, write a one-page summary of all the news.\n\nSummary:";
+
+constexpr std::string_view kQuestionType =
+    "Please determine the type of the question below. Here are some examples of "
+    "questions.\n\n{context}\n{input}";
+
+constexpr std::string_view kTrivia =
+    "Answer the question based on the given passage. Only give me the answer and do not output any other "
+    "words. The following are some examples.\n\n{context}\n\n{input}";
+
+constexpr std::string_view kDialogue =
+    "Summarize the dialogue into a few short sentences. The following are some "
+    "examples.\n\n{context}\n\n{input}";
+
+constexpr std::string_view kPassageCount =
+    "There are some paragraphs below sourced from Wikipedia. Some of them may be duplicates. Please "
+    "carefully "
+    "read these paragraphs and determine how many unique paragraphs there are after removing duplicates. In "
+    "other words, how many non-repeating paragraphs are there in total?\n\n{context}\n\nPlease enter the "
+    "final count of unique paragraphs after removing duplicates. The output format should only contain the "
+    "number, such as 1, 2, 3, and so on.\n\nThe final answer is: ";
+
+constexpr std::string_view kPassageRetrieval =
+    "Here are 30 paragraphs from Wikipedia, along with an abstract. Please determine which paragraph the "
+    "abstract is from.\n\n{context}\n\nThe following is an abstract.\n\n{input}\n\nPlease enter the number "
+    "of the paragraph that the abstract is from. The answer format must be like \"Paragraph 1\", \"Paragraph "
+    "2\", etc.\n\nThe answer is: ";
+
+constexpr std::string_view kCode = "Please complete the code given below. \n{context}Next line of code:\n";
+
+constexpr std::string_view kRepository =
+    "Please complete the code given below. \n{context}{input}Next line of code:\n";
+
+using enum LongBenchMetric;
+
+// Chat, first line only, one line.
+constexpr std::array<LongBenchTask, 16> kTasks{{
+    {"narrativeqa", "single-document QA", kTokenF1, 128, true, false, false, kStory},
+    {"qasper", "single-document QA", kTokenF1, 128, true, false, false, kArticle},
+    {"multifieldqa_en", "single-document QA", kTokenF1, 64, true, false, false, kText},
+    {"hotpotqa", "multi-document QA", kTokenF1, 32, true, false, false, kPassages},
+    {"2wikimqa", "multi-document QA", kTokenF1, 32, true, false, false, kPassages},
+    {"musique", "multi-document QA", kTokenF1, 32, true, false, false, kPassages},
+    {"gov_report", "summarization", kRougeL, 512, true, false, false, kReport},
+    {"qmsum", "summarization", kRougeL, 512, true, false, false, kMeeting},
+    {"multi_news", "summarization", kRougeL, 512, true, false, false, kNews},
+    {"trec", "few-shot learning", kClassShare, 64, false, true, false, kQuestionType},
+    {"triviaqa", "few-shot learning", kTokenF1, 32, false, true, false, kTrivia},
+    {"samsum", "few-shot learning", kRougeL, 128, false, true, true, kDialogue},
+    {"passage_count", "synthetic", kNumberShare, 32, true, false, false, kPassageCount},
+    {"passage_retrieval_en", "synthetic", kParagraphShare, 32, true, false, false, kPassageRetrieval},
+    {"lcc", "code", kCodeSimilarity, 64, false, false, false, kCode},
+    {"repobench-p", "code", kCodeSimilarity, 64, false, false, false, kRepository},
+}};
+
+constexpr std::array<std::string_view, 5> kChinese{"multifieldqa_zh", "dureader", "vcsum", "lsht",
+                                                   "passage_retrieval_zh"};
+
+}  // namespace
+
+std::span<const LongBenchTask> longbench_tasks() { return kTasks; }
+
+const LongBenchTask* find_longbench_task(std::string_view dataset) {
+  if (dataset.ends_with("_e")) dataset.remove_suffix(2);
+  const auto* const found = std::ranges::find(kTasks, dataset, &LongBenchTask::name);
+  return found == kTasks.end() ? nullptr : found;
+}
+
+std::string no_longbench_task(std::string_view dataset) {
+  std::vector<std::string_view> names;
+  for (const LongBenchTask& task : kTasks) names.push_back(task.name);
+  if (std::ranges::find(kChinese, dataset) != kChinese.end())
+    return fmt::format(
+        "the data set {} is Chinese, and LongBench scores Chinese by words, which takes a segmenter that is "
+        "not here; expected an English one: {}",
+        dataset, fmt::join(names, ", "));
+  return fmt::format("the data set {} is not known; expected one of: {}", shown(dataset),
+                     fmt::join(names, ", "));
 }
 
 }  // namespace keyscope::evaluation

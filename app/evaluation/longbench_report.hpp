@@ -4,12 +4,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
-#include "app/evaluation/longbench_rows.hpp"
-#include "app/evaluation/paired_scores.hpp"
+#include "app/evaluation/longbench.hpp"
+#include "app/evaluation/task_report.hpp"
 
 namespace keyscope::evaluation {
 
@@ -51,5 +52,23 @@ nlohmann::ordered_json longbench_json(const LongBenchReport& report, std::span<c
 
 // A line per grid point, a column per task, the mean and the difference to the full cache.
 std::string longbench_table(const LongBenchReport& report, std::span<const GridPoint> grid);
+
+// The score of one prediction, a share of 1: the best over the right answers by the task's metric, as
+// LongBench's eval.py has it.
+//   classes: of a task that is scored by them
+//   throws what the metric throws
+double longbench_score(const LongBenchTask& task, std::string_view prediction,
+                       std::span<const std::string> answers, std::span<const std::string> classes);
+
+// A task's points of 100 over its examples' scores, by the steps of LongBench's eval.py, whose order decides
+// which way a tie of the third decimal is rounded: 100 · sum / n.
+//   scores: at least one
+double task_points(std::span<const double> scores);
+
+// Points of 100 as LongBench's tables have them: two decimals, rounded as Python's `round` does.
+double two_decimals(double points);
+
+// Where LongBench-E counts a prompt of so many words: "0-4k", "4-8k" or "8k+".
+std::string_view length_bin(std::int64_t n_words);
 
 }  // namespace keyscope::evaluation

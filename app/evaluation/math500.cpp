@@ -1,20 +1,25 @@
 #include "app/evaluation/math500.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
 #include <set>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "app/evaluation/math_answer.hpp"
+#include "app/evaluation/math_normal.hpp"
+#include "app/evaluation/task_data.hpp"
 #include "base/errors.hpp"
-#include "app/evaluation/data_files.hpp"
-#include "app/evaluation/json_rows.hpp"
-#include "app/evaluation/math_match.hpp"
-#include "app/evaluation/utf8_option.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 
 namespace keyscope::evaluation {
+
 namespace {
 
 constexpr const char* kChatPrompt =
@@ -44,7 +49,7 @@ void check(const MathOptions& options) {
 
 // Of an example by its name, so that it does not depend on what other rows there are.
 std::uint64_t seed_of(std::uint64_t seed, const std::string& id) {
-  capture::Sha256 hash;
+  Sha256 hash;
   hash.add(fmt::format("{}/{}", seed, id));
   return std::stoull(hash.hex().substr(0, 16), nullptr, 16);
 }
@@ -140,6 +145,193 @@ nlohmann::ordered_json math_settings(const MathOptions& options) {
           {"top_p", options.top_p},
           {"samples", options.samples},
           {"rows", options.rows ? Json(*options.rows) : Json()}};
+}
+
+namespace {
+
+
+std::string answer_of(const nlohmann::json& row, const std::string& where) {
+  if (row.contains("answer")) return text_field(row, "answer", where);
+  if (!row.contains("solution"))
+    throw FileError(fmt::format(
+        "{}: neither \"answer\" nor \"solution\" is there; expected the answer, or a solution that boxes it",
+        where));
+  const auto boxed = boxed_answer(text_field(row, "solution", where));
+  if (!boxed)
+    throw FileError(fmt::format(
+        "{}: \"solution\" boxes no answer, and there is no \"answer\"; expected \\boxed{{…}} in it", where));
+  return *boxed;
+}
+
+// MATH itself has "Level 5", MATH-500 has 5.
+std::optional<std::int64_t> level_of(const nlohmann::json& row, const std::string& where) {
+  const auto found = row.find("level");
+  if (found == row.end() || found->is_null()) return std::nullopt;
+  if (found->is_number_integer()) return found->get<std::int64_t>();
+  const std::string text = found->is_string() ? found->get<std::string>() : "";
+  if (text.size() == 7 && text.starts_with("Level ") && text.back() >= '1' && text.back() <= '9')
+    return text.back() - '0';
+  throw FileError(
+      fmt::format("{}: \"level\" is {}; expected a number, such as 5", where, shown_value(*found)));
+}
+
+}  // namespace
+
+MathRow read_math_row(const nlohmann::json& row, const std::string& where) {
+  MathRow read;
+  read.id = row.contains("unique_id") ? text_field(row, "unique_id", where) : "";
+  read.problem = text_field(row, "problem", where);
+  read.answer = answer_of(row, where);
+  for (const char* field : {"subject", "type"})  // MATH itself says "type"
+    if (read.subject.empty() && row.contains(field)) read.subject = text_field(row, field, where);
+  read.level = level_of(row, where);
+  if (read.problem.empty() || read.answer.empty())
+    throw FileError(fmt::format("{}: \"{}\" is empty; expected a text", where,
+                                read.problem.empty() ? "problem" : "answer"));
+  return read;
+}
+
+std::string math_prompt(std::string_view format, std::string_view problem) {
+  return replace_all(std::string(format), "{problem}", problem);
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Indices = std::vector<std::size_t>;  // of problems
+
+// One evaluation's samples, problem by problem.
+class Problems {
+ public:
+  Problems(const ScoreTable& table, std::size_t n_samples, std::uint64_t seed)
+      : table_(table), n_samples_(n_samples), seed_(seed) {}
+
+  MathShares shares(std::size_t point, const Indices& problems) const {
+    const Indices samples = samples_of(problems);
+    const auto mean = [&](const std::vector<double>& values) {
+      return bootstrap_score(means_of_each(values, n_samples_), seed_);
+    };
+    MathShares shares;
+    shares.exact = mean(table_.scores("exact", point, samples));
+    shares.flexible = mean(table_.scores("flexible", point, samples));
+    shares.exact_difference = mean(table_.differences("exact", point, samples));
+    shares.flexible_difference = mean(table_.differences("flexible", point, samples));
+    shares.n = std::ssize(problems);
+    return shares;
+  }
+
+  double mean_generated(std::size_t point, const Indices& problems) const {
+    const auto tokens = table_.scores("generated", point, samples_of(problems));
+    return std::accumulate(tokens.begin(), tokens.end(), 0.0) / static_cast<double>(tokens.size());
+  }
+
+  Indices over_budget(std::size_t point, const Indices& problems) const {
+    Indices longer;
+    for (const std::size_t problem : problems) {
+      const ExampleResult& first = table_.result(problem * n_samples_, point);
+      const double all =
+          static_cast<double>(first.n_prompt) + mean_generated(table_.reference(point), {problem});
+      if (table_.grid()[point].evicts() && all > static_cast<double>(first.budget)) longer.push_back(problem);
+    }
+    return longer;
+  }
+
+  std::int64_t budget_rows(std::size_t point, const Indices& problems) const {
+    Cell cell{table_.grid()[point], {}};
+    for (const std::size_t sample : samples_of(problems))
+      cell.results.push_back(&table_.result(sample, point));
+    return cell.budget_rows();
+  }
+
+ private:
+  Indices samples_of(const Indices& problems) const {
+    Indices samples;
+    for (const std::size_t problem : problems)
+      for (std::size_t sample = 0; sample < n_samples_; ++sample)
+        samples.push_back(problem * n_samples_ + sample);
+    return samples;
+  }
+
+  const ScoreTable& table_;
+  std::size_t n_samples_;
+  std::uint64_t seed_;
+};
+
+std::vector<std::pair<std::string, MathShares>> shares_by(const Problems& problems, std::size_t point,
+                                                          const std::map<std::string, Indices>& groups) {
+  std::vector<std::pair<std::string, MathShares>> shares;
+  for (const auto& [name, members] : groups) shares.emplace_back(name, problems.shares(point, members));
+  return shares;
+}
+
+Json shares_json(const MathShares& shares, bool evicts) {
+  Json json{{"n", shares.n}};
+  add_score(json, "exact", shares.exact);
+  add_score(json, "flexible", shares.flexible);
+  if (!evicts) return json;
+  add_score(json, "exact_difference", shares.exact_difference);
+  add_score(json, "flexible_difference", shares.flexible_difference);
+  return json;
+}
+
+Json named_json(const std::vector<std::pair<std::string, MathShares>>& named, bool evicts) {
+  Json json = Json::object();
+  for (const auto& [name, shares] : named) json[name] = shares_json(shares, evicts);
+  return json;
+}
+
+std::string with_interval(const ScoreMean& mean) {
+  std::string text = fmt::format("{:.3f}", mean.mean);
+  if (std::isfinite(mean.low)) text += fmt::format(" ({:.3f} to {:.3f})", mean.low, mean.high);
+  return text;
+}
+
+}  // namespace
+
+std::vector<MathCell> math_report(const ScoreTable& table, std::span<const MathRow> rows,
+                                  std::size_t n_samples, std::uint64_t seed) {
+  const Problems problems(table, n_samples, seed);
+  Indices all(rows.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::map<std::string, Indices> levels, subjects;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].level) levels[fmt::format("{}", *rows[i].level)].push_back(i);
+    if (!rows[i].subject.empty()) subjects[rows[i].subject].push_back(i);
+  }
+  std::vector<MathCell> cells;
+  for (std::size_t point = 0; point < table.grid().size(); ++point)
+    cells.push_back({point, problems.budget_rows(point, all), problems.shares(point, all),
+                     problems.mean_generated(point, all),
+                     problems.shares(point, problems.over_budget(point, all)),
+                     shares_by(problems, point, levels), shares_by(problems, point, subjects)});
+  return cells;
+}
+
+Json math_json(std::span<const MathCell> cells, std::span<const GridPoint> grid) {
+  Json json{{"cells", Json::array()}};
+  for (const MathCell& cell : cells) {
+    const GridPoint& point = grid[cell.point];
+    Json row = point_json(point, cell.budget_rows);
+    row.update(shares_json(cell.all, point.evicts()));
+    row["generated"] = cell.generated;
+    if (point.evicts()) row["over_budget"] = shares_json(cell.over_budget, true);
+    row["by_level"] = named_json(cell.by_level, point.evicts());
+    row["by_subject"] = named_json(cell.by_subject, point.evicts());
+    json["cells"].push_back(std::move(row));
+  }
+  return json;
+}
+
+std::string math_table(std::span<const MathCell> cells, std::span<const GridPoint> grid) {
+  std::string text = fmt::format("{:<22} {:>8} {:>6} {:>9}  {:<24}  {:<24}\n", "policy", "budget", "block",
+                                 "generated", "flexible", "exact");
+  for (const MathCell& cell : cells) {
+    const GridPoint& point = grid[cell.point];
+    text += fmt::format("{:<22} {:>8} {:>6} {:>9.0f}  {:<24}  {}\n", point.policy,
+                        point.evicts() ? point.budget_text : "-", point.block, cell.generated,
+                        with_interval(cell.all.flexible), with_interval(cell.all.exact));
+  }
+  return text;
 }
 
 }  // namespace keyscope::evaluation

@@ -3,17 +3,35 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
-#include "app/evaluation/task_data.hpp"
 #include "app/evaluation/example.hpp"
-#include "app/evaluation/math_rows.hpp"
+#include "app/evaluation/task_data.hpp"
+#include "app/evaluation/task_report.hpp"
 #include "capture/model/model.hpp"
 
 namespace keyscope::evaluation {
+
+// One problem of MATH-500 (or another set in its layout), as a row of JSON lines.
+struct MathRow {
+  std::string id;  // "unique_id"; empty where it has none
+  std::string problem;
+  std::string answer;                 // "answer", or else what "solution" boxes
+  std::string subject;                // empty where it has none
+  std::optional<std::int64_t> level;  // 1 to 5 in MATH
+};
+
+//   where: file and line, for messages
+//   throws FileError naming field, what was found and what was expected
+MathRow read_math_row(const nlohmann::json& row, const std::string& where);
+
+// The problem in the words that ask for it: `format` with every {problem} replaced.
+std::string math_prompt(std::string_view format, std::string_view problem);
 
 // Which problems are asked, and how.
 struct MathOptions {
@@ -50,5 +68,37 @@ Scorer math_scorer(const tokenizer::Tokenizer& tokenizer);
 
 // Every option that the scores depend on, for the settings.
 nlohmann::ordered_json math_settings(const MathOptions& options);
+
+// Shares of problems that are solved, the mean over a problem's samples counting for it, and how many more
+// than under the full cache with the same block. Intervals are over problems.
+struct MathShares {
+  ScoreMean exact, flexible;
+  ScoreMean exact_difference, flexible_difference;
+  std::int64_t n = 0;  // problems
+};
+
+// Everything under one grid point.
+struct MathCell {
+  std::size_t point = 0;
+  std::int64_t budget_rows = 0;  // N, mean over the problems
+  MathShares all;
+  double generated = 0;  // tokens, mean over all samples
+  // Problems of which, under the full cache with the same block, prompt and answer together (mean over the
+  // samples) are longer than N: those where something had to be evicted, as in the paper's tables 5 and 7.
+  // Without problems for the full cache.
+  MathShares over_budget;
+  std::vector<std::pair<std::string, MathShares>> by_level;    // "1" to "5"
+  std::vector<std::pair<std::string, MathShares>> by_subject;  // in order of name
+};
+
+//   rows: n_samples examples each, one after another
+std::vector<MathCell> math_report(const ScoreTable& table, std::span<const MathRow> rows,
+                                  std::size_t n_samples, std::uint64_t seed);
+
+// "cells", over the grid.
+nlohmann::ordered_json math_json(std::span<const MathCell> cells, std::span<const GridPoint> grid);
+
+// A line per grid point.
+std::string math_table(std::span<const MathCell> cells, std::span<const GridPoint> grid);
 
 }  // namespace keyscope::evaluation

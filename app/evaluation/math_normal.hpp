@@ -1,14 +1,14 @@
 #pragma once
 
-// Answers in LaTeX, brought to one way of writing. Both are the field's own definitions, with what they get
-// wrong: scores are only comparable if all take the same.
-
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace keyscope::evaluation {
 
+// Answers in LaTeX, brought to one way of writing. Both are the field's own definitions, with what they get
+// wrong: scores are only comparable if all take the same.
 // As MATH's own scoring compares answers: without spaces, line breaks, \left and \right, dollars, degrees,
 // percent signs and units (from "\text{ " on); \frac, \sqrt and a/b with braces; what follows "x ="; 0.5 as a
 // fraction. None where that definition fails on the text, such as a "\frac" at its end: two answers are then
@@ -24,5 +24,28 @@ std::optional<std::string> hendrycks_normal(std::string_view answer);
 //   minerva_math in the lm-evaluation-harness 0.4.13, which keeps units out of the names of commands ("ft"
 //   out of \left) and keeps tuples of digits apart
 std::string minerva_normal(std::string_view answer);
+
+// A regular expression and what all its matches become, as Python's `re.sub` does it, through PCRE2 with
+// Unicode's classes.
+class Substitution {
+ public:
+  //   expression: PCRE2's syntax; a dot takes all but new lines
+  //   replacement: $1, $2, … stand for groups, $$ for a dollar sign
+  //   throws InvalidInput, with PCRE2's words, on an expression that does not compile
+  Substitution(const std::string& expression, std::string replacement);
+  ~Substitution();
+  Substitution(Substitution&&) noexcept;
+
+  //   text: UTF-8, ill-formed bytes are read as U+FFFD
+  //   throws InvalidInput where matching gives up
+  std::string apply(std::string_view text) const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<Compiled> compiled_;
+};
+
+// Every occurrence of `from`, which is not empty, from the left.
+std::string replace_all(std::string text, std::string_view from, std::string_view to);
 
 }  // namespace keyscope::evaluation

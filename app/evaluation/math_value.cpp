@@ -1,14 +1,18 @@
 #include "app/evaluation/math_value.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <numbers>
 #include <string>
 
-#include "app/evaluation/math_scanner.hpp"
+#include "analysis/splitmix.hpp"
 
 namespace keyscope::evaluation {
+
 namespace {
 
 using Value = MathValues;
@@ -214,6 +218,96 @@ std::optional<MathValues> math_values(std::string_view latex) {
   } catch (const NoExpression&) {
     return std::nullopt;
   }
+}
+
+MathValues everywhere(Complex number) {
+  MathValues values;
+  values.fill(number);
+  return values;
+}
+
+// By the name's FNV-1a hash.
+MathValues variable(std::string_view name) {
+  std::uint64_t state = 0xCBF29CE484222325;
+  for (const char c : name) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  MathValues values;
+  for (Complex& value : values)
+    value = 0.5 + analysis::unit_interval(analysis::splitmix(state += analysis::kSplitmixStep));
+  return values;
+}
+
+Complex power(Complex base, Complex exponent) {
+  const bool whole = exponent.imag() == 0 && exponent.real() == std::round(exponent.real());
+  if (whole && std::abs(exponent.real()) <= 1024) return std::pow(base, static_cast<int>(exponent.real()));
+  return std::pow(base, exponent);
+}
+
+std::optional<MathValues> factorial(MathValues values) {
+  for (Complex& value : values) {
+    if (value.imag() != 0 || value.real() < 0 || value.real() != std::round(value.real()) ||
+        value.real() > 170)
+      return std::nullopt;
+    value = std::tgamma(value.real() + 1);
+  }
+  return values;
+}
+
+bool finite(const MathValues& values) {
+  return std::ranges::all_of(
+      values, [](Complex value) { return std::isfinite(value.real()) && std::isfinite(value.imag()); });
+}
+
+bool agree(const MathValues& first, const MathValues& second) {
+  constexpr double kTolerance = 1e-9, kRounding = 1e-14;
+  const bool constants = first == everywhere(first[0]) && second == everywhere(second[0]);
+  const double least = constants ? kRounding : kTolerance;
+  for (std::size_t i = 0; i < kValuePlaces; ++i) {
+    const double size = std::max(std::abs(first[i]), std::abs(second[i]));
+    if (std::abs(first[i] - second[i]) > std::max(kTolerance * size, least)) return false;
+  }
+  return true;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+char MathScanner::peek() {
+  skip_nothing();
+  return at_ < text_.size() ? text_[at_] : '\0';
+}
+
+bool MathScanner::take(std::string_view part) {
+  skip_nothing();
+  if (!rest().starts_with(part)) return false;
+  const bool cut = part.size() > 1 && rest().size() > part.size() && is_letter(rest()[part.size()]);
+  if (cut) return false;
+  at_ += part.size();
+  return true;
+}
+
+std::string_view MathScanner::take_digits(bool with_dots, std::size_t most) {
+  std::size_t n = 0;
+  const std::string_view here = rest().substr(0, most);
+  while (n < here.size() && (is_digit(here[n]) || (with_dots && here[n] == '.'))) ++n;
+  at_ += n;
+  return here.substr(0, n);
+}
+
+std::size_t MathScanner::letters_here() const {
+  const std::string_view here = rest();
+  return static_cast<std::size_t>(std::ranges::find_if_not(here, is_letter) - here.begin());
+}
+
+void MathScanner::skip_nothing() {
+  constexpr std::array<std::string_view, 12> kNothing{"{}",  " ",   "\t",  "\n",  "\r",     "\\,",
+                                                      "\\!", "\\;", "\\:", "\\ ", "\\left", "\\right"};
+  const auto is_next = [&](std::string_view nothing) {
+    return rest().starts_with(nothing) &&
+           !(nothing.size() > 2 && rest().size() > nothing.size() && is_letter(rest()[nothing.size()]));
+  };
+  for (const auto* found = kNothing.end();
+       (found = std::ranges::find_if(kNothing, is_next)) != kNothing.end();)
+    at_ += found->size();
 }
 
 }  // namespace keyscope::evaluation

@@ -1,14 +1,23 @@
 #include "app/evaluation/needle_prompt.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <filesystem>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "app/evaluation/task_data.hpp"
+#include "app/evaluation/text_scores.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::evaluation {
+
 namespace {
 
 std::int64_t n_tokens(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
@@ -120,6 +129,233 @@ NeedlePrompt needle_prompt(const NeedleCase& about, std::int64_t length, double 
     ++low;
   }
   return best;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kSentences = 1, kTurn = 2;  // purposes of draws
+
+bool is_white(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+// Whether a word closes a sentence: its last character but quotes and brackets is . ! or ?
+bool closes_sentence(std::string_view word) {
+  for (bool stripped = true; stripped;) {
+    stripped = false;
+    for (const std::string_view closing : {"\"", "'", ")", "]", "”", "’", "_"})
+      if (word.ends_with(closing)) {
+        word.remove_suffix(closing.size());
+        stripped = true;
+      }
+  }
+  return word.ends_with('.') || word.ends_with('!') || word.ends_with('?');
+}
+
+constexpr auto kAdjectives = std::to_array<std::string_view>(
+    {"old", "quiet", "young", "tall", "careful", "weary", "cheerful", "patient", "proud", "gentle", "stern",
+     "curious", "clever", "honest", "lonely", "famous"});
+constexpr auto kPeople = std::to_array<std::string_view>(
+    {"farmer", "teacher", "sailor", "doctor", "painter", "soldier", "merchant", "gardener", "widow", "priest",
+     "miller", "clerk", "baker", "shepherd", "judge", "servant"});
+constexpr auto kDeeds = std::to_array<std::string_view>(
+    {"carried", "found", "watched", "sold", "repaired", "remembered", "described", "forgot", "praised",
+     "borrowed", "cleaned", "noticed", "admired", "buried", "kept", "lost"});
+constexpr auto kThings = std::to_array<std::string_view>(
+    {"lantern", "letter", "garden", "wagon", "clock", "bridge", "basket", "picture", "window", "coat", "boat",
+     "table", "song", "horse", "chair", "mirror"});
+constexpr auto kPlaces = std::to_array<std::string_view>(
+    {"near the river", "behind the church", "in the valley", "at the market", "under the old oak",
+     "beside the road", "in the kitchen", "on the hill", "outside the village", "by the harbour",
+     "in the forest", "across the field"});
+constexpr auto kTimes = std::to_array<std::string_view>({"In the morning", "After supper", "Before the rain",
+                                                         "Late in the evening", "That winter",
+                                                         "During the feast", "Long ago", "On the way home"});
+constexpr auto kReasons = std::to_array<std::string_view>(
+    {"because the weather was fine", "although nobody had asked", "while the others slept",
+     "and said nothing more about it", "before the bells began to ring", "as everyone had expected",
+     "but did not stay for long", "so that the children could see it"});
+
+template <std::size_t n>
+std::string_view one_of(const std::array<std::string_view, n>& words, Draws& draws) {
+  return words[draws.below(n)];
+}
+
+std::string generated_sentence(Draws& draws) {
+  const std::string subject = fmt::format("the {} {}", one_of(kAdjectives, draws), one_of(kPeople, draws));
+  const std::string deed =
+      fmt::format("{} the {} {}", one_of(kDeeds, draws), one_of(kThings, draws), one_of(kPlaces, draws));
+  switch (draws.below(4)) {
+    case 0:
+      return fmt::format("{}, {} {}.", one_of(kTimes, draws), subject, deed);
+    case 1:
+      return fmt::format("The{} {} {}.", subject.substr(3), deed, one_of(kReasons, draws));
+    case 2:
+      return fmt::format("The{} {}, and the {} {} it too.", subject.substr(3), deed, one_of(kPeople, draws),
+                         one_of(kDeeds, draws));
+    default:
+      return fmt::format("The{} {}.", subject.substr(3), deed);
+  }
+}
+
+std::vector<fs::path> files_of(const fs::path& file_or_folder) {
+  if (!fs::is_directory(file_or_folder)) return {file_or_folder};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(file_or_folder))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::ranges::sort(files);
+  if (files.empty())
+    throw FileError(fmt::format("{}: an empty folder; expected text files", file_or_folder.string()));
+  return files;
+}
+
+}  // namespace
+
+Haystack Haystack::first_words(std::size_t n) const {
+  Haystack cut;
+  if (n == 0) return cut;
+  n = std::min(n, word_ends.size());
+  cut.text = text.substr(0, word_ends[n - 1]);
+  cut.word_ends.assign(word_ends.begin(), word_ends.begin() + static_cast<std::ptrdiff_t>(n));
+  const auto past = std::ranges::upper_bound(sentence_ends, cut.text.size());
+  cut.sentence_ends.assign(sentence_ends.begin(), past);
+  if (cut.sentence_ends.empty() || cut.sentence_ends.back() < cut.text.size()) {
+    while (!cut.text.empty() && std::string_view(",;:-").find(cut.text.back()) != std::string_view::npos)
+      cut.text.pop_back();
+    cut.text += '.';
+    cut.word_ends.back() = cut.text.size();
+    cut.sentence_ends.push_back(cut.text.size());
+  }
+  return cut;
+}
+
+Haystack make_haystack(std::string text) {
+  Haystack haystack;
+  for (std::size_t at = 0; at < text.size();) {
+    while (at < text.size() && is_white(text[at])) ++at;
+    const std::size_t first = at;
+    while (at < text.size() && !is_white(text[at])) ++at;
+    if (at == first) break;
+    haystack.word_ends.push_back(at);
+    if (closes_sentence(std::string_view(text).substr(first, at - first)))
+      haystack.sentence_ends.push_back(at);
+  }
+  haystack.text = std::move(text);
+  return haystack;
+}
+
+std::string generated_text(std::size_t n_bytes, std::uint64_t seed) {
+  Draws draws(seed, kSentences);
+  std::string text;
+  while (text.size() < n_bytes) text.append(text.empty() ? "" : " ").append(generated_sentence(draws));
+  return text;
+}
+
+std::string read_texts(const fs::path& file_or_folder) {
+  std::string text;
+  for (const fs::path& path : files_of(file_or_folder))
+    text.append(text.empty() ? "" : "\n\n").append(read_text_file(path));
+  if (make_haystack(text).sentence_ends.empty())
+    throw FileError(
+        fmt::format("{}: there is no sentence; expected text with full stops", file_or_folder.string()));
+  return text;
+}
+
+std::string turned_text(const Haystack& text, std::size_t n_bytes, std::uint64_t seed) {
+  Draws draws(seed, kTurn);
+  std::size_t at = text.sentence_ends[draws.below(text.sentence_ends.size())];
+  std::string turned;
+  while (turned.size() < n_bytes) {
+    std::string_view part = std::string_view(text.text).substr(at);
+    if (turned.empty()) part.remove_prefix(std::min(part.size(), part.find_first_not_of(" \t\r\n")));
+    turned += part;
+    if (!turned.empty()) turned += "\n\n";
+    at = 0;
+  }
+  return turned;
+}
+
+namespace {
+
+// Neither list has a word that is part of another, so that one answer cannot be found inside another's.
+// clang-format off
+constexpr std::array kCities = std::to_array<std::string_view>({
+    "Accra", "Amsterdam", "Ankara", "Athens", "Auckland", "Baghdad", "Bangkok", "Barcelona", "Beijing",
+    "Belgrade", "Bogota", "Boston", "Brisbane", "Brussels", "Budapest", "Cairo", "Caracas", "Casablanca",
+    "Chicago", "Copenhagen", "Dakar", "Damascus", "Delhi", "Denver", "Dublin", "Florence", "Geneva",
+    "Glasgow", "Hamburg", "Hanoi", "Havana", "Helsinki", "Houston", "Istanbul", "Jakarta", "Kabul",
+    "Karachi", "Kinshasa", "Lagos", "Lahore", "Lima", "Lisbon", "Madrid", "Manila", "Melbourne", "Memphis",
+    "Milan", "Montreal", "Mumbai", "Nairobi", "Osaka", "Oslo", "Ottawa", "Prague", "Quito", "Santos",
+    "Seattle", "Seoul", "Singapore", "Sydney", "Tehran", "Tokyo", "Toronto", "Zurich",
+});
+constexpr std::array kNames = std::to_array<std::string_view>({
+    "Aaron", "Abigail", "Adrian", "Agatha", "Aisha", "Albert", "Alfredo", "Alicia", "Amara", "Amelia",
+    "Amina", "Anders", "Anita", "Antonio", "Arjun", "Astrid", "Aurora", "Axel", "Barbara", "Beatriz",
+    "Benjamin", "Bertha", "Bianca", "Bjorn", "Boyd", "Brandon", "Brenda", "Bridget", "Bruno", "Calvin",
+    "Camila", "Carlos", "Carmen", "Cedric", "Celeste", "Chandra", "Chloe", "Clara", "Clifford", "Clyde",
+    "Connor", "Cyrus", "Daisy", "Damian", "Daphne", "Deborah", "Declan", "Deepak", "Delia", "Dexter",
+    "Diego", "Dmitri", "Dolores", "Dorothy", "Douglas", "Duncan", "Dylan", "Eduardo", "Edwin", "Eileen",
+    "Elodie", "Elsa", "Emilio", "Enrique", "Erika", "Esther", "Ethan", "Eugene", "Fatima", "Felipe",
+    "Fiona", "Floyd", "Gareth", "Gemma", "Gerald", "Gideon", "Gilbert", "Gloria", "Gregory", "Greta",
+    "Guido", "Gustavo", "Hannah", "Harold", "Harriet", "Hassan", "Hazel", "Hector", "Heidi", "Hiroshi",
+    "Howard", "Hubert", "Imogen", "Ingrid", "Isaac", "Isadora", "Ivana", "Jasmine", "Javier", "Jennifer",
+    "Jerome", "Joaquin", "Jocelyn", "Jorge", "Joyce", "Judith", "Julio", "Kaito", "Karim", "Keiko",
+    "Kelvin", "Kenji", "Kiran", "Klara", "Kristof", "Kurt", "Lakshmi", "Lamar", "Lars", "Leandro",
+    "Leilani", "Lennart", "Leroy", "Lorenzo", "Lucia", "Luther", "Magnus", "Malik", "Marcus", "Margot",
+    "Marisol", "Marlene", "Matteo", "Maureen", "Melissa", "Mercedes", "Meredith", "Miguel", "Mildred",
+    "Milton", "Miriam", "Mohammed", "Monica", "Morgan", "Nadia", "Naomi", "Nathan", "Nigel", "Nkechi",
+    "Noelle", "Norman", "Octavio", "Olivia", "Omar", "Oscar", "Otto", "Pablo", "Paloma", "Pamela",
+    "Patricia", "Percy", "Phoebe", "Priya", "Quentin", "Rachel", "Rafael", "Ramona", "Rashid", "Rebecca",
+    "Reginald", "Renata", "Ricardo", "Rosalind", "Roxanne", "Rupert", "Samira", "Santiago", "Selma",
+    "Sheila", "Silvia", "Simone", "Soren", "Stanley", "Stefan", "Sunita", "Sven", "Sybil", "Tamara",
+    "Tariq", "Theodore", "Thelma", "Tobias",
+});
+// clang-format on
+
+std::u32string_view without_outer_space(std::u32string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool is_control(char32_t character) {
+  return character < U' ' || (character >= U'\x7F' && character < U'\xA0');
+}
+
+// A line's word, which is to stand in a sentence.
+std::string checked_word(const std::string& line, const std::string& where) {
+  const std::u32string characters = code_points(line);
+  if (characters.find(kReplacementCharacter) != characters.npos)
+    throw FileError(where + ": is no UTF-8");
+  const std::u32string_view word = without_outer_space(characters);
+  if (word.empty()) throw FileError(where + ": is blank; expected a word");
+  if (const auto control = std::ranges::find_if(word, is_control); control != word.end())
+    throw FileError(fmt::format("{}: has the control character U+{:04X}; expected a word without", where,
+                                static_cast<std::uint32_t>(*control)));
+  std::string text;
+  for (const char32_t character : word) append_utf8(text, character);
+  return text;
+}
+
+}  // namespace
+
+std::span<const std::string_view> city_names() { return kCities; }
+std::span<const std::string_view> first_names() { return kNames; }
+
+Words words_of(const std::string& path, std::span<const std::string_view> embedded, bool skip_bad) {
+  if (path.empty()) return {{embedded.begin(), embedded.end()}, {}};
+  Words read;
+  std::set<std::string> seen;
+  const std::filesystem::path file = path;
+  read.bad_rows =
+      read_lines({&file, 1}, skip_bad, [&](const std::string& line, const std::string& where) {
+        std::string word = checked_word(line, where);
+        if (!seen.insert(word).second)
+          throw FileError(fmt::format("{}: {} is there twice; expected every word once", where, word));
+        read.words.push_back(std::move(word));
+        return true;
+      }).bad;
+  return read;
 }
 
 }  // namespace keyscope::evaluation

@@ -2,9 +2,14 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "app/evaluation/evaluation.hpp"
+#include "app/evaluation/task_report.hpp"
+#include "app/figures/figure.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::evaluation {
@@ -50,5 +55,28 @@ NiahExamples niah_examples(const NiahTask& task, std::uint64_t seed, const captu
 
 // "recall" and "exact", as lookup_scores has them.
 Scores score_lookup(const Example& example, const capture::Completion& completion);
+
+// A row of JSON cells for every length and depth.
+std::vector<nlohmann::ordered_json> niah_cells(const NiahTask& task);
+
+// "niah-recall": recall by length and depth, a heatmap for every policy, budget and block, on one scale from
+// 0 to
+// 1. "niah-difference": the same less that of the full cache at that block size, from -1 to 1, which is left
+// out where there is nothing but the full cache.
+//   source: KeyDiff (arXiv 2504.15364), Figs. 6 and 19
+std::vector<figures::Figure> niah_figures(const TaskReport& report, const NiahTask& task);
+
+// What a task's figures are called, in the order in which they are made; none for a task that draws none.
+//   compared: whether anything is compared with the full cache
+std::vector<std::string_view> figure_names(std::string_view task, bool compared);
+
+// Both compare words as `normalised_words` makes them of texts: lower case, no punctuation, no articles.
+
+// 1 where the answer, its words one space apart, occurs in the output, be it in the middle of a longer word;
+// else the share of its words that stand there anywhere. 1 for an answer without words.
+double lookup_recall(std::string_view output, std::string_view answer);
+
+// 1 where the first words of the output's first line that has any are the answer's, else 0.
+double lookup_exact(std::string_view output, std::string_view answer);
 
 }  // namespace keyscope::evaluation

@@ -4,7 +4,11 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "app/evaluation/evaluation.hpp"
+#include "app/evaluation/task_report.hpp"
+#include "app/figures/figure.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::evaluation {
@@ -40,5 +44,13 @@ struct PhonebookExamples {
 PhonebookExamples phonebook_examples(const PhonebookTask& task, std::uint64_t seed,
                                      const capture::ModelConfig& model,
                                      const tokenizer::Tokenizer& tokenizer);
+
+// A row of JSON cells for every number of entries.
+std::vector<nlohmann::ordered_json> phonebook_cells(const PhonebookTask& task);
+
+// "phonebook": the share of exact answers against the number of entries, with its intervals; a curve for
+// every policy, budget and block.
+//   source: KeyDiff (arXiv 2504.15364), Table 17
+figures::Figure phonebook_figure(const TaskReport& report, const PhonebookTask& task);
 
 }  // namespace keyscope::evaluation

@@ -1,17 +1,21 @@
-#include "app/evaluation/json_rows.hpp"
+#include "app/evaluation/task_data.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "app/evaluation/text_file.hpp"
-#include "capture/model/strict_json.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::evaluation {
+
 namespace {
 
 // Of the lines that a message lists.
@@ -100,9 +104,118 @@ ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take) {
 ReadRows read_json_rows(Paths paths, bool skip_bad, const TakeJson& take) {
   return read_lines(paths, skip_bad, [&](const std::string& line, const std::string& where) {
     if (line.find_first_not_of(" \t\r") == line.npos) return false;
-    take(capture::parse_json_object(line, where), where);
+    take(parse_json_object(line, where), where);
     return true;
   });
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".jsonl") files.push_back(at->path());
+  if (error) throw FileError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
+  if (files.empty())
+    throw FileError(
+        fmt::format("{}: the folder has no *.jsonl; expected files of JSON lines", folder.string()));
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+std::vector<fs::path> data_files(std::span<const fs::path> given) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : given) {
+    std::error_code ignored;
+    if (!fs::exists(path, ignored))
+      throw FileError(
+          fmt::format("{}: is not there; expected a file of JSON lines, or a folder", path.string()));
+    if (fs::is_directory(path, ignored))
+      std::ranges::copy(files_of(path), std::back_inserter(files));
+    else
+      files.push_back(path);
+  }
+  return files;
+}
+
+namespace {
+
+using nlohmann::json;
+
+const json& field_of(const json& row, const char* field, const char* expected, const std::string& where) {
+  const auto found = row.find(field);
+  if (found == row.end())
+    throw FileError(fmt::format("{}: \"{}\" is not there; expected {}", where, field, expected));
+  return *found;
+}
+
+}  // namespace
+
+std::string shown_value(const json& value) {
+  return shown(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string text_field(const json& row, const char* field, const std::string& where) {
+  const json& value = field_of(row, field, "a text", where);
+  if (!value.is_string())
+    throw FileError(fmt::format("{}: \"{}\" is {}; expected a text", where, field, shown_value(value)));
+  return value.get<std::string>();
+}
+
+std::vector<std::string> texts_field(const json& row, const char* field, const std::string& where) {
+  const json& value = field_of(row, field, "an array of texts", where);
+  if (!value.is_array() || !std::ranges::all_of(value, [](const json& entry) { return entry.is_string(); }))
+    throw FileError(
+        fmt::format("{}: \"{}\" is {}; expected an array of texts", where, field, shown_value(value)));
+  return value.get<std::vector<std::string>>();
+}
+
+namespace {
+
+constexpr std::chrono::year_month_day kDay = std::chrono::July / 26 / 2024;
+
+std::optional<tokenizer::ChatTemplate> chat_template(const std::filesystem::path& model_folder, ChatUse use) {
+  switch (use) {
+    case ChatUse::kNever:
+      return std::nullopt;
+    case ChatUse::kAlways:
+      return tokenizer::ChatTemplate::load(model_folder);
+    case ChatUse::kIfThere:
+      break;
+  }
+  return tokenizer::ChatTemplate::load_if_there(model_folder);
+}
+
+}  // namespace
+
+const char* chat_word(ChatUse use) {
+  switch (use) {
+    case ChatUse::kAlways:
+      return "always";
+    case ChatUse::kNever:
+      return "never";
+    case ChatUse::kIfThere:
+      break;
+  }
+  return "if there";
+}
+
+PromptEncoder::PromptEncoder(const tokenizer::Tokenizer& tokenizer, const std::filesystem::path& model_folder,
+                             ChatUse use)
+    : tokenizer_(tokenizer), template_(chat_template(model_folder, use)) {}
+
+std::vector<std::int32_t> PromptEncoder::plain(const std::string& text) const {
+  return tokenizer_.encode(text, true);
+}
+
+std::vector<std::int32_t> PromptEncoder::turn(const std::string& text) const {
+  if (!template_) return plain(text);
+  return tokenizer_.encode(template_->render(text, std::nullopt, kDay), false);
 }
 
 }  // namespace keyscope::evaluation

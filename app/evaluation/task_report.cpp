@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "app/evaluation/benchmark_json.hpp"
+#include "analysis/statistics.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::evaluation {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -131,6 +136,135 @@ std::string report_caption(const TaskReport& report) {
     blocks += fmt::format("{}{}", blocks.empty() ? "" : ", ", block);
   return fmt::format("{}, {} examples, N = {}, B = {}.", report.settings.model.name, report.examples.size(),
                      budgets.empty() ? "all" : budgets, blocks);
+}
+
+namespace {
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+}  // namespace
+
+std::int64_t Cell::budget_rows() const {
+  if (results.empty()) return 0;
+  double sum = 0;
+  for (const ExampleResult* result : results) sum += static_cast<double>(result->budget);
+  return static_cast<std::int64_t>(std::floor(sum / static_cast<double>(results.size()) + 0.5));
+}
+
+ScoreMean Cell::score(std::string_view name, Interval interval, std::uint64_t seed) const {
+  std::vector<double> scores;
+  for (const ExampleResult* result : results) scores.push_back(result->score(name));
+  if (interval == Interval::kBootstrap) {
+    const auto mean = analysis::bootstrap_mean(scores, {.seed = seed});
+    return {mean.mean, mean.low, mean.high};
+  }
+  std::int64_t n_hits = 0;
+  for (const double score : scores) {
+    if (score != 0 && score != 1)
+      throw InvalidInput(
+          fmt::format("score \"{}\": found {}; Wilson's interval is of scores 0 and 1", name, score));
+    n_hits += score == 1 ? 1 : 0;
+  }
+  const auto share = analysis::wilson_share(n_hits, std::ssize(scores));
+  return {share.share, share.low, share.high};
+}
+
+std::vector<Cell> cells_of(std::span<const ExampleResult> results, std::span<const GridPoint> grid,
+                           const std::function<bool(std::size_t example)>& wanted) {
+  std::vector<Cell> cells;
+  for (const GridPoint& point : grid) cells.push_back({point, {}});
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (!wanted || wanted(i / grid.size())) cells[i % grid.size()].results.push_back(&results[i]);
+  return cells;
+}
+
+void add_score(Json& json, const std::string& name, const ScoreMean& mean) {
+  json[name] = number(mean.mean);
+  json[name + "_interval"] = {number(mean.low), number(mean.high)};
+}
+
+Json cell_json(const Cell& cell) {
+  return {{"policy", cell.point.policy},
+          {"budget", cell.budget_rows()},
+          {"budget_text", cell.point.budget_text},
+          {"block", cell.point.block},
+          {"n", cell.results.size()}};
+}
+
+std::vector<double> ScoreTable::scores(std::string_view name, std::size_t point,
+                                       std::span<const std::size_t> examples) const {
+  std::vector<double> scores;
+  for (const std::size_t example : examples) scores.push_back(result(example, point).score(name));
+  return scores;
+}
+
+std::vector<double> ScoreTable::differences(std::string_view name, std::size_t point,
+                                            std::span<const std::size_t> examples) const {
+  std::vector<double> values = scores(name, point, examples);
+  const std::vector<double> full = scores(name, reference(point), examples);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] -= full[i];
+  return values;
+}
+
+std::size_t ScoreTable::reference(std::size_t point) const {
+  const auto found = std::ranges::find_if(
+      grid_, [&](const GridPoint& other) { return !other.evicts() && other.block == grid_[point].block; });
+  if (found == grid_.end())
+    throw InvalidInput(fmt::format("the grid has no full cache with a block of {}", grid_[point].block));
+  return static_cast<std::size_t>(found - grid_.begin());
+}
+
+std::vector<double> means_of_each(std::span<const double> values, std::size_t n_each) {
+  if (n_each == 0 || values.size() % n_each != 0)
+    throw InvalidInput(
+        fmt::format("{} values in groups of {}: expected whole groups", values.size(), n_each));
+  std::vector<double> means;
+  for (std::size_t at = 0; at < values.size(); at += n_each) {
+    const auto group = values.subspan(at, n_each);
+    means.push_back(std::accumulate(group.begin(), group.end(), 0.0) / static_cast<double>(n_each));
+  }
+  return means;
+}
+
+ScoreMean bootstrap_score(std::span<const double> values, std::uint64_t seed) {
+  const auto mean = analysis::bootstrap_mean(values, {.seed = seed});
+  return {mean.mean, mean.low, mean.high};
+}
+
+ScoreMean bootstrap_score(std::span<const std::vector<double>> groups, std::uint64_t seed) {
+  const auto mean = analysis::stratified_bootstrap_mean(groups, {.seed = seed});
+  return {mean.mean, mean.low, mean.high};
+}
+
+nlohmann::ordered_json point_json(const GridPoint& point, std::int64_t budget_rows) {
+  return {{"policy", point.policy},
+          {"budget", budget_rows},
+          {"budget_text", point.budget_text},
+          {"block", point.block}};
+}
+
+std::string_view bootstrap_words() {
+  return "95 %, percentile bootstrap over examples, 10,000 resamples; differences are paired";
+}
+
+nlohmann::ordered_json benchmark_json(const Settings& settings, const Evaluation& evaluation,
+                                      const nlohmann::ordered_json& numbers,
+                                      const std::vector<std::string>& bad_rows) {
+  const capture::CompletionCost& cost = evaluation.cost;
+  nlohmann::ordered_json json{{"format", 1}, {"task", settings.task}, {"settings", settings_json(settings)}};
+  json["interval"] = bootstrap_words();
+  json.update(numbers);
+  add_bad_rows(json, bad_rows);
+  json["cost"] = {{"earlier_results", evaluation.n_earlier},
+                  {"tokens_asked", cost.tokens_asked},
+                  {"tokens_run", cost.tokens_run},
+                  {"seconds", cost.seconds}};
+  return json;
+}
+
+void add_bad_rows(nlohmann::ordered_json& json, const std::vector<std::string>& bad_rows) {
+  json["bad_rows"] = bad_rows.size();
+  json["skipped_rows"] = bad_rows;
 }
 
 }  // namespace keyscope::evaluation

@@ -1,4 +1,5 @@
 #include "app/figures/axis_ticks.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -57,37 +58,6 @@ std::string format_power(int power) {
 }
 
 }  // namespace
-
-std::string format_count(long long count) {
-  const std::string digits = std::to_string(count);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    const std::size_t left = digits.size() - i;
-    if (left % 3 == 0 && i > 0 && digits[i - 1] != '-') text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-std::string format_signed(double value, int decimals) {
-  const std::string digits = fmt::format("{:.{}f}", std::abs(value), decimals);
-  const bool zero = digits.find_first_not_of("0.") == std::string::npos;
-  return value < 0 && !zero ? "−" + digits : digits;
-}
-
-std::string format_value(double value, int significant_digits) {
-  std::string text;
-  for (const char c : fmt::format("{:.{}g}", value, significant_digits))
-    text += c == '-' ? "−" : std::string(1, c);
-  return text;
-}
-
-std::string format_share(double share, int decimals) {
-  const double least = std::pow(10.0, -decimals);
-  const double percent = 100 * share;
-  if (percent > 0 && percent < least / 2) return fmt::format("< {:.{}f} %", least, decimals);
-  return fmt::format("{:.{}f} %", percent, decimals);
-}
 
 std::vector<Tick> linear_ticks(double low, double high, int n_wanted, bool integers) {
   if (!std::isfinite(low) || !std::isfinite(high) || high < low) return {};

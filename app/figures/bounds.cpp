@@ -1,5 +1,3 @@
-#include "app/figures/bounds.hpp"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,11 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/head_selection.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/head_bounds.hpp"
+#include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -1,37 +1,117 @@
-#include "app/figures/builders.hpp"
+#include "app/figures/catalogue.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "base/errors.hpp"
-#include "app/figures/ablation.hpp"
-#include "app/figures/attention.hpp"
-#include "app/figures/block_times.hpp"
-#include "app/figures/bounds.hpp"
-#include "app/figures/cosine_matrix.hpp"
-#include "app/figures/diversity.hpp"
-#include "app/figures/head_comparison.hpp"
-#include "app/figures/head_map.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/figures/head_measure.hpp"
-#include "app/figures/head_selection.hpp"
-#include "app/figures/head_spread.hpp"
 #include "app/figures/keyspace.hpp"
-#include "app/figures/lifespans.hpp"
-#include "app/figures/overlap.hpp"
-#include "app/figures/policy_spread.hpp"
-#include "app/figures/rank_correlation.hpp"
-#include "app/figures/relaxation_gap.hpp"
-#include "app/figures/score_attention.hpp"
 #include "app/measures/head_data.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::figures {
+
 namespace {
 
 using recording::Recording;
 using recording::RecordingInfo;
+
+constexpr std::array kAliases{
+    FigureAlias{"fig2", "cosine-and-attention"},
+    FigureAlias{"fig4", "keyspace"},
+    FigureAlias{"fig5", "keyspace"},
+    FigureAlias{"fig8", "keyspace"},
+    FigureAlias{"fig9", "keyspace"},
+    FigureAlias{"fig10", "keyspace"},
+    FigureAlias{"fig11", "keyspace"},
+    FigureAlias{"fig12", "log-volume"},
+    FigureAlias{"fig13", "mean-cosines"},
+    FigureAlias{"fig14", "mean-key-query-cosine"},
+    FigureAlias{"fig15", "key-norms"},
+    FigureAlias{"fig16", "top-key-query-cosine"},
+    FigureAlias{"table3", "rank-correlation"},
+    FigureAlias{"table15", "ablation"},
+    FigureAlias{"table16", "ablation"},
+};
+
+// The paper's figures that are not made of a recording.
+constexpr std::array kMadeElsewhere{
+    FigureAlias{"fig7", "bench prefill"},  FigureAlias{"fig17", "bench prefill"},
+    FigureAlias{"table8", "prompts"},      FigureAlias{"table9", "prompts"},
+    FigureAlias{"table19", "bench score"},
+};
+
+const Builder& find_builder(std::string_view name) {
+  const auto alias = std::ranges::find(kAliases, name, &FigureAlias::paper);
+  if (alias != kAliases.end()) name = alias->name;
+  const auto found = std::ranges::find(builders(), name, &Builder::name);
+  if (found != builders().end()) return *found;
+  const auto elsewhere = std::ranges::find(kMadeElsewhere, name, &FigureAlias::paper);
+  if (elsewhere != kMadeElsewhere.end())
+    throw UsageError(
+        fmt::format("figure '{}' is not made of a recording; `keyscope {}` makes it", name, elsewhere->name));
+  throw UsageError(
+      fmt::format("there is no figure '{}'; figures: {}", name, fmt::join(figure_names(), ", ")));
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& figure_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    all.reserve(builders().size());
+    for (const Builder& builder : builders()) all.push_back(builder.name);
+    return all;
+  }();
+  return names;
+}
+
+std::span<const FigureAlias> figure_aliases() { return kAliases; }
+
+std::string_view figure_name(std::string_view name_or_alias) { return find_builder(name_or_alias).name; }
+
+FigureScope scope_of(std::string_view name) { return find_builder(name).scope; }
+
+bool shows_several_runs(std::string_view name) { return find_builder(name).several_runs; }
+
+bool understands(std::string_view figure, std::string_view option) {
+  return find_builder(figure).options.find(fmt::format(" {} ", option)) != std::string_view::npos;
+}
+
+bool is_recorded(const RecordingInfo& info, std::string_view name) {
+  return find_builder(name).is_recorded(info);
+}
+
+void check_request(const RecordingInfo& info, const FigureRequest& request) {
+  const Builder& builder = find_builder(request.name);
+  if (request.grid) {
+    check_small_multiples(info, builder, request);
+  } else if (builder.scope != FigureScope::kRecording) {
+    require_layer(info, chosen_layer(info, request));
+    require_kv_head(info, chosen_kv_head(info, request));
+  }
+  if (!builder.several_runs)
+    check_block(info, only_run(info, request), request);
+  else if (request.runs.empty())
+    check_block(info, 0, request);
+  for (const std::string& name : request.runs) check_block(info, find_run(info, name), request);
+}
+
+Figure build_figure(const Recording& recording, const FigureRequest& request) {
+  const Builder& builder = find_builder(request.name);
+  FigureRequest named = request;
+  named.name = builder.name;
+  if (request.grid) return small_multiples_figure(recording, builder, named);
+  return builder.build(recording, *recording.info(), named);
+}
+
+namespace {
 
 // In a cell of small multiples more would not be seen, and of a hundred cells each would cost.
 constexpr int kSmallHeatmapSize = 256;
@@ -230,5 +310,153 @@ constexpr std::array kBuilders{
 }  // namespace
 
 std::span<const Builder> builders() { return kBuilders; }
+
+int only_run(const RecordingInfo& info, const FigureRequest& request) {
+  const std::size_t n_runs = without_repeats(request.runs).size();
+  if (n_runs > 1)
+    throw UsageError(fmt::format("figure '{}' shows one run, but {} were given", request.name, n_runs));
+  return request.runs.empty() ? reference_run(info) : find_run(info, request.runs.front());
+}
+
+int chosen_layer(const RecordingInfo& info, const FigureRequest& request) {
+  return request.layer.value_or(info.layers.empty() ? 0 : info.layers.front());
+}
+
+int chosen_kv_head(const RecordingInfo& info, const FigureRequest& request) {
+  if (!request.query_head) return request.kv_head.value_or(info.heads.first());
+  require_query_head(info, *request.query_head);
+  const int group_head = *request.query_head / info.model.group_size();
+  if (request.kv_head && *request.kv_head != group_head)
+    throw UsageError(fmt::format("query head {} reads KV head {}, not {}", *request.query_head, group_head,
+                                 *request.kv_head));
+  return group_head;
+}
+
+KeyspaceLook chosen_look(const FigureRequest& request) {
+  if (request.components != 2 && request.components != 3)
+    throw UsageError(
+        fmt::format("{} principal components are asked for; expected 2 or 3", request.components));
+  const bool three = request.components == 3;
+  Projection projection = request.projection.value_or(three ? Projection::kPca3d : Projection::kPca);
+  if (three && projection == Projection::kAnchor)
+    throw UsageError("3 principal components are asked for, but projection 'anchor' has none");
+  if (three) projection = Projection::kPca3d;
+  return {projection, request.colour, request.queries};
+}
+
+void check_block(const RecordingInfo& info, int run, const FigureRequest& request) {
+  require_run(info, run);
+  if (request.block) resolve_block(info.runs[run], *request.block);
+}
+
+std::vector<int> chosen_runs(const RecordingInfo& info, const FigureRequest& request) {
+  std::vector<int> runs;
+  for (const std::string& name : without_repeats(request.runs)) runs.push_back(find_run(info, name));
+  if (request.runs.empty())
+    for (std::size_t run = 0; run < info.runs.size(); ++run) runs.push_back(static_cast<int>(run));
+  return runs;
+}
+
+int chosen_query_head(const RecordingInfo& info, const FigureRequest& request) {
+  const int kv_head = chosen_kv_head(info, request);
+  require_kv_head(info, kv_head);
+  return request.query_head.value_or(kv_head * info.model.group_size());
+}
+
+namespace {
+
+using recording::RunInfo;
+
+std::vector<std::string> run_names(const RecordingInfo& info) {
+  std::vector<std::string> names;
+  names.reserve(info.runs.size());
+  for (const RunInfo& run : info.runs) names.push_back(run.plan.name);
+  return names;
+}
+
+[[noreturn]] void refuse_head(std::string_view kind, int head, int n_heads) {
+  throw UsageError(n_heads == 1
+                       ? fmt::format("{} {} is not there: the model has only {} 0", kind, head, kind)
+                       : fmt::format("{} {} is not there: the model's are 0 to {}", kind, head, n_heads - 1));
+}
+
+}  // namespace
+
+void require_run(const RecordingInfo& info, int run) {
+  if (run >= 0 && run < static_cast<int>(info.runs.size())) return;
+  throw UsageError(
+      fmt::format("run number {} is not there: {} holds {} runs", run, info.source, info.runs.size()));
+}
+
+int find_run(const RecordingInfo& info, std::string_view name) {
+  if (const int run = info.run_index(name); run >= 0) return run;
+  throw UsageError(fmt::format("there is no run '{}' in {}; its runs are: {}", name, info.source,
+                               fmt::join(run_names(info), ", ")));
+}
+
+std::vector<std::string> without_repeats(const std::vector<std::string>& runs) {
+  std::vector<std::string> distinct;
+  for (const std::string& run : runs)
+    if (std::ranges::find(distinct, run) == distinct.end()) distinct.push_back(run);
+  return distinct;
+}
+
+void require_layer(const RecordingInfo& info, int layer) {
+  if (std::ranges::find(info.layers, layer) != info.layers.end()) return;
+  throw UsageError(fmt::format("layer {} was not recorded in {}; recorded layers: {}", layer, info.source,
+                               fmt::join(info.layers, ", ")));
+}
+
+void require_kv_head(const RecordingInfo& info, int kv_head) {
+  if (kv_head < 0 || kv_head >= info.model.n_kv_heads) refuse_head("KV head", kv_head, info.model.n_kv_heads);
+  if (!info.heads.has(kv_head))
+    throw UsageError(fmt::format("{}: {}", info.source, info.heads.refusal(kv_head)));
+}
+
+void require_query_head(const RecordingInfo& info, int query_head) {
+  if (query_head < 0 || query_head >= info.model.n_heads)
+    refuse_head("query head", query_head, info.model.n_heads);
+  require_kv_head(info, query_head / info.model.group_size());
+}
+
+void require_keys(const RecordingInfo& info) {
+  if (!info.keys)
+    throw FileError(
+        fmt::format("{}: keys were not recorded, and this figure is made of them; "
+                    "capture with --record keys,queries",
+                    info.source));
+}
+
+std::int64_t resolve_block(const RunInfo& run, std::int64_t block) {
+  if (block < 0) return std::min(run.plan.n_prompt_blocks, run.blocks_done) - 1;
+  if (block < run.blocks_done) return block;
+  throw UsageError(fmt::format(
+      "block {} is not there: run '{}' has {}", block, run.plan.name,
+      run.blocks_done == 0 ? "no complete block" : fmt::format("blocks 0 to {}", run.blocks_done - 1)));
+}
+
+std::int64_t tokens_seen_by(const RunInfo& run, std::int64_t block) {
+  return block < 0 ? 0 : recording::tokens_seen(run, block);
+}
+
+int reference_run(const RecordingInfo& info) {
+  for (std::size_t run = 0; run < info.runs.size(); ++run)
+    if (info.runs[run].plan.policy == "none" && info.runs[run].blocks_done > 0) return static_cast<int>(run);
+  return info.runs.empty() ? -1 : 0;
+}
+
+std::string describe_prompt(const RecordingInfo& info) {
+  return fmt::format("{}{}prompt of {} token{}", info.model.name, info.model.name.empty() ? "" : ", ",
+                     format_count(info.n_prompt()), info.n_prompt() == 1 ? "" : "s");
+}
+
+std::string describe_run(const RecordingInfo& info, const RunInfo& run) {
+  const std::string budget = run.plan.policy == "none"
+                                 ? std::string("full cache")
+                                 : fmt::format("{}, N = {}", run.plan.name, format_count(run.plan.budget));
+  const std::string_view oracle = run.plan.replayed ? " by an oracle" : ", by an oracle";
+  return fmt::format("{}, {}, B = {}{}{}", describe_prompt(info), budget, format_count(run.plan.block_size),
+                     run.plan.replayed ? ", replayed on full-cache keys" : "", run.plan.oracle ? oracle : "");
+}
 
 }  // namespace keyscope::figures

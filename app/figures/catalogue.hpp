@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "app/figures/keyspace_look.hpp"
+#include "app/figures/figure.hpp"
+#include "app/figures/keyspace_data.hpp"
 #include "app/figures/reduction.hpp"
 #include "app/figures/token_order.hpp"
 #include "capture/recording/recording.hpp"
@@ -69,5 +72,82 @@ int chosen_query_head(const recording::RecordingInfo& info, const FigureRequest&
 KeyspaceLook chosen_look(const FigureRequest& request);
 
 void check_block(const recording::RecordingInfo& info, int run, const FigureRequest& request);
+
+// What one figure is about: all else of a request says which.
+enum class FigureScope { kKvHead, kQueryHead, kRecording };
+
+// A figure as the registry knows it.
+struct Builder {
+  std::string_view name;
+  FigureScope scope;
+  bool several_runs;
+  std::string_view options;  // that it understands, between spaces
+  bool (*is_recorded)(const recording::RecordingInfo&);
+  Figure (*build)(const recording::Recording&, const recording::RecordingInfo&, const FigureRequest&);
+};
+
+// All of them, in the order in which they are listed for people.
+std::span<const Builder> builders();
+
+// Names that build_figure knows: "keyspace", "cosine-matrix", ...
+const std::vector<std::string_view>& figure_names();
+
+// The paper's names for them, with ours: {"fig14", "mean-key-query-cosine"}, ... Wherever a name is taken, so
+// is the paper's.
+struct FigureAlias {
+  std::string_view paper, name;
+};
+std::span<const FigureAlias> figure_aliases();
+
+// Our name for a figure.
+//   throws UsageError on an unknown one, saying which there are, or which command makes it
+std::string_view figure_name(std::string_view name_or_alias);
+
+FigureScope scope_of(std::string_view name);
+bool shows_several_runs(std::string_view name);
+
+// Whether build_figure has what the figure is made of in this recording.
+bool is_recorded(const recording::RecordingInfo& info, std::string_view name);
+
+// Options that only some figures have, by their names on the command line: "layer", "kv-head", "query-head",
+// "block", "components", "projection", "colour", "queries", "retained", "order", "linear", "reduce",
+// "ranks", "margins", "measure", "reference", and "layers" for small multiples.
+bool understands(std::string_view figure, std::string_view option);
+
+// All of build_figure's checks of the request, without building anything.
+void check_request(const recording::RecordingInfo& info, const FigureRequest& request);
+
+//   throws UsageError on an unknown name, saying which there are, and on a selection that the recording does
+//   not hold, saying what it holds; FileError when the figure needs what was not recorded
+Figure build_figure(const recording::Recording& recording, const FigureRequest& request);
+
+// Checks of what is asked for against what a recording holds; each throws UsageError saying what there is.
+void require_run(const recording::RecordingInfo& info, int run);
+int find_run(const recording::RecordingInfo& info, std::string_view name);
+// Names given twice mean one run: each once, where it was first given.
+std::vector<std::string> without_repeats(const std::vector<std::string>& runs);
+void require_layer(const recording::RecordingInfo& info, int layer);
+// Heads whose rows were recorded, for every figure is made of them; a query head by the KV head that it
+// reads.
+void require_kv_head(const recording::RecordingInfo& info, int kv_head);
+void require_query_head(const recording::RecordingInfo& info, int query_head);
+
+// A figure of keys needs recorded keys: FileError otherwise.
+void require_keys(const recording::RecordingInfo& info);
+
+// The block asked for, or the run's last prompt block for -1. A run without any block yet gives -1.
+std::int64_t resolve_block(const recording::RunInfo& run, std::int64_t block);
+
+// Tokens seen by the end of a block from resolve_block; 0 for -1.
+std::int64_t tokens_seen_by(const recording::RunInfo& run, std::int64_t block);
+
+// The `none` run, else the first one; -1 in a recording without runs.
+int reference_run(const recording::RecordingInfo& info);
+
+// "TinyStories-656K, prompt of 512 tokens".
+std::string describe_prompt(const recording::RecordingInfo& info);
+
+// "TinyStories-656K, prompt of 512 tokens, keydiff N = 64, B = 128": what a figure's caption says of a run.
+std::string describe_run(const recording::RecordingInfo& info, const recording::RunInfo& run);
 
 }  // namespace keyscope::figures

@@ -1,13 +1,12 @@
 #pragma once
 
-// One description of a picture, drawn twice: by cairo into files and by OpenGL into the window. It also holds
-// all that an NXdata group of the figure needs. No drawing, no I/O.
-
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "analysis/matrix_view.hpp"
 #include "app/figures/token_order.hpp"
@@ -165,5 +164,13 @@ struct Figure {
   std::vector<Panel> panels;                // of small multiples: rows x columns of them, row by row
   std::optional<SmallMultiples> multiples;  // `columns` above is then of no account
 };
+
+// Everything of a figure but its numbers: names, labels, looks and the view. In a figure file it stands in
+// the attribute `keyscope_figure`; the numbers are datasets.
+nlohmann::json figure_to_json(const Figure& figure);
+
+// The figure again, with empty data.
+//   throws nlohmann::json::exception or InvalidInput where something is missing or of another kind
+Figure figure_from_json(const nlohmann::json& json);
 
 }  // namespace keyscope::figures

@@ -1,11 +1,10 @@
-#include "app/figures/figure_json.hpp"
-
 #include <array>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "app/figures/figure.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::figures {

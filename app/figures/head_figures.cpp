@@ -1,17 +1,346 @@
-#include "app/figures/score_attention.hpp"
-
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "analysis/rank_correlation.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/head_selection.hpp"
-#include "app/measures/score_attention.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
+#include "app/figures/spread.hpp"
+#include "app/measures/head_measures.hpp"
+#include "app/measures/recording_measures.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
+
+using measures::HeadMeasures;
+
+std::span<const MappedMeasure> mapped_measures() {
+  static constexpr std::array kMeasures{
+      MappedMeasure{"mean-key-query-cosine", "Mean key against mean query", "cos(mean key, mean query)",
+                    &HeadMeasures::key_query_mean_cosine},
+      MappedMeasure{"top-key-query-cosine", "Most distinct key against mean query",
+                    "cos(key of the highest KeyDiff score, mean query)", &HeadMeasures::top_key_query_cosine},
+  };
+  return kMeasures;
+}
+
+RowMatrixF head_grid(const std::vector<HeadMeasures>& heads, int n_kv_heads,
+                     std::optional<double> HeadMeasures::*value, int first_layer, int last_layer) {
+  RowMatrixF grid =
+      RowMatrixF::Constant(last_layer - first_layer + 1, n_kv_heads, std::numeric_limits<float>::quiet_NaN());
+  for (const HeadMeasures& head : heads)
+    if (const auto& found = head.*value)
+      grid(head.layer - first_layer, head.kv_head) = static_cast<float>(*found);
+  return grid;
+}
+
+Figure head_map_figure(const recording::Recording& recording, int run, const MappedMeasure& measure) {
+  const auto info = recording.info();
+  require_run(*info, run);
+  require_keys(*info);
+  const auto& about = info->runs[static_cast<std::size_t>(run)];
+
+  Heatmap heatmap;
+  heatmap.id = std::string(measure.figure);
+  heatmap.long_name = std::string(measure.label);
+  heatmap.colour_map = ColourMap::kDiverging;
+  heatmap.low = -1;
+  heatmap.high = 1;
+  heatmap.decimals = 2;  // which also say the sign where colours are printed in grey
+  heatmap.values = head_grid(measures::measure_heads(recording, run), info->model.n_kv_heads, measure.value,
+                             info->layers.front(), info->layers.back());
+  heatmap.x_first = -0.5;  // a cell's middle is its head's number
+  heatmap.x_end = info->model.n_kv_heads - 0.5;
+  heatmap.y_first = info->layers.front() - 0.5;
+  heatmap.y_end = info->layers.back() + 0.5;
+
+  Panel panel;
+  panel.id = heatmap.id;
+  panel.x.label = "KV head";
+  panel.y.label = "layer";
+  panel.heatmap = std::move(heatmap);
+  Figure figure;
+  figure.name = std::string(measure.figure);
+  figure.title = std::string(measure.title);
+  figure.caption = fmt::format("{}. Over all prompt tokens, queries of the whole group together.",
+                               describe_run(*info, about));
+  figure.view.runs = {about.plan.name};
+  figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
+namespace {
+
+using recording::RecordingInfo;
+
+// In order of layer and KV head.
+std::vector<std::optional<double>> measured_values(const recording::Recording& recording,
+                                                   const HeadComparison& selection,
+                                                   const HeadMeasure& measure) {
+  const std::vector<HeadMeasures> heads = measures::measure_heads(recording, selection.run);
+  std::vector<HeadMeasures> others;
+  if (selection.reference >= 0) others = measures::measure_heads(recording, selection.reference);
+  std::vector<std::optional<double>> values;
+  values.reserve(heads.size());
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    values.push_back(head_value(measure, heads[i], others.empty() ? nullptr : &others[i]));
+  return values;
+}
+
+Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<double>>& values) {
+  const int first = info.layers.front(), last = info.layers.back(), n_kv_heads = info.model.n_kv_heads;
+  Heatmap heatmap;
+  heatmap.values =
+      RowMatrixF::Constant(last - first + 1, n_kv_heads, std::numeric_limits<float>::quiet_NaN());
+  std::size_t at = 0;
+  for (const int layer : info.layers)
+    for (int kv_head = 0; kv_head < n_kv_heads; ++kv_head, ++at)
+      if (values[at]) heatmap.values(layer - first, kv_head) = static_cast<float>(*values[at]);
+  heatmap.x_first = -0.5;  // a cell's middle is its head's number
+  heatmap.x_end = n_kv_heads - 0.5;
+  heatmap.y_first = first - 0.5;
+  heatmap.y_end = last + 0.5;
+  return heatmap;
+}
+
+std::string missing_note(const RecordingInfo& info, const HeadMeasure& measure,
+                         const std::vector<std::optional<double>>& values) {
+  std::size_t n_missing = 0;
+  int kv_head = -1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) continue;
+    if (n_missing++ == 0) kv_head = static_cast<int>(i) % info.model.n_kv_heads;
+  }
+  if (n_missing == 0) return "";
+  return fmt::format("{} of {} heads have no value: {}", n_missing, values.size(),
+                     missing_reason(info, measure, kv_head));
+}
+
+}  // namespace
+
+Figure head_comparison_figure(const recording::Recording& recording, const HeadComparison& selection,
+                              const HeadMeasure& measure) {
+  const auto info = recording.info();
+  require_run(*info, selection.run);
+  const recording::RunInfo& run = info->runs[static_cast<std::size_t>(selection.run)];
+  std::string reference;
+  if (selection.reference >= 0) {
+    require_run(*info, selection.reference);
+    reference = info->runs[static_cast<std::size_t>(selection.reference)].plan.name;
+  }
+  const auto values = measured_values(recording, selection, measure);
+  const MeasureScale scale = measure_scale(measure, values, run.plan.name, reference);
+
+  Panel panel;
+  panel.id = measure.id;
+  panel.x.label = "KV head";
+  panel.y.label = "layer";
+  panel.note = missing_note(*info, measure, values);
+  panel.heatmap = head_heatmap(*info, values);
+  panel.heatmap->id = measure.id;
+  panel.heatmap->long_name = scale.name;
+  panel.heatmap->units = measure.unit;
+  panel.heatmap->colour_map = scale.colour_map;
+  panel.heatmap->low = static_cast<float>(scale.low);
+  panel.heatmap->high = static_cast<float>(scale.high);
+  panel.heatmap->decimals = measure.decimals;
+
+  Figure figure;
+  figure.name = "head-map";
+  figure.title = fmt::format("{}, {}", measure.label, compared_runs(measure, run.plan.name, reference));
+  figure.caption =
+      fmt::format("{}. At the end of the prompt: {}.", describe_run(*info, run), measure.meaning);
+  figure.view.runs = {run.plan.name};
+  if (!reference.empty()) figure.view.runs.push_back(reference);
+  figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
+namespace {
+
+using analysis::HeadGeometry;
+using measures::HeadProfile;
+
+constexpr double kLayerWidth = 0.8;  // of the distance between two layers, for all of a layer's heads
+
+// What is drawn of a head, for its keys or for its queries.
+using AddHead = std::function<void(SpreadSeries&, double x, const HeadGeometry&)>;
+
+struct Side {
+  const char* id;
+  const char* title;
+  Colour colour;
+  AddHead add;
+};
+
+double place_of(const HeadProfile& profile, int n_kv_heads) {
+  const double middle = (profile.kv_head + 0.5) / n_kv_heads - 0.5;
+  return profile.layer + kLayerWidth * middle;
+}
+
+float mark_size(const RecordingInfo& info) {
+  const auto n_heads = info.layers.size() * static_cast<std::size_t>(info.model.n_kv_heads);
+  return n_heads > 64 ? 3.5F : 6.0F;
+}
+
+Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profiles, const Side& side,
+               const Axis& y) {
+  SpreadSeries spread(side.id, fmt::format("{}: median, 5 to 95 %", side.title), side.colour, Marker::kDisc,
+                      mark_size(info));
+  for (const HeadProfile& profile : profiles)
+    side.add(spread, place_of(profile, info.model.n_kv_heads), profile.geometry);
+  Panel panel;
+  panel.id = side.id;
+  panel.title = side.title;
+  panel.x = {"layer", "", {}, true};
+  panel.y = y;
+  panel.note = fmt::format("{} KV head{} a layer, from left to right", info.model.n_kv_heads,
+                           info.model.n_kv_heads == 1 ? "" : "s");
+  std::move(spread).put_into(panel);
+  return panel;
+}
+
+Figure spread_figure(const recording::Recording& recording, int run, const std::vector<Side>& sides,
+                     const Axis& y) {
+  const auto info = recording.info();
+  require_run(*info, run);
+  require_keys(*info);
+  const auto& about = info->runs[static_cast<std::size_t>(run)];
+  const auto profiles = measures::profile_heads(recording, run);
+  Figure figure;
+  for (const Side& side : sides)
+    if (&side == &sides.front() || info->queries) figure.panels.push_back(panel_of(*info, profiles, side, y));
+  figure.caption = describe_run(*info, about);
+  figure.view.runs = {about.plan.name};
+  return figure;
+}
+
+std::span<const double> entries_of(const Eigen::VectorXd& values) {
+  return {values.data(), static_cast<std::size_t>(values.size())};
+}
+
+void add_norms(SpreadSeries& spread, double x, const analysis::NormSummary& norms) {
+  spread.add(x, norms.p05, norms.median, norms.p95);
+}
+
+}  // namespace
+
+Figure mean_cosines_figure(const recording::Recording& recording, int run) {
+  Figure figure = spread_figure(recording, run,
+                                {{"keys", "keys against the mean key", kBlue,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    spread.add(x, entries_of(head.key_cosines));
+                                  }},
+                                 {"queries", "queries against the mean query", kPurple,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    spread.add(x, entries_of(head.query_cosines));
+                                  }}},
+                                {"cosine", ""});
+  figure.name = "mean-cosines";
+  figure.title = "Keys and queries against their means";
+  figure.shared_ranges = true;
+  figure.columns = 1;
+  return figure;
+}
+
+Figure norms_figure(const recording::Recording& recording, int run) {
+  Figure figure = spread_figure(recording, run,
+                                {{"keys", "keys", kBlue,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    add_norms(spread, x, head.key_norms);
+                                  }},
+                                 {"queries", "queries", kPurple,
+                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
+                                    add_norms(spread, x, head.query_norms);
+                                  }}},
+                                {"norm", ""});
+  figure.name = "key-norms";
+  figure.title = "Norms of keys and queries";
+  return figure;
+}
+
+namespace {
+
+struct Reading {
+  const char* id;
+  const char* label;
+  Colour colour;
+  Marker marker;
+  std::optional<double> HeadMeasures::*value;
+};
+
+constexpr std::array kReadings{
+    Reading{"per_query", "attention per query that could see the key", kBlue, Marker::kDisc,
+            &HeadMeasures::spearman},
+    Reading{"total", "all attention received", kOrange, Marker::kSquare, &HeadMeasures::spearman_total},
+    Reading{"given_position", "per query, position held fixed", kGreen, Marker::kTriangle,
+            &HeadMeasures::spearman_given_position}};
+constexpr double kBeside = 0.18;  // readings of one layer stand side by side
+
+void add_layer(SpreadSeries& series, double x, const std::vector<double>& values) {
+  if (values.empty()) return;
+  double mean = 0, squares = 0;
+  for (const double value : values) mean += value / static_cast<double>(values.size());
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double deviation =
+      values.size() > 1 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) : 0;
+  series.add(x, mean - deviation, mean, mean + deviation);
+}
+
+LineSeries zero_line(const recording::RecordingInfo& info) {
+  LineSeries line;
+  line.id = "zero";
+  line.colour = kGrey;
+  line.dashed = true;
+  line.x = {static_cast<float>(info.layers.front()) - 0.5F, static_cast<float>(info.layers.back()) + 0.5F};
+  line.y = {0, 0};
+  return line;
+}
+
+}  // namespace
+
+Figure rank_correlation_figure(const recording::Recording& recording, int run) {
+  const auto info = recording.info();
+  require_run(*info, run);
+  require_keys(*info);
+  const auto& about = info->runs[static_cast<std::size_t>(run)];
+  const auto heads = measures::measure_heads(recording, run);
+
+  Panel panel;
+  panel.id = "rank_correlation";
+  panel.x = {"layer", "", {}, true};
+  panel.y.label = "Spearman's ρ";
+  panel.note = fmt::format("mean over {} KV head{}, one standard deviation to either side",
+                           info->model.n_kv_heads, info->model.n_kv_heads == 1 ? "" : "s");
+  panel.lines.push_back(zero_line(*info));
+  for (std::size_t r = 0; r < kReadings.size(); ++r) {
+    const Reading& reading = kReadings.at(r);
+    std::map<int, std::vector<double>> layers;
+    for (const HeadMeasures& head : heads)
+      if (const auto& value = head.*reading.value) layers[head.layer].push_back(*value);
+    SpreadSeries series(reading.id, reading.label, reading.colour, reading.marker, 5);
+    for (const auto& [layer, values] : layers) add_layer(series, layer + kBeside * (double(r) - 1), values);
+    std::move(series).put_into(panel);
+  }
+  Figure figure;
+  figure.name = "rank-correlation";
+  figure.title = "Do keys unlike the rest receive the most attention?";
+  figure.caption = describe_run(*info, about);
+  figure.view.runs = {about.plan.name};
+  figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
 namespace {
 
 using measures::ScoreAgreement;

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/errors.hpp"
 #include "analysis/retained_set.hpp"
 #include "app/measures/head_data.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::figures {
 namespace {

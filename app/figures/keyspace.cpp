@@ -1,24 +1,24 @@
 #include "app/figures/keyspace.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/errors.hpp"
 #include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/scales.hpp"
-#include "app/figures/head_selection.hpp"
-#include "app/figures/key_placement.hpp"
-#include "app/figures/key_values.hpp"
+#include "app/figures/catalogue.hpp"
 #include "app/figures/keyspace_data.hpp"
 #include "app/figures/labels.hpp"
-#include "app/figures/top_keys.hpp"
+#include "app/figures/scales.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::figures {
+
 namespace {
 
 using recording::Recording;
@@ -305,6 +305,21 @@ Figure keyspace_figure(const Recording& recording, const KeyspaceSelection& sele
   figure.columns = grid_columns(figure.panels.size());
   figure.caption = caption_of(ground, moments, figure.view.block);
   return figure;
+}
+
+std::vector<std::int32_t> top_keydiff_keys(const MatrixView& keys, std::size_t count) {
+  const Eigen::VectorXd mean = analysis::mean_row(keys);
+  if (keys.rows() == 0 || mean.norm() == 0 || !mean.allFinite()) return {};
+  const Eigen::VectorXd cosines = analysis::cosines_to(keys, mean);
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(keys.rows()));
+  std::iota(positions.begin(), positions.end(), 0);
+  count = std::min(count, positions.size());
+  std::ranges::partial_sort(positions, positions.begin() + static_cast<std::ptrdiff_t>(count),
+                            [&](std::int32_t a, std::int32_t b) {
+                              return cosines[a] != cosines[b] ? cosines[a] < cosines[b] : a < b;
+                            });
+  positions.resize(count);
+  return positions;
 }
 
 }  // namespace keyscope::figures

@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/matrix_view.hpp"
 #include "app/figures/figure.hpp"
-#include "app/figures/keyspace_look.hpp"
+#include "app/figures/keyspace_data.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
@@ -24,5 +25,10 @@ struct KeyspaceSelection {
 //   throws as fit_keyspace_basis and key_values, UsageError on an unknown run or block, and FileError on
 //   queries where none were recorded
 Figure keyspace_figure(const recording::Recording& recording, const KeyspaceSelection& selection);
+
+// Positions of the keys that KeyDiff scores highest, -cos(k_i, mean key), the highest first and the lower
+// position of equal ones: what the paper marks in its Fig. 4 and 11.
+//   keys: (n_keys, head_dim); at most `count` positions, and none where the mean has no direction
+std::vector<std::int32_t> top_keydiff_keys(const MatrixView& keys, std::size_t count);
 
 }  // namespace keyscope::figures

@@ -1,23 +1,161 @@
-#include "app/figures/key_values.hpp"
+#include "app/figures/keyspace_data.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
+#include "analysis/pca.hpp"
 #include "analysis/policies/registry.hpp"
+#include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/token_class.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/labels.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::figures {
+
+namespace {
+
+using recording::Recording;
+
+constexpr int kMaxComponents = 3;
+constexpr std::int64_t kSketchStretch = 32, kSketchStep = 16 * kSketchStretch;
+
+// What the rows cannot be fitted for is said of the head that they are of.
+analysis::Pca axes_of(const recording::RecordingInfo& info, const KeyspaceBasis& basis,
+                      std::span<const MatrixView> rows, int n_components) {
+  try {
+    return analysis::fit_pca(rows, n_components);
+  } catch (const InvalidInput& error) {
+    throw FileError(fmt::format("{}: run {}, layer {}, KV head {}: keys{}: {}", info.source,
+                                info.runs[static_cast<std::size_t>(basis.run)].plan.name, basis.layer,
+                                basis.kv_head, basis.with_queries ? " and queries" : "", error.what()));
+  }
+}
+
+// Fits the axes on the rows that `read(basis, n)` gives of the prompt's first n tokens.
+template <typename Read>
+KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read& read) {
+  const auto info = recording.info();
+  require_layer(*info, layer);
+  require_kv_head(*info, kv_head);
+  require_keys(*info);
+  KeyspaceBasis basis;
+  basis.run = reference_run(*info);
+  basis.layer = layer;
+  basis.kv_head = kv_head;
+  const Eigen::Index d = info->model.head_dim;
+  basis.mean.setZero(d);
+  basis.axes.setZero(d, kMaxComponents);
+  basis.explained.assign(kMaxComponents, std::nan(""));
+  if (basis.run < 0) return basis;
+  const std::int64_t n = std::min(info->n_prompt(), info->runs[basis.run].n_tokens);
+  if (n == 0) return basis;
+  basis.with_queries = info->queries;
+  const std::vector<RowMatrixF> rows = read(basis, n);
+  const std::vector<MatrixView> blocks(rows.begin(), rows.end());
+  const int n_components = std::min<int>(kMaxComponents, info->model.head_dim);
+  const analysis::Pca pca = axes_of(*info, basis, blocks, n_components);
+  basis.mean = pca.mean;
+  basis.axes.leftCols(n_components) = pca.axes;
+  std::copy_n(pca.explained_ratio.data(), n_components, basis.explained.begin());
+  return basis;
+}
+
+}  // namespace
+
+RowMatrixF group_queries(const Recording& recording, int run, int layer, int kv_head, std::int64_t count) {
+  const auto info = recording.info();
+  const int group = info->model.group_size();
+  RowMatrixF all(group * count, info->model.head_dim);
+  for (int g = 0; g < group; ++g)
+    all.middleRows(g * count, count) = recording.queries(run, layer, kv_head * group + g, 0, count);
+  return all;
+}
+
+KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_head) {
+  return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {
+    std::vector<RowMatrixF> rows{recording.keys(basis.run, layer, kv_head, 0, n)};
+    if (basis.with_queries) rows.push_back(group_queries(recording, basis.run, layer, kv_head, n));
+    return rows;
+  });
+}
+
+KeyspaceBasis sketch_keyspace_basis(const Recording& recording, int layer, int kv_head) {
+  return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {
+    const int group = recording.info()->model.group_size();
+    std::vector<RowMatrixF> rows;
+    for (std::int64_t first = 0; first < n; first += kSketchStep) {
+      const std::int64_t count = std::min(kSketchStretch, n - first);
+      rows.push_back(recording.keys(basis.run, layer, kv_head, first, count));
+      for (int g = 0; basis.with_queries && g < group; ++g)
+        rows.push_back(recording.queries(basis.run, layer, kv_head * group + g, first, count));
+    }
+    return rows;
+  });
+}
+
+RowMatrixF project_rows(const KeyspaceBasis& basis, const MatrixView& rows, int components) {
+  if (components < 1 || components > kMaxComponents)
+    throw InvalidInput(
+        fmt::format("{} components are asked for; expected 1 to {}", components, kMaxComponents));
+  if (rows.cols() != basis.mean.size())
+    throw InvalidInput(
+        fmt::format("rows of {} coordinates do not fit a basis of {}", rows.cols(), basis.mean.size()));
+  analysis::Pca pca;
+  pca.mean = basis.mean;
+  pca.axes = basis.axes.leftCols(components);
+  return analysis::project(pca, rows).cast<float>();
+}
+
+std::string component_label(const KeyspaceBasis& basis, int component) {
+  const double share = basis.explained.at(static_cast<std::size_t>(component));
+  if (std::isnan(share)) return fmt::format("PC {}", component + 1);
+  return fmt::format("PC {} ({:.1f} %)", component + 1, 100 * share);
+}
+
+int dimensions_of(Projection projection) { return projection == Projection::kPca3d ? 3 : 2; }
+
+RowMatrixF anchor_coordinates(const MatrixView& rows, const Eigen::VectorXd& anchor) {
+  RowMatrixF coordinates(rows.rows(), 2);
+  coordinates.col(0) = analysis::cosines_to(rows, anchor).cast<float>();
+  coordinates.col(1) = analysis::row_norms(rows).cast<float>();
+  return coordinates;
+}
+
+RowMatrixF place_rows(Projection projection, const KeyspaceBasis& basis, const Eigen::VectorXd& anchor,
+                      const MatrixView& rows) {
+  return projection == Projection::kAnchor ? anchor_coordinates(rows, anchor)
+                                           : project_rows(basis, rows, dimensions_of(projection));
+}
+
+void set_axes(Panel& panel, Projection projection, const KeyspaceBasis& basis) {
+  panel.equal_aspect = projection != Projection::kAnchor;
+  if (projection == Projection::kAnchor) {
+    panel.x.label = "cosine to the anchor";
+    panel.y.label = "norm";
+    return;
+  }
+  panel.x.label = component_label(basis, 0);
+  panel.y.label = component_label(basis, 1);
+  if (projection == Projection::kPca3d) panel.z.label = component_label(basis, 2);
+  const int n = dimensions_of(projection);
+  panel.explained_variance.assign(basis.explained.begin(), basis.explained.begin() + n);
+}
+
 namespace {
 
 using recording::HeadTrace;
-using recording::Recording;
 using recording::RecordingInfo;
 using recording::RunInfo;
 
@@ -203,5 +341,54 @@ std::string values_note(const KeyValues& colours) {
   return fmt::format("{} of {} keys have a value, the others are grey", format_count(n - n_without),
                      format_count(n));
 }
+
+namespace {
+
+constexpr std::array kProjections{
+    ProjectionChoice{Projection::kPca, "pca", "PCA", "the plane of the first two principal components"},
+    ProjectionChoice{Projection::kPca3d, "pca3d", "PCA, 3D",
+                     "the space of the first three principal components"},
+    ProjectionChoice{Projection::kAnchor, "anchor", "Anchor",
+                     "cosine to the mean of the keys seen so far, against the key's norm"},
+};
+
+constexpr std::array kColours{
+    KeyColourChoice{KeyColour::kDecision, "decision", "Decision", "retained or evicted"},
+    KeyColourChoice{KeyColour::kPosition, "position", "Position", "the token's place in the text"},
+    KeyColourChoice{KeyColour::kAttention, "attention", "Attention received",
+                    "sum of weights over the prompt's queries, mean over the group"},
+    KeyColourChoice{KeyColour::kScore, "score", "Policy's score",
+                    "what the run's policy ranks the rows by at the end of this block"},
+    KeyColourChoice{KeyColour::kMargin, "margin", "Margin at eviction",
+                    "the lowest score that was kept, minus this row's, when it was evicted"},
+    KeyColourChoice{KeyColour::kTokenClass, "class", "Token class",
+                    "letters, digits, punctuation, space, newline or special, by the token's text"},
+};
+
+template <typename Choices>
+const auto& find_choice(const Choices& choices, std::string_view name, const char* what) {
+  const auto found = std::ranges::find_if(choices, [&](const auto& choice) { return choice.id == name; });
+  if (found != choices.end()) return *found;
+  std::vector<std::string_view> ids;
+  for (const auto& choice : choices) ids.push_back(choice.id);
+  throw UsageError(fmt::format("there is no {} '{}'; expected one of {}", what, name, fmt::join(ids, ", ")));
+}
+
+}  // namespace
+
+std::span<const ProjectionChoice> projection_choices() { return kProjections; }
+std::span<const KeyColourChoice> key_colour_choices() { return kColours; }
+
+std::string_view id_of(Projection projection) {
+  return std::ranges::find(kProjections, projection, &ProjectionChoice::projection)->id;
+}
+std::string_view id_of(KeyColour colour) {
+  return std::ranges::find(kColours, colour, &KeyColourChoice::colour)->id;
+}
+
+Projection parse_projection(std::string_view name) {
+  return find_choice(kProjections, name, "projection").projection;
+}
+KeyColour parse_key_colour(std::string_view name) { return find_choice(kColours, name, "colour").colour; }
 
 }  // namespace keyscope::figures

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <Eigen/Core>
 
 #include "analysis/matrix_view.hpp"
+#include "app/figures/figure.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
@@ -44,5 +47,92 @@ std::string component_label(const KeyspaceBasis& basis, int component);
 // (group_size * count, head_dim).
 RowMatrixF group_queries(const recording::Recording& recording, int run, int layer, int kv_head,
                          std::int64_t count);
+
+// Where a key's point lies in a picture of the key space.
+enum class Projection {
+  kPca,    // in the plane of the first two principal components
+  kPca3d,  // in the space of the first three
+  kAnchor  // cosine to the anchor along x, norm along y
+};
+
+// What the colour of a key's point says.
+enum class KeyColour { kDecision, kPosition, kAttention, kScore, kMargin, kTokenClass };
+
+// How the key space is shown: the same choice in the window and on the command line.
+struct KeyspaceLook {
+  Projection projection = Projection::kPca;
+  KeyColour colour = KeyColour::kDecision;
+  bool queries = false;  // all queries of the group as well
+  bool operator==(const KeyspaceLook&) const = default;
+};
+
+// A choice by its name on the command line, in words, and what it means in one line.
+struct ProjectionChoice {
+  Projection projection;
+  std::string_view id, label, meaning;
+};
+struct KeyColourChoice {
+  KeyColour colour;
+  std::string_view id, label, meaning;
+};
+std::span<const ProjectionChoice> projection_choices();
+std::span<const KeyColourChoice> key_colour_choices();
+std::string_view id_of(Projection projection);
+std::string_view id_of(KeyColour colour);
+
+//   throws UsageError on another name, listing those that there are
+Projection parse_projection(std::string_view name);
+KeyColour parse_key_colour(std::string_view name);
+
+// How many coordinates a point has: 3 in space, else 2.
+int dimensions_of(Projection projection);
+
+// Where rows lie against an anchor: (n_rows, 2) of cosine and norm. A row or anchor of norm zero has cosine
+// 0.
+//   rows: (n_rows, head_dim); anchor: (head_dim)
+//   source: KeyDiff (arXiv 2504.15364), Section 4: a key's score is the first coordinate, turned round
+RowMatrixF anchor_coordinates(const MatrixView& rows, const Eigen::VectorXd& anchor);
+
+// Coordinates of rows of one head, keys or queries: (n_rows, dimensions_of(projection)).
+//   anchor: (head_dim) the mean of the keys seen by the moment that is shown. Principal components do not ask
+//   for it, so there points stand still from block to block; in the view against the anchor they move with
+//   it.
+RowMatrixF place_rows(Projection projection, const KeyspaceBasis& basis, const Eigen::VectorXd& anchor,
+                      const MatrixView& rows);
+
+// Names the axes, and says whether a unit is as long on all of them.
+void set_axes(Panel& panel, Projection projection, const KeyspaceBasis& basis);
+
+// One head of one run at the end of a block.
+struct KeyMoment {
+  int run = 0;
+  int layer = 0;
+  int kv_head = 0;
+  std::int64_t block = -1;
+  std::int64_t n_seen = 0;
+};
+
+// What the keys of a moment are coloured by, and the scale to read it on.
+struct KeyValues {
+  std::vector<float> values;  // (n_seen); NaN where a key has none; empty: the colour is the decision's
+  ColourScale scale;
+};
+
+// Why keys of a run cannot be coloured so: what the recording does not hold for it. Empty where they can.
+std::string colour_refusal(const recording::RecordingInfo& info, int run, KeyColour colour);
+
+// Values to colour the keys of a moment by.
+//   position: of the token. attention: received, of prompt tokens, in units of one query's attention.
+//   score: what the run's policy gives the rows that it had before it evicted at the end of this block; of
+//   `none`, which ranks nothing, KeyDiff's. margin: of those evicted by then. class: a TokenClass each.
+//   keys: (n_seen, head_dim); trace: of the same head
+//   throws UsageError as colour_refusal says, and FileError as the recording does
+KeyValues key_values(const recording::Recording& recording, const recording::RecordingInfo& info,
+                     const KeyMoment& moment, KeyColour colour, const MatrixView& keys,
+                     const recording::HeadTrace& trace);
+
+// "12 of 40 keys have a value, the others are grey"; empty where all have one or the colour is the
+// decision's.
+std::string values_note(const KeyValues& colours);
 
 }  // namespace keyscope::figures

@@ -1,15 +1,20 @@
 #include "app/figures/labels.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unicode/uchar.h>
+#include <unicode/utf8.h>
 
 #include "app/figures/axis_ticks.hpp"
 
 namespace keyscope::figures {
+
 namespace {
 
 using nlohmann::json;
@@ -94,6 +99,110 @@ std::string describe_budget(const RecordingInfo& info, const std::vector<int>& r
   if (budgets.size() == 1) text += fmt::format(", N = {}", format_count(*budgets.begin()));
   if (block_sizes.size() == 1) text += fmt::format(", B = {}", format_count(*block_sizes.begin()));
   return text;
+}
+
+namespace {
+
+// Bytes of the well-formed UTF-8 character at the start of `text`; 0 if there is none (Unicode, table 3-7).
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    const bool sound = !(lead == 0xE0 && byte(1) < 0xA0) && !(lead == 0xED && byte(1) > 0x9F);
+    return sound && continues(1) && continues(2) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4) {
+    const bool sound = !(lead == 0xF0 && byte(1) < 0x90) && !(lead == 0xF4 && byte(1) > 0x8F);
+    return sound && continues(1) && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string control_label(unsigned char byte) {
+  if (byte == '\n') return "↵";
+  if (byte == '\t') return "⇥";
+  return fmt::format("<{:02X}>", byte);
+}
+
+std::string label(std::string_view bytes, bool show_leading_space) {
+  std::string result;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t length = character_length(bytes.substr(at));
+    const auto byte = static_cast<unsigned char>(bytes[at]);
+    if (length == 0) {
+      result += fmt::format("<{:02X}>", byte);
+    } else if (length == 1 && (byte < 0x20 || byte == 0x7F)) {
+      result += control_label(byte);
+    } else if (byte == ' ' && show_leading_space && at == 0) {
+      result += "·";
+    } else {
+      result += bytes.substr(at, length);
+    }
+    at += length == 0 ? 1 : length;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string token_label(std::string_view bytes) { return label(bytes, true); }
+
+std::string text_label(std::string_view bytes) { return label(bytes, false); }
+
+PolicyLooks::Look PolicyLooks::next(std::string_view policy) {
+  if (policy == "none") return {kBlack, Marker::kSquare};
+  static constexpr std::array kColours{kBlue, kOrange, kGreen, kVermillion, kPurple, kSkyBlue, kGrey};
+  static constexpr std::array kMarkers{Marker::kDisc,         Marker::kRing,       Marker::kTriangle,
+                                       Marker::kDownTriangle, Marker::kOpenSquare, Marker::kStar,
+                                       Marker::kDiamond};
+  static_assert(kColours.size() == kMarkers.size());
+  // A second round has the same colours with other markers: no two are alike before the 49th.
+  constexpr std::size_t kShift = 3;
+  const std::size_t round = turn_ / kColours.size(), turn = turn_++ % kColours.size();
+  return {kColours.at(turn), kMarkers.at((turn + kShift * round) % kMarkers.size())};
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kNames{"letters", "digits",  "punctuation",
+                                                 "space",   "newline", "special"};
+
+bool has_form_of_control_token(std::string_view text) {
+  if (text.size() < 3) return false;
+  if (text.front() == '<' && text.back() == '>') return true;
+  const auto capital = [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; };
+  return text.front() == '[' && text.back() == ']' &&
+         std::ranges::all_of(text.substr(1, text.size() - 2), capital);
+}
+
+// Letters with their marks; numbers of every script; what is neither can be seen, and is punctuation or a
+// sign.
+TokenClass class_of(UChar32 character) {
+  if (u_isalpha(character) || (U_GET_GC_MASK(character) & U_GC_M_MASK) != 0) return TokenClass::kLetters;
+  if ((U_GET_GC_MASK(character) & U_GC_N_MASK) != 0) return TokenClass::kDigits;
+  return u_isgraph(character) ? TokenClass::kPunctuation : TokenClass::kSpecial;
+}
+
+}  // namespace
+
+std::span<const std::string_view> token_class_names() { return kNames; }
+
+TokenClass token_class(std::string_view bytes) {
+  if (bytes.empty() || has_form_of_control_token(bytes)) return TokenClass::kSpecial;
+  const auto* text = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  const auto length = static_cast<std::int32_t>(bytes.size());
+  bool breaks = false;
+  for (std::int32_t at = 0; at < length;) {
+    UChar32 character = 0;
+    U8_NEXT(text, at, length, character);
+    if (character < 0) return TokenClass::kSpecial;
+    if (!u_isUWhiteSpace(character)) return class_of(character);
+    breaks = breaks || character == '\n' || character == '\r';
+  }
+  return breaks ? TokenClass::kNewline : TokenClass::kSpace;
 }
 
 }  // namespace keyscope::figures

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "app/figures/figure.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
@@ -23,5 +28,39 @@ RunNames name_runs(const recording::RecordingInfo& info, const std::vector<int>&
 // What all evicting runs among these have in common, for a caption: ", N = 64, B = 128", or the part of it
 // that they share.
 std::string describe_budget(const recording::RecordingInfo& info, const std::vector<int>& runs);
+
+// A token's bytes as one readable line: a leading space as "·", line breaks as "↵", tabs as "⇥", other
+// control characters and bytes that are no UTF-8 as "<0A>".
+std::string token_label(std::string_view bytes);
+
+// The same for running text: spaces stay spaces.
+std::string text_label(std::string_view bytes);
+
+// How a policy is drawn where several are compared: `none`, the baseline, looks the same in every figure; the
+// others take theirs in turn.
+class PolicyLooks {
+ public:
+  struct Look {
+    Colour colour;
+    Marker marker;
+  };
+
+  // The look of the next policy.
+  Look next(std::string_view policy);
+
+ private:
+  std::size_t turn_ = 0;
+};
+
+// What a token looks like in the text. The numbers are values on a colour scale.
+enum class TokenClass : std::uint8_t { kLetters, kDigits, kPunctuation, kSpace, kNewline, kSpecial };
+
+std::span<const std::string_view> token_class_names();  // in that order
+
+// The class of a token by its bytes: newline where it has a line break and nothing that can be seen, space
+// where it is white only, else by its first character that is not white. Special are tokens of no text,
+// tokens in the form of control tokens such as <s>, <|end|> or [SEP], and parts of characters, which are no
+// UTF-8.
+TokenClass token_class(std::string_view bytes);
 
 }  // namespace keyscope::figures

@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <hdf5_hl.h>
 
+#include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
-#include "app/figures/nexus_lists.hpp"
-#include "app/figures/nexus_order.hpp"
 
 namespace keyscope::figures {
+
 namespace {
 
 using recording::hdf5::Dataset;

@@ -1,19 +1,23 @@
-#include "app/figures/ablation.hpp"
-
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
-#include "app/figures/head_selection.hpp"
+#include "analysis/statistics.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/figures/labels.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/head_data.hpp"
 #include "app/measures/recording_measures.hpp"
+#include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
+
 namespace {
 
 using measures::HeadMeasures;
@@ -133,6 +137,224 @@ Figure ablation_figure(const recording::Recording& recording, const AblationSele
       fmt::format("{}{}{}. Heads: median, 5 to 95 % of {} layers × {} KV heads.{}", describe_prompt(*info),
                   one_policy ? ", " + first.policy : "", describe_budget(*info, runs), info->layers.size(),
                   info->model.n_kv_heads, key);
+  return figure;
+}
+
+namespace {
+
+using recording::RunInfo;
+
+constexpr double kCloudWidth = 0.5;  // of the distance between two runs
+constexpr double kBarPlace = -0.33;  // left of the cloud
+
+// Heads lie side by side in the order of their layers, so that a trend over depth shows.
+void add_cloud(PointSeries& cloud, double place, const std::vector<double>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double share = values.size() > 1 ? double(i) / double(values.size() - 1) - 0.5 : 0;
+    cloud.x.push_back(static_cast<float>(place + 0.08 + kCloudWidth * share));
+    cloud.y.push_back(static_cast<float>(values[i]));
+  }
+}
+
+bool any_evicts(const recording::RecordingInfo& info, const std::vector<int>& runs) {
+  return std::ranges::any_of(runs, [&](int run) {
+    require_run(info, run);
+    return info.runs[static_cast<std::size_t>(run)].plan.policy != "none";
+  });
+}
+
+}  // namespace
+
+std::span<const ComparedMeasure> compared_measures() {
+  static const std::array<ComparedMeasure, 5> kMeasures{{
+      {"log-volume",
+       "Log volume of the retained keys",
+       {"log volume", "nats"},
+       &HeadMeasures::log_volume_nats},
+      {"redundancy",
+       "Redundancy of the retained keys",
+       {"mean pairwise cosine", ""},
+       &HeadMeasures::mean_pairwise_cosine},
+      {"cosine-objective",
+       "Eq. A.2's objective: the sum of all cosines",
+       {"sum of pairwise cosines", ""},
+       &HeadMeasures::cosine_objective,
+       true},
+      {"attention-mass",
+       "Attention that falls on the retained rows",
+       {"share of the full cache's attention", ""},
+       &HeadMeasures::attention_mass_kept},
+      {"output-error",
+       "What attention loses",
+       {"relative error of attention's output", ""},
+       &HeadMeasures::output_error},
+  }};
+  return kMeasures;
+}
+
+Figure policy_spread_figure(const recording::Recording& recording, const PolicySpreadSelection& selection,
+                            const ComparedMeasure& measure) {
+  const auto info = recording.info();
+  SpreadSeries spread("median", "median, 5 to 95 %", kBlack, Marker::kDiamond, 6);
+  PointSeries cloud;
+  cloud.id = "heads";
+  cloud.label = "a KV head of a layer, layers from left to right";
+  cloud.colour = kBlue;
+  cloud.size_px = info->layers.size() * static_cast<std::size_t>(info->model.n_kv_heads) > 64 ? 3 : 5;
+  const bool without_full_cache = measure.grows_with_size && any_evicts(*info, selection.runs);
+  Panel panel;
+  Figure figure;
+  std::vector<int> shown;
+  for (const int run : selection.runs) {
+    require_run(*info, run);
+    const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
+    if (without_full_cache && about.plan.policy == "none") continue;
+    const auto place = static_cast<double>(shown.size());
+    shown.push_back(run);
+    figure.view.runs.push_back(about.plan.name);
+    std::vector<double> values;
+    for (const HeadMeasures& head :
+         measures::measure_heads(recording, run, resolve_block(about, selection.block)))
+      if (const auto& value = head.*measure.value) values.push_back(*value);
+    add_cloud(cloud, place, values);
+    spread.add(place + kBarPlace, values);
+  }
+  if (cloud.x.empty())
+    throw FileError(fmt::format(
+        "{}: {} is not known for any head: it needs keys, two of them retained, and what compares with "
+        "the full cache needs a run `none` (with --record keys,queries,values for the output)",
+        info->source, measure.figure));
+  RunNames named = name_runs(*info, shown);
+  panel.x.categories = std::move(named.names);
+  panel.id = std::string(measure.figure);
+  panel.y = measure.axis;
+  panel.points.push_back(std::move(cloud));
+  std::move(spread).put_into(panel);
+  figure.name = std::string(measure.figure);
+  figure.title = std::string(measure.title);
+  figure.view.block = selection.block;
+  figure.caption = fmt::format("{}, {} layers × {} KV heads{}", describe_prompt(*info), info->layers.size(),
+                               info->model.n_kv_heads, describe_budget(*info, shown));
+  if (without_full_cache)
+    figure.caption += ". Sums grow with the number of keys: the full cache's is left out";
+  if (!named.key.empty()) figure.caption += "." + named.key;
+  figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
+namespace {
+
+constexpr std::int64_t kMostMoments = 16;  // more markers than that would hide their line
+constexpr std::size_t kMostBands = 3;      // more than that could not be told apart
+
+struct Course {
+  const char* id;
+  const char* title;
+  Axis axis;
+  std::optional<double> HeadMeasures::*value;
+};
+
+std::array<Course, 3> courses() {
+  return {{{"log_volume", "log volume", {"log volume", "nats"}, &HeadMeasures::log_volume_nats},
+           {"redundancy", "redundancy", {"mean pairwise cosine", ""}, &HeadMeasures::mean_pairwise_cosine},
+           {"attention_mass",
+            "attention kept",
+            {"share of the full cache's attention", ""},
+            &HeadMeasures::attention_mass_kept}}};
+}
+
+// Prompt blocks to look after, evenly spaced and the last among them.
+std::vector<std::int64_t> moments_of(const RunInfo& run) {
+  const std::int64_t n_blocks = resolve_block(run, -1) + 1;
+  const std::int64_t n = std::min(n_blocks, kMostMoments);
+  std::vector<std::int64_t> blocks;
+  for (std::int64_t i = 1; i <= n; ++i) blocks.push_back(i * n_blocks / n - 1);
+  return blocks;
+}
+
+struct RunCourse {
+  LineSeries median;
+  BandSeries band;
+};
+
+RunCourse course_of(const RecordingInfo& info, int run, const std::vector<std::vector<HeadMeasures>>& heads,
+                    const Course& course, PolicyLooks::Look look) {
+  const RunInfo& about = info.runs[static_cast<std::size_t>(run)];
+  const std::vector<std::int64_t> blocks = moments_of(about);
+  RunCourse drawn;
+  drawn.median.id = about.plan.name;
+  drawn.median.label = run_label(info, run);
+  drawn.median.colour = drawn.band.colour = look.colour;
+  drawn.band.id = about.plan.name + "_5_95";
+  drawn.band.label = drawn.median.label + ", 5 to 95 % of heads";
+  for (std::size_t moment = 0; moment < blocks.size(); ++moment) {
+    std::vector<double> values;
+    for (const HeadMeasures& head : heads[moment])
+      if (const auto& value = head.*course.value) values.push_back(*value);
+    if (values.empty()) continue;
+    const auto spread = analysis::quantiles(values, std::array{0.05, 0.5, 0.95});
+    const auto x = static_cast<float>(tokens_seen_by(about, blocks[moment]));
+    drawn.median.x.push_back(x);
+    drawn.median.y.push_back(static_cast<float>(spread[1]));
+    drawn.band.x.push_back(x);
+    drawn.band.low.push_back(static_cast<float>(spread[0]));
+    drawn.band.high.push_back(static_cast<float>(spread[2]));
+  }
+  drawn.median.marker = look.marker;
+  return drawn;
+}
+
+std::vector<Panel> empty_panels(bool full_cache) {
+  std::vector<Panel> panels;
+  for (const Course& course : courses()) {
+    if (course.value == &HeadMeasures::attention_mass_kept && !full_cache) continue;
+    Panel panel;
+    panel.id = course.id;
+    panel.title = course.title;
+    panel.x = {"prompt tokens read", "", {}, true};
+    panel.y = course.axis;
+    panels.push_back(std::move(panel));
+  }
+  return panels;
+}
+
+std::string note_of(const RecordingInfo& info, const std::vector<int>& runs) {
+  std::int64_t most = 0;
+  for (const int run : runs)
+    most = std::max(most, resolve_block(info.runs[static_cast<std::size_t>(run)], -1) + 1);
+  return most > kMostMoments ? fmt::format(", {} of {} blocks", kMostMoments, format_count(most)) : "";
+}
+
+}  // namespace
+
+Figure diversity_figure(const recording::Recording& recording, const DiversitySelection& selection) {
+  const auto info = recording.info();
+  require_keys(*info);
+  Figure figure;
+  figure.panels = empty_panels(measures::full_cache_run(*info) >= 0);
+  PolicyLooks looks;
+  for (const int run : selection.runs) {
+    require_run(*info, run);
+    const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
+    const auto look = looks.next(about.plan.policy);
+    std::vector<std::vector<HeadMeasures>> heads;
+    for (const std::int64_t block : moments_of(about))
+      heads.push_back(measures::measure_heads(recording, run, block, true));
+    for (std::size_t p = 0; p < figure.panels.size(); ++p) {
+      RunCourse drawn = course_of(*info, run, heads, courses().at(p), look);
+      figure.panels[p].lines.push_back(std::move(drawn.median));
+      if (selection.runs.size() <= kMostBands) figure.panels[p].bands.push_back(std::move(drawn.band));
+    }
+    figure.view.runs.push_back(about.plan.name);
+  }
+  figure.name = "diversity";
+  figure.title = "Diversity of the retained keys while the prompt is read";
+  figure.columns = 3;
+  figure.caption =
+      fmt::format("{}{}. Median over {} layers × {} KV heads after each block{}{}.", describe_prompt(*info),
+                  describe_budget(*info, selection.runs), info->layers.size(),
+                  info->heads.list(info->model.n_kv_heads).size(), note_of(*info, selection.runs),
+                  selection.runs.size() <= kMostBands ? "; bands: 5 to 95 %" : "");
   return figure;
 }
 

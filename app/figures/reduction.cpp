@@ -1,4 +1,5 @@
 #include "app/figures/reduction.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::figures {
 namespace {

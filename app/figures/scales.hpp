@@ -1,10 +1,70 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <numbers>
+#include <string>
+#include <vector>
 
+#include "app/figures/axis_ticks.hpp"
 #include "app/figures/figure.hpp"
 
 namespace keyscope::figures {
+
+// What stands along an axis or a colour bar, on the screen and on a page alike.
+// "log volume [nats]"; without brackets where there are no units.
+std::string name_with_units(const std::string& name, const std::string& units);
+
+// Of an axis inside [low, high]: its categories where it has any, else numbers.
+//   n_wanted: as of linear_ticks; cells: the axis counts a heatmap's cells, so that all numbers are whole
+std::vector<Tick> ticks_of(const Axis& axis, double low, double high, int n_wanted, bool cells);
+
+// A label beside a colour bar, at a share of its height from the bottom.
+struct ScaleTick {
+  double share = 0;
+  std::string label;
+};
+
+// Of a colour scale: numbers, or its categories from the top, in their middles.
+//   category_share: of the bar's height that a category takes
+std::vector<ScaleTick> ticks_of(const ColourScale& scale, int n_wanted, double category_share);
+
+struct Range {
+  double low = 0, high = 1;
+  double width() const { return high - low; }
+};
+
+struct PanelRanges {
+  Range x, y, z;
+};
+
+// What a panel's axes must cover: its finite data with a margin, or a heatmap's cells exactly. One value
+// alone gets room around it; no data at all gives [-1, 1].
+PanelRanges data_ranges(const Panel& panel);
+
+// The same for several panels together. Where one of them is a heatmap y runs downwards, as its rows do.
+PanelRanges shared_data_ranges(const std::vector<Panel>& panels);
+
+// Widens one of x and y about its middle so that a unit is as long on both, in a box of width × height.
+void equalize(PanelRanges& ranges, double width, double height);
+
+// A point of space as it is seen: right and up in the picture, and how far into it.
+struct Turned {
+  double x = 0, y = 0, depth = 0;  // depth grows away from the eye
+};
+
+// A place that space is looked at from, without perspective; the third axis stands upright. Pages look from
+// where the window begins.
+struct Orbit {
+  double azimuth = -55 * std::numbers::pi / 180;  // radians, about the third axis
+  double elevation = 24 * std::numbers::pi / 180;  // radians above the plane of the first two, within ± π / 2
+
+  // By a drag across the picture, in radians: a point at the front follows it.
+  void drag(double right, double down);
+
+  Turned turn(double x, double y, double z) const;
+  bool operator==(const Orbit&) const = default;
+};
 
 inline constexpr int kColourMapSize = 256;
 inline constexpr Colour kMissing{0xD9, 0xD9, 0xD9};  // NaN in a heatmap, on a light ground

@@ -1,5 +1,3 @@
-#include "app/figures/small_multiples.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -9,8 +7,9 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/parallel_for.h>
 
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "base/errors.hpp"
-#include "app/figures/head_selection.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "analysis/quantiles.hpp"
+#include "analysis/statistics.hpp"
 
 namespace keyscope::figures {
 

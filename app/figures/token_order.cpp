@@ -1,12 +1,13 @@
 #include "app/figures/token_order.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "app/figures/labels.hpp"
 #include "base/errors.hpp"
-#include "app/figures/token_label.hpp"
 
 namespace keyscope::figures {
 namespace {

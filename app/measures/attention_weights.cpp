@@ -5,18 +5,19 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <oneapi/tbb/parallel_for.h>
 
+#include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
-#include "app/measures/placed_keys.hpp"
-#include "app/measures/recorded_rules.hpp"
 
 namespace keyscope::measures {
+
 namespace {
 
 using recording::Recording;
 using recording::RunInfo;
 
-std::int32_t block_of(const RunInfo& run, std::int64_t position) {
+std::int32_t block_of_query(const RunInfo& run, std::int64_t position) {
   const auto after = std::ranges::upper_bound(run.block_start, position);
   return static_cast<std::int32_t>(after - run.block_start.begin()) - 1;
 }
@@ -37,9 +38,9 @@ RowMatrixF products_by_place(const RowMatrixF& queries, const PlacedKeys& keys, 
                              const RunInfo& run, std::int64_t first) {
   RowMatrixF products(queries.rows(), n_keys);
   for (Eigen::Index row = 0; row < queries.rows();) {
-    const std::int32_t block = block_of(run, first + row);
+    const std::int32_t block = block_of_query(run, first + row);
     Eigen::Index end = row + 1;
-    while (end < queries.rows() && block_of(run, first + end) == block) ++end;
+    while (end < queries.rows() && block_of_query(run, first + end) == block) ++end;
     products.middleRows(row, end - row) = queries.middleRows(row, end - row) * keys.met_by(block).transpose();
     row = end;
   }
@@ -52,7 +53,7 @@ void blank_invisible(RowMatrixF& weights, std::int64_t first, const RunInfo& run
                      std::span<const std::int32_t> evicted_at, const analysis::AttentionRules& rules) {
   for (Eigen::Index r = 0; r < weights.rows(); ++r) {
     const std::int64_t query = first + r, oldest = rules.oldest_visible(query);
-    const std::int32_t block = block_of(run, query);
+    const std::int32_t block = block_of_query(run, query);
     for (Eigen::Index key = 0; key < weights.cols(); ++key) {
       const bool in_reach =
           key >= oldest && key <= query && key < static_cast<Eigen::Index>(evicted_at.size());
@@ -102,6 +103,145 @@ RowMatrixF visible_attention(const Recording& recording, int run, int layer, int
                   recording.trace(run, layer, query_head / info->model.group_size()).evicted_at,
                   recorded_rules(*info, layer));
   return weights;
+}
+
+namespace {
+
+using recording::RecordingInfo;
+
+constexpr std::int64_t kBandRows = 128;  // queries at a time: their scores stay in the cache
+
+// Queries that belong to one block, and which block that is.
+struct Band {
+  std::int64_t block = 0, first = 0, last = 0;
+};
+
+std::vector<Band> bands_of(const RunInfo& run, std::int64_t first, std::int64_t last) {
+  std::vector<Band> bands;
+  const auto after = std::ranges::upper_bound(run.block_start, first);
+  std::int64_t block = after - run.block_start.begin() - 1;
+  for (; first < last; ++block) {
+    const std::int64_t end = std::min(last, recording::tokens_seen(run, block));
+    for (; first < end; first += kBandRows) bands.push_back({block, first, std::min(end, first + kBandRows)});
+    first = end;
+  }
+  return bands;
+}
+
+void stop_if(bool cancelled) {
+  if (cancelled) throw Cancelled("the token's story was left off");
+}
+
+// One head's keys, and which of them a query meets.
+class VisibleKeys {
+ public:
+  VisibleKeys(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
+              std::int64_t n_keys)
+      : run_(run_of(info, selection.run)),
+        rules_(recorded_rules(info, selection.layer)),
+        keys_(recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_keys)),
+        evicted_at_(recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at) {}
+
+  // The rows that the cache held while a block was processed.
+  struct Met {
+    std::vector<std::int32_t> rows;  // ascending
+    RowMatrixF keys;                 // of those; not filled where none has gone
+  };
+  Met met_by(std::int64_t block) const {
+    const std::int64_t n_seen = std::min<std::int64_t>(keys_.rows(), recording::tokens_seen(run_, block));
+    Met met{recording::retained_positions(evicted_at_, n_seen, block - 1), {}};
+    if (std::ssize(met.rows) < n_seen) met.keys = keys_(met.rows, Eigen::all);
+    return met;
+  }
+
+  // Adds each query's weight on one token to `weights`, which begins with that of the band's first query.
+  void add_weights(const RowMatrixF& queries, const Band& band, const Met& met, std::int64_t position,
+                   double* weights) const {
+    const auto at = std::ranges::lower_bound(met.rows, static_cast<std::int32_t>(position));
+    if (at == met.rows.end() || *at != position) {
+      std::fill_n(weights, band.last - band.first, std::numeric_limits<double>::quiet_NaN());
+      return;
+    }
+    RowMatrixF products;
+    if (met.keys.rows() > 0)
+      products.noalias() = queries * met.keys.transpose();
+    else
+      products.noalias() = queries * keys_.topRows(std::ssize(met.rows)).transpose();
+    for (std::int64_t query = band.first; query < band.last; ++query, ++weights)
+      *weights += weight_of(products.row(query - band.first), met.rows, query, at - met.rows.begin());
+  }
+
+ private:
+  // Softmax at one of the rows, over those that the query sees: from the oldest in reach to its own.
+  double weight_of(const Eigen::Ref<const Eigen::RowVectorXf>& products,
+                   const std::vector<std::int32_t>& rows, std::int64_t query, Eigen::Index at) const {
+    const auto begin =
+        std::ranges::lower_bound(rows, static_cast<std::int32_t>(rules_.oldest_visible(query))) -
+        rows.begin();
+    const auto end = std::ranges::upper_bound(rows, static_cast<std::int32_t>(query)) - rows.begin();
+    if (at < begin || at >= end) return std::numeric_limits<double>::quiet_NaN();
+    Eigen::ArrayXf scores = products.segment(begin, end - begin).transpose().array();
+    if (rules_.softcap > 0)
+      for (float& score : scores) score = static_cast<float>(rules_.score(score));
+    else
+      scores *= static_cast<float>(rules_.scale);
+    const float largest = scores.maxCoeff(), own = scores[at - begin];
+    const double sum = (scores - largest).exp().cast<double>().sum();
+    return std::exp(static_cast<double>(own) - static_cast<double>(largest)) / sum;
+  }
+
+  const RunInfo& run_;
+  analysis::AttentionRules rules_;
+  RowMatrixF keys_;
+  std::vector<std::int32_t> evicted_at_;
+};
+
+// Of weights that are there as such, or whose keys move: whole rows, band after band.
+std::vector<double> column_of_rows(const Recording& recording, const HeadSelection& selection, int group,
+                                   std::int64_t position, std::int64_t first, std::int64_t last,
+                                   const std::atomic<bool>& cancelled) {
+  std::vector<double> column(static_cast<std::size_t>(last - first), 0);
+  for (std::int64_t from = first; from < last; from += kBandRows) {
+    stop_if(cancelled);
+    const std::int64_t count = std::min(kBandRows, last - from);
+    for (int g = 0; g < group; ++g) {
+      const RowMatrixF weights = visible_attention(recording, selection.run, selection.layer,
+                                                   selection.kv_head * group + g, from, count);
+      for (std::int64_t row = 0; row < count; ++row)
+        column[static_cast<std::size_t>(from - first + row)] += static_cast<double>(weights(row, position));
+    }
+  }
+  return column;
+}
+
+}  // namespace
+
+std::vector<double> attention_column(const Recording& recording, const HeadSelection& selection,
+                                     std::int64_t position, std::int64_t first, std::int64_t last,
+                                     const std::atomic<bool>& cancelled) {
+  const auto info = recording.info();
+  const int group = info->model.group_size();
+  const RunInfo& run = run_of(*info, selection.run);
+  std::vector<double> column;
+  if (first >= last) return column;
+  if (has_recorded_attention(*info, selection.run) || run.plan.cache_positions) {
+    column = column_of_rows(recording, selection, group, position, first, last, cancelled);
+  } else {
+    const VisibleKeys keys(recording, *info, selection, last);
+    const std::vector<Band> bands = bands_of(run, first, last);
+    column.assign(static_cast<std::size_t>(last - first), 0);
+    oneapi::tbb::parallel_for(std::size_t{0}, bands.size(), [&](std::size_t i) {
+      stop_if(cancelled);
+      const Band& band = bands[i];
+      const VisibleKeys::Met met = keys.met_by(band.block);
+      for (int g = 0; g < group; ++g)
+        keys.add_weights(recording.queries(selection.run, selection.layer, selection.kv_head * group + g,
+                                           band.first, band.last - band.first),
+                         band, met, position, column.data() + (band.first - first));
+    });
+  }
+  for (double& weight : column) weight /= group;
+  return column;
 }
 
 }  // namespace keyscope::measures

@@ -7,21 +7,21 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <oneapi/tbb/parallel_for.h>
 
-#include "base/errors.hpp"
-#include "analysis/finite_rows.hpp"
-#include "analysis/head_geometry.hpp"
-#include "analysis/log_volume.hpp"
-#include "analysis/logit_divergence.hpp"
+#include "analysis/matrix_view.hpp"
 #include "analysis/pca.hpp"
+#include "analysis/rank_correlation.hpp"
 #include "analysis/retained_set.hpp"
 #include "analysis/similarity.hpp"
 #include "analysis/spectrum.hpp"
+#include "analysis/statistics.hpp"
 #include "analysis/theorem_bounds.hpp"
 #include "app/measures/head_data.hpp"
-#include "app/measures/score_attention.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::measures {
+
 namespace {
 
 using Eigen::VectorXd;
@@ -170,6 +170,53 @@ RunMeasures measure_run(const recording::Recording& recording, int run) {
     throw FileError(fmt::format("{}: run {}: {}", info->source, about.plan.name, error.what()));
   }
   return measures;
+}
+
+ScoreAttention pair_score_attention(const Eigen::VectorXd& key_cosines, const recording::HeadTrace& trace) {
+  ScoreAttention pairs;
+  for (std::size_t i = 0; i < trace.attention_received.size(); ++i) {
+    pairs.score.push_back(-key_cosines[static_cast<Eigen::Index>(i)]);
+    pairs.total.push_back(trace.attention_received[i]);
+    if (trace.attention_queries[i] == 0) continue;
+    pairs.seen.push_back(static_cast<std::int32_t>(i));
+    pairs.seen_score.push_back(pairs.score.back());
+    pairs.attention_per_query.push_back(trace.attention_received[i] / trace.attention_queries[i]);
+  }
+  return pairs;
+}
+
+ScoreAttention read_score_attention(const recording::Recording& recording, const HeadSelection& selection) {
+  const HeadData head = read_head(recording, *recording.info(), selection);
+  const Eigen::VectorXd mean = analysis::mean_row(head.keys);
+  if (head.keys.rows() == 0 || mean.norm() == 0) return {};
+  return pair_score_attention(analysis::cosines_to(head.keys, mean), head.trace);
+}
+
+ScoreAgreement correlate(const ScoreAttention& pairs) {
+  const std::vector<double> position(pairs.seen.begin(), pairs.seen.end());
+  ScoreAgreement agreement;
+  agreement.spearman = if_defined(analysis::spearman(pairs.seen_score, pairs.attention_per_query).rho);
+  agreement.spearman_total = if_defined(analysis::spearman(pairs.score, pairs.total).rho);
+  agreement.spearman_given_position =
+      if_defined(analysis::partial_spearman(pairs.seen_score, pairs.attention_per_query, position).rho);
+  agreement.kendall = if_defined(analysis::kendall(pairs.seen_score, pairs.attention_per_query).tau);
+  return agreement;
+}
+
+std::vector<HeadProfile> profile_heads(const recording::Recording& recording, int run) {
+  const auto info = recording.info();
+  std::vector<HeadProfile> profiles;
+  for (const int layer : info->layers)
+    for (int kv_head = 0; kv_head < info->model.n_kv_heads; ++kv_head)
+      profiles.push_back({layer, kv_head, {}});
+  oneapi::tbb::parallel_for(std::size_t{0}, profiles.size(), [&](std::size_t i) {
+    HeadProfile& profile = profiles[i];
+    const HeadData head = read_head(recording, *info, {run, profile.layer, profile.kv_head});
+    if (head.keys.rows() > 0) profile.geometry = analysis::measure_head_geometry(head.keys, head.queries);
+  });
+  std::erase_if(profiles,
+                [](const HeadProfile& profile) { return profile.geometry.key_cosines.size() == 0; });
+  return profiles;
 }
 
 }  // namespace keyscope::measures

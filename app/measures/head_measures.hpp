@@ -1,18 +1,21 @@
 #pragma once
 
-// Every number that `analyze` reports and the window shows for one KV head of one run: one code path for
-// both.
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <Eigen/Core>
+
+#include "analysis/similarity.hpp"
+#include "app/measures/head_data.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::measures {
 
+// Every number that `analyze` reports and the window shows for one KV head of one run: one code path for
+// both.
 // Empty optionals are values that do not exist: constant input, an empty set, no `none` run, not recorded.
 // Means are over all prompt tokens unless "retained" is said; float64 throughout. Field names are the public
 // ones of `analyze --json`.
@@ -81,5 +84,42 @@ HeadMeasures measure_head(const recording::Recording& recording, int run, int la
 
 // KL divergence and top-1 agreement of one run's logits with those of `none`; heads are left empty.
 RunMeasures measure_run(const recording::Recording& recording, int run);
+
+// KeyDiff's score, -cos(k_i, mean key), beside the attention received, of one head's prompt tokens.
+struct ScoreAttention {
+  std::vector<double> score, total;  // of every token: score, and Σ of the weights on it
+  // Of the tokens that some recorded query could see, ascending:
+  std::vector<std::int32_t> seen;           // positions
+  std::vector<double> seen_score;           // as above
+  std::vector<double> attention_per_query;  // the sum by the number of queries that could see the token
+};
+
+// How the two go together; empty where no correlation exists.
+struct ScoreAgreement {
+  std::optional<double> spearman;                 // score against attention per query
+  std::optional<double> spearman_total;           // against the plain sum, of every token
+  std::optional<double> spearman_given_position;  // the first, with each token's position held fixed
+  std::optional<double> kendall;                  // τ-b of the first
+};
+
+//   key_cosines: (n_prompt_seen) cos(k_i, mean key)
+ScoreAttention pair_score_attention(const Eigen::VectorXd& key_cosines, const recording::HeadTrace& trace);
+
+// The same of a recorded head; no tokens where its keys were not recorded or their mean has no direction.
+//   throws FileError as read_head
+ScoreAttention read_score_attention(const recording::Recording& recording, const HeadSelection& selection);
+
+ScoreAgreement correlate(const ScoreAttention& pairs);
+
+// A KV head and where its keys and queries lie, over all prompt tokens that the run has seen.
+struct HeadProfile {
+  int layer = 0;
+  int kv_head = 0;
+  analysis::HeadGeometry geometry;
+};
+
+// Every recorded head of a run, by layer and KV head; heads without keys are left out.
+//   throws FileError as the recording does, and on keys or queries that are not finite
+std::vector<HeadProfile> profile_heads(const recording::Recording& recording, int run);
 
 }  // namespace keyscope::measures

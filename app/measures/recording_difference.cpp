@@ -1,5 +1,3 @@
-#include "app/measures/recording_difference.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -8,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::measures {

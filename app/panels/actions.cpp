@@ -1,13 +1,19 @@
 #include "app/panels/actions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <iterator>
+#include <string>
+#include <string_view>
 
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>
 
+#include "app/session/export_view.hpp"
+
 namespace keyscope::window {
+
 namespace {
 
 constexpr int kControl = GLFW_MOD_CONTROL, kShift = GLFW_MOD_SHIFT;
@@ -74,5 +80,338 @@ bool perform_key(const KeyPress& press, bool in_dialog, ActionTarget& target) {
   if (refused != nullptr) perform(*refused, target);  // says why not
   return refused != nullptr;
 }
+
+namespace {
+
+// Why an action cannot be done now; empty: it can.
+std::string_view always(const session::Session&);
+std::string_view needs_recording(const session::Session& session);
+std::string_view needs_figures(const session::Session& session);
+std::string_view needs_live(const session::Session& session);
+std::string_view needs_job(const session::Session& session);
+std::string_view needs_command(const session::Session& session);
+
+void pause_or_resume(session::Session& session);
+void next_measure(session::Session& session);
+void toggle_nth_beside(session::Session& session, int nth);
+void toggle_queries(session::Session& session);
+void copy_command(ActionTarget& target);
+void step_figure(session::Session& session, int by);
+void last_figure(session::Session& session);
+
+using session::Session;
+
+bool lists_figures(const Session& session) {
+  return session.state().figure_file && !session.state().loaded();
+}
+
+std::string_view always(const Session&) { return {}; }
+
+std::string_view needs_recording(const Session& session) {
+  if (session.state().loaded()) return {};
+  return lists_figures(session) ? "this is a file of figures, not a recording" : "no recording is open";
+}
+
+std::string_view needs_figures(const Session& session) {
+  return lists_figures(session) ? std::string_view() : "no file of figures is open";
+}
+
+std::string_view needs_live(const Session& session) {
+  const auto live = session.live_status();
+  return live && live->going_on() ? std::string_view() : "no model is running";
+}
+
+std::string_view needs_job(const Session& session) {
+  return session.state().jobs.empty() ? "nothing is being opened, made or exported" : std::string_view();
+}
+
+void pause_or_resume(Session& session) {
+  const auto live = session.live_status();
+  live && live->stage == session::LiveStage::kPaused ? session.resume_live() : session.pause_live();
+}
+
+void next_measure(Session& session) {
+  session.choose_measure((session.state().measure + 1) % session::measure_choices().size());
+}
+
+void toggle_nth_beside(Session& session, int nth) {
+  const auto& choices = session.state().choices;
+  if (nth < std::ssize(choices)) session.toggle_beside(choices[static_cast<std::size_t>(nth)].id);
+}
+
+void toggle_queries(Session& session) {
+  figures::KeyspaceLook look = session.state().look;
+  look.queries = !look.queries;
+  session.choose_look(look);
+}
+
+std::string_view needs_command(const Session& session) {
+  return session::view_command_refusal(session.state());
+}
+
+void copy_command(ActionTarget& target) {
+  const std::string command = session::view_command(target.session().state());
+  target.copy_text(command);
+  target.session().say({"Copied: " + command, false});
+}
+
+void step_figure(Session& session, int by) {
+  session.select_figure(static_cast<std::int64_t>(session.state().figure) + by);
+}
+
+void last_figure(Session& session) {
+  session.select_figure(std::ssize(session.state().figure_file->figures) - 1);
+}
+
+}  // namespace
+
+// The table of all actions: what each is called, which keys ask for it, when it can be done, what it does.
+
+namespace {
+
+constexpr Reach kPanels = Reach::kPanels, kEverywhere = Reach::kEverywhere;
+
+using T = ActionTarget;
+
+// In the order of the list of keys.
+constexpr std::array kActions{
+    Action{"palette",
+           "Find an action",
+           {GLFW_KEY_P, kControl},
+           {},
+           kEverywhere,
+           always,
+           [](T& t, int) { t.open_dialog(Dialog::kPalette); }},
+    Action{"open",
+           "Open a recording or figures",
+           {GLFW_KEY_O, kControl},
+           {},
+           kEverywhere,
+           always,
+           [](T& t, int) { t.open_dialog(Dialog::kOpen); }},
+    Action{"live",
+           "Run a model",
+           {GLFW_KEY_R, kControl},
+           {},
+           kEverywhere,
+           always,
+           [](T& t, int) { t.open_dialog(Dialog::kLive); }},
+    Action{"rerun",
+           "Run this prompt again, with another policy or budget",
+           {GLFW_KEY_R, kControl | kShift},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.prepare_rerun(); }},
+    Action{"export",
+           "Export this view",
+           {GLFW_KEY_E, kControl},
+           {},
+           kEverywhere,
+           needs_recording,
+           [](T& t, int) { t.open_dialog(Dialog::kExport); }},
+    Action{"copy_command",
+           "Copy the command for this view",
+           {GLFW_KEY_C, kControl | kShift},
+           {},
+           kPanels,
+           needs_command,
+           [](T& t, int) { copy_command(t); }},
+    Action{"find",
+           "Find text",
+           {GLFW_KEY_F, kControl},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.find_text(); }},
+    Action{"undo",
+           "Undo a selection",
+           {GLFW_KEY_Z, kControl},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().undo(); }},
+    Action{"redo",
+           "Redo a selection",
+           {GLFW_KEY_Y, kControl},
+           {GLFW_KEY_Z, kControl | kShift},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().redo(); }},
+    Action{"previous_block",
+           "Block before",
+           {GLFW_KEY_LEFT},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().step_block(-1); }},
+    Action{"next_block",
+           "Block after",
+           {GLFW_KEY_RIGHT},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().step_block(1); }},
+    Action{"first_block",
+           "First block",
+           {GLFW_KEY_HOME},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().show_first_block(); }},
+    Action{"last_block",
+           "Last block",
+           {GLFW_KEY_END},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().show_last_block(); }},
+    Action{"play",
+           "Play the blocks",
+           {GLFW_KEY_SPACE},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().toggle_play(); }},
+    Action{"layer_above",
+           "Layer above",
+           {GLFW_KEY_UP},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().move_layer(-1); }},
+    Action{"layer_below",
+           "Layer below",
+           {GLFW_KEY_DOWN},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().move_layer(1); }},
+    Action{"previous_head",
+           "KV head before",
+           {GLFW_KEY_LEFT, kShift},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().move_kv_head(-1); }},
+    Action{"next_head",
+           "KV head after",
+           {GLFW_KEY_RIGHT, kShift},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { t.session().move_kv_head(1); }},
+    Action{"run",
+           "Policy, by its place in the list",
+           {GLFW_KEY_1, 0, 9},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int nth) { t.session().select_run(nth); }},
+    Action{"beside",
+           "Policy beside the selected one, by its place in the list",
+           {GLFW_KEY_1, kShift, 9},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int nth) { toggle_nth_beside(t.session(), nth); }},
+    Action{"next_measure",
+           "Next measure on the head map",
+           {GLFW_KEY_M},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { next_measure(t.session()); }},
+    Action{"queries",
+           "Queries in the key space, shown or hidden",
+           {GLFW_KEY_Q},
+           {},
+           kPanels,
+           needs_recording,
+           [](T& t, int) { toggle_queries(t.session()); }},
+    Action{
+        "fit", "Fit the view", {GLFW_KEY_F}, {}, kPanels, needs_recording, [](T& t, int) { t.fit_view(); }},
+    Action{"previous_figure",
+           "Figure before, of a file of figures",
+           {GLFW_KEY_UP},
+           {GLFW_KEY_LEFT},
+           kPanels,
+           needs_figures,
+           [](T& t, int) { step_figure(t.session(), -1); }},
+    Action{"next_figure",
+           "Figure after",
+           {GLFW_KEY_DOWN},
+           {GLFW_KEY_RIGHT},
+           kPanels,
+           needs_figures,
+           [](T& t, int) { step_figure(t.session(), 1); }},
+    Action{"first_figure",
+           "First figure",
+           {GLFW_KEY_HOME},
+           {},
+           kPanels,
+           needs_figures,
+           [](T& t, int) { t.session().select_figure(0); }},
+    Action{"last_figure",
+           "Last figure",
+           {GLFW_KEY_END},
+           {},
+           kPanels,
+           needs_figures,
+           [](T& t, int) { last_figure(t.session()); }},
+    Action{"pause",
+           "Pause the model, or let it go on",
+           {},
+           {},
+           kPanels,
+           needs_live,
+           [](T& t, int) { pause_or_resume(t.session()); }},
+    Action{"step",
+           "Run the model for one block",
+           {},
+           {},
+           kPanels,
+           needs_live,
+           [](T& t, int) { t.session().step_live(); }},
+    Action{"cancel",
+           "Cancel the model's run",
+           {},
+           {},
+           kPanels,
+           needs_live,
+           [](T& t, int) { t.session().cancel_live(); }},
+    Action{"cancel_jobs",
+           "Cancel what is being opened, made or exported",
+           {},
+           {},
+           kPanels,
+           needs_job,
+           [](T& t, int) { t.session().cancel_jobs(); }},
+    Action{"theme",
+           "Dark or light",
+           {GLFW_KEY_T, kControl},
+           {},
+           kEverywhere,
+           always,
+           [](T& t, int) { t.toggle_theme(); }},
+    Action{"help",
+           "Keys and mouse",
+           {GLFW_KEY_SLASH, kShift},
+           {},
+           kPanels,
+           always,
+           [](T& t, int) { t.open_dialog(Dialog::kHelp); }},
+    Action{"quit",
+           "Close the window",
+           {GLFW_KEY_Q, kControl},
+           {},
+           kEverywhere,
+           always,
+           [](T& t, int) { t.close_window(); }},
+};
+
+}  // namespace
+
+std::span<const Action> actions() { return kActions; }
 
 }  // namespace keyscope::window

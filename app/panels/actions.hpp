@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "app/panels/dialog.hpp"
-#include "app/session/recent_files.hpp"
-#include "app/session/session.hpp"
 #include "app/display/glfw_window.hpp"
+#include "app/panels/panel_context.hpp"
+#include "app/session/remembered.hpp"
+#include "app/session/session.hpp"
 
 namespace keyscope::window {
 

@@ -1,21 +1,104 @@
 #include "app/panels/dialogs.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
-#include "app/panels/key_list.hpp"
-#include "app/display/widgets.hpp"
-#include "app/panels/tick_box.hpp"
+#include "app/panels/actions.hpp"
+#include "app/panels/panel_context.hpp"
 
 namespace keyscope::window {
+
 namespace {
+
+// The list of all keys and mouse gestures, in two columns where the window has the room.
+class KeyList {
+ public:
+  explicit KeyList(const PanelContext& context);
+
+  // Of a dialog that it fits into, in pixels.
+  float width() const { return static_cast<float>(n_columns_) * column_ + 2 * margin_; }
+  void draw(const PanelContext& context) const;
+
+ private:
+  struct Row {
+    std::string keys;
+    std::string_view what;
+  };
+
+  void draw_row(const PanelContext& context, const Row& row, float x) const;
+
+  std::vector<Row> rows_;
+  float keys_width_ = 0;  // of the widest keys, and of a whole column, with what keeps it from the next
+  float column_ = 0;
+  float margin_ = 0;
+  int n_columns_ = 1;
+};
+
+constexpr std::array<std::pair<const char*, const char*>, 10> kMouse{{
+    {"Esc", "release and unselect, close what is open"},
+    {"drag", "pan; turn the key space in 3D"},
+    {"middle-drag, Shift + drag", "pan, in 3D as well"},
+    {"wheel", "zoom at the cursor"},
+    {"right-drag", "select tokens in a box; elsewhere zoom to it"},
+    {"Shift + right-drag", "select tokens inside an outline"},
+    {"Ctrl + right-drag", "zoom to a box"},
+    {"double-click", "fit the view"},
+    {"click", "hold a token; on the legend: hide a kind of point"},
+    {"right-click", "menu of the plot"},
+}};
+
+KeyList::KeyList(const PanelContext& context) : margin_(context.px(20)) {
+  for (const Action& action : actions()) {
+    if (action.shortcut.key == 0) continue;  // only by button or palette
+    const std::string other = shortcut_text(action.other);
+    const bool is_short = !other.empty() && other.size() <= 6;
+    rows_.push_back({shortcut_text(action.shortcut) + (is_short ? ", " + other : ""), action.name});
+  }
+  for (const auto& [keys, what] : kMouse) rows_.push_back({keys, what});
+  float what_width = 0;
+  for (const Row& row : rows_) {
+    keys_width_ = std::max(keys_width_, text_size(context.fonts.bold, row.keys).x);
+    what_width = std::max(what_width, text_size(context.fonts.regular, std::string(row.what)).x);
+  }
+  keys_width_ += context.px(14);
+  column_ = keys_width_ + what_width + context.px(24);
+  n_columns_ = 2 * column_ + 2 * margin_ <= ImGui::GetIO().DisplaySize.x - context.px(40) ? 2 : 1;
+}
+
+void KeyList::draw_row(const PanelContext& context, const Row& row, float x) const {
+  ImGui::SetCursorPosX(x);
+  ImGui::PushFont(context.fonts.bold);
+  ImGui::TextUnformatted(row.keys.c_str());
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::SetCursorPosX(x + keys_width_);
+  ImGui::TextUnformatted(row.what.data(), row.what.data() + row.what.size());
+}
+
+void KeyList::draw(const PanelContext& context) const {
+  const auto n = rows_.size();
+  const std::size_t n_lines = n_columns_ == 2 ? (n + 1) / 2 : n;
+  const float left = ImGui::GetCursorPosX();
+  for (std::size_t line = 0; line < n_lines; ++line) {
+    draw_row(context, rows_[line], left);
+    if (n_lines + line >= n) continue;
+    ImGui::SameLine();
+    draw_row(context, rows_[n_lines + line], left + column_);
+  }
+}
 
 namespace fs = std::filesystem;
 
@@ -166,7 +249,7 @@ void Dialogs::draw_export(PanelContext& context) {
   dim_text(context, ".png, .svg, .pdf: the picture; .h5, .nxs: its numbers; .csv, .json: the head's tokens");
   if (const auto& selected = context.state().tokens)
     dim_text(context, fmt::format("tokens: the {} that are selected",
-                                  figures::format_count(static_cast<long long>(selected->size()))));
+                                  format_count(static_cast<long long>(selected->size()))));
   if (const std::string about = session::about_export(context.state()); !about.empty())
     dim_text(context, about);
   if (just_opened_) {
@@ -209,6 +292,42 @@ void Dialogs::draw_palette(PanelContext& context, ActionTarget& target) {
   const auto clicked = palette_.draw(context);
   end_dialog();
   choose(clicked, target);
+}
+
+RecentList::RecentList(std::filesystem::path file, std::function<void()> wake)
+    : file_(std::move(file)), wake_(std::move(wake)) {
+  refresh();
+}
+
+void RecentList::note(const std::string& path) {
+  if (path.empty() || path == noted_) return;
+  noted_ = path;
+  post(path);
+}
+
+void RecentList::refresh() { post({}); }
+
+// Every path is a kind of job of its own, so that none is replaced while it waits.
+void RecentList::post(std::string opened) {
+  if (file_.empty()) return;
+  worker_.post("recent " + opened, [this, opened] {
+    try {
+      if (!opened.empty()) session::note_recent(file_, opened);
+      auto files = session::read_recent(file_);
+      {
+        std::lock_guard lock(mutex_);
+        files_ = std::move(files);
+      }
+      if (wake_) wake_();
+    } catch (const std::exception&) {
+      // The list is a convenience; the one that is shown stays.
+    }
+  });
+}
+
+std::vector<session::RecentFile> RecentList::files() const {
+  std::lock_guard lock(mutex_);
+  return files_;
 }
 
 }  // namespace keyscope::window

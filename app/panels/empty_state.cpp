@@ -1,9 +1,9 @@
-#include "app/panels/empty_state.hpp"
-
 #include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
+
+#include "app/panels/panels.hpp"
 
 namespace keyscope::window {
 namespace {

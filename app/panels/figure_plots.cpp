@@ -1,4 +1,5 @@
 #include "app/panels/figure_plots.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/lifespans.hpp"
-#include "app/panels/token_tooltip.hpp"
-#include "app/session/cell_facts.hpp"
+#include "app/figures/figure_builders.hpp"
+#include "app/panels/text_view.hpp"
+#include "app/session/export_view.hpp"
 #include "app/session/tokens.hpp"
-#include "app/session/view_command.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -29,7 +29,7 @@ std::string place_on(const figures::Axis& axis, double value) {
   const double category = std::round(value);
   return category >= 0 && category < static_cast<double>(axis.categories.size())
              ? axis.categories[static_cast<std::size_t>(category)]
-             : figures::format_value(value);
+             : format_value(value);
 }
 
 // The selected run's plots go by their number alone.
@@ -74,7 +74,7 @@ void FigurePlots::point_at(PanelContext& context, const session::RunTile& tile, 
   if (hit.cell && panel.heatmap) {
     const PlotHit::Cell& cell = *hit.cell;
     if (!of_tokens_)
-      return draw_lines(context, {std::isnan(cell.value) ? "no value" : figures::format_value(cell.value)});
+      return draw_lines(context, {std::isnan(cell.value) ? "no value" : format_value(cell.value)});
     return draw_lines(context, session::cell_facts(*tile.info, tile.id.run, shown_.key.name, *panel.heatmap,
                                                    {cell.row, cell.column, cell.value}));
   }

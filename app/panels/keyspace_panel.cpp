@@ -1,16 +1,186 @@
 #include "app/panels/keyspace_panel.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "app/panels/colour_bar.hpp"
-#include "app/panels/keyspace_title.hpp"
-#include "app/session/shared_scale.hpp"
+#include "app/display/plot_legend.hpp"
+#include "app/display/widgets.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/keyspace_data.hpp"
+#include "app/panels/panel_context.hpp"
+#include "app/session/keyspace_view.hpp"
 
 namespace keyscope::window {
+
 namespace {
+
+constexpr float kProjectionPx = 92, kColourPx = 158, kGapPx = 8;
+
+std::string with_capital(std::string text) {
+  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
+void note_widget(PanelContext& context, const char* name) {
+  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+  context.widgets[name] = {low.x, low.y, high.x - low.x, high.y - low.y};
+}
+
+void draw_projection(PanelContext& context, figures::KeyspaceLook look) {
+  const auto choices = figures::projection_choices();
+  const auto chosen = std::ranges::find(choices, look.projection, &figures::ProjectionChoice::projection);
+  ImGui::SetNextItemWidth(context.px(kProjectionPx));
+  const bool open = ImGui::BeginCombo("##projection", chosen->label.data());
+  note_widget(context, "projection");
+  if (!open) {
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Shown in %s", chosen->meaning.data());
+    return;
+  }
+  for (const auto& choice : choices) {
+    if (ImGui::Selectable(choice.label.data(), choice.projection == look.projection)) {
+      look.projection = choice.projection;
+      context.session.choose_look(look);
+    }
+    note_widget(context, ("projection_" + std::string(choice.id)).c_str());
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", with_capital(std::string(choice.meaning)).c_str());
+  }
+  ImGui::EndCombo();
+}
+
+void draw_colour(PanelContext& context, figures::KeyspaceLook look) {
+  const auto& state = context.state();
+  const auto choices = figures::key_colour_choices();
+  const auto chosen = std::ranges::find(choices, look.colour, &figures::KeyColourChoice::colour);
+  ImGui::SetNextItemWidth(context.px(kColourPx));
+  const bool open = ImGui::BeginCombo("##colour", chosen->label.data());
+  note_widget(context, "colour");
+  if (!open) {
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Coloured by %s", chosen->meaning.data());
+    return;
+  }
+  for (const auto& choice : choices) {
+    const std::string why = figures::colour_refusal(*state.info, state.selection.run, choice.colour);
+    ImGui::PushStyleColor(ImGuiCol_Text, why.empty() ? context.theme.text : context.theme.dim);
+    if (ImGui::Selectable(choice.label.data(), choice.colour == look.colour) && why.empty()) {
+      look.colour = choice.colour;
+      context.session.choose_look(look);
+    }
+    ImGui::PopStyleColor();
+    note_widget(context, ("colour_" + std::string(choice.id)).c_str());
+    const std::string says = why.empty() ? with_capital(std::string(choice.meaning)) : why;
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", says.c_str());
+  }
+  ImGui::EndCombo();
+}
+
+void draw_queries(PanelContext& context, figures::KeyspaceLook look) {
+  const bool recorded = context.state().info->queries;
+  bool shown = look.queries && recorded;
+  ImGui::PushStyleColor(ImGuiCol_Text, recorded ? context.theme.text : context.theme.dim);
+  if (tick_box(context, "Queries", &shown) && recorded) {
+    look.queries = shown;
+    context.session.choose_look(look);
+  }
+  ImGui::PopStyleColor();
+  note_widget(context, "queries");
+  if (ImGui::IsItemHovered())
+    ImGui::SetTooltip("%s", recorded ? "The queries of all heads that read these keys (Q)"
+                                     : "Queries were not recorded: capture with --record keys,queries");
+}
+
+// The room that they take on one line, in pixels.
+float keyspace_controls_width(const PanelContext& context) {
+  return context.px(kProjectionPx + kColourPx + 2 * kGapPx) + ImGui::GetFrameHeight() +
+         ImGui::GetStyle().ItemInnerSpacing.x + text_size(context.fonts.regular, "Queries").x;
+}
+
+// How the key space is shown: projection, what colours say, and whether queries are there. What the recording
+// does not hold is dim and says why.
+void draw_keyspace_controls(PanelContext& context) {
+  const figures::KeyspaceLook look = context.state().look;
+  draw_projection(context, look);
+  ImGui::SameLine(0, context.px(kGapPx));
+  draw_colour(context, look);
+  ImGui::SameLine(0, context.px(kGapPx));
+  draw_queries(context, look);
+}
+
+// Beside the name: what is long stays on one line, so that the plot keeps its place while things are read.
+std::string policy_of(const session::SessionState& state) {
+  if (state.comparing()) return fmt::format("{} runs side by side", state.tiles.size());
+  const auto& plan = state.run().plan;
+  std::string text = plan.policy == "none"
+                         ? std::string("none: full cache")
+                         : fmt::format("{}, N = {}", plan.name, format_count(plan.budget));
+  if (plan.replayed) text += ", replayed on full-cache keys";
+  if (plan.oracle) text += plan.replayed ? " by an oracle" : ", by an oracle";
+  if (state.reading || state.drawing)
+    text += "  ·  reading …";
+  else if (state.settling)
+    text += "  ·  axes from some keys and queries, all to come …";
+  return text;
+}
+
+// Whether the picture may have notes, at this block or at another one.
+bool takes_notes(const session::KeyspacePicture* shown) {
+  if (shown == nullptr) return false;
+  using figures::KeyColour;
+  const figures::KeyspaceLook& look = shown->key.look;
+  const bool some_lack_values = look.colour == KeyColour::kAttention || look.colour == KeyColour::kScore ||
+                                look.colour == KeyColour::kMargin;
+  return look.projection == figures::Projection::kAnchor || some_lack_values || !shown->refusal.empty() ||
+         !shown->panel.note.empty();
+}
+
+std::string notes_of(const session::KeyspacePicture& shown) {
+  std::string text;
+  const auto add = [&](const std::string& what) {
+    if (!what.empty()) text += (text.empty() ? "" : "  ·  ") + what;
+  };
+  add(shown.refusal);
+  if (shown.key.look.projection == figures::Projection::kAnchor)
+    add("the anchor moves from block to block, and every point with it");
+  add(shown.panel.note);
+  return text;
+}
+
+void draw_fitted(const PanelContext& context, const std::string& text, float room) {
+  const std::string fitted = fit_text(context.fonts.small, text, room);
+  dim_text(context, fitted);
+  if (fitted != text && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", text.c_str());
+}
+
+// The head's name, what is to be known of the picture, and its controls: beside the name where they fit, else
+// below it.
+//   shown: may be null
+void draw_keyspace_title(PanelContext& context, const session::KeyspacePicture* shown) {
+  const auto& selection = context.state().selection;
+  const std::string title = fmt::format("Layer {}, KV head {}", selection.layer, selection.kv_head);
+  const float right = ImGui::GetCursorPosX() + ImGui::GetContentRegionAvail().x;
+  const float controls = keyspace_controls_width(context), gap = context.px(16);
+  const float title_width = text_size(context.fonts.title, title).x;
+  const bool beside = ImGui::GetContentRegionAvail().x >= title_width + controls + 5 * gap;
+  const float y = ImGui::GetCursorPosY();
+  ImGui::PushFont(context.fonts.title);
+  ImGui::TextUnformatted(title.c_str());
+  ImGui::PopFont();
+  ImGui::SameLine();
+  ImGui::SetCursorPosY(y + context.px(4));
+  draw_fitted(context, policy_of(context.state()),
+              (beside ? right - controls - gap : right) - ImGui::GetCursorPosX());
+  if (beside) {
+    ImGui::SameLine();
+    ImGui::SetCursorPos({right - controls, y});
+  }
+  draw_keyspace_controls(context);
+  if (takes_notes(shown)) draw_fitted(context, notes_of(*shown), ImGui::GetContentRegionAvail().x);
+}
 
 constexpr float kLeastHeightForLegend = 150, kLeastHeightForLegendOfTiles = 230;
 constexpr float kLeastHeightForOwnBar = 110;  // of a tile

@@ -6,13 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/figures/scales.hpp"
-#include "app/panels/markers.hpp"
 #include "app/display/plot_axes.hpp"
-#include "app/panels/space_frame.hpp"
-#include "app/panels/token_tooltip.hpp"
+#include "app/display/plot_legend.hpp"
+#include "app/figures/scales.hpp"
+#include "app/panels/text_view.hpp"
+#include "app/session/export_view.hpp"
 #include "app/session/tokens.hpp"
-#include "app/session/view_command.hpp"
 
 namespace keyscope::window {
 namespace {

@@ -5,15 +5,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "app/drawing/space.hpp"
-#include "app/panels/panel_context.hpp"
 #include "app/display/plot_legend.hpp"
-#include "app/panels/plot_mouse.hpp"
 #include "app/display/plot_view.hpp"
-#include "app/panels/point_index.hpp"
-#include "app/session/run_tiles.hpp"
-#include "app/session/turned_panel.hpp"
 #include "app/display/point_layer.hpp"
+#include "app/figures/scales.hpp"
+#include "app/panels/panel_context.hpp"
+#include "app/session/keyspace_view.hpp"
+#include "app/session/run_tiles.hpp"
 
 namespace keyscope::window {
 

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "app/panels/panel_context.hpp"
-#include "app/session/live_capture.hpp"
-#include "app/session/live_check.hpp"
+#include "app/session/live.hpp"
 
 namespace keyscope::window {
 
@@ -58,5 +57,9 @@ class LiveForm {
   int block_ = 64;
   int generate_ = 0;
 };
+
+// Progress, Pause or Run, Step and Cancel of a live run; nothing without one.
+void draw_live_controls(PanelContext& context);
+float live_controls_height(const PanelContext& context);
 
 }  // namespace keyscope::window

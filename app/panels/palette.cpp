@@ -2,14 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>
 
-#include "app/panels/palette_entries.hpp"
 #include "app/display/widgets.hpp"
+#include "app/session/selection.hpp"
 
 namespace keyscope::window {
+
 namespace {
 
 constexpr float kRowHeight = 26;
@@ -126,4 +133,226 @@ std::optional<PaletteEntry> Palette::draw(PanelContext& context) {
   return clicked;
 }
 
+namespace {
+
+using session::Session;
+
+void add_actions(const Session& session, std::vector<PaletteEntry>& entries) {
+  for (const Action& action : actions()) {
+    if (action.id == "palette" || action.id == "run" || action.id == "beside")
+      continue;  // this one; and runs are offered by name
+    entries.push_back({std::string(action.name), shortcut_text(action.shortcut),
+                       std::string(action.refusal(session)),
+                       [&action](ActionTarget& target) { perform(action, target); }});
+  }
+}
+
+void add_views(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& state = session.state();
+  for (const auto& view : session::view_choices()) {
+    const bool recorded = view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
+    std::string refusal = state.view == view.name ? "shown now" : "";
+    if (!recorded) refusal = "was not recorded";
+    entries.push_back({"View: " + view.label, "", std::move(refusal),
+                       [name = view.name](ActionTarget& target) { target.session().choose_view(name); }});
+  }
+}
+
+void add_measures(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto measures = session::measure_choices();
+  for (std::size_t i = 0; i < measures.size(); ++i)
+    entries.push_back({fmt::format("Measure: {}", measures[i].label), "",
+                       i == session.state().measure ? "shown now" : "",
+                       [i](ActionTarget& target) { target.session().choose_measure(i); }});
+}
+
+void add_runs(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& state = session.state();
+  const Shortcut& keys = action("run").shortcut;
+  for (int run = 0; run < static_cast<int>(state.info->runs.size()); ++run) {
+    const std::string key = run < keys.n_keys ? shortcut_text({keys.key + run, keys.modifiers}) : "";
+    entries.push_back({fmt::format("Policy: {}", state.info->runs[static_cast<std::size_t>(run)].plan.name),
+                       key, run == state.selection.run ? "shown now" : "",
+                       [run](ActionTarget& target) { target.session().select_run(run); }});
+  }
+}
+
+void add_beside(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& state = session.state();
+  const Shortcut& keys = action("beside").shortcut;
+  for (std::size_t i = 0; i < state.choices.size(); ++i) {
+    const session::RunChoice& choice = state.choices[i];
+    const int nth = static_cast<int>(i);
+    if (choice.id == session::RunId{0, state.selection.run}) continue;
+    const bool shown = std::ranges::find(state.beside, choice.id) != state.beside.end();
+    entries.push_back({fmt::format("{}: {}{}", shown ? "No longer beside" : "Beside", choice.name,
+                                   choice.id.source > 0 ? ", earlier run" : ""),
+                       nth < keys.n_keys ? shortcut_text({keys.key + nth, keys.modifiers}) : "",
+                       shown ? "" : choice.refusal,
+                       [id = choice.id](ActionTarget& target) { target.session().toggle_beside(id); }});
+  }
+}
+
+void add_figures(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& file = *session.state().figure_file;
+  for (std::size_t i = 0; i < file.figures.size(); ++i)
+    entries.push_back({fmt::format("Figure: {}", file.figures[i].title), file.figures[i].name,
+                       i == session.state().figure ? "shown now" : "", [i](ActionTarget& target) {
+                         target.session().select_figure(static_cast<std::int64_t>(i));
+                       }});
+}
+
+void add_earlier(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& earlier = session.state().earlier;
+  for (std::size_t i = 0; i < earlier.size(); ++i)
+    entries.push_back({"Earlier run: " + earlier[i].name, "in memory", "",
+                       [i](ActionTarget& target) { target.session().show_earlier(i); }});
+}
+
+void add_recent(const Session& session, const std::vector<session::RecentFile>& recent,
+                std::vector<PaletteEntry>& entries) {
+  for (const session::RecentFile& file : recent) {
+    const std::filesystem::path path(file.path);
+    std::string refusal = file.missing ? "is gone: " + path.parent_path().string() : "";
+    if (file.path == session.state().path || file.path == session.state().figure_path) refusal = "open now";
+    entries.push_back({"Open " + path.filename().string(), path.parent_path().string(), std::move(refusal),
+                       [path](ActionTarget& target) { target.session().open(path); }});
+  }
+}
+
+}  // namespace
+
+std::vector<PaletteEntry> palette_entries(const Session& session,
+                                          const std::vector<session::RecentFile>& recent) {
+  std::vector<PaletteEntry> entries;
+  add_actions(session, entries);
+  if (session.state().loaded()) {
+    add_views(session, entries);
+    add_measures(session, entries);
+    add_runs(session, entries);
+    add_beside(session, entries);
+  } else if (session.state().figure_file) {
+    add_figures(session, entries);
+  }
+  add_earlier(session, entries);
+  add_recent(session, recent, entries);
+  return entries;
+}
+
+std::vector<PaletteEntry> typed_entries(const Session& session, const std::string& typed) {
+  const auto request = session::typed_selection(typed);
+  if (!request) return {};
+  const auto& state = session.state();
+  return {{session::describe_request(*request), "",
+           state.loaded() ? session::selection_refusal(*state.info, state.selection, *request)
+                          : "no recording is open",
+           [request](ActionTarget& target) { target.session().select_typed(*request); }}};
+}
+
+namespace {
+
+constexpr int kRefused = 8;  // what an entry's score loses where it cannot be done now: a word's beginning
+
+}  // namespace
+
+void PaletteList::start(std::vector<PaletteEntry> offered) {
+  offered_ = std::move(offered);
+  search({});
+}
+
+void PaletteList::search(const std::string& wanted, std::vector<PaletteEntry> direct) {
+  direct_ = std::move(direct);
+  std::vector<std::pair<int, const PaletteEntry*>> fitting;
+  for (const PaletteEntry& entry : offered_)
+    if (const auto score = session::fuzzy_score(wanted, entry.name))
+      fitting.emplace_back(*score - (entry.refusal.empty() ? 0 : kRefused), &entry);
+  // Without a word all fit, and the order in which they are offered says more than their lengths.
+  if (wanted.find_first_not_of(' ') == std::string::npos)
+    std::ranges::stable_partition(fitting, [](const auto& scored) { return scored.second->refusal.empty(); });
+  else
+    std::ranges::stable_sort(fitting, std::ranges::greater(), &std::pair<int, const PaletteEntry*>::first);
+  shown_.clear();
+  for (const PaletteEntry& entry : direct_) shown_.push_back(&entry);
+  for (const auto& [score, entry] : fitting) shown_.push_back(entry);
+  cursor_ = 0;
+}
+
+void PaletteList::move(std::ptrdiff_t by) {
+  if (shown_.empty()) return;
+  const auto n = std::ssize(shown_);
+  const auto to = static_cast<std::ptrdiff_t>(cursor_) + by;
+  const bool round = by == 1 || by == -1;
+  cursor_ = static_cast<std::size_t>(round ? (to + n) % n : std::clamp<std::ptrdiff_t>(to, 0, n - 1));
+}
+
+void PaletteList::point(std::size_t place) {
+  if (place < shown_.size()) cursor_ = place;
+}
+
+const PaletteEntry* PaletteList::chosen() const {
+  if (cursor_ >= shown_.size() || !shown_[cursor_]->refusal.empty()) return nullptr;
+  return shown_[cursor_];
+}
+
 }  // namespace keyscope::window
+
+namespace keyscope::session {
+
+namespace {
+
+constexpr int kNone = std::numeric_limits<int>::min() / 2;
+// What a letter counts, alone and where it stands, and a word that the text begins with.
+constexpr int kLetter = 4, kTogether = 6, kWordStart = 8, kTextStart = 16;
+constexpr int kPerSkipped = 1;  // off for every letter of the text that is not used
+
+bool is_letter(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || byte >= 0x80U;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+// The best score of one word: ending[j] is that of its first letters with the last of them at text[j].
+int word_score(std::string_view word, const std::string& text) {
+  std::vector<int> ending(text.size(), kNone);
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    std::vector<int> next(text.size(), kNone);
+    int before = i == 0 ? 0 : kNone;  // the best of ending[0 … j - 2], or an empty word
+    for (std::size_t j = 0; j < text.size(); ++j) {
+      if (i > 0 && j > 1) before = std::max(before, ending[j - 2]);
+      if (text[j] != word[i]) continue;
+      const bool starts = j == 0 || !is_letter(text[j - 1]);
+      int best = before + (starts ? kWordStart : 0);
+      if (i > 0 && j > 0) best = std::max(best, ending[j - 1] + kTogether);
+      if (best > kNone / 2) next[j] = best + kLetter;
+    }
+    ending = std::move(next);
+  }
+  return ending.empty() ? kNone : *std::ranges::max_element(ending);
+}
+
+}  // namespace
+
+std::optional<int> fuzzy_score(std::string_view wanted, std::string_view text) {
+  const std::string where = lower(text);
+  const std::string what = lower(wanted);
+  int score = -kPerSkipped * static_cast<int>(where.size());
+  for (std::size_t at = 0; at < what.size();) {
+    const std::size_t first = what.find_first_not_of(' ', at);
+    if (first == std::string::npos) break;
+    const std::size_t end = std::min(what.find(' ', first), what.size());
+    const std::string_view word = std::string_view(what).substr(first, end - first);
+    const int fit = word_score(word, where);
+    if (fit <= kNone / 2) return std::nullopt;
+    score += fit + (where.starts_with(word) ? kTextStart : 0);
+    at = end;
+  }
+  return score;
+}
+
+}  // namespace keyscope::session

@@ -1,53 +1,23 @@
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <optional>
-#include <string>
 
-#include "app/panels/layout.hpp"
-#include "app/panels/name_lines.hpp"
+#include "app/display/draw_context.hpp"
 #include "app/session/session.hpp"
-#include "app/window/fonts.hpp"
-#include "app/display/theme.hpp"
 
 namespace keyscope::window {
 
 // What every panel draws with. Panels read the session and send it intents; they keep no data of their own.
-struct PanelContext {
+struct PanelContext : DrawContext {
   session::Session& session;
-  const Theme& theme;
-  const Fonts& fonts;
-  float scale = 1;  // of sizes in pixels
+  std::optional<std::int64_t> hovered = {};       // the token that some panel has under the cursor in this frame
+  std::optional<std::int64_t> n_keys_shown = {};  // of those seen, where the middle leaves some out
 
-  std::map<std::string, Rect> widgets;       // where things are on the screen, for tests and the state file
-  std::optional<std::int64_t> hovered;       // the token that some panel has under the cursor in this frame
-  std::optional<std::int64_t> n_keys_shown;  // of those seen, where the middle leaves some out
-  bool wants_frames = false;                 // something moves: draw the next frame without waiting
-
-  float px(float value) const { return value * scale; }
   const session::SessionState& state() const { return session.state(); }
 };
 
-// A panel without title bar at a fixed place. Between them, ImGui's cursor is inside it.
-void begin_panel(const char* name, const Rect& rect);
-void end_panel();
-
-// Text in the theme's dim colour, in the small font.
-void dim_text(const PanelContext& context, const std::string& text);
-
-// The heading of a panel.
-void heading(const PanelContext& context, const char* text);
-
-// How wide a text is in a font.
-TextMeasure measure_of(ImFont* font);
-
-// `text` cut to `width` pixels, with an ellipsis where it was cut.
-std::string fit_text(ImFont* font, const std::string& text, float width);
-
-void draw_text(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour, const std::string& text);
-ImVec2 text_size(ImFont* font, const std::string& text);
-
-// An OpenGL texture by the name that ImGui takes.
-ImTextureID texture_id(unsigned int texture);
+// What can lie over the panels; at most one does. The numbers stand in the state file.
+enum class Dialog { kNone, kOpen, kExport, kLive, kHelp, kPalette };
 
 }  // namespace keyscope::window

@@ -5,15 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "app/figures/figure.hpp"
-#include "app/panels/order_margin.hpp"
-#include "app/panels/panel_context.hpp"
-#include "app/display/plot_legend.hpp"
-#include "app/panels/plot_mouse.hpp"
-#include "app/display/plot_view.hpp"
-#include "app/panels/point_index.hpp"
+#include <imgui.h>
+
 #include "app/display/heatmap_layer.hpp"
+#include "app/display/plot_axes.hpp"
+#include "app/display/plot_legend.hpp"
+#include "app/display/plot_view.hpp"
 #include "app/display/point_layer.hpp"
+#include "app/display/theme.hpp"
+#include "app/figures/figure.hpp"
+#include "app/panels/panel_context.hpp"
 
 namespace keyscope::window {
 
@@ -98,5 +99,18 @@ class PlotPanel {
   std::unique_ptr<PointLayer> points_;     // made when a panel has some
   std::unique_ptr<HeatmapLayer> heatmap_;  // likewise
 };
+
+// A line's points on the screen, in stretches without gaps (a value that is not finite is one). Points that
+// fall into one column of pixels become at most four of them (first, lowest, highest, last), which draw the
+// same picture: a line of 100,000 points costs no more than the plot is wide.
+std::vector<std::vector<Pixel>> thinned_line(const figures::LineSeries& series, const PlotView& view);
+
+// All of a series, with its marker where it has one.
+//   width: of the line, in pixels
+void draw_line(ImDrawList& list, const Theme& theme, const figures::LineSeries& series, const PlotView& view,
+               float width, float marker_px);
+
+// What lies between a band's edges, lightly; a value that is not finite is a gap.
+void draw_band(ImDrawList& list, const Theme& theme, const figures::BandSeries& band, const PlotView& view);
 
 }  // namespace keyscope::window

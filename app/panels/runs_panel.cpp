@@ -1,16 +1,75 @@
-#include "app/panels/runs_panel.hpp"
-
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/panels/beside_button.hpp"
-#include "app/panels/live_controls.hpp"
+#include "app/panels/live_form.hpp"
+#include "app/panels/panel_context.hpp"
+#include "app/panels/panels.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
+
 namespace {
+
+// The small button at the right end of a run's row that puts the run beside the selected one, or takes it
+// away: drawn where it is on, and where the row is pointed at. The row's own button takes its clicks.
+//   nth: of the session's choices; row: of the list
+class BesideButton {
+ public:
+  BesideButton(PanelContext& context, std::size_t nth, const Rect& row);
+
+  float width() const { return box_.w; }  // 0: the run is the selected one
+  bool under_mouse() const;
+  void draw(PanelContext& context, bool row_hovered) const;
+
+ private:
+  const session::RunChoice& choice_;
+  std::size_t nth_;
+  Rect box_;
+  bool on_;
+};
+
+BesideButton::BesideButton(PanelContext& context, std::size_t nth, const Rect& row)
+    : choice_(context.state().choices[nth]), nth_(nth) {
+  const auto& state = context.state();
+  const bool selected = choice_.id == session::RunId{0, state.selection.run};
+  const float size = selected ? 0 : row.h;
+  box_ = {row.right() - size, row.y, size, row.h};
+  on_ = std::ranges::find(state.beside, choice_.id) != state.beside.end();
+  if (!selected) context.widgets[fmt::format("beside_{}", nth)] = box_;
+}
+
+bool BesideButton::under_mouse() const {
+  return box_.w > 0 && ImGui::IsMouseHoveringRect({box_.x, box_.y}, {box_.right(), box_.bottom()});
+}
+
+// Two tiles, of which the second is this run's.
+void BesideButton::draw(PanelContext& context, bool row_hovered) const {
+  if (box_.empty()) return;
+  const bool hovered = row_hovered && under_mouse();
+  if (hovered) {
+    const std::string keys = nth_ < 9 ? fmt::format("  Shift + {}", nth_ + 1) : "";
+    const std::string does = on_ ? "No longer beside" : "Show beside the selected run";
+    const bool refused = !on_ && !choice_.refusal.empty();
+    ImGui::SetTooltip("%s",
+                      refused ? ("Cannot stand beside: " + choice_.refusal).c_str() : (does + keys).c_str());
+  }
+  if (!on_ && !row_hovered) return;
+  const float w = context.px(6), h = context.px(11), gap = context.px(2);
+  const ImVec2 first(box_.x + 0.5F * (box_.w - 2 * w - gap), box_.y + 0.5F * (box_.h - h));
+  const ImVec2 second(first.x + w + gap, first.y);
+  const ImU32 idle = with_alpha(context.theme.dim, choice_.refusal.empty() ? 0.9F : 0.35F);
+  const ImU32 colour = on_ ? context.theme.accent : hovered ? context.theme.text : idle;
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.AddRect(first, {first.x + w, first.y + h}, colour, context.px(1));
+  if (on_)
+    list.AddRectFilled(second, {second.x + w, second.y + h}, colour, context.px(1));
+  else
+    list.AddRect(second, {second.x + w, second.y + h}, colour, context.px(1));
+}
 
 constexpr float kRowHeight = 30;
 constexpr float kHeadingHeight = 44;
@@ -21,7 +80,7 @@ std::string run_detail(const recording::RecordingInfo& info, const recording::Ru
     return fmt::format("{:.0f} %", 100.0 * static_cast<double>(run.n_tokens) /
                                        static_cast<double>(std::max<std::int64_t>(1, info.n_prompt())));
   return run.plan.policy == "none" ? std::string("full cache")
-                                   : fmt::format("N = {}", figures::format_count(run.plan.budget));
+                                   : fmt::format("N = {}", format_count(run.plan.budget));
 }
 
 // The run of a row, of whichever recording.

@@ -1,5 +1,3 @@
-#include "app/panels/story_view.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/token_label.hpp"
+#include "app/figures/labels.hpp"
+#include "app/panels/panels.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -92,8 +92,8 @@ void draw_scores(const PanelContext& context, const std::vector<ScoreMoment>& mo
 
 std::string describe(const ScoreMoment& moment) {
   const std::string rank =
-      fmt::format("block {}: rank {} of {}", moment.block, figures::format_count(moment.rank),
-                  figures::format_count(moment.n_rows));
+      fmt::format("block {}: rank {} of {}", moment.block, format_count(moment.rank),
+                  format_count(moment.n_rows));
   if (moment.forced) return rank + ", kept by rule";
   if (!moment.cut) return rank + ", nothing went";
   return fmt::format("{}, {} the cut by {:.3g}", rank, moment.score >= *moment.cut ? "above" : "below",
@@ -121,8 +121,8 @@ void draw_score_plot(PanelContext& context, const TokenStory& story) {
   dim_text(context, fit_text(context.fonts.small, describe(moment), frame.w));
   if (ImGui::IsItemHovered() || hovered)
     ImGui::SetTooltip("%s\nscore %s%s\nline: the token's score; ticks: the lowest score that was kept",
-                      describe(moment).c_str(), figures::format_signed(moment.score, 5).c_str(),
-                      moment.cut ? (", cut " + figures::format_signed(*moment.cut, 5)).c_str() : "");
+                      describe(moment).c_str(), format_signed(moment.score, 5).c_str(),
+                      moment.cut ? (", cut " + format_signed(*moment.cut, 5)).c_str() : "");
 }
 
 void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest) {
@@ -143,13 +143,13 @@ void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest)
   list.AddRectFilled({at.x, y + context.px(2)},
                      {at.x + share * bar, y + context.fonts.small->FontSize - context.px(1)},
                      with_alpha(context.theme.accent, 0.3F), context.px(2));
-  const std::string value = figures::format_share(peer.weight, 2);
+  const std::string value = format_share(peer.weight, 2);
   const float value_w = text_size(context.fonts.small, value).x;
   draw_text(list, context.fonts.small, {at.x + bar - value_w, y}, context.theme.text, value);
   const auto& state = context.state();
   const std::string label =
       figures::token_label(measures::token_bytes(*state.info, state.selection.run, peer.position));
-  const std::string position = figures::format_count(peer.position);
+  const std::string position = format_count(peer.position);
   const float left = at.x + bar + context.px(8);
   const float position_w = text_size(context.fonts.small, position).x;
   draw_text(list, context.fonts.mono, {left, at.y + context.px(1)}, context.theme.text,
@@ -175,11 +175,11 @@ void draw_afterwards(PanelContext& context, const TokenStory& story) {
   std::string text = fmt::format("it would still have received {:.3g}", after.received);
   if (after.received_in_all > 0)
     text +=
-        fmt::format(", {} of all it gets", figures::format_share(after.received / after.received_in_all, 1));
+        fmt::format(", {} of all it gets", format_share(after.received / after.received_in_all, 1));
   ImGui::PushFont(context.fonts.small);
   ImGui::PushTextWrapPos(0);
   ImGui::TextUnformatted(
-      fmt::format("{}, from {} queries", text, figures::format_count(after.n_queries)).c_str());
+      fmt::format("{}, from {} queries", text, format_count(after.n_queries)).c_str());
   ImGui::PopTextWrapPos();
   ImGui::PopFont();
 }

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "app/figures/axis_ticks.hpp"
-#include "app/figures/token_label.hpp"
 #include "app/display/widgets.hpp"
-#include "app/panels/token_tooltip.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/labels.hpp"
 #include "app/session/tokens.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
+
 namespace {
 
 constexpr float kLinePx = 20;
@@ -119,7 +123,7 @@ void TextView::draw_search(PanelContext& context) {
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
     dim_text(context,
-             fmt::format("{} selected", figures::format_count(static_cast<long long>(selected->size()))));
+             fmt::format("{} selected", format_count(static_cast<long long>(selected->size()))));
   }
   if (wanted_.empty()) return;
   ImGui::SameLine();
@@ -128,10 +132,10 @@ void TextView::draw_search(PanelContext& context) {
     dim_text(context, "not found");
   else if (match_ < 0)
     dim_text(context, fmt::format("{} found; Enter goes to the next",
-                                  figures::format_count(static_cast<long long>(matches_.size()))));
+                                  format_count(static_cast<long long>(matches_.size()))));
   else
-    dim_text(context, fmt::format("{} of {}", figures::format_count(match_ + 1),
-                                  figures::format_count(static_cast<long long>(matches_.size()))));
+    dim_text(context, fmt::format("{} of {}", format_count(match_ + 1),
+                                  format_count(static_cast<long long>(matches_.size()))));
 }
 
 void TextView::draw_tools(PanelContext& context) {
@@ -249,6 +253,101 @@ nlohmann::ordered_json TextView::describe() const {
           {"shade", session::shade_choices()[shade_].id},
           {"n_found", matches_.size()},
           {"match", match_}};
+}
+
+TextLayout::TextLayout(const std::vector<std::string>& labels, const std::vector<bool>& breaks, float width,
+                       const Measure& measure)
+    : width_(width) {
+  append(labels, breaks, measure);
+}
+
+void TextLayout::append(const std::vector<std::string>& labels, const std::vector<bool>& breaks,
+                        const Measure& measure) {
+  float x = places_.empty() ? 0 : places_.back().x + places_.back().width;
+  bool new_line = ends_line_;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    std::string label = labels[i];
+    float w = measure(label);
+    if (!new_line && x + w > width_) new_line = true;
+    if (new_line) {
+      line_begin_.push_back(n_tokens());
+      x = 0;
+      if (label.size() > 1 && label.front() == ' ') {
+        label.erase(0, 1);
+        w = measure(label);
+      }
+    }
+    places_.push_back({x, w, static_cast<std::int32_t>(line_begin_.size() - 1)});
+    labels_.push_back(std::move(label));
+    x += w;
+    new_line = breaks[i];
+  }
+  ends_line_ = new_line;
+}
+
+std::int64_t TextLayout::first_of(std::int64_t line) const {
+  return line < n_lines() ? line_begin_[static_cast<std::size_t>(line)] : n_tokens();
+}
+
+std::optional<std::int64_t> TextLayout::token_at(std::int64_t line, float x) const {
+  if (line < 0 || line >= n_lines()) return std::nullopt;
+  for (std::int64_t token = first_of(line); token < first_of(line + 1); ++token)
+    if (x >= place(token).x && x < place(token).x + place(token).width) return token;
+  return std::nullopt;
+}
+
+bool TextGlyphs::take(const session::SessionState& state, const Has& has) {
+  if (!state.loaded()) return false;
+  if (state.recording.get() != recording_) {
+    recording_ = state.recording.get();
+    run_ = state.selection.run;
+    n_read_ = 0;
+  }
+  if (state.selection.run != run_) {  // the prompt is the same
+    run_ = state.selection.run;
+    n_read_ = std::min(n_read_, state.info->n_prompt());
+  }
+  const std::size_t n_before = found_.size();
+  const std::int64_t n = std::max(state.info->n_prompt(), state.run().n_tokens);
+  for (; n_read_ < n; ++n_read_) {
+    const std::string label = figures::text_label(session::token_bytes(*state.info, run_, n_read_));
+    for (std::size_t at = 0; at < label.size();) {
+      const char32_t character = next_code_point(label, at);
+      if (found_.size() < kMostGlyphs && !has(character)) found_.insert(character);
+    }
+  }
+  return found_.size() > n_before;
+}
+
+void draw_token_tooltip(PanelContext& context, const session::TokenFacts& facts, const Rect& plot) {
+  const std::string text = facts.text.empty() ? "(text not recorded)" : facts.text;
+  const std::string fate =
+      facts.retained ? std::string("retained") : fmt::format("evicted at block {}", *facts.evicted_at);
+  std::vector<std::string> lines{fmt::format("position {}, {}", format_count(facts.position), fate)};
+  if (facts.score) lines.push_back("score " + format_signed(*facts.score, 4));
+  if (facts.attention_received)
+    lines.push_back(fmt::format("attention received {:.4g}", *facts.attention_received));
+
+  const ImGuiStyle& style = ImGui::GetStyle();
+  ImVec2 size = text_size(context.fonts.mono, text);
+  for (const std::string& line : lines) {
+    const ImVec2 added = text_size(context.fonts.small, line);
+    size = {std::max(size.x, added.x), size.y + style.ItemSpacing.y + added.y};
+  }
+  const ImVec2 mouse = ImGui::GetMousePos();
+  const Pixel at = place_tooltip({mouse.x, mouse.y},
+                                 {size.x + 2 * style.WindowPadding.x, size.y + 2 * style.WindowPadding.y},
+                                 plot, context.px(16));
+  ImGui::SetNextWindowPos({at.x, at.y}, ImGuiCond_Always);
+  ImGui::BeginTooltip();
+  ImGui::PushFont(context.fonts.mono);
+  ImGui::TextUnformatted(text.c_str());
+  ImGui::PopFont();
+  for (const std::string& line : lines) dim_text(context, line);
+  const ImVec2 corner = ImGui::GetWindowPos();
+  const ImVec2 drawn = ImGui::GetWindowSize();
+  context.widgets["tooltip"] = {corner.x, corner.y, drawn.x, drawn.y};
+  ImGui::EndTooltip();
 }
 
 }  // namespace keyscope::window

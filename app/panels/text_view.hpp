@@ -1,17 +1,64 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "app/display/layout.hpp"
 #include "app/panels/panel_context.hpp"
-#include "app/panels/text_layout.hpp"
-#include "app/session/text_search.hpp"
-#include "app/session/token_shades.hpp"
+#include "app/session/session.hpp"
+#include "app/session/tokens.hpp"
 
 namespace keyscope::window {
+
+// Where tokens stand when they are written one after another in lines of a width: words are not kept
+// together, for tokens are what it is about. A token with a line break ends its line; a line begins with no
+// space.
+class TextLayout {
+ public:
+  // Width in pixels of a text.
+  using Measure = std::function<float(const std::string& text)>;
+
+  TextLayout() = default;
+  //   labels: of the tokens, in order, as they are to be drawn; breaks: whether a line ends after each
+  TextLayout(const std::vector<std::string>& labels, const std::vector<bool>& breaks, float width,
+             const Measure& measure);
+
+  // Further tokens behind the last one: what stands already stays where it is, so that a text that grows
+  // costs what is new of it.
+  void append(const std::vector<std::string>& labels, const std::vector<bool>& breaks,
+              const Measure& measure);
+
+  struct Place {
+    float x = 0, width = 0;
+    std::int32_t line = 0;
+  };
+
+  std::int64_t n_tokens() const { return static_cast<std::int64_t>(places_.size()); }
+  std::int64_t n_lines() const { return static_cast<std::int64_t>(line_begin_.size()); }
+  const std::string& label(std::int64_t token) const { return labels_[static_cast<std::size_t>(token)]; }
+  const Place& place(std::int64_t token) const { return places_[static_cast<std::size_t>(token)]; }
+
+  // The first token of a line; of the line after the last, n_tokens().
+  std::int64_t first_of(std::int64_t line) const;
+
+  // The token at x in a line.
+  std::optional<std::int64_t> token_at(std::int64_t line, float x) const;
+
+ private:
+  std::vector<std::string> labels_;
+  std::vector<Place> places_;
+  std::vector<std::int64_t> line_begin_;
+  float width_ = 0;
+  bool ends_line_ = true;  // the last token, or nothing stands yet
+};
 
 // The whole prompt and what was generated as text: every token shaded by what it received or scored, struck
 // out when it was evicted, dim while it is still to come. Pointing at a token hovers it everywhere, a click
@@ -56,5 +103,28 @@ class TextView {
   std::optional<std::int64_t> scroll_to_, held_;
   std::int64_t first_line_ = 0, last_line_ = 0;  // in sight
 };
+
+// The characters of the texts that were shown that the font for tokens did not have when they came.
+class TextGlyphs {
+ public:
+  static constexpr std::size_t kMostGlyphs = 8000;  // each takes room on the graphics card
+
+  using Has = std::function<bool(char32_t character)>;
+
+  // Reads what is new of the selected run's text; whether a character came that is not there yet.
+  //   has: whether the font has it
+  bool take(const session::SessionState& state, const Has& has);
+
+  const std::set<char32_t>& found() const { return found_; }
+
+ private:
+  std::set<char32_t> found_;
+  const void* recording_ = nullptr;
+  int run_ = -1;  // whose generated tokens were read
+  std::int64_t n_read_ = 0;
+};
+
+// What is known of the token under the mouse, beside it and inside the plot where it fits.
+void draw_token_tooltip(PanelContext& context, const session::TokenFacts& facts, const Rect& plot);
 
 }  // namespace keyscope::window

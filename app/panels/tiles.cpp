@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "app/figures/policy_look.hpp"
-#include "app/panels/markers.hpp"
+#include "app/display/plot_legend.hpp"
+#include "app/figures/labels.hpp"
 
 namespace keyscope::window {
 namespace {

@@ -1,12 +1,13 @@
 #include "app/panels/timeline_panel.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
-#include "app/panels/tick_box.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -19,8 +20,8 @@ std::string tokens_of(const session::SessionState& state, std::int64_t block) {
   const std::int64_t first = block == 0 ? 0 : recording::tokens_seen(run, block - 1);
   const std::int64_t last = recording::tokens_seen(run, block) - 1;
   const std::string kind = block >= run.plan.n_prompt_blocks ? ", generated" : "";
-  if (first == last) return fmt::format("token {}{}", figures::format_count(first), kind);
-  return fmt::format("tokens {} to {}{}", figures::format_count(first), figures::format_count(last), kind);
+  if (first == last) return fmt::format("token {}{}", format_count(first), kind);
+  return fmt::format("tokens {} to {}{}", format_count(first), format_count(last), kind);
 }
 
 // A triangle, or two bars while playing.
@@ -91,7 +92,7 @@ void TimelinePanel::count(const PanelContext& context, const Track& track) {
 std::string TimelinePanel::describe(const PanelContext& context, std::int64_t block) const {
   std::string text = tokens_of(context.state(), block);
   const auto at = static_cast<std::size_t>(block);
-  if (at < evicted_.size()) text += fmt::format("  ·  {} evicted", figures::format_count(evicted_[at]));
+  if (at < evicted_.size()) text += fmt::format("  ·  {} evicted", format_count(evicted_[at]));
   return text;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/panels/panel_context.hpp"
-#include "app/session/block_bars.hpp"
+#include "app/session/head_map.hpp"
 
 namespace keyscope::window {
 

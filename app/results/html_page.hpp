@@ -1,8 +1,39 @@
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "app/figures/figure.hpp"
+#include "app/validation/validation_report.hpp"
 
 namespace keyscope::validation {
+
+// Text, with the class of the style sheet that it has, if any.
+struct HtmlCell {
+  std::string text;
+  std::string look;
+
+  HtmlCell(std::string words, std::string class_name = "")
+      : text(std::move(words)), look(std::move(class_name)) {}
+  HtmlCell(const char* words) : text(words) {}
+};
+
+// A table that scrolls where it is too wide. The first column and the `left` ones after it are words.
+std::string html_table(const std::vector<std::string>& head, const std::vector<std::vector<HtmlCell>>& rows,
+                       std::size_t left = 0);
+
+// Any bytes as the text of an HTML page, also inside a quoted attribute: markup characters become entities,
+// control characters spaces, and what is no UTF-8 becomes U+FFFD.
+std::string html_text(std::string_view text);
+
+// Bytes as a URL that holds them, for a page that refers to nothing outside it.
+//   media_type: "image/svg+xml"
+std::string data_url(std::string_view media_type, std::string_view bytes);
 
 // The style sheet of the page: light, system fonts, nothing to fetch; verdicts differ by word and mark as
 // well as by colour, which are Okabe and Ito's. In a narrow window pictures and tables scroll by themselves,
@@ -39,5 +70,11 @@ figure { margin: 1.5rem 0; overflow-x: auto; } figure img { width: 100%; min-wid
 @media print { figure img { min-width: 0; } }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); font-size: .875rem; }
 )css";
+
+// Draws every figure as NAME.svg into a folder, made if it is not there, over earlier ones; a page shows the
+// very files that lie beside it.
+//   throws FileError where one cannot be written
+std::vector<PagePicture> draw_pictures(std::span<const figures::Figure> figures,
+                                       const std::filesystem::path& folder);
 
 }  // namespace keyscope::validation

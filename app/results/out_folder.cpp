@@ -7,22 +7,23 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "app/figures/output_file.hpp"
-#include "app/results/setting_differences.hpp"
-#include "capture/model/strict_json.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
+#include "capture/recording/part_file.hpp"
 
 namespace keyscope::results {
+
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 Json read_settings(const fs::path& path) {
-  const std::string text = capture::read_small_file(path);
-  capture::parse_json_object(text, path.string());  // for its messages
+  const std::string text = read_small_file(path);
+  parse_json_object(text, path.string());  // for its messages
   return Json::parse(text);
 }
 
@@ -41,8 +42,8 @@ bool holds_nothing(const fs::path& folder) {
 
 }  // namespace
 
-OutFolder::OutFolder(fs::path out, Json settings, std::string_view kind, bool discard)
-    : out_(std::move(out)), settings_(std::move(settings)) {
+OutFolder::OutFolder(fs::path out, const Json& settings, std::string_view kind, bool discard)
+    : out_(std::move(out)), settings_(settings.dump(2) + "\n") {
   if (!fs::exists(out_)) return;
   if (!fs::is_directory(out_))
     throw FileError(fmt::format("{}: found a file, expected a folder for the results", out_.string()));
@@ -55,7 +56,7 @@ OutFolder::OutFolder(fs::path out, Json settings, std::string_view kind, bool di
     return;
   }
   Json earlier = read_settings(settings_file());
-  const auto differences = setting_differences(earlier, settings_);
+  const auto differences = setting_differences(earlier, settings);
   goes_on_ = differences.empty();
   if (goes_on_) return;
   if (!discard)
@@ -63,7 +64,7 @@ OutFolder::OutFolder(fs::path out, Json settings, std::string_view kind, bool di
         fmt::format("{}: results of other settings are there: {}; take another --out, or "
                     "--force to discard them",
                     out_.string(), fmt::join(differences, "; ")));
-  discarded_ = std::move(earlier);
+  discarded_ = std::make_shared<const Json>(std::move(earlier));
 }
 
 void OutFolder::make(const fs::path& name) const {
@@ -75,15 +76,26 @@ void OutFolder::make(const fs::path& name) const {
 }
 
 void OutFolder::write_settings() {
-  write(kSettings, settings_.dump(2) + "\n");
+  write(kSettings, settings_);
   discarded_.reset();
 }
 
 void OutFolder::write(const fs::path& name, std::string_view bytes) const {
-  figures::write_file(file(name), bytes, true);
+  write_file(file(name), bytes, true);
   recording::sync_path(file(name).parent_path());
 }
 
 fs::path OutFolder::settings_file() const { return file(kSettings); }
+
+std::vector<std::string> setting_differences(const nlohmann::ordered_json& there,
+                                             const nlohmann::ordered_json& here) {
+  std::vector<std::string> sentences;
+  for (const auto& [name, value] : here.items()) {
+    const auto found = there.value(name, nlohmann::ordered_json());
+    if (found != value)
+      sentences.push_back(fmt::format("{} is {} there and {} here", name, found.dump(), value.dump()));
+  }
+  return sentences;
+}
 
 }  // namespace keyscope::results

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace keyscope::results {
 
@@ -21,12 +23,12 @@ class OutFolder {
   //   discard: whether results of other settings may be thrown away
   //   throws FileError where the folder holds something else, its settings are damaged, or it holds results
   //   of other settings that may not be discarded, saying what differs
-  OutFolder(std::filesystem::path out, nlohmann::ordered_json settings, std::string_view kind, bool discard);
+  OutFolder(std::filesystem::path out, const nlohmann::ordered_json& settings, std::string_view kind, bool discard);
 
   // Whether results of these very settings may be there.
   bool goes_on() const { return goes_on_; }
-  // The settings of other results, which are to be removed before `write_settings`; none: there are no such.
-  const std::optional<nlohmann::ordered_json>& discarded() const { return discarded_; }
+  // The settings of other results, which are to be removed before `write_settings`; null: there are no such.
+  const std::shared_ptr<const nlohmann::ordered_json>& discarded() const { return discarded_; }
 
   // Makes OUT, or a folder in it.
   //   throws FileError where it cannot be made
@@ -45,9 +47,14 @@ class OutFolder {
 
  private:
   std::filesystem::path out_;
-  nlohmann::ordered_json settings_;
-  std::optional<nlohmann::ordered_json> discarded_;
+  std::string settings_;  // as they are written
+  std::shared_ptr<const nlohmann::ordered_json> discarded_;
   bool goes_on_ = false;
 };
+
+// What differs, a sentence each: "block is 64 there and 128 here".
+//   there, here: objects; what `here` does not name is not looked at
+std::vector<std::string> setting_differences(const nlohmann::ordered_json& there,
+                                             const nlohmann::ordered_json& here);
 
 }  // namespace keyscope::results

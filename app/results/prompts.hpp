@@ -1,13 +1,43 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "app/figures/figure.hpp"
+#include "capture/model/config.hpp"
+#include "capture/model/model.hpp"
+#include "capture/recording/layout.hpp"
+#include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::validation {
+
+// One prompt of a prompts file.
+struct Prompt {
+  std::string name;               // as the file gives it, else "line 3"
+  std::vector<std::int32_t> ids;  // at least one
+  std::string beginning;          // the first words, for people; empty where there is no tokenizer
+  std::int64_t line = 0;          // from 1
+};
+
+// Reads a file with a JSON object a line: {"prompt": "text"} or {"ids": [1, 80, 147]}, either with a "name";
+// other fields are left alone. Text is tokenised as `capture --prompt` does it.
+//   tokenizer: may be null, then only "ids" works
+//   max_tokens: what is longer is cut
+//   throws FileError naming file, line, what was found and what was expected, where the file or a line of it
+//   cannot be read, a prompt is empty, longer than the model's context or has ids that the model has not, and
+//   where two lines give the same tokens, which would count twice
+std::vector<Prompt> read_prompts(const std::filesystem::path& path, const capture::ModelConfig& model,
+                                 const tokenizer::Tokenizer* tokenizer,
+                                 std::optional<std::int64_t> max_tokens);
+
+// Where figures of many prompts come from: the model, and the tokens of all prompts, one after another.
+//   provenance: as it is; the SHA-256 of the ids is added to it
+recording::Origin prompts_origin(const capture::Model& model, const std::string& model_name,
+                                 std::span<const Prompt> prompts, recording::Provenance provenance);
 
 // How much of a set of prompts a budget keeps, on average: (1/I) Σ min(1, N/L_i) over prompts of L_i tokens.
 //   lengths: at least one, each at least 1; budget N >= 1

@@ -1,14 +1,39 @@
-#include "app/results/budget.hpp"
+#include "app/results/run_identity.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <string>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
+#include "capture/model/model.hpp"
 
 namespace keyscope::results {
+
+ModelIdentity identity_of(const capture::Model& model, const capture::HashProgress& progress) {
+  const std::string name = std::filesystem::canonical(model.folder()).filename().string();
+  std::string buffer;  // results are JSON, which is UTF-8, and a folder may be called anything
+  return {std::string(replace_invalid_utf8(name, buffer)), model.model_sha256(),
+          capture::sha256_with_weights(model, progress), model.dtype_name(), model.device_name()};
+}
+
+void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model) {
+  settings["model"] = model.name;
+  settings["model_sha256"] = model.sha256;
+  settings["weights_sha256"] = model.weights_sha256;
+  settings["dtype"] = model.dtype;
+  settings["device"] = model.device;
+}
+
+nlohmann::ordered_json policy_json(const analysis::PolicySpec& policy, std::uint64_t seed) {
+  return {{"name", policy.name}, {"options", analysis::with_defaults(policy, seed).options}};
+}
 
 std::int64_t Budget::rows_for(std::int64_t n_tokens) const {
   // 0.29 is no double, and 750 times the one next to it lies below 217.5.

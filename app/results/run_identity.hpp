@@ -1,12 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
-#include "capture/model/hash_progress.hpp"
+#include "analysis/policies/policy.hpp"
+#include "capture/model/model.hpp"
 
 namespace keyscope::capture {
+
 class Model;
 }
 
@@ -26,5 +30,31 @@ ModelIdentity identity_of(const capture::Model& model, const capture::HashProgre
 
 // Adds "model", "model_sha256", "weights_sha256", "dtype" and "device".
 void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model);
+
+}  // namespace keyscope::results
+
+namespace keyscope::results {
+
+// A policy with all that its results depend on: {"name": "sink", "options": {"first": "4"}}, options that it
+// was not given with their defaults.
+//   seed: of the run, for policies that draw and were given none of their own
+//   throws UsageError on a name or an option that there is not
+nlohmann::ordered_json policy_json(const analysis::PolicySpec& policy, std::uint64_t seed);
+
+// N for prompts of many lengths: the same number of rows for all of them, or a share of each one's tokens.
+struct Budget {
+  std::int64_t rows = 0;  // 0: `share` holds
+  double share = 0.25;    // of the prompt's tokens, 0 < share <= 1
+
+  // N for a prompt of n_tokens: the share of it, half up, at least 1.
+  std::int64_t rows_for(std::int64_t n_tokens) const;
+
+  // As parse_budget reads it.
+  std::string text() const;
+};
+
+// "64": rows; "0.25" or "25%": a share.
+//   throws UsageError on anything else
+Budget parse_budget(std::string_view text);
 
 }  // namespace keyscope::results

@@ -3,15 +3,17 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "app/figures/keyspace_look.hpp"
-#include "app/session/figure_settings.hpp"
+#include "app/figures/keyspace_data.hpp"
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
-#include "app/session/job_watch.hpp"
+#include "app/session/jobs.hpp"
+#include "app/session/made_figures.hpp"
 #include "app/session/selection.hpp"
-#include "app/session/token_selection.hpp"
+#include "app/session/session.hpp"
+#include "app/session/tokens.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -39,5 +41,17 @@ struct ExportRequest {
 //   picture of the text, Cancelled when it is called off
 void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,
                  const ExportRequest& request, JobWatch& job);
+
+// The command line that shows again what is shown now, in words that a POSIX shell reads back, with the
+// file's absolute path: `keyscope figure FILE NAME … --out NAME.svg` where a figure of one run is shown,
+// otherwise `keyscope view FILE … --view NAME`, with the runs beside it and the figure's settings.
+//   state: of something that is open and has a file
+std::string view_command(const SessionState& state);
+
+// The command line that writes the key space as it is shown into a file, a panel for each run.
+std::string keyspace_command(const SessionState& state);
+
+// Why there is no such command; empty where there is one.
+std::string_view view_command_refusal(const SessionState& state);
 
 }  // namespace keyscope::session

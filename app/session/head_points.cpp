@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "app/figures/catalogue.hpp"
+#include "app/figures/keyspace_data.hpp"
 
 namespace keyscope::session {
+
 namespace {
 
 using recording::Recording;
@@ -159,6 +164,102 @@ std::shared_ptr<const HeadPoints> sketch_head_points(const Recording& recording,
   points->sketched = true;
   points->extent = extent_of(*points);
   return points;
+}
+
+std::shared_ptr<const HeadPoints> PointsCache::find(const HeadKey& head) {
+  const auto found = std::ranges::find_if(entries_, [&](const auto& entry) { return entry->head == head; });
+  if (found == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found);
+  return entries_.front();
+}
+
+void PointsCache::put(std::shared_ptr<const HeadPoints> points) {
+  entries_.remove_if([&](const auto& entry) { return entry->head == points->head; });
+  entries_.push_front(std::move(points));
+  std::size_t bytes = 0;
+  auto entry = entries_.begin();
+  for (; entry != entries_.end(); ++entry) {
+    bytes += (*entry)->bytes();
+    if (bytes > max_bytes_ && entry != entries_.begin()) break;  // the newest stays whatever its size
+  }
+  entries_.erase(entry, entries_.end());
+}
+
+namespace {
+
+// Prompt tokens that a basis can be fitted on now.
+std::int64_t tokens_to_fit(const RecordingInfo& info) {
+  const int reference = figures::reference_run(info);
+  return reference < 0 ? 0 : std::min(info.n_prompt(), info.runs[reference].n_tokens);
+}
+
+}  // namespace
+
+std::shared_ptr<const figures::KeyspaceBasis> BasisCache::find(const RecordingInfo& info, int layer,
+                                                               int kv_head) const {
+  const std::lock_guard lock(mutex_);
+  return known(info, layer, kv_head);
+}
+
+std::shared_ptr<const figures::KeyspaceBasis> BasisCache::known(const RecordingInfo& info, int layer,
+                                                                int kv_head) const {
+  const auto at = fitted_.find({layer, kv_head});
+  if (at == fitted_.end() || at->second.basis->run != figures::reference_run(info)) return nullptr;
+  const std::int64_t n_now = tokens_to_fit(info), n_then = at->second.n_tokens;
+  const bool outgrown = n_now >= 2 * n_then || n_now == info.n_prompt();
+  return n_now > n_then && outgrown ? nullptr : at->second.basis;
+}
+
+// Nobody waits for another one's fit. Where two fit the same at the same time, both get the first one.
+std::shared_ptr<const figures::KeyspaceBasis> BasisCache::get(const recording::Recording& recording,
+                                                              const RecordingInfo& info, int layer,
+                                                              int kv_head) {
+  if (auto before = find(info, layer, kv_head)) return before;
+  auto basis =
+      std::make_shared<const figures::KeyspaceBasis>(figures::fit_keyspace_basis(recording, layer, kv_head));
+  const std::lock_guard lock(mutex_);
+  if (auto first = known(info, layer, kv_head)) return first;
+  fitted_[{layer, kv_head}] = {basis, tokens_to_fit(info)};
+  return basis;
+}
+
+namespace {
+
+RowMatrixF read_queries(const recording::Recording& recording, const HeadPoints& points) {
+  const HeadKey& head = points.head;
+  return figures::group_queries(recording, head.run, head.layer, head.kv_head, points.n_tokens);
+}
+
+}  // namespace
+
+bool QueryCache::Held::is_of(const HeadPoints& points) const {
+  return head == points.head && n_tokens == points.n_tokens && basis == points.basis;
+}
+
+RowMatrixF QueryCache::place(const recording::Recording& recording, const HeadPoints& points,
+                             std::int64_t block, figures::Projection projection) {
+  const std::int64_t n_seen = points.seen.at(static_cast<std::size_t>(block));
+  const Eigen::Index dimensions = figures::dimensions_of(projection);
+  const bool anchored = projection == figures::Projection::kAnchor;
+  Held& held = anchored ? recorded_ : projected_;
+  if (!held.is_of(points)) {
+    held = {};  // before the next is read: both would take twice the memory
+    RowMatrixF rows = recorded_.is_of(points) ? recorded_.rows : read_queries(recording, points);
+    if (!anchored) rows = figures::project_rows(*points.basis, rows, 3);
+    held = {points.head, points.n_tokens, points.basis, std::move(rows)};
+  }
+  const Eigen::Index group = n_seen > 0 ? held.rows.rows() / points.n_tokens : 0;
+  RowMatrixF placed(group * n_seen, dimensions);
+  for (Eigen::Index g = 0; g < group; ++g) {
+    const auto seen = held.rows.middleRows(g * points.n_tokens, n_seen);
+    if (anchored)
+      placed.middleRows(g * n_seen, n_seen) =
+          figures::anchor_coordinates(seen, points.mean_key.row(block).transpose());
+    else
+      placed.middleRows(g * n_seen, n_seen) = seen.leftCols(dimensions);
+  }
+  if (static_cast<std::size_t>(held.rows.size()) * sizeof(float) > kMostBytes) held = {};
+  return placed;
 }
 
 }  // namespace keyscope::session

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <list>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "app/figures/keyspace_data.hpp"
@@ -65,5 +70,79 @@ bool worth_sketching(const recording::RecordingInfo& info);
 std::shared_ptr<const HeadPoints> sketch_head_points(const recording::Recording& recording,
                                                      const recording::RecordingInfo& info,
                                                      const HeadKey& head);
+
+// Heads that were read, the most recently used first, up to a number of bytes.
+class PointsCache {
+ public:
+  static constexpr std::size_t kDefaultBytes = std::size_t{768} << 20U;
+
+  explicit PointsCache(std::size_t max_bytes = kDefaultBytes) : max_bytes_(max_bytes) {}
+
+  std::shared_ptr<const HeadPoints> find(const HeadKey& head);
+  void put(std::shared_ptr<const HeadPoints> points);  // replaces an earlier reading of the same head
+  void clear() { entries_.clear(); }
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  std::size_t max_bytes_;
+  std::list<std::shared_ptr<const HeadPoints>> entries_;
+};
+
+// One basis per layer and KV head, for all blocks and policies, so that points do not jump. While a live
+// recording grows, a basis is fitted again when its tokens have doubled and when its prompt is complete. Any
+// thread may use it.
+class BasisCache {
+ public:
+  // Null where it has to be fitted first.
+  std::shared_ptr<const figures::KeyspaceBasis> find(const recording::RecordingInfo& info, int layer,
+                                                     int kv_head) const;
+
+  //   throws as figures::fit_keyspace_basis
+  std::shared_ptr<const figures::KeyspaceBasis> get(const recording::Recording& recording,
+                                                    const recording::RecordingInfo& info, int layer,
+                                                    int kv_head);
+
+ private:
+  struct Fitted {
+    std::shared_ptr<const figures::KeyspaceBasis> basis;
+    std::int64_t n_tokens = 0;  // prompt tokens that it was fitted on
+  };
+
+  // As find, with the lock held.
+  std::shared_ptr<const figures::KeyspaceBasis> known(const recording::RecordingInfo& info, int layer,
+                                                      int kv_head) const;
+
+  mutable std::mutex mutex_;
+  std::map<std::pair<int, int>, Fitted> fitted_;
+};
+
+// The queries of one head's group, read when they are asked for and kept until another head's are: so that
+// playing through blocks reads them once. Used by one worker thread.
+class QueryCache {
+ public:
+  // Rows that take more than this are not kept but read again.
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+
+  // Where the group's queries of all tokens seen by the end of a block lie: (group_size · n_seen,
+  // dimensions), query head after query head.
+  //   points: of the head; block: of `points`
+  //   throws FileError as the recording does, so where queries were not recorded
+  RowMatrixF place(const recording::Recording& recording, const HeadPoints& points, std::int64_t block,
+                   figures::Projection projection);
+
+ private:
+  // Rows of all tokens that the head had then.
+  struct Held {
+    HeadKey head;
+    std::int64_t n_tokens = -1;
+    std::shared_ptr<const figures::KeyspaceBasis> basis;
+    RowMatrixF rows;
+
+    bool is_of(const HeadPoints& points) const;
+  };
+
+  Held recorded_;   // (group_size · n_tokens, head_dim)
+  Held projected_;  // (group_size · n_tokens, 3) in the basis
+};
 
 }  // namespace keyscope::session

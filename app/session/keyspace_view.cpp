@@ -1,4 +1,5 @@
 #include "app/session/keyspace_view.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +10,10 @@
 #include <fmt/format.h>
 
 #include "app/figures/axis_ticks.hpp"
-#include "app/figures/key_placement.hpp"
+#include "app/figures/keyspace_data.hpp"
 
 namespace keyscope::session {
+
 namespace {
 
 using figures::KeyColour;
@@ -46,7 +48,7 @@ bool add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index 
   return true;
 }
 
-std::string count_of(std::size_t n) { return figures::format_count(static_cast<long long>(n)); }
+std::string count_of(std::size_t n) { return format_count(static_cast<long long>(n)); }
 
 void add_mean(figures::Panel& panel, const HeadPoints& points, const RowMatrixD& mean, std::int64_t block,
               Projection projection, PointSeries series) {
@@ -87,7 +89,7 @@ void add_keys(figures::Panel& panel, const HeadPoints& points, std::int64_t bloc
   const std::size_t n_shown = evicted.x.size() + retained.x.size();
   if (n_shown < static_cast<std::size_t>(n_seen))
     panel.note = fmt::format("showing {} of {} keys; the others are not finite", count_of(n_shown),
-                             figures::format_count(n_seen));
+                             format_count(n_seen));
   for (PointSeries* series : {&evicted, &retained}) {
     series->label = fmt::format("{} ({})", series->id, count_of(series->x.size()));
     series->size_px = point_size_px(points.n_tokens);
@@ -205,6 +207,90 @@ std::string look_options(const figures::KeyspaceLook& look) {
     options += fmt::format(" --colour {}", figures::id_of(look.colour));
   if (look.queries) options += " --queries";
   return options;
+}
+
+namespace {
+
+bool can_be_one(const MeantScale& a, const MeantScale& b) {
+  return a.meaning == b.meaning && a.scale.id == b.scale.id && a.scale.units == b.scale.units &&
+         a.scale.colour_map == b.scale.colour_map && a.scale.logarithmic == b.scale.logarithmic &&
+         a.scale.categories == b.scale.categories;
+}
+
+}  // namespace
+
+std::string meaning_of(const recording::RunPlan& plan, figures::KeyColour colour) {
+  std::string meaning(figures::id_of(colour));
+  if (colour != figures::KeyColour::kScore && colour != figures::KeyColour::kMargin) return meaning;
+  return meaning + " by " + (plan.policy == "none" ? "keydiff" : plan.policy);
+}
+
+std::optional<figures::ColourScale> shared_scale(const std::vector<MeantScale>& scales) {
+  if (scales.empty()) return std::nullopt;
+  figures::ColourScale shared = scales.front().scale;
+  for (const MeantScale& each : scales) {
+    if (!can_be_one(scales.front(), each)) return std::nullopt;
+    // Of the names, the shortest: what one run adds in brackets holds for it alone.
+    if (each.scale.long_name.size() < shared.long_name.size()) shared.long_name = each.scale.long_name;
+    shared.low = std::min(shared.low, each.scale.low);
+    shared.high = std::max(shared.high, each.scale.high);
+  }
+  return shared;
+}
+
+SpaceBox space_box(const HeadPoints& points) {
+  SpaceBox box;
+  bool first = true;
+  const RowMatrixF& places = points.coordinates;
+  for (Eigen::Index row = 0; row < places.rows(); ++row) {
+    if (!places.row(row).allFinite()) continue;
+    for (Eigen::Index axis = 0; axis < 3; ++axis) {
+      const double at = places(row, axis);
+      double &low = box.low[static_cast<std::size_t>(axis)], &high = box.high[static_cast<std::size_t>(axis)];
+      low = first ? at : std::min(low, at);
+      high = first ? at : std::max(high, at);
+    }
+    first = false;
+  }
+  const auto centre = box.middle();
+  for (Eigen::Index row = 0; row < places.rows(); ++row) {
+    if (!places.row(row).allFinite()) continue;
+    box.radius = std::max(box.radius, std::hypot(places(row, 0) - centre[0], places(row, 1) - centre[1],
+                                                 places(row, 2) - centre[2]));
+  }
+  return box;
+}
+
+SpaceBox both_boxes(const SpaceBox& a, const SpaceBox& b) {
+  SpaceBox box;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    box.low[axis] = std::min(a.low[axis], b.low[axis]);
+    box.high[axis] = std::max(a.high[axis], b.high[axis]);
+  }
+  const auto centre = box.middle();
+  for (const SpaceBox& each : {a, b}) {
+    const auto own = each.middle();
+    const double away = std::hypot(own[0] - centre[0], own[1] - centre[1], own[2] - centre[2]);
+    box.radius = std::max(box.radius, away + each.radius);
+  }
+  return box;
+}
+
+void turn_points(const figures::Panel& space, const SpaceBox& box, const figures::Orbit& orbit,
+                 figures::Panel& seen) {
+  // The turn as a matrix, once: its columns are where the axes go.
+  const figures::Turned a = orbit.turn(1, 0, 0), b = orbit.turn(0, 1, 0), c = orbit.turn(0, 0, 1);
+  const auto centre = box.middle();
+  for (std::size_t s = 0; s < space.points.size(); ++s) {
+    const figures::PointSeries& from = space.points[s];
+    figures::PointSeries& to = seen.points.at(s);
+    for (std::size_t i = 0; i < from.z.size(); ++i) {
+      const double x = from.x[i] - centre[0], y = from.y[i] - centre[1], z = from.z[i] - centre[2];
+      to.x.at(i) = static_cast<float>(a.x * x + b.x * y + c.x * z);
+      to.y[i] = static_cast<float>(a.y * x + b.y * y + c.y * z);
+      to.z[i] = static_cast<float>(a.depth * x + b.depth * y + c.depth * z);
+    }
+  }
 }
 
 }  // namespace keyscope::session

@@ -1,18 +1,76 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
-#include "app/session/live_capture.hpp"
-#include "app/session/live_pace.hpp"
-#include "capture/inference/capture_control.hpp"
-#include "capture/recording/memory_recording.hpp"
+#include "capture/inference/capture.hpp"
+#include "capture/model/model.hpp"
+#include "capture/recording/recording.hpp"
+#include "capture/tokenizer/chat_template.hpp"
 
 namespace keyscope::session {
+
+// A model to run live. The prompt is `options.prompt_ids` if there are any, else `prompt` as the model's
+// tokenizer reads it, or the text of `prompt_file`.
+struct LiveRequest {
+  std::filesystem::path model_folder;
+  capture::ModelOptions model;
+  std::string prompt;
+  std::filesystem::path prompt_file;       // read instead of `prompt` when it runs; empty: none
+  tokenizer::PromptForm form;              // how `prompt` is read
+  std::optional<std::int64_t> max_tokens;  // keep only the first of the prompt's tokens
+  capture::CaptureOptions options;
+  std::filesystem::path out;  // also recorded into this file; empty: in memory only
+  bool replace = false;       // whether `out` may exist
+};
+
+// A capture that hands its blocks to `sinks` and obeys `control`, on the thread that calls it.
+using LiveCapture =
+    std::function<void(std::span<recording::RecordSink* const> sinks, capture::CaptureControl& control)>;
+
+// Loads the model, reads the prompt, runs every policy. What is wrong with the request is thrown when it
+// runs, in the words of the model, the tokenizer and the capture.
+LiveCapture make_live_capture(LiveRequest request);
+
+// How fast a capture is now: of the prompt, which goes by in blocks, and of what it generates, token by
+// token, which is much slower. The time between two reports counts, except where the capture was held.
+class LivePace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  //   held: the capture was paused at some moment since the last report
+  void note(const capture::CaptureProgress& progress, Clock::time_point now, bool held);
+
+  // Tokens a second, of the last seconds more than of those before; 0: not known yet.
+  double prompt_rate() const { return prompt_; }
+  double generation_rate() const { return generation_; }
+  double last_rate() const { return last_generated_ ? generation_ : prompt_; }
+
+ private:
+  std::optional<Clock::time_point> last_;
+  std::int64_t last_tokens_ = 0;
+  bool last_generated_ = false;
+  double prompt_ = 0, generation_ = 0;
+};
+
+// What the runs still have to do. Runs may end earlier: with a token that ends the text.
+struct LiveWork {
+  std::int64_t prompt_tokens = 0, generated_tokens = 0;
+};
+LiveWork work_left(const recording::RecordingInfo& info);
+
+// Seconds until `work` is done at this pace; empty where the pace of a part of it is not known.
+std::optional<double> seconds_left(const LiveWork& work, const LivePace& pace);
 
 enum class LiveStage { kStarting, kRunning, kPaused, kStopping, kDone, kCancelled, kFailed };
 
@@ -62,5 +120,42 @@ class LiveRunner {
   std::chrono::steady_clock::time_point last_wake_{};
   std::thread thread_;
 };
+
+// What keeps a request from being run, field by field, in words that stand beside the field; empty where
+// there is nothing. What only the model can tell is said when it runs.
+struct LiveProblems {
+  std::string model, prompt, policies, budget, block, generate, out;
+
+  // The first of them; empty: the request can be run.
+  std::string first() const;
+};
+
+LiveProblems check_live(const LiveRequest& request);
+
+// What a path that was dropped on the window is.
+enum class DroppedKind {
+  kModel,      // a folder with a config.json
+  kPrompt,     // a text
+  kRecording,  // anything else: opening it says what is wrong with it
+};
+DroppedKind kind_of_dropped(const std::filesystem::path& path);
+
+// The path itself where no such file exists, else the first free one of run-2.h5, run-3.h5 …
+std::filesystem::path free_name(const std::filesystem::path& path);
+
+// "12 s", "3 min 05 s", "2 h 07 min".
+std::string duration_text(double seconds);
+
+// "812 tokens/s", "2.5 layers/s".
+//   unit: what is counted, in the plural
+std::string rate_text(double per_second, std::string_view unit);
+
+// Where a live run stands: "keydiff, block 5 of 16, 812 tokens/s, 12 s left", and while it generates
+// "keydiff, token 3 of 64: …ing door·".
+//   info: of what it recorded so far
+std::string describe_live(const LiveStatus& status, const recording::RecordingInfo& info);
+
+// The share of the work that is done, from 0 to 1.
+double share_done(const LiveStatus& status);
 
 }  // namespace keyscope::session

@@ -1,7 +1,11 @@
 #include "app/session/remembered.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -9,12 +13,13 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include "app/session/made_figures.hpp"
 #include "base/errors.hpp"
-#include "app/session/figure_choice.hpp"
-#include "app/session/settings_file.hpp"
 
 namespace keyscope::session {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -175,6 +180,87 @@ std::vector<RunId> remembered_beside(const recording::RecordingInfo& info, int s
   }
   std::ranges::sort(beside);
   return beside;
+}
+
+namespace {
+
+bool is_missing(const std::string& path) {
+  std::error_code error;
+  return !fs::exists(path, error);
+}
+
+void add(std::vector<RecentFile>& files, const std::string& path) {
+  if (std::ranges::find(files, path, &RecentFile::path) == files.end())
+    files.push_back({path, is_missing(path)});
+}
+
+// The oldest missing one, or the oldest.
+void drop_one(std::vector<RecentFile>& files) {
+  const auto missing = std::ranges::find(files.rbegin(), files.rend(), true, &RecentFile::missing);
+  files.erase(missing != files.rend() ? std::prev(missing.base()) : std::prev(files.end()));
+}
+
+}  // namespace
+
+std::vector<RecentFile> read_recent(const fs::path& file) {
+  std::vector<RecentFile> files;
+  const nlohmann::json json = read_settings(file);
+  const auto list = json.find("recent");
+  if (list == json.end() || !list->is_array()) return files;
+  for (const auto& entry : *list) {
+    if (files.size() == kMostRecent) break;
+    if (!entry.is_string()) continue;
+    const auto path = entry.get<std::string>();
+    if (path.starts_with('/') && path.find('\0') == std::string::npos) add(files, path);
+  }
+  return files;
+}
+
+void note_recent(const fs::path& file, const std::string& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  if (error) return;
+  std::vector<RecentFile> files;
+  add(files, full.lexically_normal().string());
+  for (const RecentFile& earlier : read_recent(file)) add(files, earlier.path);
+  while (files.size() > kMostRecent) drop_one(files);
+  nlohmann::json list = nlohmann::json::array();
+  for (const RecentFile& kept : files) list.push_back(kept.path);
+  write_settings(file, {{"recent", list}});
+}
+
+fs::path settings_folder() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  // The specification has relative paths ignored.
+  if (config != nullptr && *config == '/') return fs::path(config) / "keyscope";
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home != '/') return {};
+  return fs::path(home) / ".config" / "keyscope";
+}
+
+nlohmann::json read_settings(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return nlohmann::json::object();  // a pipe would never end
+  if (fs::file_size(path, error) > kMostSettingsBytes || error) return nlohmann::json::object();
+  std::ifstream file(path);
+  auto json = nlohmann::json::parse(file, nullptr, false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+void write_settings(const fs::path& path, const nlohmann::json& settings) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  // Two windows may write at the same moment, each its own part.
+  const fs::path part = fmt::format("{}.{}.part", path.string(), getpid());
+  bool written = false;
+  {
+    std::ofstream file(part);
+    // Paths need not be UTF-8.
+    file << settings.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    written = !file.flush().fail();
+  }
+  if (written) fs::rename(part, path, error);
+  if (!written || error) fs::remove(part, error);
 }
 
 }  // namespace keyscope::session

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "app/figures/keyspace_look.hpp"
-#include "app/session/figure_settings.hpp"
-#include "app/session/run_choice.hpp"
+#include <nlohmann/json_fwd.hpp>
+
+#include "app/figures/keyspace_data.hpp"
+#include "app/session/made_figures.hpp"
 #include "app/session/selection.hpp"
 
 namespace keyscope::session {
@@ -47,5 +48,37 @@ Selection remembered_selection(const recording::RecordingInfo& info, const Remem
 //   selected: the run that is selected now
 std::vector<RunId> remembered_beside(const recording::RecordingInfo& info, int selected,
                                      const RememberedView& remembered);
+
+// A file that was opened, by its absolute path.
+struct RecentFile {
+  std::string path;
+  bool missing = false;
+  bool operator==(const RecentFile&) const = default;
+};
+
+inline constexpr std::size_t kMostRecent = 12;
+
+// Files that were opened, the last one first, as `file` (JSON) has them. Anything in it that is no absolute
+// path is left out, so is what stands there twice. Asks the disk which are missing: on a worker's thread,
+// because a network folder may take its time.
+std::vector<RecentFile> read_recent(const std::filesystem::path& file);
+
+// Puts a path first and writes the list. Where there are more than kMostRecent, those that are missing go
+// first, then the oldest. What another window noted meanwhile stays.
+void note_recent(const std::filesystem::path& file, const std::string& path);
+
+// $XDG_CONFIG_HOME/keyscope, or ~/.config/keyscope without it; empty where there is no home.
+std::filesystem::path settings_folder();
+
+// What stands in a settings file. Anyone may have written it: where it is missing, no regular file, larger
+// than kMostSettingsBytes or not one JSON object, the result is an empty object.
+nlohmann::json read_settings(const std::filesystem::path& path);
+
+// Replaces the file in one step, and makes its folder; a reader sees the old text or the new one. Fails
+// silently, and leaves the old file: a read-only home is no reason to trouble anyone who looks at a
+// recording.
+void write_settings(const std::filesystem::path& path, const nlohmann::json& settings);
+
+inline constexpr std::uintmax_t kMostSettingsBytes = 1 << 20;
 
 }  // namespace keyscope::session

@@ -1,16 +1,52 @@
-// Runs beside the selected one: which, and how the session comes to what their tiles show.
+#include "app/session/run_tiles.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
-#include "app/figures/head_selection.hpp"
-#include "app/session/guarded.hpp"
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/session/jobs.hpp"
 #include "app/session/session.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::session {
+
+bool is_of_one_run(std::string_view view) {
+  if (view == kKeyspaceView) return true;
+  return is_figure_view(view) && !figures::shows_several_runs(view);
+}
+
+TileTitle tile_title(const RunTile& tile) {
+  const recording::RunPlan& plan = tile.run().plan;
+  TileTitle title{plan.name, "full cache", {}};
+  if (plan.policy != "none") title.budget = fmt::format("N = {}", format_count(plan.budget));
+  if (tile.id.source > 0) title.budget += ", earlier";
+  if (tile.n_seen > 0)
+    title.kept =
+        fmt::format("{} of {}", format_count(tile.n_kept), format_count(tile.n_seen));
+  return title;
+}
+
+void show_points(RunTile& tile, std::shared_ptr<const HeadPoints> points, std::int64_t block) {
+  if (points == tile.points && block == tile.block) return;
+  tile.points = std::move(points);
+  tile.block = block;
+  tile.n_seen = tile.n_kept = 0;
+  if (!tile.points || block < 0 || block >= tile.points->n_blocks()) return;
+  tile.n_seen = tile.points->seen[static_cast<std::size_t>(block)];
+  const auto first = tile.points->trace.evicted_at.begin();
+  tile.n_kept =
+      std::count_if(first, first + tile.n_seen, [&](std::int32_t gone) { return gone < 0 || gone > block; });
+}
+
+// Runs beside the selected one: which, and how the session comes to what their tiles show.
+
 namespace {
 
 // A job of a kind of its own for every run, so that none replaces another one's.
@@ -270,6 +306,126 @@ void Session::want_tile_figure(RunTile& tile) {
 void Session::forget_asked(const FigureKey& key) {
   for (auto& [id, work] : tile_work_)
     if (work.figure_asked == key) work.figure_asked.reset();
+}
+
+// The points of the selected head: read, or sketched first and settled after.
+
+// Makes `points` the selected head's: from the cache, or by asking the reader for it.
+void Session::want_points() {
+  want_story();
+  if (!state_.loaded()) return;
+  list_choices();
+  const HeadKey head = state_.head();
+  auto cached = points_.find(head);
+  if (!cached && state_.points && state_.points->head == head)
+    cached = state_.points;  // others took its room
+  if (cached) state_.points = cached;
+  state_.reading = !cached || cached->n_tokens < state_.run().n_tokens;
+  state_.settling = cached && cached->sketched;
+  if (state_.reading)
+    post_points(head);
+  else if (state_.settling)
+    settle_points();
+  want_picture();
+}
+
+// Side by side runs lie along the same axes, so that none is sketched along others.
+void Session::post_points(const HeadKey& head) {
+  const bool may_sketch = !state_.comparing() && worth_sketching(*state_.info);
+  reader_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
+                          earlier = points_.find(head), may_sketch, head, document = document_] {
+    guarded(
+        [&] {
+          auto basis = bases->find(*info, head.layer, head.kv_head);
+          if (!basis && !earlier && may_sketch)
+            return inbox->put(PointsRead{document, sketch_head_points(*recording, *info, head)});
+          if (!basis) basis = bases->get(*recording, *info, head.layer, head.kv_head);
+          inbox->put(PointsRead{document,
+                                read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
+        },
+        [&](std::string what) {
+          inbox->put(PointsFailed{document, head, std::move(what)});
+        });
+  });
+}
+
+// Beside the reader, so that whoever goes on to the next head does not wait for this one's basis, and not at
+// once, so that whoever goes on quickly does not share the processor with it. Where it fails, the sketch is
+// what there is.
+void Session::settle_points() {
+  constexpr std::chrono::milliseconds kStay{100};
+  if (settling_asked_ == state_.points) return;
+  settling_asked_ = state_.points;
+  settler_.post(
+      "points",
+      [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
+       sketch = state_.points, document = document_] {
+        guarded(
+            [&] {
+              const HeadKey& head = sketch->head;
+              auto basis = bases->get(*recording, *info, head.layer, head.kv_head);
+              inbox->put(PointsRead{
+                  document, read_head_points(*recording, *info, head, std::move(basis), sketch.get())});
+            },
+            [&](std::string what) {
+              auto kept = std::make_shared<HeadPoints>(*sketch);
+              kept->sketched = false;
+              inbox->put(PointsRead{document, std::move(kept)});
+              inbox->put(Notice{std::move(what), true});
+            });
+      },
+      kStay);
+}
+
+void Session::take(PointsRead&& result) {
+  if (result.document != document_) return;
+  const auto known = points_.find(result.points->head);
+  const bool is_late = known && result.points->sketched && known->n_tokens >= result.points->n_tokens;
+  if (!is_late) points_.put(result.points);
+  want_points();
+}
+
+// How the session comes to the picture of the key space.
+
+void Session::want_picture() {
+  want_own_picture();
+  want_beside();
+}
+
+// Makes `picture` what is selected, at once where it costs less than a frame, else by asking the reader for
+// it. What is shown meanwhile is the picture before it.
+void Session::want_own_picture() {
+  state_.drawing = false;
+  const auto& points = state_.points;
+  if (!state_.loaded() || !points || state_.view != kKeyspaceView) return;
+  const PictureKey key{points->head, points->n_tokens,
+                       std::min(state_.selection.block, points->n_blocks() - 1), state_.look};
+  if (state_.picture && state_.picture->key == key && state_.picture->points == points) return;
+  if (!asks_for_work(key.look)) {
+    picture_asked_.reset();
+    state_.picture = make_picture(*state_.recording, *state_.info, points, key, *queries_);
+    return;
+  }
+  state_.drawing = true;
+  if (picture_asked_ == key) return;
+  picture_asked_ = key;
+  reader_.post("picture", [inbox = inbox_, recording = state_.recording, info = state_.info,
+                           queries = queries_, points, key, document = document_] {
+    inbox->put(PictureMade{document, make_picture_anyway(*recording, *info, points, key, *queries)});
+  });
+}
+
+// One that comes late, when another moment is asked for already, is later than what is shown: without it,
+// nothing would move while blocks go by faster than pictures are made.
+void Session::take(PictureMade&& result) {
+  if (result.document != document_) return;
+  if (picture_asked_ == result.picture->key) picture_asked_.reset();
+  if (RunTile* tile = tile_beside(result.picture->key.head)) {
+    give_picture(*tile, std::move(result.picture));
+    return;
+  }
+  if (result.picture->key.look == state_.look) state_.picture = std::move(result.picture);
+  want_picture();
 }
 
 }  // namespace keyscope::session

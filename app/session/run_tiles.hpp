@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "app/session/figure_choice.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/keyspace_view.hpp"
-#include "app/session/run_choice.hpp"
+#include "app/session/made_figures.hpp"
+#include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {

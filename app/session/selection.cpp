@@ -1,16 +1,21 @@
 #include "app/session/selection.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstddef>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "app/figures/axis_ticks.hpp"
+#include "app/figures/catalogue.hpp"
 #include "base/errors.hpp"
-#include "app/figures/head_selection.hpp"
-#include "app/session/shell_words.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::session {
+
 namespace {
 
 using recording::RecordingInfo;
@@ -65,6 +70,212 @@ std::string selection_options(const RecordingInfo& info, const Selection& select
                   selection.layer, selection.kv_head);
   if (selection.block >= 0) options += fmt::format(" --block {}", selection.block);
   return options;
+}
+
+namespace {
+
+bool differ_in_block_alone(SelectionHistory::Moment a, const SelectionHistory::Moment& b) {
+  a.selection.block = b.selection.block;
+  return a == b;
+}
+
+}  // namespace
+
+void SelectionHistory::note(const Moment& now) {
+  if (moments_.empty()) {
+    moments_.push_back(now);
+    return;
+  }
+  if (now == moments_[at_]) return;
+  moments_.resize(at_ + 1);
+  const bool step = differ_in_block_alone(now, moments_[at_]);
+  if (step && stepping_) {
+    moments_[at_] = now;
+    return;
+  }
+  stepping_ = step;
+  moments_.push_back(now);
+  if (moments_.size() > kMost) moments_.erase(moments_.begin());
+  at_ = moments_.size() - 1;
+}
+
+std::optional<SelectionHistory::Moment> SelectionHistory::undo() {
+  if (!can_undo()) return std::nullopt;
+  stepping_ = false;
+  return moments_[--at_];
+}
+
+std::optional<SelectionHistory::Moment> SelectionHistory::redo() {
+  if (!can_redo()) return std::nullopt;
+  stepping_ = false;
+  return moments_[++at_];
+}
+
+void SelectionHistory::clear() {
+  moments_.clear();
+  at_ = 0;
+  stepping_ = false;
+}
+
+namespace {
+
+enum class Word { kLayer, kHead, kBlock };
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// The text in small letters, without what may stand between words and numbers.
+std::string essence(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    if (c != ' ' && c != ',' && c != '-' && c != '=') result += lower(c);
+  return result;
+}
+
+std::optional<Word> take_word(std::string_view& rest) {
+  constexpr std::pair<std::string_view, Word> kWords[] = {
+      {"kvhead", Word::kHead}, {"head", Word::kHead},   {"h", Word::kHead}, {"layer", Word::kLayer},
+      {"l", Word::kLayer},     {"block", Word::kBlock}, {"b", Word::kBlock}};
+  for (const auto& [name, word] : kWords) {
+    if (!rest.starts_with(name)) continue;
+    rest.remove_prefix(name.size());
+    return word;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> take_number(std::string_view& rest) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  return number;
+}
+
+// "0 to 7", or "0, 3, 5" where there are gaps and not many.
+std::string say_numbers(const std::vector<int>& numbers) {
+  const bool gaps = numbers.back() - numbers.front() + 1 != static_cast<int>(numbers.size());
+  if (!gaps || numbers.size() > 12)
+    return fmt::format("{} to {}{}", numbers.front(), numbers.back(), gaps ? ", with gaps" : "");
+  std::string text;
+  for (const int number : numbers) text += fmt::format("{}{}", text.empty() ? "" : ", ", number);
+  return text;
+}
+
+}  // namespace
+
+std::optional<SelectionRequest> typed_selection(std::string_view text) {
+  const std::string all = essence(text);
+  std::string_view rest = all;
+  SelectionRequest request;
+  while (!rest.empty()) {
+    const auto word = take_word(rest);
+    const auto number = word ? take_number(rest) : std::nullopt;
+    if (!number) return std::nullopt;
+    if (*word == Word::kLayer) request.layer = *number;
+    if (*word == Word::kHead) request.kv_head = *number;
+    if (*word == Word::kBlock) request.block = *number;
+  }
+  return all.empty() ? std::nullopt : std::optional(request);
+}
+
+std::string describe_request(const SelectionRequest& request) {
+  std::string text;
+  const auto add = [&](const char* word, std::int64_t number) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", word, number);
+  };
+  if (request.layer) add("layer", *request.layer);
+  if (request.kv_head) add("KV head", *request.kv_head);
+  if (request.block) add("block", *request.block);
+  if (!text.empty() && text.front() >= 'a') text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text;
+}
+
+std::string selection_refusal(const recording::RecordingInfo& info, const Selection& now,
+                              const SelectionRequest& request) {
+  if (request.layer && std::ranges::find(info.layers, *request.layer) == info.layers.end())
+    return "recorded layers: " + say_numbers(info.layers);
+  const std::vector<int> heads = info.heads.list(info.model.n_kv_heads);
+  if (request.kv_head && std::ranges::find(heads, *request.kv_head) == heads.end())
+    return "recorded KV heads: " + say_numbers(heads);
+  const std::int64_t blocks = info.runs[static_cast<std::size_t>(now.run)].blocks_done;
+  if (request.block && *request.block >= blocks)
+    return blocks == 0 ? std::string("no block is there yet")
+                       : fmt::format("blocks of this run: 0 to {}", blocks - 1);
+  return {};
+}
+
+namespace {
+
+bool same_model(const RecordingInfo& a, const RecordingInfo& b) {
+  return a.provenance.model_sha256 == b.provenance.model_sha256 && a.model.n_layers == b.model.n_layers &&
+         a.model.n_heads == b.model.n_heads && a.model.n_kv_heads == b.model.n_kv_heads &&
+         a.model.head_dim == b.model.head_dim;
+}
+
+void add_runs(const RecordingInfo& info, int source, const std::string& refusal,
+              std::vector<RunChoice>& choices) {
+  for (std::size_t run = 0; run < info.runs.size(); ++run)
+    choices.push_back({{source, static_cast<int>(run)},
+                       info.runs[run].plan.name,
+                       refusal.empty() && info.runs[run].blocks_done == 0 ? "no block yet" : refusal});
+}
+
+}  // namespace
+
+std::string comparison_refusal(const RecordingInfo& info, const RecordingInfo& other, int layer,
+                               int kv_head) {
+  if (!same_model(info, other)) return "other model";
+  if (info.prompt.id != other.prompt.id) return "other prompt";
+  if (!other.keys) return "no keys";
+  if (std::ranges::find(other.layers, layer) == other.layers.end()) return fmt::format("no layer {}", layer);
+  return other.heads.has(kv_head) ? std::string() : fmt::format("no KV head {}", kv_head);
+}
+
+std::vector<RunChoice> run_choices(const RecordingInfo& info, const std::vector<RecordingInfoPtr>& earlier,
+                                   int layer, int kv_head) {
+  std::vector<RunChoice> choices;
+  add_runs(info, 0, {}, choices);
+  for (std::size_t i = 0; i < earlier.size(); ++i)
+    add_runs(*earlier[i], static_cast<int>(i) + 1, comparison_refusal(info, *earlier[i], layer, kv_head),
+             choices);
+  return choices;
+}
+
+std::int64_t matching_block(const RunInfo& of, std::int64_t block, const RunInfo& run) {
+  if (run.blocks_done == 0) return -1;
+  if (block < 0) return -1;
+  const std::int64_t n_seen = recording::tokens_seen(of, std::min(block, of.blocks_done - 1));
+  // Blocks are in order, so that the first which has seen them all is found by halving.
+  std::int64_t low = 0, high = run.blocks_done - 1;
+  while (low < high) {
+    const std::int64_t middle = (low + high) / 2;
+    if (recording::tokens_seen(run, middle) >= n_seen)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+std::vector<RunId> after_selecting(std::vector<RunId> beside, int before, int selected) {
+  for (RunId& id : beside)
+    if (id == RunId{0, selected}) id = {0, before};
+  std::ranges::sort(beside);
+  return beside;
+}
+
+std::size_t measure_index(std::string_view id) {
+  const auto choices = measure_choices();
+  const auto found = std::ranges::find(choices, id, &MeasureChoice::id);
+  return found == choices.end() ? 0 : static_cast<std::size_t>(found - choices.begin());
+}
+
+std::string format_measure(const MeasureChoice& choice, const std::optional<double>& value) {
+  return value ? format_signed(*value, choice.decimals) : std::string("–");
+}
+
+std::string measure_label(const MeasureChoice& choice) {
+  return *choice.unit == '\0' ? std::string(choice.label) : fmt::format("{} ({})", choice.label, choice.unit);
 }
 
 }  // namespace keyscope::session

@@ -11,25 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "app/session/basis_cache.hpp"
-#include "app/session/figure_choice.hpp"
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
+#include "app/session/inbox.hpp"
 #include "app/session/jobs.hpp"
-#include "app/session/job_queue.hpp"
-#include "app/session/job_watch.hpp"
 #include "app/session/keyspace_view.hpp"
 #include "app/session/live.hpp"
 #include "app/session/made_figures.hpp"
-#include "app/session/measure_choice.hpp"
-#include "app/session/points_cache.hpp"
-#include "app/session/query_cache.hpp"
-#include "app/session/run_choice.hpp"
 #include "app/session/run_tiles.hpp"
 #include "app/session/selection.hpp"
-#include "app/session/selection_history.hpp"
-#include "app/session/token_selection.hpp"
-#include "app/session/told_story.hpp"
+#include "app/session/tokens.hpp"
 
 namespace keyscope::session {
 

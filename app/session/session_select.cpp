@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
 #include "app/session/export_view.hpp"
-#include "app/session/guarded.hpp"
+#include "app/session/jobs.hpp"
+#include "app/session/selection.hpp"
 #include "app/session/session.hpp"
-#include "app/session/typed_selection.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::session {
 

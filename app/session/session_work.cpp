@@ -1,13 +1,15 @@
-// The measures of heads, and the map that is made of them.
-
 #include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "app/session/guarded.hpp"
+#include "app/session/jobs.hpp"
 #include "app/session/session.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::session {
+
+// The measures of heads, and the map that is made of them.
+
 namespace {
 
 // Puts the measures of a head into the inbox, or why there are none; whether it went well.
@@ -101,6 +103,126 @@ void Session::want_map() {
   want_measures();
   want_figure();
   make_map();
+}
+
+// The story of the token that is held.
+
+// Makes `story` the held token's, by asking the teller for it. One that is on its way for the same token is
+// waited for, though a live run may have gone on meanwhile: it is then told again.
+void Session::want_story() {
+  const bool held = state_.loaded() && state_.locked && *state_.locked < state_.run().n_tokens;
+  const StoryKey key = held ? StoryKey{state_.head(), *state_.locked, state_.run().blocks_done} : StoryKey{};
+  if (!held || !key.same_token(state_.story.key)) state_.story = {};
+  state_.telling = held && state_.story.key != key;
+  if (story_asked_ && key.same_token(*story_asked_)) return;
+  if (stop_telling_) *stop_telling_ = true;
+  story_asked_.reset();
+  if (!state_.telling) return;
+  story_asked_ = key;
+  stop_telling_ = std::make_shared<std::atomic<bool>>(false);
+  teller_.post("story", [inbox = inbox_, recording = state_.recording, stop = stop_telling_, key,
+                         document = document_] {
+    ToldStory told{key, nullptr, {}};
+    guarded(
+        [&] {
+          told.story = std::make_shared<const measures::TokenStory>(measures::tell_token(
+              *recording, {key.head.run, key.head.layer, key.head.kv_head}, key.position, *stop));
+        },
+        [&](std::string what) { told.error = std::move(what); });
+    if (!*stop) inbox->put(StoryTold{document, std::move(told)});
+  });
+}
+
+void Session::take(StoryTold&& result) {
+  if (result.document != document_ || story_asked_ != result.told.key) return;
+  story_asked_.reset();
+  state_.story = std::move(result.told);
+  want_story();
+}
+
+// A live run in the session: begun, controlled, and looked at as it grows.
+
+namespace {
+
+using recording::RecordingInfo;
+
+bool grew(const RecordingInfo& before, const RecordingInfo& now) {
+  if (before.runs.size() != now.runs.size() || before.complete != now.complete) return true;
+  for (std::size_t run = 0; run < now.runs.size(); ++run)
+    if (before.runs[run].blocks_done != now.runs[run].blocks_done ||
+        before.runs[run].generated.size() != now.runs[run].generated.size())
+      return true;
+  return false;
+}
+
+// The run that blocks are arriving for: the last one that has any.
+int newest_run(const RecordingInfo& info) {
+  int newest = 0;
+  for (std::size_t run = 0; run < info.runs.size(); ++run)
+    if (info.runs[run].blocks_done > 0) newest = static_cast<int>(run);
+  return newest;
+}
+
+}  // namespace
+
+void Session::start_live(LiveCapture capture, const SelectionRequest& request,
+                         const std::filesystem::path& out) {
+  if (live_ && live_->status().going_on()) {
+    state_.notice = {"A run is going on; cancel it first.", true};
+    return;
+  }
+  const std::size_t n_earlier = state_.earlier.size();
+  close_document();
+  if (state_.earlier.size() > n_earlier)
+    state_.notice = {"The run before is kept in memory: Ctrl+P, Earlier run.", false};
+  live_request_ = request;
+  live_ = std::make_unique<LiveRunner>(std::move(capture), wake_);
+  state_.recording = live_->recording();
+  state_.path = out.string();
+  // Nothing yet: the first look at it is refresh_live's, which selects as well. A capture may have ended
+  // before this line, and would not grow any more.
+  state_.info = std::make_shared<const recording::RecordingInfo>();
+  state_.following = true;
+}
+
+void Session::pause_live() {
+  if (live_) live_->pause();
+}
+
+void Session::resume_live() {
+  if (live_) live_->resume();
+}
+
+void Session::step_live() {
+  if (live_) live_->step();
+}
+
+void Session::cancel_live() {
+  if (live_) live_->cancel();
+}
+
+std::optional<LiveStatus> Session::live_status() const {
+  if (!live_ || state_.recording != live_->recording()) return std::nullopt;
+  return live_->status();
+}
+
+void Session::refresh_live() {
+  if (!live_ || state_.recording != live_->recording()) return;
+  auto now = state_.recording->info();
+  if (state_.info && !grew(*state_.info, *now)) return;
+  const bool first = !state_.loaded();
+  state_.info = std::move(now);
+  if (!state_.loaded()) return;
+  if (first) select_as_asked(live_request_);
+  if (state_.following) {
+    const int before = std::exchange(state_.selection.run, newest_run(*state_.info));
+    state_.beside = after_selecting(std::move(state_.beside), before, state_.selection.run);
+    state_.selection.block = state_.run().blocks_done - 1;
+  }
+  state_.selection = clamp_selection(*state_.info, state_.selection);
+  want_points();
+  want_figure();
+  want_measures();
 }
 
 }  // namespace keyscope::session

@@ -1,9 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "app/figures/figure.hpp"
+#include "app/measures/token_story.hpp"
 #include "app/session/head_points.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -29,5 +35,102 @@ std::string token_bytes(const recording::RecordingInfo& info, int run, std::int6
 //   throws InvalidInput on a position or block that `points` does not have
 TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& points, std::int64_t block,
                        std::int64_t position);
+
+// A cell of a matrix, by what its row and column stand for: token positions, or blocks.
+struct MatrixCell {
+  std::int64_t row = 0, column = 0;
+  float value = 0;  // NaN: there is none
+};
+
+// What a cell of a head's matrix says, line by line: which tokens it is about, and its value with what that
+// is.
+//   figure: its name, "attention"
+std::vector<std::string> cell_facts(const recording::RecordingInfo& info, int run, const std::string& figure,
+                                    const figures::Heatmap& map, const MatrixCell& cell);
+
+// Token positions, ascending, each once.
+using TokenSet = std::vector<std::int32_t>;
+
+bool contains(const TokenSet& tokens, std::int64_t position);
+
+// Whether the panel has points that stand for tokens.
+bool has_tokens(const figures::Panel& panel);
+
+struct OutlinePoint {
+  double x = 0, y = 0;
+};
+
+// The tokens whose keys lie inside an outline that closes by itself; where it crosses itself, what it winds
+// around an odd number of times. Queries, and series that are hidden, are not looked at.
+//   outline: in the panel's plane; fewer than three points hold nothing
+//   hidden: ids of series
+TokenSet tokens_inside(const figures::Panel& panel, const std::vector<std::string>& hidden,
+                       const std::vector<OutlinePoint>& outline);
+
+// The panel with its token points split in two: first those of tokens that are not selected, faded, then
+// those that are, so that these lie on top. Ids stay, other series as well.
+figures::Panel fade_unselected(const figures::Panel& panel, const TokenSet& tokens);
+
+// What tokens can be shaded by.
+enum class TokenShade { kNone, kScore, kAttention, kPerQuery };
+
+struct ShadeChoice {
+  TokenShade shade;
+  const char* id;
+  const char* label;
+  const char* meaning;  // one line for a tooltip
+};
+std::span<const ShadeChoice> shade_choices();
+
+// The values of all tokens that were seen by the end of a block, NaN where there is none: the very ones that
+// `token_facts` gives for each.
+//   block: of `points`
+std::vector<double> token_values(const recording::RecordingInfo& info, const HeadPoints& points,
+                                 std::int64_t block, TokenShade shade);
+
+// How strongly each is shaded, 0 to 1: the share of the other values that lie below it, equal ones counted
+// half, since attention is so unequal that on any other scale a few tokens would be all there is to see.
+// NaN has none.
+std::vector<float> shade_strengths(std::span<const double> values);
+
+// Every token of a head that was seen by the end of a block, with what is known of it, in time order.
+//   only: of these, those that are wanted; null: all
+std::vector<TokenFacts> token_table(const recording::RecordingInfo& info, const HeadPoints& points,
+                                    std::int64_t block, const TokenSet* only = nullptr);
+
+// As text. Columns and fields have one name each; what is not known is empty and null. Token texts are their
+// bytes, where these are no UTF-8 with the replacement character.
+//   where: of what they are, such as the options that select it; a field of the JSON
+std::string tokens_as_csv(const recording::RecordingInfo& info, int run,
+                          const std::vector<TokenFacts>& tokens);
+std::string tokens_as_json(const recording::RecordingInfo& info, int run,
+                           const std::vector<TokenFacts>& tokens, const std::string& where);
+
+// A token in one head of one run, as far as the run had gone.
+struct StoryKey {
+  HeadKey head;
+  std::int64_t position = -1;
+  std::int64_t blocks_done = 0;
+
+  bool operator==(const StoryKey&) const = default;
+  bool same_token(const StoryKey& other) const { return head == other.head && position == other.position; }
+};
+
+// A story that was told, or why it could not be.
+struct ToldStory {
+  StoryKey key;
+  std::shared_ptr<const measures::TokenStory> story;  // null: see `error`
+  std::string error;
+};
+
+// Tokens first to last, both included, that a found text lies in.
+struct TextMatch {
+  std::int64_t first = 0, last = 0;
+  bool operator==(const TextMatch&) const = default;
+};
+
+// Where `wanted` stands in the prompt and in what the run generated, in order, without overlaps; it may begin
+// and end inside tokens. Latin letters match in either case. Nothing is found for an empty text.
+std::vector<TextMatch> find_text(const recording::RecordingInfo& info, int run, std::string_view wanted);
 
 }  // namespace keyscope::session

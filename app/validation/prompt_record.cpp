@@ -1,15 +1,20 @@
 #include "app/validation/prompt_record.hpp"
 
 #include <algorithm>
+#include <array>
+#include <set>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <oneapi/tbb/parallel_for.h>
 
 #include "base/errors.hpp"
-#include "app/validation/quantity.hpp"
-#include "capture/model/strict_json.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::validation {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -105,7 +110,7 @@ Json prompt_record_json(const PromptRecord& record) {
 }
 
 PromptRecord parse_prompt_record(std::string_view text, const std::string& where) {
-  const nlohmann::json json = capture::parse_json_object(text, where);
+  const nlohmann::json json = parse_json_object(text, where);
   try {
     PromptRecord record;
     record.key = json.at("key").get<std::string>();
@@ -117,6 +122,185 @@ PromptRecord parse_prompt_record(std::string_view text, const std::string& where
   } catch (const nlohmann::json::exception& error) {
     throw FileError(fmt::format("{}: damaged: {}; remove it, and it is measured again", where, error.what()));
   }
+}
+
+namespace {
+
+constexpr std::array<Quantity, 18> kQuantities{{
+    {"spearman", "ρ(−cos, attention per query)", "", &HeadMeasures::spearman},
+    {"spearman_total", "ρ(−cos, summed attention)", "", &HeadMeasures::spearman_total},
+    {"spearman_given_position", "ρ given position", "", &HeadMeasures::spearman_given_position},
+    {"kendall", "Kendall's τ-b", "", &HeadMeasures::kendall},
+    {"mean_key_cosine", "cos(key, mean key)", "", &HeadMeasures::mean_key_cosine},
+    {"key_query_mean_cosine", "cos(mean key, mean query)", "", &HeadMeasures::key_query_mean_cosine},
+    {"top_key_query_cosine", "cos(top KeyDiff key, mean query)", "", &HeadMeasures::top_key_query_cosine},
+    {"sink_metric", "attention on the first token", "", &HeadMeasures::sink_metric},
+    {"attention_entropy_nats", "entropy of a query's attention", "nats",
+     &HeadMeasures::attention_entropy_nats},
+    {"attention_gini", "Gini coefficient of attention received", "", &HeadMeasures::attention_gini},
+    {"attention_top_share", "attention on the top 1 % of positions", "", &HeadMeasures::attention_top_share},
+    {"log_volume_nats", "log volume of the retained keys", "nats", &HeadMeasures::log_volume_nats},
+    {"regularised_log_volume_nats", "regularised log volume", "nats",
+     &HeadMeasures::regularised_log_volume_nats},
+    {"mean_pairwise_cosine", "mean cosine between retained keys", "", &HeadMeasures::mean_pairwise_cosine},
+    {"attention_mass_kept", "attention mass kept", "", &HeadMeasures::attention_mass_kept, nullptr, true},
+    {"output_error", "relative error of attention's output", "", &HeadMeasures::output_error, nullptr, true},
+    {"kl_nats", "KL against the full cache", "nats", nullptr, &RunMeasures::kl_nats, true},
+    {"top1_agreement", "same most likely token", "", nullptr, &RunMeasures::top1_agreement, true},
+}};
+
+// A mean of what there is.
+class Mean {
+ public:
+  void add(double value) {
+    sum_ += value;
+    ++n_;
+  }
+  std::optional<double> value() const {
+    return n_ > 0 ? std::optional(sum_ / static_cast<double>(n_)) : std::nullopt;
+  }
+
+ private:
+  double sum_ = 0;
+  std::int64_t n_ = 0;
+};
+
+}  // namespace
+
+std::span<const Quantity> quantities() { return kQuantities; }
+
+const Quantity& quantity(std::string_view id) {
+  const auto found = std::ranges::find(kQuantities, id, &Quantity::id);
+  if (found == kQuantities.end()) throw std::logic_error("no such quantity: " + std::string(id));
+  return *found;
+}
+
+std::optional<double> value_of(const RunMeasures& run, const Quantity& quantity, int layer) {
+  if (quantity.of_run != nullptr) return layer < 0 ? run.*quantity.of_run : std::nullopt;
+  Mean mean;
+  for (const HeadMeasures& head : run.heads)
+    if (const auto& value = head.*quantity.of_head; value && (layer < 0 || head.layer == layer))
+      mean.add(*value);
+  return mean.value();
+}
+
+std::optional<double> difference_of(const RunMeasures& a, const RunMeasures& b, const Quantity& quantity,
+                                    int layer) {
+  if (quantity.of_run != nullptr) {
+    const auto of_a = value_of(a, quantity, layer), of_b = value_of(b, quantity, layer);
+    return of_a && of_b ? std::optional(*of_a - *of_b) : std::nullopt;
+  }
+  Mean mean;
+  for (std::size_t i = 0; i < std::min(a.heads.size(), b.heads.size()); ++i) {
+    const auto &of_a = a.heads[i].*quantity.of_head, &of_b = b.heads[i].*quantity.of_head;
+    if (of_a && of_b && (layer < 0 || a.heads[i].layer == layer)) mean.add(*of_a - *of_b);
+  }
+  return mean.value();
+}
+
+namespace {
+
+// What each prompt says, where it says something.
+template <typename ValueOf>
+std::vector<double> gather(Records records, const ValueOf& value) {
+  std::vector<double> samples;
+  for (const PromptRecord& record : records)
+    if (const auto found = value(record)) samples.push_back(*found);
+  return samples;
+}
+
+}  // namespace
+
+std::vector<double> samples_of(Records records, const Quantity& quantity, std::string_view run, int layer) {
+  return gather(records, [&](const PromptRecord& record) {
+    const RunMeasures* found = record.run(run);
+    return found != nullptr ? value_of(*found, quantity, layer) : std::nullopt;
+  });
+}
+
+std::vector<double> differences_of(Records records, const Quantity& quantity, std::string_view a,
+                                   std::string_view b, int layer) {
+  return gather(records, [&](const PromptRecord& record) {
+    const RunMeasures *of_a = record.run(a), *of_b = record.run(b);
+    return of_a != nullptr && of_b != nullptr ? difference_of(*of_a, *of_b, quantity, layer) : std::nullopt;
+  });
+}
+
+std::vector<int> layers_of(Records records) {
+  std::set<int> layers;
+  for (const PromptRecord& record : records)
+    for (const HeadBounds& head : record.bounds) layers.insert(head.layer);
+  return {layers.begin(), layers.end()};
+}
+
+std::vector<SummaryRow> summarise(Records records, const analysis::BootstrapOptions& options) {
+  if (records.empty()) return {};
+  std::vector<int> places = layers_of(records);
+  places.insert(places.begin(), -1);
+  std::vector<SummaryRow> rows;
+  for (const Quantity& one : quantities())
+    for (const RunMeasures& run : records.front().runs) {
+      if (one.against_full_cache && run.run == "none") continue;
+      for (const int layer : places) rows.push_back({&one, run.run, layer, {}});
+    }
+  oneapi::tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
+    const auto samples = samples_of(records, *rows[i].quantity, rows[i].run, rows[i].layer);
+    rows[i].mean = analysis::bootstrap_mean(samples, options);
+  });
+  std::erase_if(rows, [](const SummaryRow& row) { return row.mean.n_samples == 0; });
+  return rows;
+}
+
+const SummaryRow* find_row(std::span<const SummaryRow> rows, std::string_view quantity, std::string_view run,
+                           int layer) {
+  const auto found = std::ranges::find_if(rows, [&](const SummaryRow& row) {
+    return row.quantity->id == quantity && row.run == run && row.layer == layer;
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrompts = "prompts";
+constexpr const char* kRecordings = "recordings";
+
+fs::path prompt_file(const std::string& key) { return fs::path(kPrompts) / (key.substr(0, 16) + ".json"); }
+
+}  // namespace
+
+ResultFolder::ResultFolder(fs::path out, nlohmann::ordered_json settings, bool discard)
+    : out_(std::move(out), std::move(settings), "validation", discard) {}
+
+void ResultFolder::begin() {
+  if (out_.discarded())
+    for (const char* name :
+         {kPrompts, kRecordings, "figures", "validation.json", "validation.html", "validation.h5"})
+      fs::remove_all(file(name));
+  out_.make(kPrompts);
+  out_.write_settings();
+}
+
+std::optional<PromptRecord> ResultFolder::find(const std::string& key) const {
+  const fs::path path = file(prompt_file(key));
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    PromptRecord record = parse_prompt_record(read_small_file(path), path.string());
+    if (record.key == key) return record;
+    throw FileError(fmt::format("{}: \"key\" is {}; expected {}", path.string(), record.key, key));
+  } catch (const FileError& error) {
+    throw FileError(std::string(error.what()) + "; remove the file, and the prompt is measured again");
+  }
+}
+
+void ResultFolder::save(const PromptRecord& record) const {
+  write(prompt_file(record.key), prompt_record_json(record).dump(1) + "\n");
+}
+
+fs::path ResultFolder::recording(const std::string& key) const {
+  out_.make(kRecordings);
+  return file(kRecordings) / (key.substr(0, 16) + ".h5");
 }
 
 }  // namespace keyscope::validation

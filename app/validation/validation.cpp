@@ -1,12 +1,80 @@
 #include "app/validation/validation.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <vector>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <oneapi/tbb/parallel_for.h>
+
+#include "analysis/policies/registry.hpp"
+#include "app/measures/recording_measures.hpp"
+#include "app/results/run_identity.hpp"
+#include "app/validation/prompt_record.hpp"
 #include "base/errors.hpp"
-#include "app/validation/measure_prompt.hpp"
+#include "base/sha256.hpp"
+#include "capture/inference/capture.hpp"
+#include "capture/model/model.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::validation {
+
 namespace {
+
+std::vector<HeadBounds> measure_bounds(const recording::Recording& recording,
+                                       const std::atomic<bool>& cancelled) {
+  const auto info = recording.info();
+  const auto n_heads = static_cast<std::size_t>(info->model.n_kv_heads);
+  std::vector<HeadBounds> bounds(info->layers.size() * n_heads);
+  oneapi::tbb::parallel_for(std::size_t{0}, bounds.size(), [&](std::size_t i) {
+    if (cancelled) throw Cancelled("interrupted");
+    bounds[i] = measure_head_bounds(recording, 0, info->layers[i / n_heads], static_cast<int>(i % n_heads));
+  });
+  return bounds;
+}
+
+// How one prompt is captured: every policy, with all rows and the last logits.
+capture::CaptureOptions prompt_capture_options(const Settings& settings, const Prompt& prompt) {
+  capture::CaptureOptions options;
+  options.prompt_ids = prompt.ids;
+  options.policies = settings.policies;
+  options.budget = settings.budget.rows_for(std::ssize(prompt.ids));
+  options.block_size = settings.block_size;
+  options.schedule = capture::Schedule::kLayer;
+  options.record_values = true;
+  options.record_logits = true;
+  options.score_last = settings.score_last;
+  options.seed = settings.seed;
+  return options;
+}
+
+// Captures one prompt under every policy into memory and measures it, head by head as `analyze` does.
+//   recording: also written there, as `capture` would; empty: not kept
+//   control, cancelled: a cancelled capture and a cancelled measurement both throw Cancelled
+PromptRecord measure_prompt(const capture::Model& model, const Settings& settings, const Prompt& prompt,
+                            const std::filesystem::path& recording, capture::CaptureControl& control,
+                            const std::atomic<bool>& cancelled) {
+  const capture::CaptureOptions options = prompt_capture_options(settings, prompt);
+  const auto memory = recording::MemoryRecording::create();
+  std::vector<recording::RecordSink*> sinks{memory.get()};
+  std::unique_ptr<recording::RecordSink> file;
+  if (!recording.empty()) sinks.push_back((file = recording::make_recording_writer(recording, true)).get());
+  capture::run_capture(model, options, sinks, control);
+
+  PromptRecord record;
+  record.key = prompt_key(settings_json(settings), prompt.ids);
+  record.n_tokens = std::ssize(prompt.ids);
+  record.budget = options.budget;
+  measures::MeasureOptions measured;
+  measured.pca = false;
+  measured.bounds = false;  // by measure_bounds, which looks at the lemma as well
+  record.runs = measures::measure_recording(*memory, {}, measured, nullptr, cancelled);
+  record.bounds = measure_bounds(*memory, cancelled);
+  return record;
+}
 
 // Tokens that pass through the model for one prompt.
 std::int64_t work_of(const Settings& settings, const Prompt& prompt) {
@@ -60,6 +128,118 @@ std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Set
   std::vector<PromptRecord> records;
   for (const std::string& key : keys) records.push_back(read_back(folder, key));
   return records;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using analysis::PolicySpec;
+
+// Of what is measured and how it is stored; numbers of another format are not mixed with these.
+constexpr int kFormat = 1;
+
+}  // namespace
+
+std::vector<PolicySpec> default_policies() {
+  std::vector<PolicySpec> policies;
+  for (const char* name : {"none", "keydiff", "sink", "tova", "snapkv", "h2o", "l2norm", "random"})
+    policies.push_back(analysis::parse_policy(name));
+  return policies;
+}
+
+std::vector<PolicySpec> complete_policies(std::vector<PolicySpec> asked) {
+  if (asked.empty()) return default_policies();
+  std::vector<PolicySpec> policies;
+  for (const char* first : {"none", "keydiff"}) {
+    const auto found = std::ranges::find(asked, first, &PolicySpec::name);
+    policies.push_back(found != asked.end() ? *found : analysis::parse_policy(first));
+    if (found != asked.end()) asked.erase(found);
+  }
+  for (PolicySpec& spec : asked) {
+    if (std::ranges::find(policies, spec.name, &PolicySpec::name) != policies.end())
+      throw UsageError(
+          fmt::format("--policy: {} is given twice; claims are about one run of each policy", spec.name));
+    policies.push_back(std::move(spec));
+  }
+  return policies;
+}
+
+Json settings_json(const Settings& settings) {
+  Json json{{"format", kFormat}};
+  results::add_identity(json, settings.model);
+  json["policies"] = Json::array();
+  for (const PolicySpec& spec : settings.policies)
+    json["policies"].push_back(results::policy_json(spec, settings.seed));
+  json["budget"] = settings.budget.text();
+  json["block"] = settings.block_size;
+  json["max_tokens"] = settings.max_tokens ? Json(*settings.max_tokens) : Json();
+  json["score_last"] = settings.score_last;
+  json["seed"] = settings.seed;
+  return json;
+}
+
+std::string prompt_key(const Json& settings, std::span<const std::int32_t> ids) {
+  Sha256 hash;
+  hash.add(settings.dump());
+  for (const std::int32_t id : ids) hash.add(fmt::format(" {}", id));
+  return hash.hex();
+}
+
+void check_lengths(const Settings& settings, std::span<const Prompt> prompts, const std::string& file) {
+  for (const Prompt& prompt : prompts) {
+    const auto n = static_cast<std::int64_t>(prompt.ids.size());
+    const std::string where = fmt::format("{}, line {}: the prompt has {} tokens", file, prompt.line, n);
+    if (n <= settings.budget.rows_for(n))
+      throw FileError(
+          fmt::format("{}, and a budget of {} evicts none of them; take a smaller --budget or a "
+                      "longer prompt",
+                      where, settings.budget.rows_for(n)));
+    if (n <= settings.block_size)
+      throw FileError(
+          fmt::format("{}, which are one block of {}, so that nothing is evicted while it is read; "
+                      "take a smaller --block or a longer prompt",
+                      where, settings.block_size));
+  }
+}
+
+namespace {
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+// What a file would hold is what memory holds.
+std::int64_t needed_bytes(const capture::Model& model, const Settings& settings, const Prompt& prompt) {
+  const auto estimate = capture::estimate_capture(
+      model, capture::plan_capture(model, prompt_capture_options(settings, prompt)));
+  return estimate.disk_bytes + estimate.cache_bytes;
+}
+
+// The most tokens of a prompt too long that fit. Not in proportion: logits take the same whatever its length.
+std::size_t fitting_tokens(const capture::Model& model, const Settings& settings, Prompt prompt,
+                           std::int64_t available) {
+  std::size_t fits = 0, too_many = prompt.ids.size();
+  while (too_many - fits > 1) {
+    const std::size_t middle = fits + (too_many - fits) / 2;
+    prompt.ids.resize(middle);  // which tokens they are does not matter
+    (needed_bytes(model, settings, prompt) <= available ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+}  // namespace
+
+void check_memory(const capture::Model& model, const Settings& settings, std::span<const Prompt> prompts,
+                  const PromptWords& words, std::int64_t available) {
+  if (prompts.empty()) return;
+  const Prompt& longest =
+      *std::ranges::max_element(prompts, {}, [](const Prompt& prompt) { return std::ssize(prompt.ids); });
+  const std::int64_t needed = needed_bytes(model, settings, longest);
+  if (needed <= available) return;
+  const std::size_t fitting = fitting_tokens(model, settings, longest, available);
+  throw FileError(fmt::format(
+      "{}: the prompt has {} tokens; keys, queries and values of its {} runs and their caches need "
+      "{:.2f} GiB of memory, and {:.2f} GiB are available; take {}fewer policies",
+      words.where(longest), longest.ids.size(), settings.policies.size(), gib(needed), gib(available),
+      fitting > 0 ? fmt::format("{} {} or ", words.shorter, fitting) : ""));
 }
 
 }  // namespace keyscope::validation

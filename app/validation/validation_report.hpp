@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "app/figures/figure.hpp"
 #include "app/validation/claims.hpp"
-#include "app/validation/settings.hpp"
-#include "app/validation/summary.hpp"
+#include "app/validation/prompt_record.hpp"
+#include "app/validation/validation.hpp"
+#include "capture/model/model.hpp"
+#include "capture/recording/records.hpp"
 
 namespace keyscope::validation {
 
@@ -41,5 +44,31 @@ std::string describe_extent(const Report& report);
 
 // "N = 0.25 of the prompt, B = 64".
 std::string describe_eviction(const Report& report);
+
+// The text of validation.json: settings, prompts, claims with rules and verdicts, and every mean. It names no
+// time and no path, so that the same prompts and settings give the same bytes, however often it was begun.
+// Values that do not exist are null.
+std::string report_json(const Report& report);
+
+// The pictures of a validation, means with their intervals over prompts: "correlation-by-layer",
+// "cosines-by-layer" (both of the full cache) and "policies" (log volume, attention kept, output error, KL).
+std::vector<figures::Figure> report_figures(const Report& report);
+
+// Writes validation.json, validation.html, validation.h5 and figures/*.svg, each as a whole.
+//   model, prompts: for the figure file, which says where its figures come from: of all prompts, in order
+//   provenance: likewise; settings, model and prompts are added to it
+//   throws FileError where one cannot be written
+void write_report(const Report& report, const capture::Model& model, std::span<const Prompt> prompts,
+                  recording::Provenance provenance, const ResultFolder& folder);
+
+// A picture of the page.
+struct PagePicture {
+  std::string title;  // also what a screen reader says
+  std::string svg;
+};
+
+// The text of validation.html: one page that opens offline and refers to nothing outside it. Verdicts first,
+// each with its rule; then pictures, the findings by layer, the policies, and the prompts.
+std::string report_page(const Report& report, std::span<const PagePicture> pictures);
 
 }  // namespace keyscope::validation

@@ -1,24 +1,61 @@
 #include "app/window/window.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include <epoxy/gl.h>
-// After epoxy, so that GLFW does not bring another OpenGL header.
 #include <GLFW/glfw3.h>
+#include <cairo.h>
+#include <epoxy/gl.h>
 #include <fmt/format.h>
+#include <imgui.h>
+#include <nlohmann/json.hpp>
 
-#include "base/errors.hpp"
-#include "app/session/settings_file.hpp"
+#include "app/display/frame.hpp"
 #include "app/display/gl_objects.hpp"
-#include "app/window/loop.hpp"
-#include "app/window/screenshot.hpp"
-#include "app/window/settings.hpp"
+#include "app/session/remembered.hpp"
 #include "app/window/window_app.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::window {
+
+namespace {
+
+// Saves the bound framebuffer as a PNG; the file appears under its name when it is complete.
+//   replace: whether an existing file may be replaced
+//   throws FileError where it cannot be written
+void save_screenshot(const std::filesystem::path& path, int width, int height, bool replace) {
+  std::vector<unsigned char> pixels(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 4);
+  glPixelStorei(GL_PACK_ALIGNMENT, 4);
+  // BGRA in memory is cairo's RGB24 on little-endian machines.
+  glReadPixels(0, 0, width, height, GL_BGRA, GL_UNSIGNED_BYTE, pixels.data());
+  cairo_surface_t* surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
+  cairo_surface_flush(surface);
+  unsigned char* data = cairo_image_surface_get_data(surface);
+  const int stride = cairo_image_surface_get_stride(surface);
+  for (int row = 0; data != nullptr && row < height; ++row)  // OpenGL's rows go upwards
+    std::memcpy(data + static_cast<std::ptrdiff_t>(stride) * row,
+                pixels.data() + static_cast<std::ptrdiff_t>(width) * 4 * (height - 1 - row),
+                static_cast<std::size_t>(width) * 4);
+  cairo_surface_mark_dirty(surface);
+  OutputFile output(path, replace);
+  const cairo_status_t status = cairo_surface_write_to_png(surface, output.part().c_str());
+  cairo_surface_destroy(surface);
+  if (status != CAIRO_STATUS_SUCCESS)
+    throw FileError(
+        fmt::format("{}: the picture cannot be written ({})", path.string(), cairo_status_to_string(status)));
+  output.commit();
+}
+
+}  // namespace
+
 namespace {
 
 WindowApp::Options app_options(const WindowRequest& request, bool visible) {
@@ -138,6 +175,104 @@ int run_window(const WindowRequest& request) {
   remember(app, request);
   app.window().hide();  // what still runs ends within a block; nobody should watch a dead window
   return 0;
+}
+
+namespace {
+
+constexpr std::int64_t kLeastSide = 320, kMostSide = 16384;
+
+std::filesystem::path file_in(const std::filesystem::path& folder) { return folder / "window.json"; }
+
+// A side in pixels; 0 where there is none that could be one.
+int side_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_integer()) return 0;
+  const auto side = found->get<std::int64_t>();
+  return side >= kLeastSide && side <= kMostSide ? static_cast<int>(side) : 0;
+}
+
+}  // namespace
+
+Settings load_settings(const std::filesystem::path& folder) {
+  Settings settings;
+  if (folder.empty()) return settings;
+  const nlohmann::json json = session::read_settings(file_in(folder));
+  const auto light = json.find("light");
+  if (light != json.end() && light->is_boolean()) settings.light = light->get<bool>();
+  settings.width = side_in(json, "width");
+  settings.height = side_in(json, "height");
+  if (settings.width == 0 || settings.height == 0) settings.width = settings.height = 0;
+  return settings;
+}
+
+void save_settings(const std::filesystem::path& folder, const Settings& settings) {
+  if (folder.empty()) return;
+  session::write_settings(
+      file_in(folder), {{"light", settings.light}, {"width", settings.width}, {"height", settings.height}});
+}
+
+namespace {
+
+constexpr double kIdleWaitSeconds = 30;  // nothing changes without an event
+constexpr double kLiveWaitSeconds = FrameRate::kLeastWaitSeconds;
+constexpr double kAnimationSeconds = 0.016;
+constexpr double kTypingSeconds = 0.4;  // the text cursor blinks
+
+std::atomic<bool> asked_to_close = false;
+
+// How long the loop may sleep: as long as nothing moves by itself.
+double waiting_time(WindowApp& app) {
+  const auto live = app.session().live_status();
+  if (app.session().state().playing) return kAnimationSeconds * 2;
+  if (live && live->going_on()) return kLiveWaitSeconds;
+  if (!app.session().state().jobs.empty()) return kLiveWaitSeconds;
+  if (ImGui::GetIO().WantTextInput) return kTypingSeconds;
+  return kIdleWaitSeconds;
+}
+
+// Seconds until the next frame may be drawn: while a model runs, frames wait.
+double frame_wait(WindowApp& app, const FrameRate& rate) {
+  const auto live = app.session().live_status();
+  if (!live || !live->going_on() || app.session().state().playing) return 0;
+  return rate.wait(FrameRate::Clock::now());
+}
+
+}  // namespace
+
+void request_close() {
+  asked_to_close = true;
+  GlfwWindow::wake();
+}
+
+bool close_requested() { return asked_to_close; }
+
+void run_loop(WindowApp& app, const std::function<bool()>& done) {
+  int frames = kSettlingFrames;
+  FrameRate rate;
+  while (!app.window().should_close() && !app.ui().wants_close() && !asked_to_close) {
+    app.window().wait_events(frames > 0 ? frame_wait(app, rate) : waiting_time(app));
+    const bool input = app.window().take_input();
+    if (input) rate.note_input(FrameRate::Clock::now());
+    if (done && done()) return;
+    // Taking in what has come has workers read more, which takes the processor from the model as well.
+    if (frame_wait(app, rate) > 0) continue;
+    const auto began = FrameRate::Clock::now();
+    const bool typing = ImGui::GetIO().WantTextInput;
+    const bool live = app.session().live_status() && app.session().live_status()->going_on();
+    const bool changed = app.session().drain();
+    const auto& state = app.session().state();
+    const bool working = !state.jobs.empty();
+    if (input || changed || typing || live || working || state.playing)
+      frames = std::max(frames, state.playing || live || working ? 1 : kSettlingFrames);
+    if (frames == 0) continue;
+    --frames;
+    app.handle_input();
+    app.draw_frame();
+    app.window().swap();
+    rate.note_frame(began, FrameRate::Clock::now());
+    if (app.ui().wants_frames()) frames = std::max(frames, 2);
+    app.write_state();
+  }
 }
 
 }  // namespace keyscope::window

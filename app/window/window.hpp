@@ -1,13 +1,15 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
-#include "app/figures/keyspace_look.hpp"
-#include "app/session/figure_settings.hpp"
-#include "app/session/live_capture.hpp"
+#include "app/figures/keyspace_data.hpp"
+#include "app/session/live.hpp"
+#include "app/session/made_figures.hpp"
 #include "app/session/selection.hpp"
+#include "app/window/window_app.hpp"
 
 namespace keyscope::window {
 
@@ -36,5 +38,29 @@ bool has_display();
 //   FileError, with what could not be opened or written, UsageError, with what is not there to be shown, and
 //   Cancelled after request_close of app/window/loop.hpp
 int run_window(const WindowRequest& request);
+
+// What the window remembers of itself, in window.json of the settings' folder.
+struct Settings {
+  bool light = false;
+  int width = 0, height = 0;  // pixels; 0: to suit the monitor
+  bool operator==(const Settings&) const = default;
+};
+
+// The defaults for whatever is missing, or makes no sense.
+//   folder: as session::settings_folder has it; empty: none
+Settings load_settings(const std::filesystem::path& folder);
+
+// Fails silently: a read-only home is no reason to trouble anyone who closes a window.
+void save_settings(const std::filesystem::path& folder, const Settings& settings);
+
+inline constexpr int kSettlingFrames = 3;  // ImGui needs some until a change of layout has settled
+
+// Draws when there was input, news from a worker, or something that moves; sleeps otherwise. Ends when the
+// window is closed, or when there was something to look at and `done` says so.
+void run_loop(WindowApp& app, const std::function<bool()>& done = {});
+
+// Closes the window that is open as its user would. Safe from any thread.
+void request_close();
+bool close_requested();
 
 }  // namespace keyscope::window

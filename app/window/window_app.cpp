@@ -1,14 +1,18 @@
 #include "app/window/window_app.hpp"
 
-#include <epoxy/gl.h>
-// After epoxy, so that GLFW does not bring another OpenGL header.
 #include <cstdint>
 #include <fstream>
 
 #include <GLFW/glfw3.h>
 #include <backends/imgui_impl_glfw.h>
 #include <backends/imgui_impl_opengl3.h>
+#include <epoxy/gl.h>
+#include <fmt/format.h>
 #include <imgui.h>
+#include <nlohmann/json.hpp>
+
+#include "app/panels/panels.hpp"
+#include "app/session/live.hpp"
 
 namespace keyscope::window {
 
@@ -83,6 +87,181 @@ void WindowApp::write_state() {
   std::ofstream(part) << written_state_ << "\n";
   std::error_code error;
   std::filesystem::rename(part, state_file_, error);
+}
+
+namespace {
+
+constexpr auto kPlayInterval = std::chrono::milliseconds(160);
+
+}  // namespace
+
+Ui::Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent)
+    : session_(session),
+      scale_(scale),
+      fonts_(load_fonts(scale)),
+      recent_(recent, [] { GlfwWindow::wake(); }) {
+  set_theme(light);
+}
+
+void Ui::set_theme(bool light) {
+  theme_ = make_theme(light);
+  apply_theme(theme_, scale_);
+}
+
+void Ui::fit_view() {
+  keyspace_.fit();
+  figure_view_.fit();
+}
+
+void Ui::find_text() {
+  session_.choose_view(session::kTextView);
+  text_.find();
+}
+
+// A live run is in the form already; a recording brings its prompt along.
+void Ui::prepare_rerun() {
+  const auto& state = session_.state();
+  if (!session_.live_status()) dialogs_.live_form().fill_from(*state.info, state.selection.run);
+  dialogs_.live_form().again();
+  dialogs_.open(Dialog::kLive);
+}
+
+void Ui::take_dropped(const std::filesystem::path& path) {
+  switch (session::kind_of_dropped(path)) {
+    case session::DroppedKind::kModel:
+      dialogs_.live_form().take_model(path.string());
+      return dialogs_.open(Dialog::kLive);
+    case session::DroppedKind::kPrompt:
+      dialogs_.live_form().take_prompt_file(path.string());
+      return dialogs_.open(Dialog::kLive);
+    case session::DroppedKind::kRecording:
+      return session_.open(path);
+  }
+}
+
+void Ui::perform_if(const Action* action) {
+  if (action != nullptr) perform(*action, *this);
+}
+
+void Ui::handle_key(const KeyPress& press) {
+  if (press.key == GLFW_KEY_ESCAPE) {
+    dialogs_.current() == Dialog::kNone ? session_.release() : dialogs_.close();
+    return;
+  }
+  if (dialogs_.take_key(press, *this)) return;
+  perform_key(press, ImGui::GetIO().WantTextInput || dialogs_.current() != Dialog::kNone, *this);
+}
+
+void Ui::play() {
+  if (!session_.state().playing) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_play_ < kPlayInterval) return;
+  last_play_ = now;
+  session_.play_on();
+}
+
+void Ui::draw_panels(PanelContext& context, const Layout& layout) {
+  if (!layout.heads.empty()) draw_heads_panel(context, layout.heads);
+  if (!layout.runs.empty()) draw_runs_panel(context, layout.runs);
+  if (!layout.views.empty()) draw_view_tabs(context, layout.views);
+  if (context.state().view == session::kKeyspaceView)
+    keyspace_.draw(context, layout.middle);
+  else if (context.state().view == session::kTextView)
+    text_.draw(context, layout.middle);
+  else
+    figure_view_.draw(context, layout.middle);
+  if (!layout.token.empty()) draw_token_panel(context, layout.token);
+  if (!layout.timeline.empty()) timeline_.draw(context, layout.timeline);
+}
+
+bool Ui::fit_fonts() {
+  const auto has = [&](char32_t character) { return has_glyph(fonts_, character); };
+  if (!glyphs_.take(session_.state(), has)) return false;
+  fonts_ = load_fonts(scale_, glyphs_.found());
+  return true;
+}
+
+void Ui::draw(float width, float height) {
+  play();
+  PanelContext context{{theme_, fonts_, scale_}, session_};
+  const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));
+  const Action* clicked = draw_top_bar(context, layout.top);
+  if (const auto live = session_.live_status(); !live || !live->going_on())  // its file is still to come
+    recent_.note(session_.state().figure_file ? session_.state().figure_path : session_.state().path);
+  const Rect middle{0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()};
+  if (session_.state().loaded())
+    draw_panels(context, layout);
+  else if (session_.state().figure_file)
+    figure_.draw(context, middle);
+  else
+    perform_if(draw_empty_state(context, middle, recent_.files()));
+  draw_status_bar(context, layout.status);
+  dialogs_.draw(context, *this);
+  perform_if(clicked);
+
+  if (session_.state().hovered != context.hovered) {
+    session_.hover(context.hovered);
+    context.wants_frames = true;  // panels that were drawn before it was known show it in the next frame
+  }
+  widgets_ = std::move(context.widgets);
+  wants_frames_ = context.wants_frames;
+}
+
+std::string Ui::describe() const {
+  const auto& state = session_.state();
+  nlohmann::ordered_json json;
+  json["loaded"] = state.loaded();
+  json["opening"] = state.opening;
+  json["open_error"] = state.open_error;
+  json["notice"] = state.notice.text;
+  json["measure"] = session::measure_choices()[state.measure].id;
+  json["theme"] = theme_.light ? "light" : "dark";
+  json["dialog"] = static_cast<int>(dialogs_.current());
+  if (dialogs_.current() == Dialog::kPalette) {
+    const PaletteList& list = dialogs_.palette().list();
+    json["palette_size"] = list.size();
+    json["palette_at"] = list.size() > 0 ? list.entry(list.cursor()).name : "";
+  }
+  json["busy"] = session_.busy();
+  json["map"] = state.map.title;
+  json["n_on_map"] = state.map.n_measured;
+  json["story"] =
+      state.story.story ? nlohmann::ordered_json(state.story.story->position) : nlohmann::ordered_json();
+  if (state.loaded()) {
+    json["source"] = state.info->source;
+    json["run"] = state.run().plan.name;
+    json["layer"] = state.selection.layer;
+    json["kv_head"] = state.selection.kv_head;
+    json["block"] = state.selection.block;
+    json["blocks_done"] = state.run().blocks_done;
+    json["n_layers"] = state.info->layers.size();
+    json["n_kv_heads"] = state.info->model.n_kv_heads;
+    json["reading"] = state.reading;
+    json["shown"] = state.view;
+    json["drawing"] = state.drawing;
+    json["queries_shown"] = state.look.queries;
+    json["n_selected"] = state.tokens ? state.tokens->size() : 0;
+    json["n_measured"] = state.measured.size();
+  }
+  if (state.figure_file) {
+    json["source"] = state.figure_path;
+    json["n_figures"] = state.figure_file->figures.size();
+    json["figure"] = state.figure_file->figures[state.figure].name;
+  }
+  json["hovered"] = state.hovered ? nlohmann::ordered_json(*state.hovered) : nlohmann::ordered_json();
+  json["locked"] = state.locked ? nlohmann::ordered_json(*state.locked) : nlohmann::ordered_json();
+  if (const auto live = session_.live_status()) {
+    constexpr const char* kStages[] = {"starting", "running",   "paused", "stopping",
+                                       "done",     "cancelled", "failed"};
+    json["live"] = kStages[static_cast<int>(live->stage)];
+    json["live_message"] = live->message;
+    json["live_text"] = session::describe_live(*live, *state.info);
+  }
+  json["view"] = keyspace_.describe();
+  if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();
+  if (state.loaded() && session::is_figure_view(state.view)) json["figure_view"] = figure_view_.describe();
+  for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.w, rect.h};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace keyscope::window

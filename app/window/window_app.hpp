@@ -1,16 +1,85 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "app/panels/ui.hpp"
-#include "app/session/session.hpp"
+#include "app/display/frame.hpp"
 #include "app/display/glfw_window.hpp"
-#include "app/window/kept_frame.hpp"
+#include "app/panels/actions.hpp"
+#include "app/panels/dialogs.hpp"
+#include "app/panels/figure_panel.hpp"
+#include "app/panels/keyspace_panel.hpp"
+#include "app/panels/panel_context.hpp"
+#include "app/panels/text_view.hpp"
+#include "app/panels/timeline_panel.hpp"
+#include "app/session/session.hpp"
 
 namespace keyscope::window {
+
+// All panels on one session. Between ImGui::NewFrame and ImGui::Render, on the thread of the OpenGL context.
+class Ui : public ActionTarget {
+ public:
+  //   recent: where the list of recent files is kept; empty: none is
+  Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent = {});
+
+  void set_theme(bool light);
+  bool light() const { return theme_.light; }
+  const Fonts& fonts() const { return fonts_; }
+  const Theme& theme() const { return theme_; }
+  Dialogs& dialogs() { return dialogs_; }
+  KeyspacePanel& keyspace() { return keyspace_; }
+  FigureView& figure_view() { return figure_view_; }
+
+  void handle_key(const KeyPress& press);
+  void take_dropped(const std::filesystem::path& path);
+  void draw(float width, float height);
+
+  // Gives the fonts what the text that came needs; before a frame. Whether the atlas is another one now.
+  bool fit_fonts();
+
+  // Whether something moves, so that the next frame should not wait for input.
+  bool wants_frames() const { return wants_frames_; }
+  bool wants_close() const { return wants_close_; }
+  // What is shown, as JSON: selection, hovered token, places of widgets.
+  std::string describe() const;
+
+ private:
+  void draw_panels(PanelContext& context, const Layout& layout);
+  void perform_if(const Action* action);
+  void play();
+
+  session::Session& session() override { return session_; }
+  void open_dialog(Dialog dialog) override { dialogs_.open(dialog); }
+  void toggle_theme() override { set_theme(!theme_.light); }
+  void fit_view() override;
+  void find_text() override;
+  void close_window() override { wants_close_ = true; }
+  void prepare_rerun() override;
+  std::vector<session::RecentFile> recent_files() const override { return recent_.files(); }
+  void copy_text(const std::string& text) override { ImGui::SetClipboardText(text.c_str()); }
+
+  session::Session& session_;
+  float scale_;
+  Theme theme_;
+  Fonts fonts_;
+  TextGlyphs glyphs_;
+  Dialogs dialogs_;
+  KeyspacePanel keyspace_;
+  TextView text_;
+  FigureView figure_view_;
+  TimelinePanel timeline_;
+  FigurePanel figure_;
+  RecentList recent_;
+  std::map<std::string, Rect> widgets_;
+  bool wants_frames_ = false;
+  bool wants_close_ = false;
+  std::chrono::steady_clock::time_point last_play_{};
+};
 
 // ImGui's context with its backends on one window.
 class ImguiContext {

@@ -16,7 +16,7 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
-#include "capture/inference/visible_rows.hpp"
+#include "capture/inference/attention.hpp"
 
 namespace keyscope::capture {
 namespace {

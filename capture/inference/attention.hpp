@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/kernels/kernels.hpp"
-#include "capture/model/attention_rules.hpp"
+#include "capture/model/config.hpp"
 
 namespace keyscope::capture {
 
@@ -80,5 +80,16 @@ PerRow<T> group_mean(const PerRow<T>& heads, std::int64_t group_size) {
     for (T& value : rows) value /= static_cast<T>(group_size);
   return mean;
 }
+
+// Half-open ranges of cached rows that queries see, per query.
+struct VisibleRows {
+  std::vector<std::int32_t> begin, end;
+};
+
+// What the queries of the last n_queries rows see of a KV head's rows: theirs and older ones, as far as the
+// window reaches.
+//   positions: (n_rows) true positions, ascending
+VisibleRows visible_rows(std::span<const std::int32_t> positions, std::int64_t n_queries,
+                         const AttentionRules& rules);
 
 }  // namespace keyscope::capture

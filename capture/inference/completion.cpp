@@ -1,20 +1,29 @@
 #include "capture/inference/completion.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
-#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
-#include "capture/inference/completion_memory.hpp"
-#include "capture/inference/completion_run.hpp"
+#include "analysis/splitmix.hpp"
+#include "base/errors.hpp"
 #include "capture/inference/completion_tree.hpp"
 #include "capture/inference/memory_need.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
+
 namespace {
 
 // The prompt's budgeted run as `memory_need` looks at it: nothing is recorded.
@@ -108,6 +117,249 @@ CompletionCost complete_prompts(const Model& model, const CompletionSettings& se
   CompletionCost cost = run.cost();
   cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return cost;
+}
+
+namespace {
+
+// The text an id adds is what it adds after the one before it: at the beginning of a text, decoders of the
+// SentencePiece kind drop a space that belongs here.
+std::string added_text(const Model& model, std::int32_t before, std::int32_t id) {
+  const tokenizer::Tokenizer* tokenizer = model.tokenizer();
+  return tokenizer == nullptr ? std::string() : tokenizer->token_text(std::array{before, id}).token(1);
+}
+
+// Cuts the text where the first stop text begins; false where there is none. Only its end is new.
+bool cut_at_stop(const Continuation& continuation, std::size_t n_new, std::string& text) {
+  const std::size_t words = continuation.stop_after_words ? text.find_first_not_of(" \t\r\n") : 0;
+  if (words == std::string::npos) return false;
+  std::size_t first = std::string::npos;
+  for (const std::string& stop : continuation.stop_texts) {
+    const std::size_t old = text.size() - n_new;
+    first = std::min(first, text.find(stop, std::max(words, old - std::min(old, stop.size()))));
+  }
+  if (first == std::string::npos) return false;
+  text.resize(first);
+  return true;
+}
+
+// Ids after which nothing follows.
+std::vector<std::int32_t> ending_ids(const Model& model, const Continuation& continuation) {
+  std::vector<std::int32_t> ids = continuation.end_ids;
+  const auto& eos = model.config().eos_token_ids;
+  if (!continuation.ignore_eos) ids.insert(ids.end(), eos.begin(), eos.end());
+  return ids;
+}
+
+}  // namespace
+
+void continue_text(const Model& model, const Continuation& continuation, std::int32_t last_prompt_id,
+                   RunState& state, const std::function<void(std::int32_t id)>& run_token,
+                   Completion& completion) {
+  const std::vector<std::int32_t> endings = ending_ids(model, continuation);
+  completion.end = CompletionEnd::kMaxNewTokens;
+  std::int32_t before = last_prompt_id;
+  while (std::ssize(completion.generated) < continuation.max_new_tokens) {
+    if (!completion.generated.empty()) run_token(before);
+    auto logits = finite_logits(model.transformer(), state.last_hidden(), state.position() - 1);
+    if (continuation.never_empty && completion.generated.empty())
+      for (const std::int32_t id : endings)
+        if (static_cast<std::size_t>(id) < logits.size())  // a configuration may name ids that are not there
+          logits[static_cast<std::size_t>(id)] = std::numeric_limits<float>::lowest();
+    const std::int32_t id = choose_token(logits, continuation.sampling, std::ssize(completion.generated));
+    completion.generated.push_back(id);
+    if (std::ranges::find(endings, id) != endings.end()) {
+      completion.end = CompletionEnd::kEndOfSequence;
+      return;
+    }
+    const std::string added = added_text(model, before, id);
+    completion.text += added;
+    if (cut_at_stop(continuation, added.size(), completion.text)) {
+      completion.end = CompletionEnd::kStopText;
+      return;
+    }
+    before = id;
+  }
+}
+
+namespace {
+
+// Equal logits in order of id.
+std::int32_t likeliest(std::span<const float> logits) {
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+std::vector<std::int32_t> ranked(std::span<const float> logits) {
+  std::vector<std::int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::ranges::sort(ids, [&](std::int32_t a, std::int32_t b) {
+    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  return ids;
+}
+
+double uniform(std::uint64_t seed, std::int64_t draw) {
+  const auto step = static_cast<std::uint64_t>(draw) * analysis::kSplitmixStep;
+  return analysis::unit_interval(analysis::splitmix(seed + step));
+}
+
+}  // namespace
+
+void check_sampling(const Sampling& sampling) {
+  if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
+    throw UsageError(
+        fmt::format("temperature {}: expected 0 (the likeliest token) or more", sampling.temperature));
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1))
+    throw UsageError(fmt::format("top-p {}: expected more than 0, at most 1", sampling.top_p));
+}
+
+std::int32_t choose_token(std::span<const float> logits, const Sampling& sampling, std::int64_t draw) {
+  if (sampling.temperature == 0) return likeliest(logits);
+  const std::vector<std::int32_t> ids = ranked(logits);
+  const double largest = logits[static_cast<std::size_t>(ids.front())];
+  std::vector<double> cumulated;
+  double sum = 0;
+  for (const std::int32_t id : ids) {
+    const double logit = logits[static_cast<std::size_t>(id)];
+    sum += std::exp((logit - largest) / sampling.temperature);
+    cumulated.push_back(sum);
+  }
+  const auto nucleus = std::ranges::lower_bound(cumulated, sampling.top_p * sum);
+  const std::size_t n = std::min(ids.size(), static_cast<std::size_t>(nucleus - cumulated.begin()) + 1);
+  const double drawn = uniform(sampling.seed, draw) * cumulated[n - 1];
+  const auto chosen =
+      std::ranges::upper_bound(cumulated.begin(), cumulated.begin() + static_cast<std::ptrdiff_t>(n), drawn);
+  return ids[std::min(n - 1, static_cast<std::size_t>(chosen - cumulated.begin()))];
+}
+
+namespace {
+
+constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 22;
+
+// (n, vocab), row after row.
+at::Tensor checked_logits(const Transformer& transformer, const at::Tensor& hidden, std::int64_t first) {
+  const at::Tensor logits = transformer.logits(hidden).contiguous();
+  const float* data = logits.const_data_ptr<float>();
+  if (!std::all_of(data, data + logits.numel(), [](float logit) { return std::isfinite(logit); }))
+    throw InvalidInput(
+        fmt::format("the logits of positions {} to {} hold NaN or Inf; are the weights damaged, "
+                    "or too large for this --dtype?",
+                    first, first + hidden.size(0) - 1));
+  return logits;
+}
+
+double log_probability(std::span<const float> logits, std::int32_t id) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  return logits[static_cast<std::size_t>(id)] - largest - std::log(sum);
+}
+
+}  // namespace
+
+std::vector<float> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
+                                 std::int64_t position) {
+  const at::Tensor logits = checked_logits(transformer, hidden, position);
+  const float* data = logits.const_data_ptr<float>();
+  return {data, data + logits.numel()};
+}
+
+std::vector<double> log_probabilities(const Transformer& transformer, const at::Tensor& hidden,
+                                      std::span<const std::int32_t> next_ids, std::int64_t first) {
+  const std::int64_t vocab = transformer.config().vocab_size;
+  const std::int64_t step = std::max<std::int64_t>(1, kLogitsAtOnce / vocab), n = std::ssize(next_ids);
+  std::vector<double> scores;
+  for (std::int64_t row = 0; row < n; row += step) {
+    const std::int64_t count = std::min(step, n - row);
+    const at::Tensor logits = checked_logits(transformer, hidden.narrow(0, row, count), first + row);
+    const float* data = logits.const_data_ptr<float>();
+    for (std::int64_t i = 0; i < count; ++i)
+      scores.push_back(log_probability({data + i * vocab, static_cast<std::size_t>(vocab)},
+                                       next_ids[static_cast<std::size_t>(row + i)]));
+  }
+  return scores;
+}
+
+std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t block_size,
+                                     const StateRule& rule, int layer) {
+  recording::RunPlan run;
+  run.budget = rule.budget;
+  run.block_size = block_size;
+  const bool evicts = rule.policy != nullptr && rule.policy->evicts(layer);
+  return cache_rows(config, run, rule.most_tokens, layer, evicts);
+}
+
+RunState::RunState(const Model& model, std::int64_t block_size) : model_(model), block_size_(block_size) {}
+
+RunState::RunState(const Model& model, std::int64_t block_size, const StateRule& rule)
+    : RunState(model, block_size) {
+  for (int layer = 0; layer < model.config().n_layers; ++layer)
+    layers_.push_back(std::make_unique<LayerRun>(model.transformer(), layer_plan(layer, rule)));
+}
+
+std::unique_ptr<RunState> RunState::fork(const StateRule& rule) const {
+  std::unique_ptr<RunState> forked(new RunState(model_, block_size_));
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer)
+    forked->layers_.push_back(layers_[layer]->fork(layer_plan(static_cast<int>(layer), rule)));
+  forked->position_ = position_;
+  forked->last_hidden_ = last_hidden_;
+  return forked;
+}
+
+void RunState::follow(const StateRule& rule) {
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer)
+    layers_[layer]->follow(eviction(static_cast<int>(layer), rule), rule.counts_attention);
+}
+
+EvictionRule RunState::eviction(int layer, const StateRule& rule) const {
+  const auto n_heads = static_cast<std::size_t>(model_.config().n_kv_heads);
+  return {rule.policy, std::vector<std::int64_t>(n_heads, rule.budget), layer};
+}
+
+LayerPlan RunState::layer_plan(int layer, const StateRule& rule) const {
+  LayerPlan plan;
+  plan.layer = layer;
+  plan.block_size = block_size_;
+  plan.eviction = eviction(layer, rule);
+  plan.capacities = cache_rows(model_.config(), block_size_, rule, layer);
+  plan.counts_attention = rule.counts_attention;
+  plan.recording.layer = false;
+  return plan;
+}
+
+at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<const StateRule> open) {
+  const Transformer& transformer = model_.transformer();
+  leave_open(open);
+  at::Tensor hidden = transformer.embed(ids);
+  for (int layer = 0; layer < model_.config().n_layers; ++layer) {
+    const auto weights = transformer.weights().layer(layer);
+    transformer.weights().prefetch(layer + 1);
+    layers_[static_cast<std::size_t>(layer)]->run(
+        *weights, hidden, position_, [] {}, [](std::int64_t, const recording::LayerBlock&) {});
+    transformer.weights().release(layer);
+  }
+  position_ += std::ssize(ids);
+  last_hidden_ = hidden.narrow(0, hidden.size(0) - 1, 1).clone();
+  return hidden;
+}
+
+void RunState::leave_open(std::span<const StateRule> rules) {
+  if (rules.empty()) return;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    std::vector<EvictionRule> evictions;
+    for (const StateRule& rule : rules) evictions.push_back(eviction(static_cast<int>(layer), rule));
+    layers_[layer]->leave_open(std::move(evictions));
+  }
+}
+
+double RunState::mean_rows() const {
+  double rows = 0, n_heads = 0;
+  for (const auto& layer : layers_)
+    for (int head = 0; head < layer->cache().n_heads(); ++head) {
+      rows += static_cast<double>(layer->cache().n_rows(head));
+      n_heads += 1;
+    }
+  return rows / n_heads;
 }
 
 }  // namespace keyscope::capture

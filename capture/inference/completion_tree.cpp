@@ -1,12 +1,23 @@
 #include "capture/inference/completion_tree.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <numeric>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
-#include "capture/recording/run_plan.hpp"
+#include "base/errors.hpp"
+#include "capture/inference/completion.hpp"
+#include "capture/inference/eviction.hpp"
+#include "capture/inference/memory_need.hpp"
+#include "capture/model/transformer.hpp"
+#include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
 
@@ -145,6 +156,170 @@ void CompletionTree::finish(CompletionSteps& steps, const Course& course) const 
     steps.generate(all[i].requests);
     steps.end();
   }
+}
+
+CompletionRun::CompletionRun(const Model& model, const CompletionSettings& settings,
+                             std::span<const CompletionRequest> requests, const CompletionWatch& watch)
+    : model_(model),
+      settings_(settings),
+      requests_(requests),
+      watch_(watch),
+      log_probabilities_(requests.size()) {
+  for (const CompletionRequest& request : requests) progress_.tokens_total += most_tokens(request);
+}
+
+void CompletionRun::begin(const StateRule& rule) {
+  states_.push_back(std::make_unique<RunState>(model_, settings_.block_size, rule));
+}
+
+void CompletionRun::fork(const StateRule& rule) { states_.push_back(newest().fork(rule)); }
+
+void CompletionRun::follow(const StateRule& rule) { newest().follow(rule); }
+
+void CompletionRun::end() { states_.pop_back(); }
+
+void CompletionRun::read(const SharedBlock& block) {
+  watch_.control.wait_for_turn();
+  const std::int64_t first = block.first_position;
+  if (first > 0) score(newest().last_hidden(), block.ids.first(1), first - 1, block.requests);
+  const at::Tensor hidden = newest().run_block(block.ids, block.open);
+  score(hidden, block.ids.subspan(1), first, block.requests);
+  count(std::ssize(block.ids), block.requests);
+}
+
+// Of positions first, first + 1, …, which are followed by these ids: the logits that any request wants.
+void CompletionRun::score(const at::Tensor& hidden, std::span<const std::int32_t> next_ids,
+                          std::int64_t first, const RequestIndices& requests) {
+  const auto wanted_from = [&](std::size_t request) {  // of the next ids
+    const std::int64_t from =
+        requests_[request].score_from.value_or(std::numeric_limits<std::int64_t>::max());
+    return std::clamp<std::int64_t>(from - first - 1, 0, std::ssize(next_ids));
+  };
+  std::int64_t skip = std::ssize(next_ids);
+  for (const std::size_t request : requests) skip = std::min(skip, wanted_from(request));
+  if (skip == std::ssize(next_ids)) return;
+  const auto scores = log_probabilities(model_.transformer(), hidden.narrow(0, skip, hidden.size(0) - skip),
+                                        next_ids.subspan(static_cast<std::size_t>(skip)), first + skip);
+  for (const std::size_t request : requests)
+    std::copy(scores.begin() + (wanted_from(request) - skip), scores.end(),
+              std::back_inserter(log_probabilities_[request]));
+}
+
+void CompletionRun::generate(const RequestIndices& requests) {
+  const CompletionRequest& request = requests_[requests.front()];
+  RunState& state = newest();
+  Completion completion;
+  completion.n_prompt = std::ssize(request.prompt_ids);
+  completion.rows_kept = state.mean_rows();
+  const auto run_token = [&](std::int32_t id) {
+    watch_.control.wait_for_turn();
+    state.run_block({&id, 1});
+    count(1, requests);
+  };
+  continue_text(model_, request.continuation, request.prompt_ids.back(), state, run_token, completion);
+  const std::int64_t fed_back = std::max<std::int64_t>(0, std::ssize(completion.generated) - 1);
+  const std::int64_t saved = most_tokens(request) - completion.n_prompt - fed_back;
+  progress_.tokens_done += saved * std::ssize(requests);
+  tell_progress();
+  for (const std::size_t index : requests) {
+    completion.log_probabilities = std::move(log_probabilities_[index]);
+    watch_.on_done(index, completion);
+  }
+}
+
+void CompletionRun::count(std::int64_t n_tokens, const RequestIndices& requests) {
+  cost_.tokens_asked += n_tokens * std::ssize(requests);
+  cost_.tokens_run += n_tokens;
+  progress_.tokens_done += n_tokens * std::ssize(requests);
+  progress_.tokens_shared += n_tokens * (std::ssize(requests) - 1);
+  tell_progress();
+}
+
+void CompletionRun::tell_progress() const {
+  if (watch_.on_progress) watch_.on_progress(progress_);
+}
+
+namespace {
+
+// Counts bytes where CompletionRun has caches.
+class MemorySteps : public CompletionSteps {
+ public:
+  MemorySteps(const ModelConfig& config, std::int64_t block_size, std::int64_t element_bytes,
+              Arithmetic arithmetic)
+      : config_(config), block_size_(block_size), element_bytes_(element_bytes), arithmetic_(arithmetic) {}
+
+  void begin(const StateRule& rule) override { add(rule); }
+  void fork(const StateRule& rule) override { add(rule); }
+  void follow(const StateRule&) override { runs_.back().open = 0; }  // caches stay as large as they were made
+  void end() override { runs_.pop_back(); }
+  void read(const SharedBlock& block) override {
+    runs_.back().open = open_bytes(block);
+    look();
+  }
+  void generate(const RequestIndices&) override {}
+
+  CompletionMemory peak() const { return {whole_bytes(peak_), n_runs_}; }
+
+ private:
+  // In float64: without overflow, whatever a damaged configuration asks for.
+  struct Run {
+    double cache = 0, open = 0;
+  };
+
+  void add(const StateRule& rule) {
+    Run run;
+    for (int layer = 0; layer < config_.n_layers; ++layer)
+      run.cache += layer_cache_bytes(config_, cache_rows(config_, block_size_, rule, layer), element_bytes_,
+                                     arithmetic_);
+    runs_.push_back(run);
+    look();
+  }
+
+  // Statistics of a block's attention that wait for the evictions after it, over all rows that there may be.
+  double open_bytes(const SharedBlock& block) const {
+    AttentionWants wants;
+    for (const StateRule& rule : block.open) add_wants(wants, rule.policy->needs());
+    const std::size_t per_row = (wants.last_row ? sizeof(float) : 0) + wants.windows.size() * sizeof(double);
+    const auto n_rows = static_cast<double>(block.first_position + std::ssize(block.ids));
+    return static_cast<double>(per_row) * n_rows * config_.n_heads * config_.n_layers;
+  }
+
+  void look() {
+    double bytes = 0;
+    for (const Run& run : runs_) bytes += run.cache + run.open;
+    if (bytes <= peak_) return;
+    peak_ = bytes;
+    n_runs_ = std::ssize(runs_);
+  }
+
+  const ModelConfig& config_;
+  std::int64_t block_size_, element_bytes_;
+  Arithmetic arithmetic_;
+  std::vector<Run> runs_;
+  double peak_ = 0;
+  std::int64_t n_runs_ = 0;
+};
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+}  // namespace
+
+CompletionMemory completion_memory(const ModelConfig& config, std::int64_t block_size,
+                                   const CompletionTree& tree, std::int64_t element_bytes,
+                                   Arithmetic arithmetic) {
+  MemorySteps steps(config, block_size, element_bytes, arithmetic);
+  tree.walk(steps);
+  return steps.peak();
+}
+
+void check_completion_memory(const CompletionMemory& memory, std::int64_t block_bytes,
+                             std::int64_t available) {
+  if (memory.cache_bytes + block_bytes <= available) return;
+  throw Error(fmt::format(
+      "{} runs are in memory at once; their KV caches need {:.2f} GiB and a block {:.2f} GiB, and "
+      "{:.2f} GiB are available; fewer policies and budgets at a time, smaller budgets, or shorter "
+      "prompts would need less",
+      memory.n_runs, gib(memory.cache_bytes), gib(block_bytes), gib(available)));
 }
 
 }  // namespace keyscope::capture

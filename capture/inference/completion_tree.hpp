@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "capture/inference/completion.hpp"
-#include "capture/inference/run_state.hpp"
+#include "capture/model/config.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
 
@@ -86,5 +89,57 @@ class CompletionTree {
   std::map<std::pair<std::string, std::int64_t>, std::size_t> rule_indices_;  // by policy in full and budget
   std::vector<std::size_t> request_rules_;                                    // one per request
 };
+
+// Takes the walk's steps: runs blocks, scores prompts, generates, and tells of it.
+class CompletionRun : public CompletionSteps {
+ public:
+  // All must outlive it.
+  CompletionRun(const Model& model, const CompletionSettings& settings,
+                std::span<const CompletionRequest> requests, const CompletionWatch& watch);
+
+  void begin(const StateRule& rule) override;
+  void fork(const StateRule& rule) override;
+  void follow(const StateRule& rule) override;
+  void end() override;
+  void read(const SharedBlock& block) override;
+  void generate(const RequestIndices& requests) override;
+
+  // So far, but for the seconds.
+  const CompletionCost& cost() const { return cost_; }
+
+ private:
+  RunState& newest() { return *states_.back(); }
+  void score(const at::Tensor& hidden, std::span<const std::int32_t> next_ids, std::int64_t first,
+             const RequestIndices& requests);
+  void count(std::int64_t n_tokens, const RequestIndices& requests);
+  void tell_progress() const;
+
+  const Model& model_;
+  const CompletionSettings& settings_;
+  std::span<const CompletionRequest> requests_;
+  const CompletionWatch& watch_;
+  std::vector<std::unique_ptr<RunState>> states_;       // the stack
+  std::vector<std::vector<double>> log_probabilities_;  // one per request
+  CompletionProgress progress_;
+  CompletionCost cost_;
+};
+
+// What the runs of a walk hold while they wait and go on, at the moment when that is most.
+struct CompletionMemory {
+  std::int64_t cache_bytes = 0;  // keys and values, and what is kept of a block's attention for evictions
+  std::int64_t n_runs = 0;       // that are alive then
+};
+
+// Takes every step of the walk but for the inference.
+//   block_size: B; element_bytes: of the model's dtype
+CompletionMemory completion_memory(const ModelConfig& config, std::int64_t block_size,
+                                   const CompletionTree& tree, std::int64_t element_bytes,
+                                   Arithmetic arithmetic);
+
+// Refuses runs that together need more than `available` bytes.
+//   block_bytes: of the largest block's activations
+//   throws Error with the figures and what would need less
+void check_completion_memory(const CompletionMemory& memory, std::int64_t block_bytes,
+                             std::int64_t available);
 
 }  // namespace keyscope::capture

@@ -1,13 +1,63 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "capture/inference/head_slice.hpp"
-#include "capture/inference/kernel_cache.hpp"
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+#include "capture/inference/attention.hpp"
+#include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
+#include "capture/model/rope.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
+
+// Rows in the host's memory, every head's by themselves.
+class KernelCache : public KvCache {
+ public:
+  KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, at::ScalarType dtype);
+
+  // Where rows of one head go that are appended: (n, head_dim) each.
+  struct NewRows {
+    void* keys;
+    void* values;
+  };
+  // Makes room for the rows of tokens first_position, first_position + 1, …, which the caller fills. Heads
+  // may be appended to at the same time.
+  //   throws InvalidInput where they do not fit
+  NewRows append(int head, std::int64_t n, std::int64_t first_position);
+
+  // What is there of one head; valid until it changes.
+  HeadRows rows(int head) const;
+
+ private:
+  struct Rows {
+    at::Tensor keys, values;  // (capacity, head_dim)
+  };
+  std::int64_t row_bytes() const override;
+  void move_rows(const RetainedRows& retained) override;
+  void copy_keys_and_values(const KvCache& from) override;
+
+  std::vector<Rows> rows_;  // per KV head
+};
+
+// One head's part of rows that hold several heads: `n` vectors of `head_dim`, `stride` elements apart.
+struct HeadSlice {
+  at::ScalarType dtype;
+  const void* first;
+  std::int64_t stride;
+  std::int64_t n;
+  std::int64_t head_dim;
+};
+
+// To (n, head_dim), rotated by entries [first, first + n) of a table.
+void rotate_rows(const HeadSlice& rows, const RotaryTable& table, std::int64_t first, void* out);
+
+// To (n, head_dim), as they are.
+void copy_rows(const HeadSlice& rows, void* out);
 
 // Rows on the host, under our own kernels.
 class KernelLayer : public LayerArithmetic {

@@ -1,7 +1,8 @@
 #include "capture/inference/layer_arithmetic.hpp"
 
-#include "capture/inference/aten_layer.hpp"
+#include "capture/inference/aten_arithmetic.hpp"
 #include "capture/inference/kernel_arithmetic.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
 

@@ -3,14 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 
+#include "analysis/statistics.hpp"
 #include "base/errors.hpp"
+#include "capture/kernels/kernels.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
+
 namespace {
 
 using std::int64_t;
@@ -247,5 +254,77 @@ std::vector<recording::HeadEvictions> LayerRun::drop_past_window(const Block& bl
 }
 
 int LayerRun::group_size() const { return transformer_.config().n_heads / transformer_.config().n_kv_heads; }
+
+namespace {
+
+// Of some heads the first `n` rows, as float32: (heads.size(), n, head_dim).
+std::vector<float> as_floats(const HostRows& rows, const std::vector<int>& heads, std::int64_t n) {
+  const auto& kernels = kernels::of(rows.dtype);
+  const std::int64_t n_values = n * rows.head_dim;
+  std::vector<float> floats(heads.size() * static_cast<std::size_t>(n_values));
+  at::parallel_for(0, static_cast<std::int64_t>(heads.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t place = begin; place < end; ++place) {
+      const auto head = static_cast<std::size_t>(heads[static_cast<std::size_t>(place)]);
+      kernels.to_float(rows.heads[head], floats.data() + place * n_values, n_values);
+    }
+  });
+  return floats;
+}
+
+// The query heads that read these KV heads.
+std::vector<int> query_heads(const std::vector<int>& kv_heads, int group) {
+  std::vector<int> heads;
+  for (const int kv_head : kv_heads)
+    for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) heads.push_back(head);
+  return heads;
+}
+
+}  // namespace
+
+void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
+                 recording::LayerBlock& record) {
+  const int n_kv_heads = layer.cache().n_heads();
+  const std::vector<int> heads = recording.heads.list(n_kv_heads);
+  const std::int64_t n = layer.n_queries();
+  if (recording.keys) record.keys = as_floats(layer.block_rows(RowPart::kKeys), heads, n);
+  if (recording.values) record.values = as_floats(layer.block_rows(RowPart::kValues), heads, n);
+  if (!recording.queries) return;
+  const HostRows queries = layer.block_queries();
+  const int group = static_cast<int>(queries.heads.size()) / n_kv_heads;
+  record.queries = as_floats(queries, query_heads(heads, group), n);
+}
+
+HeadStatistics::HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, std::int64_t n_prompt)
+    : n_heads_(n_heads),
+      n_kv_heads_(n_kv_heads),
+      n_prompt_(n_prompt),
+      received_(static_cast<std::size_t>(n_heads * n_prompt)),
+      window_(static_cast<std::size_t>(n_kv_heads * n_prompt)) {}
+
+void HeadStatistics::add(const KvCache& cache, const PerRow<double>& column_sums,
+                         const PerRow<double>* window_sums) {
+  const auto group = static_cast<std::size_t>(n_heads_ / n_kv_heads_);
+  for (std::size_t head = 0; head < column_sums.size(); ++head) {
+    const std::size_t kv_head = head / group;
+    const auto positions = cache.positions(static_cast<int>(kv_head));
+    double* received = received_.data() + head * static_cast<std::size_t>(n_prompt_);
+    double* window = window_.data() + kv_head * static_cast<std::size_t>(n_prompt_);
+    for (std::size_t row = 0; row < positions.size(); ++row) {
+      const auto at = static_cast<std::size_t>(positions[row]);
+      received[at] += column_sums[head][row];
+      if (window_sums != nullptr) window[at] += (*window_sums)[head][row] / static_cast<double>(group);
+    }
+  }
+}
+
+void HeadStatistics::finish(recording::LayerBlock& record) const {
+  record.attention_window.assign(window_.begin(), window_.end());
+  for (std::int64_t head = 0; head < n_heads_; ++head) {
+    const std::span<const double> received(received_.data() + head * n_prompt_,
+                                           static_cast<std::size_t>(n_prompt_));
+    record.gini.push_back(analysis::gini(received));
+    record.top_share.push_back(analysis::top_share(received, 0.01));
+  }
+}
 
 }  // namespace keyscope::capture

@@ -4,18 +4,54 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "capture/inference/attention.hpp"
 #include "capture/inference/eviction.hpp"
-#include "capture/inference/head_statistics.hpp"
+#include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
-#include "capture/inference/record_rows.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
+
+using recording::kRecordedWindow;
+
+// What becomes of attention over a whole prompt, by true position, evicted rows included.
+class HeadStatistics {
+ public:
+  HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, std::int64_t n_prompt);
+
+  // Adds a block's weights on the rows of a cache: column sums per query head, and sums over those of its
+  // queries that are among the prompt's last kRecordedWindow, per query head, if there are any.
+  void add(const KvCache& cache, const PerRow<double>& column_sums, const PerRow<double>* window_sums);
+
+  // Tells a record what the prompt came to.
+  void finish(recording::LayerBlock& record) const;
+
+ private:
+  std::int64_t n_heads_, n_kv_heads_, n_prompt_;
+  std::vector<double> received_;  // (n_heads, n_prompt)
+  std::vector<double> window_;    // (n_kv_heads, n_prompt)
+};
+
+// What is recorded of a layer; nothing at all where the layer is not recorded.
+struct LayerRecording {
+  bool layer = false;
+  bool keys = false;
+  bool queries = false;
+  bool values = false;
+  bool attention = false;
+  recording::RecordedHeads heads = {};
+};
+
+// A block's own keys, queries and values, as float32, into its record: those of the recorded heads, and no
+// row of another is copied.
+void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
+                 recording::LayerBlock& record);
 
 // One layer of one run, the same for all its blocks.
 struct LayerPlan {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "capture/model/arithmetic.hpp"
 #include "capture/model/config.hpp"
+#include "capture/model/transformer.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {

@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <torch/headeronly/version.h>
 
-#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
-#include "capture/inference/capture.hpp"
+#include "base/errors.hpp"
 #include "base/sha256.hpp"
-#include "capture/recording/run_plan.hpp"
+#include "capture/inference/capture.hpp"
+#include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -1,5 +1,3 @@
-#include "capture/model/aten_transformer.hpp"
-
 #include <optional>
 #include <utility>
 
@@ -9,6 +7,8 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/silu.h>
+
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
 namespace {

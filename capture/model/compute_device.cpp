@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
-#include "capture/model/available_memory.hpp"
-#include "capture/model/resident_memory.hpp"
+#include "capture/model/memory.hpp"
+#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -5,6 +5,8 @@
 
 #include <c10/core/Device.h>
 
+#include "capture/model/transformer.hpp"
+
 namespace keyscope::capture {
 
 // Where a model computes: the CPU, or the first CUDA device.

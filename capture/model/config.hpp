@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/attention_rules.hpp"
+
 namespace keyscope::capture {
 
 // How rotary frequencies f_i = theta^(-2i/head_dim) are stretched for long contexts.
@@ -81,5 +83,17 @@ ModelConfig parse_config(std::string raw_json, const std::string& where);
 // Reads DIR/config.json and, where it is there, DIR/generation_config.json.
 //   throws FileError as parse_config does, naming the file
 ModelConfig read_config(const std::filesystem::path& folder);
+
+using analysis::AttentionRules;
+
+// What a layer's attention does: for the engine, and for whoever recomputes its weights from a recording.
+//   layer: in [0, n_layers)
+AttentionRules attention_rules(const ModelConfig& config, int layer);
+
+// Of what a model's layers are computed. The results differ by roundings only.
+enum class Arithmetic {
+  kKernels,  // our own loops and LibTorch's products, on the CPU
+  kAten,     // LibTorch's operations alone, on any device that it knows
+};
 
 }  // namespace keyscope::capture

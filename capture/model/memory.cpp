@@ -1,11 +1,47 @@
-#include "capture/model/available_memory.hpp"
+#include "capture/model/memory.hpp"
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
 #include <string>
 
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+
 namespace keyscope::capture {
+
+namespace {
+
+std::string gib(std::int64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+}  // namespace
+
+Residency choose_residency(const WeightBytes& needed, bool may_stream, std::int64_t available) {
+  // Room for what works on the weights, where there is another way.
+  const std::int64_t spare = may_stream ? available / 5 : 0;
+  if (needed.all <= available - spare) return Residency::kWhole;
+  if (may_stream && needed.streamed() <= available) return Residency::kStreamed;
+  const std::string advice =
+      !may_stream && needed.streamed() <= available
+          ? fmt::format("the layer schedule (capture --schedule layer) would need {}", gib(needed.streamed()))
+          : std::string("choose a smaller model or a narrower --dtype");
+  throw Error(fmt::format("the weights need {} of memory under the {} schedule, and {} are available; {}",
+                          gib(may_stream ? needed.streamed() : needed.all), may_stream ? "layer" : "block",
+                          gib(available), advice));
+}
+
+std::int64_t peak_resident_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::int64_t kibibytes = 0;
+    if (word == "VmHWM:" && status >> kibibytes) return 1024 * kibibytes;
+  }
+  throw Error("/proc/self/status: VmHWM is missing; expected the process's peak of resident memory");
+}
+
 namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();

@@ -24,4 +24,13 @@ struct WeightBytes {
 //   throws Error naming what is needed, what is available, and the schedule that would fit if there is one
 Residency choose_residency(const WeightBytes& needed, bool may_stream, std::int64_t available);
 
+// The high-water mark of this process's resident memory since it was started, in bytes: pages of mapped
+// files included.
+//   throws Error where the system does not tell
+std::int64_t peak_resident_memory();
+
+// Bytes that can still be taken without swapping: what the kernel calls available, or what is left of the
+// control group's limit if that is less. The largest int64 where neither is known.
+std::int64_t available_memory();
+
 }  // namespace keyscope::capture

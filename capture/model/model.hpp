@@ -2,13 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "capture/model/arithmetic.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/memory.hpp"
+#include "capture/model/safetensors.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::capture {
@@ -55,5 +56,19 @@ class Model {
   virtual Residency residency() const = 0;
   virtual int threads() const = 0;
 };
+
+// How far the hash over a model's weights has come: bytes of them, of all.
+using HashProgress = std::function<void(std::int64_t n_hashed, std::int64_t n_bytes)>;
+
+// SHA-256 in hex over config.json's bytes, then for each weight file, ascending by name: its name, a zero
+// byte, its size as decimal digits, a zero byte, and its safetensors header; where they are asked for, behind
+// that its data.
+std::string model_hash(const ModelConfig& config, const Checkpoint& checkpoint, bool with_weights,
+                       const HashProgress& progress = {});
+
+// That with the weights. Tells checkpoints of one architecture apart, which Model::model_sha256 does not;
+// reads all weights once.
+//   throws FileError where the files cannot be read any more
+std::string sha256_with_weights(const Model& model, const HashProgress& progress = {});
 
 }  // namespace keyscope::capture

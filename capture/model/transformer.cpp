@@ -10,10 +10,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tanh.h>
 
-#include "capture/model/aten_transformer.hpp"
-#include "capture/model/kernel_transformer.hpp"
-
 namespace keyscope::capture {
+
 namespace {
 
 // Rows that go through the MLP at once: so many that its weights, which no cache holds, are seldom read

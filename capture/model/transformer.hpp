@@ -6,7 +6,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "capture/model/arithmetic.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/rope.hpp"
 #include "capture/model/weights.hpp"
@@ -77,5 +76,67 @@ class Transformer {
   WeightStore weights_;
   Rope rope_, local_rope_;
 };
+
+// LibTorch's operations alone, on the device where the weights lie. It rounds where KernelTransformer does:
+// what lies between two products is computed in float32 and rounded once, but for a norm's weight.
+class AtenTransformer : public Transformer {
+ public:
+  AtenTransformer(const ModelConfig& config, WeightStore weights);
+
+  Arithmetic arithmetic() const override { return Arithmetic::kAten; }
+  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const override;
+  void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
+
+ protected:
+  at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
+  void add_attention(const LayerWeights& weights, const at::Tensor& attention,
+                     at::Tensor& hidden) const override;
+  void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+
+ private:
+  at::Tensor normalized_heads(const at::Tensor& projected, const at::Tensor& weight) const;
+};
+
+// Memory that is used again and again for tensors of changing size.
+class ScratchTensor {
+ public:
+  // (rows, cols), contiguous, its elements undefined; what was given before is invalid then.
+  at::Tensor take(std::int64_t rows, std::int64_t cols, const at::TensorOptions& options);
+
+ private:
+  at::Tensor memory_;  // of one dimension, as large as the largest so far
+};
+
+// Our own loops between LibTorch's products, on the CPU. What lies between the products is kept from call to
+// call, as pages that are given back have to be faulted in again.
+class KernelTransformer : public Transformer {
+ public:
+  KernelTransformer(const ModelConfig& config, WeightStore weights);
+
+  Arithmetic arithmetic() const override { return Arithmetic::kKernels; }
+  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const override;
+  void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
+
+ protected:
+  at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
+  void add_attention(const LayerWeights& weights, const at::Tensor& attention,
+                     at::Tensor& hidden) const override;
+  void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+
+ private:
+  void normalize_heads(at::Tensor& projected, const at::Tensor& weight) const;
+  void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
+                      at::Tensor& out) const;
+
+  mutable ScratchTensor normalized_, queries_, keys_, values_, projected_, gate_, up_;
+};
+
+// out = x weightᵀ + bias. x: (n, in), weight: (out, in), bias: (out) or undefined; out: (n, out), written.
+// A few rows are multiplied by a loop of our own that reads the weights once, at the speed of memory; more of
+// them by LibTorch, in float32 where the processor multiplies no 16-bit numbers.
+void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out);
+
+// The same into a tensor of its own.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace keyscope::capture

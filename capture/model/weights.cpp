@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
-#include "capture/model/strict_json.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -6,9 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
-#include "capture/recording/hdf5_guard.hpp"
-#include "capture/recording/hdf5_input.hpp"
-#include "capture/recording/hdf5_types.hpp"
+#include "capture/recording/hdf5_dataset.hpp"
+#include "capture/recording/hdf5_drivers.hpp"
 
 namespace keyscope::recording::hdf5 {
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "capture/recording/hdf5_dataset.hpp"
-#include "capture/recording/hdf5_handle.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 
 namespace keyscope::recording::hdf5 {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "capture/recording/hdf5.hpp"
@@ -10,6 +11,13 @@ namespace keyscope::recording {
 
 inline constexpr std::int64_t kFormat = 1;  // attribute `keyscope_format` of the root
 inline constexpr std::int64_t kTopLogits = 10;
+
+inline constexpr hsize_t kRowChunkBytes =
+    1 << 20;                                  // of a dataset of rows, and what is kept of it while it is read
+inline constexpr hsize_t kMatrixChunk = 256;  // edge of a matrix' chunks
+
+// A count as HDF5 takes it.
+inline hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
 
 // "layer_07"
 std::string layer_group_name(int layer);
@@ -39,5 +47,40 @@ void cut_run(hdf5::Group& run, const RecordPlan& plan, const RunExtent& extent);
 
 // Bytes kept free for the text of each generated id.
 inline constexpr std::int64_t kTextBytesPerToken = 256;
+
+// Which model read which prompt, and how: what recordings and figure files both say.
+struct Origin {
+  Provenance provenance;
+  ModelInfo model;
+  TokenText prompt;
+};
+
+// Creates `provenance`, `model` and `tokens` below `entry`.
+void write_origin(hdf5::Group& entry, const Origin& origin);
+
+// The prompt may be empty: figures of benchmarks on random keys have none.
+//   throws FileError naming file and attribute or dataset, what was found and what was expected
+Origin read_origin(const hdf5::Group& entry);
+
+// Datasets of keys, queries and values as a StoreType has them. Of bfloat16 the file says so: such a dataset
+// is of float32 and has the text attribute `rounded_to`, "bfloat16".
+
+hdf5::Dataset create_row_dataset(hdf5::Group& group, const std::string& name, StoreType store,
+                                 const hdf5::Shape& shape, const hdf5::DatasetOptions& options);
+
+// Marks a float32 dataset whose values are rounded already, a copy say; nothing to do for other types.
+void mark_store(hdf5::Dataset& dataset, StoreType store);
+
+// How a dataset from anywhere lies in its file.
+//   throws FileError on a `rounded_to` that is not known, or on another type than float32
+StoreType store_of(const hdf5::Dataset& dataset);
+
+// The hyperslab of `count` rows from `start` on, rounded to nearest, ties to even.
+void store_rows(hdf5::Dataset& dataset, StoreType store, std::span<const float> rows,
+                const hdf5::Shape& start, const hdf5::Shape& count);
+
+// Values read from a dataset against what it says of itself.
+//   throws FileError where one of them is no bfloat16
+void check_rounded(const hdf5::Dataset& dataset, std::span<const float> values);
 
 }  // namespace keyscope::recording

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -114,5 +116,32 @@ std::vector<std::int32_t> retained_positions(std::span<const std::int32_t> evict
 
 // Tokens seen by the end of block `block` of a run.
 std::int64_t tokens_seen(const RunInfo& run, std::int64_t block);
+
+// Called on the thread that opens a recording, with the layers of all its runs that were checked, first none,
+// and how many there are. What it throws ends the opening.
+using OpenProgress = std::function<void(std::int64_t n_checked, std::int64_t n_layers)>;
+
+// As open_recording(path), which checks what every layer of every run declares: of a large model on a slow
+// disk this takes its time.
+//   progress: may be empty
+std::shared_ptr<Recording> open_recording(const std::string& path, const OpenProgress& progress);
+
+// Writes a recording while it happens, from one I/O thread of its own, by the `.part` protocol: all metadata
+// before the first block, raw data and then the counter per block, each fsynced, a rename at the end. A call
+// returns when what was handed in before it is on the disk: a kill loses at most the block in flight.
+//   path: the recording's final place; `path` + ".part" is what is written to
+//   replace: whether an existing file may be replaced: by the rename at the end, and only by a whole
+//   recording, what was cut short stays in the `.part`; otherwise throws FileError if `path` exists, and from
+//   any call once writing has failed (a full disk, say): what was committed by then stays readable in the
+//   `.part` file
+// A `.part` left by an earlier, killed capture is never overwritten unless `replace` is given.
+std::unique_ptr<RecordSink> make_recording_writer(const std::filesystem::path& path, bool replace);
+
+// A recording that lies in memory: the sink of a live capture and, at the same time, what the window reads.
+// Safe to read from any thread while the capture goes on.
+class MemoryRecording : public RecordSink, public Recording {
+ public:
+  static std::shared_ptr<MemoryRecording> create();
+};
 
 }  // namespace keyscope::recording

@@ -1,12 +1,38 @@
-#include "capture/recording/recorded_heads.hpp"
+#include "capture/recording/records.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 namespace keyscope::recording {
+
+std::string_view store_name(StoreType store) {
+  switch (store) {
+    case StoreType::kFloat16:
+      return "float16";
+    case StoreType::kBFloat16:
+      return "bfloat16";
+    case StoreType::kFloat32:
+      break;
+  }
+  return "float32";
+}
+
+// 11 and 8 significant bits.
+double store_rounding(StoreType store) {
+  switch (store) {
+    case StoreType::kFloat16:
+      return 0x1p-11;
+    case StoreType::kBFloat16:
+      return 0x1p-8;
+    case StoreType::kFloat32:
+      break;
+  }
+  return 0;
+}
 
 std::vector<int> RecordedHeads::list(int n_kv_heads) const {
   if (!all()) return kv_heads;
@@ -28,6 +54,23 @@ int RecordedHeads::query_place(int query_head, int group_size) const {
 
 std::string RecordedHeads::refusal(int kv_head) const {
   return fmt::format("KV head {} was not recorded; recorded are {}", kv_head, fmt::join(kv_heads, ", "));
+}
+
+std::string parameters_json(const std::map<std::string, std::string>& options) {
+  using Json = nlohmann::ordered_json;
+  Json json = Json::object();
+  for (const auto& [key, value] : options) {
+    const Json number = Json::parse(value, nullptr, false);
+    json[key] = number.is_number() ? number : Json(value);
+  }
+  return json.dump();
+}
+
+std::string next_run_name(const std::string& policy, std::span<const RunPlan> runs) {
+  std::string name = policy;
+  const auto taken = [&](const RunPlan& run) { return run.name == name; };
+  for (int use = 2; std::ranges::any_of(runs, taken); ++use) name = fmt::format("{}-{}", policy, use);
+  return name;
 }
 
 }  // namespace keyscope::recording

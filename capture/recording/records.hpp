@@ -1,18 +1,50 @@
 #pragma once
 
-// What a capture hands out, as plain data: no tensors, no HDF5. The writer, the live window and the tests all
-// receive the same records through `RecordSink`.
-
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include "capture/recording/recorded_heads.hpp"
-#include "capture/recording/store_type.hpp"
 
 namespace keyscope::recording {
 
+// The KV heads whose rows are recorded: their keys and values, and the queries and attention weights of the
+// query heads that read them. A dataset of rows has the recorded heads only, in ascending order, so that a
+// head's place in it is not its index in the model. Statistics are recorded of all heads, always.
+struct RecordedHeads {
+  std::vector<int> kv_heads = {};  // the model's indices, ascending; empty: all
+
+  bool all() const { return kv_heads.empty(); }
+  bool has(int kv_head) const { return place(kv_head) >= 0; }
+  int count(int n_kv_heads) const { return all() ? n_kv_heads : static_cast<int>(kv_heads.size()); }
+  int first() const { return all() ? 0 : kv_heads.front(); }
+  std::vector<int> list(int n_kv_heads) const;  // with `all` written out
+
+  // Where a head's rows lie along a dataset's first axis; -1: they were not recorded.
+  int place(int kv_head) const;
+  int query_place(int query_head, int group_size) const;
+
+  // "KV head 3 was not recorded; recorded are 0, 2".
+  std::string refusal(int kv_head) const;
+
+  bool operator==(const RecordedHeads&) const = default;
+};
+
+// How keys, queries and values lie in the file. HDF5 has no bfloat16 that other tools read: such rows are
+// float32 whose lower 16 bits are zero, which compress to about half.
+enum class StoreType { kFloat32, kFloat16, kBFloat16 };
+
+// "float32", "float16", "bfloat16": what `--store` takes.
+std::string_view store_name(StoreType store);
+
+// The largest error of a stored number relative to what was computed: half a unit in the last place, 0 for
+// float32.
+double store_rounding(StoreType store);
+
+// What a capture hands out, as plain data: no tensors, no HDF5. The writer, the live window and the tests all
+// receive the same records through `RecordSink`.
 // Where a recording came from; the attributes of `/entry/provenance`.
 struct Provenance {
   std::string command;        // the command line, quoted so that a shell would read it back
@@ -182,5 +214,11 @@ class RecordSink {
   // `complete` is false when the capture was cancelled or failed; what came before is kept.
   virtual void end(bool complete) = 0;
 };
+
+// A policy's options as a run's `parameters`: a JSON object in which what reads as a number is one.
+std::string parameters_json(const std::map<std::string, std::string>& options);
+
+// What a run of `policy` is called beside runs that are there: `keydiff`, the second one `keydiff-2`.
+std::string next_run_name(const std::string& policy, std::span<const RunPlan> runs);
 
 }  // namespace keyscope::recording

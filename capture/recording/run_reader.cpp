@@ -1,24 +1,25 @@
 #include "capture/recording/run_reader.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "capture/recording/checked_read.hpp"
-#include "capture/recording/layer_rows.hpp"
 #include "capture/recording/layout.hpp"
 
 namespace keyscope::recording {
+
 namespace {
 
 using hdf5::ElementType;
 using hdf5::Group;
 using hdf5::Shape;
-
-hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
 
 class RunReader {
  public:
@@ -193,6 +194,130 @@ void RunReader::check_layer(const Group& group) const {
 RunInfo read_run(const Group& group, const std::string& name, const RecordingInfo& info,
                  const std::function<void()>& layer_done) {
   return RunReader(group, name, info).read(layer_done);
+}
+
+namespace {
+
+// The types in which rows may lie.
+constexpr auto kRowTypes = {ElementType::kFloat32, ElementType::kFloat16};
+
+// Every layer of every run has the same heads.
+void check_heads(const Group& layer, const RecordingInfo& info) {
+  const RecordedHeads heads = read_recorded_heads(layer, info.model.n_kv_heads);
+  if (heads == info.heads) return;
+  const auto listed = [&](const RecordedHeads& of) {
+    return fmt::format("{}", fmt::join(of.list(info.model.n_kv_heads), ", "));
+  };
+  throw FileError(fmt::format("{}: kv_heads: found heads {}; expected {}, as in the first layer",
+                              layer.where(), listed(heads), listed(info.heads)));
+}
+
+}  // namespace
+
+RecordedHeads read_recorded_heads(const Group& layer, int n_kv_heads) {
+  if (!layer.has("kv_heads")) return {};
+  const hdf5::Dataset dataset = open_list(layer, "kv_heads", ElementType::kInt32);
+  const hsize_t n_heads = dataset.shape().front();
+  if (n_heads < 1 || n_heads > size(n_kv_heads))
+    throw FileError(
+        fmt::format("{}: found {} heads; expected 1 to {}", dataset.where(), n_heads, n_kv_heads));
+  const auto heads = dataset.read<std::int32_t>();
+  const bool ascending = std::ranges::adjacent_find(heads, std::greater_equal<>()) == heads.end();
+  if (!ascending || heads.front() < 0 || heads.back() >= n_kv_heads)
+    throw FileError(fmt::format("{}: found [{}]; expected ascending indices of {} KV heads", dataset.where(),
+                                fmt::join(heads, ", "), n_kv_heads));
+  if (n_heads == size(n_kv_heads)) return {};
+  return {{heads.begin(), heads.end()}};
+}
+
+StoreType read_store(const Group& layer) {
+  StoreType coarsest = StoreType::kFloat32;
+  for (const char* name : {"keys", "queries", "values"}) {
+    if (!layer.has(name)) continue;
+    const StoreType store = store_of(layer.open_dataset(name, 0, {0}));
+    if (store_rounding(store) > store_rounding(coarsest)) coarsest = store;
+  }
+  return coarsest;
+}
+
+void check_layer_rows(const Group& layer, const RecordingInfo& info, const RunInfo& run) {
+  check_heads(layer, info);
+  const int n_recorded = info.heads.count(info.model.n_kv_heads);
+  const hsize_t n_kv_heads = size(n_recorded), n_heads = size(n_recorded * info.model.group_size());
+  const hsize_t head_dim = size(info.model.head_dim), n_tokens = size(run.n_tokens);
+  const Roomy rows = info.complete ? Roomy{} : Roomy{1};
+  const Roomy matrix = info.complete ? Roomy{} : Roomy{1, 2};
+  const auto check = [&](const char* name, hsize_t n) {
+    store_of(open_dataset(layer, name, kRowTypes, {n, n_tokens, head_dim}, rows));
+  };
+  if (info.keys) check("keys", n_kv_heads);
+  if (info.queries) check("queries", n_heads);
+  if (info.values) check("values", n_kv_heads);
+  // Nothing attended under the eviction of a replayed run.
+  if (info.attention && !run.plan.replayed)
+    open_dataset(layer, "attention", kRowTypes, {n_heads, n_tokens, n_tokens}, matrix);
+}
+
+namespace {
+
+[[noreturn]] void refuse(const hdf5::Dataset& found, const std::string& expected) {
+  throw FileError(fmt::format("{}: found {} {}; expected {}", found.where(), hdf5::name_of(found.type()),
+                              hdf5::format_shape(found.shape()), expected));
+}
+
+}  // namespace
+
+hdf5::Dataset open_dataset(const hdf5::Group& group, const std::string& name,
+                           std::initializer_list<hdf5::ElementType> types, const hdf5::Shape& shape,
+                           const Roomy& roomy) {
+  hdf5::Dataset dataset = group.open_dataset(name, 0, shape);
+  hdf5::Shape found = dataset.shape();
+  for (const std::size_t axis : roomy)
+    if (axis < std::min(found.size(), shape.size())) found[axis] = std::min(found[axis], shape[axis]);
+  if (std::find(types.begin(), types.end(), dataset.type()) == types.end() || found != shape)
+    refuse(dataset, fmt::format("{} {}{}", hdf5::name_of(*types.begin()), hdf5::format_shape(shape),
+                                roomy.empty() ? "" : " or more tokens"));
+  return dataset;
+}
+
+hdf5::Dataset open_list(const hdf5::Group& group, const std::string& name, hdf5::ElementType type) {
+  hdf5::Dataset dataset = group.open_dataset(name);
+  if (dataset.type() != type || dataset.shape().size() != 1)
+    refuse(dataset, fmt::format("{} in one dimension", hdf5::name_of(type)));
+  return dataset;
+}
+
+std::int64_t integer_in(const hdf5::Group& group, const std::string& name, std::int64_t low,
+                        std::int64_t high) {
+  const std::int64_t value = group.integer(name);
+  if (value < low || value > high)
+    throw FileError(
+        fmt::format("{}: attribute '{}' is {}; expected {} to {}", group.where(), name, value, low, high));
+  return value;
+}
+
+std::string json_text(const hdf5::Group& group, const std::string& name) {
+  std::string text = group.text(name);
+  if (!nlohmann::json::accept(text))
+    throw FileError(fmt::format("{}: attribute '{}' is no JSON", group.where(), name));
+  return text;
+}
+
+TokenText read_tokens(const hdf5::Group& group, std::vector<std::int32_t> ids, const std::string& text_name) {
+  const hdf5::Dataset text = open_list(group, text_name, hdf5::ElementType::kUInt8);
+  const hdf5::Dataset offset =
+      open_dataset(group, text_name + "_offset", {hdf5::ElementType::kInt64}, {ids.size() + 1});
+  const auto bytes = text.read<std::uint8_t>();
+  TokenText tokens{std::move(ids), std::string(bytes.begin(), bytes.end()), offset.read<std::int64_t>()};
+  const auto negative =
+      std::find_if(tokens.id.begin(), tokens.id.end(), [](std::int32_t id) { return id < 0; });
+  if (negative != tokens.id.end())
+    throw FileError(fmt::format("{}: token {} has id {}; ids are not negative", group.where(),
+                                negative - tokens.id.begin(), *negative));
+  if (tokens.offset.front() != 0 || tokens.offset.back() != static_cast<std::int64_t>(tokens.text.size()) ||
+      !std::is_sorted(tokens.offset.begin(), tokens.offset.end()))
+    throw FileError(fmt::format("{}: offsets must ascend from 0 to {}", offset.where(), tokens.text.size()));
+  return tokens;
 }
 
 }  // namespace keyscope::recording

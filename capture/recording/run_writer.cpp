@@ -1,16 +1,57 @@
 #include "capture/recording/run_writer.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "capture/recording/hdf5.hpp"
+#include "capture/recording/layout.hpp"
 #include "capture/recording/record_check.hpp"
-#include "capture/recording/row_store.hpp"
-#include "capture/recording/scattered_rows.hpp"
 
 namespace keyscope::recording {
+
 namespace {
+
+// Values at scattered rows of a (n_kv_heads, n_tokens) dataset, collected head by head and written in one
+// call.
+template <typename T>
+class ScatteredRows {
+ public:
+  // positions: ascending; where they have no gaps they are written as one slab, which is far quicker
+  void add(std::size_t head, const std::vector<std::int32_t>& positions, const std::vector<T>& values) {
+    if (positions.empty()) return;
+    const auto n_rows = static_cast<hsize_t>(positions.size());
+    const auto first = static_cast<hsize_t>(positions.front());
+    if (static_cast<hsize_t>(positions.back()) - first + 1 == n_rows) {
+      slabs_.push_back({head, first, values});
+      return;
+    }
+    for (const std::int32_t position : positions) {
+      coordinates_.push_back(head);
+      coordinates_.push_back(static_cast<hsize_t>(position));
+    }
+    values_.insert(values_.end(), values.begin(), values.end());
+  }
+
+  void write(hdf5::Dataset& dataset) const {
+    for (const Slab& slab : slabs_)
+      dataset.write(std::span<const T>(slab.values), {slab.head, slab.first}, {1, slab.values.size()});
+    dataset.write_points(std::span<const T>(values_), coordinates_);
+  }
+
+ private:
+  struct Slab {
+    hsize_t head = 0;
+    hsize_t first = 0;
+    std::vector<T> values;
+  };
+  std::vector<Slab> slabs_;
+  std::vector<hsize_t> coordinates_;  // (head, position) of each of `values_`
+  std::vector<T> values_;
+};
 
 using hdf5::Dataset;
 using hdf5::Group;
@@ -18,8 +59,6 @@ using hdf5::Shape;
 
 // Enough for the chunks that one block's evictions touch in one head.
 constexpr std::size_t kTraceCacheBytes = 1 << 20;
-
-hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
 
 template <typename T>
 void write_at(Dataset& dataset, std::int64_t index, T value) {
@@ -274,6 +313,54 @@ RunExtent RunWriter::extent() const {
   extent.n_layers = n_complete_layers_;
   if (generated_.text.size() > generated_text_.shape()[0]) extent.late_text = generated_.text;
   return extent;
+}
+
+namespace {
+
+[[noreturn]] void refuse(std::int32_t position) {
+  throw InvalidInput(
+      fmt::format("recording: position {} is not in the cache, or was evicted before", position));
+}
+
+}  // namespace
+
+void AttentionSums::append(std::int32_t start, std::int32_t n_new) {
+  for (std::int32_t i = 0; i < n_new; ++i) rows_.position.push_back(start + i);
+  rows_.received.resize(rows_.position.size(), 0);
+  rows_.queries.resize(rows_.position.size(), 0);
+}
+
+void AttentionSums::add(const HeadAttention& block) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < block.position.size(); ++i) {
+    while (at < rows_.position.size() && rows_.position[at] < block.position[i]) ++at;
+    if (at == rows_.position.size() || rows_.position[at] != block.position[i]) refuse(block.position[i]);
+    rows_.received[at] += block.received[i];
+    rows_.queries[at] += block.queries[i];
+  }
+}
+
+AttentionSums::Rows AttentionSums::evict(const std::vector<std::int32_t>& positions) {
+  Rows evicted;
+  std::size_t next = 0, kept = 0;
+  for (std::size_t at = 0; at < rows_.position.size(); ++at) {
+    if (next < positions.size() && rows_.position[at] == positions[next]) {
+      evicted.position.push_back(rows_.position[at]);
+      evicted.received.push_back(rows_.received[at]);
+      evicted.queries.push_back(rows_.queries[at]);
+      ++next;
+      continue;
+    }
+    rows_.position[kept] = rows_.position[at];
+    rows_.received[kept] = rows_.received[at];
+    rows_.queries[kept] = rows_.queries[at];
+    ++kept;
+  }
+  if (next < positions.size()) refuse(positions[next]);
+  rows_.position.resize(kept);
+  rows_.received.resize(kept);
+  rows_.queries.resize(kept);
+  return evicted;
 }
 
 }  // namespace keyscope::recording

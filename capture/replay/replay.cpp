@@ -1,19 +1,27 @@
 #include "capture/replay/replay.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <vector>
 
+#include <H5public.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <oneapi/tbb/parallel_for.h>
 
-#include "base/errors.hpp"
 #include "analysis/policies/registry.hpp"
+#include "base/errors.hpp"
 #include "capture/model/config.hpp"
+#include "capture/recording/layout.hpp"
+#include "capture/recording/records.hpp"
 #include "capture/replay/head_replay.hpp"
 #include "capture/replay/replay_file.hpp"
 
 namespace keyscope::replay {
+
 namespace {
 
 // Per layer, as the model's configuration has them; none where that is of no family that is known.
@@ -128,6 +136,198 @@ std::vector<RunOutcome> run_replay(const Source& source, const ReplayPlan& plan,
   }
   file.finish(true);
   return outcomes;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using recording::RecordingInfo;
+using recording::RunInfo;
+namespace hdf5 = recording::hdf5;
+
+int find_source_run(const RecordingInfo& info, const std::string& name) {
+  const int index = info.run_index(name);
+  if (index < 0) {
+    std::vector<std::string> names;
+    names.reserve(info.runs.size());
+    for (const RunInfo& run : info.runs) names.push_back(run.plan.name);
+    throw UsageError(fmt::format("--run: there is no run '{}' in {}; it has {}", name, info.source,
+                                 fmt::join(names, ", ")));
+  }
+  const RunInfo& run = info.runs[static_cast<std::size_t>(index)];
+  if (run.plan.policy != "none" || run.plan.budget > 0)
+    throw UsageError(fmt::format(
+        "--run: {} evicted rows under policy {} with a budget of {}; expected a run that kept everything "
+        "(none): behind its first eviction, keys come from hidden states that the eviction has altered",
+        name, run.plan.policy, run.plan.budget));
+  if (run.n_tokens < info.n_prompt())
+    throw FileError(
+        fmt::format("{}: run {} was cut short after {} of {} prompt tokens; a replay needs the "
+                    "attention of a whole prompt: capture it again",
+                    info.source, name, run.n_tokens, info.n_prompt()));
+  return index;
+}
+
+std::vector<int> choose_layers(const RecordingInfo& info, std::vector<int> wanted) {
+  if (wanted.empty()) return info.layers;
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  for (const int layer : wanted)
+    if (!std::binary_search(info.layers.begin(), info.layers.end(), layer))
+      throw UsageError(fmt::format("--layers: {} is not in the recording; it has {}", layer,
+                                   fmt::join(info.layers, ", ")));
+  return wanted;
+}
+
+void check_contents(const RecordingInfo& info, const std::string& policy,
+                    const analysis::PolicyNeeds& needs) {
+  if (!info.keys)
+    throw FileError(info.source +
+                    ": keys were not recorded, and a replay scores keys; capture with --record keys");
+  if (!info.heads.all())
+    throw FileError(
+        fmt::format("{}: only the rows of KV heads {} were recorded, and a replay scores the keys of every "
+                    "head; capture without --heads",
+                    info.source, fmt::join(info.heads.kv_heads, ", ")));
+  if (needs.values && !info.values)
+    throw FileError(
+        fmt::format("{}: policy {} scores values, and none were recorded; capture with --record "
+                    "keys,queries,values",
+                    info.source, policy));
+  if (needs.window > 0 && needs.window != recording::kRecordedWindow && !info.attention)
+    throw FileError(
+        fmt::format("{}: policy {} scores by the attention of the last {} queries, and attention weights "
+                    "were not recorded (their sums over the last {} always are); capture with --record "
+                    "keys,queries,attention",
+                    info.source, policy, needs.window, recording::kRecordedWindow));
+}
+
+void check_options(const ReplayOptions& options) {
+  if (options.block_size < 1) throw UsageError("--block: expected at least 1");
+  const auto evicts = [](const analysis::PolicySpec& spec) { return spec.name != "none"; };
+  if (std::ranges::none_of(options.policies, evicts))
+    throw UsageError(
+        "replay: a --policy that evicts is needed; the run that evicts nothing is there already");
+  if (options.budget < 1) throw UsageError("replay: a --budget of at least 1 row per KV head is needed");
+}
+
+void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions& options) {
+  std::vector<recording::RunPlan> named{info.runs[static_cast<std::size_t>(plan.source_run)].plan};
+  for (const analysis::PolicySpec& spec : options.policies) {
+    if (spec.name == "none") continue;
+    const auto needs = analysis::make_policy(spec, options.seed)->needs();
+    check_contents(info, spec.name, needs);
+    auto parameters = analysis::with_defaults(spec, options.seed).options;
+    recording::RunPlan run;
+    run.policy = spec.name;
+    run.name = recording::next_run_name(spec.name, named);
+    run.oracle = needs.attention();
+    if (run.oracle) parameters["oracle"] = oracle_statistic(needs);
+    run.parameters = recording::parameters_json(parameters);
+    run.budget = options.budget;
+    run.block_size = options.block_size;
+    run.n_prompt_blocks = (info.n_prompt() - 1) / options.block_size + 1;
+    run.replayed = true;
+    named.push_back(run);
+    plan.runs.push_back(std::move(run));
+    plan.policies.push_back(spec);
+  }
+}
+
+Json parsed(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json(text) : json;
+}
+
+std::string scores_from(recording::StoreType store) {
+  return store == recording::StoreType::kFloat32
+             ? "rows as computed"
+             : fmt::format("rows rounded to {}", recording::store_name(store));
+}
+
+std::string configuration_json(const ReplayPlan& plan, const RecordingInfo& info,
+                               const ReplayOptions& options) {
+  const recording::Provenance& captured = info.provenance;
+  const Json configuration = parsed(captured.configuration);
+  Json json;
+  Json policies = Json::array();
+  for (const auto& spec : plan.policies) policies.push_back({{"name", spec.name}, {"options", spec.options}});
+  json["policies"] = std::move(policies);
+  json["budget"] = options.budget;
+  json["block"] = options.block_size;
+  json["layers"] = options.layers;
+  json["seed"] = options.seed;
+  json["n_prompt"] = info.n_prompt();
+  json["run"] = options.run;
+  json["scores_from"] = scores_from(plan.store);
+  // The last prompt positions over which the output error is measured.
+  if (configuration.is_object() && configuration.contains("score_last"))
+    json["score_last"] = configuration["score_last"];
+  json["source"] = {{"file", info.source},
+                    {"command", captured.command},
+                    {"configuration", configuration},
+                    {"versions", captured.versions},
+                    {"started", captured.started}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Who the model and the prompt are stays; how they were run is told below `source`.
+recording::Provenance provenance(const ReplayPlan& plan, const RecordingInfo& info,
+                                 const ReplayOptions& options) {
+  recording::Provenance origin = info.provenance;
+  origin.command = options.command;
+  origin.configuration = configuration_json(plan, info, options);
+  origin.versions = fmt::format("keyscope {}, HDF5 {}.{}.{}", KEYSCOPE_VERSION, H5_VERS_MAJOR, H5_VERS_MINOR,
+                                H5_VERS_RELEASE);
+  origin.seed = static_cast<std::int64_t>(options.seed);
+  origin.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  return origin;
+}
+
+// What the file says beyond what a Recording does: how its rows are stored, and how large they are.
+void measure_source(ReplayPlan& plan, const Source& source, const RecordingInfo& info) {
+  const RunInfo& run = info.runs[static_cast<std::size_t>(plan.source_run)];
+  const hdf5::Group group =
+      source.file.root().open_group("entry").open_group("runs").open_group(run.plan.name);
+  const bool shared = run.n_tokens == info.n_prompt();
+  for (const int layer : plan.layers) {
+    const hdf5::Group from = group.open_group(recording::layer_group_name(layer));
+    for (const std::string& name : from.names()) {
+      if (!from.has_dataset(name)) continue;
+      const hdf5::Dataset dataset = from.open_dataset(name, 0, {0});
+      const bool rows = name == "keys" || name == "queries" || name == "values";
+      if (name != "queries" && rows)
+        plan.store =
+            std::ranges::max(plan.store, recording::store_of(dataset), {}, recording::store_rounding);
+      plan.disk_bytes += static_cast<std::int64_t>(dataset.stored_bytes()) * (rows && !shared ? 2 : 1);
+    }
+  }
+  const std::int64_t n_layers = static_cast<std::int64_t>(plan.layers.size());
+  const std::int64_t n_rows = n_layers * info.model.n_kv_heads * info.n_prompt();
+  const auto n_runs = static_cast<std::int64_t>(plan.runs.size());
+  constexpr std::int64_t kTraceBytes = sizeof(std::int32_t) + sizeof(float);
+  constexpr std::int64_t kGroupBytes = 1 << 13;  // of a layer's group, its datasets' headers and chunk index
+  plan.disk_bytes += n_runs * (n_rows * kTraceBytes + n_layers * kGroupBytes);
+  plan.rows_total = (n_runs + 1) * n_rows;
+}
+
+}  // namespace
+
+Source open_source(const std::string& path) {
+  return {recording::open_recording(path), hdf5::File::open(path)};
+}
+
+ReplayPlan plan_replay(const Source& source, const ReplayOptions& options) {
+  check_options(options);
+  const auto info = source.recording->info();
+  ReplayPlan plan;
+  plan.seed = options.seed;
+  plan.source_run = find_source_run(*info, options.run);
+  plan.layers = choose_layers(*info, options.layers);
+  plan_runs(plan, *info, options);
+  measure_source(plan, source, *info);
+  plan.provenance = provenance(plan, *info, options);
+  return plan;
 }
 
 }  // namespace keyscope::replay

@@ -4,12 +4,54 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "capture/replay/replay_plan.hpp"
+#include "analysis/policies/policy.hpp"
+#include "capture/recording/hdf5.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::replay {
+
+// A recording file to replay from, as Keyscope reads it and as it lies there.
+struct Source {
+  std::shared_ptr<recording::Recording> recording;
+  recording::hdf5::File file;
+};
+
+//   throws FileError as `open_recording` does
+Source open_source(const std::string& path);
+
+struct ReplayOptions {
+  std::string run = "none";                    // whose keys
+  std::vector<analysis::PolicySpec> policies;  // `none` adds nothing: that run is there
+  std::int64_t budget = 0;                     // N: rows per KV head
+  std::int64_t block_size = 128;               // B
+  std::vector<int> layers;                     // empty: all that were recorded
+  std::uint64_t seed = 0;
+  std::string command;  // for the provenance
+};
+
+// What a replay will do, and what its recording will say of itself.
+struct ReplayPlan {
+  int source_run = 0;
+  std::vector<int> layers;  // ascending
+  recording::Provenance provenance;
+  std::vector<analysis::PolicySpec> policies;
+  std::vector<recording::RunPlan> runs;  // one per policy, in the same order
+  // Of the recorded keys and values, the coarser of them.
+  recording::StoreType store = recording::StoreType::kFloat32;
+  std::uint64_t seed = 0;
+  std::int64_t rows_total = 0;  // of all runs, layers and KV heads, and of the source run that is copied
+  std::int64_t disk_bytes = 0;
+};
+
+//   throws UsageError on options that cannot be: an unknown run, policy or layer, no budget, no policy, or a
+//   run that evicted
+//   throws FileError where the recording holds too little: a prompt not read to its end, no keys, no values
+//   for a policy that scores them, no attention weights for one that sums over a window of queries
+ReplayPlan plan_replay(const Source& source, const ReplayOptions& options);
 
 // What a replayed run left of the prompt in one head.
 struct HeadOutcome {

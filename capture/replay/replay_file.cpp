@@ -1,14 +1,235 @@
 #include "capture/replay/replay_file.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "capture/recording/hdf5.hpp"
 #include "capture/recording/layout.hpp"
-#include "capture/recording/output_path.hpp"
-#include "capture/replay/replay_layout.hpp"
+#include "capture/recording/packing.hpp"
+#include "capture/replay/replay.hpp"
 
 namespace keyscope::replay {
 
+namespace {
+
+using recording::RecordingInfo;
+using recording::RunInfo;
 using recording::hdf5::Dataset;
+using recording::hdf5::DatasetOptions;
+using recording::hdf5::ElementType;
 using recording::hdf5::Group;
+using recording::hdf5::Shape;
+
+constexpr hsize_t kListChunk = 4096;
+constexpr hsize_t kTraceChunk = 8192;
+constexpr int kGzip = 4;
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
+
+bool is_journal(const std::string& name) { return name.starts_with("partial_attention"); }
+
+// One number per row of every KV head, about attention: what a replayed run cannot know. Other statistics of
+// attention are left out of it altogether.
+bool is_attention_trace(const std::string& name) {
+  return name == "attention_received" || name == "attention_queries" || name == "attention_last";
+}
+
+// The numbers that a layer holds, those of other writers too, but for the writer's journal.
+std::vector<std::string> datasets_of(const Group& layer) {
+  std::vector<std::string> names = layer.names();
+  std::erase_if(names, [&](const std::string& name) {
+    return is_journal(name) || !layer.has_dataset(name) ||
+           layer.open_dataset(name, 0, {0}).type() == ElementType::kOther;
+  });
+  return names;
+}
+
+template <typename T>
+void write_list(Group& group, const std::string& name, ElementType type, const std::vector<T>& values) {
+  DatasetOptions options;
+  options.chunk = {std::clamp<hsize_t>(values.size(), 1, kListChunk)};
+  options.max_shape = {H5S_UNLIMITED};
+  group.create_dataset(name, type, {values.size()}, options).write(std::span<const T>(values));
+}
+
+// A run's group with all that lies in it but logits and layers.
+Group create_run(Group& runs, const RunInfo& run, std::int64_t index, std::int64_t n_prompt) {
+  Group group = runs.create_group(run.plan.name, "NXcollection");
+  group.set_integer("index", index);
+  group.set_text("policy", run.plan.policy);
+  group.set_text("parameters", run.plan.parameters);
+  group.set_integer("budget", run.plan.budget);
+  group.set_integer("block_size", run.plan.block_size);
+  group.set_integer("n_prompt", n_prompt);
+  group.set_integer("n_prompt_blocks", run.plan.n_prompt_blocks);
+  group.set_integer("max_generated", run.generated.size());
+  group.set_integer("replayed", run.plan.replayed ? 1 : 0);
+  group.set_integer("oracle", run.plan.oracle ? 1 : 0);
+  write_list(group, "block_start", ElementType::kInt32, run.block_start);
+  write_list(group, "block_ms", ElementType::kFloat32, run.block_ms);
+  write_list(group, "generated", ElementType::kInt32, run.generated.id);
+  write_list(group, "generated_text", ElementType::kUInt8,
+             std::vector<std::uint8_t>(run.generated.text.begin(), run.generated.text.end()));
+  std::vector<std::int64_t> offset = run.generated.offset;
+  offset.resize(run.generated.id.size() + 1, 0);  // without ids, or a tokenizer, there is no text
+  write_list(group, "generated_text_offset", ElementType::kInt64, offset);
+  write_list(group, "top_logits", ElementType::kFloat32, run.top_logits);
+  write_list(group, "top_ids", ElementType::kInt32, run.top_ids);
+  DatasetOptions counter;
+  counter.allocate = true;
+  group.create_dataset("blocks_done", ElementType::kInt64, {}, counter)
+      .write(std::span<const std::int64_t>(&run.blocks_done, 1));
+  return group;
+}
+
+// Nothing has happened in it yet.
+RunInfo planned_run(const recording::RunPlan& plan, std::int64_t n_prompt) {
+  RunInfo run;
+  run.plan = plan;
+  for (std::int64_t start = 0; start < n_prompt; start += plan.block_size)
+    run.block_start.push_back(static_cast<std::int32_t>(start));
+  run.block_ms.assign(run.block_start.size(), kNaN);
+  return run;
+}
+
+class Layout {
+ public:
+  Layout(Group runs, const Source& source, const ReplayPlan& plan, const std::function<void()>& after_chunk)
+      : runs_(std::move(runs)),
+        plan_(plan),
+        info_(source.recording->info()),
+        run_(info_->runs[static_cast<std::size_t>(plan.source_run)]),
+        from_(source.file.root().open_group("entry").open_group("runs").open_group(run_.plan.name)),
+        after_chunk_(after_chunk) {}
+
+  void copy_source(const std::function<void()>& after_layer) {
+    Group to = create_run(runs_, run_, 0, info_->n_prompt());
+    if (run_.n_scored > 0) {
+      Shape shape = from_.open_dataset("logits", 0, {0}).shape();
+      shape[0] = size(run_.n_scored);
+      copy(from_, to, "logits", shape);
+    }
+    for (const int layer : plan_.layers) {
+      copy_layer(layer, to);
+      after_layer();
+    }
+  }
+
+  void create_replayed(std::size_t index) {
+    const RunInfo run = planned_run(plan_.runs[index], info_->n_prompt());
+    Group to = create_run(runs_, run, static_cast<std::int64_t>(index) + 1, info_->n_prompt());
+    for (const int layer : plan_.layers) {
+      Group group = to.create_group(recording::layer_group_name(layer), "NXcollection");
+      create_rows(group, layer);
+      create_evictions(group);
+      create_statistics(group, layer);
+    }
+  }
+
+ private:
+  Group source_layer(int layer) const { return from_.open_group(recording::layer_group_name(layer)); }
+
+  Dataset copy(const Group& from, Group& to, const std::string& name, Shape shape) {
+    const int gzip = from.open_dataset(name, 0, {0}).compressed() ? kGzip : 0;
+    Dataset copied =
+        recording::copy_dataset(from, to, name, {.shape = std::move(shape), .gzip = gzip}, after_chunk_);
+    recording::mark_store(copied, recording::store_of(from.open_dataset(name, 0, {0})));
+    return copied;
+  }
+
+  // The part of a layer's dataset that belongs to the first `n_tokens`: in a recording that was cut short
+  // there may be room for more. Tokens are the second axis, and the third of `attention`.
+  static Shape front(const Dataset& dataset, const std::string& name, std::int64_t n_tokens) {
+    Shape shape = dataset.shape();
+    if (shape.size() > 1) shape[1] = std::min(shape[1], size(n_tokens));
+    if (shape.size() > 2 && name == "attention") shape[2] = std::min(shape[2], size(n_tokens));
+    return shape;
+  }
+
+  void copy_layer(int layer, Group& run) {
+    const Group from = source_layer(layer);
+    Group to = run.create_group(recording::layer_group_name(layer), "NXcollection");
+    for (const std::string& name : datasets_of(from))
+      copy(from, to, name, front(from.open_dataset(name, 0, {0}), name, run_.n_tokens));
+  }
+
+  // The prompt's rows: the source run's, or one copy of them for all replayed runs.
+  void create_rows(Group& to, int layer) {
+    const std::string place = recording::layer_group_name(layer);
+    const bool shared = run_.n_tokens == info_->n_prompt();
+    const std::string owner = shared ? run_.plan.name : plan_.runs.front().name;
+    const Group from = source_layer(layer), owned = runs_.open_group(owner).open_group(place);
+    for (const char* name : {"keys", "queries", "values"}) {
+      if (!from.has(name)) continue;
+      if (owned.has(name))
+        to.link_dataset(name, owned.open_dataset(name));
+      else
+        copy(from, to, name, front(from.open_dataset(name, 0, {0}), name, info_->n_prompt()));
+    }
+  }
+
+  Dataset create_trace(Group& to, const std::string& name, ElementType type, double fill) const {
+    const Shape shape{size(info_->model.n_kv_heads), size(info_->n_prompt())};
+    DatasetOptions options;
+    options.chunk = {1, std::min(shape[1], kTraceChunk)};
+    options.allocate = true;
+    options.fill = fill;
+    return to.create_dataset(name, type, shape, options);
+  }
+
+  void create_evictions(Group& to) const {
+    create_trace(to, "evicted_at", ElementType::kInt32, -1);
+    create_trace(to, "evicted_margin", ElementType::kFloat32, kNaN);
+  }
+
+  // Zeros, of which the file holds one set.
+  void create_statistics(Group& to, int layer) {
+    const Group from = source_layer(layer);
+    for (const std::string& name : datasets_of(from)) {
+      if (!is_attention_trace(name)) continue;
+      const auto known = zeros_.find(name);
+      if (known != zeros_.end())
+        to.link_dataset(name, known->second);
+      else
+        zeros_.emplace(name, create_trace(to, name, from.open_dataset(name, 0, {0}).type(), 0));
+    }
+  }
+
+  Group runs_;
+  const ReplayPlan& plan_;
+  std::shared_ptr<const RecordingInfo> info_;
+  const RunInfo& run_;  // the source
+  Group from_;
+  const std::function<void()>& after_chunk_;
+  std::map<std::string, Dataset> zeros_;
+};
+
+// Lays out the recording of a replay below the root: where it comes from, the source run copied, and every
+// replayed run with nothing evicted and no block counted yet.
+//   after_chunk, after_layer: see ReplayFile
+void create_replay_layout(Group& root, const Source& source, const ReplayPlan& plan,
+                          const std::function<void()>& after_chunk,
+                          const std::function<void()>& after_layer) {
+  const auto info = source.recording->info();
+  root.set_text("NX_class", "NXroot");
+  root.set_text("default", "entry");
+  root.set_integer("keyscope_format", recording::kFormat);
+  Group entry = root.create_group("entry", "NXentry");
+  recording::write_origin(entry, {plan.provenance, info->model, info->prompt});
+  entry.open_group("provenance").set_integer("complete", 0);
+  Layout layout(entry.create_group("runs", "NXcollection"), source, plan, after_chunk);
+  layout.copy_source(after_layer);
+  for (std::size_t run = 0; run < plan.runs.size(); ++run) layout.create_replayed(run);
+}
+
+}  // namespace
 
 template <typename Work>
 void ReplayFile::guarded(Work work) {
@@ -30,7 +251,7 @@ ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, c
       file_.flush();
     });
     recording::sync_path(place.part());
-    recording::sync_path(recording::folder_of(place.part()));
+    recording::sync_path(folder_of(place.part()));
   } catch (...) {
     file_.abandon();
     place.remove();

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "capture/recording/hdf5.hpp"
-#include "base/files.hpp"
+#include "capture/recording/part_file.hpp"
 #include "capture/replay/head_replay.hpp"
-#include "capture/replay/replay_plan.hpp"
+#include "capture/replay/replay.hpp"
 
 namespace keyscope::replay {
 

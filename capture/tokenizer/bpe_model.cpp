@@ -1,6 +1,7 @@
 #include "capture/tokenizer/bpe_model.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <queue>
 
 #include <fmt/format.h>
@@ -9,9 +10,10 @@
 #include "base/text.hpp"
 
 namespace keyscope::tokenizer {
+
 namespace {
 
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoToken = -1;
 constexpr std::int32_t kMerged = -1;
 constexpr std::size_t kMostCachedPieces = 65536;
 constexpr std::size_t kLongestCachedPiece = 256;
@@ -62,10 +64,10 @@ void BpeModel::read_character_ids() {
   for (char32_t c = 0; c < character_ids_.size(); ++c) {
     std::string text;
     append_utf8(text, c);
-    character_ids_[c] = vocabulary_.find(text).value_or(kNone);
+    character_ids_[c] = vocabulary_.find(text).value_or(kNoToken);
   }
   for (unsigned byte = 0; byte < byte_ids_.size(); ++byte)
-    byte_ids_[byte] = vocabulary_.find(fmt::format("<0x{:02X}>", byte)).value_or(kNone);
+    byte_ids_[byte] = vocabulary_.find(fmt::format("<0x{:02X}>", byte)).value_or(kNoToken);
 }
 
 void BpeModel::read_merges(const MergeList& merges, const JsonField& model) {
@@ -113,7 +115,7 @@ bool BpeModel::may_join(char32_t left, char32_t right) const {
 
 std::int32_t BpeModel::character_id(std::string_view character, char32_t code_point) const {
   if (code_point < character_ids_.size()) return character_ids_[code_point];
-  return vocabulary_.find(character).value_or(kNone);
+  return vocabulary_.find(character).value_or(kNoToken);
 }
 
 void BpeModel::encode(std::string_view piece, PieceCache& cache, std::vector<std::int32_t>& ids) const {
@@ -135,7 +137,7 @@ void BpeModel::encode_in_parts(std::string_view piece, PieceCache& cache,
     const std::size_t begin = at;
     const char32_t c = next_code_point(piece, at);
     // Unknown characters become several tokens or one for a row of them: no place to part.
-    const bool known = character_id(piece.substr(begin, at - begin), c) != kNone;
+    const bool known = character_id(piece.substr(begin, at - begin), c) != kNoToken;
     if (begin > part && known && known_before && !may_join(before, c)) {
       encode_part(piece.substr(part, begin - part), cache, ids);
       part = begin;
@@ -158,7 +160,7 @@ void BpeModel::encode_part(std::string_view part, PieceCache& cache, std::vector
 
 bool BpeModel::append_byte_tokens(std::string_view text, std::vector<std::int32_t>& ids) const {
   const auto id_of = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
-  if (std::any_of(text.begin(), text.end(), [&](char byte) { return id_of(byte) == kNone; })) return false;
+  if (std::any_of(text.begin(), text.end(), [&](char byte) { return id_of(byte) == kNoToken; })) return false;
   for (const char byte : text) ids.push_back(id_of(byte));
   return true;
 }
@@ -173,15 +175,15 @@ std::vector<std::int32_t> BpeModel::initial_ids(std::string_view part) const {
     const std::size_t begin = at;
     const char32_t c = next_code_point(part, at);
     std::string_view character = part.substr(begin, at - begin);
-    std::int32_t id = kNone;
+    std::int32_t id = kNoToken;
     if (prefix_.empty() && suffix_.empty()) {
       id = character_id(character, c);
     } else {
       decorated.assign(begin > 0 ? prefix_ : "").append(character).append(at == part.size() ? suffix_ : "");
       character = decorated;
-      id = vocabulary_.find(decorated).value_or(kNone);
+      id = vocabulary_.find(decorated).value_or(kNoToken);
     }
-    if (id != kNone) {
+    if (id != kNoToken) {
       if (pending_unknown) ids.push_back(*unknown_id_);
       pending_unknown = false;
       ids.push_back(id);
@@ -245,6 +247,17 @@ void BpeModel::append_merged(const std::vector<std::int32_t>& initial, std::vect
   }
   for (const Symbol& symbol : symbols)
     if (symbol.id != kMerged) ids.push_back(symbol.id);
+}
+
+void MergeTable::reserve(std::size_t n_merges) {
+  const std::size_t n_slots = std::bit_ceil(std::max<std::size_t>(2 * n_merges, 16));
+  slots_.assign(n_slots, Slot());
+  shift_ = 64U - static_cast<unsigned>(std::countr_zero(n_slots));
+}
+
+void MergeTable::set(std::int32_t left, std::int32_t right, Merge merge) {
+  const std::uint64_t key = key_of(left, right);
+  slots_[find_slot(key)] = {key, merge};
 }
 
 }  // namespace keyscope::tokenizer

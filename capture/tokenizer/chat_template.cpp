@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "capture/tokenizer/characters.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "capture/tokenizer/characters.hpp"
 
 namespace keyscope::tokenizer {
 namespace {
@@ -23,16 +23,16 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::uintmax_t kLargestFile = std::uintmax_t{1} << 26U;
+constexpr std::uintmax_t kLargestTemplateFile = std::uintmax_t{1} << 26U;
 
 // nullopt where there is no such file.
 std::optional<std::string> read_if_there(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
   const auto size = fs::file_size(path, error);  // fails on what is no regular file
-  if (error || size > kLargestFile)
-    throw FileError(
-        fmt::format("{}: cannot be read; expected a file of at most {} bytes", path.string(), kLargestFile));
+  if (error || size > kLargestTemplateFile)
+    throw FileError(fmt::format("{}: cannot be read; expected a file of at most {} bytes", path.string(),
+                                kLargestTemplateFile));
   std::ifstream file(path, std::ios::binary);
   std::string text(size, '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "capture/tokenizer/byte_level.hpp"
-#include "capture/tokenizer/metaspace.hpp"
-#include "capture/tokenizer/split_pattern.hpp"
-#include "capture/tokenizer/text_limit.hpp"
 #include "base/text.hpp"
+#include "capture/tokenizer/characters.hpp"
+#include "capture/tokenizer/pre_tokenizer.hpp"
 
 namespace keyscope::tokenizer {
 
@@ -224,7 +222,7 @@ class DecoderSequence : public Decoder {
   std::vector<std::unique_ptr<Decoder>> steps_;
 };
 
-std::unique_ptr<Decoder> read_sequence(const JsonField& field) {
+std::unique_ptr<Decoder> read_decoders(const JsonField& field) {
   std::vector<std::unique_ptr<Decoder>> steps;
   field.member("decoders").for_each([&](const JsonField& step) {
     if (!step.is_null()) steps.push_back(read_decoder(step));
@@ -251,7 +249,7 @@ std::unique_ptr<Decoder> read_word_end(const JsonField& field) {
 std::unique_ptr<Decoder> read_decoder(const std::optional<JsonField>& field) {
   if (!field) return std::make_unique<SpacingDecoder>();
   const std::string type = field->member("type").string();
-  if (type == "Sequence") return read_sequence(*field);
+  if (type == "Sequence") return read_decoders(*field);
   if (type == "ByteLevel") return std::make_unique<ByteLevelDecoder>();
   if (type == "ByteFallback") return std::make_unique<ByteFallbackDecoder>();
   if (type == "Replace")

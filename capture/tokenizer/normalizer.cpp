@@ -11,11 +11,9 @@
 #include <unicode/unistr.h>
 
 #include "base/errors.hpp"
-#include "capture/tokenizer/byte_level.hpp"
-#include "capture/tokenizer/characters.hpp"
-#include "capture/tokenizer/split_pattern.hpp"
-#include "capture/tokenizer/text_limit.hpp"
 #include "base/text.hpp"
+#include "capture/tokenizer/characters.hpp"
+#include "capture/tokenizer/pre_tokenizer.hpp"
 
 namespace keyscope::tokenizer {
 namespace {
@@ -158,7 +156,7 @@ class NormalizerSequence : public Normalizer {
   std::vector<std::unique_ptr<Normalizer>> steps_;
 };
 
-std::unique_ptr<Normalizer> read_sequence(const JsonField& field) {
+std::unique_ptr<Normalizer> read_normalizers(const JsonField& field) {
   std::vector<std::unique_ptr<Normalizer>> steps;
   field.member("normalizers").for_each([&](const JsonField& step) {
     if (!step.is_null()) steps.push_back(read_normalizer(step));
@@ -171,7 +169,7 @@ std::unique_ptr<Normalizer> read_sequence(const JsonField& field) {
 std::unique_ptr<Normalizer> read_normalizer(const std::optional<JsonField>& field) {
   if (!field) return nullptr;
   const std::string type = field->member("type").string();
-  if (type == "Sequence") return read_sequence(*field);
+  if (type == "Sequence") return read_normalizers(*field);
   if (type == "NFC") return std::make_unique<UnicodeForm>(icu::Normalizer2::getNFCInstance);
   if (type == "NFD") return std::make_unique<UnicodeForm>(icu::Normalizer2::getNFDInstance);
   if (type == "NFKC") return std::make_unique<UnicodeForm>(icu::Normalizer2::getNFKCInstance);

@@ -1,17 +1,22 @@
 #include "capture/tokenizer/pre_tokenizer.hpp"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "capture/tokenizer/byte_level.hpp"
-#include "capture/tokenizer/characters.hpp"
-#include "capture/tokenizer/metaspace.hpp"
-#include "capture/tokenizer/split_behavior.hpp"
-#include "capture/tokenizer/split_pattern.hpp"
+#include <fmt/format.h>
+#include <pcre2.h>
+
+#include "base/errors.hpp"
 #include "base/text.hpp"
+#include "capture/tokenizer/characters.hpp"
 #include "capture/tokenizer/word_scanner.hpp"
 
 namespace keyscope::tokenizer {
+
 namespace {
 
 class PatternSplit : public PreTokenizer {
@@ -128,7 +133,7 @@ std::unique_ptr<PreTokenizer> read_split(const JsonField& field) {
                                         field.boolean_or("invert", false));
 }
 
-std::unique_ptr<PreTokenizer> read_sequence(const JsonField& field) {
+std::unique_ptr<PreTokenizer> read_pre_tokenizers(const JsonField& field) {
   std::vector<std::unique_ptr<PreTokenizer>> steps;
   field.member("pretokenizers").for_each([&](const JsonField& step) {
     if (!step.is_null()) steps.push_back(read_pre_tokenizer(step));
@@ -162,7 +167,7 @@ std::unique_ptr<PreTokenizer> read_delimiter_split(const JsonField& field) {
 std::unique_ptr<PreTokenizer> read_pre_tokenizer(const std::optional<JsonField>& field) {
   if (!field) return nullptr;
   const std::string type = field->member("type").string();
-  if (type == "Sequence") return read_sequence(*field);
+  if (type == "Sequence") return read_pre_tokenizers(*field);
   if (type == "Split") return read_split(*field);
   if (type == "ByteLevel")
     return std::make_unique<ByteLevelSplit>(field->boolean_or("add_prefix_space", true),
@@ -180,6 +185,208 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const std::optional<JsonField>&
   field->member("type").fail(in_quotes(type),
                              "Sequence, Split, ByteLevel, Digits, Metaspace, Whitespace, WhitespaceSplit, "
                              "Punctuation or CharDelimiterSplit (others are not supported)");
+}
+
+namespace {
+
+struct Stretch {
+  std::size_t begin, end;
+  bool delimiter;
+};
+
+// A delimiter joins the piece before it, unless that ends with a delimiter already.
+void merge_with_previous(const std::vector<Stretch>& stretches, RangeSink sink) {
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const bool joins = !stretches[i].delimiter && i + 1 < stretches.size() && stretches[i + 1].delimiter;
+    const std::size_t begin = stretches[i].begin;
+    if (joins) ++i;
+    sink(begin, stretches[i].end);
+  }
+}
+
+void merge_with_next(const std::vector<Stretch>& stretches, RangeSink sink) {
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const bool joins = stretches[i].delimiter && i + 1 < stretches.size() && !stretches[i + 1].delimiter;
+    const std::size_t begin = stretches[i].begin;
+    if (joins) ++i;
+    sink(begin, stretches[i].end);
+  }
+}
+
+void join_rows(const std::vector<Stretch>& stretches, RangeSink sink) {
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const std::size_t begin = stretches[i].begin;
+    while (i + 1 < stretches.size() && stretches[i + 1].delimiter == stretches[i].delimiter) ++i;
+    sink(begin, stretches[i].end);
+  }
+}
+
+}  // namespace
+
+SplitBehavior read_split_behavior(const JsonField& field) {
+  const std::string name = field.string();
+  if (name == "Isolated") return SplitBehavior::kIsolated;
+  if (name == "Removed") return SplitBehavior::kRemoved;
+  if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
+  if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
+  if (name == "Contiguous") return SplitBehavior::kContiguous;
+  field.fail(in_quotes(name), "Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
+}
+
+void split_at(const SplitPattern& pattern, SplitBehavior behavior, bool invert, std::string_view text,
+              RangeSink sink) {
+  if (behavior == SplitBehavior::kIsolated || behavior == SplitBehavior::kRemoved) {
+    const bool keep_delimiters = behavior == SplitBehavior::kIsolated;
+    pattern.find_all(text, [&](std::size_t begin, std::size_t end, bool is_match) {
+      if (keep_delimiters || is_match == invert) sink(begin, end);
+    });
+    return;
+  }
+  std::vector<Stretch> stretches;
+  pattern.find_all(text, [&](std::size_t begin, std::size_t end, bool is_match) {
+    stretches.push_back({begin, end, is_match != invert});
+  });
+  if (behavior == SplitBehavior::kMergedWithPrevious) merge_with_previous(stretches, sink);
+  if (behavior == SplitBehavior::kMergedWithNext) merge_with_next(stretches, sink);
+  if (behavior == SplitBehavior::kContiguous) join_rows(stretches, sink);
+}
+
+namespace {
+
+class LiteralPattern : public SplitPattern {
+ public:
+  explicit LiteralPattern(std::string text) : text_(std::move(text)) {}
+
+  void find_all(std::string_view text, StretchSink sink) const override {
+    std::size_t gap = 0;
+    for (std::size_t at = text.find(text_); at != std::string_view::npos; at = text.find(text_, gap)) {
+      if (gap < at) sink(gap, at, false);
+      gap = at + text_.size();
+      sink(at, gap, true);
+    }
+    if (gap < text.size()) sink(gap, text.size(), false);
+  }
+
+ private:
+  std::string text_;
+};
+
+class CharacterPattern : public SplitPattern {
+ public:
+  explicit CharacterPattern(bool (*predicate)(char32_t)) : predicate_(predicate) {}
+
+  void find_all(std::string_view text, StretchSink sink) const override {
+    std::size_t gap = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t begin = at;
+      if (!predicate_(next_code_point(text, at))) continue;
+      if (gap < begin) sink(gap, begin, false);
+      sink(begin, at, true);
+      gap = at;
+    }
+    if (gap < text.size()) sink(gap, text.size(), false);
+  }
+
+ private:
+  bool (*predicate_)(char32_t);
+};
+
+}  // namespace
+
+std::unique_ptr<SplitPattern> literal_pattern(std::string text) {
+  return std::make_unique<LiteralPattern>(std::move(text));
+}
+
+std::unique_ptr<SplitPattern> character_pattern(bool (*predicate)(char32_t)) {
+  return std::make_unique<CharacterPattern>(predicate);
+}
+
+std::unique_ptr<SplitPattern> read_split_pattern(const JsonField& pattern) {
+  if (!pattern.is_object()) pattern.fail_type("an object with \"String\" or \"Regex\"");
+  if (const auto literal = pattern.optional("String")) {
+    std::string text = literal->string();
+    if (text.empty()) literal->fail("an empty string", "text to look for");
+    return literal_pattern(std::move(text));
+  }
+  const auto regex = pattern.optional("Regex");
+  if (!regex) pattern.fail("neither", "\"String\" or \"Regex\"");
+  const std::string expression = regex->string();
+  if (auto scanner = word_scanner_for(expression)) return scanner;
+  try {
+    return std::make_unique<RegexPattern>(expression);
+  } catch (const InvalidInput& error) {
+    regex->fail(in_quotes(expression) + ", which PCRE2 refuses (" + error.what() + ")",
+                "a regular expression");
+  }
+}
+
+namespace {
+
+// Generous for sane patterns (a few steps a character), seconds at most for catastrophic ones.
+constexpr std::uint32_t kMatchLimit = 50'000'000;
+constexpr std::uint32_t kHeapLimitKib = 1U << 20;
+
+std::string pcre2_message(int code) {
+  PCRE2_UCHAR message[256];
+  if (pcre2_get_error_message(code, message, sizeof message) < 0) return fmt::format("error {}", code);
+  return reinterpret_cast<const char*>(message);
+}
+
+}  // namespace
+
+struct RegexPattern::Compiled {
+  struct Free {
+    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+    void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+    void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+  };
+  std::string expression;
+  std::unique_ptr<pcre2_code, Free> code;
+  std::unique_ptr<pcre2_match_context, Free> context;
+};
+
+RegexPattern::RegexPattern(const std::string& expression) : compiled_(std::make_unique<Compiled>()) {
+  int error = 0;
+  PCRE2_SIZE where = 0;
+  compiled_->expression = expression;
+  compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
+                                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &where,
+                                      nullptr));
+  if (!compiled_->code) throw InvalidInput(fmt::format("{} at byte {}", pcre2_message(error), where));
+  compiled_->context.reset(pcre2_match_context_create(nullptr));
+  if (!compiled_->context) throw std::bad_alloc();
+  pcre2_set_match_limit(compiled_->context.get(), kMatchLimit);
+  pcre2_set_heap_limit(compiled_->context.get(), kHeapLimitKib);
+}
+
+RegexPattern::~RegexPattern() = default;
+
+void RegexPattern::find_all(std::string_view text, StretchSink sink) const {
+  const std::unique_ptr<pcre2_match_data, Compiled::Free> data(
+      pcre2_match_data_create_from_pattern(compiled_->code.get(), nullptr));
+  if (!data) throw std::bad_alloc();
+  std::size_t gap = 0;
+  for (std::size_t from = 0; from <= text.size();) {
+    const int found =
+        pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                    PCRE2_NO_UTF_CHECK, data.get(), compiled_->context.get());
+    if (found == PCRE2_ERROR_NOMATCH) break;
+    if (found < 0)
+      throw InvalidInput(fmt::format("the split pattern {} gave up at byte {} of the text: {}",
+                                     in_quotes(compiled_->expression), from, pcre2_message(found)));
+    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
+    if (range[1] < range[0]) throw InvalidInput("a split pattern with \\K in a look-around is not supported");
+    if (gap < range[0]) sink(gap, range[0], false);
+    if (range[0] < range[1]) sink(range[0], range[1], true);
+    gap = range[1];
+    from = range[1];
+    // An empty match cuts here and the search goes on behind the next character.
+    if (range[0] == range[1]) {
+      if (from == text.size()) break;
+      next_code_point(text, from);
+    }
+  }
+  if (gap < text.size()) sink(gap, text.size(), false);
 }
 
 }  // namespace keyscope::tokenizer

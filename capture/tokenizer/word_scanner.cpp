@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "capture/tokenizer/characters.hpp"
 #include "base/text.hpp"
+#include "capture/tokenizer/characters.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

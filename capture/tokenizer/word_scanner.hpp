@@ -4,7 +4,7 @@
 #include <memory>
 #include <string_view>
 
-#include "capture/tokenizer/split_pattern.hpp"
+#include "capture/tokenizer/pre_tokenizer.hpp"
 
 namespace keyscope::tokenizer {
 

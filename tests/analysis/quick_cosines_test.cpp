@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/similarity.hpp"
-#include "sample_rows.hpp"
+#include "tests/support/sample_rows.hpp"
 
 namespace keyscope::analysis {
 namespace {

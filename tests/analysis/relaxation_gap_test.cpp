@@ -8,10 +8,10 @@
 #include <Eigen/QR>
 #include <gtest/gtest.h>
 
-#include "base/errors.hpp"
 #include "analysis/retained_set.hpp"
-#include "goldens.hpp"
-#include "sample_rows.hpp"
+#include "base/errors.hpp"
+#include "tests/support/goldens.hpp"
+#include "tests/support/sample_rows.hpp"
 
 namespace keyscope::analysis {
 namespace {

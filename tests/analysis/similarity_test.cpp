@@ -2,17 +2,106 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <vector>
 
+#include <Eigen/QR>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
-#include "goldens.hpp"
-#include "sample_rows.hpp"
+#include "tests/support/goldens.hpp"
+#include "tests/support/sample_rows.hpp"
 
 namespace keyscope::analysis {
+
 namespace {
 
 using Eigen::Index;
+using Eigen::MatrixXd;
+
+std::vector<double> as_list(const NormSummary& norms) {
+  return {norms.min, norms.p05, norms.p25, norms.median, norms.p75, norms.p95, norms.max, norms.mean};
+}
+
+void expect_all_near(const std::vector<double>& found, const std::vector<double>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << "entry " << i;
+}
+
+TEST(HeadGeometry, MatchesNumPy) {
+  const auto golden = read_goldens("geometry_goldens.json", "head");
+  const HeadGeometry head =
+      measure_head_geometry(sample_rows(161, 70, 24, 0.3), sample_rows(162, 210, 24, -0.1));
+  expect_all_near({head.key_cosines.begin(), head.key_cosines.end()},
+                  golden["key_cosines"].get<std::vector<double>>());
+  expect_all_near({head.query_cosines.begin(), head.query_cosines.end()},
+                  golden["query_cosines"].get<std::vector<double>>());
+  expect_all_near(as_list(head.key_norms), golden["key_norms"].get<std::vector<double>>());
+  expect_all_near(as_list(head.query_norms), golden["query_norms"].get<std::vector<double>>());
+  EXPECT_NEAR(head.mean_cosine, golden["mean_cosine"].get<double>(), 1e-12);
+  EXPECT_EQ(head.top_key, golden["top_key"].get<std::int64_t>());
+  EXPECT_NEAR(head.top_key_query_cosine, golden["top_key_query_cosine"].get<double>(), 1e-12);
+}
+
+TEST(HeadGeometry, WorkedByHand) {
+  RowMatrixF keys(3, 2), queries(1, 2);
+  keys << 3, 0, 3, 0, 0, 3;  // mean (2, 1)
+  queries << 0, -2;
+  const HeadGeometry head = measure_head_geometry(keys, queries);
+  EXPECT_NEAR(head.key_cosines[0], 2 / std::sqrt(5), 1e-15);
+  EXPECT_NEAR(head.key_cosines[2], 1 / std::sqrt(5), 1e-15);
+  EXPECT_EQ(head.top_key, 2);
+  EXPECT_EQ(head.top_key_query_cosine, -1);
+  EXPECT_NEAR(head.mean_cosine, -1 / std::sqrt(5), 1e-15);
+  EXPECT_EQ(head.query_cosines[0], 1);
+  EXPECT_EQ(head.key_norms.median, 3);
+  EXPECT_EQ(head.query_norms.max, 2);
+}
+
+TEST(HeadGeometry, TopKeyIsTheOneThatThePolicyScoresHighest) {
+  const auto policy = make_policy(parse_policy("keydiff"), 0);
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const RowMatrixF keys = sample_rows(seed, 50, 6, 0.2);
+    const std::vector<std::int32_t> positions(50);
+    std::vector<double> scores(50);
+    policy->score({.keys = keys, .values = RowMatrixF(0, 0), .positions = positions}, scores);
+    const auto top = std::max_element(scores.begin(), scores.end()) - scores.begin();
+    EXPECT_EQ(measure_head_geometry(keys, keys).top_key, top);
+  }
+}
+
+TEST(HeadGeometry, TurnsAndScalesWithTheHead) {
+  const RowMatrixF keys = sample_rows(1, 40, 8, 0.3), queries = sample_rows(2, 80, 8, -0.2);
+  const MatrixXd random = sample_rows(3, 8, 8).cast<double>();
+  const MatrixXd rotation = Eigen::HouseholderQR<MatrixXd>(random).householderQ();
+  const auto before = measure_head_geometry(keys, queries);
+  const auto after = measure_head_geometry((keys.cast<double>() * rotation * 4).cast<float>(),
+                                           (queries.cast<double>() * rotation).cast<float>());
+  EXPECT_LE((after.key_cosines - before.key_cosines).norm(), 1e-5);
+  EXPECT_NEAR(after.mean_cosine, before.mean_cosine, 1e-6);
+  EXPECT_NEAR(after.key_norms.p95, 4 * before.key_norms.p95, 1e-5);
+  EXPECT_EQ(after.top_key, before.top_key);
+}
+
+TEST(HeadGeometry, EdgesOfTheInput) {
+  const RowMatrixF keys = sample_rows(1, 5, 4);
+  const auto alone = measure_head_geometry(keys, RowMatrixF(0, 4));
+  EXPECT_TRUE(std::isnan(alone.mean_cosine) && std::isnan(alone.top_key_query_cosine));
+  EXPECT_TRUE(std::isnan(alone.query_norms.median) && std::isnan(alone.query_norms.mean));
+  EXPECT_EQ(alone.query_cosines.size(), 0);
+  const auto same = measure_head_geometry(RowMatrixF::Ones(6, 4), RowMatrixF::Zero(2, 4));
+  EXPECT_EQ(same.top_key, 0) << "the first of equal ones";
+  EXPECT_EQ(same.mean_cosine, 0) << "a zero mean has no direction";
+  EXPECT_THROW(measure_head_geometry(RowMatrixF(0, 4), keys), InvalidInput);
+  EXPECT_THROW(measure_head_geometry(keys, keys.leftCols(3)), InvalidInput);
+  RowMatrixF bad = keys;
+  bad(2, 1) = std::numeric_limits<float>::infinity();
+  EXPECT_THROW(measure_head_geometry(bad, keys), InvalidInput);
+  EXPECT_THROW(measure_head_geometry(keys, bad), InvalidInput);
+}
+
 using Eigen::VectorXd;
 
 void expect_near(const VectorXd& found, const nlohmann::json& expected) {
@@ -118,4 +207,5 @@ TEST(Similarity, FewRows) {
 }
 
 }  // namespace
+
 }  // namespace keyscope::analysis

@@ -2,20 +2,103 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "goldens.hpp"
-#include "sample_rows.hpp"
+#include "tests/support/goldens.hpp"
+#include "tests/support/sample_rows.hpp"
 
 namespace keyscope::analysis {
+
 namespace {
 
+using Eigen::ArrayXd;
 using Eigen::Index;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(SlackHistogram, FollowsTheSortedSlacks) {
+  // Over 60 octaves and both signs, against the order statistics themselves.
+  const auto numbers = sample_uniform(1, 5000);
+  std::vector<double> slacks;
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2)
+    slacks.push_back((numbers[i] < 0.3 ? -1 : 1) * std::exp2(60 * numbers[i + 1] - 30));
+  SlackHistogram histogram;
+  histogram.add(Eigen::Map<const ArrayXd>(slacks.data(), std::ssize(slacks)));
+  EXPECT_EQ(histogram.count(), std::ssize(slacks));
+  std::sort(slacks.begin(), slacks.end());
+  EXPECT_EQ(histogram.quantile(0), slacks.front());
+  EXPECT_EQ(histogram.quantile(1), slacks.back());
+  for (const double p : {0.001, 0.1, 0.29, 0.31, 0.5, 0.9, 0.999}) {
+    const double expected = slacks[static_cast<std::size_t>(std::ceil(p * 2500)) - 1];
+    EXPECT_NEAR(histogram.quantile(p), expected, std::abs(expected) / 32) << p;
+  }
+}
+
+TEST(SlackHistogram, CountsWhatIsBeyondItsBins) {
+  SlackHistogram histogram;
+  ArrayXd slacks(5);
+  slacks << -1e30, 1e-20, 0, -1e-20, 1e30;
+  histogram.add(slacks);
+  EXPECT_EQ(histogram.count(), 5);
+  EXPECT_EQ(histogram.quantile(0), -1e30);
+  EXPECT_EQ(histogram.quantile(0.5), 0);
+  EXPECT_EQ(histogram.quantile(1), 1e30);
+}
+
+TEST(SlackHistogram, CountsBelowFollowsTheSortedSlacks) {
+  const auto numbers = sample_uniform(2, 4000);
+  ArrayXd slacks(std::ssize(numbers));
+  for (std::size_t i = 0; i < numbers.size(); ++i) slacks[static_cast<Index>(i)] = 3 * numbers[i] - 1;
+  SlackHistogram histogram;
+  histogram.add(slacks);
+  EXPECT_EQ(histogram.count_below(slacks.minCoeff()), 0);
+  EXPECT_EQ(histogram.count_below(2.5), 4000);
+  for (const double at : {-0.5, -0.25, 0.25, 1.0}) {  // powers of two: edges of bins
+    const double expected = static_cast<double>((slacks < at).count());
+    EXPECT_EQ(histogram.count_below(at), at < 0 ? static_cast<double>((slacks <= at).count()) : expected);
+  }
+  for (const double at : {-0.7, -0.01, 0.0, 0.33, 1.9})  // uniform inside a bin, as the slacks are
+    EXPECT_NEAR(histogram.count_below(at), static_cast<double>((slacks < at).count()), 40) << at;
+}
+
+TEST(SlackHistogram, TwoAreAddedAsIfTheyHadBeenOne) {
+  SlackHistogram a, b, both;
+  const ArrayXd low = ArrayXd::LinSpaced(50, -2, 1), high = ArrayXd::LinSpaced(70, 0.5, 9);
+  a.add(low);
+  b.add(high);
+  both.add(low);
+  both.add(high);
+  a.add(b);
+  EXPECT_EQ(a.count(), 120);
+  for (const double p : {0.0, 0.2, 0.5, 0.8, 1.0}) EXPECT_EQ(a.quantile(p), both.quantile(p));
+  EXPECT_EQ(a.count_below(0.75), both.count_below(0.75));
+}
+
+TEST(SlackHistogram, PassesOverWhatDoesNotCount) {
+  SlackHistogram histogram;
+  EXPECT_TRUE(std::isnan(histogram.quantile(0.5)));
+  histogram.add(ArrayXd::Constant(3, kInfinity));
+  EXPECT_EQ(histogram.count(), 0);
+  EXPECT_TRUE(std::isnan(histogram.quantile(0.5)));
+  histogram.add(ArrayXd::Constant(1, 0.3));
+  histogram.add(ArrayXd::Constant(2, kInfinity));
+  EXPECT_EQ(histogram.count(), 1);
+  for (const double p : {0.0, 0.5, 1.0}) EXPECT_EQ(histogram.quantile(p), 0.3);
+}
+
+TEST(SlackHistogram, RefusesWhatIsNoProbability) {
+  for (const double p : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THROW(SlackHistogram().quantile(p), InvalidInput);
+}
 
 std::vector<std::int32_t> positions_of(Index n_keys, Index group) {
   std::vector<std::int32_t> positions;
@@ -239,4 +322,110 @@ TEST(TheoremBounds, RefuseWhatDoesNotFit) {
 }
 
 }  // namespace
+
+// Theorem 3.2, and the reading of Lemma 3.1 that needs no assumptions, on ten million pairs: heads drawn at
+// random, and heads built to come as close to the bounds as they can.
+
+namespace {
+
+struct DrawnHead {
+  std::string kind;
+  RowMatrixF keys, queries;
+};
+
+constexpr Index kKeys = 500;
+constexpr Index kQueries = 1000;
+
+DrawnHead random_head(std::uint64_t seed, Index cols) {
+  return {"random", sample_rows(seed, kKeys, cols, 0.3), sample_rows(seed + 500, kQueries, cols, -0.2)};
+}
+
+// Key norms over 40 octaves: the mean key is that of a few.
+DrawnHead uneven_head(std::uint64_t seed, Index cols) {
+  DrawnHead head = random_head(seed, cols);
+  head.kind = "uneven";
+  const auto exponents = sample_uniform(seed + 1, kKeys);
+  for (Index i = 0; i < kKeys; ++i)
+    head.keys.row(i) *= static_cast<float>(std::exp2(40 * exponents[static_cast<std::size_t>(i)] - 20));
+  return head;
+}
+
+// All in one plane, where the spherical bound is met with equality, and at α = -β, where the paper's bound
+// equals the spherical one.
+DrawnHead plane_head(std::uint64_t seed, Index /*cols*/) {
+  DrawnHead head{"plane", RowMatrixF(kKeys, 2), RowMatrixF(kQueries, 2)};
+  const auto angles = sample_uniform(seed, kKeys + kQueries);
+  const auto turn = [&](RowMatrixF& rows, Index i, Index draw) {
+    const double angle = 2 * M_PI * angles[static_cast<std::size_t>(draw)];
+    rows(i, 0) = static_cast<float>(std::cos(angle));
+    rows(i, 1) = static_cast<float>(std::sin(angle));
+  };
+  for (Index i = 0; i < kKeys; ++i) turn(head.keys, i, i);
+  for (Index i = 0; i < kQueries; ++i) turn(head.queries, i, kKeys + i);
+  head.keys.col(0).array() += 0.1F;
+  return head;
+}
+
+// Keys that differ from their mean by float32's last bits, queries at right angles to it within as much.
+DrawnHead narrow_head(std::uint64_t seed, Index cols) {
+  DrawnHead head = random_head(seed, cols);
+  head.kind = "narrow";
+  head.keys *= 1e-6F;
+  head.keys.col(0).array() += 1;
+  head.queries.col(0) *= 1e-6F;
+  return head;
+}
+
+// Queries along or against single keys: cosines of ±1, weights that go to 0 and to 1.
+DrawnHead aligned_head(std::uint64_t seed, Index cols) {
+  DrawnHead head = random_head(seed, cols);
+  head.kind = "aligned";
+  for (Index i = 0; i < kQueries; ++i)
+    head.queries.row(i) = head.keys.row(i % kKeys) * (i % 3 == 0 ? -300.0F : 300.0F);
+  return head;
+}
+
+template <typename Visit>
+void visit_heads(int n_rounds, const Visit& visit) {
+  using Make = std::function<DrawnHead(std::uint64_t, Index)>;
+  const std::vector<Make> kinds{random_head, uneven_head, plane_head, narrow_head, aligned_head};
+  std::uint64_t seed = 0;
+  for (int round = 0; round < n_rounds; ++round)
+    for (const Make& make : kinds)
+      for (const Index cols : {1, 2, 8, 32}) visit(make(++seed, cols));
+}
+
+TEST(TheoremProperties, TheMeanKeyBoundHoldsOnTenMillionPairs) {
+  std::int64_t n_pairs = 0;
+  double least = 1;
+  visit_heads(12, [&](const DrawnHead& head) {
+    const std::vector<std::int32_t> positions(kQueries, kKeys - 1);
+    const auto bounds = mean_key_bounds(head.keys, head.queries, positions);
+    n_pairs += bounds.pairs;
+    EXPECT_EQ(bounds.violations, 0) << head.kind << ", " << head.keys.cols() << " columns";
+    EXPECT_EQ(bounds.slack.count(), bounds.pairs);
+    if (bounds.pairs == 0) return;
+    EXPECT_GE(bounds.min_slack, -1e-12) << head.kind;
+    EXPECT_GE(bounds.min_slack_exact, -3e-8) << head.kind;
+    least = std::min(least, bounds.min_slack);
+  });
+  EXPECT_GE(n_pairs, 10'000'000) << "pairs that meet its hypotheses";
+  EXPECT_LE(least, 1e-6) << "and come close to it";
+}
+
+TEST(TheoremProperties, TheUnconditionalLemmaHoldsOnTenMillionPairs) {
+  std::int64_t n_pairs = 0;
+  visit_heads(1, [&](const DrawnHead& head) {
+    const std::vector<std::int32_t> positions(kQueries, kKeys - 1);
+    const auto bounds = attention_weight_bounds(head.keys, head.queries, positions);
+    n_pairs += bounds.pairs;
+    EXPECT_EQ(bounds.always.violations, 0) << head.kind << ", " << head.keys.cols() << " columns";
+    EXPECT_EQ(bounds.proof.violations, 0) << head.kind << ", " << head.keys.cols() << " columns";
+    EXPECT_EQ(bounds.always.slack.count(), bounds.pairs);
+  });
+  EXPECT_GE(n_pairs, 10'000'000);
+}
+
+}  // namespace
+
 }  // namespace keyscope::analysis

@@ -1,4 +1,4 @@
-#include "block_simulation.hpp"
+#include "tests/analysis/policies/block_simulation.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,21 +1,22 @@
-// Each policy by itself, on caches small enough to check by eye.
-
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <vector>
 
+#include <Eigen/Dense>
 #include <gtest/gtest.h>
 
-#include "../sample_rows.hpp"
-#include "base/errors.hpp"
-#include "analysis/policies/option_values.hpp"
-#include "analysis/policies/random.hpp"
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "base/errors.hpp"
+#include "tests/support/sample_rows.hpp"
 
 namespace keyscope::analysis {
+
+// Each policy by itself, on caches small enough to check by eye.
+
 namespace {
 
 using Rows = std::vector<std::int32_t>;
@@ -30,10 +31,12 @@ PolicyInput input_of(const RowMatrixF& keys, const Rows& positions) {
   return {.keys = keys, .values = RowMatrixF(0, 0), .positions = positions};
 }
 
-std::vector<double> scores_of(const std::string& policy, const RowMatrixF& keys) {
+std::vector<double> scores_of(const std::string& policy, const RowMatrixF& keys,
+                              const RowMatrixF& values = RowMatrixF(0, 0)) {
   const Rows positions = count_up(keys.rows());
   std::vector<double> scores(positions.size());
-  make_policy(parse_policy(policy), 0)->score(input_of(keys, positions), scores);
+  const PolicyInput input{.keys = keys, .values = values, .positions = positions};
+  make_policy(parse_policy(policy), 0)->score(input, scores);
   return scores;
 }
 
@@ -211,4 +214,180 @@ TEST(Random, EvictingInBlocksKeepsASampleOfAllTokens) {
 }
 
 }  // namespace
+
+// Policies that score by attention, on weights small enough to check by eye.
+
+namespace {
+
+struct Scored {
+  std::vector<double> scores;
+  std::vector<std::uint8_t> forced;
+};
+
+// What a policy makes of rows without keys, by their attention alone.
+struct Attention {
+  std::vector<double> received;
+  std::vector<std::int32_t> queries;
+  std::vector<float> window_sums;
+
+  Scored scored_by(const std::string& policy, std::int64_t budget) const {
+    const auto made = make_policy(parse_policy(policy), 0);
+    const std::size_t n_rows = received.empty() ? window_sums.size() : received.size();
+    std::vector<std::int32_t> positions(n_rows);
+    std::iota(positions.begin(), positions.end(), 0);
+    const RowMatrixF none(0, 0);
+    const PolicyInput input{.keys = none,
+                            .values = none,
+                            .positions = positions,
+                            .attention_received = received,
+                            .attention_queries = queries,
+                            .window_sums = window_sums};
+    Scored result{std::vector<double>(n_rows), std::vector<std::uint8_t>(n_rows)};
+    made->score(input, result.scores);
+    made->force(input, budget, result.forced);
+    return result;
+  }
+};
+
+using Doubles = std::vector<double>;
+using Flags = std::vector<std::uint8_t>;
+
+TEST(H2o, ScoresBySumOrByMean) {
+  const Attention attention{{3, 1, 0.5, 0}, {4, 2, 1, 0}, {}};
+  EXPECT_EQ(attention.scored_by("h2o", 2).scores, (Doubles{3, 1, 0.5, 0}));
+  EXPECT_EQ(attention.scored_by("h2o:normalize=1", 2).scores, (Doubles{0.75, 0.5, 0.5, 0}));
+  EXPECT_EQ(attention.scored_by("h2o", 2).forced, (Flags{0, 0, 0, 0}));
+  EXPECT_EQ(attention.scored_by("h2o:recent=0.5", 3).forced, (Flags{0, 0, 1, 1})) << "half of three, half up";
+}
+
+TEST(H2o, NeedsItsSums) {
+  const Attention attention{{}, {}, {1, 2}};
+  EXPECT_THROW(attention.scored_by("h2o", 1), InvalidInput);
+}
+
+TEST(SnapKv, PoolsOverZerosBeyondTheEnds) {
+  const Attention attention{{}, {}, {3, 0, 6, 9}};
+  EXPECT_EQ(attention.scored_by("snapkv:kernel=3,recent=0", 2).scores, (Doubles{1, 3, 5, 5}));
+  EXPECT_EQ(attention.scored_by("snapkv:kernel=1,recent=0", 2).scores, (Doubles{3, 0, 6, 9}));
+  EXPECT_EQ(attention.scored_by("snapkv:kernel=9,recent=0", 2).scores, (Doubles{2, 2, 2, 2}));
+}
+
+TEST(SnapKv, ForcesTheMostRecentWithinTheBudget) {
+  const Attention attention{{}, {}, {3, 0, 6, 9}};
+  EXPECT_EQ(attention.scored_by("snapkv", 3).forced, (Flags{0, 1, 1, 1}));
+  EXPECT_EQ(attention.scored_by("snapkv:recent=1", 3).forced, (Flags{0, 0, 0, 1}));
+}
+
+TEST(SnapKv, AsksForItsWindowAndRefusesAnEvenKernel) {
+  EXPECT_EQ(make_policy(parse_policy("snapkv"), 0)->needs().window, 32);
+  EXPECT_EQ(make_policy(parse_policy("snapkv:window=5"), 0)->needs().window, 5);
+  EXPECT_THROW(parse_policy("snapkv:kernel=4"), UsageError);
+  EXPECT_THROW(parse_policy("snapkv:window=0"), UsageError);
+}
+
+}  // namespace
+
+// Policies that score by geometry besides KeyDiff, against plain formulas.
+
+namespace {
+
+TEST(L2Norm, PrefersSmallNormsAndTiesWhatRoundsAlike) {
+  RowMatrixF keys(4, 2);
+  keys << 3, 4, 0, 1, 5, 0, 3.000001F, 4;
+  EXPECT_EQ(scores_of("l2norm", keys), (std::vector<double>{-5, -1, -5, -5}));
+}
+
+TEST(L2Norm, RoundsToFiveDigitsAtEveryMagnitude) {
+  for (const float scale : {1e-20F, 1e-3F, 1.0F, 1e5F, 1e15F}) {
+    RowMatrixF keys(3, 1);
+    keys << 1.23456F * scale, 1.23457F * scale, 1.2347F * scale;
+    const auto scores = scores_of("l2norm", keys);
+    EXPECT_NEAR(scores[0] / scale, -1.2346, 2e-6) << scale;
+    EXPECT_EQ(scores[0], scores[1]) << scale;
+    EXPECT_NE(scores[0], scores[2]) << scale;
+  }
+  EXPECT_EQ(scores_of("l2norm", RowMatrixF::Zero(1, 3))[0], 0);
+}
+
+TEST(L2Norm, LeavesLeadingLayersAlone) {
+  const auto policy = make_policy(parse_policy("l2norm:skip=2"), 0);
+  EXPECT_FALSE(policy->evicts(1));
+  EXPECT_TRUE(policy->evicts(2));
+}
+
+TEST(Manifold, IsTheDistanceToTheMeanKey) {
+  const RowMatrixF keys = sample_rows(5, 60, 12, 0.5);
+  const auto scores = scores_of("manifold", keys), keydiff = scores_of("keydiff:metric=euclidean", keys);
+  for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_NEAR(scores[i], keydiff[i], 1e-12);
+}
+
+TEST(Cur, IsTheProductOfSquaredNorms) {
+  RowMatrixF keys(2, 2), values(2, 2);
+  keys << 3, 4, 1, 0;
+  values << 2, 0, 1, 1;
+  EXPECT_EQ(scores_of("cur", keys, values), (std::vector<double>{100, 2.0000000000000004}));
+  EXPECT_THROW(scores_of("cur", keys), InvalidInput);
+}
+
+TEST(Leverage, IsTheDiagonalOfTheProjection) {
+  const RowMatrixF keys = sample_rows(6, 40, 8, 0.3);
+  const RowMatrixD wide = keys.cast<double>();
+  const Eigen::MatrixXd projection = wide * (wide.transpose() * wide).inverse() * wide.transpose();
+  const auto scores = scores_of("leverage", keys);
+  for (Eigen::Index i = 0; i < wide.rows(); ++i)
+    EXPECT_NEAR(scores[static_cast<std::size_t>(i)], projection(i, i), 1e-10);
+  EXPECT_NEAR(std::accumulate(scores.begin(), scores.end(), 0.0), 8, 1e-10) << "the rank";
+}
+
+TEST(Leverage, OfRowsThatSpanLessIsThatOfTheirSpan) {
+  RowMatrixF keys(3, 3);
+  keys << 1, 0, 0, 1, 0, 0, 0, 2, 0;
+  const auto scores = scores_of("leverage", keys);
+  EXPECT_NEAR(scores[0], 0.5, 1e-12);
+  EXPECT_NEAR(scores[2], 1, 1e-12);
+  EXPECT_EQ(scores_of("leverage", RowMatrixF::Zero(2, 3)), (std::vector<double>{0, 0}));
+}
+
+// What each row raises the log-determinant by when it is taken, with a determinant for every candidate.
+std::vector<double> plain_log_det(const RowMatrixD& keys, double ridge) {
+  const double lambda = ridge * keys.squaredNorm() / static_cast<double>(keys.size());
+  Eigen::MatrixXd m = lambda * Eigen::MatrixXd::Identity(keys.cols(), keys.cols());
+  const auto log_det = [](const Eigen::MatrixXd& matrix) {
+    return 2 * Eigen::LLT<Eigen::MatrixXd>(matrix).matrixLLT().diagonal().array().log().sum();
+  };
+  std::vector<double> gains(static_cast<std::size_t>(keys.rows()), -1);
+  for (Eigen::Index taken = 0; taken < keys.rows(); ++taken) {
+    Eigen::Index best = -1;
+    double most = -std::numeric_limits<double>::infinity();
+    for (Eigen::Index i = 0; i < keys.rows(); ++i) {
+      if (gains[static_cast<std::size_t>(i)] >= 0) continue;
+      const double gain = log_det(m + keys.row(i).transpose() * keys.row(i)) - log_det(m);
+      if (gain > most + 1e-12) most = gain, best = i;
+    }
+    gains[static_cast<std::size_t>(best)] = most;
+    m += keys.row(best).transpose() * keys.row(best);
+  }
+  return gains;
+}
+
+TEST(LogDet, EqualsTheGreedyChoiceByDeterminants) {
+  for (const double ridge : {1.0, 0.01}) {
+    const RowMatrixF keys = sample_rows(7, 30, 6, 0.4);
+    const auto plain = plain_log_det(keys.cast<double>(), ridge);
+    const auto scores = scores_of("logdet:ridge=" + std::to_string(ridge), keys);
+    for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_NEAR(scores[i], plain[i], 1e-9) << i;
+  }
+}
+
+TEST(LogDet, PrefersWhatIsUnlikeTheRest) {
+  RowMatrixF keys(4, 2);
+  keys << 1, 0, 1, 0, 1, 0, 0, 1;
+  const auto scores = scores_of("logdet", keys);
+  EXPECT_GT(scores[0], scores[1]) << "of equal rows the first";
+  EXPECT_GT(scores[3], scores[1]);
+  EXPECT_EQ(scores_of("logdet", RowMatrixF::Zero(2, 2)), (std::vector<double>{0, 0}));
+}
+
+}  // namespace
+
 }  // namespace keyscope::analysis

@@ -3,10 +3,11 @@
 #include <cmath>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
-#include "../goldens.hpp"
-#include "../sample_rows.hpp"
-#include "block_simulation.hpp"
+#include "tests/analysis/policies/block_simulation.hpp"
+#include "tests/support/goldens.hpp"
+#include "tests/support/sample_rows.hpp"
 
 namespace keyscope::analysis {
 namespace {

@@ -1,5 +1,3 @@
-#include "app/adoption/adoption_page.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,8 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "app/adoption/adoption_figures.hpp"
-#include "app/adoption/adoption_json.hpp"
+#include "app/adoption/adoption_report.hpp"
 #include "tests/app/adoption/made_adoption.hpp"
 
 namespace keyscope::adoption {

@@ -12,8 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/app/commands/cli_process.hpp"
-#include "tests/app/commands/cli_run.hpp"
+#include "tests/support/cli.hpp"
 
 namespace keyscope::test {
 namespace {

@@ -1,5 +1,7 @@
 // The command line as its users meet it: exit statuses, messages, files.
 
+#include "tests/support/cli.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -10,8 +12,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include "tests/app/commands/cli_run.hpp"
 
 namespace keyscope::test {
 namespace {

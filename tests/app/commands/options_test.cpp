@@ -1,13 +1,16 @@
-// What cannot be meant is said, with what could be.
+#include "app/commands/options.hpp"
 
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/app/commands/cli_run.hpp"
+#include "tests/support/cli.hpp"
 
 namespace keyscope::test {
+
+// What cannot be meant is said, with what could be.
+
 namespace {
 
 using ::testing::AllOf;
@@ -97,4 +100,29 @@ TEST(Options, TooMuchGenerationSaysHowMuchFits) {
 }
 
 }  // namespace
+
 }  // namespace keyscope::test
+
+namespace keyscope::commands {
+
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(PolicyList, PartsPoliciesButNotTheirOptions) {
+  EXPECT_THAT(split_policies({"keydiff,sink"}), ElementsAre("keydiff", "sink"));
+  EXPECT_THAT(split_policies({"keydiff:recent=0.1,metric=dot,sink", "h2o"}),
+              ElementsAre("keydiff:recent=0.1,metric=dot", "sink", "h2o"));
+  EXPECT_THAT(split_policies({"sink,keydiff:recent=0.1"}), ElementsAre("sink", "keydiff:recent=0.1"));
+}
+
+// What is no policy is left for whoever reads policies to refuse.
+TEST(PolicyList, KeepsWhatIsNone) {
+  EXPECT_THAT(split_policies({"metric=dot"}), ElementsAre("metric=dot"));
+  EXPECT_THAT(split_policies({"keydiff", "metric=dot"}), ElementsAre("keydiff", "metric=dot"));
+  EXPECT_THAT(split_policies({"keydiff,,sink"}), ElementsAre("keydiff", "", "sink"));
+}
+
+}  // namespace
+
+}  // namespace keyscope::commands

@@ -1,16 +1,19 @@
-// `keyscope prompts`: lengths of a file's prompts, and what budgets keep of them.
-
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/app/commands/cli_run.hpp"
+#include "tests/support/cli.hpp"
 
 namespace keyscope::test {
+
+// `keyscope prompts`: lengths of a file's prompts, and what budgets keep of them.
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -70,4 +73,116 @@ TEST_F(Prompts, WhatIsWrongIsSaid) {
 }
 
 }  // namespace
+
+// --chat and --system: which prompts they make, and where they are refused.
+
+namespace {
+
+using ::testing::AllOf;
+namespace fs = std::filesystem;
+
+const fs::path kModel = fs::path(KEYSCOPE_SOURCE_DIR) / "assets/demo_model";
+
+// The demo model with a chat template.
+class Chat : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"})
+      fs::create_symlink(kModel / name, folder_.file(name));
+    set_template(
+        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
+        "'<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif "
+        "%}");
+  }
+  void set_template(const std::string& text) { std::ofstream(folder_.file("chat_template.jinja")) << text; }
+
+  CliResult run(std::vector<std::string> arguments, const std::string& input = "") const {
+    arguments.insert(arguments.begin() + 1, {"--model", folder_.path().string()});
+    return run_cli(arguments, input);
+  }
+  std::string ids(const std::string& text) const { return run({"tokenize", "--prompt", text}).out; }
+
+  const ScratchFolder folder_;
+  const std::string user_ = "<|im_start|>user\nWhich key?<|im_end|>\n<|im_start|>assistant\n";
+  const std::string system_ = "<|im_start|>system\nBe brief.<|im_end|>\n";
+};
+
+TEST_F(Chat, TokenizeReadsTheTextAsTheUsersTurn) {
+  const CliResult user = run({"tokenize", "--prompt", "Which key?", "--chat"});
+  EXPECT_EQ(user.status, 0) << user.err;
+  EXPECT_EQ(user.out, ids(user_));
+  EXPECT_EQ(run({"tokenize", "--prompt", "Which key?", "--chat", "--system", "Be brief."}).out,
+            ids(system_ + user_));
+  EXPECT_EQ(run({"tokenize", "--prompt-file", "-", "--chat"}, "Which key?").out, ids(user_));
+  EXPECT_EQ(run({"tokenize", "--lines", "--chat"}, "\"Which key?\"\n\"Which key?\"\n").out,
+            ids(user_) + ids(user_));
+}
+
+TEST_F(Chat, CaptureTakesThePromptInTheTemplate) {
+  const auto n_ids = nlohmann::json::parse(ids(system_ + user_)).size();
+  const CliResult result =
+      run({"capture", "--prompt", "Which key?", "--chat", "--system", "Be brief.", "--dry-run"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr(fmt::format("\n{} prompt tokens", n_ids)));
+}
+
+TEST_F(Chat, AFolderWithoutATemplateSaysWhatWasLookedFor) {
+  for (const char* command : {"capture", "tokenize", "view"}) {
+    std::vector<std::string> arguments{command, "--model", kModel.string(), "--prompt", "x", "--chat"};
+    if (arguments[0] == "capture") arguments.push_back("--dry-run");
+    const CliResult result = run_cli(arguments);
+    EXPECT_EQ(result.status, 1) << command;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(kModel.string()), HasSubstr("chat_template.jinja"),
+                                  HasSubstr("tokenizer_config.json"), HasSubstr("without --chat")));
+  }
+}
+
+TEST_F(Chat, AnUnknownTemplateIsNeverGuessed) {
+  set_template("{{ messages[-1].content }}");
+  const CliResult result = run({"capture", "--prompt", "x", "--chat", "--dry-run"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("chat_template.jinja"), HasSubstr("no kind that is known")));
+}
+
+TEST_F(Chat, ASystemTextWithoutAPlaceIsWrongUsage) {
+  set_template(
+      "{% for message in messages %}{% if (message['role'] == 'user') %}{{'<|user|>\n' + message['content'] "
+      "+ "
+      "'<|end|>\n<|assistant|>\n'}}{% endif %}{% endfor %}");
+  for (const char* command : {"capture", "tokenize", "view"}) {
+    std::vector<std::string> arguments{command, "--prompt", "x", "--chat", "--system", "Be brief."};
+    if (arguments[0] == "capture") arguments.push_back("--dry-run");
+    const CliResult result = run(arguments);
+    EXPECT_EQ(result.status, 2) << command << result.err;
+    EXPECT_THAT(result.err, HasSubstr("--system")) << command;
+  }
+}
+
+TEST_F(Chat, WhatDoesNotGoTogetherIsWrongUsage) {
+  const std::vector<std::vector<std::string>> wrong{
+      {"capture", "--prompt", "x", "--system", "s", "--dry-run"},
+      {"capture", "--prompt-ids", "ids.json", "--chat", "--dry-run"},
+      {"tokenize", "--prompt", "x", "--system", "s"},
+      {"tokenize", "--prompt", "x", "--chat", "--special"},
+      {"tokenize", "--prompt", "[1]", "--chat", "--decode"},
+      {"view", "--prompt", "x", "--system", "s"},
+  };
+  for (const auto& arguments : wrong) {
+    const CliResult result = run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments[0] << result.err;
+    EXPECT_THAT(result.err, HasSubstr("--chat"));
+  }
+  const CliResult view = run_cli({"view", "a.h5", "--chat"});
+  EXPECT_EQ(view.status, 2);
+  EXPECT_THAT(view.err, AllOf(HasSubstr("--chat"), HasSubstr("--model")));
+}
+
+TEST_F(Chat, ASystemTextThatIsNoTextIsRefused) {
+  const CliResult result = run({"tokenize", "--prompt", "x", "--chat", "--system", "a\xff"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--system"), HasSubstr("byte 1")));
+}
+
+}  // namespace
+
 }  // namespace keyscope::test

@@ -9,9 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "app/session/view_command.hpp"
-#include "tests/app/commands/cli_run.hpp"
+#include "app/session/export_view.hpp"
 #include "tests/app/session/settled_session.hpp"
+#include "tests/support/cli.hpp"
 
 namespace keyscope::test {
 namespace {

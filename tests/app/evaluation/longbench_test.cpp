@@ -4,18 +4,172 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "tests/app/evaluation/demo_evaluation.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/app/evaluation/made_results.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::evaluation {
+
 namespace {
+
+std::unique_ptr<tokenizer::Tokenizer> demo_tokenizer() {
+  return tokenizer::Tokenizer::load(KEYSCOPE_SOURCE_DIR "/assets/demo_model");
+}
+
+TEST(LongBenchPrompt, IsCutAsTransformersCutsIt) {
+  const auto tokenizer = demo_tokenizer();
+  const auto text = read_goldens("longbench_goldens.json", "text").get<std::string>();
+  int n_cut = 0;
+  for (const auto& golden : read_goldens("longbench_goldens.json", "cuts")) {
+    const auto max_tokens = golden["max_tokens"].get<std::int64_t>();
+    SCOPED_TRACE(max_tokens);
+    std::string seen;
+    const auto encode = [&](const std::string& left) {
+      seen = left;
+      return tokenizer->encode(left, true);
+    };
+    const LongBenchPrompt prompt = longbench_prompt(*tokenizer, text, {max_tokens, 100'000}, encode);
+    EXPECT_EQ(seen, golden["text"].get<std::string>());
+    EXPECT_EQ(prompt.ids, golden["ids"].get<std::vector<std::int32_t>>());
+    EXPECT_EQ(prompt.n_whole, golden["n_whole"].get<std::int64_t>());
+    EXPECT_EQ(prompt.cut, prompt.n_whole > max_tokens);
+    n_cut += prompt.cut ? 1 : 0;
+  }
+  EXPECT_GT(n_cut, 5);
+}
+
+TEST(LongBenchPrompt, FitsWhateverItsChatTemplateAdds) {
+  const auto tokenizer = demo_tokenizer();
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "Prince Andrew rode on. ";
+  const auto encode = [&](const std::string& left) {
+    return tokenizer->encode("In front of the turn. " + left + " Behind the turn.", true);
+  };
+  const LongBenchPrompt prompt = longbench_prompt(*tokenizer, text, {300, 300}, encode);
+  EXPECT_LE(prompt.ids.size(), 300U);
+  EXPECT_GT(prompt.ids.size(), 280U);
+  EXPECT_TRUE(prompt.cut);
+}
+
+TEST(LongBenchPrompt, RefusesWhatNothingOfFits) {
+  const auto tokenizer = demo_tokenizer();
+  const auto encode = [](const std::string&) { return std::vector<std::int32_t>(50, 1); };
+  EXPECT_THROW(longbench_prompt(*tokenizer, "Prince Andrew rode on.", {40, 40}, encode), InvalidInput);
+}
 
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+json row_of(const char* dataset) {
+  return {{"input", "Who?"},    {"context", "He."}, {"answers", {"He", "him"}}, {"length", 2099},
+          {"dataset", dataset}, {"language", "en"}, {"all_classes", nullptr},   {"_id", "e45a"}};
+}
+
+std::string refusal(const json& row, std::string_view default_task = "") {
+  try {
+    read_longbench_row(row, default_task, "f.jsonl, line 3");
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LongBenchRows, AreRead) {
+  const LongBenchRow row = read_longbench_row(row_of("qasper"), "", "");
+  EXPECT_EQ(row.task, find_longbench_task("qasper"));
+  EXPECT_EQ(row.dataset, "qasper");
+  EXPECT_EQ(row.id, "e45a");
+  EXPECT_EQ(row.input, "Who?");
+  EXPECT_EQ(row.context, "He.");
+  EXPECT_THAT(row.answers, ElementsAre("He", "him"));
+  EXPECT_TRUE(row.all_classes.empty());
+  EXPECT_EQ(row.length, 2099);
+}
+
+TEST(LongBenchRows, ANamedTaskIsForRowsWithoutOne) {
+  json row = row_of("qasper");
+  EXPECT_EQ(read_longbench_row(row, "musique", "").task->name, "qasper");
+  row.erase("dataset");
+  EXPECT_EQ(read_longbench_row(row, "musique", "").task->name, "musique");
+  EXPECT_EQ(read_longbench_row(row, "musique_e", "").task->name, "musique");
+  EXPECT_EQ(read_longbench_row(row, "musique_e", "").dataset, "musique_e");
+  EXPECT_THAT(refusal(row), AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr("\"dataset\" is not there")));
+}
+
+TEST(LongBenchRows, FieldsAreChecked) {
+  for (const char* field : {"input", "context", "answers"}) {
+    json row = row_of("qasper");
+    row[field] = 7;
+    EXPECT_THAT(refusal(row), AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr(field), HasSubstr("is \"7\"")));
+    row.erase(field);
+    EXPECT_THAT(refusal(row), AllOf(HasSubstr(field), HasSubstr("is not there")));
+  }
+  json row = row_of("qasper");
+  row["answers"] = json::array();
+  EXPECT_THAT(refusal(row), HasSubstr("\"answers\" is empty"));
+  row["answers"] = {"one", 2};
+  EXPECT_THAT(refusal(row), HasSubstr("array of texts"));
+  row = row_of("qasper");
+  row["length"] = "long";
+  EXPECT_THAT(refusal(row), HasSubstr("number of words"));
+  EXPECT_THAT(refusal(row_of("dureader")), HasSubstr("Chinese"));
+  EXPECT_THAT(refusal(row_of("squad")), HasSubstr("narrativeqa"));
+}
+
+TEST(LongBenchRows, AnswersThatCannotBeScoredAreRefused) {
+  EXPECT_THAT(refusal(row_of("trec")), HasSubstr("all_classes"));
+  json classes = row_of("trec");
+  classes["all_classes"] = {"City", "Date"};
+  EXPECT_THAT(read_longbench_row(classes, "", "").all_classes, ElementsAre("City", "Date"));
+  EXPECT_THAT(refusal(row_of("passage_retrieval_en")), HasSubstr("names no paragraph"));
+  json paragraph = row_of("passage_retrieval_en");
+  paragraph["answers"] = {"Paragraph 12"};
+  EXPECT_EQ(refusal(paragraph), "");
+}
+
+TEST(LongBenchTasks, AskAsTheBenchmarkDoes) {
+  const nlohmann::json goldens = read_goldens("longbench_goldens.json", "tasks");
+  ASSERT_EQ(longbench_tasks().size(), goldens.size());
+  for (const LongBenchTask& task : longbench_tasks()) {
+    SCOPED_TRACE(task.name);
+    const auto& golden = goldens.at(std::string(task.name));
+    // Braces in a row's own text are text.
+    EXPECT_EQ(longbench_text(task, "{input} <c>", "{context} <i>"), golden["prompt"].get<std::string>());
+    EXPECT_EQ(task.max_new_tokens, golden["max_new_tokens"].get<std::int64_t>());
+  }
+}
+
+TEST(LongBenchTasks, FewShotAndCodeAreNoChat) {
+  std::vector<std::string_view> plain, first_line, one_line;
+  for (const LongBenchTask& task : longbench_tasks()) {
+    if (!task.chat) plain.push_back(task.name);
+    if (task.first_line_only) first_line.push_back(task.name);
+    if (task.one_line) one_line.push_back(task.name);
+  }
+  EXPECT_THAT(plain, ::testing::ElementsAre("trec", "triviaqa", "samsum", "lcc", "repobench-p"));
+  EXPECT_THAT(first_line, ::testing::ElementsAre("trec", "triviaqa", "samsum"));
+  EXPECT_THAT(one_line, ::testing::ElementsAre("samsum"));
+}
+
+TEST(LongBenchTasks, AreFoundByTheirNamesInBothBenchmarks) {
+  ASSERT_NE(find_longbench_task("qasper"), nullptr);
+  EXPECT_EQ(find_longbench_task("qasper"), find_longbench_task("qasper_e"));
+  EXPECT_EQ(find_longbench_task("Qasper"), nullptr);
+  EXPECT_EQ(find_longbench_task(""), nullptr);
+}
+
+TEST(LongBenchTasks, SayWhyThereIsNone) {
+  EXPECT_THAT(no_longbench_task("qspr"),
+              AllOf(HasSubstr("qspr"), HasSubstr("not known"), HasSubstr("musique")));
+  for (const char* chinese : {"multifieldqa_zh", "dureader", "vcsum", "lsht", "passage_retrieval_zh"}) {
+    EXPECT_EQ(find_longbench_task(chinese), nullptr);
+    EXPECT_THAT(no_longbench_task(chinese), AllOf(HasSubstr(chinese), HasSubstr("segmenter")));
+  }
+}
 
 const char* const kRows = KEYSCOPE_SOURCE_DIR "/assets/eval/longbench.jsonl";
 
@@ -203,4 +357,5 @@ TEST_F(LongBench, OfTheBenchmarkItselfIsRead) {
 }
 
 }  // namespace
+
 }  // namespace keyscope::evaluation

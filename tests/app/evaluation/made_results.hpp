@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cstddef>
+#include <fstream>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "app/evaluation/example_result.hpp"
-#include "app/evaluation/settings.hpp"
+#include <nlohmann/json.hpp>
+
+#include "app/evaluation/evaluation.hpp"
+#include "app/evaluation/example.hpp"
 
 namespace keyscope::evaluation {
 
@@ -39,6 +44,27 @@ inline std::vector<ExampleResult> made_results(
                          .answers = {},
                          .scores = scores(i, point)});
   return results;
+}
+
+// A section of a file in goldens/, which the script beside it wrote.
+inline nlohmann::json read_goldens(const std::string& file_name, const char* section) {
+  std::ifstream file(KEYSCOPE_EVALUATION_GOLDENS "/" + file_name);
+  return nlohmann::json::parse(file).at(section);
+}
+
+inline constexpr const char* kDemoModel = KEYSCOPE_SOURCE_DIR "/assets/demo_model";
+
+inline std::shared_ptr<const capture::Model> demo_model() {
+  static const auto model = capture::Model::load(kDemoModel, {.dtype = capture::DType::kFloat32});
+  return model;
+}
+
+// An evaluation in memory, with nobody watching.
+inline Evaluation evaluate_demo(const Settings& settings, std::span<const Example> examples,
+                                const Scorer& scorer) {
+  capture::CaptureControl control;
+  return evaluate(*demo_model(), settings, examples, scorer, nullptr,
+                  {control, [](std::int64_t, std::int64_t, const std::string&) {}});
 }
 
 }  // namespace keyscope::evaluation

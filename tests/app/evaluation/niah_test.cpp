@@ -1,5 +1,3 @@
-// Which needle is hidden in which prompt.
-
 #include "app/evaluation/niah.hpp"
 
 #include <algorithm>
@@ -8,10 +6,42 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/evaluation/phonebook.hpp"
 #include "base/errors.hpp"
 #include "capture/model/config.hpp"
+#include "tests/app/evaluation/made_results.hpp"
 
 namespace keyscope::evaluation {
+
+namespace {
+
+TEST(LookupScores, RecallFindsTheAnswerAnywhere) {
+  EXPECT_EQ(lookup_recall(" 1234567.\nThe", "1234567"), 1);
+  EXPECT_EQ(lookup_recall("It is 1234567, I think", "1234567"), 1);
+  EXPECT_EQ(lookup_recall(" 12345678888", "1234567"), 1);
+  EXPECT_EQ(lookup_recall("1234 567", "1234567"), 0);
+  EXPECT_EQ(lookup_recall("anything", "the"), 1) << "an answer without words";
+  EXPECT_EQ(lookup_recall("", "1234567"), 0);
+  EXPECT_EQ(lookup_recall("Eat a Sandwich, in the park.", "eat sandwich in park"), 1);
+}
+
+TEST(LookupScores, RecallIsElseTheShareOfWords) {
+  EXPECT_EQ(lookup_recall("park, then sandwich", "eat sandwich in park"), 0.5);
+  EXPECT_EQ(lookup_recall("nothing", "eat sandwich in park"), 0);
+}
+
+TEST(LookupScores, ExactLooksAtTheBeginningOfTheFirstLine) {
+  EXPECT_EQ(lookup_exact(" 1234567.", "1234567"), 1);
+  EXPECT_EQ(lookup_exact("\n1234567 and more\n", "1234567"), 1);
+  EXPECT_EQ(lookup_exact("It is 1234567", "1234567"), 0);
+  EXPECT_EQ(lookup_exact("7\n1234567", "1234567"), 0);
+  EXPECT_EQ(lookup_exact("", "1234567"), 0);
+}
+
+}  // namespace
+
+// Which needle is hidden in which prompt.
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -132,5 +162,17 @@ TEST_F(Niah, WhatIsGivenTwiceIsRefusedByName) {
   EXPECT_THAT([&] { lengths.check(); }, ThrowsMessage<UsageError>(HasSubstr("--length: 200 is given twice")));
 }
 
+TEST(Phonebook, AnAnswerMayFollowANewLine) {
+  PhonebookTask task;
+  task.entries = {3, 5};
+  const auto made = phonebook_examples(task, 1, demo_model()->config(), *demo_model()->tokenizer());
+  ASSERT_EQ(made.examples.size(), 2U);
+  for (const Example& example : made.examples) {
+    EXPECT_EQ(example.continuation.stop_texts, std::vector<std::string>{"\n"});
+    EXPECT_TRUE(example.continuation.stop_after_words);
+  }
+}
+
 }  // namespace
+
 }  // namespace keyscope::evaluation

@@ -1,5 +1,3 @@
-#include "app/figures/bounds.hpp"
-
 #include <algorithm>
 #include <numeric>
 
@@ -7,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/errors.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/measures/head_measures.hpp"
-#include "tests/app/figures/fake_recording.hpp"
+#include "base/errors.hpp"
+#include "base/text.hpp"
+#include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -1,14 +1,13 @@
-#include "app/figures/lifespans.hpp"
-
 #include <cmath>
 #include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "base/errors.hpp"
-#include "app/figures/registry.hpp"
-#include "tests/app/figures/fake_recording.hpp"
+#include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
 namespace {

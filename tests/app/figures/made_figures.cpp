@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "app/figures/registry.hpp"
+#include "app/figures/catalogue.hpp"
 
 namespace keyscope::figures {
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "capture/recording/origin.hpp"
-#include "tests/app/figures/fake_recording.hpp"
+#include "capture/recording/layout.hpp"
+#include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
 

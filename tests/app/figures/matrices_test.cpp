@@ -5,12 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/errors.hpp"
 #include "analysis/similarity.hpp"
-#include "app/figures/attention.hpp"
-#include "app/figures/cosine_matrix.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/figures/reduction.hpp"
-#include "tests/app/figures/fake_recording.hpp"
+#include "base/errors.hpp"
+#include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -1,13 +1,12 @@
 // Through the registry, as the command line asks for them.
 
-#include "app/figures/small_multiples.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "base/errors.hpp"
-#include "app/figures/registry.hpp"
-#include "tests/app/figures/fake_recording.hpp"
+#include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
 namespace {

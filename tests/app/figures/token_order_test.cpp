@@ -9,11 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/errors.hpp"
 #include "analysis/similarity.hpp"
-#include "app/figures/cosine_matrix.hpp"
-#include "app/figures/registry.hpp"
-#include "tests/app/figures/fake_recording.hpp"
+#include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
+#include "base/errors.hpp"
+#include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "app/measures/head_measures.hpp"
-#include "tests/capture/inference/captured.hpp"
+#include "tests/support/captured.hpp"
 
 namespace keyscope::measures {
 namespace {

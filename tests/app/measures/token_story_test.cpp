@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "tests/app/figures/fake_recording.hpp"
-#include "tests/capture/inference/captured.hpp"
+#include "tests/support/captured.hpp"
+#include "tests/support/fake_recording.hpp"
 
 namespace keyscope::measures {
 namespace {

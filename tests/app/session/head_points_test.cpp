@@ -1,14 +1,41 @@
 #include "app/session/head_points.hpp"
 
 #include <algorithm>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "app/session/tokens.hpp"
-#include "tests/app/session/synthetic_recording.hpp"
+#include "tests/support/synthetic_recording.hpp"
 
 namespace keyscope::session {
+
 namespace {
+
+TEST(BasisCache, FindsWhatWasFittedOnly) {
+  const SyntheticRecording recording({.n_tokens = 128});
+  BasisCache cache;
+  EXPECT_EQ(cache.find(*recording.info(), 1, 2), nullptr);
+  const auto basis = cache.get(recording, *recording.info(), 1, 2);
+  EXPECT_EQ(cache.find(*recording.info(), 1, 2), basis);
+  EXPECT_EQ(cache.get(recording, *recording.info(), 1, 2), basis);
+  EXPECT_EQ(cache.find(*recording.info(), 1, 1), nullptr);
+}
+
+TEST(BasisCache, GivesAllThreadsTheSame) {
+  const SyntheticRecording recording({.n_tokens = 2048});
+  for (int round = 0; round < 10; ++round) {
+    BasisCache cache;
+    std::vector<std::shared_ptr<const figures::KeyspaceBasis>> bases(4);
+    {
+      std::vector<std::jthread> threads;
+      for (auto& basis : bases)
+        threads.emplace_back([&] { basis = cache.get(recording, *recording.info(), 0, 0); });
+    }
+    for (const auto& basis : bases) EXPECT_EQ(basis, bases.front());
+  }
+}
 
 constexpr SyntheticSize kSmall{
     .n_layers = 2, .n_kv_heads = 2, .head_dim = 8, .n_tokens = 300, .block_size = 64, .budget = 128};
@@ -79,5 +106,40 @@ TEST(TokenFacts, TextIsKnownOnlyForTokensThatAre) {
   EXPECT_EQ(token_bytes(*recording.info(), 1, -1), "");
 }
 
+std::shared_ptr<const HeadPoints> points_of(int layer, std::int64_t n_tokens) {
+  auto points = std::make_shared<HeadPoints>();
+  points->head.layer = layer;
+  points->n_tokens = n_tokens;
+  points->keys.resize(n_tokens, 8);
+  return points;
+}
+
+TEST(PointsCache, DropsTheLeastRecentlyUsed) {
+  const std::size_t one = points_of(0, 100)->bytes();
+  PointsCache cache(2 * one);
+  cache.put(points_of(0, 100));
+  cache.put(points_of(1, 100));
+  EXPECT_NE(cache.find({0, 0, 0}), nullptr);  // now layer 1 is the older one
+  cache.put(points_of(2, 100));
+  EXPECT_EQ(cache.find({0, 1, 0}), nullptr);
+  EXPECT_NE(cache.find({0, 0, 0}), nullptr);
+  EXPECT_NE(cache.find({0, 2, 0}), nullptr);
+}
+
+TEST(PointsCache, KeepsTheNewestWhateverItsSize) {
+  PointsCache cache(10);
+  cache.put(points_of(0, 1000));
+  EXPECT_NE(cache.find({0, 0, 0}), nullptr);
+}
+
+TEST(PointsCache, ALongerReadingReplacesTheShorter) {
+  PointsCache cache;
+  cache.put(points_of(0, 10));
+  cache.put(points_of(0, 20));
+  EXPECT_EQ(cache.size(), 1U);
+  EXPECT_EQ(cache.find({0, 0, 0})->n_tokens, 20);
+}
+
 }  // namespace
+
 }  // namespace keyscope::session

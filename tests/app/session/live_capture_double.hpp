@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "app/session/live_capture.hpp"
+#include "app/session/live.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::session {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/app/session/settled_session.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::session {
 namespace {

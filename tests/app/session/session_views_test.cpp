@@ -8,7 +8,7 @@
 
 #include "app/figures/nexus.hpp"
 #include "tests/app/session/settled_session.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::session {
 namespace {

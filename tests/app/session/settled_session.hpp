@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "app/session/session.hpp"
-#include "tests/app/session/synthetic_recording.hpp"
+#include "tests/support/synthetic_recording.hpp"
 
 namespace keyscope::session {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "app/validation/quantity.hpp"
+#include "app/validation/prompt_record.hpp"
 
 namespace keyscope::test {
 namespace {

@@ -1,11 +1,11 @@
-// The command as a whole: killed and begun again, stopped by Ctrl-C, with other settings.
-
 #include "app/validation/validation.hpp"
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,17 +14,167 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "analysis/policies/registry.hpp"
 #include "app/figures/nexus.hpp"
-#include "tests/app/commands/cli_process.hpp"
-#include "tests/app/commands/cli_run.hpp"
+#include "app/results/out_folder.hpp"
+#include "base/errors.hpp"
+#include "tests/support/cli.hpp"
 
-namespace keyscope::test {
+namespace keyscope::validation {
+
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+Prompt prompt_of(std::int64_t line, std::size_t n_tokens) {
+  Prompt prompt;
+  prompt.line = line;
+  prompt.ids.assign(n_tokens, 1);
+  return prompt;
+}
+
+class MemoryCheck : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    settings_.policies = default_policies();
+    settings_.budget.share = 0.25;
+  }
+
+  void check(std::int64_t available) const {
+    const auto where = [](const Prompt& prompt) { return "p.jsonl, line " + std::to_string(prompt.line); };
+    check_memory(*model_, settings_, prompts_, {where, "--max-tokens"}, available);
+  }
+
+  std::shared_ptr<const capture::Model> model_ = capture::Model::load(test::kDemoModel, {});
+  Settings settings_;
+  std::vector<Prompt> prompts_{prompt_of(1, 100), prompt_of(2, 600), prompt_of(4, 300)};
+};
+
+// Rows alone, float32, of every run, layer and head: keys, values and queries.
+std::int64_t row_bytes(const capture::ModelConfig& config, std::int64_t n_runs, std::int64_t n_tokens) {
+  return n_runs * config.n_layers * n_tokens * config.head_dim * 4 * (2 * config.n_kv_heads + config.n_heads);
+}
+
+TEST_F(MemoryCheck, TheLongestPromptMustFit) {
+  const std::int64_t rows = row_bytes(model_->config(), std::ssize(settings_.policies), 600);
+  EXPECT_THAT([&] { check(rows); },
+              ThrowsMessage<FileError>(AllOf(HasSubstr("p.jsonl, line 2: the prompt has 600 tokens"),
+                                             HasSubstr("GiB are available; take --max-tokens "))));
+  EXPECT_NO_THROW(check(2 * rows)) << "statistics and caches are less than the rows";
+}
+
+TEST_F(MemoryCheck, WhatItAdvisesFits) {
+  const std::int64_t available = row_bytes(model_->config(), std::ssize(settings_.policies), 400);
+  std::string message;
+  try {
+    check(available);
+  } catch (const FileError& error) {
+    message = error.what();
+  }
+  const std::string before = "--max-tokens ";
+  ASSERT_THAT(message, HasSubstr(before));
+  const std::size_t n_tokens = std::stoul(message.substr(message.find(before) + before.size()));
+  EXPECT_GT(n_tokens, 200u);
+  prompts_ = {prompt_of(1, n_tokens)};
+  EXPECT_NO_THROW(check(available));
+  prompts_ = {prompt_of(1, n_tokens + 1)};
+  EXPECT_THROW(check(available), FileError);
+}
+
+TEST_F(MemoryCheck, WhereNothingFitsOnlyFewerPoliciesHelp) {
+  EXPECT_THAT([&] { check(1000); },
+              ThrowsMessage<FileError>(
+                  AllOf(HasSubstr("are available; take fewer policies"), Not(HasSubstr("--max-tokens")))));
+}
+
+TEST_F(MemoryCheck, NoPromptsNeedNothing) {
+  prompts_.clear();
+  EXPECT_NO_THROW(check(0));
+}
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> completed(const std::vector<std::string>& asked) {
+  std::vector<analysis::PolicySpec> specs;
+  for (const auto& text : asked) specs.push_back(analysis::parse_policy(text));
+  std::vector<std::string> names;
+  for (const auto& spec : complete_policies(specs)) names.push_back(spec.name);
+  return names;
+}
+
+TEST(Settings, NoneAndKeydiffAlwaysRun) {
+  EXPECT_THAT(completed({"sink"}), ElementsAre("none", "keydiff", "sink"));
+  EXPECT_THAT(completed({"random", "keydiff", "none", "sink"}),
+              ElementsAre("none", "keydiff", "random", "sink"));
+  EXPECT_EQ(completed({}).size(), default_policies().size());
+  EXPECT_THROW(completed({"sink", "sink:first=2"}), UsageError);
+  EXPECT_THROW(completed({"keydiff", "keydiff:recent=0.1"}), UsageError);
+  EXPECT_EQ(complete_policies({analysis::parse_policy("keydiff:recent=0.1")})[1].options.at("recent"), "0.1");
+}
+
+TEST(Settings, EveryOneOfThemMakesAnotherPrompt) {
+  Settings settings;
+  settings.policies = default_policies();
+  const std::vector<std::int32_t> ids{1, 23};
+  std::set<std::string> keys{prompt_key(settings_json(settings), ids)};
+  const auto changed = [&](auto change) {
+    Settings other = settings;
+    change(other);
+    keys.insert(prompt_key(settings_json(other), ids));
+    EXPECT_EQ(results::setting_differences(settings_json(settings), settings_json(other)).size(), 1u);
+  };
+  changed([](Settings& s) { s.model.sha256 = "a"; });
+  changed([](Settings& s) { s.model.dtype = "bfloat16"; });
+  changed([](Settings& s) { s.policies.pop_back(); });
+  changed([](Settings& s) { s.policies[1].options["recent"] = "0.5"; });
+  changed([](Settings& s) { s.budget.share = 0.5; });
+  changed([](Settings& s) { s.budget.rows = 64; });
+  changed([](Settings& s) { s.block_size = 32; });
+  changed([](Settings& s) { s.max_tokens = 100; });
+  keys.insert(prompt_key(settings_json(settings), std::vector<std::int32_t>{12, 3}));
+  EXPECT_EQ(keys.size(), 10u);
+  EXPECT_THAT(results::setting_differences(settings_json(settings), settings_json(settings)), IsEmpty());
+}
+
+TEST(Settings, PromptsThatEvictNothingAreRefused) {
+  Settings settings;
+  settings.budget.rows = 20;
+  settings.block_size = 8;
+  std::vector<Prompt> prompts{{"a", std::vector<std::int32_t>(21, 1), "", 1}};
+  EXPECT_NO_THROW(check_lengths(settings, prompts, "p.jsonl"));
+  const auto error_of = [&](std::size_t n_tokens) {
+    prompts.push_back({"b", std::vector<std::int32_t>(n_tokens, 1), "", 2});
+    try {
+      check_lengths(settings, prompts, "p.jsonl");
+    } catch (const FileError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(error_of(20), AllOf(HasSubstr("p.jsonl, line 2"), HasSubstr("budget of 20")));
+  prompts.pop_back();
+  settings.budget.rows = 4;
+  EXPECT_THAT(error_of(8), AllOf(HasSubstr("p.jsonl, line 2"), HasSubstr("one block of 8")));
+}
+
+}  // namespace
+
+}  // namespace keyscope::validation
+
+namespace keyscope::test {
+
+// The command as a whole: killed and begun again, stopped by Ctrl-C, with other settings.
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
 
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -145,4 +295,5 @@ TEST_F(Validate, WritesAPageNumbersAndFigures) {
 }
 
 }  // namespace
+
 }  // namespace keyscope::test

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
-#include "tests/capture/inference/attention_case.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -1,19 +1,25 @@
-// What sinks are told of a capture, and how it ends.
+#include "capture/inference/capture.hpp"
 
 #include <array>
+#include <atomic>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
-#include "tests/capture/inference/captured.hpp"
-#include "tests/capture/model/random_model.hpp"
+#include "tests/support/captured.hpp"
+#include "tests/support/random_model.hpp"
 
 namespace keyscope::capture {
+
+// What sinks are told of a capture, and how it ends.
+
 namespace {
 
 using ::testing::Each;
@@ -302,5 +308,69 @@ TEST_P(Capture, IdsThatTheTokenizerDoesNotKnowHaveNoText) {
 
 INSTANTIATE_TEST_SUITE_P(Arithmetics, Capture, test::both_arithmetics(), test::arithmetic_name);
 
+TEST(CaptureControl, LetsBlocksPassUntilItIsPaused) {
+  CaptureControl control;
+  control.wait_for_turn();
+  EXPECT_FALSE(control.paused());
+  EXPECT_FALSE(control.cancelled());
+}
+
+TEST(CaptureControl, AStepLetsOneBlockPassAndResumeAll) {
+  CaptureControl control;
+  control.pause();
+  EXPECT_TRUE(control.paused());
+  std::atomic<int> passed = 0;
+  std::thread worker([&] {
+    for (int i = 0; i < 5; ++i) {
+      control.wait_for_turn();
+      ++passed;
+    }
+  });
+  control.step();
+  while (passed < 1) std::this_thread::yield();
+  control.step();
+  control.step();
+  while (passed < 3) std::this_thread::yield();
+  EXPECT_EQ(passed, 3);
+  EXPECT_TRUE(control.paused());
+  control.resume();
+  worker.join();
+  EXPECT_EQ(passed, 5);
+}
+
+TEST(CaptureControl, AStepBeforeAPauseIsNotKeptForIt) {
+  CaptureControl control;
+  control.step();
+  control.pause();
+  std::atomic<bool> passed = false;
+  std::thread worker([&] {
+    control.wait_for_turn();
+    passed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(passed);
+  control.resume();
+  worker.join();
+}
+
+TEST(CaptureControl, CancelWakesWhoWaits) {
+  CaptureControl control;
+  control.pause();
+  std::atomic<bool> cancelled = false;
+  std::thread worker([&] {
+    try {
+      control.wait_for_turn();
+    } catch (const Cancelled&) {
+      cancelled = true;
+    }
+  });
+  control.cancel();
+  worker.join();
+  EXPECT_TRUE(cancelled);
+  EXPECT_TRUE(control.cancelled());
+  EXPECT_THROW(control.wait_for_turn(), Cancelled);
+}
+
 }  // namespace
+
 }  // namespace keyscope::capture

@@ -10,8 +10,8 @@
 
 #include "analysis/policies/registry.hpp"
 #include "capture/inference/completion.hpp"
-#include "tests/capture/inference/captured.hpp"
-#include "tests/capture/model/random_model.hpp"
+#include "tests/support/captured.hpp"
+#include "tests/support/random_model.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/errors.hpp"
 #include "capture/model/transformer.hpp"
-#include "tests/capture/inference/captured.hpp"
-#include "tests/capture/model/random_model.hpp"
+#include "tests/support/captured.hpp"
+#include "tests/support/random_model.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/capture/inference/arithmetics.hpp"
-#include "tests/capture/inference/captured.hpp"
+#include "tests/support/captured.hpp"
 
 namespace keyscope::capture {
 namespace {

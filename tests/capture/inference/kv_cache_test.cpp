@@ -13,7 +13,7 @@
 
 #include "base/errors.hpp"
 #include "capture/inference/aten_arithmetic.hpp"
-#include "capture/inference/kernel_cache.hpp"
+#include "capture/inference/kernel_arithmetic.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 
 namespace keyscope::capture {

@@ -10,11 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
-#include "capture/recording/writer.hpp"
+#include "capture/recording/recording.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
-#include "tests/capture/inference/captured.hpp"
-#include "tests/capture/model/random_model.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/captured.hpp"
+#include "tests/support/random_model.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "capture/inference/capture.hpp"
-#include "capture/model/resident_memory.hpp"
-#include "capture/recording/writer.hpp"
+#include "capture/model/memory.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/capture/model/random_model.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/random_model.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::capture {
 namespace {

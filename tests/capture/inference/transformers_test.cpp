@@ -16,7 +16,7 @@
 #include "analysis/matrix_view.hpp"
 #include "capture/model/safetensors.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
-#include "tests/capture/inference/captured.hpp"
+#include "tests/support/captured.hpp"
 
 namespace keyscope::capture {
 namespace {

@@ -6,9 +6,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "capture/model/config.hpp"
-#include "tests/capture/model/config_folder.hpp"
+#include "tests/support/random_model.hpp"
 
 namespace keyscope::capture {
 namespace {

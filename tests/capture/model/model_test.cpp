@@ -7,19 +7,23 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "capture/model/model_hash.hpp"
-#include "capture/model/safetensors.hpp"
 #include "base/sha256.hpp"
+#include "capture/model/compute_device.hpp"
+#include "capture/model/safetensors.hpp"
 #include "capture/model/transformer.hpp"
-#include "tests/capture/model/random_model.hpp"
+#include "tests/support/random_model.hpp"
 
 namespace keyscope::capture {
+
 namespace {
 
 using test::RandomModel;
@@ -210,5 +214,109 @@ TEST(Model, HashesConfigurationAndHeaders) {
             "7cbbd9712fa58d3f33f2bcfd264954aa267e02af04a780ce65d4e76f75eec157");
 }
 
+using ::testing::AnyOf;
+using ::testing::StartsWith;
+
+// Why there is no CUDA here, or nothing.
+std::optional<std::string> why_no_cuda() {
+  try {
+    const ComputeDevice device("cuda");
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+bool has_loaded(const std::string& library) {
+  std::ifstream maps("/proc/self/maps");
+  const std::string all(std::istreambuf_iterator<char>(maps), {});
+  return all.find(library) != std::string::npos;
+}
+
+TEST(ComputeDevice, TheCpuIsAlwaysThereAndLoadsNothing) {
+  const bool before = has_loaded("libtorch_cuda.so");
+  const ComputeDevice cpu("cpu");
+  EXPECT_TRUE(cpu.is_cpu());
+  EXPECT_EQ(cpu.name(), "cpu");
+  EXPECT_GT(cpu.available_memory(), 0);
+  EXPECT_EQ(has_loaded("libtorch_cuda.so"), before);
+  EXPECT_GE(peak_memory(cpu.device()), std::int64_t{1} << 20);
+}
+
+TEST(ComputeDevice, AnotherWordIsWrongUsage) { EXPECT_THROW(ComputeDevice("toaster"), UsageError); }
+
+// Either there is CUDA, or the message says what is missing and what to do.
+TEST(ComputeDevice, CudaIsThereOrSaysWhatIsMissing) {
+  if (const auto reason = why_no_cuda()) {
+    EXPECT_THAT(*reason, StartsWith("--device cuda: "));
+    EXPECT_THAT(*reason, AnyOf(HasSubstr("./run setup --cuda"), HasSubstr("no NVIDIA")));
+    EXPECT_THAT(*reason, HasSubstr("--device cpu"));
+    return;
+  }
+  const ComputeDevice cuda("cuda");
+  EXPECT_FALSE(cuda.is_cpu());
+  EXPECT_THAT(cuda.name(), StartsWith("cuda:0"));
+  EXPECT_GT(cuda.available_memory(), 0);
+}
+
+TEST(ComputeDevice, AutoIsCudaWhereItIsThere) {
+  EXPECT_EQ(ComputeDevice("auto").is_cpu(), why_no_cuda().has_value());
+}
+
+// Half a gigabyte of libraries is not worth a look where there is no driver.
+TEST(ComputeDevice, AutoLoadsNothingWithoutADriver) {
+  if (has_loaded("libtorch_cuda.so")) GTEST_SKIP() << "another test has loaded LibTorch's CUDA part";
+  const ComputeDevice device("auto");
+  if (has_loaded("libcuda.so.1")) GTEST_SKIP() << "there is an NVIDIA driver";
+  EXPECT_TRUE(device.is_cpu());
+  EXPECT_FALSE(has_loaded("libtorch_cuda.so"));
+}
+
+// Rows of x, its columns, rows of the weights: few rows and many, odd ones, and weights of several parts.
+using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+using Parameters = std::tuple<at::ScalarType, Shape>;
+
+class Linear : public ::testing::TestWithParam<Parameters> {};
+
+// Half a unit of the last place of the result, and what float32 loses on the way.
+double tolerance_of(at::ScalarType type) {
+  if (type == at::kBFloat16) return 0x1p-8;
+  return type == at::kHalf ? 0x1p-11 : 0;
+}
+
+TEST_P(Linear, IsTheProductRoundedOnce) {
+  const auto& [type, shape] = GetParam();
+  const auto& [n, inner, outer] = shape;
+  at::manual_seed(7);
+  const at::Tensor x = at::randn({n, inner}).to(type), weight = at::randn({outer, inner}).to(type);
+  for (const at::Tensor& bias : {at::Tensor{}, at::randn({outer}).to(type)}) {
+    const at::Tensor found = linear(x, weight, bias).to(at::kDouble);
+    const at::Tensor wide_x = x.to(at::kDouble), wide_weight = weight.to(at::kDouble);
+    at::Tensor expected = wide_x.matmul(wide_weight.t());
+    at::Tensor magnitudes = wide_x.abs().matmul(wide_weight.abs().t());
+    if (bias.defined()) {
+      expected += bias.to(at::kDouble);
+      magnitudes += bias.to(at::kDouble).abs();
+    }
+    const at::Tensor allowed = tolerance_of(type) * 1.01 * expected.abs() + 1e-6 * magnitudes;
+    EXPECT_TRUE(((found - expected).abs() <= allowed).all().item<bool>())
+        << "largest excess " << ((found - expected).abs() - allowed).max().item<double>();
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<Parameters>& info) {
+  const Shape& shape = std::get<1>(info.param);
+  return std::string(at::toString(std::get<0>(info.param))) + "_" + std::to_string(std::get<0>(shape)) + "_" +
+         std::to_string(std::get<1>(shape)) + "_" + std::to_string(std::get<2>(shape));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Linear,
+                         ::testing::Combine(::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
+                                            ::testing::Values(Shape{1, 64, 100}, Shape{4, 33, 7},
+                                                              Shape{5, 33, 7}, Shape{130, 96, 257},
+                                                              Shape{6, 20000, 150})),
+                         name_of);
+
 }  // namespace
+
 }  // namespace keyscope::capture

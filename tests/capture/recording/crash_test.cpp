@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capture/recording/writer.hpp"
-#include "tests/capture/recording/counted_blocks.hpp"
-#include "tests/capture/recording/synthetic_capture.hpp"
-#include "tests/scratch_folder.hpp"
+#include "capture/recording/recording.hpp"
+#include "tests/support/recording_comparison.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/synthetic_capture.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "tests/capture/recording/read_everything.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // HDF5 resolves the path of what it opens: a real file it must be. TMPDIR=/dev/shm keeps it off the disk.

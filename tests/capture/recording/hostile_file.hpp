@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include "capture/recording/writer.hpp"
+#include "capture/recording/recording.hpp"
 #include "tests/capture/recording/read_everything.hpp"
-#include "tests/capture/recording/synthetic_capture.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/synthetic_capture.hpp"
 
 namespace keyscope::recording {
 

@@ -11,12 +11,10 @@
 
 #include <gtest/gtest.h>
 
-#include "capture/recording/memory_recording.hpp"
 #include "capture/recording/recording.hpp"
-#include "capture/recording/writer.hpp"
-#include "tests/capture/recording/recording_comparison.hpp"
-#include "tests/capture/recording/synthetic_capture.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/support/recording_comparison.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/synthetic_capture.hpp"
 
 namespace {
 

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
-#include "tests/capture/inference/captured.hpp"
-#include "tests/capture/replay/replayed.hpp"
+#include "tests/support/captured.hpp"
 
 namespace keyscope::replay {
 namespace {

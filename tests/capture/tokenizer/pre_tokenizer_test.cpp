@@ -1,14 +1,19 @@
 #include "capture/tokenizer/pre_tokenizer.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unicode/uchar.h>
 
 #include "base/errors.hpp"
+#include "capture/tokenizer/characters.hpp"
 
 namespace keyscope::tokenizer {
+
 namespace {
 
 using nlohmann::json;
@@ -104,5 +109,133 @@ TEST(PreTokenizer, SaysWhatIsWrong) {
   EXPECT_THAT(error_of(json::array()), HasSubstr("pre_tokenizer: found an array of 0, expected an object"));
 }
 
+// Matches in brackets, gaps as they are.
+std::string marked(const std::string& expression, const std::string& text) {
+  std::string result;
+  RegexPattern(expression).find_all(text, [&](std::size_t begin, std::size_t end, bool is_match) {
+    const std::string stretch = text.substr(begin, end - begin);
+    result += is_match ? "[" + stretch + "]" : stretch + "|";
+  });
+  return result;
+}
+
+TEST(RegexPattern, MatchesAndGapsCoverTheText) {
+  EXPECT_EQ(marked(R"(\d+)", "a12b3"), "a|[12]b|[3]");
+  EXPECT_EQ(marked(R"(\p{L}+)", "é中 ж1"), "[é中] |[ж]1|");
+  EXPECT_EQ(marked("x", ""), "");
+}
+
+TEST(RegexPattern, EmptyMatchesCutWithoutTakingAnything) {
+  EXPECT_EQ(marked("(?=b)", "aébéb"), "aé|bé|b|");
+  EXPECT_EQ(marked("x*", "axé"), "a|[x]é|");
+}
+
+TEST(RegexPattern, DoesNotCompile) {
+  EXPECT_THROW(RegexPattern("(a"), InvalidInput);
+  EXPECT_THROW(RegexPattern(R"(\C)"), InvalidInput);  // would cut characters apart
+}
+
+TEST(RegexPattern, CatastrophicPatternGivesUpWithAMessage) {
+  const std::string text = std::string(200, 'a') + "b";
+  try {
+    marked("(a|aa)+$", text);
+    FAIL() << "expected InvalidInput";
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("(a|aa)+$"));
+  }
+}
+
+std::vector<std::string> split(SplitBehavior behavior, bool invert, const std::string& text = "--a-b--c-") {
+  std::vector<std::string> pieces;
+  split_at(*literal_pattern("-"), behavior, invert, text,
+           [&](std::size_t begin, std::size_t end) { pieces.push_back(text.substr(begin, end - begin)); });
+  return pieces;
+}
+
+// Expected values: tokenizers 0.23.3, pre_tokenizers.Split("-", behavior, invert).
+TEST(SplitBehavior, AsTheTokenizersLibrary) {
+  EXPECT_THAT(split(SplitBehavior::kIsolated, false),
+              ElementsAre("-", "-", "a", "-", "b", "-", "-", "c", "-"));
+  EXPECT_THAT(split(SplitBehavior::kIsolated, true),
+              ElementsAre("-", "-", "a", "-", "b", "-", "-", "c", "-"));
+  EXPECT_THAT(split(SplitBehavior::kRemoved, false), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(split(SplitBehavior::kRemoved, true), ElementsAre("-", "-", "-", "-", "-", "-"));
+  EXPECT_THAT(split(SplitBehavior::kMergedWithPrevious, false), ElementsAre("-", "-", "a-", "b-", "-", "c-"));
+  EXPECT_THAT(split(SplitBehavior::kMergedWithPrevious, true), ElementsAre("-", "-a", "-b", "-", "-c", "-"));
+  EXPECT_THAT(split(SplitBehavior::kMergedWithNext, false), ElementsAre("-", "-a", "-b", "-", "-c", "-"));
+  EXPECT_THAT(split(SplitBehavior::kMergedWithNext, true), ElementsAre("-", "-", "a-", "b-", "-", "c-"));
+  EXPECT_THAT(split(SplitBehavior::kContiguous, false), ElementsAre("--", "a", "-", "b", "--", "c", "-"));
+  EXPECT_THAT(split(SplitBehavior::kContiguous, true), ElementsAre("--", "a", "-", "b", "--", "c", "-"));
+}
+
+TEST(SplitBehavior, EmptyTextHasNoPieces) {
+  for (const auto behavior : {SplitBehavior::kIsolated, SplitBehavior::kRemoved, SplitBehavior::kContiguous})
+    EXPECT_TRUE(split(behavior, false, "").empty());
+}
+
+TEST(SplitBehavior, UnknownNameIsRefused) {
+  const nlohmann::json name = "isolated";
+  EXPECT_THROW(read_split_behavior(JsonField(name, "f.json", "behavior")), FileError);
+}
+
+std::string characters_of(std::string_view bytes) {
+  std::string characters;
+  append_byte_characters(bytes, characters);
+  return characters;
+}
+
+TEST(ByteLevel, KnownCharacters) {
+  EXPECT_EQ(characters_of(" a\n\t!~"), "ĠaĊĉ!~");
+  EXPECT_EQ(characters_of(std::string_view("\x00\x7F\x80\xA0\xAD\xFF", 6)), "ĀġĢłŃÿ");
+}
+
+TEST(ByteLevel, EveryByteHasItsOwnCharacterAndComesBack) {
+  std::string all;
+  std::set<std::string> seen;
+  for (int byte = 0; byte < 256; ++byte) {
+    all.push_back(static_cast<char>(byte));
+    seen.insert(characters_of(all.substr(all.size() - 1)));
+  }
+  EXPECT_EQ(seen.size(), 256U);
+  EXPECT_EQ(bytes_of_characters(characters_of(all)), all);
+}
+
+TEST(ByteLevel, OtherCharactersStandForNoByte) {
+  EXPECT_EQ(bytes_of_characters("a b"), std::nullopt);  // a space is written Ġ
+  EXPECT_EQ(bytes_of_characters("▁"), std::nullopt);
+  EXPECT_EQ(byte_of_character(0x144), std::nullopt);
+  EXPECT_EQ(byte_of_character(0x10FFFF), std::nullopt);
+}
+
+TEST(CharacterClass, EveryCodePointAgreesWithUnicodeProperties) {
+  for (UChar32 c = 0; c <= 0x10FFFF; ++c) {
+    const unsigned classes = character_classes(static_cast<char32_t>(c));
+    const auto in = [c](std::uint32_t mask) { return (U_MASK(u_charType(c)) & mask) != 0; };
+    const auto has = [classes](unsigned wanted) { return (classes & wanted) != 0; };
+    ASSERT_EQ(has(kLetter), in(U_GC_L_MASK)) << c;
+    ASSERT_EQ(has(kNumber), in(U_GC_N_MASK)) << c;
+    ASSERT_EQ(has(kMark), in(U_GC_M_MASK)) << c;
+    ASSERT_EQ(has(kSpace), u_isUWhiteSpace(c) != 0) << c;
+    ASSERT_EQ(has(kNewline), c == '\r' || c == '\n') << c;
+    ASSERT_EQ(has(kUpperLike), in(U_GC_LU_MASK | U_GC_LT_MASK | U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK))
+        << c;
+    ASSERT_EQ(has(kLowerLike), in(U_GC_LL_MASK | U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK)) << c;
+    ASSERT_TRUE(c < 128 || has(kPunctuation) == in(U_GC_P_MASK)) << c;
+  }
+}
+
+TEST(CharacterClass, AsciiSymbolsArePunctuation) {
+  for (const char c : {'$', '+', '<', '=', '>', '^', '`', '|', '~', '!', '_'})
+    EXPECT_EQ(character_classes(static_cast<char32_t>(c)), kPunctuation) << c;
+  EXPECT_EQ(character_classes(0x7F), 0U);
+}
+
+TEST(CharacterClass, WordCharacters) {
+  for (const char32_t c : {U'a', U'Ω', U'7', U'_', U'\u0301', U'中', U'\u200D', U'Ⅷ'})
+    EXPECT_TRUE(is_word_character(c));
+  for (const char32_t c : {U' ', U'-', U'½', U'€', U'🙂', U'\u0085'}) EXPECT_FALSE(is_word_character(c));
+}
+
 }  // namespace
+
 }  // namespace keyscope::tokenizer

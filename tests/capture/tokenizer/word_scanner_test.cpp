@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "capture/tokenizer/regex_pattern.hpp"
 #include "base/text.hpp"
+#include "capture/tokenizer/pre_tokenizer.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

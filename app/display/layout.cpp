@@ -1,0 +1,111 @@
+#include "app/display/layout.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace keyscope::window {
+
+namespace {
+
+constexpr float kTopHeight = 46;
+constexpr float kStatusHeight = 27;
+constexpr float kTimelineHeight = 68;
+constexpr float kTallTimelineHeight = 112;  // with a bar per block
+constexpr float kHeightForTall = 440;       // of all between the bars
+constexpr float kViewsHeight = 30;
+constexpr float kGap = 8;
+constexpr float kLeastColumn = 212;
+constexpr float kMostColumn = 340;
+constexpr float kColumnShare = 0.232F;
+constexpr float kLeastMiddleWidth = 300;
+constexpr float kLeastMiddleHeight = 190;
+
+}  // namespace
+
+Layout make_layout(float width, float height, float scale, float runs_height) {
+  const float gap = kGap * scale;
+  const float column = std::clamp(kColumnShare * width, kLeastColumn * scale, kMostColumn * scale);
+  Layout layout;
+  layout.top = {0, 0, width, kTopHeight * scale};
+  layout.status = {0, height - kStatusHeight * scale, width, kStatusHeight * scale};
+
+  const float above = layout.top.bottom() + gap;
+  const float inner = std::max(1.0F, layout.status.y - gap - above);
+  const float beside = width - 2 * gap - kLeastMiddleWidth * scale;  // what columns may take
+  const bool has_left = beside >= column + gap;
+  const bool has_token = beside >= 2 * (column + gap);
+  const bool has_timeline = inner >= (kLeastMiddleHeight + kTimelineHeight) * scale + gap;
+
+  float left = gap;
+  float right = width - gap;
+  if (has_left) {
+    const float runs = std::min(runs_height, inner / 2);
+    layout.heads = {gap, above, column, inner - runs - gap};
+    layout.runs = {gap, layout.heads.bottom() + gap, column, runs};
+    left += column + gap;
+  }
+  if (has_token) {
+    layout.token = {right - column, above, column, inner};
+    right -= column + gap;
+  }
+  layout.middle = {left, above, std::max(1.0F, right - left), inner};
+  if (has_timeline) {
+    const float timeline = (inner >= kHeightForTall * scale ? kTallTimelineHeight : kTimelineHeight) * scale;
+    layout.middle.h -= timeline + gap;
+    layout.timeline = {left, layout.middle.bottom() + gap, layout.middle.w, timeline};
+  }
+  if (layout.middle.h >= (kLeastMiddleHeight + kViewsHeight) * scale) {
+    layout.views = {left, above, layout.middle.w, kViewsHeight * scale};
+    const float below = layout.views.h + 0.5F * gap;
+    layout.middle.y += below;
+    layout.middle.h -= below;
+  }
+  return layout;
+}
+
+namespace {
+
+struct Halves {
+  std::string first, second;
+};
+
+// The break that leaves the longer line shortest; if neither does, the one that fills the first line.
+std::optional<Halves> break_in_two(const std::string& name, float room, const TextMeasure& measure) {
+  std::optional<Halves> best;
+  float longest = std::numeric_limits<float>::infinity();
+  for (std::size_t space = name.find(' '); space != std::string::npos; space = name.find(' ', space + 1)) {
+    Halves halves{name.substr(0, space), name.substr(space + 1)};
+    const float first = measure(halves.first);
+    if (first > room) break;
+    const float longer = std::max(first, measure(halves.second));
+    if (longer > longest && longest <= room) break;
+    longest = longer;
+    best = std::move(halves);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string cut_text(const std::string& text, float width, const TextMeasure& measure) {
+  if (measure(text) <= width) return text;
+  static const std::string kEllipsis = "…";
+  std::size_t length = text.size();
+  while (length > 0) {
+    --length;
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+    const std::string cut = text.substr(0, length) + kEllipsis;
+    if (measure(cut) <= width) return cut;
+  }
+  return kEllipsis;
+}
+
+std::vector<std::string> name_lines(const std::string& name, float room, const TextMeasure& measure) {
+  if (measure(name) <= room) return {name};
+  if (auto halves = break_in_two(name, room, measure))
+    return {std::move(halves->first), cut_text(halves->second, room, measure)};
+  return {cut_text(name, room, measure)};
+}
+
+}  // namespace keyscope::window

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace keyscope::window {
+
+struct Rect {
+  float x = 0, y = 0, w = 0, h = 0;
+
+  float right() const { return x + w; }
+  float bottom() const { return y + h; }
+  bool empty() const { return !(w > 0 && h > 0); }
+};
+
+// Where the panels lie, in pixels. They fill the window without overlap at any size. The middle, with the row
+// of views above it, comes first: where it would become too small, the token's column is left out (its facts
+// are in the tooltip), then heads and policies (keys select them); the timeline where there is not the height
+// (keys step through it). A panel that is left out has an empty rectangle.
+struct Layout {
+  Rect top, views, heads, runs, middle, token, timeline, status;
+};
+
+//   scale: of fonts and spacing
+//   runs_height: what the list of runs would like, in pixels; it gets at most half of its column
+Layout make_layout(float width, float height, float scale, float runs_height);
+
+// Width in pixels of a text.
+using TextMeasure = std::function<float(const std::string& text)>;
+
+// `text` cut to `width` pixels, with an ellipsis where it was cut.
+std::string cut_text(const std::string& text, float width, const TextMeasure& measure);
+
+// A name as it is set along an axis or a colour bar of `room` pixels: on one line where it fits, else on two
+// that are broken between words and as alike in length as can be. What does not fit on two is cut at the end
+// of the second.
+std::vector<std::string> name_lines(const std::string& name, float room, const TextMeasure& measure);
+
+}  // namespace keyscope::window

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "app/figures/nexus.hpp"
+#include "app/measures/head_measures.hpp"
+#include "app/session/head_points.hpp"
+#include "app/session/jobs.hpp"
+#include "app/session/keyspace_view.hpp"
+#include "app/session/made_figures.hpp"
+#include "app/session/remembered.hpp"
+#include "app/session/selection.hpp"
+#include "app/session/tokens.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::session {
+
+// Finished, immutable results of workers. Those about a recording carry the number of the document they were
+// made for, so that what arrives late for a closed one is dropped.
+//   job: null where nobody could have called it off
+struct Opened {
+  std::string path;
+  std::shared_ptr<const recording::Recording> recording;
+  SelectionRequest selection;
+  std::optional<RememberedView> remembered = std::nullopt;
+  Keep keep = {};
+  std::shared_ptr<const JobWatch> job = nullptr;
+};
+struct FiguresOpened {
+  std::string path;
+  std::shared_ptr<const figures::FigureFile> file;
+  std::shared_ptr<const JobWatch> job;
+};
+struct PointsRead {
+  int document = 0;
+  std::shared_ptr<const HeadPoints> points;
+};
+// Of the selected run or one beside it.
+struct PointsFailed {
+  int document = 0;
+  HeadKey head;
+  std::string what;
+};
+struct PictureMade {
+  int document = 0;
+  std::shared_ptr<const KeyspacePicture> picture;
+};
+struct HeadMeasured {
+  int document = 0;
+  HeadKey head;
+  std::int64_t n_tokens = 0;  // of the run when it was measured
+  measures::HeadMeasures measures;
+};
+struct FigureMade {
+  int document = 0;
+  MadeFigure made;
+  std::shared_ptr<const JobWatch> job;
+};
+struct StoryTold {
+  int document = 0;
+  ToldStory told;
+};
+
+struct MeasuresFailed {
+  int document = 0;
+  std::string what;
+};
+struct OpenFailed {
+  std::string path;
+  std::string what;
+  std::shared_ptr<const JobWatch> job;
+};
+struct Notice {
+  std::string text;
+  bool error = false;
+  bool of_data = false;  // an error: of what was read, not of what was asked for
+};
+struct Exported {
+  std::shared_ptr<const JobWatch> job;
+  Notice notice;
+};
+using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured,
+                                  FigureMade, StoryTold, MeasuresFailed, OpenFailed, Exported, Notice>;
+
+// Where workers put results and the session takes them from. `wake` is called after every one, on the
+// worker's thread.
+class Inbox {
+ public:
+  explicit Inbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void put(WorkerResult result) {
+    {
+      std::lock_guard lock(mutex_);
+      results_.push_back(std::move(result));
+    }
+    if (wake_) wake_();
+  }
+
+  std::vector<WorkerResult> take_all() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(results_, {});
+  }
+
+ private:
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<WorkerResult> results_;
+};
+
+}  // namespace keyscope::session

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "capture/recording/hdf5.hpp"
+
+namespace keyscope::recording {
+
+// Where a recording is written: OUT.part beside OUT, until it is renamed. All calls throw FileError.
+class PartFile {
+ public:
+  // Looks whether OUT or a `.part` of a killed capture is in the way; with `replace` neither is.
+  PartFile(std::filesystem::path out, bool replace);
+
+  // A new OUT.part, locked against other writers. A stale one is removed if it may be replaced and nobody
+  // writes to it.
+  hdf5::File create() const;
+
+  // Gives the closed OUT.part the name OUT, durably, and without replacing a file that has appeared meanwhile
+  // unless that is allowed.
+  void publish() const;
+
+  void remove() const noexcept;
+
+  const std::filesystem::path& out() const { return out_; }
+  const std::filesystem::path& part() const { return part_; }
+  bool replace() const { return replace_; }
+
+ private:
+  void refuse_existing_part() const;
+
+  std::filesystem::path out_;
+  std::filesystem::path part_;
+  bool replace_ = false;
+};
+
+// Assigns disk blocks to the whole file, which reads as zeros wherever nothing was written: a disk that is
+// too small says so now. `where` names the file in messages.
+void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& where);
+
+// Waits until the file's data lie on the disk.
+void sync_data(int descriptor, const std::string& where);
+void sync_path(const std::filesystem::path& file_or_folder);
+
+}  // namespace keyscope::recording

@@ -1,0 +1,1 @@
+// Carries precompiled headers (KeyscopeTarget.cmake); has nothing of its own.

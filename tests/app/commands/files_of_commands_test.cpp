@@ -1,0 +1,98 @@
+// Nothing that the user made is lost, and what cannot be written is said before the work.
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/support/cli.hpp"
+
+namespace keyscope::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+class Files : public ::testing::Test {
+ protected:
+  std::string file(const std::string& name) const { return folder_.file(name).string(); }
+
+  std::string record(const std::string& name) const {
+    const CliResult result =
+        run_cli({"capture", "--model", kDemoModel, "--prompt", "The magic number is 12.", "--policy",
+                 "keydiff", "--budget", "4", "--block", "4", "--out", file(name)});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return file(name);
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(Files, JsonLeavesAPartThatIsNotItsOwn) {
+  const std::string recording = record("a.h5");
+  fs::copy_file(recording, file("b.h5.part"));
+  const std::string before = read(file("b.h5.part"));
+  EXPECT_EQ(run_cli({"analyze", "--quiet", recording, "--json", file("b.h5")}).status, 0);
+  EXPECT_EQ(read(file("b.h5.part")), before);
+}
+
+TEST_F(Files, JsonNeverReplacesWhatItIsMadeOf) {
+  const std::string recording = record("a.h5");
+  const std::string before = read(recording);
+  for (const char* command : {"analyze", "inspect"}) {
+    const CliResult result = run_cli({command, recording, "--json", recording, "--force"});
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("--json"));
+  }
+  EXPECT_EQ(read(recording), before);
+}
+
+TEST_F(Files, AScreenshotDoesNotReplaceAPicture) {
+  const std::string recording = record("a.h5");
+  write(file("keep.png"), "precious");
+  const CliResult result = run_cli({"view", recording, "--screenshot", file("keep.png")});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("--force"));
+  EXPECT_EQ(read(file("keep.png")), "precious");
+}
+
+TEST_F(Files, APipeIsNotReplaced) {
+  ASSERT_EQ(mkfifo(file("pipe").c_str(), 0600), 0);
+  const CliResult result =
+      run_cli({"capture", "--model", kDemoModel, "--prompt", "Hi", "--force", "--out", file("pipe")});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("no regular file"));
+  EXPECT_TRUE(fs::is_fifo(file("pipe")));
+}
+
+TEST_F(Files, ADryRunSaysWhatWouldFail) {
+  write(file("a.h5"), "precious");
+  const CliResult result =
+      run_cli({"capture", "--model", kDemoModel, "--prompt", "Hi", "--dry-run", "--out", file("a.h5")});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("exists already"));
+}
+
+TEST_F(Files, AFullOutputIsAnError) {
+  const std::string recording = record("a.h5");
+  for (const std::string command : {"analyze", "inspect"}) {
+    const int raw = std::system(
+        (std::string(KEYSCOPE_EXECUTABLE) + " " + command + " " + recording + " >/dev/full 2>/dev/null")
+            .c_str());
+    EXPECT_EQ(WEXITSTATUS(raw), 1) << command;
+  }
+}
+
+}  // namespace
+}  // namespace keyscope::test

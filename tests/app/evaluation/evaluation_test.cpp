@@ -1,0 +1,349 @@
+#include "app/evaluation/evaluation.hpp"
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "base/errors.hpp"
+#include "tests/support/cli.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+namespace keyscope::evaluation {
+
+// `keyscope eval` as a whole: killed and begun again, stopped by Ctrl-C, refused.
+
+namespace {
+
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+class Eval : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.file(name).string(); }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path(name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+  std::set<std::string> lines(const std::string& name) const {
+    std::istringstream text(read(name));
+    std::set<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.insert(line);
+    return lines;
+  }
+  Arguments niah(const std::string& out, const std::string& samples = "2") const {
+    return {"eval",    "niah",     "--model",   test::kDemoModel, "--policy", "keydiff",  "--policy",
+            "h2o",     "--budget", "25%,48",    "--block",        "32",       "--length", "150,256",
+            "--depth", "0,50,100", "--samples", samples,          "--quiet",  "--out",    path(out)};
+  }
+  nlohmann::json results(const std::string& out) const {
+    auto json = nlohmann::json::parse(read(out + "/results.json"));
+    json.erase("cost");
+    return json;
+  }
+
+  test::ScratchFolder folder_;
+};
+
+TEST_F(Eval, AKilledOneGoesOnAndComesToTheSame) {
+  const auto whole = test::run_cli(niah("whole"));
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  {
+    test::CliProcess process(niah("killed"));
+    for (int i = 0; i < 3000 && lines("killed/examples.jsonl").size() < 10; ++i) usleep(5'000);
+    EXPECT_EQ(process.end_by(SIGKILL), 128 + SIGKILL);
+  }
+  const std::size_t n_done = lines("killed/examples.jsonl").size();
+  ASSERT_GE(n_done, 10U);
+  ASSERT_LT(n_done, 60U) << "it was over before it was killed";
+  std::ofstream(path("killed/examples.jsonl"), std::ios::app) << "{\"id\":\"torn";
+  const auto again = test::run_cli(niah("killed"));
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(lines("killed/examples.jsonl"), lines("whole/examples.jsonl"));
+  EXPECT_EQ(lines("whole/examples.jsonl").size(), 2U * 3 * 2 * 5);
+  EXPECT_EQ(results("killed"), results("whole"));
+  EXPECT_THAT(again.out, HasSubstr("60 results, "));
+}
+
+TEST_F(Eval, CellsAreTheMeansOfTheLines) {
+  ASSERT_EQ(test::run_cli(niah("out")).status, 0);
+  const auto json = results("out");
+  EXPECT_EQ(json["cells"].size(), 2U * 3 * 5);
+  EXPECT_EQ(json["totals"].size(), 5U);
+  for (const auto& cell : json["cells"]) {
+    double recall = 0, exact = 0;
+    int n = 0;
+    for (const std::string& line : lines("out/examples.jsonl")) {
+      const auto row = nlohmann::json::parse(line);
+      if (row["policy"] != cell["policy"] || row["budget_text"] != cell["budget_text"] ||
+          row["length"] != cell["length"] || row["depth"] != cell["depth"])
+        continue;
+      recall += row["scores"]["recall"].get<double>();
+      exact += row["scores"]["exact"].get<double>();
+      EXPECT_LE(row["n_prompt"], row["length"]);
+      const bool found = row["text"].get<std::string>().find(row["answers"][0]) != std::string::npos;
+      EXPECT_EQ(row["scores"]["recall"], found ? 1.0 : 0.0);
+      ++n;
+    }
+    ASSERT_EQ(n, 2);
+    EXPECT_EQ(cell["n"], 2);
+    EXPECT_EQ(cell["recall"], recall / n);
+    EXPECT_EQ(cell["exact"], exact / n);
+    EXPECT_LE(cell["exact_interval"][0], cell["exact"]);
+    EXPECT_GE(cell["exact_interval"][1], cell["exact"]);
+  }
+}
+
+TEST_F(Eval, AFolderHoldsResultsAndWhatIsMadeOfThem) {
+  const auto held = [&](const std::string& out) {
+    std::set<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path(out))) files.insert(entry.path());
+    return files;
+  };
+  const auto expected = [&](const std::string& out, const std::string& task, bool compared) {
+    const auto made = folder_files(path(out), task, compared);
+    return std::set<std::filesystem::path>(made.begin(), made.end());
+  };
+  const std::string text = KEYSCOPE_SOURCE_DIR "/assets/demo_model/prompts/needle.txt";
+  const std::vector<std::pair<std::string, Arguments>> tasks{
+      {"niah", {"--length", "150"}},
+      {"phonebook", {"--entries", "4"}},
+      {"perplexity", {"--text", text, "--length", "64"}},
+      {"longbench", {"--data", KEYSCOPE_SOURCE_DIR "/assets/eval/longbench.jsonl", "--max-tokens", "128"}}};
+  for (const auto& [task, more] : tasks)
+    for (const bool compared : {false, true}) {
+      const std::string out = task + (compared ? "-compared" : "");
+      Arguments arguments{"eval", task, "--model", test::kDemoModel, "--quiet", "--out", path(out)};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      if (compared) arguments.insert(arguments.end(), {"--policy", "sink", "--budget", "40"});
+      const auto run = test::run_cli(arguments);
+      ASSERT_EQ(run.status, 0) << run.err;
+      EXPECT_EQ(held(out), expected(out, task, compared)) << out;
+    }
+}
+
+TEST_F(Eval, CtrlCEndsItWith130AndKeepsWhatIsThere) {
+  test::CliProcess process(niah("stopped", "50"));
+  for (int i = 0; i < 3000 && lines("stopped/examples.jsonl").size() < 3; ++i) usleep(5'000);
+  EXPECT_EQ(process.end_by(SIGINT), 130);
+  EXPECT_GE(lines("stopped/examples.jsonl").size(), 3U);
+}
+
+TEST_F(Eval, ADryRunSaysWhatWouldBeRunAndLeavesNothing) {
+  Arguments arguments = niah("out");
+  arguments.push_back("--dry-run");
+  const auto before = test::run_cli(arguments);
+  ASSERT_EQ(before.status, 0) << before.err;
+  EXPECT_THAT(before.out, HasSubstr("in 5 settings: 60 results, 0 of them from before; at most "));
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  const auto run = test::run_cli(niah("out"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto results = nlohmann::json::parse(read("out/results.json"));
+  const auto number = [&](std::string text) {
+    std::erase(text, ',');
+    return std::stoll(text);
+  };
+  const std::int64_t planned =
+      number(before.out.substr(before.out.find("at most ", before.out.find("settings")) + 8));
+  EXPECT_GE(planned, results["cost"]["tokens_asked"].get<std::int64_t>());
+  EXPECT_LE(planned, results["cost"]["tokens_asked"].get<std::int64_t>() + 60 * 15) << "15 generated at most";
+  EXPECT_THAT(test::run_cli(arguments).out, HasSubstr("60 of them from before; at most 0 tokens"));
+}
+
+TEST_F(Eval, OtherSettingsAreRefusedUnlessForced) {
+  const Arguments small{"eval", "phonebook", "--model", test::kDemoModel, "--policy", "sink",      "--budget",
+                        "64",   "--entries", "4,8",     "--quiet",        "--out",    path("book")};
+  ASSERT_EQ(test::run_cli(small).status, 0);
+  Arguments other = small;
+  other.insert(other.end(), {"--seed", "3"});
+  const auto refused = test::run_cli(other);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("seed is 0 there and 3 here"));
+  other.push_back("--force");
+  EXPECT_EQ(test::run_cli(other).status, 0);
+}
+
+TEST_F(Eval, AFolderOfEarlierRulesIsRefused) {
+  const Arguments arguments{"eval", "phonebook", "--model", test::kDemoModel, "--entries",
+                            "4",    "--quiet",   "--out",   path("book")};
+  ASSERT_EQ(test::run_cli(arguments).status, 0);
+  auto settings = nlohmann::ordered_json::parse(read("book/settings.json"));
+  settings["format"] = 1;
+  std::ofstream(path("book/settings.json")) << settings.dump();
+  const auto refused = test::run_cli(arguments);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("format is 1 there and 2 here"));
+}
+
+TEST_F(Eval, NamesThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
+  const std::string name = "caf\xE9.txt";
+  std::ofstream(path(name)) << "Some words. ";
+  const auto run = test::run_cli({"eval", "perplexity", "--model", test::kDemoModel, "--text", path(name),
+                                  "--length", "64", "--quiet", "--out", path("out")});
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("is no UTF-8"));
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+}
+
+TEST_F(Eval, TheDemoModelLooksUpNumbersWithTheFullCache) {
+  const auto run = test::run_cli({"eval", "phonebook", "--model", test::kDemoModel, "--entries", "8,32",
+                                  "--samples", "10", "--quiet", "--json", "-"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto json = nlohmann::json::parse(run.out);
+  ASSERT_EQ(json["totals"].size(), 1U);
+  EXPECT_GE(json["totals"][0]["exact"], 0.8);
+  EXPECT_EQ(json["cells"][1]["entries"], 32);
+}
+
+TEST_F(Eval, BadRowsAreNamedOrSkippedAndCounted) {
+  std::ofstream(path("names.txt")) << "Clara\nOtto\nClara\nHazel\nOtto\n";
+  Arguments arguments{"eval",    "phonebook", "--model",         test::kDemoModel, "--entries", "3",
+                      "--quiet", "--names",   path("names.txt"), "--json",         "-"};
+  const auto refused = test::run_cli(arguments);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("names.txt, line 3: Clara is there twice"));
+  EXPECT_THAT(refused.err, HasSubstr("2 rows are bad (lines 3, 5)"));
+  arguments.push_back("--skip-bad");
+  const auto run = test::run_cli(arguments);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto json = nlohmann::json::parse(run.out);
+  EXPECT_EQ(json["bad_rows"], 2);
+  ASSERT_EQ(json["skipped_rows"].size(), 2U);
+  EXPECT_THAT(json["skipped_rows"][1].get<std::string>(),
+              HasSubstr("names.txt, line 5: Otto is there twice"));
+}
+
+TEST_F(Eval, WrongUsageIsSaidBeforeAnythingRuns) {
+  const auto said = [&](Arguments more) {
+    Arguments arguments{"eval", "niah", "--model", test::kDemoModel, "--policy", "sink"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto run = test::run_cli(arguments);
+    EXPECT_EQ(run.status, 2) << run.err;
+    return run.err;
+  };
+  EXPECT_THAT(said({"--length", "100000"}), HasSubstr("--length 100000: the model's context is"));
+  EXPECT_THAT(said({"--length", "20"}), HasSubstr("the needles and the question alone are"));
+  EXPECT_THAT(said({"--length", "200", "--depth", "101"}), HasSubstr("--depth: found 101"));
+  EXPECT_THAT(said({"--length", "200", "--depth", ""}), HasSubstr("--depth"));
+  EXPECT_THAT(said({"--length", "200", "--budget", "101%"}), HasSubstr("--budget: found '101%'"));
+  EXPECT_THAT(said({"--length", "200", "--needle", "{key}"}), HasSubstr("--needle: there is no {value}"));
+  EXPECT_THAT(said({"--length", "200", "--question", "\xE9 {key}"}), HasSubstr("--question: "));
+  EXPECT_THAT(said({"--length", "200", "--policy", "sink"}), HasSubstr("--policy: sink is given twice"));
+  EXPECT_THAT(said({"--length", "200", "--distractors", "500"}), HasSubstr("--distractors 500: there are"));
+}
+
+using Json = nlohmann::ordered_json;
+
+class ResultFolders : public ::testing::Test {
+ protected:
+  static ExampleResult result(const std::string& id) {
+    return {.id = id,
+            .policy = "keydiff",
+            .budget_text = "25%",
+            .budget = 8,
+            .block = 4,
+            .n_prompt = 32,
+            .rows_kept = 8.25,
+            .n_generated = 3,
+            .text = " 12\n\"x\"",
+            .answers = {"12"},
+            .scores = {{"recall", 1.0 / 3}, {"exact", 0}}};
+  }
+  std::string lines() const {
+    std::ostringstream text;
+    text << std::ifstream(out_ / "examples.jsonl", std::ios::binary).rdbuf();
+    return text.str();
+  }
+  void fill(int n) const {
+    ResultFolder folder(out_, settings_, false);
+    folder.begin();
+    for (int i = 0; i < n; ++i) folder.append(result_line(result(std::to_string(i)), {{"length", 32}}));
+  }
+  static std::string message(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  test::ScratchFolder scratch_;
+  std::filesystem::path out_ = scratch_.path() / "out";
+  Json settings_{{"format", 1}, {"task", "niah"}, {"block", 4}};
+};
+
+TEST_F(ResultFolders, GiveBackWhatWasAppended) {
+  fill(3);
+  const ResultFolder folder(out_, settings_, false);
+  ASSERT_EQ(folder.earlier().size(), 3U);
+  EXPECT_EQ(folder.earlier().at(result_key("1", "keydiff", "25%", 4)), result("1"));
+  EXPECT_THAT(lines(), HasSubstr(R"({"id":"0","length":32,"policy":"keydiff")"));
+}
+
+// A kill at any byte of the last line leaves the lines before it.
+TEST_F(ResultFolders, ATornLineIsDroppedAndDoneAgain) {
+  fill(3);
+  const std::string whole = lines();
+  const std::size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+  for (std::size_t size = last; size < whole.size(); size += 7) {
+    std::ofstream(out_ / "examples.jsonl", std::ios::binary) << whole.substr(0, size);
+    ResultFolder folder(out_, settings_, false);
+    EXPECT_EQ(folder.earlier().size(), 2U) << size;
+    folder.begin();
+    folder.append(result_line(result("2"), {{"length", 32}}));
+    EXPECT_EQ(lines(), whole) << size;
+  }
+}
+
+TEST_F(ResultFolders, ADamagedLineIsNamed) {
+  fill(2);
+  std::ofstream(out_ / "examples.jsonl", std::ios::app) << "{\"id\": 3}\n";
+  EXPECT_THAT(message([&] { ResultFolder(out_, settings_, false); }),
+              HasSubstr("examples.jsonl, line 3: \"id\" is \"3\"; expected a text"));
+}
+
+TEST_F(ResultFolders, OtherSettingsAreRefusedUnlessTheyMayBeDiscarded) {
+  fill(2);
+  const Json other{{"format", 1}, {"task", "niah"}, {"block", 8}};
+  EXPECT_THAT(message([&] { ResultFolder(out_, other, false); }), HasSubstr("block is 4 there and 8 here"));
+  EXPECT_NE(lines(), "");
+  for (const char* name : {"niah-recall.png", "niah.h5", "results.json"}) std::ofstream(out_ / name) << "x";
+  constexpr std::array kOwn{"notes.txt", "niah-notes.txt", "niahs.png", "niah-mine.png", "niah.png"};
+  for (const char* own : kOwn) std::ofstream(out_ / own) << "x";
+  ResultFolder folder(out_, other, true);
+  EXPECT_TRUE(folder.earlier().empty());
+  folder.begin();
+  EXPECT_EQ(lines(), "");
+  for (const char* name : {"niah-recall.png", "niah.h5", "results.json"})
+    EXPECT_FALSE(std::filesystem::exists(out_ / name)) << name;
+  for (const char* own : kOwn) EXPECT_TRUE(std::filesystem::exists(out_ / own)) << own;
+}
+
+TEST_F(ResultFolders, OnlyOneWritesAtATime) {
+  fill(1);
+  ResultFolder first(out_, settings_, false), second(out_, settings_, false);
+  first.begin();
+  EXPECT_THAT(message([&] { second.begin(); }), HasSubstr("another evaluation is writing there"));
+}
+
+TEST_F(ResultFolders, AFolderOfSomethingElseIsLeftAlone) {
+  std::filesystem::create_directories(out_);
+  std::ofstream(out_ / "thesis.tex") << "x";
+  EXPECT_THAT(message([&] { ResultFolder(out_, settings_, true); }), HasSubstr("no evaluation's results"));
+}
+
+}  // namespace
+
+}  // namespace keyscope::evaluation

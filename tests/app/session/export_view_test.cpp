@@ -1,0 +1,87 @@
+#include "app/session/export_view.hpp"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/app/session/live_capture_double.hpp"
+#include "tests/app/session/settled_session.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(ViewCommand, NamesFileSelectionAndView) {
+  Session session({});
+  session.show(small_recording(), {.run = "sink", .layer = 2, .kv_head = 1, .block = 3});
+  const std::string source = std::filesystem::absolute(session.state().path).string();
+  EXPECT_THAT(view_command(session.state()),
+              AllOf(StartsWith("keyscope view "), HasSubstr(source),
+                    EndsWith("--run sink --layer 2 --kv-head 1 --block 3 --view keyspace")));
+  session.choose_view("text");
+  EXPECT_THAT(view_command(session.state()), EndsWith("--view text"));
+}
+
+TEST(ViewCommand, OfAFigureHasOnlyWhatTheFigureUnderstands) {
+  Session session({});
+  session.show(small_recording(), {.run = "sink", .layer = 2, .kv_head = 1, .block = 3});
+  session.choose_view("cosine-matrix");
+  EXPECT_THAT(
+      view_command(session.state()),
+      AllOf(StartsWith("keyscope figure "), HasSubstr(" cosine-matrix --run sink --layer 2 --kv-head 1"),
+            EndsWith(" --out cosine-matrix.svg")));
+  session.choose_view("block-times");
+  EXPECT_THAT(view_command(session.state()), EndsWith(" block-times --out block-times.svg"));
+}
+
+TEST(ViewCommand, SaysHowThingsAreLookedAt) {
+  Session session({});
+  session.show(small_recording(), {.run = "sink"});
+  session.choose_look({figures::Projection::kAnchor, figures::KeyColour::kPosition, true});
+  session.lock(5);
+  EXPECT_THAT(view_command(session.state()),
+              EndsWith("--view keyspace --token 5 --projection anchor --colour position --queries"));
+  session.set_figure_settings({.ranks = true});
+  session.choose_view("score-attention");
+  EXPECT_THAT(view_command(session.state()), HasSubstr(" --ranks --out "));
+}
+
+TEST(ViewCommand, OfRunsSideBySideHasTheSettingsThatTheFigureUnderstands) {
+  Session session({});
+  session.show(small_recording(), {.run = "sink", .layer = 2, .beside = {"keydiff"}});
+  session.set_figure_settings({.ranks = true,
+                               .linear = true,
+                               .retained_only = true,
+                               .order = figures::MatrixOrder::kDendrogram,
+                               .reduction = figures::Reduction::kMax});
+  session.choose_view("cosine-matrix");
+  ASSERT_TRUE(session.state().comparing());
+  EXPECT_THAT(view_command(session.state()),
+              AllOf(StartsWith("keyscope view "),
+                    EndsWith("--view cosine-matrix --beside keydiff --retained --order dendrogram "
+                             "--reduce max")));
+  session.choose_view("score-attention");
+  EXPECT_THAT(view_command(session.state()), EndsWith("--view score-attention --beside keydiff --ranks"));
+  session.choose_view("keyspace");
+  EXPECT_THAT(view_command(session.state()), EndsWith("--view keyspace --beside keydiff"));
+}
+
+TEST(ViewCommand, WhatHasNoFileHasNone) {
+  Session session({});
+  EXPECT_EQ(view_command_refusal(session.state()), "nothing is open");
+  session.start_live(invented_capture(3));
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(std::string(view_command_refusal(session.state())), HasSubstr("memory"));
+  session.start_live(invented_capture(3), {}, "a folder/live.h5");
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(view_command_refusal(session.state()), "");
+  EXPECT_THAT(view_command(session.state()), HasSubstr("a folder/live.h5' --run sink"));
+}
+
+}  // namespace
+}  // namespace keyscope::session

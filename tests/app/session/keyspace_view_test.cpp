@@ -1,0 +1,251 @@
+#include "app/session/keyspace_view.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "app/figures/keyspace.hpp"
+#include "app/session/tokens.hpp"
+#include "tests/support/synthetic_recording.hpp"
+
+namespace keyscope::session {
+
+namespace {
+
+using figures::KeyColour;
+using figures::KeyspaceLook;
+using figures::Projection;
+
+constexpr SyntheticSize kSmall{
+    .n_layers = 2, .n_kv_heads = 2, .head_dim = 8, .n_tokens = 300, .block_size = 64, .budget = 128};
+
+std::shared_ptr<const HeadPoints> read_all(const SyntheticRecording& recording, const HeadKey& head) {
+  auto basis = std::make_shared<const figures::KeyspaceBasis>(
+      figures::fit_keyspace_basis(recording, head.layer, head.kv_head));
+  return read_head_points(recording, *recording.info(), head, basis, nullptr);
+}
+
+const figures::PointSeries* find(const figures::Panel& panel, const std::string& id) {
+  const auto found = std::ranges::find(panel.points, id, &figures::PointSeries::id);
+  return found == panel.points.end() ? nullptr : &*found;
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_TRUE((std::isnan(a[i]) && std::isnan(b[i])) || std::abs(a[i] - b[i]) <= 1e-5) << what << " " << i;
+}
+
+std::shared_ptr<const KeyspacePicture> picture_of(const SyntheticRecording& recording,
+                                                  const std::shared_ptr<const HeadPoints>& points,
+                                                  std::int64_t block, const KeyspaceLook& look,
+                                                  QueryCache& queries) {
+  return make_picture(recording, *recording.info(), points, {points->head, points->n_tokens, block, look},
+                      queries);
+}
+
+// The window and `figure keyspace` must show the same points at every moment of a run, whatever the look.
+TEST(KeyspacePicture, EqualsTheFigureThatIsWrittenToFiles) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {1, 1, 1});
+  QueryCache queries;
+  for (const KeyspaceLook look :
+       {KeyspaceLook{}, KeyspaceLook{Projection::kPca3d, KeyColour::kPosition, true},
+        KeyspaceLook{Projection::kAnchor, KeyColour::kScore, true},
+        KeyspaceLook{Projection::kAnchor, KeyColour::kAttention, false},
+        KeyspaceLook{Projection::kPca, KeyColour::kMargin, true},
+        KeyspaceLook{Projection::kPca, KeyColour::kTokenClass, false}})
+    for (std::int64_t block = 0; block < points->n_blocks(); ++block) {
+      const auto picture = picture_of(recording, points, block, look, queries);
+      EXPECT_EQ(picture->refusal, "");
+      const figures::Panel& window = picture->panel;
+      const figures::Panel file =
+          figures::keyspace_figure(recording,
+                                   {.runs = {1}, .layer = 1, .kv_head = 1, .block = block, .look = look})
+              .panels.at(0);
+      EXPECT_EQ(window.x.label, file.x.label);
+      EXPECT_EQ(window.is_3d(), file.is_3d());
+      ASSERT_EQ(window.scale.has_value(), file.scale.has_value());
+      if (window.scale) {
+        EXPECT_EQ(window.scale->long_name, file.scale->long_name);
+        EXPECT_FLOAT_EQ(window.scale->low, file.scale->low);
+        EXPECT_FLOAT_EQ(window.scale->high, file.scale->high);
+      }
+      EXPECT_EQ(find(window, "queries") != nullptr, look.queries);
+      for (const char* id : {"queries", "retained", "evicted", "anchor", "mean_query"}) {
+        const auto *a = find(window, id), *b = find(file, id);
+        ASSERT_EQ(a != nullptr, b != nullptr) << id;
+        if (a == nullptr) continue;
+        const std::string what = std::string(id) + " at block " + std::to_string(block);
+        EXPECT_EQ(a->token, b->token) << what;
+        expect_near(a->x, b->x, what);
+        expect_near(a->y, b->y, what);
+        expect_near(a->z, b->z, what);
+        expect_near(a->value, b->value, what);
+      }
+    }
+}
+
+TEST(KeyspacePicture, RebuildsEveryMomentFromEvictedAt) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {1, 0, 0});
+  for (std::int64_t block = 0; block < points->n_blocks(); ++block) {
+    const figures::Panel panel = keyspace_panel(*points, block);
+    const auto retained = recording::retained_positions(points->trace.evicted_at, points->seen[block], block);
+    EXPECT_EQ(find(panel, "retained")->token, retained);
+    EXPECT_EQ(find(panel, "evicted")->token.size() + retained.size(),
+              static_cast<std::size_t>(points->seen[block]));
+  }
+  EXPECT_TRUE(keyspace_panel(*points, -1).points.empty());
+}
+
+// What the token panel says of a token is what the anchor view shows: a score is a cosine turned round.
+TEST(KeyspacePicture, AgainstTheAnchorAPointLiesWhereItsScoreSays) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {1, 0, 1});
+  const figures::Panel panel = keyspace_panel(*points, 2, {.projection = Projection::kAnchor});
+  const figures::PointSeries& retained = *find(panel, "retained");
+  for (std::size_t i = 0; i < retained.x.size(); i += 7)
+    EXPECT_NEAR(*token_facts(*recording.info(), *points, 2, retained.token[i]).score, -retained.x[i], 1e-6);
+}
+
+TEST(KeyspacePicture, PointsStandStillInPcaAndMoveAgainstTheAnchor) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {0, 0, 0});
+  const auto first_of = [&](Projection projection, std::int64_t block) {
+    return find(keyspace_panel(*points, block, {.projection = projection}), "retained")->x.front();
+  };
+  EXPECT_EQ(first_of(Projection::kPca, 0), first_of(Projection::kPca, 4));
+  EXPECT_EQ(first_of(Projection::kPca3d, 0), first_of(Projection::kPca3d, 4));
+  EXPECT_NE(first_of(Projection::kAnchor, 0), first_of(Projection::kAnchor, 4));
+}
+
+TEST(KeyspacePicture, KeysWithoutAPlaceAreCounted) {
+  const SyntheticRecording recording(kSmall);
+  HeadPoints points = *read_all(recording, {0, 0, 0});
+  EXPECT_EQ(keyspace_panel(points, 4).note, "");
+  points.coordinates(3, 1) = NAN;
+  const figures::Panel panel = keyspace_panel(points, 4);
+  EXPECT_EQ(panel.note, "showing 299 of 300 keys; the others are not finite");
+  EXPECT_EQ(find(panel, "retained")->x.size(), 299U);
+}
+
+TEST(KeyspacePicture, WhatIsNotRecordedIsLeftOutWithItsReason) {
+  const SyntheticRecording recording(kSmall);
+  const auto points = read_all(recording, {0, 0, 0});
+  QueryCache queries;
+  auto info = *recording.info();
+  info.queries = false;
+  const KeyspaceLook look{.colour = KeyColour::kMargin, .queries = true};
+  const auto picture = make_picture(recording, info, points, {{0, 0, 0}, 300, 1, look}, queries);
+  EXPECT_EQ(picture->refusal, "none evicts nothing, so there are no margins; queries were not recorded");
+  EXPECT_EQ(find(picture->panel, "queries"), nullptr);
+  EXPECT_FALSE(picture->panel.scale);
+  EXPECT_EQ(picture->key.look, look) << "what was asked for";
+}
+
+TEST(KeyspacePicture, ALookIsAskedForByItsOptions) {
+  EXPECT_EQ(look_options({}), "");
+  EXPECT_EQ(look_options({Projection::kAnchor, KeyColour::kTokenClass, true}),
+            " --projection anchor --colour class --queries");
+}
+
+MeantScale scale(float low, float high, std::string meaning = "attention") {
+  MeantScale meant{{}, std::move(meaning)};
+  meant.scale.id = "attention";
+  meant.scale.long_name = "attention received";
+  meant.scale.low = low;
+  meant.scale.high = high;
+  return meant;
+}
+
+TEST(SharedScale, ReachesFromTheLeastToTheGreatest) {
+  const auto shared = shared_scale({scale(0.2F, 1), scale(0.1F, 0.5F), scale(0.3F, 2)});
+  ASSERT_TRUE(shared);
+  EXPECT_FLOAT_EQ(shared->low, 0.1F);
+  EXPECT_FLOAT_EQ(shared->high, 2);
+  EXPECT_EQ(shared->long_name, "attention received");
+}
+
+TEST(SharedScale, IsThereOnlyForWhatMeansTheSame) {
+  EXPECT_FALSE(shared_scale({}));
+  EXPECT_FALSE(shared_scale({scale(0, 1, "score by keydiff"), scale(0, 1, "score by sink")}));
+  MeantScale logarithmic = scale(0.1F, 1);
+  logarithmic.scale.logarithmic = true;
+  EXPECT_FALSE(shared_scale({scale(0.1F, 1), logarithmic}));
+}
+
+TEST(SharedScale, ScoresMeanWhatTheirPolicyMeans) {
+  recording::RunPlan none, keydiff, sink;
+  none.policy = "none", keydiff.policy = "keydiff", sink.policy = "sink";
+  EXPECT_EQ(meaning_of(none, KeyColour::kScore), meaning_of(keydiff, KeyColour::kScore));
+  EXPECT_NE(meaning_of(sink, KeyColour::kScore), meaning_of(keydiff, KeyColour::kScore));
+  EXPECT_EQ(meaning_of(sink, KeyColour::kAttention), meaning_of(keydiff, KeyColour::kAttention));
+}
+
+HeadPoints three_keys() {
+  HeadPoints points;
+  points.coordinates.resize(4, 3);
+  points.coordinates << 1, 0, 0, 3, 4, 0, 2, 2, 6, NAN, 0, 0;
+  return points;
+}
+
+TEST(SpaceBox, HoldsAllKeysWhicheverWayTheyAreTurned) {
+  const HeadPoints points = three_keys();
+  const SpaceBox box = space_box(points);
+  EXPECT_EQ(box.low, (std::array<double, 3>{1, 0, 0}));
+  EXPECT_EQ(box.high, (std::array<double, 3>{3, 4, 6}));
+  for (const double azimuth : {0.0, 0.7, 2.0, -3.0})
+    for (Eigen::Index i = 0; i < 3; ++i) {
+      const figures::Turned at = box.turned({azimuth, 0.4}, points.coordinates(i, 0),
+                                            points.coordinates(i, 1), points.coordinates(i, 2));
+      EXPECT_LE(std::hypot(at.x, at.y, at.depth), box.radius + 1e-9);
+    }
+  EXPECT_EQ(space_box({}).radius, 0);
+}
+
+TEST(SpaceBox, OfTwoRunsHoldsTheKeysOfBoth) {
+  HeadPoints first = three_keys(), second = three_keys();
+  second.coordinates.array() += 2.5F;
+  const SpaceBox box = both_boxes(space_box(first), space_box(second));
+  EXPECT_EQ(box.low, (std::array<double, 3>{1, 0, 0}));
+  EXPECT_EQ(box.high, (std::array<double, 3>{5.5, 6.5, 8.5}));
+  for (const HeadPoints* points : {&first, &second})
+    for (Eigen::Index i = 0; i < 3; ++i) {
+      const figures::Turned at = box.turned({0.7, 0.4}, points->coordinates(i, 0), points->coordinates(i, 1),
+                                            points->coordinates(i, 2));
+      EXPECT_LE(std::hypot(at.x, at.y, at.depth), box.radius + 1e-9);
+    }
+  EXPECT_EQ(both_boxes(box, box), box);
+}
+
+// The matrix that turns all points agrees with turning each.
+TEST(TurnPoints, TurnsEveryPointAboutTheMiddle) {
+  const SpaceBox box = space_box(three_keys());
+  figures::Panel space;
+  space.points.resize(2);
+  space.points[0].x = {1, 3};
+  space.points[0].y = {0, 4};
+  space.points[0].z = {0, 0};
+  space.points[1].x = {2};
+  space.points[1].y = {2};
+  space.points[1].z = {6};
+  figures::Panel seen = space;
+  const figures::Orbit orbit{0.3, -0.8};
+  turn_points(space, box, {2, 1}, seen);
+  turn_points(space, box, orbit, seen);
+  for (std::size_t s = 0; s < 2; ++s)
+    for (std::size_t i = 0; i < space.points[s].x.size(); ++i) {
+      const figures::Turned at =
+          box.turned(orbit, space.points[s].x[i], space.points[s].y[i], space.points[s].z[i]);
+      EXPECT_NEAR(seen.points[s].x[i], at.x, 1e-6);
+      EXPECT_NEAR(seen.points[s].y[i], at.y, 1e-6);
+      EXPECT_NEAR(seen.points[s].z[i], at.depth, 1e-6);
+    }
+}
+
+}  // namespace
+
+}  // namespace keyscope::session

@@ -1,0 +1,148 @@
+#include "base/text.hpp"
+
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/sha256.hpp"
+
+namespace keyscope::session {
+
+namespace {
+
+// What a shell makes of the words: each in brackets.
+std::string read_by_shell(const std::string& words) {
+  FILE* pipe =
+      popen(("printf '[%s]' " + words).c_str(), "r");  // NOLINT(cert-env33-c): the shell is the point
+  std::string text;
+  std::array<char, 256> part{};
+  for (std::size_t n = 0; (n = std::fread(part.data(), 1, part.size(), pipe)) > 0;)
+    text.append(part.data(), n);
+  pclose(pipe);
+  return text;
+}
+
+TEST(ShellWords, PlainWordsStayAsTheyAre) {
+  EXPECT_EQ(quote_words({"keyscope", "--layer", "3", "a/b-c_d.h5"}), "keyscope --layer 3 a/b-c_d.h5");
+  EXPECT_EQ(quote_words({}), "");
+}
+
+TEST(ShellWords, AShellReadsThemBack) {
+  const std::vector<std::string> words{"",        "two words", "it's",      "$HOME `id` $(id)",
+                                       "a\"b\\c", "*?[x]",     "line\nend", "~/x;y & z|",
+                                       "größe",   "'",         "''"};
+  std::string expected;
+  for (const std::string& word : words) {
+    expected.append("[").append(word).append("]");
+    EXPECT_EQ(read_by_shell(quote_word(word)), "[" + word + "]");
+  }
+  EXPECT_EQ(read_by_shell(quote_words(words)), expected);
+}
+
+}  // namespace
+
+}  // namespace keyscope::session
+
+namespace keyscope::validation {
+
+namespace {
+
+constexpr auto kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST(NumberText, HasDecimalsByItsSize) {
+  EXPECT_EQ(number_text(0.12345), "0.123");
+  EXPECT_EQ(number_text(-12.345), "−12.35");
+  EXPECT_EQ(number_text(280.46), "280.5");
+  EXPECT_EQ(number_text(0), "0.000");
+  EXPECT_EQ(number_text(-1.24e-5), "−1.2e−05");
+  EXPECT_EQ(number_text(kNaN), "–");
+}
+
+TEST(NumberText, AnIntervalNeedsTwoSamples) {
+  EXPECT_EQ(interval_text(0.1, 0.3), "[0.100, 0.300]");
+  EXPECT_EQ(interval_text(kNaN, kNaN), "–");
+}
+
+}  // namespace
+
+}  // namespace keyscope::validation
+
+namespace keyscope::tokenizer {
+
+namespace {
+
+std::string replaced(std::string_view text) {
+  std::string buffer;
+  return std::string(replace_invalid_utf8(text, buffer));
+}
+
+TEST(Utf8, ValidTextIsNotCopied) {
+  const std::string text = "a é € 🙂 \xEF\xBF\xBF\xF4\x8F\xBF\xBF";
+  std::string buffer;
+  EXPECT_EQ(replace_invalid_utf8(text, buffer).data(), text.data());
+}
+
+// Expected values: CPython 3.11, bytes.decode("utf-8", errors="replace").
+TEST(Utf8, ReplacesMaximalPartsAsPythonDoes) {
+  const std::string r = "\uFFFD";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"\x80", r},
+      {"a\xFF"
+       "b",
+       "a" + r + "b"},
+      {"\xC0\xAF", r + r},                  // overlong
+      {"\xE0\x80\xAF", r + r + r},          // overlong
+      {"\xF4\x90\x80\x80", r + r + r + r},  // beyond U+10FFFF
+      {"\xED\xA0\x80", r + r + r},          // surrogate
+      {"\xE2\x96", r},                      // cut at the end
+      {"\xE2\x96"
+       "a",
+       r + "a"},  // cut before an a
+      {"\xF0\x9F\x99"
+       "\xF0\x9F\x99\x82",
+       r + "🙂"},  // cut before another
+      {"\xF0\x9F\xE2\x82\xAC", r + "€"},
+      {"\xC3", r},
+      {std::string("\0\xFE\0", 3), std::string("\0\uFFFD\0", 5)},
+  };
+  for (const auto& [text, expected] : cases)
+    EXPECT_EQ(replaced(text), expected) << testing::PrintToString(text);
+}
+
+TEST(Utf8, CodePointsComeBack) {
+  for (const char32_t c : {U'\0', U'a', U'\x7F', U'\x80', U'é', U'\u07FF', U'\u0800', U'€', U'\uFFFF', U'🙂',
+                           char32_t{0x10FFFF}}) {
+    std::string text;
+    append_utf8(text, c);
+    std::size_t at = 0;
+    EXPECT_EQ(next_code_point(text, at), c);
+    EXPECT_EQ(at, text.size());
+  }
+}
+
+}  // namespace
+
+}  // namespace keyscope::tokenizer
+
+namespace keyscope::capture {
+
+namespace {
+
+// FIPS 180-4's own examples.
+TEST(Sha256, AgreesWithTheStandard) {
+  Sha256 empty;
+  EXPECT_EQ(empty.hex(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  Sha256 abc;
+  abc.add("a");
+  abc.add("bc");
+  EXPECT_EQ(abc.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+
+}  // namespace keyscope::capture

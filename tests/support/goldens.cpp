@@ -1,0 +1,23 @@
+#include "tests/support/goldens.hpp"
+
+#include <fstream>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+namespace keyscope {
+
+nlohmann::json read_goldens(const std::string& name) {
+  const std::string path = std::string(KEYSCOPE_SOURCE_DIR) + "/tests/analysis/goldens/" + name;
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return nlohmann::json::parse(file);
+}
+
+nlohmann::json read_goldens(const std::string& name, const std::string& section) {
+  nlohmann::json found = read_goldens(name).at(section);
+  if (found.empty()) throw std::runtime_error(name + ": section " + section + " is empty");
+  return found;
+}
+
+}  // namespace keyscope

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "capture/recording/recording.hpp"
+#include "tests/support/synthetic_capture.hpp"
+
+namespace keyscope::recording {
+
+// Asks both for everything a recording can be asked, and expects the same answers, bit for bit.
+void expect_same(const Recording& expected, const Recording& found);
+
+// Expects of a recording that was cut short what the same capture looks like in memory when each run has had
+// as many blocks as the recording counts.
+void expect_holds_counted_blocks(const Recording& recording, const SyntheticCapture& capture);
+
+}  // namespace keyscope::recording
