@@ -1,10 +1,13 @@
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unicode/utf8.h>
 
@@ -114,6 +117,48 @@ std::string bytes_text(std::int64_t bytes) {
   return unit == 0 ? fmt::format("{} bytes", bytes)
                    : fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, kUnits[unit]);
 }
+
+std::string gib_text(std::int64_t bytes, int decimals) {
+  return fmt::format("{:.{}f} GiB", static_cast<double>(bytes) / (1 << 30), decimals);
+}
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<long long>(std::llround(std::max(0.0, seconds)));
+  if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
+  return s >= 60 ? fmt::format("{} min {:02} s", s / 60, s % 60) : fmt::format("{} s", s);
+}
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+namespace {
+
+std::string escape_markup(std::string_view text, bool is_html) {
+  std::string buffer, escaped;
+  for (const char c : replace_invalid_utf8(text, buffer)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (is_html && c == '"')
+      escaped += "&quot;";
+    else if (is_html && c == '\'')
+      escaped += "&#39;";
+    else if (is_html)
+      escaped += byte < 0x20 || byte == 0x7F ? ' ' : c;
+    else if (byte >= 0x20 || c == '\n' || c == '\t')
+      escaped += c;
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::string xml_text(std::string_view text) { return escape_markup(text, false); }
+
+std::string html_text(std::string_view text) { return escape_markup(text, true); }
 
 std::string quote_word(std::string_view word) {
   const bool plain = !word.empty() && word.find_first_not_of(

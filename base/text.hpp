@@ -47,6 +47,23 @@ std::string interval_text(double low, double high);
 // "1.5 GiB", "640 KiB".
 std::string bytes_text(std::int64_t bytes);
 
+// "0.04 GiB": always in that unit, for amounts that are compared.
+std::string gib_text(std::int64_t bytes, int decimals = 2);
+
+// "12 s", "3 min 05 s", "2 h 07 min".
+std::string duration_text(double seconds);
+
+// The time as ISO 8601 has it: "2026-03-01T09:30:00Z".
+std::string utc_now();
+
+// Any bytes as the content of an XML element: markup characters become entities, what is no UTF-8 becomes
+// U+FFFD, and control characters, which XML forbids, are left out; line ends and tabs stay.
+std::string xml_text(std::string_view text);
+
+// Any bytes as the text of an HTML page, also inside a quoted attribute: as above, quotes become entities
+// too, and every control character a space.
+std::string html_text(std::string_view text);
+
 // A word as a POSIX shell reads it back: as it is where it is plain, else in single quotes.
 std::string quote_word(std::string_view word);
 

@@ -17,7 +17,6 @@ namespace {
 
 using analysis::BootstrapMean;
 using validation::html_table;
-using validation::html_text;
 using validation::HtmlCell;
 
 constexpr std::string_view kNoBreak = "\u00A0";  // a space

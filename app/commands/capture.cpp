@@ -11,7 +11,6 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
-#include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -85,18 +84,15 @@ void check_disk(const std::filesystem::path& out, std::int64_t needed) {
   std::error_code error;
   const auto space = std::filesystem::space(folder_of(out), error);
   if (!error && static_cast<std::uintmax_t>(needed) > space.available)
-    throw Error(
-        fmt::format("{}: the recording needs {}, and only {} are free; record fewer --layers, use "
-                    "--store float16 or another disk",
-                    out.string(), bytes_text(needed),
-                    bytes_text(static_cast<std::int64_t>(space.available))));
+    throw Error(fmt::format(
+        "{}: the recording needs {}, and only {} are free; record fewer --layers, use "
+        "--store float16 or another disk",
+        out.string(), bytes_text(needed), bytes_text(static_cast<std::int64_t>(space.available))));
 }
 
 }  // namespace
 
-void set_command_line(int argc, char** argv) {
-  stored_command_line() = quote_words({argv, argv + argc});
-}
+void set_command_line(int argc, char** argv) { stored_command_line() = quote_words({argv, argv + argc}); }
 
 const std::string& command_line() { return stored_command_line(); }
 
@@ -112,9 +108,8 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
     fmt::print(stderr, "{} prompt {}, {} {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
                plan.n_prompt(), plan.n_prompt() == 1 ? "token" : "tokens", plan.runs.size(),
                plan.runs.size() == 1 ? "run" : "runs", plan.runs.front().block_size,
-               bytes_text(estimate.disk_bytes),
-               bytes_text(estimate.weight_bytes + estimate.cache_bytes),
-               session::duration_text(estimate.seconds));
+               bytes_text(estimate.disk_bytes), bytes_text(estimate.weight_bytes + estimate.cache_bytes),
+               duration_text(estimate.seconds));
   }
   if (!out.empty()) check_disk(out, estimate.disk_bytes);
 }

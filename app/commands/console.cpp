@@ -6,21 +6,19 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "app/commands/capture.hpp"
-#include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::commands {
 
@@ -52,9 +50,8 @@ void Progress::update(std::int64_t done, std::int64_t total, std::string_view la
   const double elapsed = std::chrono::duration<double>(now - started_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
   const double share = static_cast<double>(done) / static_cast<double>(total);
-  const std::string left = rate > 0
-                               ? session::duration_text(static_cast<double>(total - done) / rate) + " left"
-                               : std::string("…");
+  const std::string left =
+      rate > 0 ? duration_text(static_cast<double>(total - done) / rate) + " left" : std::string("…");
   fmt::print(stderr, "\r\033[K{} {:3.0f} %  {}/{} {}  {:.0f}/s  {}  {}", draw_bar(share), 100 * share, done,
              total, unit_, rate, left, label);
   std::fflush(stderr);
@@ -154,7 +151,7 @@ recording::Provenance provenance_now() {
   recording::Provenance made;
   made.command = command_line();
   made.versions = "keyscope " KEYSCOPE_VERSION;
-  made.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  made.started = utc_now();
   return made;
 }
 

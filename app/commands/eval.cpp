@@ -1,5 +1,4 @@
 #include "app/commands/eval.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -29,9 +28,9 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/figure.hpp"
 #include "app/figures/nexus.hpp"
-#include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "capture/recording/layout.hpp"
 
 namespace keyscope::commands {
@@ -166,7 +165,7 @@ std::string cost_line(const evaluation::Evaluation& evaluation) {
       count(std::ssize(evaluation.results)), count(evaluation.n_earlier), count(cost.tokens_asked),
       count(cost.tokens_run), count(cost.tokens_asked - cost.tokens_run),
       static_cast<double>(cost.tokens_asked) / static_cast<double>(cost.tokens_run),
-      session::duration_text(cost.seconds),
+      duration_text(cost.seconds),
       count(static_cast<std::int64_t>(static_cast<double>(cost.tokens_run) / cost.seconds)));
 }
 

@@ -21,6 +21,7 @@
 #include "app/figures/scales.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 
@@ -61,22 +62,6 @@ std::string with_resolution(std::string png, double dpi) {
   return png.insert(kAfterHeader, chunk);
 }
 
-// Text as XML content; control characters that XML forbids are left out.
-std::string escape(const std::string& text) {
-  std::string escaped;
-  for (const char c : valid_utf8(text)) {
-    if (c == '&')
-      escaped += "&amp;";
-    else if (c == '<')
-      escaped += "&lt;";
-    else if (c == '>')
-      escaped += "&gt;";
-    else if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t')
-      escaped += c;
-  }
-  return escaped;
-}
-
 std::string describe(const Panel& panel) {
   std::string text;
   const auto add = [&](const std::string& part) {
@@ -98,9 +83,10 @@ std::string with_description(std::string svg, const Figure& figure) {
   const std::size_t root = svg.find("<svg");
   const std::size_t end = root == std::string::npos ? root : svg.find('>', root);
   if (end == std::string::npos) return svg;
-  std::string words =
-      fmt::format("\n<title>{}</title>\n<desc>{}", escape(figure.title), escape(figure.caption));
-  for (const Panel& panel : figure.panels) words += fmt::format("\n{}", escape(describe(panel)));
+  std::string words = fmt::format("\n<title>{}</title>\n<desc>{}", xml_text(valid_utf8(figure.title)),
+                                  xml_text(valid_utf8(figure.caption)));
+  for (const Panel& panel : figure.panels)
+    words += fmt::format("\n{}", xml_text(valid_utf8(describe(panel))));
   words += "</desc>";
   svg.insert(end + 1, words);
   return svg;

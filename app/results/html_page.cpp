@@ -39,26 +39,6 @@ std::string html_table(const std::vector<std::string>& head, const std::vector<s
   return html + "</tbody></table></div>\n";
 }
 
-std::string html_text(std::string_view text) {
-  std::string buffer, escaped;
-  for (const char c : replace_invalid_utf8(text, buffer)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '&')
-      escaped += "&amp;";
-    else if (c == '<')
-      escaped += "&lt;";
-    else if (c == '>')
-      escaped += "&gt;";
-    else if (c == '"')
-      escaped += "&quot;";
-    else if (c == '\'')
-      escaped += "&#39;";
-    else
-      escaped += byte < 0x20 || byte == 0x7F ? ' ' : c;
-  }
-  return escaped;
-}
-
 std::string data_url(std::string_view media_type, std::string_view bytes) {
   std::string base64((bytes.size() + 2) / 3 * 4 + 1, '\0');  // EVP_EncodeBlock ends it with a zero
   const int length =

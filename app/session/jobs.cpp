@@ -9,6 +9,7 @@
 
 #include "app/session/live.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::session {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <exception>
 #include <fstream>
 #include <initializer_list>
@@ -311,12 +310,6 @@ std::string last_words(const capture::CaptureProgress& progress, const recording
 }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  const auto s = static_cast<long long>(std::llround(std::max(0.0, seconds)));
-  if (s >= 3600) return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
-  return s >= 60 ? fmt::format("{} min {:02} s", s / 60, s % 60) : fmt::format("{} s", s);
-}
 
 std::string rate_text(double per_second, std::string_view unit) {
   return fmt::format("{:.{}f} {}/s", per_second, per_second < 10 ? 1 : 0, unit);

@@ -143,9 +143,6 @@ DroppedKind kind_of_dropped(const std::filesystem::path& path);
 // The path itself where no such file exists, else the first free one of run-2.h5, run-3.h5 …
 std::filesystem::path free_name(const std::filesystem::path& path);
 
-// "12 s", "3 min 05 s", "2 h 07 min".
-std::string duration_text(double seconds);
-
 // "812 tokens/s", "2.5 layers/s".
 //   unit: what is counted, in the plural
 std::string rate_text(double per_second, std::string_view unit);

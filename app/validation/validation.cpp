@@ -16,6 +16,7 @@
 #include "app/validation/prompt_record.hpp"
 #include "base/errors.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/recording.hpp"
@@ -204,8 +205,6 @@ void check_lengths(const Settings& settings, std::span<const Prompt> prompts, co
 
 namespace {
 
-double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
 // What a file would hold is what memory holds.
 std::int64_t needed_bytes(const capture::Model& model, const Settings& settings, const Prompt& prompt) {
   const auto estimate = capture::estimate_capture(
@@ -237,9 +236,9 @@ void check_memory(const capture::Model& model, const Settings& settings, std::sp
   const std::size_t fitting = fitting_tokens(model, settings, longest, available);
   throw FileError(fmt::format(
       "{}: the prompt has {} tokens; keys, queries and values of its {} runs and their caches need "
-      "{:.2f} GiB of memory, and {:.2f} GiB are available; take {}fewer policies",
-      words.where(longest), longest.ids.size(), settings.policies.size(), gib(needed), gib(available),
-      fitting > 0 ? fmt::format("{} {} or ", words.shorter, fitting) : ""));
+      "{} of memory, and {} are available; take {}fewer policies",
+      words.where(longest), longest.ids.size(), settings.policies.size(), gib_text(needed),
+      gib_text(available), fitting > 0 ? fmt::format("{} {} or ", words.shorter, fitting) : ""));
 }
 
 }  // namespace keyscope::validation

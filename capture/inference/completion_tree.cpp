@@ -13,6 +13,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 #include "capture/inference/completion.hpp"
 #include "capture/inference/eviction.hpp"
 #include "capture/inference/memory_need.hpp"
@@ -300,8 +301,6 @@ class MemorySteps : public CompletionSteps {
   std::int64_t n_runs_ = 0;
 };
 
-double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
 }  // namespace
 
 CompletionMemory completion_memory(const ModelConfig& config, std::int64_t block_size,
@@ -316,10 +315,10 @@ void check_completion_memory(const CompletionMemory& memory, std::int64_t block_
                              std::int64_t available) {
   if (memory.cache_bytes + block_bytes <= available) return;
   throw Error(fmt::format(
-      "{} runs are in memory at once; their KV caches need {:.2f} GiB and a block {:.2f} GiB, and "
-      "{:.2f} GiB are available; fewer policies and budgets at a time, smaller budgets, or shorter "
+      "{} runs are in memory at once; their KV caches need {} and a block {}, and {} are available; "
+      "fewer policies and budgets at a time, smaller budgets, or shorter "
       "prompts would need less",
-      memory.n_runs, gib(memory.cache_bytes), gib(block_bytes), gib(available)));
+      memory.n_runs, gib_text(memory.cache_bytes), gib_text(block_bytes), gib_text(available)));
 }
 
 }  // namespace keyscope::capture

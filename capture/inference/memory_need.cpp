@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "base/text.hpp"
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/inference/policy_run.hpp"
@@ -56,8 +57,6 @@ double tile_bytes(const ModelConfig& config, double n_queries, std::int64_t n_ro
   const double scores = n_queries * config.n_heads * static_cast<double>(n_rows);
   return kTensors * 4 * std::min(scores, static_cast<double>(kTileScores));
 }
-
-double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 // What to do about it, as the caches' own share allows.
 std::string advice(std::int64_t free_for_caches, std::int64_t bytes_per_row, const recording::RunPlan& run,
@@ -133,9 +132,8 @@ void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, 
     const MemoryNeed need = memory_need(config, plan, run, element_bytes, arithmetic);
     if (need.cache_bytes + need.block_bytes <= available) continue;
     throw Error(
-        fmt::format("run {}: its KV cache needs {:.2f} GiB and a block {:.2f} GiB of memory, and {:.2f} GiB "
-                    "are available; {}",
-                    run.name, gib(need.cache_bytes), gib(need.block_bytes), gib(available),
+        fmt::format("run {}: its KV cache needs {} and a block {} of memory, and {} are available; {}",
+                    run.name, gib_text(need.cache_bytes), gib_text(need.block_bytes), gib_text(available),
                     advice(available - need.block_bytes,
                            row_bytes(config, element_bytes) * config.n_kv_heads *
                                (holds_all_layers(plan, run) ? config.n_layers : 1),

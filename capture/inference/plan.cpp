@@ -1,11 +1,9 @@
 // What a capture will do, before it does it.
 
 #include <algorithm>
-#include <ctime>
 #include <set>
 
 #include <H5public.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,7 @@
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/recording/records.hpp"
 
@@ -178,7 +177,7 @@ recording::Provenance provenance(const Model& model, const CaptureOptions& optio
   origin.seed = static_cast<std::int64_t>(options.seed);
   origin.device = model.device_name();
   origin.schedule = schedule_name(options.schedule);
-  origin.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  origin.started = utc_now();
   return origin;
 }
 

@@ -1,12 +1,10 @@
 #include "capture/replay/replay.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <memory>
 #include <vector>
 
 #include <H5public.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 #include "capture/model/config.hpp"
 #include "capture/recording/layout.hpp"
 #include "capture/recording/records.hpp"
@@ -280,7 +279,7 @@ recording::Provenance provenance(const ReplayPlan& plan, const RecordingInfo& in
   origin.versions = fmt::format("keyscope {}, HDF5 {}.{}.{}", KEYSCOPE_VERSION, H5_VERS_MAJOR, H5_VERS_MINOR,
                                 H5_VERS_RELEASE);
   origin.seed = static_cast<std::int64_t>(options.seed);
-  origin.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  origin.started = utc_now();
   return origin;
 }
 

@@ -1,9 +1,12 @@
 #include "base/text.hpp"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,6 +74,56 @@ TEST(NumberText, AnIntervalNeedsTwoSamples) {
 }  // namespace
 
 }  // namespace keyscope::validation
+
+namespace keyscope {
+
+namespace {
+
+TEST(AmountText, BytesAreShownInTheirUnit) {
+  EXPECT_EQ(bytes_text(12), "12 bytes");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(std::int64_t{640} << 10), "640 KiB");
+  EXPECT_EQ(bytes_text(std::int64_t{3} << 30), "3.0 GiB");
+}
+
+TEST(AmountText, GibibytesAreComparedInOneUnit) {
+  EXPECT_EQ(gib_text(0), "0.00 GiB");
+  EXPECT_EQ(gib_text(std::int64_t{1} << 28), "0.25 GiB");
+  EXPECT_EQ(gib_text(std::int64_t{5} << 29, 1), "2.5 GiB");
+}
+
+TEST(DurationText, SaysWhatMatters) {
+  EXPECT_EQ(duration_text(0.4), "0 s");
+  EXPECT_EQ(duration_text(65), "1 min 05 s");
+  EXPECT_EQ(duration_text(7620), "2 h 07 min");
+  EXPECT_EQ(duration_text(-1), "0 s");
+}
+
+TEST(UtcNow, IsIso8601) {
+  const std::string now = utc_now();
+  ASSERT_EQ(now.size(), std::string_view("2026-03-01T09:30:00Z").size());
+  EXPECT_EQ(now[10], 'T');
+  EXPECT_EQ(now.back(), 'Z');
+  EXPECT_EQ(now.find_first_not_of("0123456789-T:Z"), std::string::npos);
+}
+
+TEST(XmlText, KeepsLineEndsAndQuotesAndDropsWhatXmlForbids) {
+  EXPECT_EQ(xml_text(std::string_view("<b a=\"1\">&\0\n\t\x1B'", 15)), "&lt;b a=\"1\"&gt;&amp;\n\t'");
+  EXPECT_EQ(xml_text("caf\xC3\xA9 \xFF!"), "café \xEF\xBF\xBD!");
+}
+
+TEST(HtmlText, MarkupIsText) {
+  EXPECT_EQ(html_text("<b a=\"1\" c='2'>&amp;"), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;");
+}
+
+TEST(HtmlText, WhatAPageCannotHoldIsReplaced) {
+  EXPECT_EQ(html_text(std::string_view("a\0b\nc\x7F", 6)), "a b c ");
+  EXPECT_EQ(html_text("caf\xC3\xA9 \xFF!"), "café \xEF\xBF\xBD!");
+}
+
+}  // namespace
+
+}  // namespace keyscope
 
 namespace keyscope::tokenizer {
 

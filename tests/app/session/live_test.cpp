@@ -362,13 +362,6 @@ TEST(DescribeLive, EveryStageSaysWhereThingsStand) {
   EXPECT_THAT(describe_live(status, {}), HasSubstr("block 1 of 6"));  // nothing has arrived yet
 }
 
-TEST(DurationText, SaysWhatMatters) {
-  EXPECT_EQ(duration_text(0.4), "0 s");
-  EXPECT_EQ(duration_text(65), "1 min 05 s");
-  EXPECT_EQ(duration_text(7620), "2 h 07 min");
-  EXPECT_EQ(duration_text(-1), "0 s");
-}
-
 }  // namespace
 
 }  // namespace keyscope::session
