@@ -1,5 +1,6 @@
 #include "base/json.hpp"
 
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -41,6 +42,18 @@ Json parse_json_object(std::string_view text, const std::string& where) {
   if (!json.is_object())
     throw FileError(fmt::format("{}: is no JSON object in UTF-8; the file is damaged or cut short", where));
   return json;
+}
+
+nlohmann::ordered_json json_number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json json_number(const std::optional<double>& value) {
+  return value ? json_number(*value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json json_number(const std::optional<std::int64_t>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
 
 std::string read_small_file(const std::filesystem::path& path) {

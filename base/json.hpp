@@ -17,6 +17,11 @@ namespace keyscope {
 //   throws FileError naming it
 nlohmann::json parse_json_object(std::string_view text, const std::string& where);
 
+// A number of a result; null for what JSON has no number for: NaN, an infinity, or none.
+nlohmann::ordered_json json_number(double value);
+nlohmann::ordered_json json_number(const std::optional<double>& value);
+nlohmann::ordered_json json_number(const std::optional<std::int64_t>& value);
+
 // The bytes of a small file.
 //   throws FileError where it cannot be read, is no file, or is larger than any configuration
 std::string read_small_file(const std::filesystem::path& path);

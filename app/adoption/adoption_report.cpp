@@ -24,6 +24,7 @@
 #include "app/results/prompts.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::adoption {
 
@@ -132,12 +133,10 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
 
 namespace {
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 Json mean_json(const analysis::BootstrapMean& mean) {
-  return {{"mean", number(mean.mean)},
-          {"low", number(mean.low)},
-          {"high", number(mean.high)},
+  return {{"mean", json_number(mean.mean)},
+          {"low", json_number(mean.low)},
+          {"high", json_number(mean.high)},
           {"n", mean.n_samples}};
 }
 
@@ -228,7 +227,7 @@ Json diagnosis_json(const Adoption& adoption) {
           {"attention_gini", mean_json(adoption.concentration.gini)},
           {"attention_entropy_nats", mean_json(adoption.concentration.entropy_nats)},
           {"sink_metric", mean_json(adoption.concentration.sink_metric)},
-          {"top_share_without_first", number(share_without_first(adoption.concentration))},
+          {"top_share_without_first", json_number(share_without_first(adoption.concentration))},
           {"spearman", mean_json(adoption.geometry.spearman)},
           {"key_query_mean_cosine", mean_json(adoption.geometry.key_query_mean_cosine)},
           {"focus", focus_text(adoption.concentration)},

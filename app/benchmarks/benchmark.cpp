@@ -18,6 +18,7 @@
 #include "analysis/policies/registry.hpp"
 #include "app/figures/labels.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/kernels/kernels.hpp"
 #include "capture/model/transformer.hpp"
 
@@ -52,11 +53,6 @@ constexpr std::pair<const char*, std::optional<std::int64_t> Row::*> kCounts[]{
     {"peak_cache_rows", &Row::peak_cache_rows},
     {"peak_cache_bytes", &Row::peak_cache_bytes}};
 
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 void put(Json& json, const std::string& name, const std::optional<Spread>& spread) {
   json[name] = spread ? Json(spread->median) : Json(nullptr);
   json[name + "_min"] = spread ? Json(spread->least) : Json(nullptr);
@@ -65,13 +61,13 @@ void put(Json& json, const std::string& name, const std::optional<Spread>& sprea
 
 Json row_json(const Row& row) {
   Json json{{"policy", row.policy},
-            {"budget", or_null(row.budget)},
-            {"block", or_null(row.block)},
-            {"schedule", or_null(row.schedule)},
+            {"budget", json_number(row.budget)},
+            {"block", json_number(row.block)},
+            {"schedule", row.schedule ? Json(*row.schedule) : Json()},
             {"n_tokens", row.n_tokens}};
   for (const auto& [name, spread] : kSpreads) put(json, name, row.*spread);
-  for (const auto& [name, number] : kNumbers) json[name] = or_null(row.*number);
-  for (const auto& [name, count] : kCounts) json[name] = or_null(row.*count);
+  for (const auto& [name, number] : kNumbers) json[name] = json_number(row.*number);
+  for (const auto& [name, count] : kCounts) json[name] = json_number(row.*count);
   return json;
 }
 
@@ -98,8 +94,8 @@ Json benchmark_json(const Benchmark& benchmark) {
   json["repeat"] = benchmark.repeat;
   json["seed"] = benchmark.seed;
   put(json, "product_gflops", benchmark.product_gflops);
-  json["load_before"] = or_null(benchmark.load_before);
-  json["load_after"] = or_null(benchmark.load_after);
+  json["load_before"] = json_number(benchmark.load_before);
+  json["load_after"] = json_number(benchmark.load_after);
   json["rows"] = Json::array();
   for (const Row& row : benchmark.rows) json["rows"].push_back(row_json(row));
   return json;

@@ -147,11 +147,10 @@ Scorer longbench_scorer(const LongBenchSet& set, const tokenizer::Tokenizer& tok
 }
 
 nlohmann::ordered_json longbench_settings(const LongBenchOptions& options) {
-  using Json = nlohmann::ordered_json;
-  return {{"max_tokens", options.max_tokens ? Json(*options.max_tokens) : Json()},
+  return {{"max_tokens", json_number(options.max_tokens)},
           {"cut", options.cut},
           {"chat", chat_word(options.chat)},
-          {"rows", options.rows ? Json(*options.rows) : Json()}};
+          {"rows", json_number(options.rows)}};
 }
 
 std::string longbench_text(const LongBenchTask& task, std::string_view context, std::string_view input) {

@@ -16,6 +16,7 @@
 #include "app/evaluation/task_data.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 
 namespace keyscope::evaluation {
@@ -137,18 +138,16 @@ Scorer math_scorer(const tokenizer::Tokenizer& tokenizer) {
 }
 
 nlohmann::ordered_json math_settings(const MathOptions& options) {
-  using Json = nlohmann::ordered_json;
   return {{"prompt", options.prompt},
           {"chat", chat_word(options.chat)},
           {"max_new_tokens", options.max_new_tokens},
           {"temperature", options.temperature},
           {"top_p", options.top_p},
           {"samples", options.samples},
-          {"rows", options.rows ? Json(*options.rows) : Json()}};
+          {"rows", json_number(options.rows)}};
 }
 
 namespace {
-
 
 std::string answer_of(const nlohmann::json& row, const std::string& where) {
   if (row.contains("answer")) return text_field(row, "answer", where);

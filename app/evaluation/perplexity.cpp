@@ -13,6 +13,7 @@
 #include "app/figures/labels.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::evaluation {
 
@@ -106,10 +107,9 @@ Scorer perplexity_scorer(const PerplexitySet& set) {
 }
 
 nlohmann::ordered_json perplexity_settings(const PerplexityOptions& options) {
-  using Json = nlohmann::ordered_json;
   return {{"length", options.length},
-          {"stride", options.stride ? Json(*options.stride) : Json()},
-          {"windows", options.windows ? Json(*options.windows) : Json()},
+          {"stride", json_number(options.stride)},
+          {"windows", json_number(options.windows)},
           {"bins", options.bins}};
 }
 

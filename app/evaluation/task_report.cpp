@@ -11,6 +11,7 @@
 
 #include "analysis/statistics.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::evaluation {
 
@@ -138,12 +139,6 @@ std::string report_caption(const TaskReport& report) {
                      budgets.empty() ? "all" : budgets, blocks);
 }
 
-namespace {
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
-}  // namespace
-
 std::int64_t Cell::budget_rows() const {
   if (results.empty()) return 0;
   double sum = 0;
@@ -179,8 +174,8 @@ std::vector<Cell> cells_of(std::span<const ExampleResult> results, std::span<con
 }
 
 void add_score(Json& json, const std::string& name, const ScoreMean& mean) {
-  json[name] = number(mean.mean);
-  json[name + "_interval"] = {number(mean.low), number(mean.high)};
+  json[name] = json_number(mean.mean);
+  json[name + "_interval"] = {json_number(mean.low), json_number(mean.high)};
 }
 
 Json cell_json(const Cell& cell) {

@@ -22,13 +22,13 @@
 
 namespace keyscope::measures {
 
-namespace {
-
-using Eigen::VectorXd;
-
 std::optional<double> if_defined(double value) {
   return std::isnan(value) ? std::nullopt : std::optional<double>(value);
 }
+
+namespace {
+
+using Eigen::VectorXd;
 
 void correlate_scores(const VectorXd& cosines, const HeadData& head, HeadMeasures& measures) {
   const ScoreAgreement agreement = correlate(pair_score_attention(cosines, head.trace));

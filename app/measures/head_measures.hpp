@@ -48,6 +48,9 @@ struct HeadMeasures {
   std::optional<double> bound_min_slack, bound_min_slack_exact;
 };
 
+// None for NaN.
+std::optional<double> if_defined(double value);
+
 struct RunMeasures {
   std::string run;
   std::optional<double> kl_nats;  // teacher-forced mean over the recorded logits, against `none`

@@ -14,13 +14,13 @@ namespace keyscope::validation {
 namespace {
 
 using analysis::BootstrapOptions;
-using Tally = BoundTally HeadBounds::*;
-using Share = std::optional<double> HeadBounds::*;
+using Tally = BoundTally BoundTallies::*;
+using Share = std::optional<double> BoundTallies::*;
 
 BoundTally add_up(Records records, Tally tally, int layer) {
   BoundTally sum;
   for (const PromptRecord& record : records)
-    for (const HeadBounds& head : record.bounds) {
+    for (const BoundTallies& head : record.bounds) {
       if (layer >= 0 && head.layer != layer) continue;
       const BoundTally& one = head.*tally;
       sum.pairs += one.pairs;
@@ -36,7 +36,7 @@ std::vector<double> shares_of(Records records, Share share, int layer) {
   for (const PromptRecord& record : records) {
     double sum = 0;
     int n = 0;
-    for (const HeadBounds& head : record.bounds)
+    for (const BoundTallies& head : record.bounds)
       if (const auto& value = head.*share; value && (layer < 0 || head.layer == layer)) {
         sum += *value;
         ++n;
@@ -72,9 +72,9 @@ Claim examine_theorem(Records records, const BootstrapOptions& options) {
   claim.question = "Does Theorem 3.2's bound hold, and how often does it apply?";
   claim.source = "Theorem 3.2";
   claim.quantity = "share of all pairs of key and query with cos(mean key, query) < 0 < cos(key, query)";
-  fill(claim, records, &HeadBounds::theorem, &HeadBounds::theorem_share, options);
+  fill(claim, records, &BoundTallies::theorem, &BoundTallies::theorem_share, options);
   const auto causal =
-      analysis::bootstrap_mean(shares_of(records, &HeadBounds::theorem_share_causal, -1), options);
+      analysis::bootstrap_mean(shares_of(records, &BoundTallies::theorem_share_causal, -1), options);
   claim.remark = fmt::format("of the pairs in which the query sees the key, {:.1f} % [{:.1f}, {:.1f}]",
                              100 * causal.mean, 100 * causal.low, 100 * causal.high);
   return claim;
@@ -86,9 +86,9 @@ Claim examine_lemma(Records records, const BootstrapOptions& options) {
   claim.question = "Does Lemma 3.1's bound hold as it is stated, and how often does its proof apply?";
   claim.source = "Lemma 3.1";
   claim.quantity = "share of visible pairs with cos(key, query) >= 0, which the proof needs";
-  fill(claim, records, &HeadBounds::lemma_stated, &HeadBounds::lemma_share, options);
-  const BoundTally proof = add_up(records, &HeadBounds::lemma_proof, -1);
-  const BoundTally always = add_up(records, &HeadBounds::lemma_always, -1);
+  fill(claim, records, &BoundTallies::lemma_stated, &BoundTallies::lemma_share, options);
+  const BoundTally proof = add_up(records, &BoundTallies::lemma_proof, -1);
+  const BoundTally always = add_up(records, &BoundTallies::lemma_always, -1);
   claim.remark = fmt::format(
       "stated with M = sup ‖k‖², which the proof uses as sup ‖k‖; read so, {} of {} pairs violate it, and "
       "the "

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/parallel_for.h>
 
+#include "analysis/theorem_bounds.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
 
@@ -21,15 +22,14 @@ using Json = nlohmann::ordered_json;
 using measures::HeadMeasures;
 using measures::RunMeasures;
 
-Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
 std::optional<double> read_number(const nlohmann::json& from, std::string_view field) {
   const auto& value = from.at(std::string(field));
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
 Json tally_json(const BoundTally& tally) {
-  return {{"pairs", tally.pairs}, {"violations", tally.violations}, {"min_slack", number(tally.min_slack)}};
+  return {
+      {"pairs", tally.pairs}, {"violations", tally.violations}, {"min_slack", json_number(tally.min_slack)}};
 }
 
 BoundTally read_tally(const nlohmann::json& from) {
@@ -37,26 +37,26 @@ BoundTally read_tally(const nlohmann::json& from) {
           read_number(from, "min_slack")};
 }
 
-constexpr std::pair<const char*, BoundTally HeadBounds::*> kTallies[]{
-    {"theorem", &HeadBounds::theorem},
-    {"lemma_stated", &HeadBounds::lemma_stated},
-    {"lemma_proof", &HeadBounds::lemma_proof},
-    {"lemma_always", &HeadBounds::lemma_always}};
+constexpr std::pair<const char*, BoundTally BoundTallies::*> kTallies[]{
+    {"theorem", &BoundTallies::theorem},
+    {"lemma_stated", &BoundTallies::lemma_stated},
+    {"lemma_proof", &BoundTallies::lemma_proof},
+    {"lemma_always", &BoundTallies::lemma_always}};
 
-constexpr std::pair<const char*, std::optional<double> HeadBounds::*> kShares[]{
-    {"theorem_share", &HeadBounds::theorem_share},
-    {"theorem_share_causal", &HeadBounds::theorem_share_causal},
-    {"lemma_share", &HeadBounds::lemma_share}};
+constexpr std::pair<const char*, std::optional<double> BoundTallies::*> kShares[]{
+    {"theorem_share", &BoundTallies::theorem_share},
+    {"theorem_share_causal", &BoundTallies::theorem_share_causal},
+    {"lemma_share", &BoundTallies::lemma_share}};
 
 Json run_json(const RunMeasures& run) {
   Json json{{"run", run.run}};
   for (const Quantity& one : quantities())
-    if (one.of_run != nullptr) json[std::string(one.id)] = number(run.*one.of_run);
+    if (one.of_run != nullptr) json[std::string(one.id)] = json_number(run.*one.of_run);
   json["heads"] = Json::array();
   for (const HeadMeasures& head : run.heads) {
     Json entry{{"layer", head.layer}, {"kv_head", head.kv_head}};
     for (const Quantity& one : quantities())
-      if (one.of_head != nullptr) entry[std::string(one.id)] = number(head.*one.of_head);
+      if (one.of_head != nullptr) entry[std::string(one.id)] = json_number(head.*one.of_head);
     json["heads"].push_back(std::move(entry));
   }
   return json;
@@ -77,15 +77,15 @@ RunMeasures read_run(const nlohmann::json& from) {
   return run;
 }
 
-Json bounds_json(const HeadBounds& bounds) {
+Json bounds_json(const BoundTallies& bounds) {
   Json json{{"layer", bounds.layer}, {"kv_head", bounds.kv_head}};
   for (const auto& [name, tally] : kTallies) json[name] = tally_json(bounds.*tally);
-  for (const auto& [name, share] : kShares) json[name] = number(bounds.*share);
+  for (const auto& [name, share] : kShares) json[name] = json_number(bounds.*share);
   return json;
 }
 
-HeadBounds read_bounds(const nlohmann::json& from) {
-  HeadBounds bounds;
+BoundTallies read_bounds(const nlohmann::json& from) {
+  BoundTallies bounds;
   bounds.layer = from.at("layer").get<int>();
   bounds.kv_head = from.at("kv_head").get<int>();
   for (const auto& [name, tally] : kTallies) bounds.*tally = read_tally(from.at(name));
@@ -94,6 +94,23 @@ HeadBounds read_bounds(const nlohmann::json& from) {
 }
 
 }  // namespace
+
+BoundTallies tally_bounds(const measures::HeadBounds& head) {
+  const analysis::MeanKeyBounds& theorem = head.theorem;
+  const analysis::AttentionWeightBounds& lemma = head.lemma;
+  const auto tally = [](std::int64_t pairs, const auto& bound) {
+    return BoundTally{pairs, bound.violations, measures::if_defined(bound.min_slack)};
+  };
+  return {.layer = head.layer,
+          .kv_head = head.kv_head,
+          .theorem = tally(theorem.pairs, theorem),
+          .theorem_share = measures::if_defined(theorem.share),
+          .theorem_share_causal = measures::if_defined(theorem.share_causal),
+          .lemma_stated = tally(lemma.pairs_nonnegative, lemma.stated),
+          .lemma_proof = tally(lemma.pairs_nonnegative, lemma.proof),
+          .lemma_always = tally(lemma.pairs, lemma.always),
+          .lemma_share = measures::if_defined(lemma.share_nonnegative)};
+}
 
 const RunMeasures* PromptRecord::run(std::string_view name) const {
   const auto found = std::ranges::find(runs, name, &RunMeasures::run);
@@ -105,7 +122,7 @@ Json prompt_record_json(const PromptRecord& record) {
   json["runs"] = Json::array();
   for (const RunMeasures& run : record.runs) json["runs"].push_back(run_json(run));
   json["bounds"] = Json::array();
-  for (const HeadBounds& bounds : record.bounds) json["bounds"].push_back(bounds_json(bounds));
+  for (const BoundTallies& bounds : record.bounds) json["bounds"].push_back(bounds_json(bounds));
   return json;
 }
 
@@ -229,7 +246,7 @@ std::vector<double> differences_of(Records records, const Quantity& quantity, st
 std::vector<int> layers_of(Records records) {
   std::set<int> layers;
   for (const PromptRecord& record : records)
-    for (const HeadBounds& head : record.bounds) layers.insert(head.layer);
+    for (const BoundTallies& head : record.bounds) layers.insert(head.layer);
   return {layers.begin(), layers.end()};
 }
 

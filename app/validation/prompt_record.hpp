@@ -17,13 +17,35 @@
 
 namespace keyscope::validation {
 
-// What one prompt came to. Of the runs' heads, the quantities of quantity.hpp are kept and nothing else.
+// One inequality on the pairs of key and query that it was applied to.
+struct BoundTally {
+  std::int64_t pairs = 0;
+  std::int64_t violations = 0;
+  std::optional<double> min_slack;  // none without pairs
+};
+
+// What is kept of measures::HeadBounds, whose histograms have 100 kB a head, of the full-cache run.
+struct BoundTallies {
+  int layer = 0;
+  int kv_head = 0;
+  BoundTally theorem;                   // over all keys and queries
+  std::optional<double> theorem_share;  // of all pairs, those that meet its hypotheses
+  std::optional<double> theorem_share_causal;
+  BoundTally lemma_stated;  // M = sup ‖k‖², over the pairs with cos(k*, q) >= 0 that the proof covers
+  BoundTally lemma_proof;   // M = sup ‖k‖, likewise
+  BoundTally lemma_always;  // the form that needs no assumption, over all pairs
+  std::optional<double> lemma_share;  // of the causally visible pairs, those with cos(k*, q) >= 0
+};
+
+BoundTallies tally_bounds(const measures::HeadBounds& head);
+
+// What was measured of one prompt. Of the runs' heads, the quantities below are kept and nothing else.
 struct PromptRecord {
   std::string key;                          // prompt_key of the settings and ids that it belongs to
   std::int64_t n_tokens = 0;                // of the prompt
   std::int64_t budget = 0;                  // N of the runs that evict
   std::vector<measures::RunMeasures> runs;  // `none` first; heads ascending by layer, KV head, as in all runs
-  std::vector<HeadBounds> bounds;           // of the run `none`, likewise
+  std::vector<BoundTallies> bounds;         // of the run `none`, likewise
 
   // The run of that name; null if there is none.
   const measures::RunMeasures* run(std::string_view name) const;

@@ -11,10 +11,12 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/policies/registry.hpp"
+#include "app/measures/head_bounds.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "app/results/run_identity.hpp"
 #include "app/validation/prompt_record.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "capture/inference/capture.hpp"
@@ -25,14 +27,15 @@ namespace keyscope::validation {
 
 namespace {
 
-std::vector<HeadBounds> measure_bounds(const recording::Recording& recording,
-                                       const std::atomic<bool>& cancelled) {
+std::vector<BoundTallies> measure_bounds(const recording::Recording& recording,
+                                         const std::atomic<bool>& cancelled) {
   const auto info = recording.info();
   const auto n_heads = static_cast<std::size_t>(info->model.n_kv_heads);
-  std::vector<HeadBounds> bounds(info->layers.size() * n_heads);
+  std::vector<BoundTallies> bounds(info->layers.size() * n_heads);
   oneapi::tbb::parallel_for(std::size_t{0}, bounds.size(), [&](std::size_t i) {
     if (cancelled) throw Cancelled("interrupted");
-    bounds[i] = measure_head_bounds(recording, 0, info->layers[i / n_heads], static_cast<int>(i % n_heads));
+    bounds[i] = tally_bounds(
+        measures::measure_bounds(recording, 0, info->layers[i / n_heads], static_cast<int>(i % n_heads)));
   });
   return bounds;
 }
@@ -173,7 +176,7 @@ Json settings_json(const Settings& settings) {
     json["policies"].push_back(results::policy_json(spec, settings.seed));
   json["budget"] = settings.budget.text();
   json["block"] = settings.block_size;
-  json["max_tokens"] = settings.max_tokens ? Json(*settings.max_tokens) : Json();
+  json["max_tokens"] = json_number(settings.max_tokens);
   json["score_last"] = settings.score_last;
   json["seed"] = settings.seed;
   return json;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "app/figures/spread.hpp"
 #include "app/results/html_page.hpp"
 #include "app/results/prompts.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::validation {
@@ -68,13 +68,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 // Puts a mean into an object that says what it is the mean of.
 void put_mean(Json& json, const analysis::BootstrapMean& mean) {
-  json["mean"] = number(mean.mean);
-  json["low"] = number(mean.low);
-  json["high"] = number(mean.high);
+  json["mean"] = json_number(mean.mean);
+  json["low"] = json_number(mean.low);
+  json["high"] = json_number(mean.high);
   json["n_prompts"] = mean.n_samples;
 }
 
@@ -84,7 +82,7 @@ Json finding_json(const Finding& finding) {
   if (finding.tally) {
     json["pairs"] = finding.tally->pairs;
     json["violations"] = finding.tally->violations;
-    json["min_slack"] = finding.tally->min_slack ? Json(*finding.tally->min_slack) : Json();
+    json["min_slack"] = json_number(finding.tally->min_slack);
   }
   json["verdict"] = verdict_name(finding.verdict);
   return json;

@@ -163,7 +163,7 @@ TEST(Claims, TheLemmaIsJudgedAsItIsStated) {
 
 TEST(Claims, ABoundThatNeverAppliesCannotTell) {
   const auto records = made_records(3, [](PromptRecord& record, int) {
-    for (HeadBounds& head : record.bounds) head.theorem = {};
+    for (BoundTallies& head : record.bounds) head.theorem = {};
   });
   EXPECT_EQ(claim_of(records, "theorem-3.2").verdict, Verdict::kCannotTell);
 }

@@ -28,8 +28,8 @@ RunMeasures made_run(const std::string& name) {
   return run;
 }
 
-validation::HeadBounds made_bounds(int layer) {
-  validation::HeadBounds bounds;
+validation::BoundTallies made_bounds(int layer) {
+  validation::BoundTallies bounds;
   bounds.layer = layer;
   bounds.theorem = bounds.lemma_stated = bounds.lemma_proof = bounds.lemma_always = {10, 0, 0.5};
   bounds.theorem_share = bounds.theorem_share_causal = bounds.lemma_share = 0.25;

@@ -1,11 +1,14 @@
 #include "app/validation/prompt_record.hpp"
 
 #include <fstream>
+#include <limits>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "app/measures/head_bounds.hpp"
 #include "base/errors.hpp"
 #include "tests/app/validation/made_records.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -59,6 +62,30 @@ TEST(PromptRecord, EveryFieldIsNeeded) {
   other_kind["runs"][0]["heads"][0]["spearman"] = "high";
   EXPECT_THROW(parse_prompt_record(other_kind.dump(), "a.json"), FileError);
   EXPECT_THROW(parse_prompt_record(whole.dump().substr(0, 200), "a.json"), FileError);
+}
+
+TEST(BoundTallies, AreOfTheSamePairsAsTheBounds) {
+  measures::HeadBounds head;
+  head.layer = 2;
+  head.kv_head = 1;
+  head.theorem.pairs = 3;
+  head.theorem.min_slack = 0.5;
+  head.theorem.share_causal = std::numeric_limits<double>::quiet_NaN();
+  head.lemma.pairs = 9;
+  head.lemma.pairs_nonnegative = 7;
+  head.lemma.stated.violations = 4;
+  head.lemma.always.min_slack = std::numeric_limits<double>::quiet_NaN();
+  const BoundTallies found = tally_bounds(head);
+  EXPECT_EQ(found.layer, 2);
+  EXPECT_EQ(found.kv_head, 1);
+  EXPECT_EQ(found.theorem.pairs, 3);
+  EXPECT_EQ(found.theorem.min_slack, 0.5);
+  EXPECT_EQ(found.theorem_share_causal, std::nullopt);
+  EXPECT_EQ(found.lemma_stated.pairs, 7);
+  EXPECT_EQ(found.lemma_stated.violations, 4);
+  EXPECT_EQ(found.lemma_proof.pairs, 7);
+  EXPECT_EQ(found.lemma_always.pairs, 9);
+  EXPECT_EQ(found.lemma_always.min_slack, std::nullopt);
 }
 
 namespace fs = std::filesystem;
