@@ -46,29 +46,26 @@ fs::path output_path(const fs::path& path, bool replace) {
 namespace {
 
 // Onto the disk, so that the rename cannot overtake the bytes.
-void sync_file(const fs::path& part, const fs::path& path) {
-  const int descriptor = ::open(part.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-  const int reason = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!synced)
-    throw FileError(fmt::format("{}: could not be written: {}", path.string(), std::strerror(reason)));
+void sync_part(const fs::path& part, const fs::path& path) {
+  const Descriptor opened(part, O_RDONLY);
+  if (opened.id() < 0 || ::fsync(opened.id()) != 0)
+    throw FileError(fmt::format("{}: could not be written: {}", path.string(), std::strerror(errno)));
 }
 
 }  // namespace
 
-OutputFile::OutputFile(const fs::path& path, bool replace)
+AtomicFile::AtomicFile(const fs::path& path, bool replace)
     : path_(output_path(path, replace)),
       part_(fmt::format("{}.{}.part", path_.string(), ::getpid())),
       replace_(replace) {}
 
-OutputFile::~OutputFile() {
+AtomicFile::~AtomicFile() {
   std::error_code error;
   if (!committed_) fs::remove(part_, error);
 }
 
-void OutputFile::commit() {
-  sync_file(part_, path_);
+void AtomicFile::commit() {
+  sync_part(part_, path_);
   output_path(path_, replace_);
   std::error_code error;
   fs::rename(part_, path_, error);
@@ -86,7 +83,7 @@ void refuse_same_file(const fs::path& source, const fs::path& out, std::string_v
 }
 
 void write_file(const fs::path& path, std::string_view bytes, bool replace) {
-  OutputFile output(path, replace);
+  AtomicFile output(path, replace);
   std::ofstream file(output.part(), std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
@@ -95,22 +92,66 @@ void write_file(const fs::path& path, std::string_view bytes, bool replace) {
   output.commit();
 }
 
+Descriptor::Descriptor(const fs::path& path, int flags) : id_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+
+Descriptor::~Descriptor() {
+  if (id_ >= 0) ::close(id_);
+}
+
+void fail_to(std::string_view action, const std::string& where, int error) {
+  throw FileError(fmt::format("{}: cannot {}: {}", where, action, std::generic_category().message(error)));
+}
+
+void sync_data(int descriptor, const std::string& where) {
+  if (::fdatasync(descriptor) != 0) fail_to("write to the disk", where, errno);
+}
+
+void sync_path(const fs::path& file_or_folder) {
+  const Descriptor opened(file_or_folder, O_RDONLY);
+  if (opened.id() < 0) fail_to("open", file_or_folder.string(), errno);
+  // Some file systems cannot sync a folder and say EINVAL; there is nothing more to be done there.
+  if (::fsync(opened.id()) != 0 && errno != EINVAL)
+    fail_to("write to the disk", file_or_folder.string(), errno);
+}
+
+std::ifstream open_file(const fs::path& path, std::string_view expected) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    throw FileError(fmt::format("{}: found a folder, expected {}", path.string(), expected));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
+  return file;
+}
+
+void require_read(const std::istream& stream, const std::string& name) {
+  if (stream.bad()) throw FileError(fmt::format("{}: could not be read to its end", name));
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw FileError(fmt::format("{}: cannot be read", path.string()));
+  return text;
+}
+
+std::string read_file(const fs::path& path, std::size_t n_bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(n_bytes, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(n_bytes)))
+    throw FileError(fmt::format("{}: could not be read to its end", path.string()));
+  return text;
+}
+
 std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
 
-std::string read_text_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw FileError(fmt::format("{}: found a folder, expected a text file", path.string()));
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
+std::string read_text_file(const fs::path& path) {
+  std::ifstream file = open_file(path, "a text file");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
-  std::string buffer;
-  if (replace_invalid_utf8(text, buffer).data() != text.data())
-    throw FileError(fmt::format("{}: is no UTF-8; expected text in UTF-8", path.string()));
+  require_read(file, path.string());
+  if (!is_utf8(text)) throw FileError(fmt::format("{}: is no UTF-8; expected text in UTF-8", path.string()));
   return std::string(without_byte_order_mark(text));
 }
 
@@ -126,11 +167,7 @@ void check_utf8(std::string_view value, std::string_view option) {
 TextInput::TextInput(const std::string& path) {
   if (path == "-") return;
   name_ = path;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw FileError(fmt::format("{}: found a folder, expected a text file", path));
-  file_.open(path, std::ios::binary);
-  if (!file_) throw FileError(fmt::format("{}: cannot be read; is the path right?", path));
+  file_ = open_file(path, "a text file");
 }
 
 std::string TextInput::read_all() {
@@ -140,9 +177,7 @@ std::string TextInput::read_all() {
   return text;
 }
 
-void TextInput::check() {
-  if (stream().bad()) throw FileError(fmt::format("{}: could not be read to its end", name_));
-}
+void TextInput::check() { require_read(stream(), name_); }
 
 void require_utf8(const std::string& text, const std::string& name) {
   std::string buffer;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <istream>
@@ -20,13 +21,13 @@ std::filesystem::path folder_of(const std::filesystem::path& path);
 
 // A file that appears under its name when it is complete, and not before: until then it lies beside it, under
 // a name that no other process and no recording's `.part` has.
-class OutputFile {
+class AtomicFile {
  public:
   //   throws FileError as output_path does
-  OutputFile(const std::filesystem::path& path, bool replace);
-  ~OutputFile();  // what was not committed is removed
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
+  AtomicFile(const std::filesystem::path& path, bool replace);
+  ~AtomicFile();  // what was not committed is removed
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& part() const { return part_; }
@@ -48,8 +49,47 @@ class OutputFile {
 void refuse_same_file(const std::filesystem::path& source, const std::filesystem::path& out,
                       std::string_view option = "--out");
 
-// Writes bytes as a whole file by way of OutputFile.
+// Writes bytes as a whole file by way of AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace);
+
+// A file descriptor that closes itself; its id is negative where the file could not be opened, and errno says
+// why.
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& path, int flags);
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int id() const { return id_; }
+
+ private:
+  int id_;
+};
+
+// Throws FileError: "WHERE: cannot ACTION: " and the system's words for the error.
+[[noreturn]] void fail_to(std::string_view action, const std::string& where, int error);
+
+// Waits until the data of an open file, of a file, or the entries of a folder lie on the disk.
+//   where: the file's name, for messages
+//   throws FileError
+void sync_data(int descriptor, const std::string& where);
+void sync_path(const std::filesystem::path& file_or_folder);
+
+// A file opened to be read.
+//   expected: what it should be, for the message: "a text file"
+//   throws FileError where it is a folder or cannot be opened
+std::ifstream open_file(const std::filesystem::path& path, std::string_view expected);
+
+//   throws FileError where reading a file of that name has failed, rather than come to its end
+void require_read(const std::istream& stream, const std::string& name);
+
+// All bytes of a file.
+//   throws FileError where it cannot be read
+std::string read_file(const std::filesystem::path& path);
+
+// The first bytes of a file.
+//   throws FileError where it has fewer
+std::string read_file(const std::filesystem::path& path, std::size_t n_bytes);
 
 // Without the byte order mark that some editors put in front of UTF-8; it is no part of the text.
 std::string_view without_byte_order_mark(std::string_view text);

@@ -54,6 +54,8 @@ std::size_t find_invalid(std::string_view text) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) { return find_invalid(text) == text.size(); }
+
 std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer) {
   std::size_t at = find_invalid(text);
   if (at == text.size()) return text;

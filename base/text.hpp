@@ -25,6 +25,8 @@ void append_utf8(std::string& text, char32_t code_point);
 // itself where it is valid; otherwise a view of `buffer`.
 std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer);
 
+bool is_utf8(std::string_view text);
+
 // "1,024": groups of thousands.
 std::string format_count(long long count);
 

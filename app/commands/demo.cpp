@@ -21,6 +21,7 @@
 #include "app/measures/recording_measures.hpp"
 #include "app/window/window.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::commands {
 
@@ -122,12 +123,6 @@ DemoPrompt read_demo_prompt(const fs::path& folder) {
     throw FileError(
         fmt::format("{}: expected an array of objects with \"file\" and \"expected\"", list.string()));
   return {folder / json[0]["file"].get<std::string>(), json[0]["expected"].get<std::string>()};
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("{}: cannot be read", path.string()));
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 capture::CaptureOptions demo_options() {

@@ -16,7 +16,7 @@
 
 #include "app/evaluation/niah.hpp"
 #include "base/errors.hpp"
-#include "capture/recording/part_file.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::evaluation {
 
@@ -239,7 +239,7 @@ void ResultFolder::read_earlier() {
       throw FileError(where + ": the same example, policy, budget and block as on an earlier line");
     whole_bytes_ += std::ssize(line) + 1;
   }
-  if (lines.bad()) throw FileError(fmt::format("{}: could not be read to its end", file(kExamples).string()));
+  require_read(lines, file(kExamples).string());
 }
 
 void ResultFolder::begin() {
@@ -256,8 +256,8 @@ void ResultFolder::open_lines() {
   if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0)
     throw FileError(fmt::format("{}: another evaluation is writing there", path.string()));
   if (ftruncate(descriptor_, whole_bytes_) != 0) fail(path, "cannot be cut after its last whole line");
-  recording::sync_data(descriptor_, path.string());
-  recording::sync_path(out_.path());
+  sync_data(descriptor_, path.string());
+  sync_path(out_.path());
 }
 
 void ResultFolder::remove_results_of(const std::string& task) const {
@@ -274,7 +274,7 @@ void ResultFolder::append(std::string_view line) {
     if (n < 0) fail(path, "cannot be written");
     done += static_cast<std::size_t>(n);
   }
-  recording::sync_data(descriptor_, path.string());
+  sync_data(descriptor_, path.string());
 }
 
 }  // namespace keyscope::evaluation

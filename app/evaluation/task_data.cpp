@@ -21,15 +21,6 @@ namespace {
 // Of the lines that a message lists.
 constexpr std::size_t kShownLines = 10;
 
-std::ifstream open(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw FileError(fmt::format("{}: found a folder, expected a file", path.string()));
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
-  return file;
-}
-
 // Where a row stands.
 struct Place {
   std::size_t file;
@@ -59,9 +50,9 @@ void refuse(Paths paths, const std::vector<std::string>& bad, const std::vector<
                               bad.size(), places_text(paths, places)));
 }
 
-void read_file(const std::filesystem::path& path, const TakeLine& take, ReadRows& rows,
+void read_rows(const std::filesystem::path& path, const TakeLine& take, ReadRows& rows,
                std::vector<std::int64_t>& bad_lines) {
-  std::ifstream file = open(path);
+  std::ifstream file = open_file(path, "a file");
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
     if (number == 1) line = without_byte_order_mark(line);
@@ -77,7 +68,7 @@ void read_file(const std::filesystem::path& path, const TakeLine& take, ReadRows
       bad_lines.push_back(number);
     }
   }
-  if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
+  require_read(file, path.string());
 }
 
 }  // namespace
@@ -88,7 +79,7 @@ ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take) {
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::size_t n_before = static_cast<std::size_t>(rows.n_rows) + rows.bad.size();
     std::vector<std::int64_t> bad_lines;
-    read_file(paths[i], take, rows, bad_lines);
+    read_rows(paths[i], take, rows, bad_lines);
     for (const std::int64_t line : bad_lines) places.push_back({i, line});
     if (static_cast<std::size_t>(rows.n_rows) + rows.bad.size() == n_before)
       throw FileError(fmt::format("{}: there is no row; expected at least one", paths[i].string()));

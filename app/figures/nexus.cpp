@@ -113,7 +113,7 @@ struct NexusWriter::State {
     file.abandon();
   }
 
-  OutputFile output;  // outlives the file
+  AtomicFile output;  // outlives the file
   File file;
   Group entry;
   std::int64_t n_figures = 0;

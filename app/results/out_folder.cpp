@@ -12,7 +12,6 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "capture/recording/part_file.hpp"
 
 namespace keyscope::results {
 
@@ -82,7 +81,7 @@ void OutFolder::write_settings() {
 
 void OutFolder::write(const fs::path& name, std::string_view bytes) const {
   write_file(file(name), bytes, true);
-  recording::sync_path(file(name).parent_path());
+  sync_path(file(name).parent_path());
 }
 
 fs::path OutFolder::settings_file() const { return file(kSettings); }

@@ -1,5 +1,4 @@
 #include "app/results/prompts.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +7,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,8 +16,10 @@
 #include "analysis/statistics.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::validation {
 
@@ -104,21 +104,12 @@ Prompt read_row(const std::string& text, std::int64_t line, const std::string& w
   return prompt;
 }
 
-std::ifstream open(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw FileError(fmt::format("{}: found a folder, expected a file of prompts", path.string()));
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("{}: cannot be read; is the path right?", path.string()));
-  return file;
-}
-
 }  // namespace
 
 std::vector<Prompt> read_prompts(const std::filesystem::path& path, const capture::ModelConfig& model,
                                  const tokenizer::Tokenizer* tokenizer,
                                  std::optional<std::int64_t> max_tokens) {
-  std::ifstream file = open(path);
+  std::ifstream file = open_file(path, "a file of prompts");
   std::vector<Prompt> prompts;
   std::map<std::vector<std::int32_t>, std::int64_t> seen;  // on which line
   std::string text;
@@ -132,7 +123,7 @@ std::vector<Prompt> read_prompts(const std::filesystem::path& path, const captur
                       "prompt once",
                       where, first->second));
   }
-  if (file.bad()) throw FileError(fmt::format("{}: could not be read to its end", path.string()));
+  require_read(file, path.string());
   if (prompts.empty())
     throw FileError(fmt::format("{}: there is no prompt; expected a JSON object a line", path.string()));
   return prompts;
@@ -200,9 +191,9 @@ Panel histogram_panel(const PromptLengths& lengths) {
   panel.id = "histogram";
   panel.x = {"prompt length", "tokens", {}, true};
   panel.y = {"prompts", "", {}, true};
-  panel.note = fmt::format(
-      "median {}, 95th percentile {}, longest {}", format_count(std::llround(lengths.median)),
-      format_count(std::llround(lengths.p95)), format_count(lengths.most));
+  panel.note =
+      fmt::format("median {}, 95th percentile {}, longest {}", format_count(std::llround(lengths.median)),
+                  format_count(std::llround(lengths.p95)), format_count(lengths.most));
   LineSeries outline;
   outline.id = "prompts";
   outline.colour = figures::kBlue;
@@ -243,8 +234,8 @@ Panel ratio_panel(const PromptLengths& lengths) {
   marks.colour = figures::kVermillion;
   marks.size_px = 7;
   for (std::size_t i = 0; i < lengths.budgets.size(); ++i) {
-    marks.label += fmt::format("{}N = {}: {:.3f}", i > 0 ? ", " : "",
-                               format_count(lengths.budgets[i]), lengths.ratios[i]);
+    marks.label += fmt::format("{}N = {}: {:.3f}", i > 0 ? ", " : "", format_count(lengths.budgets[i]),
+                               lengths.ratios[i]);
     marks.x.push_back(static_cast<float>(lengths.budgets[i]));
     marks.y.push_back(static_cast<float>(lengths.ratios[i]));
   }

@@ -5,7 +5,6 @@
 #include <exception>
 #include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -16,6 +15,7 @@
 #include "app/figures/labels.hpp"
 #include "app/session/tokens.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -163,11 +163,8 @@ std::string read_prompt(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     throw FileError(fmt::format("{}: this is no file; expected a text", path.string()));
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) throw FileError(fmt::format("{}: cannot be read", path.string()));
-  std::string buffer;
-  if (replace_invalid_utf8(text, buffer).data() != text.data())
+  std::string text = read_file(path);
+  if (!is_utf8(text))
     throw FileError(fmt::format("{}: found bytes that are no UTF-8; expected a UTF-8 text", path.string()));
   return text;
 }

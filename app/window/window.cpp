@@ -45,7 +45,7 @@ void save_screenshot(const std::filesystem::path& path, int width, int height, b
                 pixels.data() + static_cast<std::ptrdiff_t>(width) * 4 * (height - 1 - row),
                 static_cast<std::size_t>(width) * 4);
   cairo_surface_mark_dirty(surface);
-  OutputFile output(path, replace);
+  AtomicFile output(path, replace);
   const cairo_status_t status = cairo_surface_write_to_png(surface, output.part().c_str());
   cairo_surface_destroy(surface);
   if (status != CAIRO_STATUS_SUCCESS)

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 
@@ -228,8 +229,7 @@ File::~File() { abandon(); }
 
 void File::check_output() const {
   if (!output_ || output_->error == 0) return;
-  throw FileError(fmt::format("{}: cannot {}: {}", name_, output_->action,
-                              std::generic_category().message(output_->error)));
+  fail_to(output_->action, name_, output_->error);
 }
 
 std::uint64_t File::size() const {

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <system_error>
 
 #include <fcntl.h>
@@ -17,25 +16,6 @@
 
 namespace keyscope::recording {
 namespace {
-
-[[noreturn]] void fail(const std::string& where, std::string_view action, int error) {
-  throw FileError(fmt::format("{}: cannot {}: {}", where, action, std::generic_category().message(error)));
-}
-
-// A descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags) : id_(::open(path.c_str(), flags | O_CLOEXEC)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (id_ >= 0) ::close(id_);
-  }
-  int id() const { return id_; }
-
- private:
-  int id_;
-};
 
 bool same_file(int descriptor, const std::filesystem::path& path) {
   struct stat opened, named;
@@ -82,7 +62,7 @@ hdf5::File PartFile::create() const {
     const bool locked = flock(stale.id(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if (!locked || !same_file(stale.id(), part_))
       throw FileError(part_.string() + ": another capture is writing to it; name another file");
-    if (::unlink(part_.c_str()) != 0) fail(part_.string(), "replace", errno);
+    if (::unlink(part_.c_str()) != 0) fail_to("replace", part_.string(), errno);
   }
   return hdf5::File::create(part_);
 }
@@ -97,7 +77,7 @@ void PartFile::publish() const {
       throw FileError(
           fmt::format("{}: has appeared while recording and is left as it is; the recording is in {}",
                       out_.string(), part_.string()));
-    fail(out_.string(), fmt::format("rename {} to it", part_.string()), error);
+    fail_to(fmt::format("rename {} to it", part_.string()), out_.string(), error);
   }
   sync_path(folder_of(out_));
 }
@@ -116,18 +96,7 @@ void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& whe
         fmt::format("{}: the recording needs {:.1f} MB; the disk has {:.1f} MB left", where,
                     static_cast<double>(n_bytes) / 1e6,
                     static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) / 1e6));
-  fail(where, "reserve disk space", error);
-}
-
-void sync_data(int descriptor, const std::string& where) {
-  if (fdatasync(descriptor) != 0) fail(where, "write to the disk", errno);
-}
-
-void sync_path(const std::filesystem::path& file_or_folder) {
-  const Descriptor opened(file_or_folder, O_RDONLY);
-  if (opened.id() < 0) fail(file_or_folder.string(), "open", errno);
-  // Some file systems cannot sync a folder and say EINVAL; there is nothing more to be done there.
-  if (fsync(opened.id()) != 0 && errno != EINVAL) fail(file_or_folder.string(), "write to the disk", errno);
+  fail_to("reserve disk space", where, error);
 }
 
 }  // namespace keyscope::recording

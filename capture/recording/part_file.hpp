@@ -39,8 +39,4 @@ class PartFile {
 // too small says so now. `where` names the file in messages.
 void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& where);
 
-// Waits until the file's data lie on the disk.
-void sync_data(int descriptor, const std::string& where);
-void sync_path(const std::filesystem::path& file_or_folder);
-
 }  // namespace keyscope::recording

@@ -250,8 +250,8 @@ ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, c
       create_replay_layout(root, source, plan, after_chunk, after_layer);
       file_.flush();
     });
-    recording::sync_path(place.part());
-    recording::sync_path(folder_of(place.part()));
+    sync_path(place.part());
+    sync_path(folder_of(place.part()));
   } catch (...) {
     file_.abandon();
     place.remove();
@@ -265,7 +265,7 @@ Group ReplayFile::run_group(std::size_t run) const {
 
 void ReplayFile::flush_and_sync() {
   file_.flush();
-  recording::sync_data(file_.descriptor(), place_.part().string());
+  sync_data(file_.descriptor(), place_.part().string());
 }
 
 void ReplayFile::write_layer(std::size_t run, int layer, const std::vector<HeadEvictions>& heads) {

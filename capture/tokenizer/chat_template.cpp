@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <fstream>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/tokenizer/characters.hpp"
@@ -30,14 +30,10 @@ std::optional<std::string> read_if_there(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
   const auto size = fs::file_size(path, error);  // fails on what is no regular file
-  if (error || size > kLargestTemplateFile)
-    throw FileError(fmt::format("{}: cannot be read; expected a file of at most {} bytes", path.string(),
-                                kLargestTemplateFile));
-  std::ifstream file(path, std::ios::binary);
-  std::string text(size, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    throw FileError(fmt::format("{}: could not be read to its end", path.string()));
-  return text;
+  if (error || size > kLargestFile)
+    throw FileError(
+        fmt::format("{}: cannot be read; expected a file of at most {} bytes", path.string(), kLargestFile));
+  return read_file(path, size);
 }
 
 // A file's object, without what lies deeper than anything that is asked for; empty where there is no such

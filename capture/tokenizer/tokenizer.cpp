@@ -1,7 +1,6 @@
 #include "capture/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "capture/tokenizer/added_tokens.hpp"
 #include "capture/tokenizer/bpe_model.hpp"
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::uintmax_t kLargestFile = std::uintmax_t{1} << 30U;
 
-std::string read_file(const std::filesystem::path& path) {
+std::string read_tokenizer_file(const std::filesystem::path& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);  // fails on what is no regular file
   if (error)
@@ -33,11 +33,7 @@ std::string read_file(const std::filesystem::path& path) {
   if (size > kLargestFile)
     throw FileError(fmt::format("{}: found {} bytes, expected a tokenizer.json of at most {}", path.string(),
                                 size, kLargestFile));
-  std::ifstream file(path, std::ios::binary);
-  std::string text(size, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    throw FileError(fmt::format("{}: could not be read to its end", path.string()));
-  return text;
+  return read_file(path, size);
 }
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& folder_or_file) {
@@ -129,7 +125,7 @@ class BpeTokenizer : public Tokenizer {
 
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& folder_or_file) {
   const auto path = tokenizer_file(folder_or_file);
-  return parse(read_file(path), path.string());
+  return parse(read_tokenizer_file(path), path.string());
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name) {

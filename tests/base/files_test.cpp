@@ -1,7 +1,9 @@
 #include "base/files.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,6 +52,54 @@ TEST_F(TextFile, WhatIsNoTextIsRefusedByName) {
   EXPECT_THAT(refusal(written("bad \xFF.")), HasSubstr("text.txt: is no UTF-8"));
   EXPECT_THAT(refusal(folder_.path()), HasSubstr("found a folder"));
   EXPECT_THAT(refusal(folder_.path() / "none.txt"), HasSubstr("none.txt: cannot be read"));
+}
+
+std::string file_error(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "not refused";
+}
+
+class Files : public TextFile {};
+
+TEST_F(Files, AreReadWhole) {
+  const std::string bytes("\xFF\0\n", 3);
+  EXPECT_EQ(read_file(written(bytes)), bytes);
+  EXPECT_EQ(read_file(path_, 2), bytes.substr(0, 2));
+  EXPECT_THAT(file_error([&] { read_file(path_, 4); }), HasSubstr("could not be read to its end"));
+  EXPECT_THAT(file_error([&] { read_file(folder_.path() / "none"); }), HasSubstr("none: cannot be read"));
+}
+
+TEST_F(Files, AreOpenedWithAWordOnWhatTheyShouldBe) {
+  EXPECT_THAT(file_error([&] { open_file(folder_.path(), "a file of prompts"); }),
+              HasSubstr("found a folder, expected a file of prompts"));
+  EXPECT_NO_THROW(open_file(written("a"), "a text file"));
+}
+
+TEST_F(Files, AreSyncedWithTheirFolder) {
+  EXPECT_NO_THROW(sync_path(written("a")));
+  EXPECT_NO_THROW(sync_path(folder_.path()));
+  EXPECT_THAT(file_error([&] { sync_path(folder_.path() / "none"); }), HasSubstr("none: cannot open: "));
+}
+
+TEST_F(Files, AppearWhenTheyAreCommitted) {
+  {
+    const AtomicFile dropped(path_, false);
+    std::ofstream(dropped.part()) << "half";
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+  AtomicFile file(path_, false);
+  std::ofstream(file.part()) << "whole";
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  file.commit();
+  EXPECT_EQ(read_file(path_), "whole");
+  EXPECT_FALSE(std::filesystem::exists(file.part()));
+  EXPECT_THAT(file_error([&] { AtomicFile(path_, false); }), HasSubstr("exists already"));
+  EXPECT_NO_THROW(write_file(path_, "other", true));
+  EXPECT_EQ(read_file(path_), "other");
 }
 
 std::string refusal(const std::function<void()>& call) {

@@ -140,6 +140,13 @@ TEST(Utf8, ValidTextIsNotCopied) {
   EXPECT_EQ(replace_invalid_utf8(text, buffer).data(), text.data());
 }
 
+TEST(Utf8, IsRecognised) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("a é € 🙂"));
+  EXPECT_FALSE(is_utf8("a \xFF"));
+  EXPECT_FALSE(is_utf8("\xE2\x96"));
+}
+
 // Expected values: CPython 3.11, bytes.decode("utf-8", errors="replace").
 TEST(Utf8, ReplacesMaximalPartsAsPythonDoes) {
   const std::string r = "\uFFFD";
