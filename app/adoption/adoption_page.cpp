@@ -16,8 +16,8 @@ namespace keyscope::adoption {
 namespace {
 
 using analysis::BootstrapMean;
-using validation::html_table;
-using validation::HtmlCell;
+using results::html_table;
+using results::HtmlCell;
 
 constexpr std::string_view kNoBreak = "\u00A0";  // a space
 
@@ -271,16 +271,16 @@ std::string diagnosis_section(const Adoption& adoption) {
 
 }  // namespace
 
-std::string adoption_page(const Adoption& adoption, std::span<const validation::PagePicture> pictures) {
+std::string adoption_page(const Adoption& adoption, std::span<const results::PagePicture> pictures) {
   std::string html = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Keyscope: eviction in {}</title>\n<style>{}{}</style>\n</head>\n<body>\n",
-      html_text(adoption.model.name), validation::kPageStyle, kOwnStyle);
+      html_text(adoption.model.name), results::kPageStyle, kOwnStyle);
   html += heading(adoption) + decision_table(adoption) + doubts(adoption) + affected_table(adoption);
-  for (const validation::PagePicture& picture : pictures)
+  for (const results::PagePicture& picture : pictures)
     html += fmt::format("<figure><img alt=\"{}\" src=\"{}\"></figure>\n", html_text(picture.title),
-                        validation::data_url("image/svg+xml", picture.svg));
+                        results::data_url("image/svg+xml", picture.svg));
   html += "<h2>Accuracy</h2>\n" + accuracy_table(adoption) + skipped_rows(adoption);
   html +=
       "<h2>Memory</h2>\n<p class=\"soft\">Keys and values of one prompt at a time, all layers. Rows kept are "

@@ -115,7 +115,7 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
                     std::span<const validation::Prompt> prompts, recording::Provenance provenance,
                     const std::filesystem::path& out) {
   const std::vector<figures::Figure> all = adoption_figures(adoption);
-  const auto pictures = validation::draw_pictures(all, out / kFigures);
+  const auto pictures = results::draw_pictures(all, out / kFigures);
   remove_figures(out / kFigures, all);
   const nlohmann::ordered_json json = adoption_json(adoption);
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // skipped rows may be no UTF-8

@@ -12,8 +12,8 @@
 #include "app/adoption/tasks.hpp"
 #include "app/evaluation/example.hpp"
 #include "app/figures/figure.hpp"
+#include "app/results/html_page.hpp"
 #include "app/results/prompts.hpp"
-#include "app/validation/validation_report.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"
 
@@ -54,6 +54,6 @@ std::vector<figures::Figure> adoption_figures(const Adoption& adoption);
 std::vector<std::string_view> adoption_figure_names();
 
 // The report as one page of HTML that needs no network.
-std::string adoption_page(const Adoption& adoption, std::span<const validation::PagePicture> pictures);
+std::string adoption_page(const Adoption& adoption, std::span<const results::PagePicture> pictures);
 
 }  // namespace keyscope::adoption

@@ -1,7 +1,5 @@
 #include "app/results/html_page.hpp"
 
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -9,9 +7,10 @@
 
 #include "app/drawing/cairo_painter.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 
-namespace keyscope::validation {
+namespace keyscope::results {
 
 namespace {
 
@@ -56,10 +55,7 @@ PagePicture draw(const figures::Figure& figure, const fs::path& path) {
   figures::PageOptions page;
   page.replace = true;
   figures::draw_to_file(figure, path, page);
-  std::ifstream file(path, std::ios::binary);
-  PagePicture picture{figure.title, {std::istreambuf_iterator<char>(file), {}}};
-  if (!file) throw FileError(fmt::format("{}: cannot be read", path.string()));
-  return picture;
+  return {figure.title, read_file(path)};
 }
 
 }  // namespace
@@ -75,4 +71,4 @@ std::vector<PagePicture> draw_pictures(std::span<const figures::Figure> figures,
   return pictures;
 }
 
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

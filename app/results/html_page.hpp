@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "app/validation/validation_report.hpp"
 
-namespace keyscope::validation {
+namespace keyscope::results {
 
 // Text, with the class of the style sheet that it has, if any.
 struct HtmlCell {
@@ -67,10 +66,16 @@ figure { margin: 1.5rem 0; overflow-x: auto; } figure img { width: 100%; min-wid
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); font-size: .875rem; }
 )css";
 
+// A picture of a page.
+struct PagePicture {
+  std::string title;  // also what a screen reader says
+  std::string svg;
+};
+
 // Draws every figure as NAME.svg into a folder, made if it is not there, over earlier ones; a page shows the
 // very files that lie beside it.
 //   throws FileError where one cannot be written
 std::vector<PagePicture> draw_pictures(std::span<const figures::Figure> figures,
                                        const std::filesystem::path& folder);
 
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

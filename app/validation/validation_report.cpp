@@ -21,6 +21,10 @@
 
 namespace keyscope::validation {
 
+using results::html_table;
+using results::HtmlCell;
+using results::PagePicture;
+
 namespace {
 
 std::string counted(std::int64_t n, std::string_view what) {
@@ -264,7 +268,7 @@ std::vector<Figure> report_figures(const Report& report) {
 void write_report(const Report& report, const capture::Model& model, std::span<const Prompt> prompts,
                   recording::Provenance provenance, const ResultFolder& folder) {
   const std::vector<figures::Figure> all = report_figures(report);
-  const std::vector<PagePicture> pictures = draw_pictures(all, folder.file("figures"));
+  const std::vector<PagePicture> pictures = results::draw_pictures(all, folder.file("figures"));
   provenance.configuration = settings_json(report.settings).dump();
   provenance.model_sha256 = report.settings.model.sha256;
   provenance.seed = static_cast<std::int64_t>(report.settings.seed);
@@ -384,7 +388,7 @@ std::string prompts_table(const Report& report) {
 
 std::string picture(const PagePicture& picture) {
   return fmt::format("<figure><img alt=\"{}\" src=\"{}\"></figure>\n", html_text(picture.title),
-                     data_url("image/svg+xml", picture.svg));
+                     results::data_url("image/svg+xml", picture.svg));
 }
 
 std::string heading(const Report& report) {
@@ -409,7 +413,7 @@ std::string report_page(const Report& report, std::span<const PagePicture> pictu
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Keyscope: {}</title>\n<style>{}</style>\n</head>\n<body>\n",
-      html_text(report.settings.model.name), kPageStyle);
+      html_text(report.settings.model.name), results::kPageStyle);
   html += heading(report) + overview(report) + "<h2>Claims</h2>\n";
   for (const Claim& claim : report.claims) html += claim_card(claim);
   html += "<h2>Figures</h2>\n";

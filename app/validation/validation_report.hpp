@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
+#include "app/results/html_page.hpp"
 #include "app/validation/claims.hpp"
 #include "app/validation/prompt_record.hpp"
 #include "app/validation/validation.hpp"
@@ -61,14 +62,8 @@ std::vector<figures::Figure> report_figures(const Report& report);
 void write_report(const Report& report, const capture::Model& model, std::span<const Prompt> prompts,
                   recording::Provenance provenance, const ResultFolder& folder);
 
-// A picture of the page.
-struct PagePicture {
-  std::string title;  // also what a screen reader says
-  std::string svg;
-};
-
 // The text of validation.html: one page that opens offline and refers to nothing outside it. Verdicts first,
 // each with its rule; then pictures, the findings by layer, the policies, and the prompts.
-std::string report_page(const Report& report, std::span<const PagePicture> pictures);
+std::string report_page(const Report& report, std::span<const results::PagePicture> pictures);
 
 }  // namespace keyscope::validation

@@ -27,8 +27,7 @@ TEST(AdoptionPage, TextIsNeverMarkup) {
 }
 
 TEST(AdoptionPage, RefersToNothingOutsideIt) {
-  const std::array pictures{
-      validation::PagePicture{"A picture", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"}};
+  const std::array pictures{results::PagePicture{"A picture", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"}};
   const std::string page = adoption_page(test::made_adoption(), pictures);
   for (const char* reference : {"http:", "https:", "//", "url(", "@import", "<link", "<script", "<iframe"})
     EXPECT_THAT(page, Not(HasSubstr(reference))) << reference;

@@ -153,10 +153,10 @@ TEST_F(PromptsFile, WithoutATokenizerIdsStillWork) {
 
 // RFC 4648, section 10.
 TEST(HtmlText, DataUrlsAreBase64) {
-  EXPECT_EQ(data_url("text/plain", ""), "data:text/plain;base64,");
-  EXPECT_EQ(data_url("text/plain", "f"), "data:text/plain;base64,Zg==");
-  EXPECT_EQ(data_url("text/plain", "fooba"), "data:text/plain;base64,Zm9vYmE=");
-  EXPECT_EQ(data_url("text/plain", "foobar"), "data:text/plain;base64,Zm9vYmFy");
+  EXPECT_EQ(results::data_url("text/plain", ""), "data:text/plain;base64,");
+  EXPECT_EQ(results::data_url("text/plain", "f"), "data:text/plain;base64,Zg==");
+  EXPECT_EQ(results::data_url("text/plain", "fooba"), "data:text/plain;base64,Zm9vYmE=");
+  EXPECT_EQ(results::data_url("text/plain", "foobar"), "data:text/plain;base64,Zm9vYmFy");
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(ReportPage, TextOfPromptsIsNeverMarkup) {
 }
 
 TEST(ReportPage, RefersToNothingOutsideIt) {
-  const std::array pictures{PagePicture{"A picture", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"}};
+  const std::array pictures{results::PagePicture{"A picture", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"}};
   const std::string page = report_page(report_with("plain"), pictures);
   for (const char* reference : {"http:", "https:", "//", "url(", "@import", "<link", "<script", "<iframe"})
     EXPECT_THAT(page, Not(HasSubstr(reference))) << reference;
