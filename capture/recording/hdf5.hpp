@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/errors.hpp"
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 
@@ -74,8 +75,18 @@ class File {
   // What could not be written is known only here: writing to groups and datasets goes on without effect after
   // a failure (see OutputState).
   void check_output() const;  // throws FileError if a write has failed
-  void flush();               // into the operating system; never calls fsync; throws as check_output does
-  void close();               // with every object still open in it; throws as check_output does
+  // What HDF5 makes of a file that could not be written is not worth reporting; why it could not, is.
+  template <typename Work>
+  void guarded(Work work) const {
+    try {
+      work();
+    } catch (const FileError&) {
+      check_output();
+      throw;
+    }
+  }
+  void flush();  // into the operating system; never calls fsync; throws as check_output does
+  void close();  // with every object still open in it; throws as check_output does
 
   // Closes without writing anything more.
   void abandon() noexcept;

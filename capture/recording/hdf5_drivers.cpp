@@ -137,27 +137,35 @@ herr_t read_input(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, size_t size,
 
 herr_t write_input(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, size_t, const void*) { return -1; }
 
-H5FD_class_t make_input_driver() {
+// What both drivers have in common.
+//   value: of the range for unregistered drivers
+template <typename OpenFile>
+H5FD_class_t make_driver(const char* name, [[maybe_unused]] int value) {
   constexpr H5FD_mem_t kFreeLists[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
   H5FD_class_t driver{};
 #if H5_VERSION_GE(1, 13, 0)
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(601);  // of the range for unregistered drivers
+  driver.value = static_cast<H5FD_class_value_t>(value);
 #endif
-  driver.name = "keyscope-input";
+  driver.name = name;
   driver.maxaddr = (haddr_t{1} << 62) - 1;
   driver.fc_degree = H5F_CLOSE_STRONG;
+  driver.get_eoa = get_end_of_allocation<OpenFile>;
+  driver.set_eoa = set_end_of_allocation<OpenFile>;
+  driver.get_eof = get_end_of_file<OpenFile>;
+  std::copy(std::begin(kFreeLists), std::end(kFreeLists), driver.fl_map);
+  return driver;
+}
+
+H5FD_class_t make_input_driver() {
+  H5FD_class_t driver = make_driver<InputFile>("keyscope-input", 601);
   driver.open = open_input;
   driver.close = close_input;
   driver.cmp = compare_input;
   driver.query = query_input;
-  driver.get_eoa = get_end_of_allocation<InputFile>;
-  driver.set_eoa = set_end_of_allocation<InputFile>;
-  driver.get_eof = get_end_of_file<InputFile>;
   driver.get_handle = get_descriptor_input;
   driver.read = read_input;
   driver.write = write_input;
-  std::copy(std::begin(kFreeLists), std::end(kFreeLists), driver.fl_map);
   return driver;
 }
 
@@ -308,28 +316,16 @@ herr_t truncate_output(H5FD_t* file, hid_t, hbool_t) {
 }
 
 H5FD_class_t make_output_driver() {
-  constexpr H5FD_mem_t kFreeLists[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
-  H5FD_class_t driver{};
-#if H5_VERSION_GE(1, 13, 0)
-  driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(600);  // of the range for unregistered drivers
-#endif
-  driver.name = "keyscope-output";
-  driver.maxaddr = (haddr_t{1} << 62) - 1;
-  driver.fc_degree = H5F_CLOSE_STRONG;
+  H5FD_class_t driver = make_driver<OutputFile>("keyscope-output", 600);
   driver.fapl_size = sizeof(DriverInfo);
   driver.open = open_output;
   driver.close = close_output;
   driver.cmp = compare_output;
   driver.query = query_output;
-  driver.get_eoa = get_end_of_allocation<OutputFile>;
-  driver.set_eoa = set_end_of_allocation<OutputFile>;
-  driver.get_eof = get_end_of_file<OutputFile>;
   driver.get_handle = get_descriptor_output;
   driver.read = read_output;
   driver.write = write_output;
   driver.truncate = truncate_output;
-  std::copy(std::begin(kFreeLists), std::end(kFreeLists), driver.fl_map);
   return driver;
 }
 

@@ -42,10 +42,6 @@ class RecordingFile {
   hdf5::Group root() const { return file_.root(); }
 
  private:
-  // What HDF5 makes of a file that could not be written is not worth reporting; why it could not, is.
-  template <typename Work>
-  void guarded(Work work);
-
   void lay_out();
   void finish_file(bool complete);
   RunWriter& run(int index);
@@ -63,16 +59,6 @@ class RecordingFile {
   std::int64_t blocks_done_ = 0;                // of all runs
 };
 
-template <typename Work>
-void RecordingFile::guarded(Work work) {
-  try {
-    work();
-  } catch (const FileError&) {
-    file_.check_output();
-    throw;
-  }
-}
-
 hdf5::Group RecordingFile::runs_group() const { return file_.root().open_group("entry").open_group("runs"); }
 
 RecordingFile::RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan)
@@ -84,7 +70,7 @@ RecordingFile::RecordingFile(const PartFile& place, std::shared_ptr<const Record
   }
   runs_.resize(plan_->runs.size());
   try {
-    guarded([&] { lay_out(); });
+    file_.guarded([&] { lay_out(); });
     sync_path(place.part());
     sync_path(folder_of(place.part()));
   } catch (...) {
@@ -134,7 +120,7 @@ void RecordingFile::flush_and_sync() {
 }
 
 void RecordingFile::write(const BlockRecord& record) {
-  guarded([&] {
+  file_.guarded([&] {
     RunWriter& writer = run(record.run);
     writer.write_block(record);
     writer.write_journal();
@@ -146,14 +132,14 @@ void RecordingFile::write(const BlockRecord& record) {
 }
 
 void RecordingFile::write(const PromptResult& result) {
-  guarded([&] {
+  file_.guarded([&] {
     run(result.run).write_prompt_result(result);
     flush_and_sync();
   });
 }
 
 void RecordingFile::write_run_done(int index, const TokenText& generated) {
-  guarded([&] {
+  file_.guarded([&] {
     run(index).write_generated(generated);
     flush_and_sync();
   });
@@ -168,7 +154,7 @@ void RecordingFile::cut_runs() {
 }
 
 void RecordingFile::finish(bool complete) {
-  guarded([&] { finish_file(complete); });
+  file_.guarded([&] { finish_file(complete); });
 }
 
 void RecordingFile::finish_file(bool complete) {

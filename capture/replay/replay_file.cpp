@@ -231,21 +231,11 @@ void create_replay_layout(Group& root, const Source& source, const ReplayPlan& p
 
 }  // namespace
 
-template <typename Work>
-void ReplayFile::guarded(Work work) {
-  try {
-    work();
-  } catch (const FileError&) {
-    file_.check_output();
-    throw;
-  }
-}
-
 ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
                        const std::function<void()>& after_chunk, const std::function<void()>& after_layer)
     : place_(place), plan_(plan), file_(place.create()) {
   try {
-    guarded([&] {
+    file_.guarded([&] {
       Group root = file_.root();
       create_replay_layout(root, source, plan, after_chunk, after_layer);
       file_.flush();
@@ -269,7 +259,7 @@ void ReplayFile::flush_and_sync() {
 }
 
 void ReplayFile::write_layer(std::size_t run, int layer, const std::vector<HeadEvictions>& heads) {
-  guarded([&] {
+  file_.guarded([&] {
     const Group group = run_group(run).open_group(recording::layer_group_name(layer));
     Dataset evicted_at = group.open_dataset("evicted_at"), margin = group.open_dataset("evicted_margin");
     for (std::size_t head = 0; head < heads.size(); ++head) {
@@ -281,7 +271,7 @@ void ReplayFile::write_layer(std::size_t run, int layer, const std::vector<HeadE
 }
 
 void ReplayFile::count_run(std::size_t run) {
-  guarded([&] {
+  file_.guarded([&] {
     flush_and_sync();
     const std::int64_t n_blocks = plan_.runs[run].n_prompt_blocks;
     Dataset counter = run_group(run).open_dataset("blocks_done");
@@ -293,7 +283,7 @@ void ReplayFile::count_run(std::size_t run) {
 
 void ReplayFile::finish(bool complete) {
   try {
-    guarded([&] {
+    file_.guarded([&] {
       file_.root().open_group("entry").open_group("provenance").set_integer("complete", complete ? 1 : 0);
       flush_and_sync();
       file_.close();

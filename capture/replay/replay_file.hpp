@@ -41,9 +41,6 @@ class ReplayFile {
   void finish(bool complete);
 
  private:
-  // What HDF5 makes of a file that could not be written is not worth reporting; why it could not, is.
-  template <typename Work>
-  void guarded(Work work);
   void lay_out(const Source& source, const std::function<void()>& after_chunk,
                const std::function<void()>& after_layer);
   recording::hdf5::Group run_group(std::size_t run) const;
