@@ -5,7 +5,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -97,13 +96,6 @@ constexpr double kFullSizePlot = 200;   // points; markers shrink in narrower pl
 constexpr double kBandTint = 0.14;      // several bands over each other are still to be told apart
 constexpr double kMostPixels = 30'000;  // cairo's image surfaces end at 32,767
 
-struct Destroy {
-  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
-  void operator()(cairo_t* cairo) const { cairo_destroy(cairo); }
-};
-using Surface = std::unique_ptr<cairo_surface_t, Destroy>;
-using Context = std::unique_ptr<cairo_t, Destroy>;
-
 void require_success(cairo_status_t status, const std::filesystem::path& path) {
   if (status == CAIRO_STATUS_SUCCESS) return;
   throw FileError(fmt::format("{}: could not be drawn: {}", path.string(), cairo_status_to_string(status)));
@@ -115,8 +107,8 @@ cairo_status_t append_bytes(void* bytes, const unsigned char* data, unsigned int
 }
 
 PageLayout lay_out(const Figure& figure, double width_points) {
-  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1));
-  const Context cairo(cairo_create(surface.get()));
+  const CairoSurface surface(cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1));
+  const CairoContext cairo(cairo_create(surface.get()));
   return lay_out_page(cairo.get(), figure, width_points);
 }
 
@@ -243,8 +235,8 @@ Page make_page(cairo_t* cairo, const PageOptions& options, bool raster) {
 
 // The page as pixels.
 //   where: what the figure is drawn for, for messages
-Surface draw_raster(const Figure& figure, const PageLayout& layout, const PageOptions& options,
-                    const std::string& where) {
+CairoSurface draw_raster(const Figure& figure, const PageLayout& layout, const PageOptions& options,
+                         const std::string& where) {
   const double scale = options.dpi / kPointsPerInch;
   const double width = std::round(layout.width * scale), height = std::ceil(layout.height * scale);
   if (width > kMostPixels || height > kMostPixels)
@@ -252,9 +244,9 @@ Surface draw_raster(const Figure& figure, const PageLayout& layout, const PageOp
         fmt::format("{}: {:.0f} x {:.0f} pixels are asked for; at most {:.0f} each way: choose a smaller "
                     "--dpi or --width",
                     where, width, height, kMostPixels));
-  Surface surface(
+  CairoSurface surface(
       cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height)));
-  const Context cairo(cairo_create(surface.get()));
+  const CairoContext cairo(cairo_create(surface.get()));
   cairo_scale(cairo.get(), scale, scale);
   draw_page(make_page(cairo.get(), options, true), figure, layout);
   require_success(cairo_status(cairo.get()), where);
@@ -263,7 +255,7 @@ Surface draw_raster(const Figure& figure, const PageLayout& layout, const PageOp
 
 std::string draw_png(const Figure& figure, const PageLayout& layout, const PageOptions& options,
                      const std::filesystem::path& path) {
-  const Surface surface = draw_raster(figure, layout, options, path.string());
+  const CairoSurface surface = draw_raster(figure, layout, options, path.string());
   std::string bytes;
   require_success(cairo_surface_write_to_png_stream(surface.get(), append_bytes, &bytes), path);
   return with_resolution(std::move(bytes), options.dpi);
@@ -281,9 +273,9 @@ std::string draw_vectors(const Figure& figure, const PageLayout& layout, const P
   {
     const auto create = format == FileFormat::kSvg ? cairo_svg_surface_create_for_stream
                                                    : cairo_pdf_surface_create_for_stream;
-    const Surface surface(create(append_bytes, &bytes, layout.width, layout.height));
+    const CairoSurface surface(create(append_bytes, &bytes, layout.width, layout.height));
     if (format == FileFormat::kPdf) describe_pdf(surface.get(), figure);
-    const Context cairo(cairo_create(surface.get()));
+    const CairoContext cairo(cairo_create(surface.get()));
     draw_page(make_page(cairo.get(), options, false), figure, layout);
     require_success(cairo_status(cairo.get()), path);
     cairo_surface_finish(surface.get());
@@ -316,7 +308,7 @@ Image draw_to_image(const Figure& figure, int width, int height, double dpi, boo
     points *= 0.95;
     layout = lay_out(figure, points);
   }
-  const Surface surface = draw_raster(figure, layout, options, figure.name);
+  const CairoSurface surface = draw_raster(figure, layout, options, figure.name);
   cairo_surface_flush(surface.get());
   Image image{
       cairo_image_surface_get_width(surface.get()), cairo_image_surface_get_height(surface.get()), {}};

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -21,13 +20,6 @@ constexpr double kPointsPerPixel = 0.75;  // PointSeries::size_px is at 96 dpi
 constexpr double kHalo = 0.7;             // points, around the few markers that stand for a mean
 constexpr double kMostFading = 0.55;
 constexpr double kUnselectedFading = 1.3;  // of that
-
-struct Destroy {
-  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
-  void operator()(cairo_t* cairo) const { cairo_destroy(cairo); }
-};
-using Surface = std::unique_ptr<cairo_surface_t, Destroy>;
-using Context = std::unique_ptr<cairo_t, Destroy>;
 
 bool is_landmark(const PointSeries& series) { return series.token.empty(); }
 
@@ -154,7 +146,7 @@ class Stamp {
     const double diameter = diameter_of(page, series), pixels_per_point = page.pixels_per_point;
     half_ = static_cast<int>(std::ceil(diameter * 0.7 * pixels_per_point)) + 1;
     mask_.reset(cairo_image_surface_create(CAIRO_FORMAT_A8, 2 * half_ + 1, 2 * half_ + 1));
-    const Context cairo(cairo_create(mask_.get()));
+    const CairoContext cairo(cairo_create(mask_.get()));
     cairo_translate(cairo.get(), half_ + 0.5, half_ + 0.5);
     cairo_scale(cairo.get(), pixels_per_point, pixels_per_point);
     paint_path(cairo.get(), add_path(cairo.get(), series.marker, 0, 0, diameter), diameter);
@@ -166,7 +158,7 @@ class Stamp {
   }
 
  private:
-  Surface mask_;
+  CairoSurface mask_;
   int half_ = 0;
 };
 
@@ -199,8 +191,8 @@ void draw_as_image(const Page& page, const Panel& panel, const std::vector<Place
   const double scale = page.pixels_per_point;
   const int width = static_cast<int>(std::ceil(clip.width * scale));
   const int height = static_cast<int>(std::ceil(clip.height * scale));
-  const Surface image(cairo_image_surface_create(CAIRO_FORMAT_ARGB32, width, height));
-  const Context context(cairo_create(image.get()));
+  const CairoSurface image(cairo_image_surface_create(CAIRO_FORMAT_ARGB32, width, height));
+  const CairoContext context(cairo_create(image.get()));
   stamp_points(page, context.get(), panel, points, clip.x * scale, clip.y * scale);
   cairo_save(page.cairo);
   cairo_translate(page.cairo, clip.x, clip.y);
@@ -276,9 +268,9 @@ void put_pixel(cairo_surface_t* image, int row, int column, std::uint32_t pixel)
 }
 
 // The cells as an image, one pixel each.
-Surface cell_image(const Heatmap& heatmap, const RowMatrixF& values) {
-  Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(values.cols()),
-                                           static_cast<int>(values.rows())));
+CairoSurface cell_image(const Heatmap& heatmap, const RowMatrixF& values) {
+  CairoSurface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(values.cols()),
+                                                static_cast<int>(values.rows())));
   cairo_surface_flush(image.get());
   for (Eigen::Index row = 0; row < values.rows(); ++row)
     for (Eigen::Index column = 0; column < values.cols(); ++column)
@@ -327,7 +319,7 @@ void draw_heatmap(const Page& page, const Heatmap& heatmap, const Box& cells) {
   if (heatmap.values.size() == 0) return;
   const double scale = page.raster ? page.pixels_per_point : 1e9;  // a vector page keeps every cell
   const FittedCells shown = fit_to_pixels(heatmap, cells.width * scale, cells.height * scale);
-  const Surface image = cell_image(heatmap, shown.values);
+  const CairoSurface image = cell_image(heatmap, shown.values);
   const double cell_width = cells.width / (heatmap.x_last() - heatmap.x_first) * heatmap.x_step *
                             static_cast<double>(shown.cols_per_cell);
   const double cell_height = cells.height / (heatmap.y_last() - heatmap.y_first) * heatmap.y_step *

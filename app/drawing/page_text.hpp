@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include <cairo.h>
@@ -7,6 +8,13 @@
 #include "app/figures/figure.hpp"
 
 namespace keyscope::figures {
+
+struct DestroyCairo {
+  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
+  void operator()(cairo_t* cairo) const { cairo_destroy(cairo); }
+};
+using CairoSurface = std::unique_ptr<cairo_surface_t, DestroyCairo>;
+using CairoContext = std::unique_ptr<cairo_t, DestroyCairo>;
 
 // Points.
 inline constexpr double kTitleSize = 9, kPanelTitleSize = 8, kLabelSize = 7.5, kLeastLabelSize = 6.5,

@@ -9,18 +9,14 @@
 #include <gtest/gtest.h>
 
 #include "app/drawing/cairo_painter.hpp"
-#include "app/figures/scales.hpp"
+#include "app/drawing/page_text.hpp"
 #include "app/figures/catalogue.hpp"
+#include "app/figures/scales.hpp"
 #include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
 
 namespace {
-
-struct Destroy {
-  void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
-  void operator()(cairo_t* cairo) const { cairo_destroy(cairo); }
-};
 
 class PageLayoutAt : public ::testing::TestWithParam<std::tuple<std::string, double>> {
  protected:
@@ -36,8 +32,8 @@ class PageLayoutAt : public ::testing::TestWithParam<std::tuple<std::string, dou
     return build_figure(recording, request);
   }
 
-  std::unique_ptr<cairo_surface_t, Destroy> surface_{cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1)};
-  std::unique_ptr<cairo_t, Destroy> cairo_{cairo_create(surface_.get())};
+  CairoSurface surface_{cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1)};
+  CairoContext cairo_{cairo_create(surface_.get())};
 };
 
 TEST_P(PageLayoutAt, LabelsFitBesideTheirPlots) {
