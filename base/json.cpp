@@ -70,18 +70,18 @@ std::string read_small_file(const std::filesystem::path& path) {
   return text;
 }
 
-std::string shown(std::string_view text) {
-  constexpr std::size_t kMost = 80;
-  const Json json = std::string(text.substr(0, kMost));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + (text.size() > kMost ? "…" : "");
+namespace {
+
+std::string quoted(std::string_view text, std::size_t most) {
+  const Json json = std::string(text.substr(0, most));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + (text.size() > most ? "…" : "");
 }
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kMost = 40;
-  const std::string shown = nlohmann::json(std::string(text.substr(0, kMost)))
-                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return text.size() > kMost ? shown + "…" : shown;
-}
+}  // namespace
+
+std::string shown(std::string_view text) { return quoted(text, 80); }
+
+std::string in_quotes(std::string_view text) { return quoted(text, 40); }
 
 namespace {
 

@@ -76,6 +76,10 @@ std::string format_count(long long count) {
   return text;
 }
 
+std::string counted(std::int64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string format_signed(double value, int decimals) {
   const std::string digits = fmt::format("{:.{}f}", std::abs(value), decimals);
   const bool zero = digits.find_first_not_of("0.") == std::string::npos;

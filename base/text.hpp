@@ -30,6 +30,9 @@ bool is_utf8(std::string_view text);
 // "1,024": groups of thousands.
 std::string format_count(long long count);
 
+// "1 layer", "4 layers".
+std::string counted(std::int64_t n, std::string_view what);
+
 // "0.913", "−0.200": with a minus sign, and none before what is rounded to zero.
 std::string format_signed(double value, int decimals);
 

@@ -20,10 +20,6 @@ namespace {
 constexpr std::string_view kTooFewPrompts = "measured on too few prompts for an interval";
 constexpr double kConcentrated = 0.5, kDiffuse = 0.2;
 
-bool has_interval(const analysis::BootstrapMean& mean) {
-  return std::isfinite(mean.low) && std::isfinite(mean.high);
-}
-
 // "0.300 [0.200, 0.400]", or the mean alone.
 std::string with_interval(const analysis::BootstrapMean& mean) {
   if (!has_interval(mean)) return number_text(mean.mean);
@@ -127,12 +123,11 @@ std::string redundancy_text(const Adoption& adoption) {
       parts.push_back(fmt::format("{} under {}", likeness_text(likeness), names));
   if (parts.empty()) return "";
   return fmt::format("Against all keys ({}), prompt by prompt and in mean cosine, retained keys are {}",
-                     number_text(adoption.full_retained.mean_pairwise_cosine.mean),
-                     fmt::join(parts, "; "));
+                     number_text(adoption.full_retained.mean_pairwise_cosine.mean), fmt::join(parts, "; "));
 }
 
 std::string examples_text(const TaskOutcome& task) {
-  const std::string examples = fmt::format("{} example{}", task.n_examples, task.n_examples == 1 ? "" : "s");
+  const std::string examples = counted(task.n_examples, "example");
   return task.n_data_sets == 1 ? examples : fmt::format("{} of {} data sets", examples, task.n_data_sets);
 }
 

@@ -1,5 +1,4 @@
 #include "app/adoption/recommendation.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +16,13 @@
 #include "analysis/statistics.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::adoption {
+
+bool has_interval(const analysis::BootstrapMean& mean) {
+  return std::isfinite(mean.low) && std::isfinite(mean.high);
+}
 
 namespace {
 
@@ -34,10 +38,6 @@ double high_end(const analysis::BootstrapMean& loss) {
 // Whether the task could have lost anything.
 bool says_anything(const TaskLoss& task, double tolerance) {
   return task.after_eviction > 0 && solved_by_full(task, tolerance);
-}
-
-bool has_interval(const analysis::BootstrapMean& loss) {
-  return std::isfinite(loss.low) && std::isfinite(loss.high);
 }
 
 std::size_t worst_task_of(const Candidate& candidate, double tolerance) {
@@ -61,9 +61,7 @@ std::string name_of(const Candidate& candidate) {
   return fmt::format("{} with a budget of {}", candidate.policy, candidate.budget);
 }
 
-std::string percent_text(TaskKind kind, double loss) {
-  return format_signed(percent_lost(kind, loss), 1);
-}
+std::string percent_text(TaskKind kind, double loss) { return format_signed(percent_lost(kind, loss), 1); }
 
 // "15.0 points in niah", "16.2 % of perplexity".
 std::string loss_in(const TaskLoss& task) {
@@ -79,8 +77,7 @@ std::string most_lost(const Candidate& candidate) {
   double most = -std::numeric_limits<double>::infinity();
   for (const TaskLoss& task : candidate.losses)
     most = std::max(most, percent_lost(task.kind, high_end(task.loss)));
-  return fmt::format("{} points{}", format_signed(most, 1),
-                     has_text ? " (or per cent of perplexity)" : "");
+  return fmt::format("{} points{}", format_signed(most, 1), has_text ? " (or per cent of perplexity)" : "");
 }
 
 // Which candidate loses least in its worst task; empty where nothing could have been lost.
@@ -159,9 +156,10 @@ std::string doubt_text(const TaskLoss& task, double tolerance) {
         "{:g} points",
         100 * task.full.mean, 100 * task.full.low, 100 * task.full.high, 100 * tolerance);
   if (task.loss.n_samples < kLeastExamples)
-    return fmt::format("{} affected {}{}; at least {} are needed", task.loss.n_samples,
-                       task.kind == TaskKind::kScore ? "example" : "window",
-                       task.loss.n_samples == 1 ? "" : "s", kLeastExamples);
+    return fmt::format(
+        "{}; at least {} are needed",
+        counted(task.loss.n_samples, task.kind == TaskKind::kScore ? "affected example" : "affected window"),
+        kLeastExamples);
   if (!has_interval(task.loss)) return "a data set has a single affected example, which leaves no interval";
   return "the interval reaches across the tolerance";
 }

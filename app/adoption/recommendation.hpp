@@ -36,6 +36,8 @@ struct TaskLoss {
 // A score of each example, by data set: all data sets weigh the same, however many examples they have.
 using ScoresBySet = std::vector<std::vector<double>>;
 
+bool has_interval(const analysis::BootstrapMean& mean);
+
 // A loss as people are told it: points of a score, per cent of a perplexity.
 double percent_lost(TaskKind kind, double loss);
 

@@ -19,6 +19,7 @@
 #include "app/figures/labels.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "capture/kernels/kernels.hpp"
 #include "capture/model/transformer.hpp"
 
@@ -318,9 +319,8 @@ class FigureOfRows {
 std::string caption_of(const Benchmark& benchmark) {
   const Setting& setting = benchmark.setting;
   const std::string where = setting.model.empty() ? "random keys" : setting.model;
-  return fmt::format("{}, {} on {}, {} thread{}; medians of {} repetition{}", where, setting.dtype,
-                     setting.device, setting.threads, setting.threads == 1 ? "" : "s", benchmark.repeat,
-                     benchmark.repeat == 1 ? "" : "s");
+  return fmt::format("{}, {} on {}, {}; medians of {}", where, setting.dtype, setting.device,
+                     counted(setting.threads, "thread"), counted(benchmark.repeat, "repetition"));
 }
 
 }  // namespace

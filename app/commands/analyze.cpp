@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "app/figures/labels.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::commands {
 
@@ -194,11 +196,6 @@ void print_run_labels(const recording::RecordingInfo& info, const std::vector<me
   if (!key.empty()) fmt::print("\n{}", key);
 }
 
-// "1 layer", "4 layers"
-std::string counted(std::size_t n, const std::string& what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
 }  // namespace
 
 void print_run_summary(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
@@ -226,7 +223,7 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
       kv_heads.insert(head.kv_head);
     }
   fmt::print("{}: {} tokens, means over {} and {}{}\n\n", info.model.name, info.n_prompt(),
-             counted(layers.size(), "layer"), counted(kv_heads.size(), "KV head"),
+             counted(std::ssize(layers), "layer"), counted(std::ssize(kv_heads), "KV head"),
              info.complete ? "" : " (the capture was cut short)");
   print_run_summary(info, runs);
   print_replay_notes(info, runs);

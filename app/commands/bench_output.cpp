@@ -147,12 +147,10 @@ std::string bench_setting(const Benchmark& benchmark) {
   std::vector<std::string> parts;
   if (!setting.model.empty()) parts.push_back(setting.model);
   parts.push_back(fmt::format("{} on {}", setting.dtype, setting.device));
-  parts.push_back(fmt::format("{} thread{}", setting.threads, setting.threads == 1 ? "" : "s"));
+  parts.push_back(counted(setting.threads, "thread"));
   if (!setting.kernels.empty()) parts.push_back(fmt::format("kernels {}", setting.kernels));
-  if (setting.weight_bytes > 0)
-    parts.push_back(fmt::format("weights {}", bytes_text(setting.weight_bytes)));
-  parts.push_back(fmt::format("{} repetition{}: median (least–most)", benchmark.repeat,
-                              benchmark.repeat == 1 ? "" : "s"));
+  if (setting.weight_bytes > 0) parts.push_back(fmt::format("weights {}", bytes_text(setting.weight_bytes)));
+  parts.push_back(counted(benchmark.repeat, "repetition") + ": median (least–most)");
   std::string text = fmt::format("{}\n", fmt::join(parts, ", "));
   if (const auto& rate = benchmark.product_gflops)
     text += fmt::format("matrix products alone: {} GFLOP/s ({}–{})\n", digits(rate->median),

@@ -1,6 +1,7 @@
 #include "app/commands/capture.hpp"
 
 #include <array>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -105,11 +106,10 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
                plan.model.n_layers, plan.model.n_heads, plan.model.n_kv_heads, plan.model.head_dim,
                model.dtype_name(), model.device_name(),
                streamed ? "; weights do not fit into memory, layers are streamed from disk" : "");
-    fmt::print(stderr, "{} prompt {}, {} {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
-               plan.n_prompt(), plan.n_prompt() == 1 ? "token" : "tokens", plan.runs.size(),
-               plan.runs.size() == 1 ? "run" : "runs", plan.runs.front().block_size,
-               bytes_text(estimate.disk_bytes), bytes_text(estimate.weight_bytes + estimate.cache_bytes),
-               duration_text(estimate.seconds));
+    fmt::print(stderr, "{}, {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
+               counted(plan.n_prompt(), "prompt token"), counted(std::ssize(plan.runs), "run"),
+               plan.runs.front().block_size, bytes_text(estimate.disk_bytes),
+               bytes_text(estimate.weight_bytes + estimate.cache_bytes), duration_text(estimate.seconds));
   }
   if (!out.empty()) check_disk(out, estimate.disk_bytes);
 }

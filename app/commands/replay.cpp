@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -70,8 +71,7 @@ void check_disk(const std::string& out, std::int64_t needed) {
     throw Error(
         fmt::format("{}: the replay needs {}, and only {} are free; replay fewer --layers, or use "
                     "another disk",
-                    out, bytes_text(needed),
-                    bytes_text(static_cast<std::int64_t>(space.available))));
+                    out, bytes_text(needed), bytes_text(static_cast<std::int64_t>(space.available))));
 }
 
 // What the replayed sets are worth, in the words of the documentation.
@@ -94,12 +94,11 @@ void print_plan(const replay::ReplayPlan& plan, const recording::RecordingInfo& 
   names.reserve(plan.runs.size());
   for (const auto& run : plan.runs) names.push_back(run.name);
   const auto& first = plan.runs.front();
-  fmt::print(
-      stderr, "{}: {} on run {} of {}, {} prompt {}, {} {}, budget {}, blocks of {}; about {} of disk\n",
-      info.model.name, fmt::join(names, ", "), info.runs[static_cast<std::size_t>(plan.source_run)].plan.name,
-      info.source, info.n_prompt(), info.n_prompt() == 1 ? "token" : "tokens", plan.layers.size(),
-      plan.layers.size() == 1 ? "layer" : "layers", first.budget, first.block_size,
-      bytes_text(plan.disk_bytes));
+  fmt::print(stderr, "{}: {} on run {} of {}, {}, {}, budget {}, blocks of {}; about {} of disk\n",
+             info.model.name, fmt::join(names, ", "),
+             info.runs[static_cast<std::size_t>(plan.source_run)].plan.name, info.source,
+             counted(info.n_prompt(), "prompt token"), counted(std::ssize(plan.layers), "layer"),
+             first.budget, first.block_size, bytes_text(plan.disk_bytes));
   for (const std::string& note : caveats(plan)) fmt::print(stderr, "  {}\n", note);
 }
 

@@ -1,7 +1,6 @@
 #include "app/evaluation/math500.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -277,12 +276,6 @@ Json named_json(const std::vector<std::pair<std::string, MathShares>>& named, bo
   Json json = Json::object();
   for (const auto& [name, shares] : named) json[name] = shares_json(shares, evicts);
   return json;
-}
-
-std::string with_interval(const ScoreMean& mean) {
-  std::string text = fmt::format("{:.3f}", mean.mean);
-  if (std::isfinite(mean.low)) text += fmt::format(" ({:.3f} to {:.3f})", mean.low, mean.high);
-  return text;
 }
 
 }  // namespace

@@ -151,13 +151,6 @@ Json curve_json(const PerplexityCell& cell, const PerplexitySet& set, bool evict
   return curve;
 }
 
-std::string with_interval(const ScoreMean& mean, int decimals) {
-  std::string text = fmt::format("{:.{}f}", mean.mean, decimals);
-  if (std::isfinite(mean.low))
-    text += fmt::format(" ({:.{}f} to {:.{}f})", mean.low, decimals, mean.high, decimals);
-  return text;
-}
-
 }  // namespace
 
 std::vector<PerplexityCell> perplexity_report(const ScoreTable& table, const PerplexitySet& set,

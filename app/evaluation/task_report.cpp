@@ -173,6 +173,13 @@ std::vector<Cell> cells_of(std::span<const ExampleResult> results, std::span<con
   return cells;
 }
 
+std::string with_interval(const ScoreMean& mean, int decimals) {
+  std::string text = fmt::format("{:.{}f}", mean.mean, decimals);
+  if (std::isfinite(mean.low))
+    text += fmt::format(" ({:.{}f} to {:.{}f})", mean.low, decimals, mean.high, decimals);
+  return text;
+}
+
 void add_score(Json& json, const std::string& name, const ScoreMean& mean) {
   json[name] = json_number(mean.mean);
   json[name + "_interval"] = {json_number(mean.low), json_number(mean.high)};

@@ -48,6 +48,9 @@ std::vector<Cell> cells_of(std::span<const ExampleResult> results, std::span<con
 // {"recall": 0.5, "recall_interval": [0.2, 0.8]}: added to `json`; null for NaN.
 void add_score(nlohmann::ordered_json& json, const std::string& name, const ScoreMean& mean);
 
+// "0.913 (0.900 to 0.926)"; the mean alone where it has no interval.
+std::string with_interval(const ScoreMean& mean, int decimals = 3);
+
 // What every cell says of itself: policy, budget, budget_text, block, n.
 nlohmann::ordered_json cell_json(const Cell& cell);
 

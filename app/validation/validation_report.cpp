@@ -25,14 +25,6 @@ using results::html_table;
 using results::HtmlCell;
 using results::PagePicture;
 
-namespace {
-
-std::string counted(std::int64_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
-}  // namespace
-
 Report make_report(const Settings& settings, std::span<const Prompt> prompts, Records records) {
   Report report;
   report.settings = settings;

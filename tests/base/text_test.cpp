@@ -86,6 +86,11 @@ TEST(AmountText, BytesAreShownInTheirUnit) {
   EXPECT_EQ(bytes_text(std::int64_t{3} << 30), "3.0 GiB");
 }
 
+TEST(AmountText, CountsHaveTheirPlural) {
+  EXPECT_EQ(counted(1, "layer"), "1 layer");
+  EXPECT_EQ(counted(0, "KV head"), "0 KV heads");
+}
+
 TEST(AmountText, GibibytesAreComparedInOneUnit) {
   EXPECT_EQ(gib_text(0), "0.00 GiB");
   EXPECT_EQ(gib_text(std::int64_t{1} << 28), "0.25 GiB");
