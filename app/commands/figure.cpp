@@ -1,6 +1,8 @@
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/App.hpp>
@@ -20,11 +22,13 @@
 #include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
-#include "capture/recording/recording.hpp"
 #include "base/text.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
 namespace {
+
+using figures::FigureOption;
 
 struct FigureArguments {
   std::string file, out, reduction, order, layers, kv_heads, query_heads, projection, colour,
@@ -40,11 +44,6 @@ double parse_width(const std::string& text) {
   double inches = 0;
   if (CLI::detail::lexical_cast(text, inches)) return inches;
   throw UsageError(fmt::format("--width {}: expected single, double or a number of inches", text));
-}
-
-// Small multiples are asked for by any of three options: a figure has all of them or none.
-std::string grid_option(const std::string& option) {
-  return option == "kv-heads" || option == "query-heads" ? "layers" : option;
 }
 
 // "all" or a list such as 0,3,5-9; empty where all are meant.
@@ -69,18 +68,41 @@ std::optional<figures::HeadGrid> grid_of(const FigureArguments& arguments) {
   return grid;
 }
 
+struct OptionName {
+  const char* name;
+  FigureOption option;
+};
+
+// Small multiples are asked for by any of the last three: a figure has all of them or none.
+constexpr std::array kOptionNames{OptionName{"--layer", FigureOption::kLayer},
+                                  OptionName{"--kv-head", FigureOption::kKvHead},
+                                  OptionName{"--query-head", FigureOption::kQueryHead},
+                                  OptionName{"--block", FigureOption::kBlock},
+                                  OptionName{"--components", FigureOption::kComponents},
+                                  OptionName{"--projection", FigureOption::kProjection},
+                                  OptionName{"--colour", FigureOption::kColour},
+                                  OptionName{"--queries", FigureOption::kQueries},
+                                  OptionName{"--retained", FigureOption::kRetained},
+                                  OptionName{"--order", FigureOption::kOrder},
+                                  OptionName{"--linear", FigureOption::kLinear},
+                                  OptionName{"--reduce", FigureOption::kReduce},
+                                  OptionName{"--ranks", FigureOption::kRanks},
+                                  OptionName{"--margins", FigureOption::kMargins},
+                                  OptionName{"--measure", FigureOption::kMeasure},
+                                  OptionName{"--reference", FigureOption::kReference},
+                                  OptionName{"--layers", FigureOption::kLayers},
+                                  OptionName{"--kv-heads", FigureOption::kLayers},
+                                  OptionName{"--query-heads", FigureOption::kLayers}};
+
 // An option that the figure does not have would change nothing.
 void refuse_foreign_options(const CLI::App& command, const std::string& figure) {
-  for (const std::string option : {"layer", "kv-head", "query-head", "block", "components", "projection",
-                                   "colour", "queries", "retained", "order", "linear", "reduce", "ranks",
-                                   "margins", "measure", "reference", "layers", "kv-heads", "query-heads"}) {
-    if (command.get_option("--" + option)->count() == 0 || figures::understands(figure, grid_option(option)))
-      continue;
+  for (const auto& [option_name, option] : kOptionNames) {
+    if (command.get_option(option_name)->count() == 0 || figures::understands(figure, option)) continue;
     std::vector<std::string_view> others;
     for (const auto name : figures::figure_names())
-      if (figures::understands(name, grid_option(option))) others.push_back(name);
+      if (figures::understands(name, option)) others.push_back(name);
     throw UsageError(
-        fmt::format("--{} does nothing to {}; it is for {}", option, figure, fmt::join(others, ", ")));
+        fmt::format("{} does nothing to {}; it is for {}", option_name, figure, fmt::join(others, ", ")));
   }
 }
 

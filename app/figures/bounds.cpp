@@ -178,8 +178,9 @@ std::string caption_of(const RecordingInfo& info, int run, const std::vector<Hea
 
 }  // namespace
 
-Figure bounds_figure(const recording::Recording& recording, int run) {
+Figure bounds_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
+  const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
   if (!info->queries)

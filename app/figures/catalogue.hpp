@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "app/figures/keyspace_data.hpp"
 #include "app/figures/reduction.hpp"
 #include "app/figures/token_order.hpp"
+#include "app/measures/head_data.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
@@ -22,38 +24,42 @@ struct HeadGrid {
   bool query_heads = false;  // what `heads` are: KV heads unless this is set
 };
 
-// A figure as it is asked for on the command line and by the window's copied command. What is left open takes
-// the recording's first layer, head 0, the end of the prompt, and a run that suits the figure.
+// A figure as it is asked for on the command line and by the window's copied command: what its builder takes.
+// What is left open takes the recording's first layer and head, the end of the prompt, and a run that suits
+// the figure.
 struct FigureRequest {
-  std::string name;
-  std::vector<std::string> runs;  // none: every run, or `none` (else the first) where a figure shows one
-  std::optional<int> layer;
-  std::optional<int> kv_head;
-  std::optional<int> query_head;
-  std::optional<std::int64_t> block;
+  std::string name = {};
+  std::vector<std::string> runs = {};  // none: every run, or `none` (else the first) where a figure shows one
+  std::optional<int> layer = {};
+  std::optional<int> kv_head = {};
+  std::optional<int> query_head = {};
+  std::optional<std::int64_t> block = {};
   int components = 2;
-  std::optional<Projection> projection;        // keyspace; by default the plane or space of `components`
+  std::optional<Projection> projection = {};   // keyspace; by default the plane or space of `components`
   KeyColour colour = KeyColour::kDecision;     // keyspace
   bool queries = false;                        // keyspace: all queries of the group as well
   bool retained_only = false;                  // cosine-matrix
   MatrixOrder order = MatrixOrder::kPosition;  // cosine-matrix
   // Of keys that a dendrogram may order, for time and memory grow with n²; empty: any number.
-  std::optional<std::int64_t> most_ordered;
-  bool logarithmic = true;               // attention
-  bool ranks = false;                    // score-attention: ranks instead of values
-  bool margins = false;                  // lifespans: the margin of eviction instead of attention
-  std::optional<std::string> measure;    // head-map: which, by its name in `analyze --json`
-  std::optional<std::string> reference;  // head-map: the run whose values are taken off
-  std::optional<Reduction> reduction;
-  std::optional<int> max_size;   // of matrices, above which tokens share cells; empty: the figure's own
-  std::optional<HeadGrid> grid;  // small multiples; layer and heads above are then of no account
-  bool small = false;            // a cell of small multiples: coarser matrices, short notes
+  std::optional<std::int64_t> most_ordered = {};
+  bool logarithmic = true;                    // attention
+  bool ranks = false;                         // score-attention: ranks instead of values
+  bool margins = false;                       // lifespans: the margin of eviction instead of attention
+  std::optional<std::string> measure = {};    // head-map: which, by its name in `analyze --json`
+  std::optional<std::string> reference = {};  // head-map: the run whose values are taken off
+  std::optional<Reduction> reduction = {};
+  std::optional<int> max_size = {};   // of matrices, above which tokens share cells; empty: the figure's own
+  std::optional<HeadGrid> grid = {};  // small multiples; layer and heads above are then of no account
+  bool small = false;                 // a cell of small multiples: coarser matrices, short notes
 };
 
 // What a request comes to in a recording. All throw UsageError on what is not there, saying what is.
 
 // Those asked for, by default all.
 std::vector<int> chosen_runs(const recording::RecordingInfo& info, const FigureRequest& request);
+
+// Those of them that evict.
+std::vector<int> chosen_evicting_runs(const recording::RecordingInfo& info, const FigureRequest& request);
 
 // For a figure of one run: the one asked for, by default `none`, else the first.
 int only_run(const recording::RecordingInfo& info, const FigureRequest& request);
@@ -63,6 +69,9 @@ int chosen_layer(const recording::RecordingInfo& info, const FigureRequest& requ
 
 // The KV head asked for, or that of the query head asked for; by default the first recorded one.
 int chosen_kv_head(const recording::RecordingInfo& info, const FigureRequest& request);
+
+// All three of a figure of one head, checked: only_run, chosen_layer and chosen_kv_head.
+measures::HeadSelection chosen_head(const recording::RecordingInfo& info, const FigureRequest& request);
 
 // The query head asked for, or the first of the KV head's group.
 int chosen_query_head(const recording::RecordingInfo& info, const FigureRequest& request);
@@ -76,14 +85,49 @@ void check_block(const recording::RecordingInfo& info, int run, const FigureRequ
 // What one figure is about: all else of a request says which.
 enum class FigureScope { kKvHead, kQueryHead, kRecording };
 
+// Options that only some figures have, by their names on the command line; kLayers: small multiples.
+enum class FigureOption {
+  kLayer,
+  kKvHead,
+  kQueryHead,
+  kLayers,
+  kBlock,
+  kComponents,
+  kProjection,
+  kColour,
+  kQueries,
+  kRetained,
+  kOrder,
+  kLinear,
+  kReduce,
+  kRanks,
+  kMargins,
+  kMeasure,
+  kReference
+};
+
+// A set of them.
+class FigureOptions {
+ public:
+  constexpr FigureOptions(std::initializer_list<FigureOption> options) {
+    for (const FigureOption option : options) bits_ |= bit(option);
+  }
+  constexpr bool has(FigureOption option) const { return (bits_ & bit(option)) != 0; }
+
+ private:
+  static constexpr std::uint32_t bit(FigureOption option) { return 1U << static_cast<unsigned>(option); }
+
+  std::uint32_t bits_ = 0;
+};
+
 // A figure as the registry knows it.
 struct Builder {
   std::string_view name;
   FigureScope scope;
   bool several_runs;
-  std::string_view options;  // that it understands, between spaces
+  FigureOptions options;  // that it understands
   bool (*is_recorded)(const recording::RecordingInfo&);
-  Figure (*build)(const recording::Recording&, const recording::RecordingInfo&, const FigureRequest&);
+  Figure (*build)(const recording::Recording&, const FigureRequest&);
 };
 
 // All of them, in the order in which they are listed for people.
@@ -109,10 +153,7 @@ bool shows_several_runs(std::string_view name);
 // Whether build_figure has what the figure is made of in this recording.
 bool is_recorded(const recording::RecordingInfo& info, std::string_view name);
 
-// Options that only some figures have, by their names on the command line: "layer", "kv-head", "query-head",
-// "block", "components", "projection", "colour", "queries", "retained", "order", "linear", "reduce",
-// "ranks", "margins", "measure", "reference", and "layers" for small multiples.
-bool understands(std::string_view figure, std::string_view option);
+bool understands(std::string_view figure, FigureOption option);
 
 // All of build_figure's checks of the request, without building anything.
 void check_request(const recording::RecordingInfo& info, const FigureRequest& request);
@@ -143,6 +184,9 @@ std::int64_t tokens_seen_by(const recording::RunInfo& run, std::int64_t block);
 
 // The `none` run, else the first one; -1 in a recording without runs.
 int reference_run(const recording::RecordingInfo& info);
+
+// The first run that evicts; -1: none does.
+int first_evicting_run(const recording::RecordingInfo& info);
 
 // "TinyStories-656K, prompt of 512 tokens".
 std::string describe_prompt(const recording::RecordingInfo& info);

@@ -4,8 +4,10 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,89 +17,39 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
+#include "app/figures/head_measure.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/head_measures.hpp"
 #include "app/measures/recording_measures.hpp"
+#include "base/errors.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::figures {
 
 using measures::HeadMeasures;
 
-std::span<const MappedMeasure> mapped_measures() {
-  static constexpr std::array kMeasures{
-      MappedMeasure{"mean-key-query-cosine", "Mean key against mean query", "cos(mean key, mean query)",
-                    &HeadMeasures::key_query_mean_cosine},
-      MappedMeasure{"top-key-query-cosine", "Most distinct key against mean query",
-                    "cos(key of the highest KeyDiff score, mean query)", &HeadMeasures::top_key_query_cosine},
-  };
-  return kMeasures;
-}
-
-RowMatrixF head_grid(const std::vector<HeadMeasures>& heads, int n_kv_heads,
-                     std::optional<double> HeadMeasures::*value, int first_layer, int last_layer) {
-  RowMatrixF grid =
-      RowMatrixF::Constant(last_layer - first_layer + 1, n_kv_heads, std::numeric_limits<float>::quiet_NaN());
-  for (const HeadMeasures& head : heads)
-    if (const auto& found = head.*value)
-      grid(head.layer - first_layer, head.kv_head) = static_cast<float>(*found);
-  return grid;
-}
-
-Figure head_map_figure(const recording::Recording& recording, int run, const MappedMeasure& measure) {
-  const auto info = recording.info();
-  require_run(*info, run);
-  require_keys(*info);
-  const auto& about = info->runs[static_cast<std::size_t>(run)];
-
-  Heatmap heatmap;
-  heatmap.id = std::string(measure.figure);
-  heatmap.long_name = std::string(measure.label);
-  heatmap.colour_map = ColourMap::kDiverging;
-  heatmap.low = -1;
-  heatmap.high = 1;
-  heatmap.decimals = 2;  // which also say the sign where colours are printed in grey
-  heatmap.values = head_grid(measures::measure_heads(recording, run), info->model.n_kv_heads, measure.value,
-                             info->layers.front(), info->layers.back());
-  heatmap.x_first = -0.5;  // a cell's middle is its head's number
-  heatmap.x_end = info->model.n_kv_heads - 0.5;
-  heatmap.y_first = info->layers.front() - 0.5;
-  heatmap.y_end = info->layers.back() + 0.5;
-
-  Panel panel;
-  panel.id = heatmap.id;
-  panel.x.label = "KV head";
-  panel.y.label = "layer";
-  panel.heatmap = std::move(heatmap);
-  Figure figure;
-  figure.name = std::string(measure.figure);
-  figure.title = std::string(measure.title);
-  figure.caption = fmt::format("{}. Over all prompt tokens, queries of the whole group together.",
-                               describe_run(*info, about));
-  figure.view.runs = {about.plan.name};
-  figure.panels.push_back(std::move(panel));
-  return figure;
-}
-
 namespace {
 
+using measures::HeadSelection;
 using recording::RecordingInfo;
 
-// In order of layer and KV head.
-std::vector<std::optional<double>> measured_values(const recording::Recording& recording,
-                                                   const HeadComparison& selection,
-                                                   const HeadMeasure& measure) {
-  const std::vector<HeadMeasures> heads = measures::measure_heads(recording, selection.run);
-  std::vector<HeadMeasures> others;
-  if (selection.reference >= 0) others = measures::measure_heads(recording, selection.reference);
-  std::vector<std::optional<double>> values;
-  values.reserve(heads.size());
-  for (std::size_t i = 0; i < heads.size(); ++i)
-    values.push_back(head_value(measure, heads[i], others.empty() ? nullptr : &others[i]));
-  return values;
-}
+// A measure between -1 and 1.
+struct MappedMeasure {
+  std::string_view figure;  // the figure's name
+  const char* title;
+  const char* label;  // of the colour scale
+  std::optional<double> HeadMeasures::*value;
+};
 
-Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<double>>& values) {
+constexpr std::array kMappedMeasures{
+    MappedMeasure{"mean-key-query-cosine", "Mean key against mean query", "cos(mean key, mean query)",
+                  &HeadMeasures::key_query_mean_cosine},
+    MappedMeasure{"top-key-query-cosine", "Most distinct key against mean query",
+                  "cos(key of the highest KeyDiff score, mean query)", &HeadMeasures::top_key_query_cosine},
+};
+
+//   values: in order of layer and KV head
+Panel head_panel(const RecordingInfo& info, const std::vector<std::optional<double>>& values) {
   const int first = info.layers.front(), last = info.layers.back(), n_kv_heads = info.model.n_kv_heads;
   Heatmap heatmap;
   heatmap.values =
@@ -110,7 +62,57 @@ Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<
   heatmap.x_end = n_kv_heads - 0.5;
   heatmap.y_first = first - 0.5;
   heatmap.y_end = last + 0.5;
-  return heatmap;
+  Panel panel;
+  panel.x.label = "KV head";
+  panel.y.label = "layer";
+  panel.heatmap = std::move(heatmap);
+  return panel;
+}
+
+}  // namespace
+
+Figure key_query_cosine_figure(const recording::Recording& recording, const FigureRequest& request) {
+  const auto info = recording.info();
+  const MappedMeasure& measure = *std::ranges::find(kMappedMeasures, request.name, &MappedMeasure::figure);
+  const int run = only_run(*info, request);
+  require_run(*info, run);
+  require_keys(*info);
+  const auto& about = info->runs[static_cast<std::size_t>(run)];
+  std::vector<std::optional<double>> values;
+  for (const HeadMeasures& head : measures::measure_heads(recording, run))
+    values.push_back(head.*measure.value);
+
+  Panel panel = head_panel(*info, values);
+  panel.id = panel.heatmap->id = measure.figure;
+  panel.heatmap->long_name = measure.label;
+  panel.heatmap->colour_map = ColourMap::kDiverging;
+  panel.heatmap->low = -1;
+  panel.heatmap->high = 1;
+  panel.heatmap->decimals = 2;  // which also say the sign where colours are printed in grey
+  Figure figure;
+  figure.name = measure.figure;
+  figure.title = measure.title;
+  figure.caption = fmt::format("{}. Over all prompt tokens, queries of the whole group together.",
+                               describe_run(*info, about));
+  figure.view.runs = {about.plan.name};
+  figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
+namespace {
+
+// In order of layer and KV head.
+//   reference: -1: none
+std::vector<std::optional<double>> measured_values(const recording::Recording& recording, int run,
+                                                   int reference, const HeadMeasure& measure) {
+  const std::vector<HeadMeasures> heads = measures::measure_heads(recording, run);
+  std::vector<HeadMeasures> others;
+  if (reference >= 0) others = measures::measure_heads(recording, reference);
+  std::vector<std::optional<double>> values;
+  values.reserve(heads.size());
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    values.push_back(head_value(measure, heads[i], others.empty() ? nullptr : &others[i]));
+  return values;
 }
 
 std::string missing_note(const RecordingInfo& info, const HeadMeasure& measure,
@@ -128,26 +130,24 @@ std::string missing_note(const RecordingInfo& info, const HeadMeasure& measure,
 
 }  // namespace
 
-Figure head_comparison_figure(const recording::Recording& recording, const HeadComparison& selection,
-                              const HeadMeasure& measure) {
+Figure head_map_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  require_run(*info, selection.run);
-  const recording::RunInfo& run = info->runs[static_cast<std::size_t>(selection.run)];
-  std::string reference;
-  if (selection.reference >= 0) {
-    require_run(*info, selection.reference);
-    reference = info->runs[static_cast<std::size_t>(selection.reference)].plan.name;
-  }
-  const auto values = measured_values(recording, selection, measure);
+  const int index = only_run(*info, request);
+  const int other = request.reference ? find_run(*info, *request.reference) : -1;
+  const HeadMeasure& measure =
+      request.measure ? find_head_measure(*request.measure) : head_measures().front();
+  if (measure.of_two_runs() && other < 0)
+    throw UsageError(
+        fmt::format("the measure {} is of two runs; name the other one by --reference", measure.id));
+  require_run(*info, index);
+  const recording::RunInfo& run = info->runs[static_cast<std::size_t>(index)];
+  const std::string reference = other < 0 ? "" : info->runs[static_cast<std::size_t>(other)].plan.name;
+  const auto values = measured_values(recording, index, other, measure);
   const MeasureScale scale = measure_scale(measure, values, run.plan.name, reference);
 
-  Panel panel;
-  panel.id = measure.id;
-  panel.x.label = "KV head";
-  panel.y.label = "layer";
+  Panel panel = head_panel(*info, values);
+  panel.id = panel.heatmap->id = measure.id;
   panel.note = missing_note(*info, measure, values);
-  panel.heatmap = head_heatmap(*info, values);
-  panel.heatmap->id = measure.id;
   panel.heatmap->long_name = scale.name;
   panel.heatmap->units = measure.unit;
   panel.heatmap->colour_map = scale.colour_map;
@@ -210,9 +210,10 @@ Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profil
   return panel;
 }
 
-Figure spread_figure(const recording::Recording& recording, int run, const std::vector<Side>& sides,
-                     const Axis& y) {
+Figure spread_figure(const recording::Recording& recording, const FigureRequest& request,
+                     const std::vector<Side>& sides, const Axis& y) {
   const auto info = recording.info();
+  const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
   const auto& about = info->runs[static_cast<std::size_t>(run)];
@@ -235,8 +236,8 @@ void add_norms(SpreadSeries& spread, double x, const analysis::NormSummary& norm
 
 }  // namespace
 
-Figure mean_cosines_figure(const recording::Recording& recording, int run) {
-  Figure figure = spread_figure(recording, run,
+Figure mean_cosines_figure(const recording::Recording& recording, const FigureRequest& request) {
+  Figure figure = spread_figure(recording, request,
                                 {{"keys", "keys against the mean key", kBlue,
                                   [](SpreadSeries& spread, double x, const HeadGeometry& head) {
                                     spread.add(x, entries_of(head.key_cosines));
@@ -253,8 +254,8 @@ Figure mean_cosines_figure(const recording::Recording& recording, int run) {
   return figure;
 }
 
-Figure norms_figure(const recording::Recording& recording, int run) {
-  Figure figure = spread_figure(recording, run,
+Figure norms_figure(const recording::Recording& recording, const FigureRequest& request) {
+  Figure figure = spread_figure(recording, request,
                                 {{"keys", "keys", kBlue,
                                   [](SpreadSeries& spread, double x, const HeadGeometry& head) {
                                     add_norms(spread, x, head.key_norms);
@@ -309,8 +310,9 @@ LineSeries zero_line(const recording::RecordingInfo& info) {
 
 }  // namespace
 
-Figure rank_correlation_figure(const recording::Recording& recording, int run) {
+Figure rank_correlation_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
+  const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
   const auto& about = info->runs[static_cast<std::size_t>(run)];
@@ -401,37 +403,33 @@ std::string note_of(const Panel& panel, const ScoreAttention& pairs) {
 
 }  // namespace
 
-Figure score_attention_figure(const recording::Recording& recording,
-                              const ScoreAttentionSelection& selection) {
+Figure score_attention_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  require_run(*info, selection.run);
-  require_layer(*info, selection.layer);
-  require_kv_head(*info, selection.kv_head);
+  const HeadSelection head = chosen_head(*info, request);
   require_keys(*info);
-  const RunInfo& run = info->runs[static_cast<std::size_t>(selection.run)];
+  const RunInfo& run = info->runs[static_cast<std::size_t>(head.run)];
   const std::int64_t block = resolve_block(run, -1);
-  const ScoreAttention pairs =
-      measures::read_score_attention(recording, {selection.run, selection.layer, selection.kv_head});
+  const ScoreAttention pairs = measures::read_score_attention(recording, head);
   const ScoreAgreement agreement = measures::correlate(pairs);
-  const auto evicted_at = recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at;
+  const auto evicted_at = recording.trace(head.run, head.layer, head.kv_head).evicted_at;
 
   Panel panel;
   panel.id = "score_attention";
-  panel.x.label = selection.ranks ? "rank of KeyDiff's score" : "KeyDiff's score −cos(key, mean key)";
+  panel.x.label = request.ranks ? "rank of KeyDiff's score" : "KeyDiff's score −cos(key, mean key)";
   panel.y.label =
-      selection.ranks ? "rank of attention per query" : "log₁₀ of attention per query that could see the key";
-  add_tokens(panel, pairs, place_tokens(pairs, selection.ranks),
+      request.ranks ? "rank of attention per query" : "log₁₀ of attention per query that could see the key";
+  add_tokens(panel, pairs, place_tokens(pairs, request.ranks),
              recording::retained_positions(evicted_at, tokens_seen_by(run, block), block));
-  panel.note = selection.brief ? fmt::format("ρ {} ({})", number(agreement.spearman),
-                                             number(agreement.spearman_given_position))
-                               : note_of(panel, pairs);
+  panel.note = request.small ? fmt::format("ρ {} ({})", number(agreement.spearman),
+                                           number(agreement.spearman_given_position))
+                             : note_of(panel, pairs);
 
   Figure figure;
   figure.name = "score-attention";
   figure.title = fmt::format(
-      "Score against attention, layer {}, KV head {}: ρ = {}, with position held fixed {}", selection.layer,
-      selection.kv_head, number(agreement.spearman), number(agreement.spearman_given_position));
-  figure.view = {{run.plan.name}, selection.layer, selection.kv_head, -1, -1, 0};
+      "Score against attention, layer {}, KV head {}: ρ = {}, with position held fixed {}", head.layer,
+      head.kv_head, number(agreement.spearman), number(agreement.spearman_given_position));
+  figure.view = {{run.plan.name}, head.layer, head.kv_head, -1, -1, 0};
   figure.caption = fmt::format("{}. Every prompt token that a query could see; ρ is Spearman's.",
                                describe_run(*info, run));
   figure.panels.push_back(std::move(panel));

@@ -1,5 +1,4 @@
 #include "app/figures/keyspace.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +11,12 @@
 #include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/figures/keyspace_data.hpp"
 #include "app/figures/labels.hpp"
 #include "app/figures/scales.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 
@@ -82,30 +83,30 @@ struct Moment {
 struct Ground {
   const Recording& recording;
   const RecordingInfo& info;
-  const KeyspaceSelection& selection;
-  const KeyspaceBasis& basis;
+  const KeyspaceBasis& basis;  // of the layer and KV head
+  std::int64_t block;          // -1: each run's last prompt block
+  KeyspaceLook look;
 
   RowMatrixF place(const Moment& moment, const MatrixView& rows) const {
-    return place_rows(selection.look.projection, basis, moment.anchor, rows);
+    return place_rows(look.projection, basis, moment.anchor, rows);
   }
 };
 
 Moment moment_of(const Ground& ground, int run, RowMatrixF& keys) {
-  const KeyspaceSelection& selection = ground.selection;
   const RecordingInfo& info = ground.info;
+  const int layer = ground.basis.layer, kv_head = ground.basis.kv_head;
   Moment moment;
   moment.run = run;
-  moment.block = resolve_block(info.runs[run], selection.block);
+  moment.block = resolve_block(info.runs[run], ground.block);
   moment.n_seen = tokens_seen_by(info.runs[run], moment.block);
   keys.resize(0, info.model.head_dim);
   if (moment.n_seen > 0) {
-    keys = ground.recording.keys(run, selection.layer, selection.kv_head, 0, moment.n_seen);
-    const recording::HeadTrace trace = ground.recording.trace(run, selection.layer, selection.kv_head);
+    keys = ground.recording.keys(run, layer, kv_head, 0, moment.n_seen);
+    const recording::HeadTrace trace = ground.recording.trace(run, layer, kv_head);
     moment.retained = recording::retained_positions(trace.evicted_at, moment.n_seen, moment.block);
-    if (selection.look.colour != KeyColour::kDecision)
-      moment.colours = key_values(ground.recording, info,
-                                  {run, selection.layer, selection.kv_head, moment.block, moment.n_seen},
-                                  selection.look.colour, keys, trace);
+    if (ground.look.colour != KeyColour::kDecision)
+      moment.colours = key_values(ground.recording, info, {run, layer, kv_head, moment.block, moment.n_seen},
+                                  ground.look.colour, keys, trace);
   }
   moment.anchor = analysis::mean_row(keys);
   moment.coordinates = ground.place(moment, keys);
@@ -188,11 +189,10 @@ void add_queries(Panel& panel, const Ground& ground, const Moment& moment, const
 }
 
 Panel run_panel(const Ground& ground, int run, Moment& moment) {
-  const KeyspaceSelection& selection = ground.selection;
   RowMatrixF keys;
   moment = moment_of(ground, run, keys);
   const std::string& name = ground.info.runs[run].plan.name;
-  Panel panel = empty_panel(ground.basis, selection.look.projection, name, name);
+  Panel panel = empty_panel(ground.basis, ground.look.projection, name, name);
   if (moment.n_seen == 0) {
     add_keys(panel, moment);
     panel.note = "no token was seen yet";
@@ -200,8 +200,8 @@ Panel run_panel(const Ground& ground, int run, Moment& moment) {
   }
   RowMatrixF queries(0, ground.info.model.head_dim);
   if (ground.info.queries)
-    queries = group_queries(ground.recording, run, selection.layer, selection.kv_head, moment.n_seen);
-  if (selection.look.queries) add_queries(panel, ground, moment, queries);
+    queries = group_queries(ground.recording, run, ground.basis.layer, ground.basis.kv_head, moment.n_seen);
+  if (ground.look.queries) add_queries(panel, ground, moment, queries);
   add_keys(panel, moment);
   add_top_keys(panel, moment, keys);
   add_mean(panel, ground, moment, keys, make_series("anchor", "anchor (mean key)", kGreen, Marker::kDiamond));
@@ -212,8 +212,8 @@ Panel run_panel(const Ground& ground, int run, Moment& moment) {
 
 // Fig. 5 d: what each policy retained, in one picture.
 std::optional<Panel> overlay_panel(const Ground& ground, const std::vector<Moment>& moments) {
-  Panel panel = empty_panel(ground.basis, ground.selection.look.projection, "retained_by_policy",
-                            "retained, all policies");
+  Panel panel =
+      empty_panel(ground.basis, ground.look.projection, "retained_by_policy", "retained, all policies");
   for (const Moment& moment : moments) {
     const RunInfo& run = ground.info.runs[moment.run];
     if (run.plan.policy == "none" || moment.n_seen == 0) continue;
@@ -230,13 +230,6 @@ std::optional<Panel> overlay_panel(const Ground& ground, const std::vector<Momen
   }
   if (panel.points.size() < 2) return std::nullopt;
   return panel;
-}
-
-void check_selection(const RecordingInfo& info, const KeyspaceSelection& selection) {
-  if (selection.look.queries && !info.queries)
-    throw FileError(fmt::format("{}: queries were not recorded, so there are none to show", info.source));
-  if (selection.runs.empty()) throw UsageError("no run is chosen to show in the key space");
-  for (const int run : selection.runs) require_run(info, run);
 }
 
 // One row up to three panels, then as square a grid as can be.
@@ -266,37 +259,42 @@ std::string caption_of(const Ground& ground, const std::vector<Moment>& moments,
   std::string text = moments.size() == 1 ? describe_run(info, info.runs[moments.front().run])
                                          : describe_prompt(info) + describe_budget(info, runs_of(moments));
   if (block >= 0) text += fmt::format(", after block {}", block);
-  return text + ". " + describe_axes(info, ground.basis, ground.selection.look.projection);
+  return text + ". " + describe_axes(info, ground.basis, ground.look.projection);
 }
 
-FigureView view_of(const KeyspaceSelection& selection) {
+FigureView view_of(const Ground& ground) {
   FigureView view;
-  view.layer = selection.layer;
-  view.kv_head = selection.kv_head;
-  view.block = selection.block;
-  if (selection.look.projection == Projection::kAnchor)
-    view.projection = id_of(selection.look.projection);
+  view.layer = ground.basis.layer;
+  view.kv_head = ground.basis.kv_head;
+  view.block = ground.block;
+  if (ground.look.projection == Projection::kAnchor)
+    view.projection = id_of(ground.look.projection);
   else
-    view.components = dimensions_of(selection.look.projection);
-  if (selection.look.colour != KeyColour::kDecision) view.colour = id_of(selection.look.colour);
+    view.components = dimensions_of(ground.look.projection);
+  if (ground.look.colour != KeyColour::kDecision) view.colour = id_of(ground.look.colour);
   return view;
 }
 
 }  // namespace
 
-Figure keyspace_figure(const Recording& recording, const KeyspaceSelection& selection) {
+Figure keyspace_figure(const Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  check_selection(*info, selection);
-  const KeyspaceBasis basis = fit_keyspace_basis(recording, selection.layer, selection.kv_head);
-  const Ground ground{recording, *info, selection, basis};
+  const std::vector<int> runs = chosen_runs(*info, request);
+  const int layer = chosen_layer(*info, request), kv_head = chosen_kv_head(*info, request);
+  const KeyspaceLook look = chosen_look(request);
+  if (look.queries && !info->queries)
+    throw FileError(fmt::format("{}: queries were not recorded, so there are none to show", info->source));
+  if (runs.empty()) throw UsageError("no run is chosen to show in the key space");
+  const KeyspaceBasis basis = fit_keyspace_basis(recording, layer, kv_head);
+  const Ground ground{recording, *info, basis, request.block.value_or(-1), look};
   Figure figure;
   figure.name = "keyspace";
-  figure.title = fmt::format("Key space of layer {}, KV head {}", selection.layer, selection.kv_head);
-  figure.view = view_of(selection);
-  std::vector<Moment> moments(selection.runs.size());
+  figure.title = fmt::format("Key space of layer {}, KV head {}", layer, kv_head);
+  figure.view = view_of(ground);
+  std::vector<Moment> moments(runs.size());
   for (std::size_t i = 0; i < moments.size(); ++i) {
-    figure.panels.push_back(run_panel(ground, selection.runs[i], moments[i]));
-    figure.view.runs.push_back(info->runs[selection.runs[i]].plan.name);
+    figure.panels.push_back(run_panel(ground, runs[i], moments[i]));
+    figure.view.runs.push_back(info->runs[runs[i]].plan.name);
   }
   if (moments.size() == 1) figure.view.block = moments.front().block;
   if (auto overlay = overlay_panel(ground, moments)) figure.panels.push_back(std::move(*overlay));

@@ -20,7 +20,8 @@ using recording::RecordingInfo;
 using recording::RunInfo;
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
-constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
+constexpr std::int64_t kMaxSize = 1024;  // rows and columns of the images
+constexpr float kLogDecades = 1e-5F;     // the log scale's low end, as a share of its high end
 
 // The run whose queries attended: a replayed run has none of its own. -1: there is none.
 int attending_run(const RecordingInfo& info, int run) {
@@ -42,13 +43,12 @@ std::vector<double> margins(const HeadTrace& trace, std::size_t n_tokens) {
   return values;
 }
 
-// (n_tokens) what lives are coloured by; nothing where no run attended.
-std::vector<double> life_values(const recording::Recording& recording, const LifespansSelection& selection,
+// (n_tokens) attention that lives are coloured by; nothing where no run attended.
+std::vector<double> life_values(const recording::Recording& recording, const measures::HeadSelection& head,
                                 const HeadTrace& trace, int attending, std::size_t n_tokens) {
-  if (selection.margins) return margins(trace, n_tokens);
   if (attending < 0) return std::vector<double>(n_tokens, kNoValue);
-  if (attending == selection.run) return attention_per_query(trace, n_tokens);
-  return attention_per_query(recording.trace(attending, selection.layer, selection.kv_head), n_tokens);
+  if (attending == head.run) return attention_per_query(trace, n_tokens);
+  return attention_per_query(recording.trace(attending, head.layer, head.kv_head), n_tokens);
 }
 
 Heatmap life_map(const LifeGrid& grid, RowMatrixF values, std::int64_t n_tokens, std::int64_t n_blocks) {
@@ -112,34 +112,36 @@ std::vector<Life> token_lives(const RunInfo& run, std::span<const std::int32_t> 
   return lives;
 }
 
-Figure lifespans_figure(const recording::Recording& recording, const LifespansSelection& selection) {
+Figure lifespans_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  require_run(*info, selection.run);
-  require_layer(*info, selection.layer);
-  require_kv_head(*info, selection.kv_head);
-  const RunInfo& run = info->runs[static_cast<std::size_t>(selection.run)];
+  measures::HeadSelection head = chosen_head(*info, request);
+  // By default of a run that evicts: in the others every life is the same.
+  if (const int evicting = first_evicting_run(*info); request.runs.empty() && evicting >= 0)
+    head.run = evicting;
+  const RunInfo& run = info->runs[static_cast<std::size_t>(head.run)];
   const auto n_tokens = static_cast<std::size_t>(run.n_tokens);
-  const HeadTrace trace = recording.trace(selection.run, selection.layer, selection.kv_head);
-  const int attending = attending_run(*info, selection.run);
-  const auto values = life_values(recording, selection, trace, attending, n_tokens);
-  const LifeGrid grid =
-      grid_lives(token_lives(run, trace.evicted_at, values), run.blocks_done, selection.max_size);
+  const HeadTrace trace = recording.trace(head.run, head.layer, head.kv_head);
+  const int attending = attending_run(*info, head.run);
+  const auto values =
+      request.margins ? margins(trace, n_tokens) : life_values(recording, head, trace, attending, n_tokens);
+  const LifeGrid grid = grid_lives(token_lives(run, trace.evicted_at, values), run.blocks_done,
+                                   request.max_size.value_or(kMaxSize));
 
   Figure figure;
   figure.name = "lifespans";
   figure.columns = 2;
-  figure.view = {{run.plan.name}, selection.layer, selection.kv_head, -1, -1, 0};
-  figure.title = fmt::format("Lifespans of tokens, {}, layer {}, KV head {}", run.plan.name, selection.layer,
-                             selection.kv_head);
+  figure.view = {{run.plan.name}, head.layer, head.kv_head, -1, -1, 0};
+  figure.title =
+      fmt::format("Lifespans of tokens, {}, layer {}, KV head {}", run.plan.name, head.layer, head.kv_head);
   figure.panels.push_back(life_panel("in_cache", "share in the cache",
                                      life_map(grid, grid.share, run.n_tokens, run.blocks_done),
                                      cell_note(grid)));
   Heatmap coloured = life_map(grid, grid.value, run.n_tokens, run.blocks_done);
-  fit_scale(coloured, !selection.margins);
-  const char* title = selection.margins ? "margin that it went by" : "attention received per query";
-  figure.panels.push_back(life_panel(selection.margins ? "margin" : "attention_per_query", title,
+  fit_scale(coloured, !request.margins);
+  const char* title = request.margins ? "margin that it went by" : "attention received per query";
+  figure.panels.push_back(life_panel(request.margins ? "margin" : "attention_per_query", title,
                                      std::move(coloured), cell_note(grid)));
-  const std::string whose = selection.margins || attending == selection.run || attending < 0
+  const std::string whose = request.margins || attending == head.run || attending < 0
                                 ? ""
                                 : fmt::format(" Attention is that of the run {}.",
                                               info->runs[static_cast<std::size_t>(attending)].plan.name);

@@ -21,9 +21,13 @@ namespace keyscope::figures {
 
 namespace {
 
+using measures::HeadSelection;
 using recording::Recording;
 
 constexpr std::int64_t kBandRows = 256;
+constexpr int kMaxHeatmapSize = 1024;  // more tokens than this are reduced, and the panel's note says so
+// In a cell of small multiples more would not be seen, and of a hundred cells each would cost.
+constexpr int kSmallHeatmapSize = 256;
 constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
 
 // The scale ends at the largest weight shown; a logarithmic one starts at the smallest within five decades.
@@ -39,21 +43,27 @@ void fit_scale(Heatmap& heatmap) {
       heatmap.logarithmic ? std::max(std::min(smallest, heatmap.high), heatmap.high * kLogDecades) : 0;
 }
 
-Heatmap make_heatmap(const Recording& recording, const AttentionSelection& selection, std::int64_t n_seen) {
-  ReducedMatrix reduced(n_seen, n_seen, selection.max_size, selection.reduction);
+int max_size_of(const FigureRequest& request) {
+  return request.small ? kSmallHeatmapSize : request.max_size.value_or(kMaxHeatmapSize);
+}
+
+Heatmap make_heatmap(const Recording& recording, const HeadSelection& head, int query_head,
+                     const FigureRequest& request, std::int64_t n_seen) {
+  const Reduction reduction = request.reduction.value_or(Reduction::kMax);
+  ReducedMatrix reduced(n_seen, n_seen, max_size_of(request), reduction);
   for (std::int64_t first = 0; first < n_seen; first += kBandRows) {
     const std::int64_t count = std::min(kBandRows, n_seen - first);
-    const RowMatrixF band = measures::visible_attention(recording, selection.run, selection.layer,
-                                                        selection.query_head, first, count);
+    const RowMatrixF band =
+        measures::visible_attention(recording, head.run, head.layer, query_head, first, count);
     reduced.add_rows(first, band.leftCols(std::min<Eigen::Index>(band.cols(), n_seen)));
   }
   Heatmap heatmap;
   heatmap.id = "attention";
   heatmap.long_name = "attention weight";
-  heatmap.logarithmic = selection.logarithmic;
+  heatmap.logarithmic = request.logarithmic;
   heatmap.x_step = heatmap.y_step = static_cast<double>(reduced.rows_per_cell());
   heatmap.x_end = heatmap.y_end = static_cast<double>(n_seen);
-  heatmap.reduction = reduction_name(selection.reduction);
+  heatmap.reduction = reduction_name(reduction);
   heatmap.values = reduced.finish();
   fit_scale(heatmap);
   return heatmap;
@@ -61,31 +71,30 @@ Heatmap make_heatmap(const Recording& recording, const AttentionSelection& selec
 
 }  // namespace
 
-Figure attention_figure(const Recording& recording, const AttentionSelection& selection) {
+Figure attention_figure(const Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  require_run(*info, selection.run);
-  require_layer(*info, selection.layer);
-  require_query_head(*info, selection.query_head);
-  const recording::RunInfo& run = info->runs[selection.run];
-  const std::int64_t block = resolve_block(run, selection.block), n_seen = tokens_seen_by(run, block);
+  const HeadSelection head = chosen_head(*info, request);
+  const int query_head = chosen_query_head(*info, request);
+  const recording::RunInfo& run = info->runs[head.run];
+  const std::int64_t block = resolve_block(run, request.block.value_or(-1)),
+                     n_seen = tokens_seen_by(run, block);
 
   Panel panel;
   panel.id = "attention";
   panel.equal_aspect = true;
   panel.x.label = "token position of the key";
   panel.y.label = "token position of the query";
-  panel.heatmap = make_heatmap(recording, selection, n_seen);
+  panel.heatmap = make_heatmap(recording, head, query_head, request, n_seen);
   panel.note = reduction_note(*panel.heatmap, n_seen);
 
   Figure figure;
   figure.name = "attention";
-  figure.title = fmt::format("Attention, layer {}, query head {}", selection.layer, selection.query_head);
-  figure.view = {{run.plan.name},      selection.layer, selection.query_head / info->model.group_size(),
-                 selection.query_head, block,           0};
+  figure.title = fmt::format("Attention, layer {}, query head {}", head.layer, query_head);
+  figure.view = {{run.plan.name}, head.layer, head.kv_head, query_head, block, 0};
   figure.caption = fmt::format(
       "{}. {} Grey: not visible to the query (later, or evicted by then).", describe_run(*info, run),
-      measures::has_recorded_attention(*info, selection.run) ? "Weights as recorded."
-                                                             : "Weights recomputed from queries and keys.");
+      measures::has_recorded_attention(*info, head.run) ? "Weights as recorded."
+                                                        : "Weights recomputed from queries and keys.");
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -102,9 +111,9 @@ RowMatrixF unit_rows(const RowMatrixF& rows) {
   return unit;
 }
 
-RowMatrixF cosines(const RowMatrixF& keys, const CosineMatrixSelection& selection, Eigen::Index& factor) {
+RowMatrixF cosines(const RowMatrixF& keys, int max_size, Reduction reduction, Eigen::Index& factor) {
   const RowMatrixF unit = unit_rows(keys);
-  ReducedMatrix reduced(unit.rows(), unit.rows(), selection.max_size, selection.reduction);
+  ReducedMatrix reduced(unit.rows(), unit.rows(), max_size, reduction);
   RowMatrixF band;
   for (Eigen::Index first = 0; first < unit.rows(); first += kBandRows) {
     const Eigen::Index n = std::min(kBandRows, unit.rows() - first);
@@ -122,12 +131,12 @@ struct ChosenKeys {
   std::vector<std::uint8_t> retained;  // empty: all are
 };
 
-ChosenKeys chosen_keys(const Recording& recording, const CosineMatrixSelection& selection, std::int64_t block,
-                       std::int64_t n_seen) {
-  const auto trace = recording.trace(selection.run, selection.layer, selection.kv_head);
+ChosenKeys chosen_keys(const Recording& recording, const HeadSelection& head, bool retained_only,
+                       std::int64_t block, std::int64_t n_seen) {
+  const auto trace = recording.trace(head.run, head.layer, head.kv_head);
   const auto kept = recording::retained_positions(trace.evicted_at, n_seen, block);
-  ChosenKeys chosen{recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_seen), kept, {}};
-  if (selection.retained_only) {
+  ChosenKeys chosen{recording.keys(head.run, head.layer, head.kv_head, 0, n_seen), kept, {}};
+  if (retained_only) {
     chosen.keys = RowMatrixF(chosen.keys(kept, Eigen::all));
     return chosen;
   }
@@ -139,13 +148,13 @@ ChosenKeys chosen_keys(const Recording& recording, const CosineMatrixSelection& 
   return chosen;
 }
 
-void refuse_too_many(const CosineMatrixSelection& selection, std::int64_t n_keys) {
-  if (!selection.most_ordered || n_keys <= *selection.most_ordered) return;
+void refuse_too_many(const FigureRequest& request, std::int64_t n_keys) {
+  if (!request.most_ordered || n_keys <= *request.most_ordered) return;
   const bool elsewhere = n_keys <= kMostKeysInDendrogram;
   throw UsageError(
       fmt::format("{} keys are to be ordered by a dendrogram, whose time and memory grow with their square; "
                   "here at most {} are: choose an earlier block or retained keys only{}",
-                  format_count(n_keys), format_count(*selection.most_ordered),
+                  format_count(n_keys), format_count(*request.most_ordered),
                   elsewhere ? ", or let `keyscope figure` do it" : ""));
 }
 
@@ -172,32 +181,33 @@ std::vector<analysis::Merge> order_by_dendrogram(ChosenKeys& chosen) {
 }
 
 // Where places are positions there is nothing to say.
-std::optional<TokenOrder> order_of(const recording::RecordingInfo& info,
-                                   const CosineMatrixSelection& selection, ChosenKeys& chosen) {
-  const bool by_tree = selection.order == MatrixOrder::kDendrogram;
-  if (!by_tree && !selection.retained_only) return std::nullopt;
+std::optional<TokenOrder> order_of(const recording::RecordingInfo& info, int run,
+                                   const FigureRequest& request, ChosenKeys& chosen) {
+  const bool by_tree = request.order == MatrixOrder::kDendrogram;
+  if (!by_tree && !request.retained_only) return std::nullopt;
   TokenOrder order;
   if (by_tree) order.merges = order_by_dendrogram(chosen);
   order.token = chosen.position;
   order.retained = chosen.retained;
   for (const std::int32_t position : order.token)
-    order.text.push_back(measures::token_bytes(info, selection.run, position));
+    order.text.push_back(measures::token_bytes(info, run, position));
   return order;
 }
 
-std::string axis_label_of(const CosineMatrixSelection& selection) {
-  if (selection.order == MatrixOrder::kDendrogram) return "token position of the key, by dendrogram";
-  return selection.retained_only ? "token position of the retained key" : "token position of the key";
+std::string axis_label_of(const FigureRequest& request) {
+  if (request.order == MatrixOrder::kDendrogram) return "token position of the key, by dendrogram";
+  return request.retained_only ? "token position of the retained key" : "token position of the key";
 }
 
-std::string caption_of(const CosineMatrixSelection& selection, const Panel& panel) {
-  if (selection.order == MatrixOrder::kPosition) return "";
+std::string caption_of(const FigureRequest& request, const Panel& panel) {
+  if (request.order == MatrixOrder::kPosition) return "";
   std::string text = " Ordered by average linkage on 1 − cosine, which is the tree's height.";
   if (!panel.order->retained.empty()) text += " Full bars: retained; half bars: evicted by then.";
   return text;
 }
 
-Heatmap make_heatmap(const RowMatrixF& keys, const CosineMatrixSelection& selection) {
+Heatmap make_heatmap(const RowMatrixF& keys, const FigureRequest& request) {
+  const Reduction reduction = request.reduction.value_or(Reduction::kMean);
   Heatmap heatmap;
   heatmap.id = "cosine";
   heatmap.long_name = "cosine of two keys";
@@ -205,44 +215,55 @@ Heatmap make_heatmap(const RowMatrixF& keys, const CosineMatrixSelection& select
   heatmap.low = -1;
   heatmap.high = 1;
   Eigen::Index factor = 1;
-  heatmap.values = cosines(keys, selection, factor);
+  heatmap.values = cosines(keys, max_size_of(request), reduction, factor);
   heatmap.x_step = heatmap.y_step = static_cast<double>(factor);
   heatmap.x_end = heatmap.y_end = static_cast<double>(keys.rows());
-  heatmap.reduction = reduction_name(selection.reduction);
+  heatmap.reduction = reduction_name(reduction);
   return heatmap;
 }
 
 }  // namespace
 
-Figure cosine_matrix_figure(const Recording& recording, const CosineMatrixSelection& selection) {
+Figure cosine_matrix_figure(const Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  require_run(*info, selection.run);
-  require_layer(*info, selection.layer);
-  require_kv_head(*info, selection.kv_head);
+  const HeadSelection head = chosen_head(*info, request);
   require_keys(*info);
-  const recording::RunInfo& run = info->runs[selection.run];
-  const std::int64_t block = resolve_block(run, selection.block), n_seen = tokens_seen_by(run, block);
+  const recording::RunInfo& run = info->runs[head.run];
+  const std::int64_t block = resolve_block(run, request.block.value_or(-1)),
+                     n_seen = tokens_seen_by(run, block);
   ChosenKeys chosen;
-  if (n_seen > 0) chosen = chosen_keys(recording, selection, block, n_seen);
-  if (selection.order == MatrixOrder::kDendrogram) refuse_too_many(selection, chosen.keys.rows());
+  if (n_seen > 0) chosen = chosen_keys(recording, head, request.retained_only, block, n_seen);
+  if (request.order == MatrixOrder::kDendrogram) refuse_too_many(request, chosen.keys.rows());
 
   Panel panel;
   panel.id = "cosine_matrix";
   panel.equal_aspect = true;
-  panel.x.label = panel.y.label = axis_label_of(selection);
-  panel.order = order_of(*info, selection, chosen);
-  panel.heatmap = make_heatmap(chosen.keys, selection);
+  panel.x.label = panel.y.label = axis_label_of(request);
+  panel.order = order_of(*info, head.run, request, chosen);
+  panel.heatmap = make_heatmap(chosen.keys, request);
   panel.note = reduction_note(*panel.heatmap, chosen.keys.rows());
 
   Figure figure;
   figure.name = "cosine-matrix";
-  figure.title =
-      fmt::format("Cosines between keys, layer {}, KV head {}", selection.layer, selection.kv_head);
-  figure.view = {{run.plan.name}, selection.layer, selection.kv_head, -1, block, 0};
+  figure.title = fmt::format("Cosines between keys, layer {}, KV head {}", head.layer, head.kv_head);
+  figure.view = {{run.plan.name}, head.layer, head.kv_head, -1, block, 0};
   figure.caption = fmt::format("{}. {} after block {}.{}", describe_run(*info, run),
-                               selection.retained_only ? "Keys retained" : "All keys seen", block,
-                               caption_of(selection, panel));
+                               request.retained_only ? "Keys retained" : "All keys seen", block,
+                               caption_of(request, panel));
   figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
+Figure cosine_and_attention_figure(const Recording& recording, const FigureRequest& request) {
+  Figure figure = attention_figure(recording, request);
+  Figure cosines = cosine_matrix_figure(recording, request);
+  figure.name = "cosine-and-attention";
+  figure.title = fmt::format("Cosines of keys beside attention, layer {}, query head {}", figure.view.layer,
+                             figure.view.query_head);
+  cosines.panels.front().title = "cosines of keys";
+  figure.panels.front().title = "attention";
+  figure.panels.insert(figure.panels.begin(), std::move(cosines.panels.front()));
+  figure.columns = 2;
   return figure;
 }
 

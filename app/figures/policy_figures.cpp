@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -23,12 +27,8 @@ namespace {
 using measures::HeadMeasures;
 using recording::RecordingInfo;
 
-std::vector<int> evicting_runs(const RecordingInfo& info, const AblationSelection& selection) {
-  std::vector<int> runs;
-  for (const int run : selection.runs) {
-    require_run(info, run);
-    if (info.runs[static_cast<std::size_t>(run)].plan.policy != "none") runs.push_back(run);
-  }
+std::vector<int> runs_to_compare(const RecordingInfo& info, const FigureRequest& request) {
+  std::vector<int> runs = chosen_evicting_runs(info, request);
   if (measures::full_cache_run(info) < 0 || runs.empty())
     throw FileError(
         fmt::format("{}: what evicting costs needs a finished run `none` and one that evicts", info.source));
@@ -109,15 +109,16 @@ void add_kl_panel(Figure& figure, Panel panel, const recording::Recording& recor
 
 }  // namespace
 
-Figure ablation_figure(const recording::Recording& recording, const AblationSelection& selection) {
+Figure ablation_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  const std::vector<int> runs = evicting_runs(*info, selection);
+  const std::int64_t block = request.block.value_or(-1);
+  const std::vector<int> runs = runs_to_compare(*info, request);
   const auto [labels, key] = names_of(*info, runs);
   Figure figure;
   Heads heads;
   for (const int run : runs) {
     const auto& about = info->runs[static_cast<std::size_t>(run)];
-    heads.push_back(measures::measure_heads(recording, run, resolve_block(about, selection.block)));
+    heads.push_back(measures::measure_heads(recording, run, resolve_block(about, block)));
     figure.view.runs.push_back(about.plan.name);
   }
   add_head_panel(figure,
@@ -130,7 +131,7 @@ Figure ablation_figure(const recording::Recording& recording, const AblationSele
   figure.name = "ablation";
   figure.title = "What evicting costs";
   figure.columns = 3;
-  figure.view.block = selection.block;
+  figure.view.block = block;
   const auto& first = info->runs[static_cast<std::size_t>(runs.front())].plan;
   const bool one_policy = key.empty() && labels.front() != run_label(*info, runs.front());
   figure.caption =
@@ -156,16 +157,17 @@ void add_cloud(PointSeries& cloud, double place, const std::vector<double>& valu
   }
 }
 
-bool any_evicts(const recording::RecordingInfo& info, const std::vector<int>& runs) {
-  return std::ranges::any_of(runs, [&](int run) {
-    require_run(info, run);
-    return info.runs[static_cast<std::size_t>(run)].plan.policy != "none";
-  });
-}
+// A measure of a retained set by which policies are compared.
+struct ComparedMeasure {
+  std::string_view figure;  // the figure's name
+  const char* title;
+  Axis axis;
+  std::optional<double> HeadMeasures::*value;
+  bool grows_with_size =
+      false;  // a sum over the set: only sets of one size can be compared, so no full cache
+};
 
-}  // namespace
-
-std::span<const ComparedMeasure> compared_measures() {
+const ComparedMeasure& compared_measure(std::string_view figure) {
   static const std::array<ComparedMeasure, 5> kMeasures{{
       {"log-volume",
        "Log volume of the retained keys",
@@ -189,32 +191,33 @@ std::span<const ComparedMeasure> compared_measures() {
        {"relative error of attention's output", ""},
        &HeadMeasures::output_error},
   }};
-  return kMeasures;
+  return *std::ranges::find(kMeasures, figure, &ComparedMeasure::figure);
 }
 
-Figure policy_spread_figure(const recording::Recording& recording, const PolicySpreadSelection& selection,
-                            const ComparedMeasure& measure) {
+}  // namespace
+
+Figure policy_spread_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
+  const ComparedMeasure& measure = compared_measure(request.name);
+  const std::int64_t block = request.block.value_or(-1);
   SpreadSeries spread("median", "median, 5 to 95 %", kBlack, Marker::kDiamond, 6);
   PointSeries cloud;
   cloud.id = "heads";
   cloud.label = "a KV head of a layer, layers from left to right";
   cloud.colour = kBlue;
   cloud.size_px = info->layers.size() * static_cast<std::size_t>(info->model.n_kv_heads) > 64 ? 3 : 5;
-  const bool without_full_cache = measure.grows_with_size && any_evicts(*info, selection.runs);
+  const bool without_full_cache = measure.grows_with_size && !chosen_evicting_runs(*info, request).empty();
   Panel panel;
   Figure figure;
   std::vector<int> shown;
-  for (const int run : selection.runs) {
-    require_run(*info, run);
+  for (const int run : chosen_runs(*info, request)) {
     const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
     if (without_full_cache && about.plan.policy == "none") continue;
     const auto place = static_cast<double>(shown.size());
     shown.push_back(run);
     figure.view.runs.push_back(about.plan.name);
     std::vector<double> values;
-    for (const HeadMeasures& head :
-         measures::measure_heads(recording, run, resolve_block(about, selection.block)))
+    for (const HeadMeasures& head : measures::measure_heads(recording, run, resolve_block(about, block)))
       if (const auto& value = head.*measure.value) values.push_back(*value);
     add_cloud(cloud, place, values);
     spread.add(place + kBarPlace, values);
@@ -231,8 +234,8 @@ Figure policy_spread_figure(const recording::Recording& recording, const PolicyS
   panel.points.push_back(std::move(cloud));
   std::move(spread).put_into(panel);
   figure.name = std::string(measure.figure);
-  figure.title = std::string(measure.title);
-  figure.view.block = selection.block;
+  figure.title = measure.title;
+  figure.view.block = block;
   figure.caption = fmt::format("{}, {} layers × {} KV heads{}", describe_prompt(*info), info->layers.size(),
                                info->model.n_kv_heads, describe_budget(*info, shown));
   if (without_full_cache)
@@ -327,14 +330,14 @@ std::string note_of(const RecordingInfo& info, const std::vector<int>& runs) {
 
 }  // namespace
 
-Figure diversity_figure(const recording::Recording& recording, const DiversitySelection& selection) {
+Figure diversity_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
+  const std::vector<int> runs = chosen_runs(*info, request);
   require_keys(*info);
   Figure figure;
   figure.panels = empty_panels(measures::full_cache_run(*info) >= 0);
   PolicyLooks looks;
-  for (const int run : selection.runs) {
-    require_run(*info, run);
+  for (const int run : runs) {
     const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
     const auto look = looks.next(about.plan.policy);
     std::vector<std::vector<HeadMeasures>> heads;
@@ -343,18 +346,17 @@ Figure diversity_figure(const recording::Recording& recording, const DiversitySe
     for (std::size_t p = 0; p < figure.panels.size(); ++p) {
       RunCourse drawn = course_of(*info, run, heads, courses().at(p), look);
       figure.panels[p].lines.push_back(std::move(drawn.median));
-      if (selection.runs.size() <= kMostBands) figure.panels[p].bands.push_back(std::move(drawn.band));
+      if (runs.size() <= kMostBands) figure.panels[p].bands.push_back(std::move(drawn.band));
     }
     figure.view.runs.push_back(about.plan.name);
   }
   figure.name = "diversity";
   figure.title = "Diversity of the retained keys while the prompt is read";
   figure.columns = 3;
-  figure.caption =
-      fmt::format("{}{}. Median over {} layers × {} KV heads after each block{}{}.", describe_prompt(*info),
-                  describe_budget(*info, selection.runs), info->layers.size(),
-                  info->heads.list(info->model.n_kv_heads).size(), note_of(*info, selection.runs),
-                  selection.runs.size() <= kMostBands ? "; bands: 5 to 95 %" : "");
+  figure.caption = fmt::format("{}{}. Median over {} layers × {} KV heads after each block{}{}.",
+                               describe_prompt(*info), describe_budget(*info, runs), info->layers.size(),
+                               info->heads.list(info->model.n_kv_heads).size(), note_of(*info, runs),
+                               runs.size() <= kMostBands ? "; bands: 5 to 95 %" : "");
   return figure;
 }
 

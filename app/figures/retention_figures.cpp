@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -110,28 +113,28 @@ std::string chance_of(const RecordingInfo& info, const std::vector<int>& runs) {
 
 }  // namespace
 
-Figure overlap_figure(const recording::Recording& recording, const OverlapSelection& selection) {
+Figure overlap_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
+  const std::vector<int> runs = chosen_runs(*info, request);
+  const std::int64_t block = request.block.value_or(-1);
   Figure figure;
-  for (const int run : selection.runs) {
-    require_run(*info, run);
-    resolve_block(info->runs[static_cast<std::size_t>(run)], selection.block);
+  for (const int run : runs) {
+    resolve_block(info->runs[static_cast<std::size_t>(run)], block);
     figure.view.runs.push_back(info->runs[static_cast<std::size_t>(run)].plan.name);
   }
-  const auto [labels, key] = name_runs(*info, selection.runs);
-  const RetainedOverlap overlap = measures::measure_overlap(recording, selection.runs, selection.block);
-  const std::vector<Pair> pairs = evicting_pairs(*info, selection.runs);
+  const auto [labels, key] = name_runs(*info, runs);
+  const RetainedOverlap overlap = measures::measure_overlap(recording, runs, block);
+  const std::vector<Pair> pairs = evicting_pairs(*info, runs);
   figure.name = "overlap";
   figure.title = "How alike the retained sets are";
   figure.panels.push_back(run_panel(labels, overlap));
   if (!pairs.empty()) figure.panels.push_back(layer_panel(*info, labels, overlap, pairs));
   figure.columns = 2;
-  figure.view.block = selection.block;
+  figure.view.block = block;
   figure.caption = fmt::format(
-      "{}{}. Mean over {} KV heads{}.{}{}", describe_prompt(*info), describe_budget(*info, selection.runs),
-      info->model.n_kv_heads,
-      selection.block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", selection.block),
-      chance_of(*info, selection.runs), key);
+      "{}{}. Mean over {} KV heads{}.{}{}", describe_prompt(*info), describe_budget(*info, runs),
+      info->model.n_kv_heads, block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", block),
+      chance_of(*info, runs), key);
   return figure;
 }
 
@@ -159,18 +162,6 @@ double mean_cosine(const SetObjective& head, double objective) {
   return objective / (static_cast<double>(head.n_retained) * static_cast<double>(head.n_retained));
 }
 
-std::vector<int> evicting_runs(const RecordingInfo& info, const RelaxationGapSelection& selection) {
-  std::vector<int> runs;
-  for (const int run : selection.runs) {
-    require_run(info, run);
-    if (info.runs[static_cast<std::size_t>(run)].plan.policy != "none") runs.push_back(run);
-  }
-  if (runs.empty())
-    throw FileError(
-        fmt::format("{}: no run that evicts was chosen: the full cache has no choice to make", info.source));
-  return runs;
-}
-
 std::int64_t heads_in_reach(const RecordingInfo& info, std::size_t n_runs) {
   const std::int64_t per_head = std::max<std::int64_t>(1, info.n_prompt() * info.model.head_dim);
   return std::max<std::int64_t>(1, kMostProducts / per_head / static_cast<std::int64_t>(n_runs));
@@ -194,10 +185,14 @@ std::string note_of(const RecordingInfo& info, std::size_t n_measured, std::size
 
 }  // namespace
 
-Figure relaxation_gap_figure(const recording::Recording& recording, const RelaxationGapSelection& selection) {
+Figure relaxation_gap_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
+  const std::vector<int> runs = chosen_evicting_runs(*info, request);
+  const std::int64_t block = request.block.value_or(-1);
   require_keys(*info);
-  const std::vector<int> runs = evicting_runs(*info, selection);
+  if (runs.empty())
+    throw FileError(
+        fmt::format("{}: no run that evicts was chosen: the full cache has no choice to make", info->source));
   std::vector<SpreadSeries> spreads;
   for (const Set& set : kSets) spreads.emplace_back(set.id, set.label, set.colour, set.marker, 5);
   SpreadSeries gaps("gap", "retained minus best", kBlack, Marker::kDisc, 5);
@@ -213,7 +208,7 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Relaxa
     const auto place = static_cast<double>(r);
     figure.view.runs.push_back(about.plan.name);
     const auto heads = measures::measure_set_objectives(
-        recording, run, {resolve_block(about, selection.block), heads_in_reach(*info, runs.size())});
+        recording, run, {resolve_block(about, block), heads_in_reach(*info, runs.size())});
     n_measured = std::max(n_measured, heads.size());
     std::vector<double> gap;
     for (const SetObjective& head : heads) {
@@ -234,7 +229,7 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Relaxa
   figure.title = "How far policies stay from the least redundant set";
   figure.columns = 2;
   figure.panels = {std::move(left), std::move(right)};
-  figure.view.block = selection.block;
+  figure.view.block = block;
   figure.caption = fmt::format(
       "{}{}. Median and 5 to 95 % of heads; N: the keys that the run retained, of all that it had seen.{}",
       describe_prompt(*info), describe_budget(*info, runs), key);
@@ -282,16 +277,16 @@ std::string block_sizes(const RecordingInfo& info, const std::vector<int>& runs)
 
 bool has_block_times(const RecordingInfo& info) { return std::ranges::any_of(info.runs, is_timed); }
 
-Figure block_times_figure(const recording::Recording& recording, const BlockTimesSelection& selection) {
+Figure block_times_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
+  const std::vector<int> runs = chosen_runs(*info, request);
   Panel panel;
   panel.id = "block_times";
   panel.x = {"position of the block's first token", ""};
   panel.y = {"time per block", "ms"};
   Figure figure;
   PolicyLooks looks;
-  for (const int index : selection.runs) {
-    require_run(*info, index);
+  for (const int index : runs) {
     const RunInfo& run = info->runs[static_cast<std::size_t>(index)];
     const auto look = looks.next(run.plan.policy);
     figure.view.runs.push_back(run.plan.name);
@@ -304,8 +299,8 @@ Figure block_times_figure(const recording::Recording& recording, const BlockTime
                     info->source));
   figure.name = "block-times";
   figure.title = "Time per block";
-  figure.caption = fmt::format("{}{}, on {}", describe_prompt(*info), block_sizes(*info, selection.runs),
-                               info->provenance.device);
+  figure.caption =
+      fmt::format("{}{}, on {}", describe_prompt(*info), block_sizes(*info, runs), info->provenance.device);
   figure.panels.push_back(std::move(panel));
   return figure;
 }

@@ -62,10 +62,8 @@ Cells choose_cells(const RecordingInfo& info, const Builder& builder, const Figu
 }
 
 int chosen_run(const RecordingInfo& info, const Builder& builder, const FigureRequest& request) {
-  if (builder.several_runs && request.runs.empty())
-    for (std::size_t run = 0; run < info.runs.size(); ++run)
-      if (info.runs[run].plan.policy != "none") return static_cast<int>(run);
-  return only_run(info, request);
+  const int evicting = builder.several_runs && request.runs.empty() ? first_evicting_run(info) : -1;
+  return evicting >= 0 ? evicting : only_run(info, request);
 }
 
 FigureRequest request_of(const RecordingInfo& info, const Builder& builder, const FigureRequest& request,
@@ -159,7 +157,7 @@ Figure small_multiples_figure(const Recording& recording, const Builder& builder
   figure.panels.resize(cells.size());
   oneapi::tbb::parallel_for(std::size_t{0}, cells.size(), [&](std::size_t i) {
     const FigureRequest one = request_of(*info, builder, request, cells, i);
-    Panel panel = std::move(builder.build(recording, *info, one).panels.front());
+    Panel panel = std::move(builder.build(recording, one).panels.front());
     panel.id = fmt::format("layer_{:02}_{}head_{}", *one.layer, cells.query_heads ? "query_" : "kv_",
                            cells.query_heads ? *one.query_head : *one.kv_head);
     panel.title = fmt::format("layer {}, {} head {}", *one.layer, cells.query_heads ? "query" : "KV",

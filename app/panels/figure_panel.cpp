@@ -118,6 +118,7 @@ void FigurePanel::draw(PanelContext& context, const Rect& rect) {
 
 namespace {
 
+using figures::FigureOption;
 using figures::MatrixOrder;
 using figures::Reduction;
 using session::FigureSettings;
@@ -127,14 +128,14 @@ void note_setting(PanelContext& context, const std::string& name) {
   context.widgets[name] = {low.x, low.y, size.x, size.y};
 }
 
-// A box to tick under the option's name, if the figure has it.
-void tick(PanelContext& context, const std::string& figure, const char* option, const char* label,
-          const char* about, bool& value, bool& after_another) {
+// A box to tick, if the figure has the option.
+void tick(PanelContext& context, const std::string& figure, FigureOption option, const char* name,
+          const char* label, const char* about, bool& value, bool& after_another) {
   if (!figures::understands(figure, option)) return;
   if (after_another) ImGui::SameLine(0, context.px(14));
   after_another = true;
   tick_box(context, label, &value);
-  note_setting(context, std::string("setting_") + option);
+  note_setting(context, std::string("setting_") + name);
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", about);
 }
 
@@ -192,19 +193,19 @@ void choose_order(PanelContext& context, MatrixOrder& value) {
 // One line with the settings that the shown figure has, each a small control: ranks, scale, which keys, how
 // tokens share a cell. Nothing for a figure without any.
 void draw_figure_settings(PanelContext& context, const std::string& figure) {
-  const bool reduces = figures::understands(figure, "reduce");
-  if (!reduces && !figures::understands(figure, "ranks")) return;
+  const bool reduces = figures::understands(figure, FigureOption::kReduce);
+  if (!reduces && !figures::understands(figure, FigureOption::kRanks)) return;
   FigureSettings settings = context.state().figure_settings;
   bool after_another = false;
   ImGui::PushFont(context.fonts.small);
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(4), context.px(2)});
-  tick(context, figure, "ranks", "ranks", "Ranks instead of values, which is what Spearman's rho compares",
-       settings.ranks, after_another);
-  tick(context, figure, "linear", "linear scale", "A linear colour scale instead of a logarithmic one",
-       settings.linear, after_another);
-  tick(context, figure, "retained", "retained only", "Only the keys that the cache still holds",
-       settings.retained_only, after_another);
-  if (figures::understands(figure, "order")) {
+  tick(context, figure, FigureOption::kRanks, "ranks", "ranks",
+       "Ranks instead of values, which is what Spearman's rho compares", settings.ranks, after_another);
+  tick(context, figure, FigureOption::kLinear, "linear", "linear scale",
+       "A linear colour scale instead of a logarithmic one", settings.linear, after_another);
+  tick(context, figure, FigureOption::kRetained, "retained", "retained only",
+       "Only the keys that the cache still holds", settings.retained_only, after_another);
+  if (figures::understands(figure, FigureOption::kOrder)) {
     if (after_another) ImGui::SameLine(0, context.px(14));
     after_another = true;
     choose_order(context, settings.order);

@@ -18,6 +18,8 @@ namespace keyscope::session {
 
 namespace {
 
+using figures::FigureOption;
+
 // Of the matrices that are looked at: tokens share cells only in prompts that are longer. What is far away is
 // made coarser by the graphics card.
 constexpr int kLargestMatrix = 4096;
@@ -42,7 +44,7 @@ MadeFigure make_figure(const recording::Recording& recording, const recording::R
   guarded(
       [&] {
         auto request = figure_request(info, made.key);
-        request.max_size = kLargestMatrix;
+        if (figures::understands(request.name, FigureOption::kReduce)) request.max_size = kLargestMatrix;
         const WatchedRecording watched(recording, heads_of_figure(info, request), job);
         made.figure = std::make_shared<const figures::Figure>(figures::build_figure(watched, request));
       },
@@ -126,12 +128,12 @@ bool is_figure_view(std::string_view name) { return name != kKeyspaceView && nam
 FigureKey figure_key(const recording::RecordingInfo& info, const Selection& selection, std::string_view name,
                      const MapChoice& map, const FigureSettings& settings) {
   FigureKey key{std::string(name), selection, 0, settings_of(name, settings), {}};
-  if (figures::understands(name, "measure")) key.map = map;
+  if (figures::understands(name, FigureOption::kMeasure)) key.map = map;
   if (figures::scope_of(name) == figures::FigureScope::kRecording)
     key.selection.layer = key.selection.kv_head = -1;
   // The window's key space is of one run, others have theirs beside it.
   if (figures::shows_several_runs(name) && name != kKeyspaceView) key.selection.run = -1;
-  if (!figures::understands(name, "block")) key.selection.block = -1;
+  if (!figures::understands(name, FigureOption::kBlock)) key.selection.block = -1;
   for (const recording::RunInfo& run : info.runs) key.blocks_done += run.blocks_done;
   return key;
 }
@@ -145,7 +147,8 @@ figures::FigureRequest figure_request(const recording::RecordingInfo& info, cons
   if (about.kv_head >= 0) request.kv_head = about.kv_head;
   if (about.block >= 0) request.block = about.block;
   apply(key.settings, request);
-  if (figures::understands(key.name, "measure")) request.measure = measure_choices()[key.map.measure].id;
+  if (figures::understands(key.name, FigureOption::kMeasure))
+    request.measure = measure_choices()[key.map.measure].id;
   if (key.map.reference >= 0)
     request.reference = info.runs[static_cast<std::size_t>(key.map.reference)].plan.name;
   return request;
@@ -165,11 +168,12 @@ std::string figure_options(const recording::RecordingInfo& info, const FigureKey
 
 FigureSettings settings_of(std::string_view figure, const FigureSettings& settings) {
   FigureSettings understood;
-  if (figures::understands(figure, "ranks")) understood.ranks = settings.ranks;
-  if (figures::understands(figure, "linear")) understood.linear = settings.linear;
-  if (figures::understands(figure, "retained")) understood.retained_only = settings.retained_only;
-  if (figures::understands(figure, "order")) understood.order = settings.order;
-  if (figures::understands(figure, "reduce")) understood.reduction = settings.reduction;
+  if (figures::understands(figure, FigureOption::kRanks)) understood.ranks = settings.ranks;
+  if (figures::understands(figure, FigureOption::kLinear)) understood.linear = settings.linear;
+  if (figures::understands(figure, FigureOption::kRetained))
+    understood.retained_only = settings.retained_only;
+  if (figures::understands(figure, FigureOption::kOrder)) understood.order = settings.order;
+  if (figures::understands(figure, FigureOption::kReduce)) understood.reduction = settings.reduction;
   return understood;
 }
 

@@ -32,7 +32,7 @@ const PointSeries& series(const Panel& panel, const std::string& id) {
 
 TEST(Bounds, TheLeastSlackOfALayerIsTheLeastOfItsHeads) {
   const FakeRecording recording = one_run();
-  const Figure figure = bounds_figure(recording, 0);
+  const Figure figure = bounds_figure(recording, {});
   const PointSeries& least = series(figure.panels.front(), "theorem_paper_least");
   const PointSeries& exact = series(figure.panels.front(), "theorem_exact_least");
   ASSERT_EQ(least.y.size(), 3U);
@@ -53,13 +53,13 @@ TEST(Bounds, TheCaptionCountsWhatAnalyzeCounts) {
     for (int head = 0; head < 2; ++head)
       pairs += *measures::measure_head(recording, 0, layer, head).bound_pairs;
   const std::int64_t all = 3 * 2 * 40 * 2 * 40;
-  EXPECT_THAT(bounds_figure(recording, 0).caption,
+  EXPECT_THAT(bounds_figure(recording, {}).caption,
               HasSubstr(fmt::format("α < 0 < β: {} of {} pairs ({:.1f} %), 0 violations", format_count(pairs),
                                     format_count(all), 100.0 * double(pairs) / double(all))));
 }
 
 TEST(Bounds, AHistogramHoldsAllPairsButItsTail) {
-  const Figure figure = bounds_figure(one_run(), 0);
+  const Figure figure = bounds_figure(one_run(), {});
   for (const std::size_t p : {1U, 3U})
     for (const LineSeries& line : figure.panels.at(p).lines) {
       ASSERT_EQ(line.y.size(), 120U) << "two ends for each of 60 bins";
@@ -69,9 +69,9 @@ TEST(Bounds, AHistogramHoldsAllPairsButItsTail) {
 
 TEST(Bounds, NeedsKeysAndQueries) {
   FakeRecording recording = one_run();
-  EXPECT_THROW(bounds_figure(recording, 1), UsageError);
+  EXPECT_THROW(bounds_figure(recording, {.runs = {"sink"}}), UsageError);
   recording.edit_info().queries = false;
-  EXPECT_THROW(bounds_figure(recording, 0), FileError);
+  EXPECT_THROW(bounds_figure(recording, {}), FileError);
 }
 
 }  // namespace

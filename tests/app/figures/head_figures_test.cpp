@@ -1,8 +1,8 @@
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,6 +13,7 @@
 #include "analysis/statistics.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
+#include "app/figures/head_measure.hpp"
 #include "app/measures/head_measures.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
@@ -24,6 +25,7 @@ namespace keyscope::figures {
 
 namespace {
 
+using measures::HeadMeasures;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -39,15 +41,17 @@ FakeRecording two_runs() {
 
 TEST(HeadMap, EveryCellIsItsHeadsMeasure) {
   const FakeRecording recording = two_runs();
-  for (const MappedMeasure& measure : mapped_measures()) {
-    const Figure figure = head_map_figure(recording, kNone, measure);
+  for (const auto& [name, measure] :
+       {std::pair{"mean-key-query-cosine", &HeadMeasures::key_query_mean_cosine},
+        std::pair{"top-key-query-cosine", &HeadMeasures::top_key_query_cosine}}) {
+    const Figure figure = key_query_cosine_figure(recording, {.name = name});
     const Heatmap& map = *figure.panels.front().heatmap;
     ASSERT_EQ(map.values.rows(), kLayers);
     ASSERT_EQ(map.values.cols(), kKvHeads);
     for (int layer = 0; layer < kLayers; ++layer)
       for (int head = 0; head < kKvHeads; ++head)
         EXPECT_NEAR(map.values(layer, head),
-                    *(measures::measure_head(recording, kNone, layer, head).*measure.value), 1e-6);
+                    *(measures::measure_head(recording, kNone, layer, head).*measure), 1e-6);
     EXPECT_DOUBLE_EQ(map.x_last(), kKvHeads - 0.5) << "a cell's middle is its head's number";
     EXPECT_DOUBLE_EQ(map.y_last(), kLayers - 0.5);
   }
@@ -56,23 +60,24 @@ TEST(HeadMap, EveryCellIsItsHeadsMeasure) {
 TEST(HeadMap, LayersThatWereNotRecordedAreBlank) {
   FakeRecording recording = two_runs();
   recording.edit_info().layers = {0, 2};
-  const Figure figure = head_map_figure(recording, kNone, mapped_measures().front());
+  const Figure figure = key_query_cosine_figure(recording, {.name = "mean-key-query-cosine"});
   const RowMatrixF& values = figure.panels.front().heatmap->values;
   ASSERT_EQ(values.rows(), 3);
   EXPECT_FALSE(std::isnan(values(0, 0)));
   EXPECT_TRUE(std::isnan(values(1, 0)));
   EXPECT_FALSE(std::isnan(values(2, 1)));
-  EXPECT_THROW(head_map_figure(recording, 2, mapped_measures().front()), UsageError);
+  EXPECT_THROW(key_query_cosine_figure(recording, {.name = "mean-key-query-cosine", .runs = {"sink"}}),
+               UsageError);
 }
 
 TEST(HeadMap, HeadsThatWereNotRecordedAreBlank) {
   FakeRecording recording = two_runs();
   recording.edit_info().heads.kv_heads = {1};
-  const Figure figure = head_map_figure(recording, kNone, mapped_measures().front());
+  const Figure figure = key_query_cosine_figure(recording, {.name = "mean-key-query-cosine"});
   const RowMatrixF& values = figure.panels.front().heatmap->values;
   EXPECT_TRUE(std::isnan(values(0, 0)));
   EXPECT_FALSE(std::isnan(values(0, 1)));
-  EXPECT_EQ(norms_figure(recording, kNone).panels.front().points.front().x.size(), std::size_t{kLayers});
+  EXPECT_EQ(norms_figure(recording, {}).panels.front().points.front().x.size(), std::size_t{kLayers});
 }
 
 TEST(HeadSpread, NormsAndCosinesAreThoseOfTheHead) {
@@ -83,8 +88,8 @@ TEST(HeadSpread, NormsAndCosinesAreThoseOfTheHead) {
   const auto median = [](const Eigen::VectorXd& values) {
     return static_cast<float>(analysis::quantiles({values.data(), 32}, std::array{0.5})[0]);
   };
-  for (const auto& [figure, expected] : {std::pair{norms_figure(recording, kNone), median(norms)},
-                                         std::pair{mean_cosines_figure(recording, kNone), median(cosines)}}) {
+  for (const auto& [figure, expected] : {std::pair{norms_figure(recording, {}), median(norms)},
+                                         std::pair{mean_cosines_figure(recording, {}), median(cosines)}}) {
     ASSERT_EQ(figure.panels.size(), 2U) << "keys and queries";
     const PointSeries& middles = figure.panels.front().points.front();
     ASSERT_EQ(middles.x.size(), static_cast<std::size_t>(kLayers * kKvHeads));
@@ -96,52 +101,52 @@ TEST(HeadSpread, NormsAndCosinesAreThoseOfTheHead) {
 TEST(HeadSpread, WithoutQueriesThereAreKeys) {
   FakeRecording recording = two_runs();
   recording.edit_info().queries = false;
-  EXPECT_EQ(norms_figure(recording, kNone).panels.size(), 1U);
+  EXPECT_EQ(norms_figure(recording, {}).panels.size(), 1U);
   recording.edit_info().keys = false;
-  EXPECT_THROW(norms_figure(recording, kNone), FileError);
+  EXPECT_THROW(norms_figure(recording, {}), FileError);
 }
 
 TEST(PolicySpread, EveryHeadIsAPointAboveItsRun) {
   FakeRecording recording = two_runs();
   recording.edit_info().values = true;
-  for (const ComparedMeasure& measure : compared_measures()) {
-    if (measure.grows_with_size) continue;
-    const Figure figure = policy_spread_figure(recording, {{kKeydiff, kNone}, -1}, measure);
+  for (const auto& [name, measure] : {std::pair{"log-volume", &HeadMeasures::log_volume_nats},
+                                      std::pair{"redundancy", &HeadMeasures::mean_pairwise_cosine},
+                                      std::pair{"attention-mass", &HeadMeasures::attention_mass_kept},
+                                      std::pair{"output-error", &HeadMeasures::output_error}}) {
+    const Figure figure = policy_spread_figure(recording, {.name = name});
     const Panel& panel = figure.panels.front();
     EXPECT_THAT(panel.x.categories, ElementsAre("keydiff", "none"));
     const PointSeries& cloud = panel.points.front();
-    ASSERT_EQ(cloud.x.size(), static_cast<std::size_t>(2 * kLayers * kKvHeads)) << measure.figure;
+    ASSERT_EQ(cloud.x.size(), static_cast<std::size_t>(2 * kLayers * kKvHeads)) << name;
     EXPECT_NEAR(cloud.x.front(), 0, 0.5);
     EXPECT_NEAR(cloud.x.back(), 1, 0.5);
-    const double expected = *(measures::measure_head(recording, kKeydiff, 0, 0).*measure.value);
+    const double expected = *(measures::measure_head(recording, kKeydiff, 0, 0).*measure);
     EXPECT_NEAR(cloud.y.front(), expected, 1e-5 * std::abs(expected));
   }
 }
 
 TEST(PolicySpread, ASumIsNotComparedWithThatOfAllKeys) {
   const FakeRecording recording = two_runs();
-  const auto measures = compared_measures();
-  const auto sum = std::ranges::find(measures, "cosine-objective", &ComparedMeasure::figure);
-  ASSERT_NE(sum, measures.end());
-  const Figure figure = policy_spread_figure(recording, {{kNone, kKeydiff}, -1}, *sum);
+  const Figure figure =
+      policy_spread_figure(recording, {.name = "cosine-objective", .runs = {"none", "keydiff"}});
   EXPECT_THAT(figure.panels.front().x.categories, ElementsAre("keydiff"));
   EXPECT_THAT(figure.caption, HasSubstr("the full cache's is left out"));
   EXPECT_NEAR(figure.panels.front().points.front().x.back(), 0, 0.5);
-  const Figure alone = policy_spread_figure(recording, {{kNone}, -1}, *sum);
+  const Figure alone = policy_spread_figure(recording, {.name = "cosine-objective", .runs = {"none"}});
   EXPECT_THAT(alone.panels.front().x.categories, ElementsAre("none"));
 }
 
 TEST(PolicySpread, AMeasureThatNoHeadHasIsSaid) {
   const FakeRecording recording = two_runs();
-  const auto& error = compared_measures().back();
-  ASSERT_EQ(error.figure, "output-error");
-  EXPECT_THROW(policy_spread_figure(recording, {{kKeydiff}, -1}, error), FileError) << "no values";
-  EXPECT_THROW(policy_spread_figure(recording, {{kKeydiff}, 4}, compared_measures().front()), UsageError);
+  EXPECT_THROW(policy_spread_figure(recording, {.name = "output-error", .runs = {"keydiff"}}), FileError)
+      << "no values";
+  EXPECT_THROW(policy_spread_figure(recording, {.name = "log-volume", .runs = {"keydiff"}, .block = 4}),
+               UsageError);
 }
 
 TEST(RankCorrelation, ALayersMarkIsTheMeanOverItsHeads) {
   const FakeRecording recording = two_runs();
-  const Figure figure = rank_correlation_figure(recording, kNone);
+  const Figure figure = rank_correlation_figure(recording, {});
   const PointSeries& per_query = figure.panels.front().points.front();
   ASSERT_EQ(per_query.y.size(), static_cast<std::size_t>(kLayers));
   double sum = 0;
@@ -280,7 +285,7 @@ const PointSeries& series(const Figure& figure, const std::string& id) {
 }
 
 TEST(ScoreAttentionFigure, APointIsAKeysScoreAndTheLogarithmOfItsAttention) {
-  const Figure figure = score_attention_figure(three_keys(), {0, 0, 0});
+  const Figure figure = score_attention_figure(three_keys(), {});
   const PointSeries& keys = series(figure, "retained");
   EXPECT_THAT(keys.token, ElementsAre(0, 1, 2));
   EXPECT_THAT(keys.x,
@@ -291,7 +296,7 @@ TEST(ScoreAttentionFigure, APointIsAKeysScoreAndTheLogarithmOfItsAttention) {
 }
 
 TEST(ScoreAttentionFigure, RanksCountFromOne) {
-  const PointSeries keys = series(score_attention_figure(three_keys(), {0, 0, 0, true}), "retained");
+  const PointSeries keys = series(score_attention_figure(three_keys(), {.ranks = true}), "retained");
   EXPECT_THAT(keys.x, ElementsAre(3, 1, 2));
   EXPECT_THAT(keys.y, ElementsAre(1, 2, 3));
 }
@@ -299,7 +304,7 @@ TEST(ScoreAttentionFigure, RanksCountFromOne) {
 TEST(ScoreAttentionFigure, TheTitleSaysWhatAnalyzeSays) {
   const FakeRecording recording = full_and_evicted();
   const auto measures = measures::measure_head(recording, kFull, 1, 0);
-  const Figure figure = score_attention_figure(recording, {kFull, 1, 0});
+  const Figure figure = score_attention_figure(recording, {.layer = 1});
   const auto shown = [](double rho) { return fmt::format("{}{:.2f}", rho < 0 ? "−" : "", std::abs(rho)); };
   EXPECT_THAT(figure.title, HasSubstr("ρ = " + shown(*measures.spearman)));
   EXPECT_THAT(figure.title, HasSubstr("fixed " + shown(*measures.spearman_given_position)));
@@ -307,7 +312,7 @@ TEST(ScoreAttentionFigure, TheTitleSaysWhatAnalyzeSays) {
 
 TEST(ScoreAttentionFigure, EvictedKeysAreRings) {
   const FakeRecording recording = full_and_evicted();
-  const Figure figure = score_attention_figure(recording, {kEvicted, 0, 1});
+  const Figure figure = score_attention_figure(recording, {.runs = {"keydiff"}, .kv_head = 1});
   EXPECT_EQ(series(figure, "evicted").token.size(), 24U);
   EXPECT_EQ(series(figure, "retained").token, measures::measure_head(recording, kEvicted, 0, 1).retained);
   EXPECT_EQ(series(figure, "evicted").marker, Marker::kRing);
@@ -315,11 +320,11 @@ TEST(ScoreAttentionFigure, EvictedKeysAreRings) {
 
 TEST(ScoreAttentionFigure, SelectionsThatAreNotThereAreRefused) {
   FakeRecording recording = full_and_evicted();
-  EXPECT_THROW(score_attention_figure(recording, {2, 0, 0}), UsageError);
-  EXPECT_THROW(score_attention_figure(recording, {kFull, 9, 0}), UsageError);
-  EXPECT_THROW(score_attention_figure(recording, {kFull, 0, 2}), UsageError);
+  EXPECT_THROW(score_attention_figure(recording, {.runs = {"sink"}}), UsageError);
+  EXPECT_THROW(score_attention_figure(recording, {.layer = 9}), UsageError);
+  EXPECT_THROW(score_attention_figure(recording, {.kv_head = 2}), UsageError);
   recording.edit_info().keys = false;
-  EXPECT_THROW(score_attention_figure(recording, {kFull, 0, 0}), FileError);
+  EXPECT_THROW(score_attention_figure(recording, {}), FileError);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/similarity.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "base/errors.hpp"
 #include "tests/support/fake_recording.hpp"
 
@@ -38,10 +39,7 @@ FakeRecording three_blocks() {
 }
 
 Panel panel_after(std::int64_t block) {
-  KeyspaceSelection selection;
-  selection.runs = {1};
-  selection.block = block;
-  return keyspace_figure(three_blocks(), selection).panels.at(0);
+  return keyspace_figure(three_blocks(), {.runs = {"keydiff"}, .block = block}).panels.at(0);
 }
 
 TEST(Keyspace, EveryMomentIsRebuiltFromEvictedAt) {
@@ -87,9 +85,7 @@ TEST(Keyspace, TopKeysAreCircledWhetherRetainedOrNot) {
 }
 
 TEST(Keyspace, PointsStandStillWhenBlockOrPolicyChanges) {
-  KeyspaceSelection selection;
-  selection.runs = {0, 1};
-  const Figure figure = keyspace_figure(three_blocks(), selection);
+  const Figure figure = keyspace_figure(three_blocks(), {.runs = {"none", "keydiff"}});
   ASSERT_EQ(figure.panels.size(), 2U);
   EXPECT_TRUE(figure.shared_ranges);
   EXPECT_EQ(series(figure.panels[0], "retained").x[3], series(figure.panels[1], "retained").x[0]);
@@ -98,20 +94,15 @@ TEST(Keyspace, PointsStandStillWhenBlockOrPolicyChanges) {
 }
 
 TEST(Keyspace, QueriesOfTheWholeGroupCanBeShown) {
-  KeyspaceSelection selection;
-  selection.runs = {1};
-  selection.block = 1;
-  selection.look.queries = true;
-  const Panel panel = keyspace_figure(three_blocks(), selection).panels.at(0);
+  const Panel panel =
+      keyspace_figure(three_blocks(), {.runs = {"keydiff"}, .block = 1, .queries = true}).panels.at(0);
   EXPECT_THAT(series(panel, "queries").token, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3));
   EXPECT_EQ(panel.points.front().id, "queries") << "drawn below the keys";
 }
 
 TEST(Keyspace, ThreeComponentsGiveAThirdAxis) {
-  KeyspaceSelection selection;
-  selection.runs = {1};
-  selection.look.projection = Projection::kPca3d;
-  const Panel panel = keyspace_figure(three_blocks(), selection).panels.at(0);
+  const Panel panel =
+      keyspace_figure(three_blocks(), {.runs = {"keydiff"}, .projection = Projection::kPca3d}).panels.at(0);
   EXPECT_TRUE(panel.is_3d());
   EXPECT_EQ(series(panel, "retained").z.size(), 3U);
   EXPECT_EQ(panel.explained_variance.size(), 3U);
@@ -120,11 +111,8 @@ TEST(Keyspace, ThreeComponentsGiveAThirdAxis) {
 // After block 0 the keys at -5 and -3 are seen, so their mean points along -x: both have cosine 1. After
 // block 2 all keys are, whose mean is zero and has no direction.
 TEST(Keyspace, AgainstTheAnchorAPointIsItsCosineAndNorm) {
-  KeyspaceSelection selection;
-  selection.runs = {1};
-  selection.block = 1;
-  selection.look = {.projection = Projection::kAnchor, .queries = true};
-  const Figure figure = keyspace_figure(three_blocks(), selection);
+  const Figure figure = keyspace_figure(
+      three_blocks(), {.runs = {"keydiff"}, .block = 1, .projection = Projection::kAnchor, .queries = true});
   const Panel& panel = figure.panels.at(0);
   EXPECT_FALSE(panel.equal_aspect);
   EXPECT_EQ(panel.x.label, "cosine to the anchor");
@@ -141,10 +129,8 @@ TEST(Keyspace, AgainstTheAnchorAPointIsItsCosineAndNorm) {
 }
 
 TEST(Keyspace, ColoursAreValuesOnTheScaleThatAllPanelsShare) {
-  KeyspaceSelection selection;
-  selection.runs = {0, 1};
-  selection.look.colour = KeyColour::kPosition;
-  const Figure figure = keyspace_figure(three_blocks(), selection);
+  const Figure figure =
+      keyspace_figure(three_blocks(), {.runs = {"none", "keydiff"}, .colour = KeyColour::kPosition});
   for (const Panel& panel : figure.panels) {
     ASSERT_TRUE(panel.scale);
     EXPECT_EQ(panel.scale->low, 0);
@@ -158,20 +144,15 @@ TEST(Keyspace, ColoursAreValuesOnTheScaleThatAllPanelsShare) {
 TEST(Keyspace, QueriesThatWereNotRecordedAreNotShown) {
   FakeRecording recording = three_blocks();
   recording.edit_info().queries = false;
-  KeyspaceSelection selection;
-  selection.runs = {1};
-  EXPECT_NO_THROW(keyspace_figure(recording, selection));
-  selection.look.queries = true;
-  EXPECT_THROW(keyspace_figure(recording, selection), FileError);
+  EXPECT_NO_THROW(keyspace_figure(recording, {.runs = {"keydiff"}}));
+  EXPECT_THROW(keyspace_figure(recording, {.runs = {"keydiff"}, .queries = true}), FileError);
 }
 
 TEST(Keyspace, SeveralEvictingRunsAreShownTogetherAsWell) {
   FakeRecording recording = three_blocks();
   const int sink = recording.add_run("sink", 3);
   recording.evicted_at(sink, 0, 0) = {-1, 1, 2, 2, -1, -1};
-  KeyspaceSelection selection;
-  selection.runs = {0, 1, sink};
-  const Figure figure = keyspace_figure(recording, selection);
+  const Figure figure = keyspace_figure(recording, {.runs = {"none", "keydiff", "sink"}});
   ASSERT_EQ(figure.panels.size(), 4U);
   EXPECT_THAT(series(figure.panels[3], "keydiff").token, ElementsAre(3, 4, 5));
   EXPECT_THAT(series(figure.panels[3], "sink").token, ElementsAre(0, 4, 5));
@@ -181,11 +162,12 @@ TEST(Keyspace, SeveralEvictingRunsAreShownTogetherAsWell) {
 // Twelve evicting runs, with everything else that a key space can show.
 TEST(Keyspace, APolicysLookIsNoOtherSeries) {
   FakeRecording recording = three_blocks();
-  KeyspaceSelection selection;
-  selection.runs = {1};
-  selection.look.queries = true;
-  for (int i = 0; i < 12; ++i) selection.runs.push_back(recording.add_run("policy " + std::to_string(i), 3));
-  const Figure figure = keyspace_figure(recording, selection);
+  FigureRequest request{.runs = {"keydiff"}, .queries = true};
+  for (int i = 0; i < 12; ++i) {
+    request.runs.push_back("policy " + std::to_string(i));
+    recording.add_run(request.runs.back(), 3);
+  }
+  const Figure figure = keyspace_figure(recording, request);
   const std::vector<PointSeries>& policies = figure.panels.back().points;
   ASSERT_EQ(policies.size(), 13U);
   for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -205,30 +187,25 @@ TEST(Keyspace, BeforeTheFirstBlockThereIsNothingToShow) {
   auto& run = recording.edit_info().runs[1];
   run.blocks_done = run.n_tokens = 0;
   run.block_start.clear();
-  KeyspaceSelection selection;
-  selection.runs = {1};
-  const Panel panel = keyspace_figure(recording, selection).panels.at(0);
+  const Panel panel = keyspace_figure(recording, {.runs = {"keydiff"}}).panels.at(0);
   EXPECT_THAT(panel.note, HasSubstr("no token"));
   for (const PointSeries& each : panel.points) EXPECT_THAT(each.x, IsEmpty());
 }
 
 TEST(Keyspace, SelectionsThatAreNotThereSayWhatIs) {
-  const FakeRecording recording = three_blocks();
-  const auto message = [&](KeyspaceSelection selection) -> std::string {
+  const auto message = [](const FakeRecording& recording, const FigureRequest& request) -> std::string {
     try {
-      keyspace_figure(recording, selection);
+      keyspace_figure(recording, request);
     } catch (const UsageError& error) {
       return error.what();
     }
     return "nothing thrown";
   };
-  KeyspaceSelection selection;
-  EXPECT_THAT(message(selection), HasSubstr("no run"));
-  selection.runs = {1};
-  EXPECT_THAT(message({{1}, 7, 0}), HasSubstr("recorded layers: 0"));
-  EXPECT_THAT(message({{1}, 0, 3}), HasSubstr("KV head 3"));
-  EXPECT_THAT(message({{1}, 0, 0, 3}), HasSubstr("blocks 0 to 2"));
-  EXPECT_THAT(message({{9}, 0, 0}), HasSubstr("2 runs"));
+  EXPECT_THAT(message(FakeRecording(1, 2, 1, 3, 6, 2), {}), HasSubstr("no run"));
+  EXPECT_THAT(message(three_blocks(), {.runs = {"keydiff"}, .layer = 7}), HasSubstr("recorded layers: 0"));
+  EXPECT_THAT(message(three_blocks(), {.runs = {"keydiff"}, .kv_head = 3}), HasSubstr("KV head 3"));
+  EXPECT_THAT(message(three_blocks(), {.runs = {"keydiff"}, .block = 3}), HasSubstr("blocks 0 to 2"));
+  EXPECT_THAT(message(three_blocks(), {.runs = {"sink"}}), HasSubstr("its runs are: none, keydiff"));
 }
 
 TEST(TopKeys, AreTheLeastAlikeTheMeanKey) {

@@ -121,7 +121,7 @@ TEST(Lifespans, ShowWhoIsThereAndWhatTheyReceive) {
 
 TEST(Lifespans, SayWhatACellStandsFor) {
   const FakeRecording recording = two_runs();
-  const Figure figure = lifespans_figure(recording, {1, 0, 0, false, 4});
+  const Figure figure = lifespans_figure(recording, {.runs = {"sink"}, .max_size = 4});
   EXPECT_EQ(figure.panels[0].note, "a cell is the mean over 10 tokens and 2 blocks");
   EXPECT_EQ(figure.panels[0].heatmap->y_end, 40);
   EXPECT_EQ(figure.panels[0].heatmap->x_end, 5) << "the last column stands for one block";
@@ -130,16 +130,17 @@ TEST(Lifespans, SayWhatACellStandsFor) {
 TEST(Lifespans, OfAReplayedRunTakeTheFullCachesAttention) {
   FakeRecording recording = two_runs();
   recording.edit_info().runs[1].plan.replayed = true;
-  EXPECT_THAT(lifespans_figure(recording, {1, 0, 0}).caption, HasSubstr("Attention is that of the run none"));
+  EXPECT_THAT(lifespans_figure(recording, {.runs = {"sink"}}).caption,
+              HasSubstr("Attention is that of the run none"));
   recording.edit_info().runs[0].plan.policy = "sink";
-  const Figure alone = lifespans_figure(recording, {1, 0, 0});
+  const Figure alone = lifespans_figure(recording, {.runs = {"sink"}});
   EXPECT_TRUE(alone.panels[1].heatmap->values.array().isNaN().all());
 }
 
 TEST(Lifespans, RefuseWhatIsNotThere) {
-  EXPECT_THROW(lifespans_figure(two_runs(), {2, 0, 0}), UsageError);
-  EXPECT_THROW(lifespans_figure(two_runs(), {1, 2, 0}), UsageError);
-  EXPECT_THROW(lifespans_figure(two_runs(), {1, 0, 2}), UsageError);
+  EXPECT_THROW(lifespans_figure(two_runs(), {.runs = {"tova"}}), UsageError);
+  EXPECT_THROW(lifespans_figure(two_runs(), {.runs = {"sink"}, .layer = 2}), UsageError);
+  EXPECT_THROW(lifespans_figure(two_runs(), {.runs = {"sink"}, .kv_head = 2}), UsageError);
 }
 
 }  // namespace

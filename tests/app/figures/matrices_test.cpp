@@ -82,9 +82,7 @@ TEST(CosineMatrix, LargeOnesSayHowManyAreShown) {
   FakeRecording recording(1, 1, 1, 4, 100, 10);
   recording.add_run("none", 0);
   recording.fill(1);
-  CosineMatrixSelection selection;
-  selection.max_size = 30;
-  const Panel panel = cosine_matrix_figure(recording, selection).panels.at(0);
+  const Panel panel = cosine_matrix_figure(recording, {.max_size = 30}).panels.at(0);
   EXPECT_EQ(panel.heatmap->values.rows(), 25);
   EXPECT_EQ(panel.heatmap->x_step, 4);
   EXPECT_EQ(panel.heatmap->x_last(), 100);
@@ -97,9 +95,8 @@ TEST(CosineMatrix, OfTheRetainedKeysOnly) {
   recording.add_run("keydiff", 2);
   recording.keys_of(0, 0, 0) << 1, 0, 5, 5, 0, 1, 7, 7;
   recording.evicted_at(0, 0, 0) = {-1, 1, -1, 1};
-  CosineMatrixSelection selection;
-  selection.retained_only = true;
-  const RowMatrixF values = cosine_matrix_figure(recording, selection).panels.at(0).heatmap->values;
+  const RowMatrixF values =
+      cosine_matrix_figure(recording, {.retained_only = true}).panels.at(0).heatmap->values;
   EXPECT_TRUE(values.isApprox(RowMatrixF::Identity(2, 2)));
 }
 
@@ -107,9 +104,7 @@ TEST(Attention, RecordedWeightsArePreferredAndBlankedWhereNotVisible) {
   FakeRecording recording = one_eviction();
   recording.edit_info().attention = true;
   recording.attention_of(0, 0, 1) = RowMatrixF::Constant(4, 4, 0.5F);
-  AttentionSelection selection;
-  selection.query_head = 1;
-  const Figure figure = attention_figure(recording, selection);
+  const Figure figure = attention_figure(recording, {.query_head = 1});
   const RowMatrixF& values = figure.panels.at(0).heatmap->values;
   EXPECT_EQ(values(3, 0), 0.5F);
   EXPECT_TRUE(std::isnan(values(3, 1))) << "evicted";
@@ -119,13 +114,11 @@ TEST(Attention, RecordedWeightsArePreferredAndBlankedWhereNotVisible) {
 
 TEST(Attention, IsRecomputedWhereItWasNotRecorded) {
   FakeRecording recording = one_eviction();
-  AttentionSelection selection;
-  selection.query_head = 1;
-  const Figure figure = attention_figure(recording, selection);
+  const Figure figure = attention_figure(recording, {.query_head = 1});
   EXPECT_FLOAT_EQ(figure.panels.at(0).heatmap->values(3, 0), 0.6F);
   EXPECT_THAT(figure.caption, HasSubstr("recomputed from queries and keys"));
   recording.edit_info().queries = false;
-  EXPECT_THROW(attention_figure(recording, selection), FileError);
+  EXPECT_THROW(attention_figure(recording, {.query_head = 1}), FileError);
 }
 
 TEST(Attention, TheScaleHoldsEveryWeightOnALogarithmicAxis) {

@@ -39,7 +39,7 @@ FakeRecording anchors() {
 
 TEST(Ablation, NumbersAreThoseOfAnalyze) {
   const FakeRecording recording = anchors();
-  const Figure figure = ablation_figure(recording, {{0, 1, 2}, -1});
+  const Figure figure = ablation_figure(recording, {.runs = {"none", "keydiff", "keydiff-2"}});
   ASSERT_EQ(figure.panels.size(), 2U) << "no logits were recorded";
   for (const int run : {1, 2}) {
     const auto measured = measures::measure_head(recording, run, 0, 0);
@@ -51,40 +51,42 @@ TEST(Ablation, NumbersAreThoseOfAnalyze) {
 
 TEST(Ablation, RunsOfOnePolicyAreCalledByWhatDiffers) {
   FakeRecording recording = anchors();
-  const Figure figure = ablation_figure(recording, {{0, 1, 2}, -1});
+  const Figure figure = ablation_figure(recording, {.runs = {"none", "keydiff", "keydiff-2"}});
   EXPECT_THAT(figure.panels.front().x.categories, ElementsAre("anchor mean", "anchor median"));
   EXPECT_THAT(figure.caption, HasSubstr(", keydiff, N = 10, B = 8"));
   auto& median = recording.edit_info().runs[2].plan;
   median.parameters = R"({"anchor":"median","metric":"dot"})";
   recording.edit_info().runs[1].plan.parameters = R"({"anchor":"mean","metric":"dot"})";
-  const int third = recording.add_run("keydiff", 10);
-  recording.edit_info().runs[static_cast<std::size_t>(third)].plan.parameters =
-      R"({"anchor":"mean","metric":"cosine"})";
+  recording.add_run("keydiff", 10);
+  auto& third = recording.edit_info().runs.back().plan;
+  third.name = "keydiff-3";
+  third.parameters = R"({"anchor":"mean","metric":"cosine"})";
   recording.fill(2);
-  EXPECT_THAT(ablation_figure(recording, {{1, 2, third}, -1}).panels.front().x.categories,
-              ElementsAre("anchor mean, metric dot", "anchor median", "metric cosine"));
+  EXPECT_THAT(
+      ablation_figure(recording, {.runs = {"keydiff", "keydiff-2", "keydiff-3"}}).panels.front().x.categories,
+      ElementsAre("anchor mean, metric dot", "anchor median", "metric cosine"));
 }
 
 TEST(Ablation, RunsOfSeveralPoliciesKeepTheirNames) {
   FakeRecording recording = anchors();
-  const int sink = recording.add_run("sink", 10);
+  recording.add_run("sink", 10);
   recording.fill(2);
-  EXPECT_THAT(ablation_figure(recording, {{1, sink}, -1}).panels.front().x.categories,
+  EXPECT_THAT(ablation_figure(recording, {.runs = {"keydiff", "sink"}}).panels.front().x.categories,
               ElementsAre("keydiff, anchor mean", "sink"));
 }
 
 TEST(Ablation, RefusesWhatIsNotThere) {
-  EXPECT_THROW(ablation_figure(anchors(), {{0}, -1}), FileError) << "nothing evicts";
-  EXPECT_THROW(ablation_figure(anchors(), {{1, 4}, -1}), UsageError);
-  EXPECT_THROW(ablation_figure(anchors(), {{1}, 5}), UsageError);
+  EXPECT_THROW(ablation_figure(anchors(), {.runs = {"none"}}), FileError) << "nothing evicts";
+  EXPECT_THROW(ablation_figure(anchors(), {.runs = {"keydiff", "tova"}}), UsageError);
+  EXPECT_THROW(ablation_figure(anchors(), {.runs = {"keydiff"}, .block = 5}), UsageError);
   FakeRecording recording(1, 1, 1, 4, 40, 8);
   recording.add_run("keydiff", 10);
-  EXPECT_THROW(ablation_figure(recording, {{0}, -1}), FileError) << "nothing to measure against";
+  EXPECT_THROW(ablation_figure(recording, {.runs = {"keydiff"}}), FileError) << "nothing to measure against";
 }
 
 using measures::HeadMeasures;
 
-constexpr int kNone = 0, kKeydiff = 1;
+constexpr int kKeydiff = 1;
 
 FakeRecording two_runs(std::int64_t n_tokens = 34, std::int64_t block_size = 8) {
   FakeRecording recording(2, 2, 2, 4, n_tokens, block_size);
@@ -96,7 +98,7 @@ FakeRecording two_runs(std::int64_t n_tokens = 34, std::int64_t block_size = 8) 
 
 TEST(Diversity, EveryPointIsTheMedianOfWhatAnalyzeSaysAfterThatBlock) {
   const FakeRecording recording = two_runs();
-  const Figure figure = diversity_figure(recording, {{kNone, kKeydiff}});
+  const Figure figure = diversity_figure(recording, {.runs = {"none", "keydiff"}});
   ASSERT_EQ(figure.panels.size(), 3U);
   constexpr std::array kValues{&HeadMeasures::log_volume_nats, &HeadMeasures::mean_pairwise_cosine,
                                &HeadMeasures::attention_mass_kept};
@@ -121,12 +123,12 @@ TEST(Diversity, WithoutAFullCacheThereIsNoAttentionToKeep) {
   FakeRecording recording(1, 1, 1, 4, 16, 8);
   recording.add_run("keydiff", 6);
   recording.fill(1);
-  EXPECT_EQ(diversity_figure(recording, {{0}}).panels.size(), 2U);
+  EXPECT_EQ(diversity_figure(recording, {.runs = {"keydiff"}}).panels.size(), 2U);
 }
 
 TEST(Diversity, OfManyBlocksSomeAreMeasuredAndTheCaptionSaysSo) {
   FakeRecording recording = two_runs(300, 3);
-  const Figure figure = diversity_figure(recording, {{kKeydiff}});
+  const Figure figure = diversity_figure(recording, {.runs = {"keydiff"}});
   const LineSeries& line = figure.panels.front().lines.front();
   EXPECT_EQ(line.x.size(), 16U);
   EXPECT_EQ(line.x.back(), 300) << "the end of the prompt is among them";
@@ -135,17 +137,21 @@ TEST(Diversity, OfManyBlocksSomeAreMeasuredAndTheCaptionSaysSo) {
 
 TEST(Diversity, ManyRunsHaveNoBands) {
   FakeRecording recording = two_runs();
-  const int sink = recording.add_run("sink", 10), tova = recording.add_run("tova", 10);
+  recording.add_run("sink", 10);
+  recording.add_run("tova", 10);
   recording.fill(8);
-  EXPECT_TRUE(diversity_figure(recording, {{kNone, kKeydiff, sink, tova}}).panels.front().bands.empty());
-  EXPECT_EQ(diversity_figure(recording, {{kKeydiff, sink, tova}}).panels.front().bands.size(), 3U);
+  EXPECT_TRUE(diversity_figure(recording, {.runs = {"none", "keydiff", "sink", "tova"}})
+                  .panels.front()
+                  .bands.empty());
+  EXPECT_EQ(diversity_figure(recording, {.runs = {"keydiff", "sink", "tova"}}).panels.front().bands.size(),
+            3U);
 }
 
 TEST(Diversity, RefusesWhatIsNotThere) {
   FakeRecording recording = two_runs();
-  EXPECT_THROW(diversity_figure(recording, {{2}}), UsageError);
+  EXPECT_THROW(diversity_figure(recording, {.runs = {"sink"}}), UsageError);
   recording.edit_info().keys = false;
-  EXPECT_THROW(diversity_figure(recording, {{kNone}}), FileError);
+  EXPECT_THROW(diversity_figure(recording, {.runs = {"none"}}), FileError);
 }
 
 using testing::IsEmpty;

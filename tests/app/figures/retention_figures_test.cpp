@@ -31,7 +31,7 @@ FakeRecording timed() {
 TEST(BlockTimes, EveryRunIsALineOverThePrompt) {
   const FakeRecording recording = timed();
   EXPECT_TRUE(has_block_times(*recording.info()));
-  const Figure figure = block_times_figure(recording, {{0, 1}});
+  const Figure figure = block_times_figure(recording, {.runs = {"keydiff", "none"}});
   ASSERT_EQ(figure.panels.size(), 1U);
   const auto& lines = figure.panels.front().lines;
   ASSERT_EQ(lines.size(), 2U);
@@ -48,16 +48,16 @@ TEST(BlockTimes, TokensGeneratedAfterwardsAreLeftOut) {
   run.block_start.push_back(32);
   run.block_ms.push_back(1);
   run.blocks_done = 5;
-  EXPECT_EQ(block_times_figure(recording, {{0}}).panels.front().lines.front().x.size(), 4U);
+  EXPECT_EQ(block_times_figure(recording, {.runs = {"keydiff"}}).panels.front().lines.front().x.size(), 4U);
 }
 
 TEST(BlockTimes, WhatIsNotThereIsSaid) {
   FakeRecording recording = timed();
-  EXPECT_THROW(block_times_figure(recording, {{2}}), UsageError);
+  EXPECT_THROW(block_times_figure(recording, {.runs = {"sink"}}), UsageError);
   for (auto& run : recording.edit_info().runs) run.block_ms.assign(4, kNaN);
   EXPECT_FALSE(has_block_times(*recording.info()));
   try {
-    block_times_figure(recording, {{0, 1}});
+    block_times_figure(recording, {.runs = {"keydiff", "none"}});
     FAIL() << "no block has a time";
   } catch (const FileError& error) {
     EXPECT_THAT(error.what(), HasSubstr("--schedule block"));
@@ -75,7 +75,7 @@ FakeRecording three_runs() {
 
 TEST(Overlap, CellsAreTheMeasures) {
   const FakeRecording recording = three_runs();
-  const Figure figure = overlap_figure(recording, {{0, 1, 2}, -1});
+  const Figure figure = overlap_figure(recording, {.runs = {"none", "keydiff", "sink"}});
   const auto overlap = measures::measure_overlap(recording, {0, 1, 2});
   EXPECT_EQ(figure.panels.at(0).heatmap->values, overlap.mean.cast<float>());
   EXPECT_FLOAT_EQ(figure.panels[0].heatmap->values(0, 1), 0.25F) << "10 of 40, whatever was chosen";
@@ -89,14 +89,16 @@ TEST(Overlap, CellsAreTheMeasures) {
 }
 
 TEST(Overlap, TheCaptionSaysWhatChanceWouldGive) {
-  EXPECT_THAT(overlap_figure(three_runs(), {{1, 2}, -1}).caption, HasSubstr("overlap by 0.15"))
+  EXPECT_THAT(overlap_figure(three_runs(), {.runs = {"keydiff", "sink"}}).caption,
+              HasSubstr("overlap by 0.15"))
       << "the sum of C(10, i) C(30, 10 - i) / C(40, 10) i / (20 - i), 0.1484; not 10 / 70 = 0.1429";
 }
 
 TEST(Overlap, RefusesWhatIsNotThere) {
-  EXPECT_THROW(overlap_figure(three_runs(), {{0, 3}, -1}), UsageError);
-  EXPECT_THROW(overlap_figure(three_runs(), {{0, 1}, 5}), UsageError);
-  EXPECT_EQ(overlap_figure(three_runs(), {{0, 1}, -1}).panels.size(), 1U) << "one evicting run makes no pair";
+  EXPECT_THROW(overlap_figure(three_runs(), {.runs = {"none", "tova"}}), UsageError);
+  EXPECT_THROW(overlap_figure(three_runs(), {.runs = {"none", "keydiff"}, .block = 5}), UsageError);
+  EXPECT_EQ(overlap_figure(three_runs(), {.runs = {"none", "keydiff"}}).panels.size(), 1U)
+      << "one evicting run makes no pair";
 }
 
 const PointSeries& series(const Panel& panel, const std::string& id) {
@@ -117,7 +119,7 @@ FakeRecording three_runs_of_one_head() {
 
 TEST(RelaxationGapFigure, ObjectivesAreThoseOfTheMeasures) {
   const FakeRecording recording = three_runs_of_one_head();
-  const Figure figure = relaxation_gap_figure(recording, {{0, 1, 2}, -1});
+  const Figure figure = relaxation_gap_figure(recording, {.runs = {"none", "keydiff", "sink"}});
   const Panel& left = figure.panels.at(0);
   EXPECT_THAT(left.x.categories, ElementsAre("keydiff", "sink")) << "the full cache has no choice to make";
   for (const int run : {1, 2}) {
@@ -132,22 +134,24 @@ TEST(RelaxationGapFigure, ObjectivesAreThoseOfTheMeasures) {
 }
 
 TEST(RelaxationGapFigure, SaysHowManyHeadsItShows) {
-  EXPECT_THAT(relaxation_gap_figure(three_runs_of_one_head(), {{1}, -1}).panels.front().note, "1 head");
+  EXPECT_THAT(relaxation_gap_figure(three_runs_of_one_head(), {.runs = {"keydiff"}}).panels.front().note,
+              "1 head");
   // 40 tokens of 2,000,000 dimensions: a search sweep costs 8·10⁷ products, and 2·10⁹ are 25 heads.
   FakeRecording recording(30, 1, 1, 4, 40, 8);
   recording.add_run("keydiff", 10);
   recording.fill(2);
   recording.edit_info().model.head_dim = 2'000'000;
-  EXPECT_THAT(relaxation_gap_figure(recording, {{0}, -1}).panels.front().note, HasSubstr("25 of 30 heads"));
+  EXPECT_THAT(relaxation_gap_figure(recording, {.runs = {"keydiff"}}).panels.front().note,
+              HasSubstr("25 of 30 heads"));
 }
 
 TEST(RelaxationGapFigure, RefusesWhatIsNotThere) {
   FakeRecording recording = three_runs_of_one_head();
-  EXPECT_THROW(relaxation_gap_figure(recording, {{0}, -1}), FileError) << "nothing evicts";
-  EXPECT_THROW(relaxation_gap_figure(recording, {{3}, -1}), UsageError);
-  EXPECT_THROW(relaxation_gap_figure(recording, {{1}, 9}), UsageError);
+  EXPECT_THROW(relaxation_gap_figure(recording, {.runs = {"none"}}), FileError) << "nothing evicts";
+  EXPECT_THROW(relaxation_gap_figure(recording, {.runs = {"tova"}}), UsageError);
+  EXPECT_THROW(relaxation_gap_figure(recording, {.runs = {"keydiff"}, .block = 9}), UsageError);
   recording.edit_info().keys = false;
-  EXPECT_THROW(relaxation_gap_figure(recording, {{1}, -1}), FileError);
+  EXPECT_THROW(relaxation_gap_figure(recording, {.runs = {"keydiff"}}), FileError);
 }
 
 }  // namespace

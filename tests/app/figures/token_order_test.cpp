@@ -36,11 +36,7 @@ FakeRecording two_directions() {
   return recording;
 }
 
-CosineMatrixSelection by_dendrogram() {
-  CosineMatrixSelection selection;
-  selection.order = MatrixOrder::kDendrogram;
-  return selection;
-}
+FigureRequest by_dendrogram() { return {.order = MatrixOrder::kDendrogram}; }
 
 TEST(TokenOrder, NamesAreTheCommandLines) {
   for (const MatrixOrder order : {MatrixOrder::kPosition, MatrixOrder::kDendrogram})
@@ -136,14 +132,13 @@ TEST(OrderedCosines, AreTheSameCosinesInAnotherOrder) {
 
 TEST(OrderedCosines, OfRetainedKeysKnowTheirPositionsInTimeOrderToo) {
   const FakeRecording recording = two_directions();
-  CosineMatrixSelection selection;
-  selection.retained_only = true;
-  const Panel in_time = cosine_matrix_figure(recording, selection).panels.at(0);
+  FigureRequest request{.retained_only = true};
+  const Panel in_time = cosine_matrix_figure(recording, request).panels.at(0);
   EXPECT_THAT(in_time.order->token, ElementsAre(0, 1, 2));
   EXPECT_TRUE(in_time.order->merges.empty());
   EXPECT_TRUE(in_time.order->retained.empty()) << "all of them are";
-  selection.order = MatrixOrder::kDendrogram;
-  EXPECT_THAT(cosine_matrix_figure(recording, selection).panels.at(0).order->token, ElementsAre(0, 2, 1));
+  request.order = MatrixOrder::kDendrogram;
+  EXPECT_THAT(cosine_matrix_figure(recording, request).panels.at(0).order->token, ElementsAre(0, 2, 1));
 }
 
 TEST(OrderedCosines, OfVeryFewKeys) {
@@ -158,16 +153,16 @@ TEST(OrderedCosines, OfVeryFewKeys) {
 
 TEST(OrderedCosines, AreRefusedWhereThereAreTooMany) {
   const FakeRecording recording = two_directions();
-  CosineMatrixSelection selection = by_dendrogram();
-  selection.most_ordered = 3;
+  FigureRequest request = by_dendrogram();
+  request.most_ordered = 3;
   try {
-    cosine_matrix_figure(recording, selection);
+    cosine_matrix_figure(recording, request);
     FAIL() << "four keys were ordered";
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("4 keys"), HasSubstr("at most 3")));
   }
-  selection.retained_only = true;
-  EXPECT_EQ(cosine_matrix_figure(recording, selection).panels.at(0).order->size(), 3);
+  request.retained_only = true;
+  EXPECT_EQ(cosine_matrix_figure(recording, request).panels.at(0).order->size(), 3);
 }
 
 TEST(OrderedCosines, HaveNoSmallMultiples) {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "app/figures/keyspace.hpp"
+#include "app/figures/figure_builders.hpp"
 #include "app/session/tokens.hpp"
 #include "tests/support/synthetic_recording.hpp"
 
@@ -62,8 +62,13 @@ TEST(KeyspacePicture, EqualsTheFigureThatIsWrittenToFiles) {
       EXPECT_EQ(picture->refusal, "");
       const figures::Panel& window = picture->panel;
       const figures::Panel file =
-          figures::keyspace_figure(recording,
-                                   {.runs = {1}, .layer = 1, .kv_head = 1, .block = block, .look = look})
+          figures::keyspace_figure(recording, {.runs = {recording.info()->runs[1].plan.name},
+                                               .layer = 1,
+                                               .kv_head = 1,
+                                               .block = block,
+                                               .projection = look.projection,
+                                               .colour = look.colour,
+                                               .queries = look.queries})
               .panels.at(0);
       EXPECT_EQ(window.x.label, file.x.label);
       EXPECT_EQ(window.is_3d(), file.is_3d());
