@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
@@ -53,176 +57,210 @@ PointSeries make_series(std::string id, std::string label, Colour colour, Marker
   return series;
 }
 
-// Appends row `row` of projected coordinates (n, 2 or 3).
-void add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index row) {
+bool is_placed(const RowMatrixF& coordinates, Eigen::Index row, int dimensions) {
+  return coordinates.row(row).head(dimensions).allFinite();
+}
+
+// Appends row `row` of coordinates (n, dimensions or more).
+void add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index row, int dimensions) {
   series.x.push_back(coordinates(row, 0));
   series.y.push_back(coordinates(row, 1));
-  if (coordinates.cols() > 2) series.z.push_back(coordinates(row, 2));
+  if (dimensions > 2) series.z.push_back(coordinates(row, 2));
 }
 
-Panel empty_panel(const KeyspaceBasis& basis, Projection projection, std::string id, std::string title) {
-  Panel panel;
-  panel.id = std::move(id);
-  panel.title = std::move(title);
-  set_axes(panel, projection, basis);
-  return panel;
-}
+// One panel in the making.
+class PanelMaker {
+ public:
+  PanelMaker(const KeyspaceBasis& basis, Projection projection, const RowMatrixF& coordinates,
+             const KeyspaceContent& content, const KeyspaceStyle& style)
+      : basis_(basis),
+        projection_(projection),
+        dimensions_(dimensions_of(projection)),
+        coordinates_(coordinates),
+        content_(content),
+        style_(style) {}
 
-// Everything a panel shows of one run at one moment.
-struct Moment {
-  int run = 0;
-  std::int64_t block = -1;
-  std::int64_t n_seen = 0;
-  Eigen::VectorXd anchor;              // mean of the keys seen
-  std::vector<std::int32_t> retained;  // ascending positions
-  RowMatrixF coordinates;              // (n_seen, dimensions) of the keys
-  KeyValues colours;
+  Panel make() {
+    set_axes(panel_, projection_, basis_);
+    if (content_.queries.rows() > 0) add_queries();
+    add_keys();
+    if (content_.n_seen == 0) {
+      panel_.note = "no token was seen yet";
+      return std::move(panel_);
+    }
+    add_top_keys();
+    add_mean(content_.anchor, make_series("anchor", "anchor (mean key)", kGreen, Marker::kDiamond));
+    add_mean(content_.mean_query, make_series("mean_query", "mean query", kPurple, Marker::kTriangle));
+    return std::move(panel_);
+  }
+
+ private:
+  float size_of_keys() const {
+    return point_size(static_cast<std::size_t>(style_.n_keys < 0 ? content_.n_seen : style_.n_keys));
+  }
+
+  bool leaves_out(const RowMatrixF& coordinates, Eigen::Index row) const {
+    return style_.only_placed && !is_placed(coordinates, row, dimensions_);
+  }
+
+  void add(PointSeries series, float size) {
+    series.size_px = style_.mark_scale * size;
+    panel_.points.push_back(std::move(series));
+  }
+
+  void add_queries() {
+    PointSeries series = make_series("queries", "queries", kGrey, Marker::kCross);
+    const RowMatrixF& queries = content_.queries;
+    for (Eigen::Index row = 0; row < queries.rows(); ++row) {
+      if (leaves_out(queries, row)) continue;
+      add_point(series, queries, row, dimensions_);
+      series.token.push_back(static_cast<std::int32_t>(row % content_.n_seen));
+    }
+    add(std::move(series), point_size(static_cast<std::size_t>(queries.rows())));
+  }
+
+  // Evicted rings first, so that the retained discs lie on top of them.
+  void add_keys() {
+    PointSeries evicted = make_series("evicted", "evicted", kOrange, Marker::kRing);
+    PointSeries retained = make_series("retained", "retained", kBlue, Marker::kDisc);
+    const std::vector<float>& values = content_.colours.values;
+    std::size_t next = 0;
+    for (std::int32_t token = 0; token < content_.n_seen; ++token) {
+      const bool kept = next < content_.retained.size() && content_.retained[next] == token;
+      if (kept) ++next;
+      if (leaves_out(coordinates_, token)) continue;
+      PointSeries& series = kept ? retained : evicted;
+      add_point(series, coordinates_, token, dimensions_);
+      series.token.push_back(token);
+      if (!values.empty()) series.value.push_back(values[static_cast<std::size_t>(token)]);
+    }
+    if (!values.empty()) panel_.scale = content_.colours.scale;
+    panel_.note = note();
+    add(std::move(evicted), size_of_keys());
+    add(std::move(retained), size_of_keys());
+  }
+
+  std::string note() const {
+    const std::int64_t n_seen = content_.n_seen, n_retained = std::ssize(content_.retained);
+    std::int64_t n_placed = 0;
+    for (std::int64_t token = 0; token < n_seen; ++token)
+      n_placed += is_placed(coordinates_, token, dimensions_) ? 1 : 0;
+    std::string text =
+        n_retained == n_seen && n_seen > 1
+            ? fmt::format("all {} keys retained", format_count(n_seen))
+            : fmt::format("{} of {} keys retained", format_count(n_retained), format_count(n_seen));
+    if (n_placed < n_seen)
+      text += fmt::format("; showing {} of them, the others are not finite", format_count(n_placed));
+    if (const std::string missing = values_note(content_.colours); !missing.empty()) text += "; " + missing;
+    return text;
+  }
+
+  // Circles about the keys that KeyDiff scores highest of all seen, retained or not: Fig. 4 and 11.
+  void add_top_keys() {
+    const std::vector<std::int32_t>& top = content_.top_keys;
+    if (top.empty()) return;
+    PointSeries series = make_series(
+        "top_keys",
+        top.size() == 1 ? "highest KeyDiff score" : fmt::format("{} highest KeyDiff scores", top.size()),
+        kCharcoal, Marker::kCircle);
+    for (const std::int32_t token : top) {
+      add_point(series, coordinates_, token, dimensions_);
+      series.token.push_back(token);
+    }
+    add(std::move(series), kCircleSize * size_of_keys() + 2);
+  }
+
+  void add_mean(const Eigen::VectorXd& mean, PointSeries series) {
+    const RowMatrixF row = mean.cast<float>().transpose();
+    if (row.size() == 0 || !row.allFinite()) return;
+    const RowMatrixF at = place_rows(projection_, basis_, content_.anchor, row);
+    if (leaves_out(at, 0)) return;
+    add_point(series, at, 0, dimensions_);
+    add(std::move(series), kAnchorSize);
+  }
+
+  const KeyspaceBasis& basis_;
+  Projection projection_;
+  int dimensions_;
+  const RowMatrixF& coordinates_;
+  const KeyspaceContent& content_;
+  const KeyspaceStyle& style_;
+  Panel panel_;
 };
 
-// What all panels have in common.
-struct Ground {
+}  // namespace
+
+Panel keyspace_panel(const KeyspaceBasis& basis, Projection projection, const RowMatrixF& coordinates,
+                     const KeyspaceContent& content, const KeyspaceStyle& style) {
+  return PanelMaker(basis, projection, coordinates, content, style).make();
+}
+
+namespace {
+
+// What all panels of a figure have in common.
+struct Common {
   const Recording& recording;
   const RecordingInfo& info;
   const KeyspaceBasis& basis;  // of the layer and KV head
   std::int64_t block;          // -1: each run's last prompt block
   KeyspaceLook look;
-
-  RowMatrixF place(const Moment& moment, const MatrixView& rows) const {
-    return place_rows(look.projection, basis, moment.anchor, rows);
-  }
 };
 
-Moment moment_of(const Ground& ground, int run, RowMatrixF& keys) {
-  const RecordingInfo& info = ground.info;
-  const int layer = ground.basis.layer, kv_head = ground.basis.kv_head;
-  Moment moment;
-  moment.run = run;
-  moment.block = resolve_block(info.runs[run], ground.block);
-  moment.n_seen = tokens_seen_by(info.runs[run], moment.block);
-  keys.resize(0, info.model.head_dim);
-  if (moment.n_seen > 0) {
-    keys = ground.recording.keys(run, layer, kv_head, 0, moment.n_seen);
-    const recording::HeadTrace trace = ground.recording.trace(run, layer, kv_head);
-    moment.retained = recording::retained_positions(trace.evicted_at, moment.n_seen, moment.block);
-    if (ground.look.colour != KeyColour::kDecision)
-      moment.colours = key_values(ground.recording, info, {run, layer, kv_head, moment.block, moment.n_seen},
-                                  ground.look.colour, keys, trace);
-  }
-  moment.anchor = analysis::mean_row(keys);
-  moment.coordinates = ground.place(moment, keys);
-  return moment;
+struct ShownRun {
+  int run = 0;
+  std::int64_t block = -1;
+  RowMatrixF coordinates;  // (n_seen, dimensions) of the keys
+  KeyspaceContent content;
+};
+
+// Where a key is not finite the anchor is not either, and no key has a score.
+ShownRun read_run(const Common& common, int run) {
+  const RecordingInfo& info = common.info;
+  const int layer = common.basis.layer, kv_head = common.basis.kv_head;
+  ShownRun shown;
+  KeyspaceContent& content = shown.content;
+  shown.run = run;
+  shown.block = resolve_block(info.runs[run], common.block);
+  content.n_seen = tokens_seen_by(info.runs[run], shown.block);
+  if (content.n_seen == 0) return shown;
+  const RowMatrixF keys = common.recording.keys(run, layer, kv_head, 0, content.n_seen);
+  const recording::HeadTrace trace = common.recording.trace(run, layer, kv_head);
+  content.retained = recording::retained_positions(trace.evicted_at, content.n_seen, shown.block);
+  if (common.look.colour != KeyColour::kDecision)
+    content.colours = key_values(common.recording, info, {run, layer, kv_head, shown.block, content.n_seen},
+                                 common.look.colour, keys, trace);
+  content.anchor = analysis::mean_row(keys);
+  content.top_keys = top_keydiff_keys(keys, kTopKeys);
+  shown.coordinates = place_rows(common.look.projection, common.basis, content.anchor, keys);
+  if (!info.queries) return shown;
+  const RowMatrixF queries = group_queries(common.recording, run, layer, kv_head, content.n_seen);
+  content.mean_query = analysis::mean_row(queries);
+  if (common.look.queries)
+    content.queries = place_rows(common.look.projection, common.basis, content.anchor, queries);
+  return shown;
 }
 
-void add_mean(Panel& panel, const Ground& ground, const Moment& moment, const RowMatrixF& rows,
-              PointSeries look) {
-  if (rows.rows() == 0) return;
-  look.size_px = kAnchorSize;
-  const RowMatrixF mean = analysis::mean_row(rows).cast<float>().transpose();
-  if (!mean.allFinite()) return;
-  add_point(look, ground.place(moment, mean), 0);
-  panel.points.push_back(std::move(look));
-}
-
-// How many points have a place.
-Eigen::Index placed(const RowMatrixF& coordinates) {
-  Eigen::Index n = 0;
-  for (const auto& row : coordinates.rowwise()) n += row.allFinite() ? 1 : 0;
-  return n;
-}
-
-// Evicted rings first, so that the retained discs lie on top of them.
-void add_keys(Panel& panel, const Moment& moment) {
-  PointSeries evicted = make_series("evicted", "evicted", kOrange, Marker::kRing);
-  PointSeries retained = make_series("retained", "retained", kBlue, Marker::kDisc);
-  std::size_t next = 0;
-  for (std::int32_t token = 0; token < moment.n_seen; ++token) {
-    const bool kept = next < moment.retained.size() && moment.retained[next] == token;
-    if (kept) ++next;
-    PointSeries& series = kept ? retained : evicted;
-    add_point(series, moment.coordinates, token);
-    series.token.push_back(token);
-    if (!moment.colours.values.empty())
-      series.value.push_back(moment.colours.values[static_cast<std::size_t>(token)]);
-  }
-  if (!moment.colours.values.empty()) panel.scale = moment.colours.scale;
-  const Eigen::Index n_placed = placed(moment.coordinates);
-  panel.note =
-      retained.x.size() == static_cast<std::size_t>(moment.n_seen) && moment.n_seen > 1
-          ? fmt::format("all {} keys retained", format_count(moment.n_seen))
-          : fmt::format("{} of {} keys retained", format_count(static_cast<long long>(retained.x.size())),
-                        format_count(moment.n_seen));
-  if (n_placed < moment.n_seen)
-    panel.note += fmt::format("; showing {} of them, the others are not finite", format_count(n_placed));
-  if (const std::string note = values_note(moment.colours); !note.empty()) panel.note += "; " + note;
-  for (PointSeries* series : {&evicted, &retained}) {
-    series->size_px = point_size(static_cast<std::size_t>(moment.n_seen));
-    panel.points.push_back(std::move(*series));
-  }
-}
-
-// Circles about the keys that KeyDiff scores highest of all seen, retained or not: Fig. 4 and 11. Where a key
-// is not finite the anchor is not either, and no key has a score.
-void add_top_keys(Panel& panel, const Moment& moment, const RowMatrixF& keys) {
-  const std::vector<std::int32_t> top = top_keydiff_keys(keys, kTopKeys);
-  if (top.empty()) return;
-  PointSeries series = make_series(
-      "top_keys",
-      top.size() == 1 ? "highest KeyDiff score" : fmt::format("{} highest KeyDiff scores", top.size()),
-      kCharcoal, Marker::kCircle);
-  for (const std::int32_t token : top) {
-    add_point(series, moment.coordinates, token);
-    series.token.push_back(token);
-  }
-  series.size_px = kCircleSize * point_size(static_cast<std::size_t>(moment.n_seen)) + 2;
-  panel.points.push_back(std::move(series));
-}
-
-void add_queries(Panel& panel, const Ground& ground, const Moment& moment, const RowMatrixF& queries) {
-  PointSeries series = make_series("queries", "queries", kGrey, Marker::kCross);
-  const RowMatrixF coordinates = ground.place(moment, queries);
-  for (Eigen::Index row = 0; row < coordinates.rows(); ++row) {
-    add_point(series, coordinates, row);
-    series.token.push_back(static_cast<std::int32_t>(row % moment.n_seen));
-  }
-  series.size_px = point_size(series.x.size());
-  panel.points.push_back(std::move(series));
-}
-
-Panel run_panel(const Ground& ground, int run, Moment& moment) {
-  RowMatrixF keys;
-  moment = moment_of(ground, run, keys);
-  const std::string& name = ground.info.runs[run].plan.name;
-  Panel panel = empty_panel(ground.basis, ground.look.projection, name, name);
-  if (moment.n_seen == 0) {
-    add_keys(panel, moment);
-    panel.note = "no token was seen yet";
-    return panel;
-  }
-  RowMatrixF queries(0, ground.info.model.head_dim);
-  if (ground.info.queries)
-    queries = group_queries(ground.recording, run, ground.basis.layer, ground.basis.kv_head, moment.n_seen);
-  if (ground.look.queries) add_queries(panel, ground, moment, queries);
-  add_keys(panel, moment);
-  add_top_keys(panel, moment, keys);
-  add_mean(panel, ground, moment, keys, make_series("anchor", "anchor (mean key)", kGreen, Marker::kDiamond));
-  add_mean(panel, ground, moment, queries,
-           make_series("mean_query", "mean query", kPurple, Marker::kTriangle));
+Panel run_panel(const Common& common, const ShownRun& shown) {
+  Panel panel = keyspace_panel(common.basis, common.look.projection, shown.coordinates, shown.content);
+  panel.id = panel.title = common.info.runs[shown.run].plan.name;
   return panel;
 }
 
 // Fig. 5 d: what each policy retained, in one picture.
-std::optional<Panel> overlay_panel(const Ground& ground, const std::vector<Moment>& moments) {
-  Panel panel =
-      empty_panel(ground.basis, ground.look.projection, "retained_by_policy", "retained, all policies");
-  for (const Moment& moment : moments) {
-    const RunInfo& run = ground.info.runs[moment.run];
-    if (run.plan.policy == "none" || moment.n_seen == 0) continue;
+std::optional<Panel> overlay_panel(const Common& common, const std::vector<ShownRun>& runs) {
+  Panel panel;
+  panel.id = "retained_by_policy";
+  panel.title = "retained, all policies";
+  set_axes(panel, common.look.projection, common.basis);
+  for (const ShownRun& shown : runs) {
+    const RunInfo& run = common.info.runs[shown.run];
+    if (run.plan.policy == "none" || shown.content.n_seen == 0) continue;
     const std::size_t look = panel.points.size();
     PointSeries series =
         make_series(run.plan.name, run.plan.name, kPolicyColours[look % kPolicyColours.size()],
                     kPolicyMarkers[look % kPolicyMarkers.size()]);
-    for (const std::int32_t token : moment.retained) {
-      add_point(series, moment.coordinates, token);
+    for (const std::int32_t token : shown.content.retained) {
+      add_point(series, shown.coordinates, token, dimensions_of(common.look.projection));
       series.token.push_back(token);
     }
     series.size_px = point_size(series.x.size());
@@ -238,12 +276,6 @@ int grid_columns(std::size_t n_panels) {
   return n_panels == 4 ? 2 : 3;
 }
 
-std::vector<int> runs_of(const std::vector<Moment>& moments) {
-  std::vector<int> runs;
-  for (const Moment& moment : moments) runs.push_back(moment.run);
-  return runs;
-}
-
 // What the axes are.
 std::string describe_axes(const RecordingInfo& info, const KeyspaceBasis& basis, Projection projection) {
   if (projection == Projection::kAnchor)
@@ -254,24 +286,24 @@ std::string describe_axes(const RecordingInfo& info, const KeyspaceBasis& basis,
       info.runs[basis.run].plan.name);
 }
 
-std::string caption_of(const Ground& ground, const std::vector<Moment>& moments, std::int64_t block) {
-  const RecordingInfo& info = ground.info;
-  std::string text = moments.size() == 1 ? describe_run(info, info.runs[moments.front().run])
-                                         : describe_prompt(info) + describe_budget(info, runs_of(moments));
+std::string caption_of(const Common& common, const std::vector<int>& runs, std::int64_t block) {
+  const RecordingInfo& info = common.info;
+  std::string text = runs.size() == 1 ? describe_run(info, info.runs[runs.front()])
+                                      : describe_prompt(info) + describe_budget(info, runs);
   if (block >= 0) text += fmt::format(", after block {}", block);
-  return text + ". " + describe_axes(info, ground.basis, ground.look.projection);
+  return text + ". " + describe_axes(info, common.basis, common.look.projection);
 }
 
-FigureView view_of(const Ground& ground) {
+FigureView view_of(const Common& common) {
   FigureView view;
-  view.layer = ground.basis.layer;
-  view.kv_head = ground.basis.kv_head;
-  view.block = ground.block;
-  if (ground.look.projection == Projection::kAnchor)
-    view.projection = id_of(ground.look.projection);
+  view.layer = common.basis.layer;
+  view.kv_head = common.basis.kv_head;
+  view.block = common.block;
+  if (common.look.projection == Projection::kAnchor)
+    view.projection = id_of(common.look.projection);
   else
-    view.components = dimensions_of(ground.look.projection);
-  if (ground.look.colour != KeyColour::kDecision) view.colour = id_of(ground.look.colour);
+    view.components = dimensions_of(common.look.projection);
+  if (common.look.colour != KeyColour::kDecision) view.colour = id_of(common.look.colour);
   return view;
 }
 
@@ -286,22 +318,23 @@ Figure keyspace_figure(const Recording& recording, const FigureRequest& request)
     throw FileError(fmt::format("{}: queries were not recorded, so there are none to show", info->source));
   if (runs.empty()) throw UsageError("no run is chosen to show in the key space");
   const KeyspaceBasis basis = fit_keyspace_basis(recording, layer, kv_head);
-  const Ground ground{recording, *info, basis, request.block.value_or(-1), look};
+  const Common common{recording, *info, basis, request.block.value_or(-1), look};
   Figure figure;
   figure.name = "keyspace";
   figure.title = fmt::format("Key space of layer {}, KV head {}", layer, kv_head);
-  figure.view = view_of(ground);
-  std::vector<Moment> moments(runs.size());
-  for (std::size_t i = 0; i < moments.size(); ++i) {
-    figure.panels.push_back(run_panel(ground, runs[i], moments[i]));
-    figure.view.runs.push_back(info->runs[runs[i]].plan.name);
+  figure.view = view_of(common);
+  std::vector<ShownRun> shown;
+  for (const int run : runs) {
+    shown.push_back(read_run(common, run));
+    figure.panels.push_back(run_panel(common, shown.back()));
+    figure.view.runs.push_back(info->runs[run].plan.name);
   }
-  if (moments.size() == 1) figure.view.block = moments.front().block;
-  if (auto overlay = overlay_panel(ground, moments)) figure.panels.push_back(std::move(*overlay));
+  if (shown.size() == 1) figure.view.block = shown.front().block;
+  if (auto overlay = overlay_panel(common, shown)) figure.panels.push_back(std::move(*overlay));
   share_point_scales(figure.panels);
   figure.shared_ranges = true;
   figure.columns = grid_columns(figure.panels.size());
-  figure.caption = caption_of(ground, moments, figure.view.block);
+  figure.caption = caption_of(common, runs, figure.view.block);
   return figure;
 }
 

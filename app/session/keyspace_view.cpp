@@ -1,5 +1,4 @@
 #include "app/session/keyspace_view.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "app/figures/axis_ticks.hpp"
 #include "app/figures/keyspace_data.hpp"
 
 namespace keyscope::session {
@@ -17,91 +15,10 @@ namespace keyscope::session {
 namespace {
 
 using figures::KeyColour;
-using figures::Marker;
 using figures::PointSeries;
 using figures::Projection;
 
-constexpr float kMeanMarkerPx = 13;
-
-PointSeries series_of(std::string id, figures::Colour colour, Marker marker) {
-  PointSeries series;
-  series.id = series.label = std::move(id);
-  series.colour = colour;
-  series.marker = marker;
-  return series;
-}
-
-// Big enough to hit where there are few, small enough to show the cloud's shape where there are many.
-float point_size_px(std::int64_t n_points) {
-  if (n_points <= 600) return 8;
-  if (n_points <= 3000) return 6.5F;
-  return n_points <= 20000 ? 5 : 4;
-}
-
-// Appends one row of coordinates; false, and nothing, where it has no place.
-bool add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index row, int dimensions) {
-  for (int i = 0; i < dimensions; ++i)
-    if (!std::isfinite(coordinates(row, i))) return false;
-  series.x.push_back(coordinates(row, 0));
-  series.y.push_back(coordinates(row, 1));
-  if (dimensions == 3) series.z.push_back(coordinates(row, 2));
-  return true;
-}
-
-std::string count_of(std::size_t n) { return format_count(static_cast<long long>(n)); }
-
-void add_mean(figures::Panel& panel, const HeadPoints& points, const RowMatrixD& mean, std::int64_t block,
-              Projection projection, PointSeries series) {
-  if (block >= mean.rows()) return;
-  const RowMatrixF row = mean.row(block).cast<float>();
-  const RowMatrixF at =
-      figures::place_rows(projection, *points.basis, points.mean_key.row(block).transpose(), row);
-  if (!add_point(series, at, 0, figures::dimensions_of(projection))) return;
-  series.size_px = kMeanMarkerPx;
-  panel.points.push_back(std::move(series));
-}
-
-void add_queries(figures::Panel& panel, const RowMatrixF& queries, std::int64_t n_seen, int dimensions) {
-  if (queries.rows() == 0) return;
-  PointSeries series = series_of("queries", figures::kGrey, Marker::kCross);
-  for (Eigen::Index row = 0; row < queries.rows(); ++row)
-    if (add_point(series, queries, row, dimensions))
-      series.token.push_back(static_cast<std::int32_t>(row % n_seen));
-  series.label = fmt::format("queries ({})", count_of(series.x.size()));
-  series.size_px = point_size_px(static_cast<std::int64_t>(series.x.size()));
-  panel.points.push_back(std::move(series));
-}
-
-void add_keys(figures::Panel& panel, const HeadPoints& points, std::int64_t block,
-              const RowMatrixF& coordinates, int dimensions, const figures::KeyValues& colours) {
-  PointSeries evicted = series_of("evicted", figures::kOrange, Marker::kRing);
-  PointSeries retained = series_of("retained", figures::kBlue, Marker::kDisc);
-  const std::int64_t n_seen = points.seen[static_cast<std::size_t>(block)];
-  for (std::int64_t token = 0; token < n_seen; ++token) {
-    const auto at = static_cast<std::size_t>(token);
-    const std::int32_t gone = points.trace.evicted_at[at];
-    PointSeries& series = gone >= 0 && gone <= block ? evicted : retained;
-    if (!add_point(series, coordinates, token, dimensions)) continue;
-    series.token.push_back(static_cast<std::int32_t>(token));
-    if (!colours.values.empty()) series.value.push_back(colours.values[at]);
-  }
-  if (!colours.values.empty()) panel.scale = colours.scale;
-  const std::size_t n_shown = evicted.x.size() + retained.x.size();
-  if (n_shown < static_cast<std::size_t>(n_seen))
-    panel.note = fmt::format("showing {} of {} keys; the others are not finite", count_of(n_shown),
-                             format_count(n_seen));
-  for (PointSeries* series : {&evicted, &retained}) {
-    series->label = fmt::format("{} ({})", series->id, count_of(series->x.size()));
-    series->size_px = point_size_px(points.n_tokens);
-    panel.points.push_back(std::move(*series));
-  }
-}
-
-// How many of the keys have no value where not all of them do.
-void note_values(figures::Panel& panel, const figures::KeyValues& colours) {
-  const std::string note = figures::values_note(colours);
-  if (!note.empty()) panel.note += (panel.note.empty() ? "" : "; ") + note;
-}
+constexpr float kMarkScale = 4.0F / 3;  // marks in the window are pointed at
 
 // What of the look the recording does not hold, taken out of it.
 std::string take_out(const recording::RecordingInfo& info, int run, figures::KeyspaceLook& look) {
@@ -124,27 +41,21 @@ void include(Extent& extent, double x, double y) {
 }  // namespace
 
 figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block, const figures::KeyspaceLook& look,
-                              const PictureParts& parts) {
-  figures::Panel panel;
+                              figures::KeyspaceContent content) {
+  RowMatrixF against_anchor;
+  const bool anchored = look.projection == Projection::kAnchor;
+  if (block >= 0 && block < points.n_blocks()) {
+    content.n_seen = points.seen[static_cast<std::size_t>(block)];
+    content.retained = recording::retained_positions(points.trace.evicted_at, content.n_seen, block);
+    content.anchor = points.mean_key.row(block).transpose();
+    if (block < points.mean_query.rows()) content.mean_query = points.mean_query.row(block).transpose();
+    if (anchored)
+      against_anchor = figures::anchor_coordinates(points.keys.topRows(content.n_seen), content.anchor);
+  }
+  figures::Panel panel = figures::keyspace_panel(
+      *points.basis, look.projection, anchored ? against_anchor : points.coordinates, content,
+      {.n_keys = points.n_tokens, .mark_scale = kMarkScale, .only_placed = true});
   panel.id = "keyspace";
-  figures::set_axes(panel, look.projection, *points.basis);
-  if (block < 0 || block >= points.n_blocks()) return panel;
-  const int dimensions = figures::dimensions_of(look.projection);
-  const std::int64_t n_seen = points.seen[static_cast<std::size_t>(block)];
-  add_queries(panel, parts.queries, n_seen, dimensions);
-  if (look.projection == Projection::kAnchor)
-    add_keys(panel, points, block,
-             figures::anchor_coordinates(points.keys.topRows(n_seen), points.mean_key.row(block).transpose()),
-             dimensions, parts.colours);
-  else
-    add_keys(panel, points, block, points.coordinates, dimensions, parts.colours);
-  note_values(panel, parts.colours);
-  PointSeries anchor = series_of("anchor", figures::kGreen, Marker::kDiamond);
-  anchor.label = "anchor (mean key)";
-  add_mean(panel, points, points.mean_key, block, look.projection, std::move(anchor));
-  PointSeries query = series_of("mean_query", figures::kPurple, Marker::kTriangle);
-  query.label = "mean query";
-  add_mean(panel, points, points.mean_query, block, look.projection, std::move(query));
   return panel;
 }
 
@@ -162,16 +73,16 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
   const HeadPoints& head = *picture->points;
   figures::KeyspaceLook look = key.look;
   picture->refusal = take_out(info, key.head.run, look);
-  PictureParts parts;
+  figures::KeyspaceContent content;
   if (key.block >= 0 && key.block < head.n_blocks()) {
     const std::int64_t n_seen = head.seen[static_cast<std::size_t>(key.block)];
-    if (look.queries) parts.queries = queries.place(recording, head, key.block, look.projection);
+    if (look.queries) content.queries = queries.place(recording, head, key.block, look.projection);
     if (look.colour != KeyColour::kDecision)
-      parts.colours = figures::key_values(recording, info,
-                                          {key.head.run, key.head.layer, key.head.kv_head, key.block, n_seen},
-                                          look.colour, head.keys.topRows(n_seen), head.trace);
+      content.colours = figures::key_values(
+          recording, info, {key.head.run, key.head.layer, key.head.kv_head, key.block, n_seen}, look.colour,
+          head.keys.topRows(n_seen), head.trace);
   }
-  picture->panel = keyspace_panel(head, key.block, look, parts);
+  picture->panel = keyspace_panel(head, key.block, look, std::move(content));
   return picture;
 }
 

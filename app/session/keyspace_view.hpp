@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "app/figures/scales.hpp"
 #include "app/figures/figure.hpp"
+#include "app/figures/keyspace.hpp"
 #include "app/figures/keyspace_data.hpp"
+#include "app/figures/scales.hpp"
 #include "app/session/head_points.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -32,18 +33,12 @@ struct KeyspacePicture {
   std::string refusal;  // why something of the look is not shown; empty: all of it is
 };
 
-// What a look asks for beyond what was read of a head.
-struct PictureParts {
-  RowMatrixF queries;  // (group_size · n_seen, dimensions) placed, query head after query head; or no rows
-  figures::KeyValues colours;
-};
-
-// The key space after a block, from what was read before: queries, evicted rings, retained discs, anchor and
-// mean query. The same panel that `figure keyspace` writes. Its note says where keys are not shown because
-// they have no place, for a coordinate is not finite.
+// The key space after a block, from what was read before: the panel that `figure keyspace` writes, without
+// circles about top keys, which take longer than a frame to find.
 //   block: -1: empty
+//   content: what a look asks for beyond what was read of a head: queries and colours; or nothing
 figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block,
-                              const figures::KeyspaceLook& look = {}, const PictureParts& parts = {});
+                              const figures::KeyspaceLook& look = {}, figures::KeyspaceContent content = {});
 
 // Whether a look takes longer than a frame: it reads, or computes on all keys.
 bool asks_for_work(const figures::KeyspaceLook& look);
@@ -63,7 +58,6 @@ std::shared_ptr<const KeyspacePicture> make_picture_anyway(const recording::Reco
                                                            const PictureKey& key, QueryCache& queries);
 
 // The rectangle that the points of a panel lie in.
-// of the ball that holds them, whichever way it is turned.
 Extent points_extent(const figures::Panel& panel);
 
 // ` --projection anchor --colour score --queries`: the options that ask for a look; empty for the usual one.

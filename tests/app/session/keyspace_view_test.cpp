@@ -71,6 +71,7 @@ TEST(KeyspacePicture, EqualsTheFigureThatIsWrittenToFiles) {
                                                .queries = look.queries})
               .panels.at(0);
       EXPECT_EQ(window.x.label, file.x.label);
+      EXPECT_EQ(window.note, file.note);
       EXPECT_EQ(window.is_3d(), file.is_3d());
       ASSERT_EQ(window.scale.has_value(), file.scale.has_value());
       if (window.scale) {
@@ -84,6 +85,7 @@ TEST(KeyspacePicture, EqualsTheFigureThatIsWrittenToFiles) {
         ASSERT_EQ(a != nullptr, b != nullptr) << id;
         if (a == nullptr) continue;
         const std::string what = std::string(id) + " at block " + std::to_string(block);
+        EXPECT_EQ(a->label, b->label);
         EXPECT_EQ(a->token, b->token) << what;
         expect_near(a->x, b->x, what);
         expect_near(a->y, b->y, what);
@@ -103,7 +105,9 @@ TEST(KeyspacePicture, RebuildsEveryMomentFromEvictedAt) {
     EXPECT_EQ(find(panel, "evicted")->token.size() + retained.size(),
               static_cast<std::size_t>(points->seen[block]));
   }
-  EXPECT_TRUE(keyspace_panel(*points, -1).points.empty());
+  const figures::Panel before = keyspace_panel(*points, -1);
+  EXPECT_EQ(before.note, "no token was seen yet");
+  for (const figures::PointSeries& series : before.points) EXPECT_TRUE(series.x.empty()) << series.id;
 }
 
 // What the token panel says of a token is what the anchor view shows: a score is a cosine turned round.
@@ -130,10 +134,10 @@ TEST(KeyspacePicture, PointsStandStillInPcaAndMoveAgainstTheAnchor) {
 TEST(KeyspacePicture, KeysWithoutAPlaceAreCounted) {
   const SyntheticRecording recording(kSmall);
   HeadPoints points = *read_all(recording, {0, 0, 0});
-  EXPECT_EQ(keyspace_panel(points, 4).note, "");
+  EXPECT_EQ(keyspace_panel(points, 4).note, "all 300 keys retained");
   points.coordinates(3, 1) = NAN;
   const figures::Panel panel = keyspace_panel(points, 4);
-  EXPECT_EQ(panel.note, "showing 299 of 300 keys; the others are not finite");
+  EXPECT_EQ(panel.note, "all 300 keys retained; showing 299 of them, the others are not finite");
   EXPECT_EQ(find(panel, "retained")->x.size(), 299U);
 }
 
