@@ -8,6 +8,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
+#include "app/figures/scales.hpp"
 #include "app/measures/head_data.hpp"
 #include "base/text.hpp"
 
@@ -21,7 +22,6 @@ using recording::RunInfo;
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t kMaxSize = 1024;  // rows and columns of the images
-constexpr float kLogDecades = 1e-5F;     // the log scale's low end, as a share of its high end
 
 // The run whose queries attended: a replayed run has none of its own. -1: there is none.
 int attending_run(const RecordingInfo& info, int run) {
@@ -59,19 +59,6 @@ Heatmap life_map(const LifeGrid& grid, RowMatrixF values, std::int64_t n_tokens,
   map.y_step = static_cast<double>(grid.tokens_per_row);
   map.y_end = static_cast<double>(n_tokens);
   return map;
-}
-
-// From 0, or over the decades that are there, to the largest value.
-void fit_scale(Heatmap& map, bool logarithmic) {
-  float high = 0, smallest = std::numeric_limits<float>::max();
-  for (const float value : map.values.reshaped<Eigen::RowMajor>()) {
-    if (std::isnan(value)) continue;
-    high = std::max(high, value);
-    if (value > 0) smallest = std::min(smallest, value);
-  }
-  map.high = high > 0 ? high : 1;
-  map.logarithmic = logarithmic;
-  map.low = logarithmic ? std::max(std::min(smallest, map.high), map.high * kLogDecades) : 0;
 }
 
 Panel life_panel(std::string id, std::string title, Heatmap map, const std::string& note) {
@@ -137,7 +124,8 @@ Figure lifespans_figure(const recording::Recording& recording, const FigureReque
                                      life_map(grid, grid.share, run.n_tokens, run.blocks_done),
                                      cell_note(grid)));
   Heatmap coloured = life_map(grid, grid.value, run.n_tokens, run.blocks_done);
-  fit_scale(coloured, !request.margins);
+  coloured.logarithmic = !request.margins;
+  fit_to_values(coloured);
   const char* title = request.margins ? "margin that it went by" : "attention received per query";
   figure.panels.push_back(life_panel(request.margins ? "margin" : "attention_per_query", title,
                                      std::move(coloured), cell_note(grid)));

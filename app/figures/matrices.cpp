@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
+#include "app/figures/scales.hpp"
 #include "app/measures/attention_weights.hpp"
 #include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
@@ -28,20 +27,6 @@ constexpr std::int64_t kBandRows = 256;
 constexpr int kMaxHeatmapSize = 1024;  // more tokens than this are reduced, and the panel's note says so
 // In a cell of small multiples more would not be seen, and of a hundred cells each would cost.
 constexpr int kSmallHeatmapSize = 256;
-constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
-
-// The scale ends at the largest weight shown; a logarithmic one starts at the smallest within five decades.
-void fit_scale(Heatmap& heatmap) {
-  float high = 0, smallest = std::numeric_limits<float>::max();
-  for (const float value : heatmap.values.reshaped<Eigen::RowMajor>()) {
-    if (std::isnan(value)) continue;
-    high = std::max(high, value);
-    if (value > 0) smallest = std::min(smallest, value);
-  }
-  heatmap.high = high > 0 ? high : 1;
-  heatmap.low =
-      heatmap.logarithmic ? std::max(std::min(smallest, heatmap.high), heatmap.high * kLogDecades) : 0;
-}
 
 int max_size_of(const FigureRequest& request) {
   return request.small ? kSmallHeatmapSize : request.max_size.value_or(kMaxHeatmapSize);
@@ -65,7 +50,7 @@ Heatmap make_heatmap(const Recording& recording, const HeadSelection& head, int 
   heatmap.x_end = heatmap.y_end = static_cast<double>(n_seen);
   heatmap.reduction = reduction_name(reduction);
   heatmap.values = reduced.finish();
-  fit_scale(heatmap);
+  fit_to_values(heatmap);
   return heatmap;
 }
 

@@ -198,6 +198,19 @@ const std::array<Colour, kColourMapSize>& colour_table(ColourMap map) {
 
 Colour category_colour(std::size_t category) { return kCategoryColours[category % kCategoryColours.size()]; }
 
+void fit_to_values(Heatmap& heatmap) {
+  constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
+  float high = 0, smallest = std::numeric_limits<float>::max();
+  for (const float value : heatmap.values.reshaped<Eigen::RowMajor>()) {
+    if (std::isnan(value)) continue;
+    high = std::max(high, value);
+    if (value > 0) smallest = std::min(smallest, value);
+  }
+  heatmap.high = high > 0 ? high : 1;
+  heatmap.low =
+      heatmap.logarithmic ? std::max(std::min(smallest, heatmap.high), heatmap.high * kLogDecades) : 0;
+}
+
 float scale_position(const ColourScale& scale, float value) {
   if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
   double low = scale.low, high = scale.high, at = value;

@@ -77,6 +77,10 @@ const std::array<Colour, kColourMapSize>& colour_table(ColourMap map);
 // The colours of categories, from the first on; they begin again where these end.
 Colour category_colour(std::size_t category);
 
+// A heatmap's scale from 0 to its largest value, or to 1 where none is above 0; a logarithmic one from the
+// smallest value above 0 within five decades of the largest.
+void fit_to_values(Heatmap& heatmap);
+
 // Where a value lies on a scale, in [0, 1]; NaN stays NaN. On a logarithmic scale values <= 0 are 0.
 float scale_position(const ColourScale& scale, float value);
 
