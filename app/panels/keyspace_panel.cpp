@@ -1,5 +1,4 @@
 #include "app/panels/keyspace_panel.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -15,6 +14,7 @@
 #include "app/figures/keyspace_data.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/keyspace_view.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 
@@ -115,9 +115,8 @@ void draw_keyspace_controls(PanelContext& context) {
 std::string policy_of(const session::SessionState& state) {
   if (state.comparing()) return fmt::format("{} runs side by side", state.tiles.size());
   const auto& plan = state.run().plan;
-  std::string text = plan.policy == "none"
-                         ? std::string("none: full cache")
-                         : fmt::format("{}, N = {}", plan.name, format_count(plan.budget));
+  std::string text = plan.policy == "none" ? std::string("none: full cache")
+                                           : fmt::format("{}, N = {}", plan.name, format_count(plan.budget));
   if (plan.replayed) text += ", replayed on full-cache keys";
   if (plan.oracle) text += plan.replayed ? " by an oracle" : ", by an oracle";
   if (state.reading || state.drawing)
@@ -125,17 +124,6 @@ std::string policy_of(const session::SessionState& state) {
   else if (state.settling)
     text += "  ·  axes from some keys and queries, all to come …";
   return text;
-}
-
-// Whether the picture may have notes, at this block or at another one.
-bool takes_notes(const session::KeyspacePicture* shown) {
-  if (shown == nullptr) return false;
-  using figures::KeyColour;
-  const figures::KeyspaceLook& look = shown->key.look;
-  const bool some_lack_values = look.colour == KeyColour::kAttention || look.colour == KeyColour::kScore ||
-                                look.colour == KeyColour::kMargin;
-  return look.projection == figures::Projection::kAnchor || some_lack_values || !shown->refusal.empty() ||
-         !shown->panel.note.empty();
 }
 
 std::string notes_of(const session::KeyspacePicture& shown) {
@@ -179,7 +167,7 @@ void draw_keyspace_title(PanelContext& context, const session::KeyspacePicture* 
     ImGui::SetCursorPos({right - controls, y});
   }
   draw_keyspace_controls(context);
-  if (takes_notes(shown)) draw_fitted(context, notes_of(*shown), ImGui::GetContentRegionAvail().x);
+  if (shown != nullptr) draw_fitted(context, notes_of(*shown), ImGui::GetContentRegionAvail().x);
 }
 
 constexpr float kLeastHeightForLegend = 150, kLeastHeightForLegendOfTiles = 230;
@@ -237,7 +225,7 @@ void KeyspacePanel::share_scale(const std::vector<session::RunTile>& tiles) {
   for (const auto& [id, plot] : plots_) plot->use_scale(shared_scale_);
 }
 
-// Of several plots each kind of point once, and without the counts, which stand in the titles.
+// Of several plots each kind of point once.
 void KeyspacePanel::make_legend() {
   legend_of_ = {};
   for (const auto& [id, plot] : plots_) {
@@ -248,11 +236,11 @@ void KeyspacePanel::make_legend() {
         continue;
       figures::PointSeries& kind = legend_of_.points.emplace_back();
       kind.id = series.id;
-      const bool counted = series.id == "retained" || series.id == "evicted" || series.id == "queries";
-      kind.label = plots_.size() > 1 && counted ? series.id : series.label;
+      kind.label = series.label;
       kind.colour = series.colour;
       kind.marker = series.marker;
-      if (counted && series.id != "queries" && plot->own_scale()) kind.value = {0};  // it has many colours
+      const bool of_keys = series.id == "retained" || series.id == "evicted";
+      if (of_keys && plot->own_scale()) kind.value = {0};  // it has many colours
     }
   }
 }
