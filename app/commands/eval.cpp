@@ -31,7 +31,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 
 namespace keyscope::commands {
 

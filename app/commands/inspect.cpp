@@ -25,8 +25,8 @@
 #include "capture/model/config.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/layout.hpp"
 #include "capture/recording/recording.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::commands {

@@ -8,7 +8,7 @@
 #include "app/figures/figure.hpp"
 #include "app/figures/token_order.hpp"
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::figures {

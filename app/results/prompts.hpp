@@ -10,7 +10,7 @@
 #include "app/figures/figure.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model.hpp"
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::validation {

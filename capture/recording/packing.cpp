@@ -9,9 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
-#include "base/files.hpp"
-#include "capture/recording/layout.hpp"
 #include "capture/recording/part_file.hpp"
+#include "capture/recording/recording_layout.hpp"
 
 namespace keyscope::recording {
 

@@ -9,8 +9,8 @@
 
 #include "base/errors.hpp"
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/layout.hpp"
 #include "capture/recording/recording.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/recording/run_reader.hpp"
 
 namespace keyscope::recording {

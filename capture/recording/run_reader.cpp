@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 
 namespace keyscope::recording {
 

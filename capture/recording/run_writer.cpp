@@ -8,8 +8,8 @@
 
 #include "base/errors.hpp"
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/layout.hpp"
 #include "capture/recording/record_check.hpp"
+#include "capture/recording/recording_layout.hpp"
 
 namespace keyscope::recording {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::recording {

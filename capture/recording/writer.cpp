@@ -13,11 +13,11 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/layout.hpp"
 #include "capture/recording/packing.hpp"
 #include "capture/recording/part_file.hpp"
 #include "capture/recording/record_check.hpp"
 #include "capture/recording/recording.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/recording/records.hpp"
 #include "capture/recording/run_writer.hpp"
 

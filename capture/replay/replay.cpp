@@ -14,7 +14,7 @@
 #include "base/errors.hpp"
 #include "base/text.hpp"
 #include "capture/model/config.hpp"
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/recording/records.hpp"
 #include "capture/replay/head_replay.hpp"
 #include "capture/replay/replay_file.hpp"

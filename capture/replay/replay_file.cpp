@@ -10,8 +10,8 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/layout.hpp"
 #include "capture/recording/packing.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "capture/replay/replay.hpp"
 
 namespace keyscope::replay {

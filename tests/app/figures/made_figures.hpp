@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 #include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {

@@ -1,4 +1,4 @@
-#include "capture/recording/layout.hpp"
+#include "capture/recording/recording_layout.hpp"
 
 #include <algorithm>
 #include <bit>
