@@ -1,6 +1,9 @@
-#include "capture/tokenizer/chat_kinds.hpp"
-
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "capture/tokenizer/chat_template.hpp"
+#include "capture/tokenizer/template_skeleton.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

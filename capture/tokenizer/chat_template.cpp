@@ -16,6 +16,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/tokenizer/characters.hpp"
+#include "capture/tokenizer/template_skeleton.hpp"
 
 namespace keyscope::tokenizer {
 namespace {
