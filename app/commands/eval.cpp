@@ -245,8 +245,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
 void EvalOptions::add_to(CLI::App& command) {
   model.add_folder(command)->required();
   command
-      .add_option("--policy", policies,
-                  policy_help() + "; repeatable, and none always runs as what they are compared with")
+      .add_option("--policy", policies, policy_help() + "; none always runs, as what they are compared with")
       ->allow_extra_args(false);
   command
       .add_option("--budget", budgets,

@@ -8,7 +8,6 @@
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "app/commands/capture.hpp"
 #include "app/commands/capture_options.hpp"
@@ -153,9 +152,7 @@ void add_export(CLI::App& app) {
                          "and h5py");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
   command->add_option("--out", arguments->out, "The HDF5 file to write")->required();
-  command
-      ->add_option("--figure", arguments->names,
-                   fmt::format("Only this figure, repeatable: {}", fmt::join(figures::figure_names(), ", ")))
+  command->add_option("--figure", arguments->names, "Only this figure, repeatable: " + figure_help())
       ->allow_extra_args(false);
   command
       ->add_option("--run", arguments->runs,

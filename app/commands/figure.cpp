@@ -215,10 +215,7 @@ void add_figure(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("figure", "One figure of a recording, as png, svg, pdf or NeXus HDF5");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
-  command
-      ->add_option("NAME", arguments->request.name,
-                   fmt::format("Which figure: {}", fmt::join(figures::figure_names(), ", ")))
-      ->required();
+  command->add_option("NAME", arguments->request.name, "Which figure: " + figure_help())->required();
   command->add_option("--out", arguments->out, "File to write: .png, .svg, .pdf or .h5")->required();
   add_selection(*command, *arguments);
   add_grid(*command, *arguments);

@@ -4,11 +4,16 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "app/figures/catalogue.hpp"
 
 namespace keyscope::commands {
 
@@ -84,6 +89,17 @@ capture::ModelOptions ModelChoice::options() const {
       choose<std::string>("--device", device_, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
   options.threads = threads_;
   return options;
+}
+
+std::string figure_help() {
+  std::vector<std::string> all;
+  for (const std::string_view name : figures::figure_names()) {
+    std::vector<std::string_view> papers;
+    for (const figures::FigureAlias& alias : figures::figure_aliases())
+      if (alias.name == name) papers.push_back(alias.paper);
+    all.push_back(papers.empty() ? std::string(name) : fmt::format("{} ({})", name, fmt::join(papers, ", ")));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 namespace {

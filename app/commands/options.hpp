@@ -68,6 +68,9 @@ class ModelChoice {
   int threads_ = 0;
 };
 
+// Every figure of a recording with the paper's names for it: "log-volume (fig12), redundancy, …".
+std::string figure_help();
+
 // Policies that are given in one word, such as "keydiff:recent=0.1,metric=dot,sink", one by one: a part that
 // is KEY=VALUE belongs to the policy before it.
 std::vector<std::string> split_policies(const std::vector<std::string>& words);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
 #include "app/figures/nexus.hpp"
 #include "capture/recording/recording.hpp"
@@ -37,6 +38,16 @@ class FigureOfHeads : public CapturedPhonebook {
     return figures::read_figures(path("f.h5")).figures.at(0).multiples.value();
   }
 };
+
+// So that who has the paper at hand finds its figures.
+TEST(FigureHelp, NamesEveryFigureAsThePaperDoesToo) {
+  for (const char* command : {"figure", "export"}) {
+    const CliResult help = run_cli({command, "--help"});
+    EXPECT_THAT(help.out, HasSubstr("cosine-and-attention (fig2), score-attention, ")) << command;
+    for (const auto& alias : figures::figure_aliases())
+      EXPECT_THAT(help.out, HasSubstr(alias.paper)) << command;
+  }
+}
 
 TEST_F(FigureOfHeads, ListsMakeRowsAndColumns) {
   const auto some = grid("keyspace", {"--layers", "0-1,3", "--kv-heads", "2"});
