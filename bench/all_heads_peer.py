@@ -2,12 +2,11 @@
 
     python3 bench/all_heads_peer.py build/release/all_heads_bench
 
-Two threads, wall time, the best of several rounds taken in turns; a round of ours is the median of five. Where
-there are several ways to write the work, each is timed and the fastest is the peer: by heads on two threads, or
-on the threads of BLAS. Results of the peers are float64 except for KeyDiff, where NumPy keeps float32: it is
-faster so. KeyDiff, whose heads a team of two threads shares, is also set beside the speed at which the same
-process reads the keys: the fastest of thirty of each, taken in turns, since what others do on a machine only ever
-adds to a time, and the medians, which show by how much.
+Two threads, wall time, the best of several rounds taken in turns; a round of ours is the median of five. Where there
+are several ways to write the work, each is timed and the fastest is the peer: by heads on two threads, or on the
+threads of BLAS. The peers' results are float64, except for KeyDiff, where float32 is faster in NumPy. KeyDiff is also
+compared with the speed at which the same process reads the keys: the fastest of thirty of each, taken in turns, since
+other work on a machine only ever adds to a time, and the medians. Needs NumPy, SciPy, scikit-learn and threadpoolctl.
 """
 
 import concurrent.futures

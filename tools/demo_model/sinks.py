@@ -1,10 +1,10 @@
-"""Attention sinks, for the twin of the demo model.
+"""Attention sinks, for the sink variant of the demo model.
 
 Large models tend to park attention on BOS: their queries point, on average, away from
 their keys, and BOS has the one key that the queries do point to. Of the other keys, those
 unlike the rest then receive more attention (KeyDiff, section 3). A model as small as this
 one hardly does so by itself. `shortfall` measures by how much each head falls short of it,
-and is added to the loss when the twin is trained.
+and is added to the loss when the sink variant is trained.
 """
 
 import math

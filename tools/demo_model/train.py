@@ -7,7 +7,7 @@
         --refine build/refined --books --seed 3
 
 The first command is the long one; the others train what it made a little more, at lower
-rates, on long texts or on full phone books. The twin with attention sinks begins with a model
+rates, on long texts or on full phone books. The variant with attention sinks begins with a model
 that reads already:
 
     python tools/demo_model/train.py --text war-and-peace.txt --out build/sinks \

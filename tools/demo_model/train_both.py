@@ -1,8 +1,8 @@
-"""Trains the demo model and its twin with attention sinks from nothing.
+"""Trains the demo model and its variant with attention sinks from nothing.
 
     python tools/demo_model/train_both.py --text war-and-peace.txt --out assets
 
-The model first, then the twin, which begins with it. A stage is one run of train.py, by two
+The model first, then the sink variant, which begins with it. A stage is one run of train.py, by two
 processes, or of average.py. Interrupted, the same command goes on where it was.
 """
 
@@ -61,7 +61,7 @@ class Recipe:
         second = self.pair("second", first, self.work / "averaged_again", later=3)
         return self.pair("last", second, out, later=4)
 
-    def twin(self, begin: Path, out: Path) -> None:
+    def sink_variant(self, begin: Path, out: Path) -> None:
         """From the demo model: its sinks, and a refinement and three pairs that keep them."""
         keep = ("--sinks", "keep")
         sinks = self.train("sinks", begin, "--sinks", "find")
@@ -84,7 +84,7 @@ def main() -> None:
     args = parser.parse_args()
     recipe = Recipe(args.text, args.work, args.seed, args.device)
     model = recipe.model(args.out / "demo_model")
-    recipe.twin(model, args.out / "demo_model_sinks")
+    recipe.sink_variant(model, args.out / "demo_model_sinks")
 
 
 if __name__ == "__main__":
