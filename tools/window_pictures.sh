@@ -3,7 +3,7 @@
 # on three screens and in both themes.
 #   tools/window_pictures.sh FOLDER [KEYSCOPE]
 # Leaves FOLDER/<size>-<theme>/*.png, and a contact sheet of each beside them. Exits with 1 where a tour failed,
-# after all of them; needs Xvfb, xdotool and ImageMagick (`./run setup` installs them).
+# after all of them; needs Xvfb, xdotool and ImageMagick (`./run test` installs them).
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
