@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/part_file.hpp"
 #include "capture/recording/recording_layout.hpp"
 

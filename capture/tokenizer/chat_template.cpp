@@ -31,9 +31,9 @@ std::optional<std::string> read_if_there(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
   const auto size = fs::file_size(path, error);  // fails on what is no regular file
-  if (error || size > kLargestFile)
-    throw FileError(
-        fmt::format("{}: cannot be read; expected a file of at most {} bytes", path.string(), kLargestFile));
+  if (error || size > kLargestTemplateFile)
+    throw FileError(fmt::format("{}: cannot be read; expected a file of at most {} bytes", path.string(),
+                                kLargestTemplateFile));
   return read_file(path, size);
 }
 
