@@ -40,6 +40,7 @@ TEXT_FIELDS = (
     ("*.h5", r"(?s)(\x12\x00\x08\x00.\x00\x00\x00\x01\x00\x00\x00).{4}", "HDF5 writes the time of every dataset"),
     ("commands/*.json", r'("seconds": )[0-9.e+-]+', "how long an evaluation took"),
     ("commands/*.log", r"(a factor of [0-9.]+\), )[^\n]* tokens run a second", "how long an evaluation took"),
+    ("commands/dry_capture.log", r"( of memory, )[^\n]*", "an estimated time, from a short measurement"),
     ("commands/bench_*.log", r"[ ]+|-?[0-9][0-9.,]*", "measured times and memory; columns are as wide as they need"),
     ("commands/bench_*.json",
      r'("(?:load_before|load_after|(?:product_gflops|ttft_ms|plain_ms|recorded_ms|overhead|peak_bytes|\w+_us|'

@@ -72,7 +72,7 @@ std::string loss_text(const TaskLoss& task, double tolerance) {
   });
 }
 
-std::string name_of(const Candidate& candidate) {
+std::string heading_of(const Candidate& candidate) {
   return fmt::format("{} · {}", candidate.policy, candidate.budget);
 }
 
@@ -112,7 +112,7 @@ std::string decision_table(const Adoption& adoption) {
     const Fitness fitness = adoption.recommendation.fitness[i];
     const bool chosen = std::cmp_equal(i, adoption.recommendation.chosen);
     auto& row = rows.emplace_back();
-    row.emplace_back(name_of(candidate) + (chosen ? " (recommended)" : ""));
+    row.emplace_back(heading_of(candidate) + (chosen ? " (recommended)" : ""));
     row.emplace_back(fitness_text(fitness), std::string(look_of(fitness)));
     row.emplace_back(fmt::format("{:.1f} %", 100 * candidate.memory_share));
     if (adoption.latency_repeat > 0)
@@ -135,7 +135,7 @@ std::string accuracy_table(const Adoption& adoption) {
   }
   Rows rows{full};
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i) {
-    auto& row = rows.emplace_back(1, HtmlCell(name_of(adoption.candidates[i])));
+    auto& row = rows.emplace_back(1, HtmlCell(heading_of(adoption.candidates[i])));
     for (const TaskOutcome& task : adoption.tasks) row.emplace_back(score_text(task, task.scores[i]));
   }
   return html_table(head, rows);
@@ -157,7 +157,7 @@ std::string affected_table(const Adoption& adoption) {
         fmt::format("{}: affected {}", task.name, task.kind == TaskKind::kScore ? "examples" : "tokens"));
   Rows rows;
   for (const Candidate& candidate : adoption.candidates) {
-    auto& row = rows.emplace_back(1, HtmlCell(name_of(candidate)));
+    auto& row = rows.emplace_back(1, HtmlCell(heading_of(candidate)));
     for (const TaskLoss& task : candidate.losses) row.emplace_back(affected_text(task));
   }
   return "<p class=\"soft\">Affected is what came when something had been evicted. The rest is as under the "
@@ -180,7 +180,7 @@ std::string doubts(const Adoption& adoption) {
     for (const Candidate& candidate : adoption.candidates) {
       const TaskLoss& task = candidate.losses[t];
       const std::string doubt = doubt_text(task, adoption.rule.tolerance);
-      if (!doubt.empty() && task.after_eviction > 0) candidates[doubt].push_back(name_of(candidate));
+      if (!doubt.empty() && task.after_eviction > 0) candidates[doubt].push_back(heading_of(candidate));
     }
     for (const auto& [doubt, names] : candidates)
       items += fmt::format("<li>{}: {}, {}</li>\n", html_text(adoption.tasks[t].name), html_text(doubt),
@@ -209,7 +209,7 @@ std::string memory_table(const Adoption& adoption) {
   };
   add("full cache", adoption.full_memory);
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
-    add(name_of(adoption.candidates[i]), adoption.memory[i]);
+    add(heading_of(adoption.candidates[i]), adoption.memory[i]);
   const std::string p95 = fmt::format("at {} tokens", adoption.full_memory.p95_length);
   return html_table({"policy · budget", "rows kept", "mean over prompts", p95, "the most while it is read"},
                     rows);
@@ -225,7 +225,7 @@ std::string latency_section(const Adoption& adoption) {
   };
   add("full cache", adoption.full_first_token_ms);
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
-    add(name_of(adoption.candidates[i]), adoption.first_token_ms[i]);
+    add(heading_of(adoption.candidates[i]), adoption.first_token_ms[i]);
   return fmt::format(
              "<h2>Time to the first token</h2>\n<p class=\"soft\">Of a prompt of {} tokens, the 95th "
              "percentile of the tasks' lengths; {} repetitions, each of all in turn; on this machine.</p>\n",
@@ -262,7 +262,7 @@ std::string diagnosis_section(const Adoption& adoption) {
   rows.push_back({"full cache", mean_text(adoption.full_retained.mean_pairwise_cosine),
                   mean_text(adoption.full_retained.log_volume_nats), "100", "–"});
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
-    add(name_of(adoption.candidates[i]), adoption.retained[i]);
+    add(heading_of(adoption.candidates[i]), adoption.retained[i]);
   return html + "<h3>What the cache holds after a prompt</h3>\n" +
          html_table({"policy · budget", "mean cosine of two keys", "log volume, nats", "attention kept, %",
                      "KL to the full cache, nats"},

@@ -21,14 +21,12 @@
 namespace keyscope::benchmarks {
 namespace {
 
-using Json = nlohmann::json;
-
-Json setting_json(const Setting& setting) {
+nlohmann::json setting_json(const Setting& setting) {
   return {{"model", setting.model},     {"dtype", setting.dtype},     {"device", setting.device},
           {"kernels", setting.kernels}, {"threads", setting.threads}, {"weight_bytes", setting.weight_bytes}};
 }
 
-Setting setting_from(const Json& from) {
+Setting setting_from(const nlohmann::json& from) {
   return {from.at("model"),   from.at("dtype"),   from.at("device"),
           from.at("kernels"), from.at("threads"), from.at("weight_bytes")};
 }
@@ -60,7 +58,7 @@ class Pipe {
 // What one combination came to, or what went wrong, as the parent will read it.
 std::string run_and_describe(const std::filesystem::path& folder, const capture::ModelOptions& model_options,
                              const capture::CaptureOptions& options) {
-  Json json;
+  nlohmann::json json;
   try {
     const auto model = capture::Model::load(folder, model_options);
     capture::CaptureControl control;
@@ -76,7 +74,7 @@ std::string run_and_describe(const std::filesystem::path& folder, const capture:
   } catch (const std::exception& error) {
     json = {{"error", error.what()}, {"usage", false}};
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 [[noreturn]] void end_child(Pipe& pipe, const std::string& text) {
@@ -106,8 +104,8 @@ std::string read_all(const Pipe& pipe, pid_t child, const Monitor& monitor) {
   }
 }
 
-Json run_apart(const std::filesystem::path& folder, const capture::ModelOptions& model_options,
-               const capture::CaptureOptions& options, const std::string& label, Monitor& monitor) {
+nlohmann::json run_apart(const std::filesystem::path& folder, const capture::ModelOptions& model_options,
+                         const capture::CaptureOptions& options, const std::string& label, Monitor& monitor) {
   Pipe pipe;
   const pid_t child = ::fork();
   if (child < 0) throw Error(fmt::format("a process could not be started: {}", std::strerror(errno)));
@@ -124,7 +122,7 @@ Json run_apart(const std::filesystem::path& folder, const capture::ModelOptions&
   if (WIFSIGNALED(status))
     throw Error(fmt::format("{}: the process that ran it was ended by signal {}; memory may have run out",
                             label, WTERMSIG(status)));
-  Json json = Json::parse(text, nullptr, false);
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) throw Error(fmt::format("{}: the process that ran it said nothing", label));
   if (!json.contains("error")) return json;
   if (json.at("usage")) throw UsageError(json.at("error").get<std::string>());
@@ -146,7 +144,7 @@ Benchmark measure_peak_memory(const std::filesystem::path& model_folder,
     std::vector<double> peaks;
     for (std::int64_t i = 0; i < sweep.repeat; ++i) {
       monitor.tell(done++, n_runs, each.label());
-      const Json json =
+      const nlohmann::json json =
           run_apart(model_folder, model_options, capture_options(each, prompt, sweep), each.label(), monitor);
       benchmark.setting = setting_from(json.at("setting"));
       row.peak_cache_rows = json.at("rows").get<std::int64_t>();

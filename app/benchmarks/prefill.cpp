@@ -69,7 +69,7 @@ double product_flops_per_token(const capture::ModelConfig& config) {
 }
 
 // The measurements of one combination, one entry per repetition.
-struct Samples {
+struct PrefillSamples {
   std::vector<double> ttft_ms, tokens_per_second, attention_share, eviction_share, products_share, generated;
   std::int64_t peak_cache_rows = 0, peak_cache_bytes = 0;
 };
@@ -123,7 +123,8 @@ class Rounds {
   std::int64_t done_ = 0, total_ = 0;
 };
 
-void add(Samples& samples, const Case& each, const capture::RunOutcome& outcome, double product_seconds) {
+void add(PrefillSamples& samples, const Case& each, const capture::RunOutcome& outcome,
+         double product_seconds) {
   const double seconds = outcome.prompt_seconds;
   samples.ttft_ms.push_back(1e3 * seconds);
   samples.tokens_per_second.push_back(static_cast<double>(each.n_tokens) / seconds);
@@ -136,7 +137,7 @@ void add(Samples& samples, const Case& each, const capture::RunOutcome& outcome,
   samples.peak_cache_bytes = outcome.peak_cache_bytes;
 }
 
-Row row_of(const Case& each, const Samples& samples) {
+Row row_of(const Case& each, const PrefillSamples& samples) {
   Row row = row_of(each);
   row.ttft_ms = spread_of(samples.ttft_ms);
   row.tokens_per_second = spread_of(samples.tokens_per_second);
@@ -160,7 +161,7 @@ Benchmark measure_prefill(const capture::Model& model, const Sweep& sweep,
   rounds.warm_up();
   ProductRate products(model, std::clamp<std::int64_t>(largest(sweep.n_tokens), 512, 1024));
   const double flops_per_token = product_flops_per_token(model.config());
-  std::vector<Samples> samples(rounds.cases().size());
+  std::vector<PrefillSamples> samples(rounds.cases().size());
   std::vector<double> rates;
   for (std::int64_t i = 0; i < sweep.repeat; ++i) {
     rates.push_back(products.measure_gflops());

@@ -36,7 +36,7 @@ class ScratchRecording {
   fs::path path_;
 };
 
-struct Samples {
+struct OverheadSamples {
   std::vector<double> ttft_ms, plain_ms, recorded_ms, overhead;
   std::int64_t file_bytes = 0;
 };
@@ -54,12 +54,12 @@ class Pairs {
 
   void warm_up(Case first) {
     first.n_tokens = std::min(first.n_tokens, first.block);
-    Samples nothing;
+    OverheadSamples nothing;
     run_plain(first, nothing);
     done_ = 0;
   }
 
-  void run(const Case& each, bool recorded_first, Samples& samples) {
+  void run(const Case& each, bool recorded_first, OverheadSamples& samples) {
     if (recorded_first) run_recorded(each, samples);
     run_plain(each, samples);
     if (!recorded_first) run_recorded(each, samples);
@@ -67,7 +67,7 @@ class Pairs {
   }
 
  private:
-  void run_plain(const Case& each, Samples& samples) {
+  void run_plain(const Case& each, OverheadSamples& samples) {
     const auto started = Clock::now();
     const auto outcome = run_case(each, {});
     samples.plain_ms.push_back(milliseconds_since(started));
@@ -75,7 +75,7 @@ class Pairs {
   }
 
   // From before the file is there until it has its name and lies on the disk.
-  void run_recorded(const Case& each, Samples& samples) {
+  void run_recorded(const Case& each, OverheadSamples& samples) {
     const ScratchRecording scratch(folder_);
     const auto started = Clock::now();
     const auto writer = recording::make_recording_writer(scratch.path(), false);
@@ -119,7 +119,7 @@ Benchmark measure_recording_overhead(const capture::Model& model, const Sweep& s
       .name = "capture", .setting = setting_of(model), .repeat = sweep.repeat, .seed = sweep.seed};
   benchmark.load_before = load_average();
   const std::vector<Case> cases = cases_of(sweep);
-  std::vector<Samples> samples(cases.size());
+  std::vector<OverheadSamples> samples(cases.size());
   Pairs pairs(model, sweep, prompt, folder, monitor);
   pairs.warm_up(cases.front());
   for (std::int64_t i = 0; i < sweep.repeat; ++i)

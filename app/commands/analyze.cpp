@@ -108,14 +108,14 @@ namespace {
 using measures::HeadMeasures;
 using Measure = std::optional<double> HeadMeasures::*;
 
-struct Column {
+struct MeasureColumn {
   const char* title;
   Measure measure;
   int decimals;
   bool share = false;  // shown as a percentage
 };
 
-constexpr std::array<Column, 9> kLayerColumns{{
+constexpr std::array<MeasureColumn, 9> kLayerColumns{{
     {"spearman", &HeadMeasures::spearman, 3},
     {"given pos.", &HeadMeasures::spearman_given_position, 3},
     {"cos(k,k̄)", &HeadMeasures::mean_key_cosine, 3},
@@ -129,7 +129,7 @@ constexpr std::array<Column, 9> kLayerColumns{{
 constexpr int kColumnWidth = 11;
 
 // fmt pads by display width, so that k̄ aligns as well.
-std::string cell(const std::optional<double>& value, int decimals) {
+std::string number_cell(const std::optional<double>& value, int decimals) {
   return value ? fmt::format("{:>{}.{}f}", *value, kColumnWidth, decimals)
                : fmt::format("{:>{}}", "–", kColumnWidth);
 }
@@ -162,7 +162,7 @@ void print_layers(const measures::RunMeasures& run) {
     fmt::print("  {:<8}", layer);
     for (const auto& column : kLayerColumns) {
       const auto mean = measures::mean_over_heads(heads, column.measure);
-      fmt::print("{}", column.share ? share_cell(mean) : cell(mean, column.decimals));
+      fmt::print("{}", column.share ? share_cell(mean) : number_cell(mean, column.decimals));
     }
     std::vector<std::optional<double>> correlations;
     for (const auto& head : heads) correlations.push_back(head.spearman);
@@ -207,10 +207,10 @@ void print_run_summary(const recording::RecordingInfo& info, const std::vector<m
     const auto& plan = info.runs[static_cast<std::size_t>(info.run_index(run.run))].plan;
     fmt::print("{:<{}}{:>{}}{}{}{}{}{}\n", run.run, width,
                plan.budget > 0 ? std::to_string(plan.budget) : std::string("all"), kColumnWidth,
-               cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3),
-               cell(measures::mean_over_heads(run.heads, &HeadMeasures::log_volume_nats), 2),
+               number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3),
+               number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::log_volume_nats), 2),
                share_cell(measures::mean_over_heads(run.heads, &HeadMeasures::attention_mass_kept)),
-               share_cell(run.top1_agreement), cell(run.kl_nats, 4));
+               share_cell(run.top1_agreement), number_cell(run.kl_nats, 4));
   }
   print_run_labels(info, runs, width);
 }

@@ -24,7 +24,7 @@ using benchmarks::Benchmark;
 using benchmarks::Row;
 using benchmarks::Spread;
 
-struct Column {
+struct BenchColumn {
   std::string title;
   std::function<std::optional<std::string>(const Row&)> cell;
 };
@@ -38,7 +38,7 @@ std::string digits(double value) {
 using Measured = std::optional<Spread> Row::*;
 
 // The median, and least and most beside it.
-Column spread(std::string title, Measured measured, double scale = 1) {
+BenchColumn spread(std::string title, Measured measured, double scale = 1) {
   return {std::move(title), [=](const Row& row) -> std::optional<std::string> {
             const auto& value = row.*measured;
             if (!value) return std::nullopt;
@@ -47,37 +47,37 @@ Column spread(std::string title, Measured measured, double scale = 1) {
           }};
 }
 
-Column median(std::string title, Measured measured) {
+BenchColumn median(std::string title, Measured measured) {
   return {std::move(title), [=](const Row& row) {
             return row.*measured ? std::optional(digits((row.*measured)->median)) : std::nullopt;
           }};
 }
 
-Column share(std::string title, Measured measured) {
+BenchColumn share(std::string title, Measured measured) {
   return {std::move(title), [=](const Row& row) {
             return row.*measured ? std::optional(fmt::format("{:.1f} %", 100 * (row.*measured)->median))
                                  : std::nullopt;
           }};
 }
 
-Column count(std::string title, std::optional<std::int64_t> Row::*counted) {
+BenchColumn count(std::string title, std::optional<std::int64_t> Row::*counted) {
   return {std::move(title), [=](const Row& row) {
             return row.*counted ? std::optional(std::to_string(*(row.*counted))) : std::nullopt;
           }};
 }
 
-Column bytes(std::string title, std::optional<std::int64_t> Row::*counted) {
+BenchColumn bytes(std::string title, std::optional<std::int64_t> Row::*counted) {
   return {std::move(title), [=](const Row& row) {
             return row.*counted ? std::optional(bytes_text(*(row.*counted))) : std::nullopt;
           }};
 }
 
-Column number(std::string title, std::optional<double> Row::*value) {
+BenchColumn number(std::string title, std::optional<double> Row::*value) {
   return {std::move(title),
           [=](const Row& row) { return row.*value ? std::optional(digits(*(row.*value))) : std::nullopt; }};
 }
 
-std::vector<Column> columns_of(const Benchmark& benchmark) {
+std::vector<BenchColumn> columns_of(const Benchmark& benchmark) {
   constexpr double kMebibyte = 1 << 20;
   return {{"policy", [](const Row& row) { return std::optional(row.policy); }},
           count("budget", &Row::budget),
@@ -122,7 +122,7 @@ std::string padded(const std::string& text, std::size_t width, bool left) {
 // the benchmark is about.
 std::string bench_table(const Benchmark& benchmark) {
   std::vector<std::string> lines(benchmark.rows.size() + 1);
-  for (const Column& column : columns_of(benchmark)) {
+  for (const BenchColumn& column : columns_of(benchmark)) {
     std::vector<std::string> cells{column.title};
     bool any = false;
     for (const Row& row : benchmark.rows) {

@@ -121,7 +121,7 @@ namespace {
 using window::GestureTimes;
 using window::ViewTimes;
 
-struct ViewArguments {
+struct BenchViewArguments {
   std::string file;
   session::SelectionRequest selection;
   std::string view{session::kKeyspaceView};
@@ -151,7 +151,7 @@ std::vector<window::Gesture> gestures_of(const std::vector<std::string>& names) 
   return gestures;
 }
 
-ViewTimes measure_view(const ViewArguments& arguments) {
+ViewTimes measure_view(const BenchViewArguments& arguments) {
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("frames", arguments.window.quiet);
@@ -170,7 +170,7 @@ ViewTimes measure_view(const ViewArguments& arguments) {
   return window::measure_view(benchmark);
 }
 
-void print(const ViewArguments& arguments, const ViewTimes& times) {
+void print(const BenchViewArguments& arguments, const ViewTimes& times) {
   fmt::print("{}, view {}, {} pixels; opened and drawn in {:.0f} ms\n", arguments.file,
              view_name(arguments.view), arguments.window.size, times.opened_ms);
   fmt::print("{:<8}{:>8}{:>12}{:>10}{:>12}\n", "gesture", "frames", "median ms", "p99 ms", "per second");
@@ -179,7 +179,7 @@ void print(const ViewArguments& arguments, const ViewTimes& times) {
                gesture.median_ms(), gesture.p99_ms(), gesture.per_second());
 }
 
-nlohmann::ordered_json to_json(const ViewArguments& arguments, const ViewTimes& times) {
+nlohmann::ordered_json view_json(const BenchViewArguments& arguments, const ViewTimes& times) {
   nlohmann::ordered_json json{{"format", 1},
                               {"benchmark", "view"},
                               {"file", arguments.file},
@@ -198,17 +198,17 @@ nlohmann::ordered_json to_json(const ViewArguments& arguments, const ViewTimes& 
   return json;
 }
 
-void run_view(const ViewArguments& arguments) {
+void run_bench_view(const BenchViewArguments& arguments) {
   require_writable(arguments.window.json, arguments.file);
   const ViewTimes times = measure_view(arguments);
   if (!arguments.window.json.is_stdout()) print(arguments, times);
-  if (arguments.window.json.given()) write_json(arguments.window.json, to_json(arguments, times));
+  if (arguments.window.json.given()) write_json(arguments.window.json, view_json(arguments, times));
 }
 
 }  // namespace
 
 void add_bench_view(CLI::App& bench) {
-  auto arguments = std::make_shared<ViewArguments>();
+  auto arguments = std::make_shared<BenchViewArguments>();
   CLI::App* command =
       bench.add_subcommand("view", "Frame times of the window on a recording, drawn off screen");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
@@ -229,7 +229,7 @@ void add_bench_view(CLI::App& bench) {
   command->add_option("--frames", arguments->frames, "Of each gesture (default: 300)")->check(one_or_more());
   arguments->window.add_to(*command,
                            "  keyscope bench view needle.h5 --gesture pan --gesture heads --frames 100");
-  command->callback([arguments] { run_view(*arguments); });
+  command->callback([arguments] { run_bench_view(*arguments); });
 }
 
 }  // namespace keyscope::commands

@@ -75,8 +75,6 @@ capture::HashProgress hash_progress_line(bool quiet) {
 
 namespace {
 
-constexpr int kInterrupted = 130;
-
 struct InterruptState {
   std::mutex mutex;
   std::function<void()> cancel;

@@ -46,6 +46,8 @@ class Progress {
 // Shows on stderr how much of a model's weights has been hashed, as Progress does, for as long as it lives.
 capture::HashProgress hash_progress_line(bool quiet);
 
+inline constexpr int kInterrupted = 130;  // exit status after Ctrl-C or SIGTERM
+
 // Takes over Ctrl-C and SIGTERM for the process. Call once, in `main`, before any other thread starts.
 void watch_interrupts();
 

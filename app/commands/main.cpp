@@ -21,7 +21,6 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
-constexpr int kInterrupted = 130;
 
 void add_subcommands(CLI::App& app) {
   using namespace keyscope::commands;

@@ -1,5 +1,4 @@
 #include "app/results/prompts.hpp"
-#include "base/text.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -25,6 +24,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "capture/model/config.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
@@ -48,7 +48,7 @@ std::unique_ptr<tokenizer::Tokenizer> load_tokenizer(const std::filesystem::path
   return tokenizer::Tokenizer::load(model);
 }
 
-PromptLengths measure(const PromptsArguments& arguments, const capture::ModelConfig& config) {
+PromptLengths measure_lengths(const PromptsArguments& arguments, const capture::ModelConfig& config) {
   const auto tokenizer = load_tokenizer(arguments.model);
   std::vector<std::int64_t> lengths;
   for (const auto& prompt :
@@ -92,8 +92,8 @@ std::string table_of(const PromptLengths& lengths) {
   return table;
 }
 
-void write_figure(const PromptsArguments& arguments, const capture::ModelConfig& config,
-                  const PromptLengths& lengths) {
+void write_lengths_figure(const PromptsArguments& arguments, const capture::ModelConfig& config,
+                          const PromptLengths& lengths) {
   const figures::Figure figure =
       validation::prompt_lengths_figure(lengths, std::filesystem::path(arguments.file).filename().string());
   if (!figures::is_nexus_path(arguments.out)) {
@@ -120,8 +120,8 @@ void run_prompts(PromptsArguments& arguments) {
   }
   if (arguments.json.given()) require_writable(arguments.json, arguments.file);
   const capture::ModelConfig config = capture::read_config(arguments.model);
-  const PromptLengths lengths = measure(arguments, config);
-  if (!arguments.out.empty()) write_figure(arguments, config, lengths);
+  const PromptLengths lengths = measure_lengths(arguments, config);
+  if (!arguments.out.empty()) write_lengths_figure(arguments, config, lengths);
   if (arguments.json.given()) write_json(arguments.json, to_json(lengths));
   if (!arguments.json.is_stdout()) fmt::print("{}", table_of(lengths));
 }

@@ -51,7 +51,7 @@ replay::ReplayOptions replay_options(const ReplayArguments& arguments) {
 }
 
 // Before any work: nothing replaces what it is made of, nor one output the other.
-void check_outputs(const ReplayArguments& arguments) {
+void check_replay_outputs(const ReplayArguments& arguments) {
   require_writable(arguments.json, arguments.file);
   if (arguments.out.empty()) return;
   refuse_same_file(arguments.file, arguments.out);
@@ -129,7 +129,7 @@ Json outcome_json(const replay::ReplayPlan& plan, const recording::RecordingInfo
 
 void run_replay_command(const ReplayArguments& arguments) {
   const replay::ReplayOptions options = replay_options(arguments);
-  check_outputs(arguments);
+  check_replay_outputs(arguments);
   const replay::Source source = replay::open_source(arguments.file);
   const auto info = source.recording->info();
   const replay::ReplayPlan plan = replay::plan_replay(source, options);
@@ -148,7 +148,7 @@ void run_replay_command(const ReplayArguments& arguments) {
   if (arguments.json.given()) write_json(arguments.json, outcome_json(plan, *info, arguments, outcomes));
 }
 
-void add_options(CLI::App& command, ReplayArguments& arguments) {
+void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
   command.add_option("FILE", arguments.file, "A recording with a run that kept everything")->required();
   command.add_option("--policy", arguments.policies, policy_help())->required()->allow_extra_args(false);
   command.add_option("--budget", arguments.options.budget, "N: rows kept per KV head")
@@ -178,7 +178,7 @@ void add_replay(CLI::App& app) {
   auto arguments = std::make_shared<ReplayArguments>();
   CLI::App* command = app.add_subcommand(
       "replay", "Simulate eviction on the keys of a recorded run that kept everything, without the model");
-  add_options(*command, *arguments);
+  add_replay_options(*command, *arguments);
   command->footer(
       "Layer 0 retains what a capture would; the layers above are simulated on full-cache keys. tova, h2o\n"
       "and snapkv (which needs recorded attention weights) become oracles: they score by the attention of\n"

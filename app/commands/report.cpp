@@ -130,9 +130,9 @@ adoption::MeasurementOptions measured(const ReportArguments& arguments,
   return options;
 }
 
-adoption::Adoption measure(const ReportArguments& arguments, const capture::Model& model,
-                           const evaluation::Settings& settings, const adoption::TaskList& tasks,
-                           std::span<const validation::Prompt> diagnosed) {
+adoption::Adoption measure_adoption(const ReportArguments& arguments, const capture::Model& model,
+                                    const evaluation::Settings& settings, const adoption::TaskList& tasks,
+                                    std::span<const validation::Prompt> diagnosed) {
   std::atomic<bool> cancelled = false;
   benchmarks::Monitor monitor;
   OnInterrupt on_interrupt([&] {
@@ -175,7 +175,7 @@ void run_report(const ReportArguments& arguments) {
   const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
   adoption::check_diagnosis_memory(*model, settings, prompts);
   adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
-  const adoption::Adoption adoption = measure(arguments, *model, settings, tasks, prompts);
+  const adoption::Adoption adoption = measure_adoption(arguments, *model, settings, tasks, prompts);
   const std::filesystem::path out = arguments.out;
   adoption::write_adoption(adoption, *model, prompts, provenance_now(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));

@@ -30,9 +30,9 @@ using validation::Claim;
 using validation::Finding;
 
 std::string finding_line(const Finding& finding) {
-  std::string line = fmt::format("    {:<18}{:>10}  {:<20}{:>4} prompts", finding.label,
-                                 number_text(finding.mean.mean),
-                                 interval_text(finding.mean.low, finding.mean.high), finding.mean.n_samples);
+  std::string line =
+      fmt::format("    {:<18}{:>10}  {:<20}{:>4} prompts", finding.label, number_text(finding.mean.mean),
+                  interval_text(finding.mean.low, finding.mean.high), finding.mean.n_samples);
   if (finding.tally)
     line += fmt::format("  {} of {} pairs violate it", finding.tally->violations, finding.tally->pairs);
   return line + fmt::format("  {}\n", validation::verdict_name(finding.verdict));
@@ -73,7 +73,7 @@ struct ValidateArguments {
   bool quiet = false;
 };
 
-validation::Settings asked_settings(const ValidateArguments& arguments) {
+validation::Settings validation_settings(const ValidateArguments& arguments) {
   validation::Settings settings;
   std::vector<analysis::PolicySpec> policies;
   policies.reserve(arguments.policies.size());
@@ -92,10 +92,11 @@ capture::ModelOptions model_options(const ValidateArguments& arguments) {
   return options;
 }
 
-std::vector<validation::PromptRecord> measure(const ValidateArguments& arguments, const capture::Model& model,
-                                              const validation::Settings& settings,
-                                              const std::vector<validation::Prompt>& prompts,
-                                              const validation::ResultFolder& folder) {
+std::vector<validation::PromptRecord> measure_prompts(const ValidateArguments& arguments,
+                                                      const capture::Model& model,
+                                                      const validation::Settings& settings,
+                                                      const std::vector<validation::Prompt>& prompts,
+                                                      const validation::ResultFolder& folder) {
   std::atomic<bool> cancelled = false;
   capture::CaptureControl control;
   OnInterrupt on_interrupt([&] {
@@ -111,7 +112,7 @@ std::vector<validation::PromptRecord> measure(const ValidateArguments& arguments
 }
 
 void run_validate(const ValidateArguments& arguments) {
-  validation::Settings settings = asked_settings(arguments);
+  validation::Settings settings = validation_settings(arguments);
   const auto model = capture::Model::load(arguments.model.folder(), model_options(arguments));
   const auto prompts =
       validation::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
@@ -123,7 +124,7 @@ void run_validate(const ValidateArguments& arguments) {
   };
   validation::check_memory(*model, settings, prompts, {where, "--max-tokens"}, capture::available_memory());
   folder.begin();
-  const auto records = measure(arguments, *model, settings, prompts, folder);
+  const auto records = measure_prompts(arguments, *model, settings, prompts, folder);
   const auto report = validation::make_report(settings, prompts, records);
   validation::write_report(report, *model, prompts, provenance_now(), folder);
   fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report),
@@ -131,7 +132,7 @@ void run_validate(const ValidateArguments& arguments) {
              folder.file("validation.h5").string());
 }
 
-void add_options(CLI::App& command, ValidateArguments& arguments) {
+void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
   arguments.model.add_folder(command)->required();
   command
       .add_option("--prompts", arguments.prompts,
@@ -167,7 +168,7 @@ void add_validate(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "validate",
       "Whether what KeyDiff rests on holds for a model: claims, intervals over prompts, verdicts");
-  add_options(*command, *arguments);
+  add_validate_options(*command, *arguments);
   command->footer(
       "Example:\n"
       "  keyscope validate --model assets/demo_model --prompts assets/demo_model/prompts/passages.jsonl \\\n"

@@ -26,9 +26,9 @@ namespace keyscope::evaluation {
 namespace {
 
 // Turns rows into examples one after another.
-class Collection {
+class LongBenchCollection {
  public:
-  Collection(const LongBenchOptions& options, const capture::Model& model)
+  LongBenchCollection(const LongBenchOptions& options, const capture::Model& model)
       : options_(options), model_(model), encoder_(tokenizer_of(model), model.folder(), options.chat) {}
 
   void read(std::span<const std::filesystem::path> paths) {
@@ -131,7 +131,7 @@ class Collection {
 LongBenchSet read_longbench(const LongBenchOptions& options, const capture::Model& model) {
   if (!options.task.empty() && find_longbench_task(options.task) == nullptr)
     throw UsageError("--task: " + no_longbench_task(options.task));
-  Collection collection(options, model);
+  LongBenchCollection collection(options, model);
   collection.read(data_files(options.data));
   return collection.take();
 }
@@ -204,11 +204,9 @@ LongBenchPrompt longbench_prompt(const tokenizer::Tokenizer& tokenizer, std::str
 
 namespace {
 
-using nlohmann::json;
-
-std::optional<std::int64_t> length_of(const json& row, const std::string& where) {
+std::optional<std::int64_t> length_of(const nlohmann::json& row, const std::string& where) {
   if (!row.contains("length")) return std::nullopt;
-  const json& length = row["length"];
+  const nlohmann::json& length = row["length"];
   if (!length.is_number_integer() || length < 0)
     throw FileError(
         fmt::format("{}: \"length\" is {}; expected a number of words", where, shown_value(length)));
@@ -232,7 +230,8 @@ void check_answers(const LongBenchRow& row, const std::string& where) {
 
 }  // namespace
 
-std::string longbench_dataset(const json& row, std::string_view default_task, const std::string& where) {
+std::string longbench_dataset(const nlohmann::json& row, std::string_view default_task,
+                              const std::string& where) {
   std::string dataset = row.contains("dataset") || default_task.empty() ? text_field(row, "dataset", where)
                                                                         : std::string(default_task);
   if (find_longbench_task(dataset) == nullptr)
@@ -240,7 +239,8 @@ std::string longbench_dataset(const json& row, std::string_view default_task, co
   return dataset;
 }
 
-LongBenchRow read_longbench_row(const json& row, std::string_view default_task, const std::string& where) {
+LongBenchRow read_longbench_row(const nlohmann::json& row, std::string_view default_task,
+                                const std::string& where) {
   LongBenchRow read;
   read.dataset = longbench_dataset(row, default_task, where);
   read.task = find_longbench_task(read.dataset);
@@ -284,7 +284,7 @@ constexpr std::string_view kPassages =
     "words.\n\nThe following are given passages.\n{context}\n\nAnswer the question based on the given "
     "passages. Only give me the answer and do not output any other words.\n\nQuestion: {input}\nAnswer:";
 
-constexpr std::string_view kReport =
+constexpr std::string_view kReportSummary =
     "You are given a report by a government agency. Write a one-page summary of the "
     "report.\n\nReport:\n{context}\n\nNow, write a one-page summary of the report.\n\nSummary:";
 
@@ -338,7 +338,7 @@ constexpr std::array<LongBenchTask, 16> kTasks{{
     {"hotpotqa", "multi-document QA", kTokenF1, 32, true, false, false, kPassages},
     {"2wikimqa", "multi-document QA", kTokenF1, 32, true, false, false, kPassages},
     {"musique", "multi-document QA", kTokenF1, 32, true, false, false, kPassages},
-    {"gov_report", "summarization", kRougeL, 512, true, false, false, kReport},
+    {"gov_report", "summarization", kRougeL, 512, true, false, false, kReportSummary},
     {"qmsum", "summarization", kRougeL, 512, true, false, false, kMeeting},
     {"multi_news", "summarization", kRougeL, 512, true, false, false, kNews},
     {"trec", "few-shot learning", kClassShare, 64, false, true, false, kQuestionType},

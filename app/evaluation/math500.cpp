@@ -61,9 +61,9 @@ std::string before_stop(std::string text, const std::vector<std::string>& stop_t
 }
 
 // Turns rows into examples one after another.
-class Collection {
+class MathCollection {
  public:
-  Collection(const MathOptions& options, const capture::Model& model)
+  MathCollection(const MathOptions& options, const capture::Model& model)
       : options_(options), model_(model), encoder_(tokenizer_of(model), model.folder(), options.chat) {
     prompt_ = options.prompt;
     if (!prompt_.empty()) return;
@@ -120,7 +120,7 @@ class Collection {
 
 MathSet read_math(const MathOptions& options, const capture::Model& model) {
   check(options);
-  Collection collection(options, model);
+  MathCollection collection(options, model);
   collection.read(data_files(options.data));
   return collection.take();
 }

@@ -122,7 +122,6 @@ std::optional<std::string_view> last_formula(std::string_view text) {
   return found;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_numeric(char c) { return is_digit(c) || c == '$' || c == '.' || c == ','; }
 
 std::optional<std::string_view> last_number(std::string_view text) {

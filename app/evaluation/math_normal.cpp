@@ -185,17 +185,16 @@ std::string pcre2_message(int code) {
 
 PCRE2_SPTR units(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
 
-struct FreePcre2 {
-  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
-};
-
 }  // namespace
 
 struct Substitution::Compiled {
+  struct Free {
+    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+    void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+  };
   std::string expression, replacement;
-  std::unique_ptr<pcre2_code, FreePcre2> code;
-  std::unique_ptr<pcre2_match_context, FreePcre2> context;
+  std::unique_ptr<pcre2_code, Free> code;
+  std::unique_ptr<pcre2_match_context, Free> context;
 };
 
 Substitution::Substitution(const std::string& expression, std::string replacement)

@@ -198,7 +198,7 @@ std::string generated_sentence(Draws& draws) {
   }
 }
 
-std::vector<fs::path> files_of(const fs::path& file_or_folder) {
+std::vector<fs::path> text_files(const fs::path& file_or_folder) {
   if (!fs::is_directory(file_or_folder)) return {file_or_folder};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(file_or_folder))
@@ -253,7 +253,7 @@ std::string generated_text(std::size_t n_bytes, std::uint64_t seed) {
 
 std::string read_texts(const fs::path& file_or_folder) {
   std::string text;
-  for (const fs::path& path : files_of(file_or_folder))
+  for (const fs::path& path : text_files(file_or_folder))
     text.append(text.empty() ? "" : "\n\n").append(read_text_file(path));
   if (make_haystack(text).sentence_ends.empty())
     throw FileError(
@@ -325,8 +325,7 @@ bool is_control(char32_t character) {
 // A line's word, which is to stand in a sentence.
 std::string checked_word(const std::string& line, const std::string& where) {
   const std::u32string characters = code_points(line);
-  if (characters.find(kReplacementCharacter) != characters.npos)
-    throw FileError(where + ": is no UTF-8");
+  if (characters.find(kReplacementCharacter) != characters.npos) throw FileError(where + ": is no UTF-8");
   const std::u32string_view word = without_outer_space(characters);
   if (word.empty()) throw FileError(where + ": is blank; expected a word");
   if (const auto control = std::ranges::find_if(word, is_control); control != word.end())

@@ -136,4 +136,7 @@ class Draws {
   std::uint64_t n_ = 0;
 };
 
+// Tokens that may be generated beyond those of the value that is asked for.
+inline constexpr std::int64_t kRoomAfterAnswer = 8;
+
 }  // namespace keyscope::evaluation

@@ -23,7 +23,6 @@ namespace {
 // Purposes of draws.
 constexpr std::uint64_t kNeedles = 3;
 constexpr std::uint64_t kAsked = 5;
-constexpr std::int64_t kRoomAfterAnswer = 8;
 
 void require_placeholder(const std::string& text, const char* placeholder, const char* option) {
   if (text.find(placeholder) == std::string::npos)

@@ -19,7 +19,6 @@ namespace keyscope::evaluation {
 namespace {
 
 constexpr std::uint64_t kBooks = 4;  // purpose of draws
-constexpr std::int64_t kRoomAfterAnswer = 8;
 
 void check_task(const PhonebookTask& task, std::size_t n_names) {
   if (task.entries.empty()) throw UsageError("--entries: expected at least one");

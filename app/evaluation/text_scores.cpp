@@ -230,7 +230,7 @@ double rouge_l(std::string_view prediction, std::string_view reference) {
 
 namespace {
 
-std::u32string code_points(const icu::UnicodeString& text) {
+std::u32string characters_of(const icu::UnicodeString& text) {
   std::u32string characters;
   for (std::int32_t at = 0; at < text.length(); at = text.moveIndex32(at, 1))
     characters.push_back(static_cast<char32_t>(text.char32At(at)));
@@ -268,7 +268,7 @@ std::u32string lowered(std::string_view text) {
   std::string buffer;
   const std::string_view valid = replace_invalid_utf8(text, buffer);
   auto characters = icu::UnicodeString::fromUTF8({valid.data(), static_cast<std::int32_t>(valid.size())});
-  return code_points(characters.toLower(icu::Locale::getRoot()));
+  return characters_of(characters.toLower(icu::Locale::getRoot()));
 }
 
 bool is_space(char32_t character) {
