@@ -25,7 +25,7 @@ using recording::RecordingInfo;
 constexpr std::int64_t kMostPairs = 4'000'000'000;  // of all heads together: minutes on a few cores
 constexpr int kBins = 60;
 constexpr double kShownShare = 0.999;  // of the pairs, in a histogram: what is beyond would make it a spike
-constexpr double kBeside = 0.16;       // from a layer's number to a bound's mark
+constexpr double kBoundOffset = 0.16;  // from a layer's number to a bound's mark
 
 // One inequality of a result.
 struct Bound {
@@ -75,7 +75,7 @@ Panel layer_panel(const RecordingInfo& info, const std::vector<HeadBounds>& head
   panel.lines.push_back(zero_line(
       {static_cast<float>(info.layers.front()) - 0.5F, static_cast<float>(info.layers.back()) + 0.5F},
       {0, 0}));
-  double offset = -kBeside;
+  double offset = -kBoundOffset;
   for (const Bound& bound : bounds) {
     SpreadSeries spread(bound.id, bound.label, bound.colour, bound.marker, 4.5F);
     PointSeries least;
@@ -93,7 +93,7 @@ Panel layer_panel(const RecordingInfo& info, const std::vector<HeadBounds>& head
     }
     std::move(spread).put_into(panel);
     panel.points.push_back(std::move(least));
-    offset += 2 * kBeside;
+    offset += 2 * kBoundOffset;
   }
   return panel;
 }

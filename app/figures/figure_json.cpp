@@ -10,8 +10,6 @@
 namespace keyscope::figures {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::array<std::string_view, 13> kMarkers{
     "disc",          "ring", "diamond",     "cross", "triangle",           "square",
     "down_triangle", "plus", "open_square", "star",  "open_down_triangle", "open_diamond",
@@ -44,31 +42,31 @@ Colour colour_from_text(const std::string& text) {
           static_cast<std::uint8_t>(value & 0xFF)};
 }
 
-json axis_to_json(const Axis& axis) {
-  json to{{"label", axis.label}, {"units", axis.units}};
+nlohmann::json axis_to_json(const Axis& axis) {
+  nlohmann::json to{{"label", axis.label}, {"units", axis.units}};
   if (!axis.categories.empty()) to["categories"] = axis.categories;
   if (axis.counted) to["counted"] = true;
   return to;
 }
 
-Axis axis_from_json(const json& from) {
+Axis axis_from_json(const nlohmann::json& from) {
   Axis axis{from.at("label"), from.at("units")};
   if (from.contains("categories")) axis.categories = from["categories"];
   if (from.contains("counted")) axis.counted = from["counted"];
   return axis;
 }
 
-json points_to_json(const PointSeries& series) {
-  json to{{"id", series.id},
-          {"label", series.label},
-          {"colour", colour_to_text(series.colour)},
-          {"marker", name_of(kMarkers, series.marker)},
-          {"size_px", series.size_px}};
+nlohmann::json points_to_json(const PointSeries& series) {
+  nlohmann::json to{{"id", series.id},
+                    {"label", series.label},
+                    {"colour", colour_to_text(series.colour)},
+                    {"marker", name_of(kMarkers, series.marker)},
+                    {"size_px", series.size_px}};
   if (series.faded) to["faded"] = true;
   return to;
 }
 
-PointSeries points_from_json(const json& from) {
+PointSeries points_from_json(const nlohmann::json& from) {
   PointSeries series;
   series.id = from.at("id");
   series.label = from.at("label");
@@ -81,16 +79,16 @@ PointSeries points_from_json(const json& from) {
   return series;
 }
 
-json line_to_json(const LineSeries& series) {
-  json to{{"id", series.id},
-          {"label", series.label},
-          {"colour", colour_to_text(series.colour)},
-          {"dashed", series.dashed}};
+nlohmann::json line_to_json(const LineSeries& series) {
+  nlohmann::json to{{"id", series.id},
+                    {"label", series.label},
+                    {"colour", colour_to_text(series.colour)},
+                    {"dashed", series.dashed}};
   if (series.marker) to["marker"] = name_of(kMarkers, *series.marker);
   return to;
 }
 
-LineSeries line_from_json(const json& from) {
+LineSeries line_from_json(const nlohmann::json& from) {
   LineSeries series;
   series.id = from.at("id");
   series.label = from.at("label");
@@ -100,11 +98,11 @@ LineSeries line_from_json(const json& from) {
   return series;
 }
 
-json band_to_json(const BandSeries& series) {
+nlohmann::json band_to_json(const BandSeries& series) {
   return {{"id", series.id}, {"label", series.label}, {"colour", colour_to_text(series.colour)}};
 }
 
-BandSeries band_from_json(const json& from) {
+BandSeries band_from_json(const nlohmann::json& from) {
   BandSeries series;
   series.id = from.at("id");
   series.label = from.at("label");
@@ -112,19 +110,19 @@ BandSeries band_from_json(const json& from) {
   return series;
 }
 
-json scale_to_json(const ColourScale& scale) {
-  json to{{"id", scale.id},
-          {"long_name", scale.long_name},
-          {"units", scale.units},
-          {"colour_map", name_of(kColourMaps, scale.colour_map)},
-          {"low", scale.low},
-          {"high", scale.high},
-          {"logarithmic", scale.logarithmic}};
+nlohmann::json scale_to_json(const ColourScale& scale) {
+  nlohmann::json to{{"id", scale.id},
+                    {"long_name", scale.long_name},
+                    {"units", scale.units},
+                    {"colour_map", name_of(kColourMaps, scale.colour_map)},
+                    {"low", scale.low},
+                    {"high", scale.high},
+                    {"logarithmic", scale.logarithmic}};
   if (!scale.categories.empty()) to["categories"] = scale.categories;
   return to;
 }
 
-void scale_from_json(const json& from, ColourScale& scale) {
+void scale_from_json(const nlohmann::json& from, ColourScale& scale) {
   scale.id = from.at("id");
   scale.long_name = from.at("long_name");
   scale.units = from.at("units");
@@ -135,8 +133,8 @@ void scale_from_json(const json& from, ColourScale& scale) {
   if (from.contains("categories")) scale.categories = from["categories"];
 }
 
-json heatmap_to_json(const Heatmap& heatmap) {
-  json to = scale_to_json(heatmap);
+nlohmann::json heatmap_to_json(const Heatmap& heatmap) {
+  nlohmann::json to = scale_to_json(heatmap);
   to["x"] = {heatmap.x_first, heatmap.x_step, heatmap.x_end};
   to["y"] = {heatmap.y_first, heatmap.y_step, heatmap.y_end};
   to["decimals"] = heatmap.decimals;
@@ -144,7 +142,7 @@ json heatmap_to_json(const Heatmap& heatmap) {
   return to;
 }
 
-Heatmap heatmap_from_json(const json& from) {
+Heatmap heatmap_from_json(const nlohmann::json& from) {
   Heatmap heatmap;
   scale_from_json(from, heatmap);
   heatmap.x_first = from.at("x").at(0), heatmap.x_step = from.at("x").at(1),
@@ -160,17 +158,17 @@ Heatmap heatmap_from_json(const json& from) {
   return heatmap;
 }
 
-json panel_to_json(const Panel& panel) {
-  json to{{"id", panel.id},
-          {"title", panel.title},
-          {"note", panel.note},
-          {"x", axis_to_json(panel.x)},
-          {"y", axis_to_json(panel.y)},
-          {"z", axis_to_json(panel.z)},
-          {"equal_aspect", panel.equal_aspect},
-          {"legend", panel.legend},
-          {"points", json::array()},
-          {"lines", json::array()}};
+nlohmann::json panel_to_json(const Panel& panel) {
+  nlohmann::json to{{"id", panel.id},
+                    {"title", panel.title},
+                    {"note", panel.note},
+                    {"x", axis_to_json(panel.x)},
+                    {"y", axis_to_json(panel.y)},
+                    {"z", axis_to_json(panel.z)},
+                    {"equal_aspect", panel.equal_aspect},
+                    {"legend", panel.legend},
+                    {"points", nlohmann::json::array()},
+                    {"lines", nlohmann::json::array()}};
   for (const PointSeries& series : panel.points) to["points"].push_back(points_to_json(series));
   for (const LineSeries& series : panel.lines) to["lines"].push_back(line_to_json(series));
   for (const BandSeries& series : panel.bands) to["bands"].push_back(band_to_json(series));
@@ -180,7 +178,7 @@ json panel_to_json(const Panel& panel) {
   return to;
 }
 
-Panel panel_from_json(const json& from) {
+Panel panel_from_json(const nlohmann::json& from) {
   Panel panel;
   panel.id = from.at("id");
   panel.title = from.at("title");
@@ -190,26 +188,26 @@ Panel panel_from_json(const json& from) {
   panel.z = axis_from_json(from.at("z"));
   panel.equal_aspect = from.at("equal_aspect");
   panel.legend = from.at("legend");
-  for (const json& series : from.at("points")) panel.points.push_back(points_from_json(series));
-  for (const json& series : from.at("lines")) panel.lines.push_back(line_from_json(series));
+  for (const nlohmann::json& series : from.at("points")) panel.points.push_back(points_from_json(series));
+  for (const nlohmann::json& series : from.at("lines")) panel.lines.push_back(line_from_json(series));
   if (from.contains("bands"))
-    for (const json& series : from["bands"]) panel.bands.push_back(band_from_json(series));
+    for (const nlohmann::json& series : from["bands"]) panel.bands.push_back(band_from_json(series));
   if (from.contains("heatmap")) panel.heatmap = heatmap_from_json(from["heatmap"]);
   if (from.contains("scale")) scale_from_json(from["scale"], panel.scale.emplace());
   if (from.value("ordered", false)) panel.order.emplace();  // what stands where is in datasets
   return panel;
 }
 
-json view_to_json(const FigureView& view) {
-  json to{{"runs", view.runs},       {"layer", view.layer},
-          {"kv_head", view.kv_head}, {"query_head", view.query_head},
-          {"block", view.block},     {"components", view.components}};
+nlohmann::json view_to_json(const FigureView& view) {
+  nlohmann::json to{{"runs", view.runs},       {"layer", view.layer},
+                    {"kv_head", view.kv_head}, {"query_head", view.query_head},
+                    {"block", view.block},     {"components", view.components}};
   if (!view.projection.empty()) to["projection"] = view.projection;
   if (!view.colour.empty()) to["colour"] = view.colour;
   return to;
 }
 
-FigureView view_from_json(const json& from) {
+FigureView view_from_json(const nlohmann::json& from) {
   return {from.at("runs"),
           from.at("layer"),
           from.at("kv_head"),
@@ -220,14 +218,14 @@ FigureView view_from_json(const json& from) {
           from.value("colour", std::string())};
 }
 
-json multiples_to_json(const SmallMultiples& multiples) {
+nlohmann::json multiples_to_json(const SmallMultiples& multiples) {
   return {{"row_label", multiples.row_label},
           {"column_label", multiples.column_label},
           {"rows", multiples.rows},
           {"columns", multiples.columns}};
 }
 
-SmallMultiples multiples_from_json(const json& from, std::size_t n_panels) {
+SmallMultiples multiples_from_json(const nlohmann::json& from, std::size_t n_panels) {
   SmallMultiples multiples{from.at("row_label"), from.at("column_label"), from.at("rows"),
                            from.at("columns")};
   if (multiples.rows.size() * multiples.columns.size() != n_panels)
@@ -238,20 +236,20 @@ SmallMultiples multiples_from_json(const json& from, std::size_t n_panels) {
 
 }  // namespace
 
-json figure_to_json(const Figure& figure) {
-  json to{{"name", figure.name},
-          {"title", figure.title},
-          {"caption", figure.caption},
-          {"columns", figure.columns},
-          {"shared_ranges", figure.shared_ranges},
-          {"view", view_to_json(figure.view)},
-          {"panels", json::array()}};
+nlohmann::json figure_to_json(const Figure& figure) {
+  nlohmann::json to{{"name", figure.name},
+                    {"title", figure.title},
+                    {"caption", figure.caption},
+                    {"columns", figure.columns},
+                    {"shared_ranges", figure.shared_ranges},
+                    {"view", view_to_json(figure.view)},
+                    {"panels", nlohmann::json::array()}};
   for (const Panel& panel : figure.panels) to["panels"].push_back(panel_to_json(panel));
   if (figure.multiples) to["multiples"] = multiples_to_json(*figure.multiples);
   return to;
 }
 
-Figure figure_from_json(const json& from) {
+Figure figure_from_json(const nlohmann::json& from) {
   Figure figure;
   figure.name = from.at("name");
   figure.title = from.at("title");
@@ -261,7 +259,7 @@ Figure figure_from_json(const json& from) {
   figure.view = view_from_json(from.at("view"));
   if (from.at("panels").size() > kMostPanels)
     throw InvalidInput(fmt::format("{} panels; expected at most {}", from.at("panels").size(), kMostPanels));
-  for (const json& panel : from.at("panels")) figure.panels.push_back(panel_from_json(panel));
+  for (const nlohmann::json& panel : from.at("panels")) figure.panels.push_back(panel_from_json(panel));
   if (from.contains("multiples"))
     figure.multiples = multiples_from_json(from["multiples"], figure.panels.size());
   return figure;

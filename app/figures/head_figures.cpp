@@ -286,7 +286,7 @@ constexpr std::array kReadings{
     Reading{"total", "all attention received", kOrange, Marker::kSquare, &HeadMeasures::spearman_total},
     Reading{"given_position", "per query, position held fixed", kGreen, Marker::kTriangle,
             &HeadMeasures::spearman_given_position}};
-constexpr double kBeside = 0.18;  // readings of one layer stand side by side
+constexpr double kReadingOffset = 0.18;  // readings of one layer stand side by side
 
 void add_layer(SpreadSeries& series, double x, const std::vector<double>& values) {
   if (values.empty()) return;
@@ -331,7 +331,8 @@ Figure rank_correlation_figure(const recording::Recording& recording, const Figu
     for (const HeadMeasures& head : heads)
       if (const auto& value = head.*reading.value) layers[head.layer].push_back(*value);
     SpreadSeries series(reading.id, reading.label, reading.colour, reading.marker, 5);
-    for (const auto& [layer, values] : layers) add_layer(series, layer + kBeside * (double(r) - 1), values);
+    for (const auto& [layer, values] : layers)
+      add_layer(series, layer + kReadingOffset * (double(r) - 1), values);
     std::move(series).put_into(panel);
   }
   Figure figure;

@@ -1,5 +1,4 @@
 #include "app/figures/labels.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,12 +11,12 @@
 #include <unicode/utf8.h>
 
 #include "app/figures/axis_ticks.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 
 namespace {
 
-using nlohmann::json;
 using recording::RecordingInfo;
 using recording::RunInfo;
 using recording::RunPlan;
@@ -28,17 +27,19 @@ const RunPlan& plan_of(const RecordingInfo& info, int run) {
   return info.runs[static_cast<std::size_t>(run)].plan;
 }
 
-json options_of(const RunPlan& plan) {
-  const json options = json::parse(plan.parameters, nullptr, false);
-  return options.is_object() ? options : json::object();
+nlohmann::json options_of(const RunPlan& plan) {
+  const nlohmann::json options = nlohmann::json::parse(plan.parameters, nullptr, false);
+  return options.is_object() ? options : nlohmann::json::object();
 }
 
-std::string shown(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string shown(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 // Options of a plan by name, with budget and block size as if they were two more.
 std::vector<std::pair<std::string, std::string>> settings_of(const RunPlan& plan) {
   std::vector<std::pair<std::string, std::string>> settings;
-  const json options = options_of(plan);  // outlives the view of its items
+  const nlohmann::json options = options_of(plan);  // outlives the view of its items
   for (const auto& [key, value] : options.items()) settings.emplace_back(key, shown(value));
   settings.emplace_back("N =", format_count(plan.budget));
   settings.emplace_back("B =", format_count(plan.block_size));

@@ -23,7 +23,7 @@ using recording::hdf5::ElementType;
 using recording::hdf5::Group;
 
 constexpr hsize_t kMatrixChunk = 256;
-constexpr Eigen::Index kMostCells = 1 << 28;
+constexpr Eigen::Index kMostHeatmapCells = 1 << 28;
 
 // A dimension scale that plots of other programs, netCDF's among them, find by the signal.
 void attach_scale(const Dataset& signal, const Dataset& scale, unsigned dimension, const char* name) {
@@ -247,7 +247,7 @@ void read_heatmap(const Group& group, Heatmap& heatmap) {
                                 recording::hdf5::format_shape(signal.shape())));
   const auto rows = static_cast<Eigen::Index>(signal.shape()[0]),
              columns = static_cast<Eigen::Index>(signal.shape()[1]);
-  if (rows > 0 && columns > kMostCells / rows)
+  if (rows > 0 && columns > kMostHeatmapCells / rows)
     throw FileError(fmt::format("{}: shape is {}, too large for a figure", signal.where(),
                                 recording::hdf5::format_shape(signal.shape())));
   heatmap.values.resize(rows, columns);

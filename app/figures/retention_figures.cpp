@@ -143,7 +143,7 @@ namespace {
 using measures::SetObjective;
 
 constexpr std::int64_t kMostProducts = 2'000'000'000;  // a sweep of all searches: about a minute in all
-constexpr double kBeside = 0.22;
+constexpr double kSetOffset = 0.22;
 
 // One of the sets whose objectives stand side by side.
 struct Set {
@@ -219,7 +219,7 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Figure
     for (std::size_t s = 0; s < kSets.size(); ++s) {
       std::vector<double> values;
       for (const SetObjective& head : heads) values.push_back(mean_cosine(head, head.*kSets.at(s).objective));
-      spreads[s].add(place + kBeside * (static_cast<double>(s) - 1), values);
+      spreads[s].add(place + kSetOffset * (static_cast<double>(s) - 1), values);
     }
   }
   left.note = right.note = note_of(*info, n_measured, n_unfinished);

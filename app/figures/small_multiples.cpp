@@ -17,7 +17,7 @@ namespace {
 using recording::Recording;
 using recording::RecordingInfo;
 
-constexpr std::size_t kMostCells = 1000;
+constexpr std::size_t kMostPanels = 1000;
 
 // What is said once of all cells.
 struct Wording {
@@ -136,11 +136,11 @@ void check_small_multiples(const RecordingInfo& info, const Builder& builder, co
         "small multiples share their axes, which are token positions, but the order of a {}, each "
         "head's own, is asked for",
         order_name(request.order)));
-  if (cells.size() > kMostCells)
+  if (cells.size() > kMostPanels)
     throw UsageError(
         fmt::format("{} layers x {} heads are asked for; at most {} small multiples are legible: "
                     "choose fewer with --layers or --kv-heads",
-                    cells.layers.size(), cells.heads.size(), kMostCells));
+                    cells.layers.size(), cells.heads.size(), kMostPanels));
   for (const int layer : cells.layers) require_layer(info, layer);
   for (const int head : cells.heads)
     cells.query_heads ? require_query_head(info, head) : require_kv_head(info, head);
