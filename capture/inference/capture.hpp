@@ -93,6 +93,12 @@ struct CaptureOptions {
 //   throws UsageError on options that cannot be: no budget, say
 void check_options(const CaptureOptions& options);
 
+// Whether ids are a prompt for the model.
+//   where: what messages begin with
+//   throws InvalidInput where there are none, or one is outside the vocabulary
+void check_prompt_ids(const ModelConfig& config, std::span<const std::int32_t> ids,
+                      const std::string& where = "");
+
 // The plan that `run_capture` will hand to its sinks, for estimates and `--dry-run`.
 //   throws UsageError on options that cannot be (an unknown policy, no budget, a layer that is not there)
 //   throws InvalidInput on an empty prompt, ids outside the vocabulary, or more than the model's context

@@ -18,6 +18,7 @@
 #include "analysis/policies/registry.hpp"
 #include "analysis/splitmix.hpp"
 #include "base/errors.hpp"
+#include "capture/inference/capture.hpp"
 #include "capture/inference/completion_tree.hpp"
 #include "capture/inference/memory_need.hpp"
 #include "capture/model/transformer.hpp"
@@ -39,15 +40,9 @@ recording::RecordPlan plan_of(const CompletionSettings& settings, const Completi
   return plan;
 }
 
-void check_ids(const ModelConfig& config, const CompletionRequest& request, const std::string& where) {
+void check_prompt(const ModelConfig& config, const CompletionRequest& request, const std::string& where) {
   const std::int64_t n = std::ssize(request.prompt_ids), n_new = request.continuation.max_new_tokens;
-  if (n == 0) throw InvalidInput(where + ": the prompt is empty; expected at least one token");
-  for (std::int64_t i = 0; i < n; ++i)
-    if (const std::int32_t id = request.prompt_ids[static_cast<std::size_t>(i)];
-        id < 0 || id >= config.vocab_size)
-      throw InvalidInput(
-          fmt::format("{}: prompt token {} is id {}, and the model's vocabulary has ids 0 to {}", where, i,
-                      id, config.vocab_size - 1));
+  check_prompt_ids(config, request.prompt_ids, where + ": ");
   if (const std::int64_t all = n + std::max<std::int64_t>(0, n_new - 1); all > config.context_length)
     throw InvalidInput(
         fmt::format("{}: the prompt has {} tokens, {} generated ones follow, and the model's context is {}",
@@ -77,7 +72,7 @@ void check_request(const Model& model, const CompletionRequest& request, const s
     if (id < 0 || id >= model.config().vocab_size)
       throw UsageError(fmt::format("{}: the end id {}; expected one of the vocabulary's, 0 to {}", where, id,
                                    model.config().vocab_size - 1));
-  check_ids(model.config(), request, where);
+  check_prompt(model.config(), request, where);
 }
 
 // Each run by itself, which can be told what would fit, then all that are alive at once.
@@ -119,14 +114,12 @@ CompletionCost complete_prompts(const Model& model, const CompletionSettings& se
   return cost;
 }
 
-namespace {
-
-// The text an id adds is what it adds after the one before it: at the beginning of a text, decoders of the
-// SentencePiece kind drop a space that belongs here.
 std::string added_text(const Model& model, std::int32_t before, std::int32_t id) {
   const tokenizer::Tokenizer* tokenizer = model.tokenizer();
   return tokenizer == nullptr ? std::string() : tokenizer->token_text(std::array{before, id}).token(1);
 }
+
+namespace {
 
 // Cuts the text where the first stop text begins; false where there is none. Only its end is new.
 bool cut_at_stop(const Continuation& continuation, std::size_t n_new, std::string& text) {
@@ -258,8 +251,8 @@ double log_probability(std::span<const float> logits, std::int32_t id) {
 }  // namespace
 
 std::vector<float> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
-                                 std::int64_t position) {
-  const at::Tensor logits = checked_logits(transformer, hidden, position);
+                                 std::int64_t first) {
+  const at::Tensor logits = checked_logits(transformer, hidden, first);
   const float* data = logits.const_data_ptr<float>();
   return {data, data + logits.numel()};
 }

@@ -184,12 +184,15 @@ void continue_text(const Model& model, const Continuation& continuation, std::in
                    RunState& state, const std::function<void(std::int32_t id)>& run_token,
                    Completion& completion);
 
-// float32 logits (vocab) of one position.
-//   hidden: (1, hidden_size) that the last layer gave for it
-//   position: for the message
+// The text that an id adds after the id before it: at the beginning of a text, decoders of the SentencePiece
+// kind drop a space that belongs here. Empty where the model has no tokenizer.
+std::string added_text(const Model& model, std::int32_t before, std::int32_t id);
+
+// float32 logits (n · vocab), position after position.
+//   hidden: (n, hidden_size) that the last layer gave for positions first, …
 //   throws InvalidInput where one is not finite
 std::vector<float> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
-                                 std::int64_t position);
+                                 std::int64_t first);
 
 // ln p(next_ids[i]) by the hidden states (n, hidden_size) that the last layer gave for positions first, …:
 // the softmax over the vocabulary, in float64. Logits are made of a few positions at a time and reduced at

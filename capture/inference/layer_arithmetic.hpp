@@ -69,7 +69,4 @@ struct LayerRows {
   bool cache_positions = false;          // they are rotated by their place in the cache, not by true position
 };
 
-// The transformer's own arithmetic; the transformer must outlive it.
-std::unique_ptr<LayerArithmetic> make_layer_arithmetic(const Transformer& transformer, const LayerRows& rows);
-
 }  // namespace keyscope::capture

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 #include "analysis/statistics.hpp"
 #include "base/errors.hpp"
+#include "capture/inference/aten_arithmetic.hpp"
+#include "capture/inference/kernel_arithmetic.hpp"
 #include "capture/kernels/kernels.hpp"
 #include "capture/model/transformer.hpp"
 
@@ -21,6 +24,12 @@ namespace keyscope::capture {
 namespace {
 
 using std::int64_t;
+
+// The transformer's own arithmetic.
+std::unique_ptr<LayerArithmetic> arithmetic_of(const Transformer& transformer, const LayerRows& rows) {
+  if (transformer.arithmetic() == Arithmetic::kAten) return std::make_unique<AtenLayer>(transformer, rows);
+  return std::make_unique<KernelLayer>(transformer, rows);
+}
 
 // Queries of the block, in [first, first + n), that see a row: from its own token to the window's end.
 std::int32_t seen_by(int64_t position, int64_t first, int64_t n, int64_t window) {
@@ -67,7 +76,7 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
     : transformer_(transformer),
       plan_(std::move(plan)),
       rules_(attention_rules(transformer.config(), plan_.layer)),
-      arithmetic_(make_layer_arithmetic(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions})),
+      arithmetic_(arithmetic_of(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions})),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {}
 

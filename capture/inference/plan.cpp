@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
+#include <string>
 
 #include <H5public.h>
 #include <fmt/format.h>
@@ -17,6 +19,15 @@
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
+void check_prompt_ids(const ModelConfig& config, std::span<const std::int32_t> ids,
+                      const std::string& where) {
+  if (ids.empty()) throw InvalidInput(where + "the prompt is empty; expected at least one token");
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= config.vocab_size)
+      throw InvalidInput(fmt::format("{}prompt token {} is id {}, and the model's vocabulary has ids 0 to {}",
+                                     where, i, ids[i], config.vocab_size - 1));
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -44,11 +55,7 @@ void check_cache_positions(const ModelConfig& config, const CaptureOptions& opti
 
 void check_prompt(const Model& model, const CaptureOptions& options) {
   const ModelConfig& config = model.config();
-  if (options.prompt_ids.empty()) throw InvalidInput("the prompt is empty; expected at least one token");
-  for (std::size_t i = 0; i < options.prompt_ids.size(); ++i)
-    if (options.prompt_ids[i] < 0 || options.prompt_ids[i] >= config.vocab_size)
-      throw InvalidInput(fmt::format("prompt token {} is id {}, and the model's vocabulary has ids 0 to {}",
-                                     i, options.prompt_ids[i], config.vocab_size - 1));
+  check_prompt_ids(config, options.prompt_ids);
   const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
   const std::int64_t fed_back = std::max<std::int64_t>(options.generate - 1, 0);
   if (options.cache_positions) return check_cache_positions(config, options);

@@ -1,7 +1,6 @@
 #include "capture/inference/policy_run.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -11,6 +10,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "capture/inference/completion.hpp"
 #include "capture/inference/memory_need.hpp"
 #include "capture/model/transformer.hpp"
 
@@ -91,18 +91,6 @@ void PolicyRun::finish_prompt_layer(int index) {
   if (!feeds_back()) layer.reset();
 }
 
-std::vector<float> PolicyRun::finite_logits(const at::Tensor& hidden, std::int64_t first) const {
-  const at::Tensor tensor = context_.model.transformer().logits(hidden);
-  const float* data = tensor.const_data_ptr<float>();
-  std::vector<float> logits(data, data + tensor.numel());
-  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
-    throw InvalidInput(
-        fmt::format("the logits of positions {} to {} hold NaN or Inf; are the weights damaged, "
-                    "or too large for this --dtype?",
-                    first, first + hidden.size(0) - 1));
-  return logits;
-}
-
 // The head is applied to no position whose logits nobody reads.
 void PolicyRun::take_output(const at::Tensor& hidden, std::int64_t first) {
   const auto started = Clock::now();
@@ -110,11 +98,12 @@ void PolicyRun::take_output(const at::Tensor& hidden, std::int64_t first) {
   const std::int64_t n = hidden.size(0), n_prompt = plan.n_prompt();
   const std::int64_t skip = std::max<std::int64_t>(0, n_prompt - plan.score_last - first);
   if (plan.logits && skip < n) {
-    const auto logits = finite_logits(hidden.narrow(0, skip, n - skip), first + skip);
+    const auto logits =
+        finite_logits(context_.model.transformer(), hidden.narrow(0, skip, n - skip), first + skip);
     prompt_result_.logits.insert(prompt_result_.logits.end(), logits.begin(), logits.end());
   }
   if (first + n != n_prompt) return;
-  last_logits_ = finite_logits(hidden.narrow(0, n - 1, 1), n_prompt - 1);
+  last_logits_ = finite_logits(context_.model.transformer(), hidden.narrow(0, n - 1, 1), n_prompt - 1);
   keep_top_logits();
   position_ = n_prompt;
   block_ = static_cast<int>(run_plan_.n_prompt_blocks);
@@ -138,7 +127,7 @@ void PolicyRun::run_prompt_by_blocks() {
     take_output(hidden, first);
     if (position_ == n_prompt && run_plan_.max_generated > 0)
       generate_next(record->next_id, record->next_text);
-    tell(std::move(record));
+    deliver(std::move(record));
   }
   for (int index = 0; index < static_cast<int>(layers_.size()); ++index) finish_prompt_layer(index);
 }
@@ -153,9 +142,9 @@ void PolicyRun::generate() {
     const std::int32_t id = outcome_.generated.back();
     at::Tensor hidden;
     auto record = run_block({&id, 1}, hidden);
-    last_logits_ = finite_logits(hidden, position_ - 1);
+    last_logits_ = finite_logits(context_.model.transformer(), hidden, position_ - 1);
     generate_next(record->next_id, record->next_text);
-    tell(std::move(record));
+    deliver(std::move(record));
   }
   outcome_.generation_seconds = seconds_since(started);
   for (const auto& held : layers_)
@@ -192,10 +181,9 @@ std::shared_ptr<recording::BlockRecord> PolicyRun::run_block(std::span<const std
   return record;
 }
 
-void PolicyRun::tell(std::shared_ptr<recording::BlockRecord> record) {
+void PolicyRun::deliver(std::shared_ptr<const recording::BlockRecord> record) {
   const std::int64_t n_tokens = record->n_new;
-  const std::shared_ptr<const recording::BlockRecord> told = std::move(record);
-  for (recording::RecordSink* sink : context_.sinks) sink->block(told);
+  for (recording::RecordSink* sink : context_.sinks) sink->block(record);
   context_.after_block(run_, block_, n_tokens, context_.model.config().n_layers);
 }
 
@@ -206,15 +194,11 @@ bool PolicyRun::generation_ended() const {
   return !context_.options.ignore_eos && std::find(eos.begin(), eos.end(), ids.back()) != eos.end();
 }
 
-// The text an id adds is what it adds after the one before it: at the beginning of a text, decoders of the
-// SentencePiece kind drop a space that belongs here.
 void PolicyRun::generate_next(std::int32_t& next_id, std::string& next_text) {
-  next_id = top_ids(last_logits_, 1).front();
-  if (const tokenizer::Tokenizer* tokenizer = context_.model.tokenizer()) {
-    const std::int32_t before =
-        outcome_.generated.empty() ? context_.options.prompt_ids.back() : outcome_.generated.back();
-    next_text = tokenizer->token_text(std::array{before, next_id}).token(1);
-  }
+  next_id = choose_token(last_logits_, {}, std::ssize(outcome_.generated));
+  next_text = added_text(
+      context_.model,
+      outcome_.generated.empty() ? context_.options.prompt_ids.back() : outcome_.generated.back(), next_id);
   outcome_.generated.push_back(next_id);
   if (generated_.offset.empty()) generated_.offset.push_back(0);
   generated_.id.push_back(next_id);
@@ -235,16 +219,16 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
   const std::int64_t n_prompt = context.plan.n_prompt(), chunk = chunk_tokens(run.run_plan().block_size);
   std::int64_t position = 0;
   int block = 0;
-  const auto tell = [&](std::int64_t n_tokens, recording::LayerBlock record) {
+  const auto deliver = [&](std::int64_t n_tokens, recording::LayerBlock record) {
     if (recorded) {
-      auto told = std::make_shared<recording::BlockRecord>();
-      told->run = run.index();
-      told->block = block;
-      told->start = static_cast<std::int32_t>(position);
-      told->n_new = static_cast<std::int32_t>(n_tokens);
-      told->elapsed_ms = std::numeric_limits<float>::quiet_NaN();
-      told->layers.push_back(std::move(record));
-      for (recording::RecordSink* sink : context.sinks) sink->block(told);
+      auto block_record = std::make_shared<recording::BlockRecord>();
+      block_record->run = run.index();
+      block_record->block = block;
+      block_record->start = static_cast<std::int32_t>(position);
+      block_record->n_new = static_cast<std::int32_t>(n_tokens);
+      block_record->elapsed_ms = std::numeric_limits<float>::quiet_NaN();
+      block_record->layers.push_back(std::move(record));
+      for (recording::RecordSink* sink : context.sinks) sink->block(block_record);
     }
     position += n_tokens;
     ++block;
@@ -252,7 +236,7 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
   };
   for (std::int64_t first = 0; first < n_prompt; first += chunk) {
     at::Tensor rows = hidden.narrow(0, first, std::min(chunk, n_prompt - first));
-    run.layer(index).run(weights, rows, first, context.before_block, tell);
+    run.layer(index).run(weights, rows, first, context.before_block, deliver);
   }
   run.finish_prompt_layer(index);
 }

@@ -41,7 +41,7 @@ class PolicyRun {
 
   // Prompt block by prompt block through all layers, as a device does.
   void run_prompt_by_blocks();
-  // After the prompt: tells of it, generates, ends.
+  // After the prompt: hands over its result, generates, ends.
   void generate();
 
   const recording::RunPlan& run_plan() const { return run_plan_; }
@@ -51,10 +51,9 @@ class PolicyRun {
  private:
   LayerPlan layer_plan(int layer) const;
   std::shared_ptr<recording::BlockRecord> run_block(std::span<const std::int32_t> ids, at::Tensor& hidden);
-  void tell(std::shared_ptr<recording::BlockRecord> record);
+  void deliver(std::shared_ptr<const recording::BlockRecord> record);
 
   // float32 logits of hidden states; throws InvalidInput where one is not finite.
-  std::vector<float> finite_logits(const at::Tensor& hidden, std::int64_t first) const;
   void keep_top_logits();
 
   bool feeds_back() const { return run_plan_.max_generated > 1; }
