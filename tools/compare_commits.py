@@ -455,7 +455,7 @@ def figure_commands(figures: list[str], extra: list[str]) -> list[tuple[str, lis
     made = [(f"{recording}-{figure}.{suffix}", [f"fixed/{recording}.h5", figure])
             for recordings, suffixes in ((ALL_FORMATS, ("svg", "h5", "png", "pdf")), (SVG_ONLY, ("svg",)))
             for recording in recordings for figure in figures for suffix in suffixes]
-    made += [(f"{stem}-{figure}.svg", [f"extra/{stem}.h5", figure]) for stem in extra for figure in figures]
+    made += [(f"extra-{stem}-{figure}.svg", [f"extra/{stem}.h5", figure]) for stem in extra for figure in figures]
     made += [(f"{n:02}-{figure}.{suffix}", ["fixed/blockwise.h5", figure, *options])
              for n, (figure, options) in enumerate(table(FIGURES)) for suffix in ("svg", "h5")]
     made += [(f"paper-{figure}.svg", ["fixed/blockwise.h5", figure]) for figure in PAPER_FIGURES]
@@ -466,8 +466,8 @@ def commands_of(part: str, old: Side, extra: list[str]) -> list[tuple[str, list[
     if part == "figures":
         text = subprocess.run([old.program, "figure", "--help"], check=True, capture_output=True, text=True).stdout
         return figure_commands(re.findall(r"[\w-]+", re.search(r"Which figure: (.*)", text)[1]), extra)
-    added = {"export": "{0} export extra/{0}.h5 --quiet --out {0}.h5\n",
-             "commands": "{0} analyze extra/{0}.h5 --quiet --json {0}.json\n"}.get(part, "")
+    added = {"export": "extra-{0} export extra/{0}.h5 --quiet --out extra-{0}.h5\n",
+             "commands": "extra-{0} analyze extra/{0}.h5 --quiet --json extra-{0}.json\n"}.get(part, "")
     tables = {"help": "version --version", "recordings": RECORDINGS, "export": EXPORTS, "commands": COMMANDS}
     return table(tables[part] + "".join(added.format(stem) for stem in extra))
 
@@ -632,15 +632,16 @@ def compare_programs(given: argparse.Namespace) -> Iterator[tuple[str, Verdict]]
     old, new = both_sides(given, out)
     extra = sorted(given.recordings.resolve().glob("*.h5")) if given.recordings else []
     # The last digits depend on the processor.
-    about = [*re.findall(r"model name.*", Path("/proc/cpuinfo").read_text())[:1],
-             *[(str(path), path.stat().st_size, path.stat().st_mtime) for path in extra]]
+    about = re.findall(r"model name.*", Path("/proc/cpuinfo").read_text())[:1]
     shutil.rmtree(out / "differences", ignore_errors=True)
     for part in [part for part in PARTS if part in given.programs or part == "recordings"]:
         begun = time.monotonic()
         commands = commands_of(part, old, [path.stem for path in extra])
-        stamp = digest(json.dumps([commands, INPUTS, table(RECORDINGS), about]).encode())
+        read: list[object] = []
+        if part not in ("help", "recordings"):  # these read recordings, and are of no use beside newer ones
+            read = [(str(path), path.stat().st_mtime) for path in [old.folder / "recordings/stamp", *extra]]
         if part in given.programs or set(given.programs) - {"help"}:
-            old.make(part, commands, stamp)
+            old.make(part, commands, digest(json.dumps([commands, INPUTS, table(RECORDINGS), about, read]).encode()))
         if part in given.programs:
             new.make(part, commands)
             verdict = compare_folders(part, old.folder / part, new.folder / part, out / "differences")
@@ -675,6 +676,8 @@ def main() -> int:
         numbers = [*(verdict.counts[column] for column in columns), len(verdict.intended), len(verdict.lost)]
         print(f"{part:10}", *(f"{x:>14}" for x in numbers), f"{verdict.seconds:>14.0f}",
               " LOST" if verdict.lost else " nothing lost")
+    if (given.out / "differences").exists():
+        print(f"All differences in full: {given.out / 'differences'}")
     return int(any(verdict.lost for verdict in verdicts.values()))
 
 
