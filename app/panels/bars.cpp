@@ -74,9 +74,9 @@ const Action* draw_buttons(PanelContext& context, const Rect& rect, float& left)
 }
 
 std::string describe_recording(const recording::RecordingInfo& info) {
-  return fmt::format(
-      "{}{} tokens, {} layers × {} KV heads of {}", info.model.name.empty() ? "" : info.model.name + ": ",
-      format_count(info.n_prompt()), info.layers.size(), info.model.n_kv_heads, info.model.head_dim);
+  return fmt::format("{}{} tokens, {} layers × {} KV heads of {}",
+                     info.model.name.empty() ? "" : info.model.name + ": ", format_count(info.n_prompt()),
+                     info.layers.size(), info.model.n_kv_heads, info.model.head_dim);
 }
 
 std::string source_name(const session::SessionState& state) {
@@ -122,8 +122,8 @@ std::string what_can_be_done(const session::SessionState& state) {
     return state.look.projection == figures::Projection::kPca3d
                ? "drag: turn   Shift+drag: pan   wheel: zoom   right-drag: select   ?: all keys"
                : "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
-  if (state.loaded() && state.shown.figure && !state.shown.figure->panels.empty() &&
-      session::has_tokens(state.shown.figure->panels.front()))
+  const auto& figure = state.selected().shown.figure;
+  if (state.loaded() && figure && !figure->panels.empty() && session::has_tokens(figure->panels.front()))
     return "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
   if (state.loaded())
     return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   Ctrl+P: find an action "
@@ -151,18 +151,16 @@ StatusText status_text(const PanelContext& context) {
 // Points that lie under others are not counted out: nothing more could be seen if they were drawn.
 std::string how_many_are_shown(const PanelContext& context) {
   const auto& state = context.state();
-  if (!state.points || state.selection.block < 0) return {};
-  const std::string n_seen =
-      format_count(state.selection.block < state.points->n_blocks()
-                                ? state.points->seen[static_cast<std::size_t>(state.selection.block)]
-                                : state.points->n_tokens);
+  const auto& points = state.selected().points;
+  if (!points || state.selection.block < 0) return {};
+  const std::string n_seen = format_count(state.selection.block < points->n_blocks()
+                                              ? points->seen[static_cast<std::size_t>(state.selection.block)]
+                                              : points->n_tokens);
   const std::string shown =
-      context.n_keys_shown
-          ? fmt::format("showing {} of {} keys", format_count(*context.n_keys_shown), n_seen)
-          : (n_seen == "1" ? "showing its key" : fmt::format("showing all {} keys", n_seen));
+      context.n_keys_shown ? fmt::format("showing {} of {} keys", format_count(*context.n_keys_shown), n_seen)
+                           : (n_seen == "1" ? "showing its key" : fmt::format("showing all {} keys", n_seen));
   if (!state.tokens) return shown;
-  return fmt::format("{} token{} selected   {}",
-                     format_count(static_cast<long long>(state.tokens->size())),
+  return fmt::format("{} token{} selected   {}", format_count(static_cast<long long>(state.tokens->size())),
                      state.tokens->size() == 1 ? "" : "s", shown);
 }
 

@@ -336,7 +336,7 @@ void FigureView::draw_heading(PanelContext& context, const session::RunTile& sel
 
 void FigureView::draw(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
-  const auto tiles = state.comparing() ? state.tiles : std::vector{session::selected_tile(state)};
+  const auto tiles = state.tiles;  // a copy: what is clicked while they are drawn changes them
   take(tiles);
   begin_panel("figure_view", rect);
   const session::RunTile& own = *std::ranges::find_if(tiles, &session::RunTile::selected);

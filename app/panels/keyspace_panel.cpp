@@ -119,9 +119,9 @@ std::string policy_of(const session::SessionState& state) {
                                            : fmt::format("{}, N = {}", plan.name, format_count(plan.budget));
   if (plan.replayed) text += ", replayed on full-cache keys";
   if (plan.oracle) text += plan.replayed ? " by an oracle" : ", by an oracle";
-  if (state.reading || state.drawing)
+  if (state.selected().reading || state.selected().drawing)
     text += "  ·  reading …";
-  else if (state.settling)
+  else if (state.selected().settling)
     text += "  ·  axes from some keys and queries, all to come …";
   return text;
 }
@@ -358,16 +358,16 @@ nlohmann::ordered_json KeyspacePanel::describe() const {
 
 void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
-  const auto tiles = state.comparing() ? state.tiles : std::vector{session::selected_tile(state)};
+  const auto tiles = state.tiles;  // a copy: what is clicked while they are drawn changes them
   take(context, tiles);
   begin_panel("keyspace", rect);
   const KeyspacePlot* plot = selected();
   draw_keyspace_title(context, plot != nullptr ? plot->picture() : nullptr);
   if (plot == nullptr) {
-    if (!state.reading && state.notice.of_data)
+    if (!state.selected().reading && state.notice.of_data)
       ImGui::TextWrapped("These keys cannot be shown. %s", state.notice.text.c_str());
     else
-      dim_text(context, state.reading ? "reading the head's keys …" : "nothing was read yet");
+      dim_text(context, state.selected().reading ? "reading the head's keys …" : "nothing was read yet");
     end_panel();
     return;
   }

@@ -66,15 +66,15 @@ void TextView::update_layout(const PanelContext& context, float width) {
 
 void TextView::update_shades(const PanelContext& context) {
   const auto& state = context.state();
-  if (state.points == shaded_points_ && state.selection.block == shaded_block_ && shade_ == shaded_by_)
-    return;
-  shaded_points_ = state.points;
+  const auto points = state.selected().points;
+  if (points == shaded_points_ && state.selection.block == shaded_block_ && shade_ == shaded_by_) return;
+  shaded_points_ = points;
   shaded_block_ = state.selection.block;
   shaded_by_ = shade_;
   strengths_.clear();
-  if (!state.points || shaded_block_ < 0 || shaded_block_ >= state.points->n_blocks()) return;
-  strengths_ = session::shade_strengths(session::token_values(*state.info, *state.points, shaded_block_,
-                                                              session::shade_choices()[shade_].shade));
+  if (!points || shaded_block_ < 0 || shaded_block_ >= points->n_blocks()) return;
+  strengths_ = session::shade_strengths(
+      session::token_values(*state.info, *points, shaded_block_, session::shade_choices()[shade_].shade));
 }
 
 void TextView::update_matches(const PanelContext& context) {
@@ -122,8 +122,7 @@ void TextView::draw_search(PanelContext& context) {
   if (const auto& selected = context.state().tokens) {
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
-    dim_text(context,
-             fmt::format("{} selected", format_count(static_cast<long long>(selected->size()))));
+    dim_text(context, fmt::format("{} selected", format_count(static_cast<long long>(selected->size()))));
   }
   if (wanted_.empty()) return;
   ImGui::SameLine();
@@ -166,8 +165,9 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
   const float width = layout_.place(token).width, line = context.px(kLinePx);
   const auto at = static_cast<std::size_t>(token);
   const bool seen = at < strengths_.size();
-  const bool known = seen && at < state.points->trace.evicted_at.size();
-  const std::int32_t gone = known ? state.points->trace.evicted_at[at] : -1;
+  const auto& points = state.selected().points;
+  const bool known = seen && at < points->trace.evicted_at.size();
+  const std::int32_t gone = known ? points->trace.evicted_at[at] : -1;
   const bool evicted = gone >= 0 && gone <= state.selection.block;
   const bool focused = state.token() == token;
   const float top = y - context.px(1), bottom = y + line - context.px(2);
@@ -222,8 +222,8 @@ void TextView::draw_lines(PanelContext& context, float height) {
   if (seen) {
     const auto& state = context.state();
     context.hovered = *token;
-    if (state.points && *token < state.points->n_tokens)
-      draw_token_tooltip(context, session::token_facts(*state.info, *state.points, shaded_block_, *token),
+    if (const auto& points = state.selected().points; points && *token < points->n_tokens)
+      draw_token_tooltip(context, session::token_facts(*state.info, *points, shaded_block_, *token),
                          context.widgets["plot"]);
   }
   if (ImGui::IsWindowHovered() && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) {

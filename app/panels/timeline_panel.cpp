@@ -1,5 +1,4 @@
 #include "app/panels/timeline_panel.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 namespace {
@@ -77,9 +77,10 @@ float TimelinePanel::Track::spacing() const {
 // Counts once per head that was read, and once per width of the window.
 void TimelinePanel::count(const PanelContext& context, const Track& track) {
   const auto& state = context.state();
-  const bool known = state.points && state.points->head == state.head();
+  auto points = state.selected().points;
+  const bool known = points && points->head == state.head();
   const auto n_most = static_cast<std::int64_t>((track.right - track.left) / context.px(kLeastBarPx));
-  const auto points = known ? state.points : nullptr;
+  if (!known) points = nullptr;
   if (points == counted_ && n_most == n_bars_most_) return;
   counted_ = points;
   n_bars_most_ = n_most;

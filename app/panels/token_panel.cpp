@@ -21,7 +21,7 @@ constexpr float kPositionPx = 58;
 enum class Fate { kToCome, kRetained, kEvicted };
 
 Fate fate_of(const session::SessionState& state, std::int64_t token) {
-  const auto& points = state.points;
+  const auto points = state.selected().points;
   const std::int64_t block = state.selection.block;
   const bool known = points && block >= 0 && block < points->n_blocks();
   if (!known || token >= points->seen[static_cast<std::size_t>(block)]) return Fate::kToCome;
@@ -129,7 +129,8 @@ void draw_word(PanelContext& context, const Word& word, ImVec2 at, std::int64_t 
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImFont* font = context.fonts.mono;
   const float height = font->FontSize;
-  const std::int32_t gone = state.points->trace.evicted_at[static_cast<std::size_t>(word.position)];
+  const std::int32_t gone =
+      state.selected().points->trace.evicted_at[static_cast<std::size_t>(word.position)];
   const bool evicted = gone >= 0 && gone <= state.selection.block;
   const bool focused = state.token() == word.position;
   const bool to_come = word.position >= n_seen;
@@ -151,7 +152,7 @@ void draw_word(PanelContext& context, const Word& word, ImVec2 at, std::int64_t 
 // tokens struck out, those to come dim. Pointing at a token hovers it everywhere, a click holds it.
 void draw_text_strip(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
-  const auto& points = state.points;
+  const auto points = state.selected().points;
   if (!points || state.selection.block < 0 || state.selection.block >= points->n_blocks()) return;
   const std::int64_t n_seen = points->seen[static_cast<std::size_t>(state.selection.block)];
   // While the cursor is in the text, the text stands still.
@@ -350,7 +351,7 @@ void draw_token_panel(PanelContext& context, const Rect& rect) {
     dim_text(context, state.hovered && state.hovered != state.locked ? "hovered; another is held"
                                                                      : "held; Esc releases");
   }
-  const auto& points = state.points;
+  const auto points = state.selected().points;
   const bool known = token && points && state.selection.block >= 0 && *token < points->n_tokens &&
                      state.selection.block < points->n_blocks();
   const float facts_top = ImGui::GetCursorPosY();

@@ -1,11 +1,11 @@
 #include "app/session/run_tiles.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include "app/session/jobs.hpp"
 #include "app/session/session.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::session {
 
@@ -28,8 +29,7 @@ TileTitle tile_title(const RunTile& tile) {
   if (plan.policy != "none") title.budget = fmt::format("N = {}", format_count(plan.budget));
   if (tile.id.source > 0) title.budget += ", earlier";
   if (tile.n_seen > 0)
-    title.kept =
-        fmt::format("{} of {}", format_count(tile.n_kept), format_count(tile.n_seen));
+    title.kept = fmt::format("{} of {}", format_count(tile.n_kept), format_count(tile.n_seen));
   return title;
 }
 
@@ -45,34 +45,11 @@ void show_points(RunTile& tile, std::shared_ptr<const HeadPoints> points, std::i
       std::count_if(first, first + tile.n_seen, [&](std::int32_t gone) { return gone < 0 || gone > block; });
 }
 
-// Runs beside the selected one: which, and how the session comes to what their tiles show.
-
-namespace {
-
-// A job of a kind of its own for every run, so that none replaces another one's.
-std::string job_of(const char* what, const RunId& id) {
-  return fmt::format("{} of run {} of {}", what, id.run, id.source);
-}
-
-}  // namespace
+// Which runs stand side by side.
 
 bool SessionState::comparing() const { return loaded() && !beside.empty() && is_of_one_run(view); }
 
-RunTile selected_tile(const SessionState& state) {
-  RunTile tile;
-  tile.id = {0, state.selection.run};
-  tile.selected = true;
-  tile.recording = state.recording;
-  tile.info = state.info;
-  tile.block = state.selection.block;
-  tile.points = state.points;
-  tile.picture = state.picture;
-  tile.shown = state.shown;
-  tile.reading = state.reading;
-  tile.drawing = state.drawing;
-  tile.making = state.making;
-  return tile;
-}
+const RunTile& SessionState::selected() const { return *std::ranges::find_if(tiles, &RunTile::selected); }
 
 std::string about_export(const SessionState& state) {
   if (!state.comparing()) return {};
@@ -136,210 +113,118 @@ void Session::toggle_beside(RunId id) {
     state_.notice = {fmt::format("{}: {}.", choice->name, refusal), false};
     return;
   }
-  want_beside();
+  want_shown();
   note_moment();
 }
 
-// Makes every tile show what is selected: from the caches, or by asking workers for it.
-void Session::want_beside() {
-  if (!state_.comparing()) {
-    state_.tiles.clear();
-    tile_work_.clear();
-    return;
-  }
-  arrange_tiles();
-  for (RunTile& tile : state_.tiles) tile.selected ? show_selected(tile) : want_tile(tile);
+// What the tiles show: from the caches, or by asking workers for it.
+
+namespace {
+
+// The kind of a tile's job. Runs beside the selected one have kinds of their own, so that none replaces
+// another one's; of the selected run what is asked for last replaces what was asked for before, whichever run
+// that was.
+std::string job_of(const char* what, const RunTile& tile) {
+  return tile.selected ? what : fmt::format("{} of run {} of {}", what, tile.id.run, tile.id.source);
 }
 
-// Tiles that stay keep what they show.
+// One that is selected now and has nothing to show yet goes on with what was shown before.
+void show_meanwhile(const RunTile& before, RunTile& tile) {
+  if (!tile.points) show_points(tile, before.points, before.block);
+  if (!tile.picture) tile.picture = before.picture;
+  if (tile.shown.key.name.empty()) tile.shown = before.shown;
+}
+
+}  // namespace
+
+// Makes the tiles and the story show what is selected. The selected run comes first.
+void Session::want_shown() {
+  want_story();
+  if (!state_.loaded()) return;
+  list_choices();
+  arrange_tiles();
+  for (const bool selected : {true, false})
+    for (RunTile& tile : state_.tiles)
+      if (tile.selected == selected) want_tile(tile);
+}
+
+// Tiles that stay keep what they show. What the selected one has asked for, by jobs of the same kinds, is
+// asked for by the one that is selected now.
 void Session::arrange_tiles() {
-  std::vector<RunId> ids = state_.beside;
-  ids.push_back({0, state_.selection.run});
+  const RunId selected{0, state_.selection.run};
+  std::vector<RunId> ids = state_.comparing() ? state_.beside : std::vector<RunId>();
+  ids.push_back(selected);
   std::ranges::sort(ids);
-  std::erase_if(tile_work_,
-                [&](const auto& work) { return std::ranges::find(ids, work.first) == ids.end(); });
-  std::vector<RunTile> tiles;
+  const RunTile shown = state_.selected();
+  if (shown.id != selected) work_[selected].asked = std::exchange(work_[shown.id].asked, {});
+  std::erase_if(work_, [&](const auto& work) { return std::ranges::find(ids, work.first) == ids.end(); });
+  const std::vector<RunTile> before = std::exchange(state_.tiles, {});
   for (const RunId& id : ids) {
-    const auto before = std::ranges::find(state_.tiles, id, &RunTile::id);
-    RunTile tile = before != state_.tiles.end() ? std::move(*before) : RunTile{};
+    RunTile& tile = state_.tiles.emplace_back();
+    if (const auto same = std::ranges::find(before, id, &RunTile::id); same != before.end()) tile = *same;
     tile.id = id;
-    tile.selected = id == RunId{0, state_.selection.run};
+    tile.selected = id == selected;
     tile.recording =
         id.source == 0 ? state_.recording : state_.earlier[static_cast<std::size_t>(id.source) - 1].recording;
     tile.info = id.source == 0 ? state_.info : tile.recording->info();
-    tiles.push_back(std::move(tile));
+    if (tile.selected) show_meanwhile(shown, tile);
   }
-  state_.tiles = std::move(tiles);
-}
-
-void Session::show_selected(RunTile& tile) const {
-  show_points(tile, state_.points, state_.selection.block);
-  tile.refusal.clear();
-  tile.picture = state_.picture;
-  tile.shown = state_.shown;
-  tile.reading = state_.reading;
-  tile.drawing = state_.drawing;
-  tile.making = state_.making;
 }
 
 void Session::want_tile(RunTile& tile) {
-  tile.reading = tile.drawing = tile.making = false;
+  tile.reading = tile.settling = tile.drawing = tile.making = false;
   tile.refusal = tile.id.source == 0 ? std::string()
                                      : comparison_refusal(*state_.info, *tile.info, state_.selection.layer,
                                                           state_.selection.kv_head);
-  if (tile.refusal.empty() && tile.run().blocks_done == 0) tile.refusal = "no block yet";
-  if (tile.refusal.empty()) want_tile_points(tile);
+  if (!tile.selected && tile.refusal.empty() && tile.run().blocks_done == 0) tile.refusal = "no block yet";
+  if (tile.refusal.empty()) want_points(tile);
   if (!tile.refusal.empty()) {
     show_points(tile, nullptr, -1);
     tile.picture.reset();
     tile.shown = {};
     return;
   }
-  if (state_.view == kKeyspaceView)
-    want_tile_picture(tile);
-  else
-    want_tile_figure(tile);
+  if (state_.view == kKeyspaceView) want_picture(tile);
+  if (is_figure_view(state_.view)) want_figure(tile);
 }
 
-// One basis per head for all: the open recording's, in which the selected run is shown.
-void Session::want_tile_points(RunTile& tile) {
+// Runs that stand side by side lie along the same axes, so that a sketch, which has its own, will not do.
+void Session::want_points(RunTile& tile) {
   const HeadKey head{tile.id.run, state_.selection.layer, state_.selection.kv_head, tile.id.source};
-  auto cached = points_.find(head);
-  if (!cached && tile.points && tile.points->head == head) cached = tile.points;
-  show_points(tile, cached ? cached : tile.points,
-              matching_block(state_.run(), state_.selection.block, tile.run()));
-  TileWork& work = tile_work_[tile.id];
-  const auto asked = std::pair(head, tile.run().n_tokens);
-  tile.reading = !cached || cached->sketched || cached->n_tokens < tile.run().n_tokens;
+  auto known = points_.find(head);
+  if (!known && tile.points && tile.points->head == head) known = tile.points;  // others took its room
+  show_points(tile, known ? known : tile.points,
+              tile.selected ? state_.selection.block
+                            : matching_block(state_.run(), state_.selection.block, tile.run()));
+  const bool sketched = known && known->sketched;
+  tile.reading = !known || known->n_tokens < tile.run().n_tokens || (sketched && state_.comparing());
+  tile.settling = sketched && !tile.reading;
+  Asked& asked = work_[tile.id].asked;
+  if (!tile.reading) asked.points.reset();
+  if (tile.settling) return settle_points(tile);
   if (!tile.reading) return;
-  if (work.points_asked == asked) {
-    tile.refusal = work.points_error;
-    tile.reading = tile.refusal.empty();
-    return;
-  }
-  work.points_asked = asked;
-  work.points_error.clear();
-  settler_.post(job_of("points", tile.id), [inbox = inbox_, bases = bases_, own = state_.recording,
-                                            own_info = state_.info, recording = tile.recording,
-                                            info = tile.info, earlier = cached, head, document = document_] {
+  if (asked.points != std::pair(head, tile.run().n_tokens)) return read_points(tile, head, std::move(known));
+  tile.reading = asked.points_error.empty();
+  if (!tile.selected) tile.refusal = asked.points_error;  // of the selected run a notice said it
+}
+
+// One basis per head for all: the open recording's. Runs beside the selected one are read at leisure.
+void Session::read_points(const RunTile& tile, const HeadKey& head,
+                          std::shared_ptr<const HeadPoints> earlier) {
+  Asked& asked = work_[tile.id].asked;
+  asked.points = std::pair(head, tile.run().n_tokens);
+  asked.points_error.clear();
+  const bool may_sketch = !state_.comparing() && worth_sketching(*tile.info);
+  JobQueue& queue = tile.selected ? reader_ : settler_;
+  queue.post(job_of("points", tile), [inbox = inbox_, bases = bases_, own = state_.recording,
+                                      own_info = state_.info, recording = tile.recording, info = tile.info,
+                                      earlier = std::move(earlier), may_sketch, head, document = document_] {
     guarded(
         [&] {
-          auto basis = bases->get(*own, *own_info, head.layer, head.kv_head);
-          inbox->put(PointsRead{document,
-                                read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
-        },
-        [&](std::string what) {
-          inbox->put(PointsFailed{document, head, std::move(what)});
-        });
-  });
-}
-
-void Session::take(PointsFailed&& result) {
-  if (result.document != document_) return;
-  if (result.head == state_.head()) {
-    state_.reading = false;
-    state_.notice = {std::move(result.what), true, true};
-    return want_beside();
-  }
-  const auto work = tile_work_.find({result.head.source, result.head.run});
-  if (work == tile_work_.end() || !work->second.points_asked ||
-      work->second.points_asked->first != result.head)
-    return;
-  work->second.points_error = std::move(result.what);
-  want_beside();
-}
-
-// As the selected run's: at once where that costs less than a frame.
-void Session::want_tile_picture(RunTile& tile) {
-  if (!tile.points) return;
-  const PictureKey key{tile.points->head, tile.points->n_tokens,
-                       std::min(tile.block, tile.points->n_blocks() - 1), state_.look};
-  if (tile.picture && tile.picture->key == key && tile.picture->points == tile.points) return;
-  TileWork& work = tile_work_[tile.id];
-  if (!asks_for_work(key.look)) {
-    work.picture_asked.reset();
-    tile.picture = make_picture(*tile.recording, *tile.info, tile.points, key, *work.queries);
-    return;
-  }
-  tile.drawing = true;
-  if (work.picture_asked == key) return;
-  work.picture_asked = key;
-  reader_.post(
-      job_of("picture", tile.id), [inbox = inbox_, recording = tile.recording, info = tile.info,
-                                   queries = work.queries, points = tile.points, key, document = document_] {
-        inbox->put(PictureMade{document, make_picture_anyway(*recording, *info, points, key, *queries)});
-      });
-}
-
-RunTile* Session::tile_beside(const HeadKey& head) {
-  const auto tile = std::ranges::find(state_.tiles, RunId{head.source, head.run}, &RunTile::id);
-  return tile != state_.tiles.end() && !tile->selected ? &*tile : nullptr;
-}
-
-// A late one is shown as well, as the selected run's is.
-void Session::give_picture(RunTile& tile, std::shared_ptr<const KeyspacePicture> picture) {
-  TileWork& work = tile_work_[tile.id];
-  if (work.picture_asked == picture->key) work.picture_asked.reset();
-  if (picture->key.look == state_.look) tile.picture = std::move(picture);
-  want_beside();
-}
-
-void Session::want_tile_figure(RunTile& tile) {
-  const Selection about{tile.id.run, state_.selection.layer, state_.selection.kv_head, tile.block};
-  const MapChoice map =
-      effective_choice(*tile.info, {state_.measure, tile.id.source == 0 ? state_.reference : -1}, about.run);
-  FigureKey key = figure_key(*tile.info, about, state_.view, map, state_.figure_settings);
-  key.source = tile.id.source;
-  if (tile.shown.key == key) return;
-  if (const MadeFigure* made = figures_.find(key)) {
-    tile.shown = *made;
-    return;
-  }
-  if (tile.shown.key.name != key.name) tile.shown = {};
-  tile.making = true;
-  TileWork& work = tile_work_[tile.id];
-  if (work.figure_asked == key) return;
-  work.figure_asked = key;
-  ask_for_figure(job_of("figure", tile.id), tile.recording, tile.info, key);
-}
-
-void Session::forget_asked(const FigureKey& key) {
-  for (auto& [id, work] : tile_work_)
-    if (work.figure_asked == key) work.figure_asked.reset();
-}
-
-// The points of the selected head: read, or sketched first and settled after.
-
-// Makes `points` the selected head's: from the cache, or by asking the reader for it.
-void Session::want_points() {
-  want_story();
-  if (!state_.loaded()) return;
-  list_choices();
-  const HeadKey head = state_.head();
-  auto cached = points_.find(head);
-  if (!cached && state_.points && state_.points->head == head)
-    cached = state_.points;  // others took its room
-  if (cached) state_.points = cached;
-  state_.reading = !cached || cached->n_tokens < state_.run().n_tokens;
-  state_.settling = cached && cached->sketched;
-  if (state_.reading)
-    post_points(head);
-  else if (state_.settling)
-    settle_points();
-  want_picture();
-}
-
-// Side by side runs lie along the same axes, so that none is sketched along others.
-void Session::post_points(const HeadKey& head) {
-  const bool may_sketch = !state_.comparing() && worth_sketching(*state_.info);
-  reader_.post("points", [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
-                          earlier = points_.find(head), may_sketch, head, document = document_] {
-    guarded(
-        [&] {
-          auto basis = bases->find(*info, head.layer, head.kv_head);
+          auto basis = bases->find(*own_info, head.layer, head.kv_head);
           if (!basis && !earlier && may_sketch)
             return inbox->put(PointsRead{document, sketch_head_points(*recording, *info, head)});
-          if (!basis) basis = bases->get(*recording, *info, head.layer, head.kv_head);
+          if (!basis) basis = bases->get(*own, *own_info, head.layer, head.kv_head);
           inbox->put(PointsRead{document,
                                 read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
         },
@@ -349,17 +234,17 @@ void Session::post_points(const HeadKey& head) {
   });
 }
 
-// Beside the reader, so that whoever goes on to the next head does not wait for this one's basis, and not at
-// once, so that whoever goes on quickly does not share the processor with it. Where it fails, the sketch is
-// what there is.
-void Session::settle_points() {
+// Beside the reader, so that the next head does not wait for this one's basis, and not at once, so that going
+// on quickly does not share the processor with it. Where it fails, the sketch is what there is.
+void Session::settle_points(const RunTile& tile) {
   constexpr std::chrono::milliseconds kStay{100};
-  if (settling_asked_ == state_.points) return;
-  settling_asked_ = state_.points;
+  Asked& asked = work_[tile.id].asked;
+  if (asked.settled == tile.points) return;
+  asked.settled = tile.points;
   settler_.post(
-      "points",
-      [inbox = inbox_, bases = bases_, recording = state_.recording, info = state_.info,
-       sketch = state_.points, document = document_] {
+      job_of("points", tile),
+      [inbox = inbox_, bases = bases_, recording = tile.recording, info = tile.info, sketch = tile.points,
+       document = document_] {
         guarded(
             [&] {
               const HeadKey& head = sketch->head;
@@ -379,53 +264,104 @@ void Session::settle_points() {
 
 void Session::take(PointsRead&& result) {
   if (result.document != document_) return;
-  const auto known = points_.find(result.points->head);
+  const HeadKey head = result.points->head;
+  const auto known = points_.find(head);
   const bool is_late = known && result.points->sketched && known->n_tokens >= result.points->n_tokens;
-  if (!is_late) points_.put(result.points);
-  want_points();
+  if (!is_late) points_.put(std::move(result.points));
+  const auto work = work_.find({head.source, head.run});
+  if (work != work_.end() && work->second.asked.points && work->second.asked.points->first == head)
+    work->second.asked.points.reset();
+  want_shown();
 }
 
-// How the session comes to the picture of the key space.
-
-void Session::want_picture() {
-  want_own_picture();
-  want_beside();
+void Session::take(PointsFailed&& result) {
+  if (result.document != document_) return;
+  const auto work = work_.find({result.head.source, result.head.run});
+  if (work == work_.end() || !work->second.asked.points || work->second.asked.points->first != result.head)
+    return;
+  if (work->first == state_.selected().id) state_.notice = {result.what, true, true};
+  work->second.asked.points_error = std::move(result.what);
+  want_shown();
 }
 
-// Makes `picture` what is selected, at once where it costs less than a frame, else by asking the reader for
-// it. What is shown meanwhile is the picture before it.
-void Session::want_own_picture() {
-  state_.drawing = false;
-  const auto& points = state_.points;
-  if (!state_.loaded() || !points || state_.view != kKeyspaceView) return;
-  const PictureKey key{points->head, points->n_tokens,
-                       std::min(state_.selection.block, points->n_blocks() - 1), state_.look};
-  if (state_.picture && state_.picture->key == key && state_.picture->points == points) return;
+// At once where it costs less than a frame, else by asking the reader for it.
+void Session::want_picture(RunTile& tile) {
+  if (!tile.points) return;
+  const PictureKey key{tile.points->head, tile.points->n_tokens,
+                       std::min(tile.block, tile.points->n_blocks() - 1), state_.look};
+  if (tile.picture && tile.picture->key == key && tile.picture->points == tile.points) return;
+  TileWork& work = work_[tile.id];
   if (!asks_for_work(key.look)) {
-    picture_asked_.reset();
-    state_.picture = make_picture(*state_.recording, *state_.info, points, key, *queries_);
+    work.asked.picture.reset();
+    tile.picture = make_picture(*tile.recording, *tile.info, tile.points, key, *work.queries);
     return;
   }
-  state_.drawing = true;
-  if (picture_asked_ == key) return;
-  picture_asked_ = key;
-  reader_.post("picture", [inbox = inbox_, recording = state_.recording, info = state_.info,
-                           queries = queries_, points, key, document = document_] {
-    inbox->put(PictureMade{document, make_picture_anyway(*recording, *info, points, key, *queries)});
-  });
+  tile.drawing = true;
+  if (work.asked.picture == key) return;
+  work.asked.picture = key;
+  reader_.post(
+      job_of("picture", tile), [inbox = inbox_, recording = tile.recording, info = tile.info,
+                                queries = work.queries, points = tile.points, key, document = document_] {
+        inbox->put(PictureMade{document, make_picture_anyway(*recording, *info, points, key, *queries)});
+      });
 }
 
-// One that comes late, when another moment is asked for already, is later than what is shown: without it,
-// nothing would move while blocks go by faster than pictures are made.
+// One that comes late, when another block or head is asked for already, is later than what is shown: without
+// it, nothing would move while blocks go by faster than pictures are made.
 void Session::take(PictureMade&& result) {
   if (result.document != document_) return;
-  if (picture_asked_ == result.picture->key) picture_asked_.reset();
-  if (RunTile* tile = tile_beside(result.picture->key.head)) {
-    give_picture(*tile, std::move(result.picture));
+  const PictureKey& key = result.picture->key;
+  for (RunTile& tile : state_.tiles) {
+    auto& asked = work_[tile.id].asked.picture;
+    const bool wanted = asked == key;
+    if (wanted) asked.reset();
+    if ((wanted || tile.id == RunId{key.head.source, key.head.run}) && key.look == state_.look)
+      tile.picture = result.picture;
+  }
+  want_shown();
+}
+
+// Of a live run it is made again for what has come meanwhile when the one in work is done.
+void Session::want_figure(RunTile& tile) {
+  const Selection about{tile.id.run, state_.selection.layer, state_.selection.kv_head, tile.block};
+  const MapChoice map =
+      effective_choice(*tile.info, {state_.measure, tile.id.source == 0 ? state_.reference : -1}, about.run);
+  FigureKey key = figure_key(*tile.info, about, state_.view, map, state_.figure_settings);
+  key.source = tile.id.source;
+  if (tile.shown.key == key) return;
+  if (const MadeFigure* made = figures_.find(key)) {
+    tile.shown = *made;
     return;
   }
-  if (result.picture->key.look == state_.look) state_.picture = std::move(result.picture);
-  want_picture();
+  if (tile.shown.key.name != key.name) tile.shown = {};  // another figure says nothing here
+  tile.making = true;
+  auto& asked = work_[tile.id].asked.figure;
+  if (asked == key) return;
+  asked = key;
+  const std::string kind = job_of("figure", tile);
+  const auto job = std::make_shared<JobWatch>("making " + key.name, "heads");
+  const auto before = std::exchange(figure_jobs_[kind], state_.jobs.emplace_back(job));
+  const bool replaced = figure_maker_.post(
+      kind, [inbox = inbox_, recording = tile.recording, info = tile.info, key, document = document_, job] {
+        inbox->put(FigureMade{document, make_figure(*recording, *info, key, *job), job});
+      });
+  if (replaced) forget_job(before);
+}
+
+// One that was cancelled is neither kept nor asked for again before something else has been shown.
+void Session::take(FigureMade&& result) {
+  forget_job(result.job);
+  if (result.document != document_) return;
+  const bool cancelled = result.job->cancelled() && !result.made.figure;
+  if (cancelled) result.made.error = "Cancelled. Choose another view and come back to have it made.";
+  for (RunTile& tile : state_.tiles) {
+    auto& asked = work_[tile.id].asked.figure;
+    if (asked != result.made.key) continue;
+    asked.reset();
+    if (cancelled) tile.shown = result.made;
+  }
+  if (!cancelled) figures_.put(std::move(result.made));
+  want_shown();
 }
 
 }  // namespace keyscope::session

@@ -16,21 +16,23 @@ namespace keyscope::session {
 // One run in a view: the selected one, or one beside it. While something is read or made, what was there
 // before it stays.
 struct RunTile {
-  RunId id;
+  RunId id = {};
   bool selected = false;
-  std::shared_ptr<const recording::Recording> recording;
-  RecordingInfoPtr info;
-  std::int64_t block = -1;  // of this run, that has seen as much as the selected one
-  std::string refusal;      // why nothing of it can be shown at this head: "no layer 3"
+  std::shared_ptr<const recording::Recording> recording = nullptr;
+  RecordingInfoPtr info = nullptr;
+  std::int64_t block = -1;   // of this run, that has seen as much as the selected one
+  std::string refusal = {};  // why nothing of it can be shown at this head: "no layer 3"
 
-  std::shared_ptr<const HeadPoints> points;
-  std::shared_ptr<const KeyspacePicture> picture;
-  MadeFigure shown;
+  // The selected head. One that takes long is sketched first: while its basis and its mean queries are still
+  // to come, `settling` is true.
+  std::shared_ptr<const HeadPoints> points = nullptr;
+  std::shared_ptr<const KeyspacePicture> picture = nullptr;  // of the key space
+  MadeFigure shown = {};                                     // where the view is a figure
   std::int64_t n_seen = 0, n_kept = 0;  // tokens by the end of `block`; 0: the head was not read
-  bool reading = false, drawing = false, making = false;
+  bool reading = false, settling = false, drawing = false, making = false;
 
   const recording::RunInfo& run() const { return info->runs[static_cast<std::size_t>(id.run)]; }
-  bool waiting() const { return reading || drawing || making; }
+  bool waiting() const { return reading || settling || drawing || making; }
 };
 
 // Whether a view is of one run, so that others can stand beside it; figures of all runs are not split, nor is

@@ -44,9 +44,9 @@ Session::~Session() {
 
 bool Session::busy() const {
   const auto live = live_status();
-  return !state_.opening.empty() || state_.reading || state_.settling || state_.drawing || state_.making ||
-         !reader_.idle() || !settler_.idle() || std::ranges::any_of(state_.tiles, &RunTile::waiting) ||
-         !figure_maker_.idle() || !measurer_.idle() || !teller_.idle() || (live && live->going_on());
+  return !state_.opening.empty() || std::ranges::any_of(state_.tiles, &RunTile::waiting) || !reader_.idle() ||
+         !settler_.idle() || !figure_maker_.idle() || !measurer_.idle() || !teller_.idle() ||
+         (live && live->going_on());
 }
 
 bool Session::drain() {
@@ -132,12 +132,8 @@ void Session::close_document() {
   points_.clear();
   figures_.clear();
   history_.clear();
-  settling_asked_.reset();
-  figure_asked_.reset();
-  picture_asked_.reset();
-  tile_work_.clear();
+  work_.clear();
   bases_ = std::make_shared<BasisCache>();
-  queries_ = std::make_shared<QueryCache>();
   measuring_ = {};
 }
 
@@ -156,8 +152,7 @@ void Session::take(Opened&& result) {
   select_first(result);
   if (!state_.info->complete && !live_ && !state_.notice.error)
     state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
-  want_points();
-  want_figure();
+  want_shown();
   want_measures();
   note_moment();
 }
@@ -173,17 +168,6 @@ void Session::take(FiguresOpened&& result) {
   state_.figure_file = std::move(result.file);
   state_.figure = state_.figure_file->default_figure;
   state_.figure_path = std::move(result.path);
-}
-
-void Session::take(FigureMade&& result) {
-  forget_job(result.job);
-  if (result.document != document_) return;
-  const bool cancelled = result.job->cancelled() && !result.made.figure;
-  if (cancelled) say_cancelled(result.made);
-  if (figure_asked_ == result.made.key) figure_asked_.reset();
-  forget_asked(result.made.key);
-  if (!cancelled) figures_.put(std::move(result.made));
-  want_figure();
 }
 
 void Session::take(HeadMeasured&& result) {
@@ -210,52 +194,6 @@ void Session::take(Exported&& result) {
 }
 
 void Session::take(Notice&& result) { state_.notice = std::move(result); }
-
-void Session::want_figure() {
-  want_own_figure();
-  want_beside();
-}
-
-// Makes `shown` the figure that the view asks for: from the cache, or by having it made. Of a live run it is
-// made again for what has come meanwhile when the one in work is done.
-void Session::want_own_figure() {
-  state_.making = false;
-  if (!state_.loaded() || !is_figure_view(state_.view)) return;
-  const FigureKey key =
-      figure_key(*state_.info, state_.selection, state_.view, state_.map_choice(), state_.figure_settings);
-  if (state_.shown.key == key) return;
-  if (const MadeFigure* made = figures_.find(key)) {
-    state_.shown = *made;
-    return;
-  }
-  if (state_.shown.key.name != key.name) state_.shown = {};  // another figure says nothing here
-  state_.making = true;
-  if (figure_asked_ == key) return;
-  figure_asked_ = key;
-  ask_for_figure("figure", state_.recording, state_.info, key);
-}
-
-void Session::ask_for_figure(const std::string& kind, const std::shared_ptr<const Recording>& recording,
-                             const std::shared_ptr<const recording::RecordingInfo>& info,
-                             const FigureKey& key) {
-  const auto job = std::make_shared<JobWatch>("making " + key.name, "heads");
-  const auto before = std::exchange(figure_jobs_[kind], state_.jobs.emplace_back(job));
-  const bool replaced =
-      figure_maker_.post(kind, [inbox = inbox_, recording, info, key, document = document_, job] {
-        inbox->put(FigureMade{document, make_figure(*recording, *info, key, *job), job});
-      });
-  if (replaced) forget_job(before);
-}
-
-// Neither kept nor asked for again before something else has been shown.
-void Session::say_cancelled(const MadeFigure& made) {
-  MadeFigure cancelled{made.key, nullptr, "Cancelled. Choose another view and come back to have it made."};
-  for (RunTile& tile : state_.tiles)
-    if (const auto work = tile_work_.find(tile.id);
-        work != tile_work_.end() && work->second.figure_asked == made.key)
-      tile.shown = cancelled;
-  if (figure_asked_ == made.key) state_.shown = std::move(cancelled);
-}
 
 // What outlives a document: how it was looked at, and live runs that are in no file.
 

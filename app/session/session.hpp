@@ -45,29 +45,19 @@ struct SessionState {
   int reference = -1;       // the run that others are compared with on the map of heads; -1: none
   HeadMap map;
 
-  // The selected head; while it is read, the head before it, then `reading` is true. One that takes long is
-  // sketched first: while its basis and its mean queries are still to come, `settling` is true.
-  std::shared_ptr<const HeadPoints> points;
-  bool reading = false, settling = false;
-  // How the key space is shown, and the last picture of it; while another one is made, `drawing` is true.
-  figures::KeyspaceLook look;
-  std::shared_ptr<const KeyspacePicture> picture;
-  bool drawing = false;
   std::map<HeadKey, MeasuredHead> measured;
   std::string measures_error;
 
-  // What the middle shows: the key space, or a figure of the selection. While another figure is made, the one
-  // before it, then `making` is true.
-  std::string view{kKeyspaceView};
-  MadeFigure shown;
+  std::string view{kKeyspaceView};  // what the middle shows: the key space, or a figure of the selection
+  figures::KeyspaceLook look;       // how the key space is shown
   FigureSettings figure_settings;
-  bool making = false;
 
-  // Runs beside the selected one, ascending, and those that could be. Where there are some and the view is of
-  // one run, a tile for each of them and the selected one, in the order of their ids; else no tiles.
+  // Runs beside the selected one, ascending, and those that could be.
   std::vector<RunId> beside;
   std::vector<RunChoice> choices;
-  std::vector<RunTile> tiles;
+  // What is shown of the selected run, and while runs stand side by side of each of them, in the order of
+  // their ids. Never empty: while nothing is open there is nothing in the only one.
+  std::vector<RunTile> tiles{RunTile{.selected = true}};
 
   std::optional<std::int64_t> hovered;  // token positions
   std::optional<std::int64_t> locked;
@@ -87,7 +77,8 @@ struct SessionState {
   bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
   MapChoice map_choice() const;  // of `measure` and `reference`, as it comes to in the selected run
   HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
-  bool comparing() const;  // runs stand side by side in this view
+  bool comparing() const;           // runs stand side by side in this view
+  const RunTile& selected() const;  // the selected run's tile
   // The token that the token panel is about: the hovered one, else the locked one.
   std::optional<std::int64_t> token() const { return hovered ? hovered : locked; }
 };
@@ -185,35 +176,22 @@ class Session {
   void note_moment();
   //   otherwise: what is said where there is no such moment
   void go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise);
-  void want_points();
-  void want_picture();
-  void want_own_picture();
-  void want_figure();
-  void want_own_figure();
-  //   kind: of the job, as JobQueue's
-  void ask_for_figure(const std::string& kind, const std::shared_ptr<const recording::Recording>& recording,
-                      const std::shared_ptr<const recording::RecordingInfo>& info, const FigureKey& key);
-  void say_cancelled(const MadeFigure& made);
-  void want_beside();
   void list_choices();
   std::vector<int> runs_of_export() const;
   void set_beside_by_name(const std::vector<std::string>& names);
+  void want_shown();
   void arrange_tiles();
-  void show_selected(RunTile& tile) const;
   void want_tile(RunTile& tile);
-  void want_tile_points(RunTile& tile);
-  void want_tile_picture(RunTile& tile);
-  void want_tile_figure(RunTile& tile);
-  RunTile* tile_beside(const HeadKey& head);
-  void give_picture(RunTile& tile, std::shared_ptr<const KeyspacePicture> picture);
-  void forget_asked(const FigureKey& key);
+  void want_points(RunTile& tile);
+  void read_points(const RunTile& tile, const HeadKey& head, std::shared_ptr<const HeadPoints> earlier);
+  void settle_points(const RunTile& tile);
+  void want_picture(RunTile& tile);
+  void want_figure(RunTile& tile);
   void want_story();
   void want_measures();
   void add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const;
   void want_map();
   void make_map();
-  void post_points(const HeadKey& head);
-  void settle_points();
   void take(Opened&& result);
   void take(FiguresOpened&& result);
   void take(PointsRead&& result);
@@ -229,23 +207,23 @@ class Session {
 
   SessionState state_;
   std::shared_ptr<Inbox> inbox_;
-  std::shared_ptr<BasisCache> bases_;    // of this document
-  std::shared_ptr<QueryCache> queries_;  // likewise; used on the reader's thread
+  std::shared_ptr<BasisCache> bases_;  // of this document
   PointsCache points_;
   MadeFigures figures_;
   SelectionHistory history_;
-  std::shared_ptr<const HeadPoints> settling_asked_;  // that the settler is at, or will be
-  std::optional<FigureKey> figure_asked_;             // that the maker is at, or will be
-  std::optional<PictureKey> picture_asked_;           // that the reader is at, or will be
-  // What workers were last asked for on behalf of a run beside the selected one.
+  // What workers were last asked for on behalf of a tile, and are at or will be.
+  struct Asked {
+    std::optional<std::pair<HeadKey, std::int64_t>> points;  // and of how many tokens
+    std::string points_error;                                // why they cannot be read
+    std::shared_ptr<const HeadPoints> settled;               // the sketch
+    std::optional<PictureKey> picture;
+    std::optional<FigureKey> figure;
+  };
   struct TileWork {
     std::shared_ptr<QueryCache> queries = std::make_shared<QueryCache>();  // used on the reader's thread
-    std::optional<std::pair<HeadKey, std::int64_t>> points_asked;          // and of how many tokens
-    std::string points_error;                                              // that it came to
-    std::optional<PictureKey> picture_asked;
-    std::optional<FigureKey> figure_asked;
+    Asked asked;
   };
-  std::map<RunId, TileWork> tile_work_;
+  std::map<RunId, TileWork> work_;  // of every tile
   SelectionRequest live_request_;
   std::filesystem::path memory_;
   int document_ = 0;
@@ -272,9 +250,6 @@ class Session {
   JobQueue teller_{JobQueue::Priority::kLow};
   JobQueue measurer_{JobQueue::Priority::kLow};
 };
-
-// The selected run as a tile, whether others stand beside it or not; its keys are not counted.
-RunTile selected_tile(const SessionState& state);
 
 // What of runs that stand side by side a file will hold; empty where none do.
 std::string about_export(const SessionState& state);

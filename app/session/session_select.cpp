@@ -39,8 +39,7 @@ void Session::select(Selection selection) {
   const bool other_run = selection.run != state_.selection.run;
   state_.beside = after_selecting(std::move(state_.beside), state_.selection.run, selection.run);
   state_.selection = selection;
-  want_points();
-  want_figure();
+  want_shown();
   if (other_run) {
     want_measures();
     make_map();
@@ -66,8 +65,7 @@ void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const
   state_.locked = moment->locked;
   state_.tokens = moment->tokens;
   state_.beside = moment->beside;
-  want_points();
-  want_figure();
+  want_shown();
   if (other_run) {
     want_measures();
     make_map();
@@ -169,20 +167,19 @@ void Session::play_on() {
 void Session::choose_view(std::string_view name) {
   if (!is_view(name) || state_.view == name) return;
   state_.view = name;
-  want_picture();
-  want_figure();
+  want_shown();
   note_moment();
 }
 
 void Session::set_figure_settings(const FigureSettings& settings) {
   if (settings == state_.figure_settings) return;
   state_.figure_settings = settings;
-  want_figure();
+  want_shown();
 }
 
 void Session::choose_look(const figures::KeyspaceLook& look) {
   state_.look = look;
-  want_picture();
+  want_shown();
 }
 
 void Session::hover(std::optional<std::int64_t> position) { state_.hovered = position; }
@@ -219,7 +216,7 @@ void Session::export_view(const std::filesystem::path& path, bool replace) {
                               state_.selection,
                               state_.figure_settings,
                               state_.map_choice(),
-                              state_.reading ? nullptr : state_.points,
+                              state_.selected().reading ? nullptr : state_.selected().points,
                               state_.look,
                               runs_of_export(),
                               state_.tokens,

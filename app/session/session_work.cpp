@@ -101,7 +101,7 @@ void Session::choose_reference(int run) {
 // Another map, of what is measured already or is asked for now.
 void Session::want_map() {
   want_measures();
-  want_figure();
+  want_shown();
   make_map();
 }
 
@@ -220,8 +220,7 @@ void Session::refresh_live() {
     state_.selection.block = state_.run().blocks_done - 1;
   }
   state_.selection = clamp_selection(*state_.info, state_.selection);
-  want_points();
-  want_figure();
+  want_shown();
   want_measures();
 }
 

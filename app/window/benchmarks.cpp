@@ -71,14 +71,15 @@ class Rehearsal {
     const auto& state = session_.state();
     if (!state.open_error.empty()) throw FileError(state.open_error);
     if (state.notice.error) throw UsageError(state.notice.text);  // of the selection that was asked for
-    if (!state.shown.error.empty()) throw UsageError(state.shown.error);
+    if (const auto& error = state.selected().shown.error; !error.empty()) throw UsageError(error);
   }
 
   bool shown() const {
     const auto& state = session_.state();
-    if (!state.loaded() || state.reading) return false;
-    return session::is_figure_view(state.view) ? state.shown.figure != nullptr && !state.making
-                                               : state.points && state.points->head == state.head();
+    const session::RunTile& tile = state.selected();
+    if (!state.loaded() || tile.reading) return false;
+    return session::is_figure_view(state.view) ? tile.shown.figure != nullptr && !tile.making
+                                               : tile.points && tile.points->head == state.head();
   }
 
   // As the window's loop: takes in what workers bring as it comes.
@@ -159,7 +160,7 @@ class Rehearsal {
         return;
       case Gesture::kSettle:
         go_to_next_head();
-        drain_until([&] { return !session_.state().settling; });
+        drain_until([&] { return !session_.state().selected().settling; });
         draw();
         return;
     }

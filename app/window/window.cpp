@@ -120,8 +120,9 @@ void throw_failures(session::Session& session) {
   if (live && live->stage == session::LiveStage::kFailed) throw Error(live->message);
   if (state.notice.error && state.notice.of_data) throw Error(state.notice.text);
   if (state.notice.error) throw UsageError(state.notice.text);  // of the selection that was asked for
-  if (state.picture && !state.picture->refusal.empty()) throw UsageError(state.picture->refusal);
-  if (!state.shown.error.empty()) throw Error(state.shown.error);
+  const session::RunTile& tile = state.selected();
+  if (tile.picture && !tile.picture->refusal.empty()) throw UsageError(tile.picture->refusal);
+  if (!tile.shown.error.empty()) throw Error(tile.shown.error);
 }
 
 void take_screenshot(WindowApp& app, const WindowRequest& request) {

@@ -236,9 +236,9 @@ std::string Ui::describe() const {
     json["blocks_done"] = state.run().blocks_done;
     json["n_layers"] = state.info->layers.size();
     json["n_kv_heads"] = state.info->model.n_kv_heads;
-    json["reading"] = state.reading;
+    json["reading"] = state.selected().reading;
     json["shown"] = state.view;
-    json["drawing"] = state.drawing;
+    json["drawing"] = state.selected().drawing;
     json["queries_shown"] = state.look.queries;
     json["n_selected"] = state.tokens ? state.tokens->size() : 0;
     json["n_measured"] = state.measured.size();

@@ -38,6 +38,12 @@ std::vector<int> runs_of(const SessionState& state) {
   return runs;
 }
 
+std::vector<RunTile> beside(const SessionState& state) {
+  std::vector<RunTile> tiles = state.tiles;
+  std::erase_if(tiles, &RunTile::selected);
+  return tiles;
+}
+
 TEST(SessionCompare, TilesStandInTheOrderOfTheList) {
   Session session([] {});
   open_beside(session, {"sink", "none"}, small_recording());
@@ -48,9 +54,9 @@ TEST(SessionCompare, TilesStandInTheOrderOfTheList) {
   session.toggle_beside({0, 0});
   EXPECT_THAT(runs_of(session.state()), ElementsAre(1, 2));
   session.choose_view("diversity");
-  EXPECT_THAT(session.state().tiles, IsEmpty()) << "a figure of all runs is not split";
+  EXPECT_THAT(beside(session.state()), IsEmpty()) << "a figure of all runs is not split";
   session.choose_view(kTextView);
-  EXPECT_THAT(session.state().tiles, IsEmpty());
+  EXPECT_THAT(beside(session.state()), IsEmpty());
   session.choose_view("cosine-matrix");
   EXPECT_THAT(runs_of(session.state()), ElementsAre(1, 2));
 }
@@ -70,7 +76,7 @@ TEST(SessionCompare, SaysWhatCannotStandBeside) {
   EXPECT_THAT(session.state().notice.text, HasSubstr("cannot stand beside itself"));
   session.show(small_recording(), {.beside = {"tova"}});
   EXPECT_THAT(session.state().notice.text, HasSubstr("tova")) << "which is no run of it";
-  EXPECT_THAT(session.state().tiles, IsEmpty());
+  EXPECT_THAT(beside(session.state()), IsEmpty());
 }
 
 // The panels of `keyscope figure keyspace --run NAME`, number by number.
@@ -100,7 +106,7 @@ TEST(SessionCompare, EveryTileShowsTheCommandLinesKeySpace) {
       EXPECT_EQ(series.value.size(), same->value.size()) << name << " " << series.id;
     }
     EXPECT_EQ(tile.picture->panel.scale->high, expected.scale->high) << name;
-    EXPECT_EQ(tile.points->basis, session.state().points->basis) << "one basis for all";
+    EXPECT_EQ(tile.points->basis, session.state().selected().points->basis) << "one basis for all";
   }
 }
 
@@ -175,14 +181,14 @@ TEST(SessionCompare, ADamagedFileIsSaidInItsTile) {
 TEST(SessionCompare, IsUndoneAndCopied) {
   Session session([] {});
   open_beside(session, {}, small_recording());
-  EXPECT_THAT(session.state().tiles, IsEmpty());
+  EXPECT_THAT(beside(session.state()), IsEmpty());
   session.toggle_beside({0, 2});
   EXPECT_THAT(view_command(session.state()), EndsWith("--view keyspace --beside sink"));
   session.choose_view("cosine-matrix");
   EXPECT_THAT(view_command(session.state()), EndsWith("--view cosine-matrix --beside sink"));
   session.undo();
   session.undo();
-  EXPECT_THAT(session.state().tiles, IsEmpty());
+  EXPECT_THAT(beside(session.state()), IsEmpty());
   session.redo();
   EXPECT_THAT(runs_of(session.state()), ElementsAre(1, 2));
 }
@@ -216,10 +222,10 @@ TEST(SessionCompare, ALiveRunThatWasLeftStandsBeside) {
   const RunTile& tile = session.state().tiles.back();
   EXPECT_EQ(tile.recording, session.state().earlier.front().recording);
   ASSERT_TRUE(tile.points) << tile.refusal;
-  EXPECT_EQ(tile.points->basis, session.state().points->basis) << "the open recording's";
+  EXPECT_EQ(tile.points->basis, session.state().selected().points->basis) << "the open recording's";
   EXPECT_THAT(tile_title(tile).budget, HasSubstr("earlier"));
   session.show_earlier(0);
-  EXPECT_THAT(session.state().tiles, IsEmpty()) << "another document";
+  EXPECT_THAT(beside(session.state()), IsEmpty()) << "another document";
 }
 
 }  // namespace
@@ -235,34 +241,34 @@ TEST(SessionPicture, TheUsualLookIsThereWithTheHead) {
   Session session([] {});
   session.show(small_recording());
   ASSERT_TRUE(settle(session));
-  ASSERT_TRUE(session.state().picture);
-  EXPECT_EQ(session.state().picture->key.head, session.state().head());
+  ASSERT_TRUE(session.state().selected().picture);
+  EXPECT_EQ(session.state().selected().picture->key.head, session.state().head());
   session.set_block(1);
-  EXPECT_EQ(session.state().picture->key.block, 1) << "at once, without a worker";
-  EXPECT_FALSE(session.state().drawing);
+  EXPECT_EQ(session.state().selected().picture->key.block, 1) << "at once, without a worker";
+  EXPECT_FALSE(session.state().selected().drawing);
 }
 
 TEST(SessionPicture, AnotherLookIsMadeByAWorkerAndKept) {
   Session session([] {});
   session.show(small_recording());
   ASSERT_TRUE(settle(session));
-  const auto before = session.state().picture;
+  const auto before = session.state().selected().picture;
   session.choose_look({Projection::kAnchor, KeyColour::kPosition, true});
-  EXPECT_TRUE(session.state().drawing);
+  EXPECT_TRUE(session.state().selected().drawing);
   EXPECT_TRUE(session.busy());
-  EXPECT_EQ(session.state().picture, before) << "is shown meanwhile";
+  EXPECT_EQ(session.state().selected().picture, before) << "is shown meanwhile";
   ASSERT_TRUE(settle(session));
-  EXPECT_FALSE(session.state().drawing);
-  const auto& panel = session.state().picture->panel;
+  EXPECT_FALSE(session.state().selected().drawing);
+  const auto& panel = session.state().selected().picture->panel;
   EXPECT_EQ(panel.x.label, "cosine to the anchor");
   EXPECT_EQ(panel.points.front().id, "queries");
   EXPECT_TRUE(panel.scale);
   session.select_head(2, 1);
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().picture->key.look.projection, Projection::kAnchor);
+  EXPECT_EQ(session.state().selected().picture->key.look.projection, Projection::kAnchor);
   session.show(small_recording());
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().picture->key.look.colour, KeyColour::kPosition) << "another recording";
+  EXPECT_EQ(session.state().selected().picture->key.look.colour, KeyColour::kPosition) << "another recording";
 }
 
 TEST(SessionPicture, QuicklyLeftLooksEndInTheLastOne) {
@@ -275,8 +281,8 @@ TEST(SessionPicture, QuicklyLeftLooksEndInTheLastOne) {
   }
   session.set_block(3);
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().picture->key.block, 3);
-  EXPECT_EQ(session.state().picture->key.look, session.state().look);
+  EXPECT_EQ(session.state().selected().picture->key.block, 3);
+  EXPECT_EQ(session.state().selected().picture->key.look, session.state().look);
 }
 
 TEST(SessionPicture, ADamagedFileStillShowsWhatWasRead) {
@@ -287,8 +293,8 @@ TEST(SessionPicture, ADamagedFileStillShowsWhatWasRead) {
   recording->break_queries();
   session.choose_look({.queries = true});
   ASSERT_TRUE(settle(session));
-  EXPECT_NE(session.state().picture->refusal.find("damaged"), std::string::npos);
-  EXPECT_FALSE(session.state().picture->panel.points.empty());
+  EXPECT_NE(session.state().selected().picture->refusal.find("damaged"), std::string::npos);
+  EXPECT_FALSE(session.state().selected().picture->panel.points.empty());
 }
 
 TEST(SelectedTokens, AreUndoneAndReleased) {
@@ -362,17 +368,17 @@ TEST(SessionPoints, LongHeadsAreSketchedAndThenSettled) {
   ASSERT_TRUE(worth_sketching(*recording->info()));
   Session session(nullptr);
   session.show(recording);
-  ASSERT_TRUE(drain_until(session, [&] { return session.state().points != nullptr; }));
-  const auto sketch = session.state().points;
+  ASSERT_TRUE(drain_until(session, [&] { return session.state().selected().points != nullptr; }));
+  const auto sketch = session.state().selected().points;
   EXPECT_TRUE(sketch->sketched);
-  EXPECT_FALSE(session.state().reading);
-  EXPECT_TRUE(session.state().settling);
+  EXPECT_FALSE(session.state().selected().reading);
+  EXPECT_TRUE(session.state().selected().settling);
   EXPECT_EQ(sketch->mean_query.rows(), 0);
 
   ASSERT_TRUE(settle(session));
-  EXPECT_FALSE(session.state().settling);
+  EXPECT_FALSE(session.state().selected().settling);
   const auto expected = read_at_once(*recording, session.state().head());
-  const auto& settled = *session.state().points;
+  const auto& settled = *session.state().selected().points;
   EXPECT_FALSE(settled.sketched);
   EXPECT_EQ(settled.keys, expected->keys);
   EXPECT_EQ(settled.coordinates, expected->coordinates);
@@ -388,23 +394,24 @@ TEST(SessionPoints, AHeadLeftWhileItSettlesIsSettledWhenItIsShownAgain) {
   const auto recording = std::make_shared<SyntheticRecording>(kLong);
   Session session(nullptr);
   session.show(recording);
-  ASSERT_TRUE(drain_until(session, [&] { return session.state().settling; }));
+  ASSERT_TRUE(drain_until(session, [&] { return session.state().selected().settling; }));
   session.select_head(0, 1);
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().points->coordinates,
+  EXPECT_EQ(session.state().selected().points->coordinates,
             read_at_once(*recording, session.state().head())->coordinates);
   session.select_head(0, 0);
   ASSERT_TRUE(settle(session));
-  EXPECT_FALSE(session.state().points->sketched);
-  EXPECT_EQ(session.state().points->coordinates,
+  EXPECT_FALSE(session.state().selected().points->sketched);
+  EXPECT_EQ(session.state().selected().points->coordinates,
             read_at_once(*recording, session.state().head())->coordinates);
 }
 
 TEST(SessionPoints, TheSketchStaysWhereTheRestCannotBeRead) {
   Session session(nullptr);
   session.show(std::make_shared<TornRecording>(kLong));
-  ASSERT_TRUE(drain_until(session, [&] { return session.state().points && !session.state().settling; }));
-  EXPECT_GT(session.state().points->keys.rows(), 0);
+  ASSERT_TRUE(drain_until(
+      session, [&] { return session.state().selected().points && !session.state().selected().settling; }));
+  EXPECT_GT(session.state().selected().points->keys.rows(), 0);
   ASSERT_TRUE(drain_until(session, [&] { return session.state().notice.error; }));
   EXPECT_NE(session.state().notice.text.find("torn.h5"), std::string::npos);
 }

@@ -78,7 +78,7 @@ TEST(SessionJobs, AFigureSaysHowManyHeadsItReadAndIsForgottenAfter) {
   recording->open();
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().jobs.empty());
-  EXPECT_NE(session.state().shown.figure, nullptr);
+  EXPECT_NE(session.state().selected().shown.figure, nullptr);
 }
 
 TEST(SessionJobs, ACancelledFigureIsMadeOnceItsViewIsChosenAgain) {
@@ -93,13 +93,13 @@ TEST(SessionJobs, ACancelledFigureIsMadeOnceItsViewIsChosenAgain) {
   recording->open();
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().jobs.empty());
-  EXPECT_EQ(session.state().shown.figure, nullptr);
-  EXPECT_THAT(session.state().shown.error, HasSubstr("Cancelled"));
+  EXPECT_EQ(session.state().selected().shown.figure, nullptr);
+  EXPECT_THAT(session.state().selected().shown.error, HasSubstr("Cancelled"));
   session.choose_view("cosine-matrix");
   ASSERT_TRUE(settle(session));
   session.choose_view("redundancy");
   ASSERT_TRUE(settle(session));
-  EXPECT_NE(session.state().shown.figure, nullptr);
+  EXPECT_NE(session.state().selected().shown.figure, nullptr);
 }
 
 TEST(SessionJobs, AFigureOfAClosedRecordingIsNotWaitedFor) {
@@ -116,7 +116,7 @@ TEST(SessionJobs, AFigureOfAClosedRecordingIsNotWaitedFor) {
   recording->open();
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().jobs.empty());
-  EXPECT_NE(session.state().shown.figure, nullptr) << "that of the other recording";
+  EXPECT_NE(session.state().selected().shown.figure, nullptr) << "that of the other recording";
 }
 
 TEST(SessionJobs, ACancelledExportWritesNothing) {

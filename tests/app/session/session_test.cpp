@@ -24,12 +24,12 @@ using ::testing::HasSubstr;
 TEST(Session, ShowsTheSelectedHeadAndMeasuresItsRun) {
   Session session({});
   session.show(small_recording());
-  EXPECT_TRUE(session.state().reading);
+  EXPECT_TRUE(session.state().selected().reading);
   ASSERT_TRUE(settle(session));
   const SessionState& state = session.state();
-  EXPECT_FALSE(state.reading);
-  ASSERT_TRUE(state.points);
-  EXPECT_EQ(state.points->head, (HeadKey{1, 0, 0}));
+  EXPECT_FALSE(state.selected().reading);
+  ASSERT_TRUE(state.selected().points);
+  EXPECT_EQ(state.selected().points->head, (HeadKey{1, 0, 0}));
   EXPECT_EQ(state.measured.size(), 16U);
   EXPECT_TRUE(state.measured.at({1, 3, 3}).measures.spearman);
 }
@@ -41,11 +41,11 @@ TEST(Session, SelectingAHeadReadsItOnceAndKeepsIt) {
   ASSERT_TRUE(settle(session));
   session.select_head(2, 3);
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().points->head, (HeadKey{1, 2, 3}));
+  EXPECT_EQ(session.state().selected().points->head, (HeadKey{1, 2, 3}));
   const auto reads = recording->key_reads();
   session.select_head(0, 0);
   session.select_head(2, 3);
-  EXPECT_EQ(session.state().points->head, (HeadKey{1, 2, 3}));
+  EXPECT_EQ(session.state().selected().points->head, (HeadKey{1, 2, 3}));
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(recording->key_reads(), reads);
 }
@@ -54,11 +54,11 @@ TEST(Session, SwitchingThePolicyKeepsHeadBlockAndBasis) {
   Session session({});
   session.show(small_recording(), {.layer = 2, .kv_head = 1, .block = 3});
   ASSERT_TRUE(settle(session));
-  const auto basis = session.state().points->basis;
+  const auto basis = session.state().selected().points->basis;
   session.select_run(2);
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(session.state().selection, (Selection{2, 2, 1, 3}));
-  EXPECT_EQ(session.state().points->basis, basis);
+  EXPECT_EQ(session.state().selected().points->basis, basis);
   session.select_run(7);  // there is none
   EXPECT_EQ(session.state().selection.run, 2);
 }
@@ -103,7 +103,7 @@ TEST(Session, AHeadWithoutRowsIsNotSelected) {
   EXPECT_EQ(session.state().notice.text, "KV head 2 was not recorded; recorded are 1, 3");
   session.move_kv_head(1);
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().points->head.kv_head, 3);
+  EXPECT_EQ(session.state().selected().points->head.kv_head, 3);
   EXPECT_EQ(session.state().measured.size(), 16U) << "the map is of all heads";
 }
 
@@ -138,7 +138,7 @@ TEST(Session, DamageFoundWhileReadingIsAMessage) {
   session.select_head(3, 3);
   ASSERT_TRUE(drain_until(session, [&] { return session.state().notice.error; }));
   EXPECT_THAT(session.state().notice.text, HasSubstr("the bytes are damaged"));
-  EXPECT_EQ(session.state().points->head, (HeadKey{1, 0, 0}));  // what was there stays
+  EXPECT_EQ(session.state().selected().points->head, (HeadKey{1, 0, 0}));  // what was there stays
   EXPECT_TRUE(settle(session)) << "nothing is waited for any more";
 }
 
@@ -160,7 +160,7 @@ TEST(Session, FollowsALiveRunBlockByBlock) {
   }));
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(session.state().selection.block, 5);
-  EXPECT_EQ(session.state().points->n_tokens, 48);
+  EXPECT_EQ(session.state().selected().points->n_tokens, 48);
   EXPECT_FALSE(session.busy());
 }
 

@@ -19,23 +19,24 @@ TEST(SessionViews, AViewIsMadeOfTheSelectionAndKept) {
   Session session({});
   session.show(small_recording());
   session.choose_view("cosine-matrix");
-  EXPECT_TRUE(session.state().making);
+  EXPECT_TRUE(session.state().selected().making);
   ASSERT_TRUE(settle(session));
-  EXPECT_FALSE(session.state().making);
-  const auto first = session.state().shown.figure;
+  EXPECT_FALSE(session.state().selected().making);
+  const auto first = session.state().selected().shown.figure;
   ASSERT_TRUE(first);
   EXPECT_EQ(first->name, "cosine-matrix");
   session.select_head(2, 3);
-  EXPECT_EQ(session.state().shown.figure, first) << "what was shown stays until there is something new";
+  EXPECT_EQ(session.state().selected().shown.figure, first)
+      << "what was shown stays until there is something new";
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().shown.figure->view.layer, 2);
-  EXPECT_EQ(session.state().shown.figure->view.kv_head, 3);
+  EXPECT_EQ(session.state().selected().shown.figure->view.layer, 2);
+  EXPECT_EQ(session.state().selected().shown.figure->view.kv_head, 3);
   session.select_head(0, 0);
-  EXPECT_EQ(session.state().shown.figure, first) << "it was made before";
+  EXPECT_EQ(session.state().selected().shown.figure, first) << "it was made before";
   session.choose_view("key-norms");
-  EXPECT_FALSE(session.state().shown.figure) << "another figure says nothing here";
+  EXPECT_FALSE(session.state().selected().shown.figure) << "another figure says nothing here";
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().shown.figure->name, "key-norms");
+  EXPECT_EQ(session.state().selected().shown.figure->name, "key-norms");
 }
 
 // Missing values are the same as each other.
@@ -53,7 +54,7 @@ TEST(SessionViews, AViewEqualsTheCommandLinesFigure) {
     if (!is_figure_view(view.name) || !figures::is_recorded(*recording->info(), view.name)) continue;
     session.choose_view(view.name);
     ASSERT_TRUE(settle(session));
-    const MadeFigure& shown = session.state().shown;
+    const MadeFigure& shown = session.state().selected().shown;
     ASSERT_TRUE(shown.figure) << view.name << ": " << shown.error;
     const auto written = figures::build_figure(*recording, figure_request(*recording->info(), shown.key));
     ASSERT_EQ(shown.figure->panels.size(), written.panels.size()) << view.name;
@@ -77,8 +78,8 @@ TEST(SessionViews, AViewThatCannotBeMadeSaysWhy) {
   recording->break_keys();
   session.choose_view("cosine-matrix");
   ASSERT_TRUE(settle(session));
-  EXPECT_FALSE(session.state().shown.figure);
-  EXPECT_FALSE(session.state().shown.error.empty());
+  EXPECT_FALSE(session.state().selected().shown.figure);
+  EXPECT_FALSE(session.state().selected().shown.error.empty());
   session.choose_view("no-such-view");
   EXPECT_EQ(session.state().view, "cosine-matrix");
 }
@@ -151,8 +152,8 @@ TEST(SessionViews, AnOrderedMatrixIsTheCommandLinesAndIsWrittenAsItIsShown) {
   session.set_figure_settings(settings);
   session.export_view(folder.file("a.h5"), false);
   ASSERT_TRUE(settle(session));
-  ASSERT_TRUE(session.state().shown.figure) << session.state().shown.error;
-  const figures::Panel& shown = session.state().shown.figure->panels.at(0);
+  ASSERT_TRUE(session.state().selected().shown.figure) << session.state().selected().shown.error;
+  const figures::Panel& shown = session.state().selected().shown.figure->panels.at(0);
   figures::FigureRequest request;
   request.name = "cosine-matrix";
   request.runs = {"keydiff"};
@@ -176,7 +177,8 @@ TEST(SessionViews, TooManyKeysAreNotOrderedAndItIsSaid) {
   settings.order = figures::MatrixOrder::kDendrogram;
   session.set_figure_settings(settings);
   ASSERT_TRUE(settle(session));
-  EXPECT_THAT(session.state().shown.error, AllOf(HasSubstr("4,160 keys"), HasSubstr("at most 4,096")));
+  EXPECT_THAT(session.state().selected().shown.error,
+              AllOf(HasSubstr("4,160 keys"), HasSubstr("at most 4,096")));
 }
 
 TEST(SessionViews, UndoGoesBackToWhatWasLookedAt) {
@@ -204,7 +206,7 @@ TEST(SessionViews, UndoGoesBackToWhatWasLookedAt) {
   session.redo();
   EXPECT_EQ(session.state().selection.kv_head, 3);
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().points->head, (HeadKey{1, 2, 3}));
+  EXPECT_EQ(session.state().selected().points->head, (HeadKey{1, 2, 3}));
 }
 
 }  // namespace
