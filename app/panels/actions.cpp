@@ -63,7 +63,7 @@ const Action& action(std::string_view id) {
 void perform(const Action& action, ActionTarget& target, int nth) {
   const std::string_view refusal = action.refusal(target.session());
   if (refusal.empty()) return action.act(target, nth);
-  target.session().say({fmt::format("{}: {}.", action.name, refusal), false});
+  target.session().notify({fmt::format("{}: {}.", action.name, refusal), false});
 }
 
 bool perform_key(const KeyPress& press, bool in_dialog, ActionTarget& target) {
@@ -152,7 +152,7 @@ std::string_view needs_command(const Session& session) {
 void copy_command(ActionTarget& target) {
   const std::string command = session::view_command(target.session().state());
   target.copy_text(command);
-  target.session().say({"Copied: " + command, false});
+  target.session().notify({"Copied: " + command, false});
 }
 
 void step_figure(Session& session, int by) {

@@ -91,9 +91,8 @@ void draw_scores(const PanelContext& context, const std::vector<ScoreMoment>& mo
 }
 
 std::string describe(const ScoreMoment& moment) {
-  const std::string rank =
-      fmt::format("block {}: rank {} of {}", moment.block, format_count(moment.rank),
-                  format_count(moment.n_rows));
+  const std::string rank = fmt::format("block {}: rank {} of {}", moment.block, format_count(moment.rank),
+                                       format_count(moment.n_rows));
   if (moment.forced) return rank + ", kept by rule";
   if (!moment.cut) return rank + ", nothing went";
   return fmt::format("{}, {} the cut by {:.3g}", rank, moment.score >= *moment.cut ? "above" : "below",
@@ -174,12 +173,10 @@ void draw_afterwards(PanelContext& context, const TokenStory& story) {
   const auto& after = *story.afterwards;
   std::string text = fmt::format("it would still have received {:.3g}", after.received);
   if (after.received_in_all > 0)
-    text +=
-        fmt::format(", {} of all it gets", format_share(after.received / after.received_in_all, 1));
+    text += fmt::format(", {} of all it gets", format_share(after.received / after.received_in_all, 1));
   ImGui::PushFont(context.fonts.small);
   ImGui::PushTextWrapPos(0);
-  ImGui::TextUnformatted(
-      fmt::format("{}, from {} queries", text, format_count(after.n_queries)).c_str());
+  ImGui::TextUnformatted(fmt::format("{}, from {} queries", text, format_count(after.n_queries)).c_str());
   ImGui::PopTextWrapPos();
   ImGui::PopFont();
 }
@@ -193,19 +190,19 @@ float story_height(const PanelContext& context) {
 }
 
 void draw_story(PanelContext& context, const Rect& rect) {
-  const auto& told = context.state().story;
+  const auto& made = context.state().story;
   ImGui::SetCursorScreenPos({rect.x, rect.y});
   ImGui::BeginChild("story", {rect.w, rect.h}, false);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
   heading(context, "Its story");
-  if (told.story && !told.story->scores.moments.empty()) {
+  if (made.story && !made.story->scores.moments.empty()) {
     ImGui::SameLine(0, context.px(8));
     dim_text(context, fit_text(context.fonts.small, "score by block, and the cut (ticks)",
                                ImGui::GetContentRegionAvail().x));
   }
   context.widgets["story"] = rect;
-  if (told.story) {
-    const TokenStory& story = *told.story;
+  if (made.story) {
+    const TokenStory& story = *made.story;
     draw_score_plot(context, story);
     ImGui::Dummy({0, context.px(3)});
     draw_peers(context, "It attended to", story.attention.attended_to, story.attention.missing);
@@ -215,7 +212,7 @@ void draw_story(PanelContext& context, const Rect& rect) {
     ImGui::Dummy({0, context.px(3)});
     draw_afterwards(context, story);
   } else {
-    wrapped(context, context.state().telling ? "reading …" : told.error);
+    wrapped(context, context.state().making_story ? "reading …" : made.error);
   }
   ImGui::PopStyleVar();
   ImGui::EndChild();

@@ -320,7 +320,8 @@ void draw_text_part(PanelContext& context, float end) {
 // story of a held token takes the place of the measures, and scrolls.
 void draw_below_facts(PanelContext& context, float end) {
   const auto& state = context.state();
-  const bool has_story = state.locked && (state.story.story || state.telling || !state.story.error.empty());
+  const bool has_story =
+      state.locked && (state.story.story || state.making_story || !state.story.error.empty());
   const float top = ImGui::GetCursorScreenPos().y;
   const float wanted = (has_story ? story_height(context) : measures_height(context)) + context.px(16);
   const bool has_below = has_story || end - top >= wanted;

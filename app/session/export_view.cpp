@@ -24,9 +24,9 @@ void write_tokens(const recording::RecordingInfo& info, const ExportRequest& req
     throw FileError(fmt::format("{}: the head was not read yet; try again", request.path.string()));
   const auto tokens = token_table(info, *request.points, about.block, request.tokens.get());
   write_file(request.path,
-                      json ? tokens_as_json(info, about.run, tokens, selection_options(info, about))
-                           : tokens_as_csv(info, about.run, tokens),
-                      request.replace);
+             json ? tokens_as_json(info, about.run, tokens, selection_options(info, about))
+                  : tokens_as_csv(info, about.run, tokens),
+             request.replace);
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ std::string absolute(const std::string& path) {
   return quote_word(error ? path : full.lexically_normal().string());
 }
 
-// What of the view is chosen besides head and moment, where it is not as `view` begins.
+// What of the view is chosen besides head and block, where it is not as `view` begins.
 std::string view_options(const SessionState& state) {
   std::string options;
   const auto& info = *state.info;

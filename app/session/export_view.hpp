@@ -36,7 +36,7 @@ struct ExportRequest {
 // the very one that `keyscope figure` writes; csv and json for the tokens of the selected head, the
 // selected ones where some are. Of runs that stand side by side, a key space has a panel each; every other
 // figure is the selected run's alone.
-//   job: is told of the heads that were read; once it is called off nothing is written any more
+//   job: counts the heads that were read; once it is called off nothing is written any more
 //   throws FileError where it exists already or cannot be written, UsageError on another extension, or on a
 //   picture of the text, Cancelled when it is called off
 void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,

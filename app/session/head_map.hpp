@@ -43,7 +43,7 @@ struct HeadMap {
   const Cell* cell(const recording::RecordingInfo& info, int layer, int kv_head) const;  // null: none
 };
 
-// The choice as it comes to in a run: no run is compared with itself, and a measure of two runs takes the
+// The choice as it is in one run: no run is compared with itself, and a measure of two runs takes the
 // first other run that evicts (else the first other one) where none was chosen.
 MapChoice effective_choice(const recording::RecordingInfo& info, const MapChoice& choice, int run);
 

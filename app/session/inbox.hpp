@@ -62,9 +62,9 @@ struct FigureMade {
   MadeFigure made;
   std::shared_ptr<const JobWatch> job;
 };
-struct StoryTold {
+struct StoryMade {
   int document = 0;
-  ToldStory told;
+  MadeStory made;
 };
 
 struct MeasuresFailed {
@@ -86,7 +86,7 @@ struct Exported {
   Notice notice;
 };
 using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured,
-                                  FigureMade, StoryTold, MeasuresFailed, OpenFailed, Exported, Notice>;
+                                  FigureMade, StoryMade, MeasuresFailed, OpenFailed, Exported, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

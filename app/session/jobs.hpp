@@ -16,7 +16,7 @@
 namespace keyscope::session {
 
 // A thread that runs jobs one after another. A job that still waits is replaced by a newer one of its kind:
-// whoever moves quickly over ten heads reads the last one, not all ten.
+// moving quickly over ten heads reads the last one, not all ten.
 class JobQueue {
  public:
   using Clock = std::chrono::steady_clock;
@@ -52,7 +52,7 @@ class JobQueue {
   std::thread thread_;
 };
 
-// How far a worker's job is, at one moment.
+// How far a worker's job is now.
 struct JobStatus {
   std::string what;             // "opening run.h5"
   std::string unit;             // what is counted, in the plural: "layers"; empty: nothing is

@@ -85,7 +85,7 @@ struct MadeFigure {
 // Makes the figure that a key asks for, in as many cells as are looked at; where that fails, `error` says
 // why.
 //   recording: the one that the key's `source` says; info: of it, when the key was made
-//   job: is told of the heads that are read; once it is called off, the next read ends the figure
+//   job: counts the heads that are read; once it is called off, the next read ends the figure
 MadeFigure make_figure(const recording::Recording& recording, const recording::RecordingInfo& info,
                        FigureKey key, JobWatch& job);
 
@@ -112,7 +112,7 @@ class MadeFigures {
 std::vector<HeadKey> heads_of_figure(const recording::RecordingInfo& info,
                                      const figures::FigureRequest& request);
 
-// Another recording, read under a watch: it is told of each head when the first of it is read, and once the
+// Another recording, read under a watch, which counts each head when the first of it is read; once the
 // job is called off every further read throws Cancelled. What is counted has been begun rather than done: a
 // head too early, and where heads are read in parallel one for every thread.
 class WatchedRecording final : public recording::Recording {

@@ -114,7 +114,7 @@ void Session::toggle_beside(RunId id) {
     return;
   }
   want_shown();
-  note_moment();
+  note_snapshot();
 }
 
 // What the tiles show: from the caches, or by asking workers for it.

@@ -74,45 +74,45 @@ std::string selection_options(const RecordingInfo& info, const Selection& select
 
 namespace {
 
-bool differ_in_block_alone(SelectionHistory::Moment a, const SelectionHistory::Moment& b) {
+bool differ_in_block_alone(SelectionHistory::Snapshot a, const SelectionHistory::Snapshot& b) {
   a.selection.block = b.selection.block;
   return a == b;
 }
 
 }  // namespace
 
-void SelectionHistory::note(const Moment& now) {
-  if (moments_.empty()) {
-    moments_.push_back(now);
+void SelectionHistory::note(const Snapshot& now) {
+  if (snapshots_.empty()) {
+    snapshots_.push_back(now);
     return;
   }
-  if (now == moments_[at_]) return;
-  moments_.resize(at_ + 1);
-  const bool step = differ_in_block_alone(now, moments_[at_]);
+  if (now == snapshots_[at_]) return;
+  snapshots_.resize(at_ + 1);
+  const bool step = differ_in_block_alone(now, snapshots_[at_]);
   if (step && stepping_) {
-    moments_[at_] = now;
+    snapshots_[at_] = now;
     return;
   }
   stepping_ = step;
-  moments_.push_back(now);
-  if (moments_.size() > kMost) moments_.erase(moments_.begin());
-  at_ = moments_.size() - 1;
+  snapshots_.push_back(now);
+  if (snapshots_.size() > kMost) snapshots_.erase(snapshots_.begin());
+  at_ = snapshots_.size() - 1;
 }
 
-std::optional<SelectionHistory::Moment> SelectionHistory::undo() {
+std::optional<SelectionHistory::Snapshot> SelectionHistory::undo() {
   if (!can_undo()) return std::nullopt;
   stepping_ = false;
-  return moments_[--at_];
+  return snapshots_[--at_];
 }
 
-std::optional<SelectionHistory::Moment> SelectionHistory::redo() {
+std::optional<SelectionHistory::Snapshot> SelectionHistory::redo() {
   if (!can_redo()) return std::nullopt;
   stepping_ = false;
-  return moments_[++at_];
+  return snapshots_[++at_];
 }
 
 void SelectionHistory::clear() {
-  moments_.clear();
+  snapshots_.clear();
   at_ = 0;
   stepping_ = false;
 }
@@ -152,7 +152,7 @@ std::optional<int> take_number(std::string_view& rest) {
 }
 
 // "0 to 7", or "0, 3, 5" where there are gaps and not many.
-std::string say_numbers(const std::vector<int>& numbers) {
+std::string list_numbers(const std::vector<int>& numbers) {
   const bool gaps = numbers.back() - numbers.front() + 1 != static_cast<int>(numbers.size());
   if (!gaps || numbers.size() > 12)
     return fmt::format("{} to {}{}", numbers.front(), numbers.back(), gaps ? ", with gaps" : "");
@@ -193,10 +193,10 @@ std::string describe_request(const SelectionRequest& request) {
 std::string selection_refusal(const recording::RecordingInfo& info, const Selection& now,
                               const SelectionRequest& request) {
   if (request.layer && std::ranges::find(info.layers, *request.layer) == info.layers.end())
-    return "recorded layers: " + say_numbers(info.layers);
+    return "recorded layers: " + list_numbers(info.layers);
   const std::vector<int> heads = info.heads.list(info.model.n_kv_heads);
   if (request.kv_head && std::ranges::find(heads, *request.kv_head) == heads.end())
-    return "recorded KV heads: " + say_numbers(heads);
+    return "recorded KV heads: " + list_numbers(heads);
   const std::int64_t blocks = info.runs[static_cast<std::size_t>(now.run)].blocks_done;
   if (request.block && *request.block >= blocks)
     return blocks == 0 ? std::string("no block is there yet")

@@ -30,7 +30,7 @@ struct SelectionRequest {
   bool operator==(const SelectionRequest&) const = default;
 };
 
-// The one head and moment that every view shows. Run, layer and KV head were recorded.
+// The one head and block that every view shows. Run, layer and KV head were recorded.
 struct Selection {
   int run = 0;
   int layer = 0;
@@ -100,28 +100,28 @@ std::vector<RunId> after_selecting(std::vector<RunId> beside, int before, int se
 // through blocks is one step back, however many blocks it went through.
 class SelectionHistory {
  public:
-  struct Moment {
+  struct Snapshot {
     Selection selection;
     std::string view;
     std::optional<std::int64_t> locked;
     std::shared_ptr<const TokenSet> tokens = nullptr;
     std::vector<RunId> beside = {};
-    bool operator==(const Moment&) const = default;
+    bool operator==(const Snapshot&) const = default;
   };
 
   // What is looked at from now on; what was undone before is forgotten. Without a change nothing happens.
-  void note(const Moment& now);
+  void note(const Snapshot& now);
 
-  std::optional<Moment> undo();  // empty: there is nothing before
-  std::optional<Moment> redo();  // empty: nothing was undone
+  std::optional<Snapshot> undo();  // empty: there is nothing before
+  std::optional<Snapshot> redo();  // empty: nothing was undone
   bool can_undo() const { return at_ > 0; }
-  bool can_redo() const { return at_ + 1 < moments_.size(); }
+  bool can_redo() const { return at_ + 1 < snapshots_.size(); }
   void clear();
 
   static constexpr std::size_t kMost = 200;  // steps that are kept
 
  private:
-  std::vector<Moment> moments_;
+  std::vector<Snapshot> snapshots_;
   std::size_t at_ = 0;     // the one that is looked at
   bool stepping_ = false;  // the last step was another block of the same head
 };

@@ -37,7 +37,7 @@ Session::Session(std::function<void()> wake)
 
 Session::~Session() {
   if (stop_measuring_) *stop_measuring_ = true;
-  if (stop_telling_) *stop_telling_ = true;
+  if (stop_story_) *stop_story_ = true;
   if (opening_job_) opening_job_->cancel();
   stop_making();
 }
@@ -45,7 +45,7 @@ Session::~Session() {
 bool Session::busy() const {
   const auto live = live_status();
   return !state_.opening.empty() || std::ranges::any_of(state_.tiles, &RunTile::waiting) || !reader_.idle() ||
-         !settler_.idle() || !figure_maker_.idle() || !measurer_.idle() || !teller_.idle() ||
+         !settler_.idle() || !figure_maker_.idle() || !measurer_.idle() || !story_maker_.idle() ||
          (live && live->going_on());
 }
 
@@ -114,7 +114,7 @@ void Session::close_document() {
   keep_live_run();
   ++document_;
   if (stop_measuring_) *stop_measuring_ = true;
-  if (stop_telling_) *stop_telling_ = true;
+  if (stop_story_) *stop_story_ = true;
   story_asked_.reset();
   const std::size_t measure = state_.measure;
   const figures::KeyspaceLook look = state_.look;
@@ -154,7 +154,7 @@ void Session::take(Opened&& result) {
     state_.notice = {"This capture was cut short; it is shown up to its last complete block.", false};
   want_shown();
   want_measures();
-  note_moment();
+  note_snapshot();
 }
 
 void Session::take(FiguresOpened&& result) {

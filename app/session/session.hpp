@@ -63,9 +63,9 @@ struct SessionState {
   std::optional<std::int64_t> locked;
   std::shared_ptr<const TokenSet> tokens;  // selected in the key space, never empty; null: none are
 
-  // Of the held token; while it is told (or told anew of a run that went on), `telling` is true.
-  ToldStory story;
-  bool telling = false;
+  // Of the held token; while it is made (or made again of a run that went on), `making_story` is true.
+  MadeStory story;
+  bool making_story = false;
 
   std::string opening;                          // path that is being opened
   std::vector<std::shared_ptr<JobWatch>> jobs;  // what is opened, made and exported, in the order of asking
@@ -75,7 +75,7 @@ struct SessionState {
 
   const recording::RunInfo& run() const { return info->runs[selection.run]; }
   bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
-  MapChoice map_choice() const;  // of `measure` and `reference`, as it comes to in the selected run
+  MapChoice map_choice() const;  // of `measure` and `reference`, in the selected run
   HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
   bool comparing() const;           // runs stand side by side in this view
   const RunTile& selected() const;  // the selected run's tile
@@ -140,7 +140,7 @@ class Session {
   void lock(std::optional<std::int64_t> position);
   void select_tokens(TokenSet tokens);  // none: nothing is selected any more
   void release();  // Esc: unlocks, drops the selected tokens, stops playing, clears messages
-  void say(Notice notice) { state_.notice = std::move(notice); }
+  void notify(Notice notice) { state_.notice = std::move(notice); }
 
   //   out: the file that the capture records into as well; empty: none
   void start_live(LiveCapture capture, const SelectionRequest& request = {},
@@ -173,9 +173,9 @@ class Session {
   void refresh_live();
   void select(Selection selection);
   void select_as_asked(const SelectionRequest& request);
-  void note_moment();
-  //   otherwise: what is said where there is no such moment
-  void go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise);
+  void note_snapshot();
+  //   otherwise: the notice where there is no such snapshot
+  void go_to(const std::optional<SelectionHistory::Snapshot>& snapshot, const char* otherwise);
   void list_choices();
   std::vector<int> runs_of_export() const;
   void set_beside_by_name(const std::vector<std::string>& names);
@@ -199,7 +199,7 @@ class Session {
   void take(PictureMade&& result);
   void take(HeadMeasured&& result);
   void take(FigureMade&& result);
-  void take(StoryTold&& result);
+  void take(StoryMade&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
   void take(Exported&& result);
@@ -239,15 +239,15 @@ class Session {
   Measuring measuring_;
   bool map_is_old_ = false;
   std::shared_ptr<std::atomic<bool>> stop_measuring_;
-  std::optional<StoryKey> story_asked_;  // that the teller is at, or will be
-  std::shared_ptr<std::atomic<bool>> stop_telling_;
+  std::optional<StoryKey> story_asked_;  // that its maker is at, or will be
+  std::shared_ptr<std::atomic<bool>> stop_story_;
   std::function<void()> wake_;
   std::unique_ptr<LiveRunner> live_;
   // Last, so that their threads end before what they use.
   JobQueue reader_{JobQueue::Priority::kNormal};
   JobQueue settler_{JobQueue::Priority::kLow};
   JobQueue figure_maker_{JobQueue::Priority::kLow};
-  JobQueue teller_{JobQueue::Priority::kLow};
+  JobQueue story_maker_{JobQueue::Priority::kLow};
   JobQueue measurer_{JobQueue::Priority::kLow};
 };
 

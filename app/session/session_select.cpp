@@ -14,7 +14,7 @@
 
 namespace keyscope::session {
 
-// What is asked for and is not there is said, and what would be shown without a request is shown.
+// A notice says what was asked for and is not there; what would be shown without a request is shown.
 void Session::select_as_asked(const SelectionRequest& request) {
   const recording::RecordingInfo& info = *state_.info;
   state_.selection = resolve_selection(info, {});
@@ -44,27 +44,27 @@ void Session::select(Selection selection) {
     want_measures();
     make_map();
   }
-  note_moment();
+  note_snapshot();
 }
 
-void Session::note_moment() {
+void Session::note_snapshot() {
   if (state_.loaded())
     history_.note({state_.selection, state_.view, state_.locked, state_.tokens, state_.beside});
 }
 
-void Session::go_to(const std::optional<SelectionHistory::Moment>& moment, const char* otherwise) {
+void Session::go_to(const std::optional<SelectionHistory::Snapshot>& snapshot, const char* otherwise) {
   if (!state_.loaded()) return;
-  if (!moment) {
+  if (!snapshot) {
     state_.notice = {otherwise, false};
     return;
   }
-  const bool other_run = moment->selection.run != state_.selection.run;
+  const bool other_run = snapshot->selection.run != state_.selection.run;
   state_.following = state_.playing = false;
-  state_.selection = clamp_selection(*state_.info, moment->selection);
-  state_.view = moment->view;
-  state_.locked = moment->locked;
-  state_.tokens = moment->tokens;
-  state_.beside = moment->beside;
+  state_.selection = clamp_selection(*state_.info, snapshot->selection);
+  state_.view = snapshot->view;
+  state_.locked = snapshot->locked;
+  state_.tokens = snapshot->tokens;
+  state_.beside = snapshot->beside;
   want_shown();
   if (other_run) {
     want_measures();
@@ -168,7 +168,7 @@ void Session::choose_view(std::string_view name) {
   if (!is_view(name) || state_.view == name) return;
   state_.view = name;
   want_shown();
-  note_moment();
+  note_snapshot();
 }
 
 void Session::set_figure_settings(const FigureSettings& settings) {
@@ -187,7 +187,7 @@ void Session::hover(std::optional<std::int64_t> position) { state_.hovered = pos
 void Session::lock(std::optional<std::int64_t> position) {
   state_.locked = position;
   want_story();
-  note_moment();
+  note_snapshot();
 }
 
 void Session::select_tokens(TokenSet tokens) {
@@ -195,7 +195,7 @@ void Session::select_tokens(TokenSet tokens) {
   const bool same = state_.tokens ? *state_.tokens == tokens : tokens.empty();
   if (same) return;
   state_.tokens = tokens.empty() ? nullptr : std::make_shared<const TokenSet>(std::move(tokens));
-  note_moment();
+  note_snapshot();
 }
 
 void Session::release() {

@@ -107,36 +107,36 @@ void Session::want_map() {
 
 // The story of the token that is held.
 
-// Makes `story` the held token's, by asking the teller for it. One that is on its way for the same token is
-// waited for, though a live run may have gone on meanwhile: it is then told again.
+// Makes `story` the held token's, by having it made. One that is on its way for the same token is waited for,
+// though a live run may have gone on meanwhile: it is then made again.
 void Session::want_story() {
   const bool held = state_.loaded() && state_.locked && *state_.locked < state_.run().n_tokens;
   const StoryKey key = held ? StoryKey{state_.head(), *state_.locked, state_.run().blocks_done} : StoryKey{};
   if (!held || !key.same_token(state_.story.key)) state_.story = {};
-  state_.telling = held && state_.story.key != key;
+  state_.making_story = held && state_.story.key != key;
   if (story_asked_ && key.same_token(*story_asked_)) return;
-  if (stop_telling_) *stop_telling_ = true;
+  if (stop_story_) *stop_story_ = true;
   story_asked_.reset();
-  if (!state_.telling) return;
+  if (!state_.making_story) return;
   story_asked_ = key;
-  stop_telling_ = std::make_shared<std::atomic<bool>>(false);
-  teller_.post("story", [inbox = inbox_, recording = state_.recording, stop = stop_telling_, key,
-                         document = document_] {
-    ToldStory told{key, nullptr, {}};
-    guarded(
-        [&] {
-          told.story = std::make_shared<const measures::TokenStory>(measures::tell_token(
-              *recording, {key.head.run, key.head.layer, key.head.kv_head}, key.position, *stop));
-        },
-        [&](std::string what) { told.error = std::move(what); });
-    if (!*stop) inbox->put(StoryTold{document, std::move(told)});
-  });
+  stop_story_ = std::make_shared<std::atomic<bool>>(false);
+  story_maker_.post(
+      "story", [inbox = inbox_, recording = state_.recording, stop = stop_story_, key, document = document_] {
+        MadeStory made{key, nullptr, {}};
+        guarded(
+            [&] {
+              made.story = std::make_shared<const measures::TokenStory>(measures::tell_token(
+                  *recording, {key.head.run, key.head.layer, key.head.kv_head}, key.position, *stop));
+            },
+            [&](std::string what) { made.error = std::move(what); });
+        if (!*stop) inbox->put(StoryMade{document, std::move(made)});
+      });
 }
 
-void Session::take(StoryTold&& result) {
-  if (result.document != document_ || story_asked_ != result.told.key) return;
+void Session::take(StoryMade&& result) {
+  if (result.document != document_ || story_asked_ != result.made.key) return;
   story_asked_.reset();
-  state_.story = std::move(result.told);
+  state_.story = std::move(result.made);
   want_story();
 }
 

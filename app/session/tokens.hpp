@@ -116,8 +116,8 @@ struct StoryKey {
   bool same_token(const StoryKey& other) const { return head == other.head && position == other.position; }
 };
 
-// A story that was told, or why it could not be.
-struct ToldStory {
+// A story that was made, or why it could not be.
+struct MadeStory {
   StoryKey key;
   std::shared_ptr<const measures::TokenStory> story;  // null: see `error`
   std::string error;

@@ -75,7 +75,7 @@ TEST(RunChoice, WhatIsSelectedGivesItsPlaceToWhatWas) {
       << "an earlier recording's run is another one";
 }
 
-SelectionHistory::Moment head(int layer, std::int64_t block = 0) {
+SelectionHistory::Snapshot head(int layer, std::int64_t block = 0) {
   return {{1, layer, 0, block}, "keyspace", {}};
 }
 

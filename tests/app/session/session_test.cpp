@@ -288,7 +288,7 @@ TEST(SessionStory, IsToldOfTheHeldTokenAndFollowsTheHead) {
   ASSERT_TRUE(settle(session));
   ASSERT_TRUE(session.state().story.story) << session.state().story.error;
   EXPECT_EQ(session.state().story.key, (StoryKey{{1, 0, 0}, 5, 5}));
-  EXPECT_FALSE(session.state().telling);
+  EXPECT_FALSE(session.state().making_story);
   const std::atomic<bool> go_on = false;
   const auto told = measures::tell_token(*recording, {1, 0, 0}, 5, go_on);
   EXPECT_EQ(measures::token_story_json(*recording->info(), *session.state().story.story),
@@ -296,14 +296,14 @@ TEST(SessionStory, IsToldOfTheHeldTokenAndFollowsTheHead) {
       << "what `inspect --token` writes";
   session.select_head(2, 1);
   EXPECT_FALSE(session.state().story.story) << "that was another head's";
-  EXPECT_TRUE(session.state().telling);
+  EXPECT_TRUE(session.state().making_story);
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(session.state().story.story->head.layer, 2);
   session.set_block(1);
   EXPECT_TRUE(session.state().story.story) << "a story is of all blocks";
   session.release();
   EXPECT_FALSE(session.state().story.story);
-  EXPECT_FALSE(session.state().telling);
+  EXPECT_FALSE(session.state().making_story);
 }
 
 TEST(SessionStory, OfTheLastTokenHeldIsTheOneThatIsShown) {
