@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "app/session/export_view.hpp"
+#include "app/session/live.hpp"
 
 namespace keyscope::window {
 

@@ -1,5 +1,4 @@
 #include "app/panels/dialogs.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,8 @@
 #include "app/figures/nexus.hpp"
 #include "app/panels/actions.hpp"
 #include "app/panels/panel_context.hpp"
+#include "app/session/live.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "app/panels/panels.hpp"
+#include "app/session/live.hpp"
 
 namespace keyscope::window {
 namespace {

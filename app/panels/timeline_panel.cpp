@@ -7,6 +7,7 @@
 
 #include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/session/live.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::window {

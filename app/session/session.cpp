@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "app/session/jobs.hpp"
+#include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "capture/recording/recording.hpp"
 

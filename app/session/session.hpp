@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +17,20 @@
 #include "app/session/inbox.hpp"
 #include "app/session/jobs.hpp"
 #include "app/session/keyspace_view.hpp"
-#include "app/session/live.hpp"
 #include "app/session/made_figures.hpp"
 #include "app/session/run_tiles.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/tokens.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::capture {
+class CaptureControl;
+}  // namespace keyscope::capture
 
 namespace keyscope::session {
+
+class LiveRunner;
+struct LiveStatus;
 
 // A live run that was left, and lives in memory only.
 struct EarlierRun {
@@ -142,9 +150,10 @@ class Session {
   void release();  // Esc: unlocks, drops the selected tokens, stops playing, clears messages
   void notify(Notice notice) { state_.notice = std::move(notice); }
 
-  //   out: the file that the capture records into as well; empty: none
-  void start_live(LiveCapture capture, const SelectionRequest& request = {},
-                  const std::filesystem::path& out = {});
+  //   capture: a LiveCapture; out: the file that it records into as well; empty: none
+  void start_live(
+      std::function<void(std::span<recording::RecordSink* const>, capture::CaptureControl&)> capture,
+      const SelectionRequest& request = {}, const std::filesystem::path& out = {});
   void pause_live();
   void resume_live();
   void step_live();

@@ -8,6 +8,7 @@
 
 #include "app/session/export_view.hpp"
 #include "app/session/jobs.hpp"
+#include "app/session/live.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/session.hpp"
 #include "base/errors.hpp"

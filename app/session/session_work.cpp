@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "app/session/jobs.hpp"
+#include "app/session/live.hpp"
 #include "app/session/session.hpp"
 #include "base/errors.hpp"
 

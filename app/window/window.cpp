@@ -19,6 +19,7 @@
 
 #include "app/display/frame.hpp"
 #include "app/display/gl_objects.hpp"
+#include "app/session/live.hpp"
 #include "app/session/remembered.hpp"
 #include "app/window/window_app.hpp"
 #include "base/errors.hpp"
