@@ -23,7 +23,13 @@ namespace keyscope {
 
 namespace fs = std::filesystem;
 
-fs::path folder_of(const fs::path& path) {
+std::filesystem::path full_path(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::absolute(path, error);
+  return error ? path : full.lexically_normal();
+}
+
+std::filesystem::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 

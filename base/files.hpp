@@ -16,6 +16,9 @@ namespace keyscope {
 //   pipe), or its folder does not exist
 std::filesystem::path output_path(const std::filesystem::path& path, bool replace);
 
+// `path` from the root, without `.` and `..`; `path` itself where the working folder is gone.
+std::filesystem::path full_path(const std::filesystem::path& path);
+
 // The folder that holds `path`; "." where it names none.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 

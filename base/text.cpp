@@ -65,6 +65,13 @@ std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer
   return buffer;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
 std::string format_count(long long count) {
   const std::string digits = std::to_string(count);
   std::string text;

@@ -27,6 +27,9 @@ std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer
 
 bool is_utf8(std::string_view text);
 
+// With the letters A to Z as small ones; other bytes stay.
+std::string lower_case(std::string_view text);
+
 // "1,024": groups of thousands.
 std::string format_count(long long count);
 

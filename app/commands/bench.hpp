@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-
 #include "app/benchmarks/benchmark.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/cli_fwd.hpp"

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-
 #include "app/commands/cli_fwd.hpp"
 #include "app/commands/options.hpp"
 #include "capture/inference/capture.hpp"

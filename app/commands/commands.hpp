@@ -2,7 +2,6 @@
 
 #include <vector>
 
-
 #include "app/commands/cli_fwd.hpp"
 #include "app/measures/recording_measures.hpp"
 

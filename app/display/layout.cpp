@@ -14,7 +14,7 @@ constexpr float kTimelineHeight = 68;
 constexpr float kTallTimelineHeight = 112;  // with a bar per block
 constexpr float kHeightForTall = 440;       // of all between the bars
 constexpr float kViewsHeight = 30;
-constexpr float kGap = 8;
+constexpr float kPanelGap = 8;
 constexpr float kLeastColumn = 212;
 constexpr float kMostColumn = 340;
 constexpr float kColumnShare = 0.232F;
@@ -24,7 +24,7 @@ constexpr float kLeastMiddleHeight = 190;
 }  // namespace
 
 Layout make_layout(float width, float height, float scale, float runs_height) {
-  const float gap = kGap * scale;
+  const float gap = kPanelGap * scale;
   const float column = std::clamp(kColumnShare * width, kLeastColumn * scale, kMostColumn * scale);
   Layout layout;
   layout.top = {0, 0, width, kTopHeight * scale};

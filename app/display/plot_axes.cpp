@@ -52,8 +52,7 @@ Span within(double low, double high, float length, double first, double last) {
   return {span.low, span.high, static_cast<float>(std::max(0.0, span.high - span.low) * per_unit)};
 }
 
-std::vector<Tick> all_x_ticks(const DrawContext& context, const figures::Panel& panel,
-                              const PlotView& view) {
+std::vector<Tick> all_x_ticks(const DrawContext& context, const figures::Panel& panel, const PlotView& view) {
   Span span{view.x_low(), view.x_high(), view.width()};
   if (const auto& map = panel.heatmap)
     span = within(span.low, span.high, span.length, map->x_first, map->x_last());
@@ -63,8 +62,7 @@ std::vector<Tick> all_x_ticks(const DrawContext& context, const figures::Panel& 
   return ticks_along(panel, panel.x, span.low, span.high, context.px(kXTickPx), span.length);
 }
 
-std::vector<Tick> all_y_ticks(const DrawContext& context, const figures::Panel& panel,
-                              const PlotView& view) {
+std::vector<Tick> all_y_ticks(const DrawContext& context, const figures::Panel& panel, const PlotView& view) {
   Span span{view.y_low(), view.y_high(), view.height()};
   if (const auto& map = panel.heatmap)
     span = within(-view.y_high(), -view.y_low(), span.length, map->y_first, map->y_last());
@@ -116,7 +114,7 @@ float widest(ImFont* font, const std::vector<Tick>& ticks) {
 
 }  // namespace
 
-session::Extent plane_extent(const figures::Panel& panel) {
+figures::Extent plane_extent(const figures::Panel& panel) {
   const figures::PanelRanges ranges = figures::data_ranges(panel);
   if (panel.heatmap) return {ranges.x.low, ranges.x.high, -ranges.y.low, -ranges.y.high};
   return {ranges.x.low, ranges.x.high, ranges.y.low, ranges.y.high};
@@ -179,7 +177,7 @@ PlotGrid draw_plot_axes(const DrawContext& context, const figures::Panel& panel,
 namespace {
 
 constexpr float kTreePx = 56, kMostTreeShare = 0.16F;  // of the plot's height
-constexpr float kBarPx = 7, kGapPx = 3;
+constexpr float kOrderBarPx = 7, kOrderGapPx = 3;
 constexpr float kLeastTreePx = 16;
 constexpr float kLeastBracketPx = 1.5F;  // narrower ones cannot be told apart
 
@@ -204,14 +202,13 @@ void OrderMargin::set(const figures::Panel& panel) {
 }
 
 float OrderMargin::height(const DrawContext& context, float plot_height) const {
-  const float bars = runs_.empty() ? 0 : context.px(kBarPx + kGapPx);
+  const float bars = runs_.empty() ? 0 : context.px(kOrderBarPx + kOrderGapPx);
   const float tree = std::min(context.px(kTreePx), kMostTreeShare * plot_height);
   const bool has_tree = !brackets_.empty() && tree >= context.px(kLeastTreePx);
-  return bars + (has_tree ? tree + context.px(kGapPx) : 0);
+  return bars + (has_tree ? tree + context.px(kOrderGapPx) : 0);
 }
 
-void OrderMargin::draw_tree(const DrawContext& context, const PlotView& view, float top,
-                            float bottom) const {
+void OrderMargin::draw_tree(const DrawContext& context, const PlotView& view, float top, float bottom) const {
   const double highest = highest_in_sight(brackets_, view);
   if (!(highest > 0)) return;
   const auto x_of = [&](double place) { return view.to_pixel(place, 0).x; };
@@ -233,19 +230,19 @@ void OrderMargin::draw_tree(const DrawContext& context, const PlotView& view, fl
 void OrderMargin::draw(const DrawContext& context, const PlotView& view, float height) const {
   if (height <= 0) return;
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float gap = context.px(kGapPx), left = view.left(), right = view.left() + view.width();
+  const float gap = context.px(kOrderGapPx), left = view.left(), right = view.left() + view.width();
   const float top = view.top() - height;
   float bottom = view.top() - gap;
   list.PushClipRect({left, top}, {right, view.top()}, true);
   for (const figures::RetentionRun& run : runs_) {
     const float from = view.to_pixel(static_cast<double>(run.first), 0).x,
                 to = view.to_pixel(static_cast<double>(run.last), 0).x;
-    const float bar = context.px(run.retained ? kBarPx : kBarPx / 2);
+    const float bar = context.px(run.retained ? kOrderBarPx : kOrderBarPx / 2);
     const figures::Colour colour = run.retained ? figures::kBlue : figures::kOrange;
     if (to > left && from < right)
       list.AddRectFilled({from, bottom - bar}, {to, bottom}, ink_colour(context.theme, colour));
   }
-  if (!runs_.empty()) bottom -= context.px(kBarPx) + gap;
+  if (!runs_.empty()) bottom -= context.px(kOrderBarPx) + gap;
   if (!brackets_.empty() && bottom - top >= context.px(kLeastTreePx)) draw_tree(context, view, top, bottom);
   list.PopClipRect();
 }

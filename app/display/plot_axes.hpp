@@ -2,11 +2,11 @@
 
 #include <vector>
 
+#include "app/display/draw_context.hpp"
 #include "app/display/frame.hpp"
 #include "app/display/plot_view.hpp"
-#include "app/figures/scales.hpp"
 #include "app/figures/figure.hpp"
-#include "app/display/draw_context.hpp"
+#include "app/figures/scales.hpp"
 #include "app/session/keyspace_view.hpp"
 
 namespace keyscope::window {
@@ -16,7 +16,7 @@ namespace keyscope::window {
 inline double plane_y(const figures::Panel& panel, double y) { return panel.heatmap ? -y : y; }
 
 // What a panel's plane must show: the data with a margin, a heatmap's cells exactly.
-session::Extent plane_extent(const figures::Panel& panel);
+figures::Extent plane_extent(const figures::Panel& panel);
 
 // Ticks with their labels, and where there is room the axes' names, in the margins of a plot. Returns where
 // the grid's lines lie inside it.

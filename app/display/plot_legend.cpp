@@ -81,9 +81,9 @@ bool PlotLegend::draw(DrawContext& context, const figures::Panel& panel) {
 
 namespace {
 
-constexpr float kBarPx = 12, kGapPx = 6, kTickPx = 60;
+constexpr float kColourBarPx = 12, kLegendGapPx = 6, kTickPx = 60;
 constexpr float kCategoryPx = 22;  // at most
-constexpr int kSteps = 64;
+constexpr int kGradientSteps = 64;
 
 float category_height(const DrawContext& context, const figures::ColourScale& scale, float height) {
   return std::min(context.px(kCategoryPx), height / static_cast<float>(scale.categories.size()));
@@ -100,7 +100,7 @@ std::vector<std::string> lines_of_name(ImFont* font, const figures::ColourScale&
   return name_lines(figures::name_with_units(scale.long_name, scale.units), height, measure_of(font));
 }
 
-float widest(ImFont* font, const std::vector<figures::ScaleTick>& ticks) {
+float widest_label(ImFont* font, const std::vector<figures::ScaleTick>& ticks) {
   float width = 0;
   for (const auto& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
   return width;
@@ -109,11 +109,11 @@ float widest(ImFont* font, const std::vector<figures::ScaleTick>& ticks) {
 void draw_gradient(ImDrawList& list, const figures::ColourScale& scale, float left, float right,
                    const Rect& bar) {
   const auto& table = figures::colour_table(scale.colour_map);
-  for (int i = 0; i < kSteps; ++i) {
-    const ImU32 below = to_colour(table[static_cast<std::size_t>(i * 255 / kSteps)]);
-    const ImU32 above = to_colour(table[static_cast<std::size_t>((i + 1) * 255 / kSteps)]);
-    const float y0 = bar.bottom() - bar.h * static_cast<float>(i) / kSteps;
-    const float y1 = bar.bottom() - bar.h * static_cast<float>(i + 1) / kSteps;
+  for (int i = 0; i < kGradientSteps; ++i) {
+    const ImU32 below = to_colour(table[static_cast<std::size_t>(i * 255 / kGradientSteps)]);
+    const ImU32 above = to_colour(table[static_cast<std::size_t>((i + 1) * 255 / kGradientSteps)]);
+    const float y0 = bar.bottom() - bar.h * static_cast<float>(i) / kGradientSteps;
+    const float y1 = bar.bottom() - bar.h * static_cast<float>(i + 1) / kGradientSteps;
     list.AddRectFilledMultiColor({left, y1}, {right, y0}, above, above, below, below);
   }
 }
@@ -134,14 +134,14 @@ float draw_blocks(const DrawContext& context, const figures::ColourScale& scale,
 
 float colour_bar_width(const DrawContext& context, const figures::ColourScale& scale, float height) {
   ImFont* font = context.fonts.small;
-  return context.px(kBarPx + 3 * kGapPx) + widest(font, bar_ticks(context, scale, height)) +
+  return context.px(kColourBarPx + 3 * kLegendGapPx) + widest_label(font, bar_ticks(context, scale, height)) +
          static_cast<float>(lines_of_name(font, scale, height).size()) * text_size(font, "0").y;
 }
 
 void draw_colour_bar(const DrawContext& context, const figures::ColourScale& scale, const Rect& bar) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImFont* font = context.fonts.small;
-  const float gap = context.px(kGapPx), left = bar.x + gap, right = left + context.px(kBarPx);
+  const float gap = context.px(kLegendGapPx), left = bar.x + gap, right = left + context.px(kColourBarPx);
   float inked = bar.h;
   if (scale.categories.empty())
     draw_gradient(list, scale, left, right, bar);

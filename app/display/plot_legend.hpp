@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "app/figures/figure.hpp"
 #include "app/display/draw_context.hpp"
+#include "app/figures/figure.hpp"
 
 namespace keyscope::window {
 

@@ -31,7 +31,7 @@ void PlotView::set_frame(float left, float top, float width, float height) {
   if (!moved_) show_extent();
 }
 
-void PlotView::fit(const session::Extent& extent, bool equal_aspect, double margin) {
+void PlotView::fit(const figures::Extent& extent, bool equal_aspect, double margin) {
   extent_ = extent;
   margin_ = margin;
   equal_aspect_ = equal_aspect;

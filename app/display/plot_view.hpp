@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "app/figures/figure.hpp"
 #include "app/display/draw_context.hpp"
+#include "app/figures/figure.hpp"
 #include "app/session/head_points.hpp"
 
 namespace keyscope::window {
@@ -27,7 +27,7 @@ class PlotView {
 
   // Shows all of `extent` with a margin. With equal aspect one unit is as long on x as on y.
   //   margin: on every side, as a share of the frame
-  void fit(const session::Extent& extent, bool equal_aspect, double margin = kMargin);
+  void fit(const figures::Extent& extent, bool equal_aspect, double margin = kMargin);
   static constexpr double kMargin = 0.05;
 
   // Shows the part of the plane that `other` does, in its own frame.
@@ -63,7 +63,7 @@ class PlotView {
   float left_ = 0, top_ = 0, width_ = 1, height_ = 1;
   double centre_x_ = 0, centre_y_ = 0;
   double scale_x_ = 1, scale_y_ = 1;
-  session::Extent extent_;
+  figures::Extent extent_;
   bool equal_aspect_ = true;
   double margin_ = kMargin;
   bool moved_ = false;
@@ -135,7 +135,7 @@ class PointIndex {
   int column(double x) const;
   int row(double y) const;
 
-  session::Extent extent_;
+  figures::Extent extent_;
   std::vector<Entry> entries_;        // by cell
   std::vector<std::uint32_t> start_;  // (kCells² + 1) first entry of each cell
 };

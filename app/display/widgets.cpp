@@ -33,6 +33,11 @@ OutlinedFrame::~OutlinedFrame() {
 
 }  // namespace
 
+void note_widget(DrawContext& context, const std::string& name) {
+  const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+  context.widgets[name] = {low.x, low.y, size.x, size.y};
+}
+
 bool tick_box(const DrawContext& context, const char* label, bool* value) {
   const OutlinedFrame outlined(context);
   return ImGui::Checkbox(label, value);

@@ -4,11 +4,14 @@
 
 #include <imgui.h>
 
+#include "app/display/draw_context.hpp"
 #include "app/display/layout.hpp"
 #include "app/display/plot_view.hpp"
-#include "app/display/draw_context.hpp"
 
 namespace keyscope::window {
+
+// Notes where the widget that was drawn last is on the screen.
+void note_widget(DrawContext& context, const std::string& name);
 
 // A checkbox whose box is outlined, so that it stands out from the panel where it is not ticked. Returns
 // whether it was clicked.

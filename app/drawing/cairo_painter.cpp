@@ -287,9 +287,7 @@ std::string draw_vectors(const Figure& figure, const PageLayout& layout, const P
 }  // namespace
 
 FileFormat format_of(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string extension = lower_case(path.extension().string());
   if (extension == ".png") return FileFormat::kPng;
   if (extension == ".svg") return FileFormat::kSvg;
   if (extension == ".pdf") return FileFormat::kPdf;

@@ -187,7 +187,7 @@ void draw_axes(const Page& page, const Panel& panel, const PanelLayout& place) {
 namespace {
 
 constexpr double kTreeShare = 0.14, kMostTreeHeight = 48;  // of the plot's width; points
-constexpr double kBarHeight = 5, kGap = 2;
+constexpr double kBarHeight = 5, kBarGap = 2;
 
 double tree_height(const Panel& panel, double plot_width) {
   return panel.order->merges.empty() ? 0 : std::min(kMostTreeHeight, kTreeShare * plot_width);
@@ -225,18 +225,18 @@ void draw_tree(const Page& page, const TokenOrder& order, const PlotScale& scale
 
 double order_height(const Panel& panel, double plot_width) {
   if (!panel.order || panel.order->token.empty()) return 0;
-  const double bars = panel.order->retained.empty() ? 0 : kBarHeight + kGap;
+  const double bars = panel.order->retained.empty() ? 0 : kBarHeight + kBarGap;
   const double tree = tree_height(panel, plot_width);
-  return tree + bars + (tree > 0 ? kGap : 0);
+  return tree + bars + (tree > 0 ? kBarGap : 0);
 }
 
 void draw_order(const Page& page, const Panel& panel, const PanelLayout& place) {
   if (order_height(panel, place.plot.width) == 0) return;
   const PlotScale scale{place.ranges.x, place.ranges.y, place.plot};
-  double bottom = place.plot.y - kGap;
+  double bottom = place.plot.y - kBarGap;
   if (!panel.order->retained.empty()) {
     draw_bars(page, *panel.order, scale, bottom);
-    bottom -= kBarHeight + kGap;
+    bottom -= kBarHeight + kBarGap;
   }
   const double height = tree_height(panel, place.plot.width);
   draw_tree(page, *panel.order, scale, {place.plot.x, bottom - height, place.plot.width, height});

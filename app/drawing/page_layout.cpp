@@ -250,7 +250,7 @@ PageLayout lay_out_page(cairo_t* cairo, const Figure& figure, double width) {
 
 namespace {
 
-constexpr double kGap = 6;               // between cells
+constexpr double kCellGap = 6;           // between cells
 constexpr double kMostGridHeight = 600;  // what a page of a paper leaves beside title and caption
 constexpr double kLeastCellHeight = 22;
 constexpr double kCellAspect = 0.85;  // height of a scatter's cell for its width, where there is room
@@ -267,8 +267,8 @@ struct MultiplesGrid {
   double note_height = 0;  // above each cell
   bool ticks = false;
 
-  double right() const { return left + n_columns * cell_width + (n_columns - 1) * kGap; }
-  double row_y(int row) const { return top + row * (note_height + cell_height + kGap) + note_height; }
+  double right() const { return left + n_columns * cell_width + (n_columns - 1) * kCellGap; }
+  double row_y(int row) const { return top + row * (note_height + cell_height + kCellGap) + note_height; }
   double bottom() const { return row_y(n_rows - 1) + cell_height; }
 };
 
@@ -318,10 +318,10 @@ double note_height(cairo_t* cairo, const Figure& figure, double cell_width) {
 // The size of the cells for the width that is left to them.
 void fit_cells(cairo_t* cairo, const Figure& figure, double width, MultiplesGrid& grid) {
   const Panel& first = figure.panels.front();
-  grid.cell_width = (width - (grid.n_columns - 1) * kGap) / grid.n_columns;
+  grid.cell_width = (width - (grid.n_columns - 1) * kCellGap) / grid.n_columns;
   grid.note_height = note_height(cairo, figure, grid.cell_width);
   const double most =
-      std::max(kLeastCellHeight, (kMostGridHeight + kGap) / grid.n_rows - kGap - grid.note_height);
+      std::max(kLeastCellHeight, (kMostGridHeight + kCellGap) / grid.n_rows - kCellGap - grid.note_height);
   const double aspect = first.heatmap && first.equal_aspect ? 1 : kCellAspect;
   grid.cell_height = std::min(grid.cell_width * aspect, most);
   if (first.heatmap && first.equal_aspect) grid.cell_width = std::min(grid.cell_width, grid.cell_height);
@@ -394,7 +394,7 @@ void place_cells(const Figure& figure, const MultiplesGrid& grid, const std::vec
   for (std::size_t i = 0; i < page.panels.size(); ++i) {
     const int row = static_cast<int>(i) / grid.n_columns, column = static_cast<int>(i) % grid.n_columns;
     PanelLayout& place = page.panels[i];
-    place.plot = {grid.left + column * (grid.cell_width + kGap), grid.row_y(row), grid.cell_width,
+    place.plot = {grid.left + column * (grid.cell_width + kCellGap), grid.row_y(row), grid.cell_width,
                   grid.cell_height};
     place.cell = place.plot;
     place.ranges = ranges[i];

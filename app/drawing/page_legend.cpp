@@ -151,7 +151,7 @@ std::vector<ScaleTick> bar_ticks(const ColourScale& scale, double height) {
 
 std::string label_of(const ColourScale& scale) { return name_with_units(scale.long_name, scale.units); }
 
-double widest_tick(cairo_t* cairo, const std::vector<ScaleTick>& ticks) {
+double widest_bar_tick(cairo_t* cairo, const std::vector<ScaleTick>& ticks) {
   double widest = 0;
   for (const ScaleTick& tick : ticks)
     widest = std::max(widest, measure_text(cairo, tick.label, kTickStyle).width);
@@ -179,8 +179,8 @@ void draw_blocks(const Page& page, const ColourScale& scale, const Box& bar) {
   }
 }
 
-void draw_ticks(const Page& page, const ColourScale& scale, const Box& bar,
-                const std::vector<ScaleTick>& ticks) {
+void draw_bar_ticks(const Page& page, const ColourScale& scale, const Box& bar,
+                    const std::vector<ScaleTick>& ticks) {
   for (const ScaleTick& tick : ticks) {
     const double y = bar.bottom() - tick.share * bar.height;
     if (scale.categories.empty()) {
@@ -199,7 +199,7 @@ void draw_ticks(const Page& page, const ColourScale& scale, const Box& bar,
 double colour_bar_extent(cairo_t* cairo, const ColourScale& scale, double height) {
   const double label = measure_text(cairo, label_of(scale), fit_label(cairo, label_of(scale), height)).height;
   return kColourBarGap + kColourBarWidth + kTickLength + kTickGap +
-         widest_tick(cairo, bar_ticks(scale, height)) + kLabelGap + label;
+         widest_bar_tick(cairo, bar_ticks(scale, height)) + kLabelGap + label;
 }
 
 void draw_colour_bar(const Page& page, const ColourScale& scale, const Box& bar) {
@@ -217,9 +217,9 @@ void draw_colour_bar(const Page& page, const ColourScale& scale, const Box& bar)
   cairo_stroke(cairo);
 
   const std::vector<ScaleTick> ticks = bar_ticks(scale, bar.height);
-  draw_ticks(page, scale, bar, ticks);
+  draw_bar_ticks(page, scale, bar, ticks);
   page.set_colour(page.theme.ink);
-  const double x = bar.right() + kTickLength + kTickGap + widest_tick(cairo, ticks) + kLabelGap;
+  const double x = bar.right() + kTickLength + kTickGap + widest_bar_tick(cairo, ticks) + kLabelGap;
   draw_text(cairo, label_of(scale), fit_label(cairo, label_of(scale), bar.height), x, bar.y + bar.height / 2,
             {0.5, 0}, -std::acos(0.0));
 }

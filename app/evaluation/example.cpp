@@ -121,8 +121,8 @@ T field(const nlohmann::json& row, const char* name, const char* expected, const
   try {
     return row[name].get<T>();
   } catch (const nlohmann::json::exception&) {
-    throw FileError(fmt::format("{}: \"{}\" is {}; expected {}", where, name,
-                                shown(row[name].dump()), expected));
+    throw FileError(
+        fmt::format("{}: \"{}\" is {}; expected {}", where, name, shown(row[name].dump()), expected));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "app/evaluation/math_normal.hpp"
 #include "app/evaluation/math_value.hpp"
 #include "app/evaluation/text_scores.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::evaluation {
 
@@ -44,9 +45,7 @@ std::optional<std::string_view> behind_last(std::string_view text, std::string_v
 
 // Behind the later of "answer is" and "answer:", whatever their case.
 std::optional<std::string_view> behind_announcement(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+  const std::string lower = lower_case(text);
   std::size_t begin = text.npos;
   for (const std::string_view words : {"answer is", "answer:"})
     if (const std::size_t at = lower.rfind(words); at != lower.npos)

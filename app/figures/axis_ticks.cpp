@@ -1,5 +1,4 @@
 #include "app/figures/axis_ticks.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +6,8 @@
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -154,6 +154,8 @@ struct SmallMultiples {
   std::vector<std::string> rows, columns;  // the name of each: "0", "1"
 };
 
+inline constexpr std::size_t kMostPanels = 1000;  // of a figure
+
 struct Figure {
   std::string name;  // as on the command line: "keyspace"
   std::string title;

@@ -15,7 +15,6 @@ constexpr std::array<std::string_view, 13> kMarkers{
     "down_triangle", "plus", "open_square", "star",  "open_down_triangle", "open_diamond",
     "circle"};
 constexpr std::array<std::string_view, 2> kColourMaps{"viridis", "diverging"};
-constexpr std::size_t kMostPanels = 1000;
 
 template <typename Enum, std::size_t N>
 std::string name_of(const std::array<std::string_view, N>& names, Enum value) {

@@ -1,5 +1,4 @@
 #include "app/figures/keyspace_data.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,6 +20,7 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/labels.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 

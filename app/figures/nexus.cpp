@@ -15,6 +15,7 @@
 #include "app/figures/nexus_panel.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "capture/recording/hdf5.hpp"
 
 namespace keyscope::figures {
@@ -180,9 +181,7 @@ FigureFile read_figures(const std::filesystem::path& path) {
 }
 
 bool is_nexus_path(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string extension = lower_case(path.extension().string());
   return extension == ".h5" || extension == ".hdf5" || extension == ".nxs";
 }
 

@@ -1,5 +1,4 @@
 #include "app/figures/reduction.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 namespace {

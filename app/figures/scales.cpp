@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 
 namespace keyscope::figures {
@@ -36,50 +35,51 @@ namespace {
 
 constexpr double kMargin = 0.06;  // of the data's width, on either side
 
-struct Extremes {
-  double low = std::numeric_limits<double>::infinity(), high = -low;
-
-  void include(const std::vector<float>& values) {
-    for (const float value : values) {
-      if (!std::isfinite(value)) continue;
-      low = std::min(low, static_cast<double>(value));
-      high = std::max(high, static_cast<double>(value));
-    }
-  }
-
-  Range range() const {
-    if (low > high) return {-1, 1};
-    const double least = std::max(std::abs(low), std::abs(high)) * 1e-6;
-    if (high - low <= least) {
-      const double room = std::max(0.5 * std::abs(low), 1e-3);
-      return low == 0 ? Range{-1, 1} : Range{low - room, high + room};
-    }
-    return {low - kMargin * (high - low), high + kMargin * (high - low)};
-  }
-};
-
-// Half a category on either side of the first and the last.
-void include_categories(Extremes& extremes, const Axis& axis) {
-  if (axis.categories.empty()) return;
-  extremes.low = std::min(extremes.low, -0.4);
-  extremes.high = std::max(extremes.high, static_cast<double>(axis.categories.size()) - 0.6);
+void include_finite(Range& range, const std::vector<float>& values) {
+  for (const float value : values)
+    if (std::isfinite(value)) range.include(value);
 }
 
-struct PanelExtremes {
-  Extremes x, y, z;
+// Half a category on either side of the first and the last.
+void include_categories(Range& range, const Axis& axis) {
+  if (axis.categories.empty()) return;
+  range.include(-0.4);
+  range.include(static_cast<double>(axis.categories.size()) - 0.6);
+}
 
-  void include(const Panel& panel) {
-    for (const PointSeries& series : panel.points)
-      x.include(series.x), y.include(series.y), z.include(series.z);
-    for (const LineSeries& series : panel.lines) x.include(series.x), y.include(series.y);
-    for (const BandSeries& series : panel.bands)
-      x.include(series.x), y.include(series.low), y.include(series.high);
-    include_categories(x, panel.x);
-    include_categories(y, panel.y);
+void include_panel(PanelRanges& all, const Panel& panel) {
+  for (const PointSeries& series : panel.points) {
+    include_finite(all.x, series.x);
+    include_finite(all.y, series.y);
+    include_finite(all.z, series.z);
   }
+  for (const LineSeries& series : panel.lines) {
+    include_finite(all.x, series.x);
+    include_finite(all.y, series.y);
+  }
+  for (const BandSeries& series : panel.bands) {
+    include_finite(all.x, series.x);
+    include_finite(all.y, series.low);
+    include_finite(all.y, series.high);
+  }
+  include_categories(all.x, panel.x);
+  include_categories(all.y, panel.y);
+}
 
-  PanelRanges ranges() const { return {x.range(), y.range(), z.range()}; }
-};
+Range with_margin(const Range& range) {
+  const double low = range.low, high = range.high;
+  if (low > high) return {-1, 1};
+  const double least = std::max(std::abs(low), std::abs(high)) * 1e-6;
+  if (high - low > least) return {low - kMargin * (high - low), high + kMargin * (high - low)};
+  const double room = std::max(0.5 * std::abs(low), 1e-3);
+  return low == 0 ? Range{-1, 1} : Range{low - room, high + room};
+}
+
+PanelRanges ranges_with_margin(std::span<const Panel> panels) {
+  PanelRanges all{Range::none(), Range::none(), Range::none()};
+  for (const Panel& panel : panels) include_panel(all, panel);
+  return {with_margin(all.x), with_margin(all.y), with_margin(all.z)};
+}
 
 // First to last cell, row 0 at the top: low is what lies at the bottom and at the left.
 PanelRanges heatmap_ranges(const Heatmap& heatmap) {
@@ -92,19 +92,13 @@ void widen(Range& range, double factor) {
   range = {middle - half, middle + half};
 }
 
-void unite(Range& all, const Range& one) {
-  all.low = std::min({all.low, one.low, one.high});
-  all.high = std::max({all.high, one.low, one.high});
-}
-
 // All cells of all heatmaps, and the data of the panels beside them; y runs downwards, as in every heatmap.
 PanelRanges shared_with_heatmaps(const std::vector<Panel>& panels) {
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  Range x{kNone, -kNone}, y{kNone, -kNone};
+  Range x = Range::none(), y = Range::none();
   for (const Panel& panel : panels) {
     const PanelRanges own = data_ranges(panel);
-    unite(x, own.x);
-    unite(y, own.y);
+    for (const double end : {own.x.low, own.x.high}) x.include(end);
+    for (const double end : {own.y.low, own.y.high}) y.include(end);
   }
   return {x, {y.high, y.low}, {}};
 }
@@ -113,17 +107,32 @@ PanelRanges shared_with_heatmaps(const std::vector<Panel>& panels) {
 
 PanelRanges data_ranges(const Panel& panel) {
   if (panel.heatmap) return heatmap_ranges(*panel.heatmap);
-  PanelExtremes extremes;
-  extremes.include(panel);
-  return extremes.ranges();
+  return ranges_with_margin({&panel, 1});
 }
 
 PanelRanges shared_data_ranges(const std::vector<Panel>& panels) {
   if (std::ranges::any_of(panels, [](const Panel& panel) { return panel.heatmap.has_value(); }))
     return shared_with_heatmaps(panels);
-  PanelExtremes extremes;
-  for (const Panel& panel : panels) extremes.include(panel);
-  return extremes.ranges();
+  return ranges_with_margin(panels);
+}
+
+void Extent::include(double x, double y) {
+  if (std::isfinite(x) && std::isfinite(y)) include({x, x, y, y});
+}
+
+void Extent::include(const Extent& other) {
+  x_low = std::min(x_low, other.x_low);
+  x_high = std::max(x_high, other.x_high);
+  y_low = std::min(y_low, other.y_low);
+  y_high = std::max(y_high, other.y_high);
+}
+
+bool Extent::contains(double x, double y) const {
+  return x >= x_low && x <= x_high && y >= y_low && y <= y_high;
+}
+
+bool Extent::contains(const Extent& other) const {
+  return other.x_low >= x_low && other.x_high <= x_high && other.y_low >= y_low && other.y_high <= y_high;
 }
 
 void equalize(PanelRanges& ranges, double width, double height) {

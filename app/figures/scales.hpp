@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -31,8 +33,36 @@ std::vector<ScaleTick> ticks_of(const ColourScale& scale, int n_wanted, double c
 
 struct Range {
   double low = 0, high = 1;
+
+  static constexpr Range none();  // which nothing was included in yet
   double width() const { return high - low; }
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
 };
+
+constexpr Range Range::none() {
+  return {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+}
+
+// The rectangle of the plane that points lie in.
+struct Extent {
+  double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
+
+  static constexpr Extent none();  // which nothing was included in yet
+  bool empty() const { return x_low > x_high; }
+  void include(double x, double y);  // points that are not finite have no place
+  void include(const Extent& other);
+  bool contains(double x, double y) const;
+  bool contains(const Extent& other) const;
+  bool operator==(const Extent&) const = default;
+};
+
+constexpr Extent Extent::none() {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  return {kFar, -kFar, kFar, -kFar};
+}
 
 struct PanelRanges {
   Range x, y, z;

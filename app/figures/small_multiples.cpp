@@ -17,8 +17,6 @@ namespace {
 using recording::Recording;
 using recording::RecordingInfo;
 
-constexpr std::size_t kMostPanels = 1000;
-
 // What is said once of all cells.
 struct Wording {
   std::string_view figure;

@@ -1,5 +1,4 @@
 #include "app/figures/token_order.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "app/figures/labels.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 namespace {

@@ -65,9 +65,7 @@ const Action* draw_buttons(PanelContext& context, const Rect& rect, float& left)
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
       ImGui::SetTooltip("%s", hint(context, meant).c_str());
-    const ImVec2 low = ImGui::GetItemRectMin();
-    const ImVec2 high = ImGui::GetItemRectMax();
-    context.widgets[std::string(button.action)] = {low.x, low.y, high.x - low.x, high.y - low.y};
+    note_widget(context, std::string(button.action));
     ImGui::SameLine(0, gap);
   }
   return clicked;
@@ -105,9 +103,8 @@ float draw_job(PanelContext& context, const session::JobStatus& job, const Rect&
   ImGui::EndDisabled();
   ImGui::PopStyleVar();
   ImGui::PopFont();
-  const ImVec2 low = ImGui::GetItemRectMin();
+  note_widget(context, "cancel_jobs");
   const ImVec2 high = ImGui::GetItemRectMax();
-  context.widgets["cancel_jobs"] = {low.x, low.y, high.x - low.x, high.y - low.y};
   const ImVec2 size{context.px(96), context.px(6)};
   const float bar = high.x + context.px(10);
   if (job.total > 0)
@@ -261,8 +258,7 @@ void draw_menu(PanelContext& context, std::size_t n_tabs) {
     if (ImGui::MenuItem(views[i].label.c_str(), nullptr, context.state().view == views[i].name))
       context.session.choose_view(views[i].name);
     ImGui::PopStyleColor();
-    const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-    context.widgets["view_" + views[i].name] = {low.x, low.y, high.x - low.x, high.y - low.y};
+    note_widget(context, "view_" + views[i].name);
   }
   ImGui::EndPopup();
 }

@@ -123,11 +123,6 @@ using figures::MatrixOrder;
 using figures::Reduction;
 using session::FigureSettings;
 
-void note_setting(PanelContext& context, const std::string& name) {
-  const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-  context.widgets[name] = {low.x, low.y, size.x, size.y};
-}
-
 // A box to tick, if the figure has the option.
 void tick(PanelContext& context, const std::string& figure, FigureOption option, const char* name,
           const char* label, const char* about, bool& value, bool& after_another) {
@@ -135,7 +130,7 @@ void tick(PanelContext& context, const std::string& figure, FigureOption option,
   if (after_another) ImGui::SameLine(0, context.px(14));
   after_another = true;
   tick_box(context, label, &value);
-  note_setting(context, std::string("setting_") + name);
+  note_widget(context, std::string("setting_") + name);
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", about);
 }
 
@@ -159,7 +154,7 @@ void choose_reduction(PanelContext& context, std::optional<Reduction>& value) {
     if (choice.reduction == value) chosen = &choice;
   ImGui::SetNextItemWidth(ImGui::CalcTextSize(kChoices.front().label).x + context.px(34));
   const bool open = ImGui::BeginCombo("##reduce", chosen->label);
-  note_setting(context, "setting_reduce");
+  note_widget(context, "setting_reduce");
   if (!open) {
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("What a cell shows where several tokens share it");
     return;
@@ -177,7 +172,7 @@ void choose_order(PanelContext& context, MatrixOrder& value) {
     if (choice.order == value) chosen = &choice;
   ImGui::SetNextItemWidth(ImGui::CalcTextSize(kChoices.front().label).x + context.px(34));
   const bool open = ImGui::BeginCombo("##order", chosen->label);
-  note_setting(context, "setting_order");
+  note_widget(context, "setting_order");
   if (!open) {
     if (ImGui::IsItemHovered())
       ImGui::SetTooltip("By dendrogram similar keys stand side by side: average linkage on 1 − cosine");
@@ -185,7 +180,7 @@ void choose_order(PanelContext& context, MatrixOrder& value) {
   }
   for (const auto& choice : kChoices) {
     if (ImGui::Selectable(choice.label, choice.order == value)) value = choice.order;
-    note_setting(context, "setting_order_" + std::string(figures::order_name(choice.order)));
+    note_widget(context, "setting_order_" + std::string(figures::order_name(choice.order)));
   }
   ImGui::EndCombo();
 }
@@ -220,11 +215,6 @@ void draw_figure_settings(PanelContext& context, const std::string& figure) {
 }
 
 constexpr float kTileGapPx = 10;
-
-session::Extent both(const session::Extent& a, const session::Extent& b) {
-  return {std::min(a.x_low, b.x_low), std::max(a.x_high, b.x_high), std::min(a.y_low, b.y_low),
-          std::max(a.y_high, b.y_high)};
-}
 
 }  // namespace
 
@@ -272,19 +262,18 @@ void FigureView::share(const std::vector<session::RunTile>& tiles) {
 }
 
 void FigureView::share_panel(std::size_t at) {
-  std::optional<session::Extent> ground;
+  figures::Extent shared_extent = figures::Extent::none();
   std::vector<session::MeantScale> scales;
   for (const auto& [id, figure] : figures_) {
     if (at >= figure.size()) continue;
-    const session::Extent own = plane_extent(figure.plot(at).panel());
-    ground = ground ? both(*ground, own) : own;
+    shared_extent.include(plane_extent(figure.plot(at).panel()));
     if (const auto scale = figure.plot(at).own_scale()) scales.push_back({*scale, scale->long_name});
   }
   const auto shared = scales.size() > 1 ? session::shared_scale(scales) : std::nullopt;
   for (auto& [id, figure] : figures_) {
     if (at >= figure.size()) continue;
     figure.plot(at).use_range(shared);
-    figure.plot(at).use_ground(*ground);
+    figure.plot(at).use_extent(shared_extent);
   }
 }
 

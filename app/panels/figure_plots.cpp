@@ -1,5 +1,4 @@
 #include "app/panels/figure_plots.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "app/panels/text_view.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/tokens.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 namespace {

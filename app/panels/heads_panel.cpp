@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "app/display/widgets.hpp"
 #include "app/figures/scales.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/panels.hpp"
@@ -19,11 +20,6 @@ using session::MeasureChoice;
 constexpr float kPopupWidth = 450, kPopupHeight = 560;
 constexpr float kReferenceShare = 0.4F;
 
-void remember(PanelContext& context, const std::string& name) {
-  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-  context.widgets[name] = {low.x, low.y, high.x - low.x, high.y - low.y};
-}
-
 void draw_measure(PanelContext& context, std::size_t index, const MeasureChoice& choice) {
   const bool chosen = index == context.state().measure;
   const ImVec2 at = ImGui::GetCursorScreenPos();
@@ -32,7 +28,7 @@ void draw_measure(PanelContext& context, std::size_t index, const MeasureChoice&
   ImGui::PushID(choice.id);
   if (ImGui::Selectable("##choose", chosen, 0, size)) context.session.choose_measure(index);
   ImGui::PopID();
-  remember(context, fmt::format("measure_{}", choice.id));
+  note_widget(context, fmt::format("measure_{}", choice.id));
   if (chosen && ImGui::IsWindowAppearing()) ImGui::SetScrollHereY();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float left = at.x + context.px(6), room = size.x - context.px(12);
@@ -42,7 +38,7 @@ void draw_measure(PanelContext& context, std::size_t index, const MeasureChoice&
             fit_text(context.fonts.small, choice.meaning, room));
 }
 
-void draw_measures(PanelContext& context) {
+void draw_measure_choice(PanelContext& context) {
   const auto choices = session::measure_choices();
   for (std::size_t group = 0; group < choices.size(); ++group) {
     const std::string_view name = choices[group].group;
@@ -65,18 +61,18 @@ void draw_measure_box(PanelContext& context, float width) {
   ImGui::SetNextWindowSizeConstraints({most.x, 0}, most);
   const bool open = ImGui::BeginCombo("##measure", session::measure_label(chosen).c_str());
   if (open) {
-    draw_measures(context);
+    draw_measure_choice(context);
     ImGui::EndCombo();
   } else if (ImGui::IsItemHovered()) {
     ImGui::SetTooltip("%s\n(M: the next measure)", chosen.meaning);
   }
-  if (!open) remember(context, "measure");
+  if (!open) note_widget(context, "measure");
 }
 
 void draw_run(PanelContext& context, int run, const std::string& label) {
   if (ImGui::Selectable(label.c_str(), run == context.state().reference))
     context.session.choose_reference(run);
-  remember(context, fmt::format("reference_{}", run));
+  note_widget(context, fmt::format("reference_{}", run));
 }
 
 void draw_reference_box(PanelContext& context, float width) {
@@ -97,7 +93,7 @@ void draw_reference_box(PanelContext& context, float width) {
     ImGui::SetTooltip(overlap ? "The run whose retained tokens are compared"
                               : "The run whose values are taken off, head by head");
   }
-  if (!open) remember(context, "reference");
+  if (!open) note_widget(context, "reference");
 }
 
 // Two boxes side by side at the cursor: what the map of heads is coloured by, each measure with a line of
@@ -114,7 +110,7 @@ void draw_map_choice(PanelContext& context) {
 
 using session::HeadMap;
 
-const MeasureChoice& measure_of(const HeadMap& map) { return session::measure_choices()[map.choice.measure]; }
+const MeasureChoice& choice_of(const HeadMap& map) { return session::measure_choices()[map.choice.measure]; }
 
 ImU32 cell_colour(const PanelContext& context, const HeadMap& map, const std::optional<double>& value) {
   if (!value || !std::isfinite(*value)) return context.theme.missing;
@@ -133,7 +129,7 @@ std::string scale_note(const PanelContext& context, const HeadMap& map) {
   if (map.n_measured < n_heads && context.state().measures_error.empty())
     return fmt::format("{} of {} heads measured", map.n_measured, n_heads);
   if (!has_values(map)) return "no head has a value";
-  const std::string unit = measure_of(map).unit;
+  const std::string unit = choice_of(map).unit;
   if (map.scale.colour_map != figures::ColourMap::kDiverging) return unit;
   return unit.empty() ? "0" : "0 " + unit;
 }
@@ -155,7 +151,7 @@ void draw_colour_bar(PanelContext& context, const HeadMap& map) {
   ImFont* font = context.fonts.small;
   const float text_y = at.y + height + context.px(3);
   const auto end_of_scale = [&](double value) {
-    return has_values(map) ? session::format_measure(measure_of(map), value) : std::string();
+    return has_values(map) ? session::format_measure(choice_of(map), value) : std::string();
   };
   const std::string low = end_of_scale(map.scale.low), high = end_of_scale(map.scale.high);
   const float low_w = text_size(font, low).x, high_w = text_size(font, high).x;
@@ -237,7 +233,7 @@ void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int 
   const float rounding = gap > 0 ? context.px(3) : 0;
   list.AddRectFilled(low, high, colour, rounding);
   if (!value) return draw_hatching(context, low, high);
-  const std::string label = session::format_measure(measure_of(map), value);
+  const std::string label = session::format_measure(choice_of(map), value);
   const ImVec2 size = text_size(context.fonts.small, label);
   if (size.x + context.px(8) > high.x - low.x || size.y + context.px(4) > high.y - low.y) return;
   draw_text(list, context.fonts.small, {0.5F * (low.x + high.x - size.x), 0.5F * (low.y + high.y - size.y)},
@@ -260,7 +256,7 @@ void draw_cell_tooltip(const PanelContext& context, const HeadMap& map, int laye
   const HeadMap::Cell* cell = map.cell(*context.state().info, layer, kv_head);
   if (cell == nullptr) return;
   const std::string value =
-      cell->value ? session::format_measure(measure_of(map), cell->value) + " " + measure_of(map).unit
+      cell->value ? session::format_measure(choice_of(map), cell->value) + " " + choice_of(map).unit
                   : "no value: " + cell->missing;
   ImGui::SetTooltip("Layer %d, KV head %d\n%s: %s", layer, kv_head, map.scale.name.c_str(), value.c_str());
 }

@@ -20,16 +20,11 @@ namespace keyscope::window {
 
 namespace {
 
-constexpr float kProjectionPx = 92, kColourPx = 158, kGapPx = 8;
+constexpr float kProjectionPx = 92, kColourPx = 158, kControlGapPx = 8;
 
 std::string with_capital(std::string text) {
   if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   return text;
-}
-
-void note_widget(PanelContext& context, const char* name) {
-  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-  context.widgets[name] = {low.x, low.y, high.x - low.x, high.y - low.y};
 }
 
 void draw_projection(PanelContext& context, figures::KeyspaceLook look) {
@@ -47,7 +42,7 @@ void draw_projection(PanelContext& context, figures::KeyspaceLook look) {
       look.projection = choice.projection;
       context.session.choose_look(look);
     }
-    note_widget(context, ("projection_" + std::string(choice.id)).c_str());
+    note_widget(context, "projection_" + std::string(choice.id));
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", with_capital(std::string(choice.meaning)).c_str());
   }
   ImGui::EndCombo();
@@ -72,7 +67,7 @@ void draw_colour(PanelContext& context, figures::KeyspaceLook look) {
       context.session.choose_look(look);
     }
     ImGui::PopStyleColor();
-    note_widget(context, ("colour_" + std::string(choice.id)).c_str());
+    note_widget(context, "colour_" + std::string(choice.id));
     const std::string says = why.empty() ? with_capital(std::string(choice.meaning)) : why;
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", says.c_str());
   }
@@ -96,7 +91,7 @@ void draw_queries(PanelContext& context, figures::KeyspaceLook look) {
 
 // The room that they take on one line, in pixels.
 float keyspace_controls_width(const PanelContext& context) {
-  return context.px(kProjectionPx + kColourPx + 2 * kGapPx) + ImGui::GetFrameHeight() +
+  return context.px(kProjectionPx + kColourPx + 2 * kControlGapPx) + ImGui::GetFrameHeight() +
          ImGui::GetStyle().ItemInnerSpacing.x + text_size(context.fonts.regular, "Queries").x;
 }
 
@@ -105,9 +100,9 @@ float keyspace_controls_width(const PanelContext& context) {
 void draw_keyspace_controls(PanelContext& context) {
   const figures::KeyspaceLook look = context.state().look;
   draw_projection(context, look);
-  ImGui::SameLine(0, context.px(kGapPx));
+  ImGui::SameLine(0, context.px(kControlGapPx));
   draw_colour(context, look);
-  ImGui::SameLine(0, context.px(kGapPx));
+  ImGui::SameLine(0, context.px(kControlGapPx));
   draw_queries(context, look);
 }
 
@@ -170,20 +165,10 @@ void draw_keyspace_title(PanelContext& context, const session::KeyspacePicture* 
   if (shown != nullptr) draw_fitted(context, notes_of(*shown), ImGui::GetContentRegionAvail().x);
 }
 
-constexpr float kLeastHeightForLegend = 150, kLeastHeightForLegendOfTiles = 230;
+constexpr float kLeastHeightForOwnLegend = 150, kLeastHeightForLegendOfTiles = 230;
 constexpr float kLeastHeightForOwnBar = 110;  // of a tile
-constexpr float kTileGapPx = 10;
-constexpr double kUpright = 0.75;
-
-bool exceeds(const session::Extent& inner, const session::Extent& outer) {
-  return inner.x_low < outer.x_low || inner.x_high > outer.x_high || inner.y_low < outer.y_low ||
-         inner.y_high > outer.y_high;
-}
-
-session::Extent both(const session::Extent& a, const session::Extent& b) {
-  return {std::min(a.x_low, b.x_low), std::max(a.x_high, b.x_high), std::min(a.y_low, b.y_low),
-          std::max(a.y_high, b.y_high)};
-}
+constexpr float kKeyspaceTileGapPx = 10;
+constexpr double kFirstAspect = 0.75;
 
 }  // namespace
 
@@ -256,13 +241,13 @@ void KeyspacePanel::update_box() {
   }
 }
 
-session::Extent KeyspacePanel::extent_of_all() const {
+figures::Extent KeyspacePanel::extent_of_all() const {
   // The longest axis lies level at first, so less is asked for upwards.
   const double radius = scene_.box.radius;
-  if (selected()->in_space()) return {-radius, radius, -kUpright * radius, kUpright * radius};
-  session::Extent extent = selected()->extent();
+  if (selected()->in_space()) return {-radius, radius, -kFirstAspect * radius, kFirstAspect * radius};
+  figures::Extent extent = selected()->extent();
   for (const auto& [id, plot] : plots_)
-    if (plot->picture() != nullptr && !plot->in_space()) extent = both(extent, plot->extent());
+    if (plot->picture() != nullptr && !plot->in_space()) extent.include(plot->extent());
   return extent;
 }
 
@@ -270,12 +255,12 @@ session::Extent KeyspacePanel::extent_of_all() const {
 void KeyspacePanel::update_view(const PanelContext& context) {
   const session::PictureKey& key = selected()->picture()->key;
   const Fitted now{context.state().recording.get(), key.head.layer, key.head.kv_head, key.look.projection};
-  const session::Extent extent = extent_of_all();
+  const figures::Extent extent = extent_of_all();
   const bool other = now != fitted_;
   if (other)
     scene_.extent = extent;
-  else if (exceeds(extent, scene_.extent))
-    scene_.extent = both(extent, scene_.extent);
+  else if (!scene_.extent.contains(extent))
+    scene_.extent.include(extent);
   else
     return;
   fitted_ = now;
@@ -322,7 +307,7 @@ void KeyspacePanel::draw_tiles(PanelContext& context, const std::vector<session:
                                const Rect& area) {
   const float shared = shared_scale_ ? colour_bar_width(context, *shared_scale_, area.h) : 0;
   const std::vector<Rect> rects =
-      tile_rects({area.x, area.y, area.w - shared, area.h}, tiles.size(), context.px(kTileGapPx));
+      tile_rects({area.x, area.y, area.w - shared, area.h}, tiles.size(), context.px(kKeyspaceTileGapPx));
   const bool alone = tiles.size() == 1;
   const bool room_for_bars = alone || rects.front().h >= context.px(kLeastHeightForOwnBar);
   const float own = room_for_bars ? own_bars_width(context, rects.front().h) : 0;
@@ -374,7 +359,7 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
   update_view(context);
   note_shown(context);
   // The plots come first: without the legend, and tiles without bars of their own, where they would be small.
-  const float least = tiles.size() > 1 ? kLeastHeightForLegendOfTiles : kLeastHeightForLegend;
+  const float least = tiles.size() > 1 ? kLeastHeightForLegendOfTiles : kLeastHeightForOwnLegend;
   if (rect.bottom() - ImGui::GetCursorScreenPos().y >= context.px(least) &&
       scene_.legend.draw(context, legend_of_))
     for (const auto& [id, each] : plots_) each->note_hidden();

@@ -41,7 +41,7 @@ class KeyspacePanel {
   void share_scale(const std::vector<session::RunTile>& tiles);
   void make_legend();
   void update_box();
-  session::Extent extent_of_all() const;
+  figures::Extent extent_of_all() const;
   void update_view(const PanelContext& context);
   void note_shown(PanelContext& context) const;
   float own_bars_width(const PanelContext& context, float height) const;

@@ -57,7 +57,7 @@ void KeyspacePlot::use_scale(const std::optional<figures::ColourScale>& shared) 
   ++revision_;
 }
 
-session::Extent KeyspacePlot::extent() const {
+figures::Extent KeyspacePlot::extent() const {
   const bool anchored = picture_->key.look.projection == figures::Projection::kAnchor;
   return anchored ? session::points_extent(panel_) : picture_->points->extent;
 }

@@ -19,7 +19,7 @@ namespace keyscope::window {
 // they leave out.
 struct KeyspaceScene {
   PlotView view;  // of the plot that was drawn last; the others show the same part of the plane
-  session::Extent extent;
+  figures::Extent extent;
   figures::Orbit orbit;
   session::SpaceBox box;  // that all their points of space lie in
   PlotLegend legend;
@@ -46,7 +46,7 @@ class KeyspacePlot {
   session::SpaceBox box() const { return box_; }
   Rect frame() const { return {view_.left(), view_.top(), view_.width(), view_.height()}; }
   // All that is shown of the head, at every block where points stand still; not of space.
-  session::Extent extent() const;
+  figures::Extent extent() const;
   std::int64_t points_drawn() const { return layer_.points_drawn(); }
   // How many points there are, and where some of them are on the screen, for the state file.
   void describe(nlohmann::ordered_json& json) const;

@@ -1,5 +1,4 @@
 #include "app/panels/live_form.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/session/live.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 
@@ -28,12 +28,6 @@ void label(const PanelContext& context, const std::string& text, const std::stri
   ImGui::TextUnformatted(problem.c_str());
   ImGui::PopStyleColor();
   ImGui::PopFont();
-}
-
-void note_widget(PanelContext& context, const char* name) {
-  const ImVec2 low = ImGui::GetItemRectMin();
-  const ImVec2 high = ImGui::GetItemRectMax();
-  context.widgets[name] = {low.x, low.y, high.x - low.x, high.y - low.y};
 }
 
 // A number under its label, as one column of `width`.
@@ -121,8 +115,8 @@ session::LiveRequest LiveForm::request() const {
 void LiveForm::draw_prompt(PanelContext& context, const std::string& problem) {
   if (!base_.options.prompt_ids.empty()) {
     label(context,
-          fmt::format("Prompt: the {} tokens of {}",
-                      format_count(std::ssize(base_.options.prompt_ids)), ids_from_),
+          fmt::format("Prompt: the {} tokens of {}", format_count(std::ssize(base_.options.prompt_ids)),
+                      ids_from_),
           problem);
     if (ImGui::Button("Write another prompt")) base_.options.prompt_ids.clear();
     return;
@@ -231,9 +225,7 @@ using session::LiveStatus;
 
 bool button(PanelContext& context, const char* label, const char* name, float width) {
   const bool clicked = ImGui::Button(label, {width, 0});
-  const ImVec2 low = ImGui::GetItemRectMin();
-  const ImVec2 high = ImGui::GetItemRectMax();
-  context.widgets[name] = {low.x, low.y, high.x - low.x, high.y - low.y};
+  note_widget(context, name);
   return clicked;
 }
 

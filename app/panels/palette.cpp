@@ -19,7 +19,7 @@ namespace keyscope::window {
 
 namespace {
 
-constexpr float kRowHeight = 26;
+constexpr float kCommandHeight = 26;
 constexpr std::ptrdiff_t kPage = 10;  // rows in sight, and what Page Up and Down move by
 
 struct KeyMove {
@@ -72,7 +72,7 @@ void Palette::draw_field(PanelContext& context) {
 bool Palette::draw_row(PanelContext& context, std::size_t place) {
   const PaletteEntry& entry = list_.entry(place);
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const ImVec2 size(ImGui::GetContentRegionAvail().x, context.px(kRowHeight));
+  const ImVec2 size(ImGui::GetContentRegionAvail().x, context.px(kCommandHeight));
   ImGui::PushID(static_cast<int>(place));
   const bool clicked = ImGui::InvisibleButton("entry", size);
   ImGui::PopID();
@@ -101,7 +101,7 @@ bool Palette::draw_row(PanelContext& context, std::size_t place) {
 std::optional<PaletteEntry> Palette::draw(PanelContext& context) {
   draw_field(context);
   std::optional<PaletteEntry> clicked;
-  const float row = context.px(kRowHeight);
+  const float row = context.px(kCommandHeight);
   const float most = ImGui::GetIO().DisplaySize.y - ImGui::GetCursorScreenPos().y - context.px(56);
   const auto rows =
       static_cast<float>(std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(list_.size()), 1, kPage));

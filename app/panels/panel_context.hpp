@@ -11,7 +11,7 @@ namespace keyscope::window {
 // What every panel draws with. Panels read the session and send it intents; they keep no data of their own.
 struct PanelContext : DrawContext {
   session::Session& session;
-  std::optional<std::int64_t> hovered = {};       // the token that some panel has under the cursor in this frame
+  std::optional<std::int64_t> hovered = {};  // the token that some panel has under the cursor in this frame
   std::optional<std::int64_t> n_keys_shown = {};  // of those seen, where the middle leaves some out
 
   const session::SessionState& state() const { return session.state(); }

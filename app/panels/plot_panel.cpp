@@ -1,5 +1,4 @@
 #include "app/panels/plot_panel.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,15 +13,16 @@
 #include "app/figures/scales.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/tokens.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 
 namespace {
 
-constexpr float kPickRadiusPx = 9;
-constexpr float kLinePx = 1.6F, kMarkerPx = 6;
+constexpr float kFigurePickRadiusPx = 9;
+constexpr float kCurvePx = 1.6F, kMarkerPx = 6;
 constexpr float kTopMargin = 7;  // half a line, which the topmost tick stands out by
-constexpr float kLeastHeightForLegend = 150, kLeastHeightForAxisNames = 120;
+constexpr float kLeastHeightForLegend = 150, kLeastHeightForNames = 120;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void PlotPanel::set(figures::Panel panel, bool of_tokens, bool keep_view) {
   }
   own_scale_ = panel_.heatmap ? std::optional<figures::ColourScale>(*panel_.heatmap) : panel_.scale;
   shares_range_ = false;
-  ground_ = plane_extent(panel_);
+  extent_ = plane_extent(panel_);
   if (!keep_view) fit();
 }
 
@@ -68,11 +68,11 @@ void PlotPanel::select_inside(PanelContext& context, const std::vector<Pixel>& o
 }
 
 // The panel's ranges have their margins already.
-void PlotPanel::fit() { view_.fit(ground_, panel_.equal_aspect, 0); }
+void PlotPanel::fit() { view_.fit(extent_, panel_.equal_aspect, 0); }
 
-void PlotPanel::use_ground(const session::Extent& ground) {
-  if (ground == ground_) return;
-  ground_ = ground;
+void PlotPanel::use_extent(const figures::Extent& extent) {
+  if (extent == extent_) return;
+  extent_ = extent;
   if (!view_.moved()) fit();
 }
 
@@ -149,7 +149,7 @@ void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
     if (!legend_.hides(band.id)) draw_band(list, context.theme, band, view_);
   for (const figures::LineSeries& series : panel_.lines)
     if (!legend_.hides(series.id))
-      draw_line(list, context.theme, series, view_, context.px(kLinePx), context.px(kMarkerPx));
+      draw_line(list, context.theme, series, view_, context.px(kCurvePx), context.px(kMarkerPx));
 }
 
 // A larger disc around the token's point; in a matrix of tokens, its column and row.
@@ -196,12 +196,12 @@ std::optional<PlotHit> PlotPanel::hit(const PanelContext& context, Pixel at) con
   const PlotPoint point = view_.to_plane(at);
   if (panel_.heatmap) return matrix_hit(*panel_.heatmap, point);
   PlotHit found{std::nullopt, std::nullopt, {}, point.x, point.y};
-  if (const auto token = index_.nearest(view_, at, context.px(kPickRadiusPx))) {
+  if (const auto token = index_.nearest(view_, at, context.px(kFigurePickRadiusPx))) {
     found.token = *token;
     return found;
   }
   // What is no token: the nearest point of any series.
-  double nearest = context.px(kPickRadiusPx);
+  double nearest = context.px(kFigurePickRadiusPx);
   const auto look = [&](const std::string& label, const std::vector<float>& xs,
                         const std::vector<float>& ys) {
     for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -258,7 +258,7 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
     rebuild_index();
   update_selection(context);
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForAxisNames);
+  const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForNames);
   const AxisMargins margins = axis_margins(context, panel_, view_, names);
   Rect plot{at.x + margins.left, at.y + context.px(kTopMargin),
             rect.right() - context.px(8) - at.x - margins.left,
@@ -277,7 +277,7 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
 
 namespace {
 
-constexpr float kDashPx = 6, kGapPx = 4;
+constexpr float kDashPx = 6, kDashGapPx = 4;
 constexpr float kBandAlpha = 0.18F;
 constexpr float kFarPx = 1e5F;  // so far outside the plot that the slope there cannot be seen
 
@@ -316,9 +316,9 @@ void draw_dashes(ImDrawList& list, const std::vector<Pixel>& line, ImU32 colour,
     const float length = std::hypot(to.x - from.x, to.y - from.y);
     float done = 0;
     while (done < length) {
-      const float phase = std::fmod(walked + done, kDashPx + kGapPx);
+      const float phase = std::fmod(walked + done, kDashPx + kDashGapPx);
       const bool inked = phase < kDashPx;
-      const float step = std::min(length - done, (inked ? kDashPx : kDashPx + kGapPx) - phase + 0.01F);
+      const float step = std::min(length - done, (inked ? kDashPx : kDashPx + kDashGapPx) - phase + 0.01F);
       const auto at = [&](float share) {
         return ImVec2(from.x + share * (to.x - from.x), from.y + share * (to.y - from.y));
       };

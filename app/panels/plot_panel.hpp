@@ -32,7 +32,7 @@ struct PlotHit {
 };
 
 // One panel of a figure as the window shows it: heatmap, points, lines, axes, legend. It pans and zooms; its
-// view is kept when the panel is made anew over the same ground.
+// view is kept when the panel is made anew over the same extent.
 class PlotPanel {
  public:
   PlotPanel() = default;
@@ -47,7 +47,7 @@ class PlotPanel {
 
   // What other panels that stand beside this one show as well is fitted with it; one colour scale serves all
   // where there is one, else the panel's own.
-  void use_ground(const session::Extent& ground);
+  void use_extent(const figures::Extent& extent);
   void use_range(const std::optional<figures::ColourScale>& shared);
   bool shares_range() const { return shares_range_; }
   std::optional<figures::ColourScale> own_scale() const { return own_scale_; }
@@ -83,7 +83,7 @@ class PlotPanel {
   const figures::Panel& seen() const { return faded_ ? *faded_ : panel_; }
 
   figures::Panel panel_;
-  session::Extent ground_;  // that a fitted view shows
+  figures::Extent extent_;  // that a fitted view shows
   std::optional<figures::ColourScale> own_scale_;
   bool shares_range_ = false;
   std::optional<figures::Panel>

@@ -110,7 +110,7 @@ void click(PanelContext& context, const session::RunChoice& choice, bool on_butt
     context.session.select_run(choice.id.run);
 }
 
-void draw_run(PanelContext& context, std::size_t nth) {
+void draw_run_row(PanelContext& context, std::size_t nth) {
   const auto& state = context.state();
   const session::RunChoice choice = state.choices[nth];
   const Row shown = row_of(state, choice.id);
@@ -166,7 +166,7 @@ void draw_runs_panel(PanelContext& context, const Rect& rect) {
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
     ImGui::BeginChild("list", {0, std::max(context.px(kRowHeight), room)}, false);
     const std::size_t n_runs = context.state().choices.size();
-    for (std::size_t nth = 0; nth < n_runs; ++nth) draw_run(context, nth);
+    for (std::size_t nth = 0; nth < n_runs; ++nth) draw_run_row(context, nth);
     ImGui::EndChild();
     ImGui::PopStyleVar();
   }

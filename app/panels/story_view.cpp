@@ -7,6 +7,7 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/labels.hpp"
+#include "app/figures/scales.hpp"
 #include "app/panels/panels.hpp"
 #include "base/text.hpp"
 
@@ -30,27 +31,22 @@ void wrapped(PanelContext& context, const std::string& text) {
 
 // What the plot of scores spans.
 struct ScoreRange {
-  double low = std::numeric_limits<double>::infinity(), high = -low;
+  figures::Range scores = figures::Range::none();
   std::int64_t first = 0, last = 0;
 
   explicit ScoreRange(const std::vector<ScoreMoment>& moments)
       : first(moments.front().block), last(moments.back().block) {
     for (const ScoreMoment& moment : moments) {
-      include(moment.score);
-      if (moment.cut) include(*moment.cut);
+      scores.include(moment.score);
+      if (moment.cut) scores.include(*moment.cut);
     }
-    const double margin = high > low ? 0.08 * (high - low) : 0.5;
-    low -= margin;
-    high += margin;
-  }
-  void include(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
+    const double margin = scores.width() > 0 ? 0.08 * scores.width() : 0.5;
+    scores = {scores.low - margin, scores.high + margin};
   }
   ImVec2 at(const Rect& plot, std::int64_t block, double value) const {
     const double x =
         last > first ? static_cast<double>(block - first) / static_cast<double>(last - first) : 0.5;
-    const double y = (high - value) / (high - low);
+    const double y = (scores.high - value) / scores.width();
     return {plot.x + static_cast<float>(x) * plot.w, plot.y + static_cast<float>(y) * plot.h};
   }
 };

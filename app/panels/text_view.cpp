@@ -19,7 +19,7 @@ namespace keyscope::window {
 
 namespace {
 
-constexpr float kLinePx = 20;
+constexpr float kTextLinePx = 20;
 constexpr float kSearchPx = 200;
 constexpr float kUnselectedAlpha = 0.35F;
 
@@ -112,8 +112,7 @@ void TextView::draw_search(PanelContext& context) {
   focus_search_ = false;
   const bool entered = text_field(context, "##find", "Find (Ctrl+F)", &wanted_,
                                   ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll);
-  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-  context.widgets["find"] = {low.x, low.y, high.x - low.x, high.y - low.y};
+  note_widget(context, "find");
   update_matches(context);
   if (entered) {
     go_to_match(ImGui::GetIO().KeyShift ? -1 : 1, context);
@@ -152,8 +151,7 @@ void TextView::draw_tools(PanelContext& context) {
   } else if (ImGui::IsItemHovered()) {
     ImGui::SetTooltip("%s; by rank among the tokens seen", choices[shade_].meaning);
   }
-  const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-  context.widgets["shade"] = {low.x, low.y, high.x - low.x, high.y - low.y};
+  note_widget(context, "shade");
   ImGui::SameLine(0, context.px(16));
   draw_search(context);
 }
@@ -162,7 +160,7 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
   const auto& state = context.state();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImFont* font = context.fonts.mono;
-  const float width = layout_.place(token).width, line = context.px(kLinePx);
+  const float width = layout_.place(token).width, line = context.px(kTextLinePx);
   const auto at = static_cast<std::size_t>(token);
   const bool seen = at < strengths_.size();
   const auto& points = state.selected().points;
@@ -192,7 +190,7 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
 
 // Only lines in sight are looked at: the length of the text costs nothing.
 void TextView::draw_lines(PanelContext& context, float height) {
-  const float line = context.px(kLinePx);
+  const float line = context.px(kTextLinePx);
   ImGui::BeginChild("lines", {0, height}, false, ImGuiWindowFlags_AlwaysVerticalScrollbar);
   const float width = std::max(context.px(60), ImGui::GetContentRegionAvail().x - context.px(4));
   update_layout(context, std::floor(width));

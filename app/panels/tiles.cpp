@@ -11,13 +11,13 @@
 namespace keyscope::window {
 namespace {
 
-constexpr float kTitlePx = 26, kSignPx = 9, kCrossPx = 20, kGapPx = 8;
-constexpr float kUpright = 1.25F;  // height against width from which two tiles are stacked
-constexpr float kWide = 2.2F;      // width against height from which three stand in a row
+constexpr float kTitlePx = 26, kSignPx = 9, kCrossPx = 20, kTitleGapPx = 8;
+constexpr float kTallFrom = 1.25F;  // height against width from which two tiles are stacked
+constexpr float kWide = 2.2F;       // width against height from which three stand in a row
 
 std::size_t columns_for(const Rect& area, std::size_t n) {
   if (n <= 1) return 1;
-  if (n == 2) return area.h > kUpright * area.w ? 1 : 2;
+  if (n == 2) return area.h > kTallFrom * area.w ? 1 : 2;
   return n == 3 && area.w >= kWide * area.h ? 3 : 2;
 }
 
@@ -108,14 +108,14 @@ void draw_tile_title(PanelContext& context, const session::RunTile& tile, const 
                        tile.selected ? context.theme.selected : context.theme.hover, context.px(4));
   const float y = title.y + 0.5F * (title.h - context.px(2));
   const auto look = look_of(context.state(), tile.id);
-  float x = title.x + context.px(kGapPx) + 0.5F * context.px(kSignPx);
+  float x = title.x + context.px(kTitleGapPx) + 0.5F * context.px(kSignPx);
   draw_marker(list, look.marker, {x, y}, context.px(kSignPx), ink_colour(context.theme, look.colour), 0);
   x += context.px(kSignPx);
   const auto put = [&](ImFont* font, ImU32 colour, const std::string& text) {
     const std::string fitted = fit_text(font, text, room_end - x);
     if (text.empty() || room_end - x < context.px(16)) return;
     draw_text(list, font, {x, y - 0.5F * font->FontSize}, colour, fitted);
-    x += text_size(font, fitted).x + context.px(kGapPx);
+    x += text_size(font, fitted).x + context.px(kTitleGapPx);
   };
   const session::TileTitle words = session::tile_title(tile);
   put(tile.selected ? context.fonts.bold : context.fonts.regular, context.theme.text, words.name);
@@ -131,7 +131,7 @@ void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile
   ImFont* font = context.fonts.small;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddRect({rect.x, rect.y}, {rect.right(), rect.bottom()}, context.theme.border);
-  const std::string fitted = fit_text(font, text, rect.w - context.px(kGapPx));
+  const std::string fitted = fit_text(font, text, rect.w - context.px(kTitleGapPx));
   const ImVec2 size = text_size(font, fitted);
   draw_text(list, font,
             {std::floor(rect.x + 0.5F * (rect.w - size.x)), std::floor(rect.y + 0.5F * (rect.h - size.y))},

@@ -265,7 +265,7 @@ std::size_t shown_measure(const session::SessionState& state) {
 constexpr std::size_t kHeadMeasures = 8;  // shown of a head; the map has all of them
 
 // The measures of the selected head that are asked for most, and the chosen one, in the accent's colour.
-void draw_measures(PanelContext& context) {
+void draw_token_measures(PanelContext& context) {
   const auto& state = context.state();
   heading(context, "Head");
   ImGui::SameLine();
@@ -337,7 +337,7 @@ void draw_below_facts(PanelContext& context, float end) {
   if (has_story)
     draw_story(context, {at.x, at.y, ImGui::GetContentRegionAvail().x, end - at.y});
   else
-    draw_measures(context);
+    draw_token_measures(context);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ class OutFolder {
   //   discard: whether results of other settings may be thrown away
   //   throws FileError where the folder holds something else, its settings are damaged, or it holds results
   //   of other settings that may not be discarded, saying what differs
-  OutFolder(std::filesystem::path out, const nlohmann::ordered_json& settings, std::string_view kind, bool discard);
+  OutFolder(std::filesystem::path out, const nlohmann::ordered_json& settings, std::string_view kind,
+            bool discard);
 
   // Whether results of these very settings may be there.
   bool goes_on() const { return goes_on_; }

@@ -63,11 +63,7 @@ void export_view(const recording::Recording& recording, const recording::Recordi
 
 namespace {
 
-std::string absolute(const std::string& path) {
-  std::error_code error;
-  const auto full = std::filesystem::absolute(path, error);
-  return quote_word(error ? path : full.lexically_normal().string());
-}
+std::string file_word(const std::string& path) { return quote_word(full_path(path).string()); }
 
 // What of the view is chosen besides head and block, where it is not as `view` begins.
 std::string view_options(const SessionState& state) {
@@ -102,8 +98,8 @@ std::string_view view_command_refusal(const SessionState& state) {
 }
 
 std::string view_command(const SessionState& state) {
-  if (state.figure_file) return fmt::format("keyscope view {}", absolute(state.figure_path));
-  const std::string file = absolute(state.path);
+  if (state.figure_file) return fmt::format("keyscope view {}", file_word(state.figure_path));
+  const std::string file = file_word(state.path);
   if (!is_figure_view(state.view) || state.comparing())
     return fmt::format("keyscope view {} {} --view {}{}", file,
                        selection_options(*state.info, state.selection), quote_word(state.view),
@@ -120,7 +116,7 @@ std::string keyspace_command(const SessionState& state) {
   for (const RunTile& tile : state.tiles)
     if (!tile.selected)
       runs += " --run " + quote_word(info.runs[static_cast<std::size_t>(tile.id.run)].plan.name);
-  return fmt::format("keyscope figure {} keyspace {}{}{} --out keyspace.svg", absolute(state.path),
+  return fmt::format("keyscope figure {} keyspace {}{}{} --out keyspace.svg", file_word(state.path),
                      selection_options(info, state.selection), runs, look_options(state.look));
 }
 

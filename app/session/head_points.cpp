@@ -41,24 +41,15 @@ RowMatrixF group_mean_queries(const Recording& recording, const RecordingInfo& i
   return mean / static_cast<float>(group);
 }
 
-void include(Extent& extent, double x, double y) {
-  if (!std::isfinite(x) || !std::isfinite(y)) return;
-  extent.x_low = std::min(extent.x_low, x);
-  extent.x_high = std::max(extent.x_high, x);
-  extent.y_low = std::min(extent.y_low, y);
-  extent.y_high = std::max(extent.y_high, y);
-}
-
-void include_rows(Extent& extent, const RowMatrixD& coordinates) {
+void include_rows(figures::Extent& extent, const RowMatrixD& coordinates) {
   for (Eigen::Index row = 0; row < coordinates.rows(); ++row)
-    include(extent, coordinates(row, 0), coordinates(row, 1));
+    extent.include(coordinates(row, 0), coordinates(row, 1));
 }
 
-Extent extent_of(const HeadPoints& points) {
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  Extent extent{kFar, -kFar, kFar, -kFar};
+figures::Extent extent_of(const HeadPoints& points) {
+  figures::Extent extent = figures::Extent::none();
   for (Eigen::Index row = 0; row < points.coordinates.rows(); ++row)
-    include(extent, points.coordinates(row, 0), points.coordinates(row, 1));
+    extent.include(points.coordinates(row, 0), points.coordinates(row, 1));
   const auto project = [&](const RowMatrixD& rows) -> RowMatrixD {
     return (rows.rowwise() - points.basis->mean.transpose()) * points.basis->axes;
   };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/figures/keyspace_data.hpp"
+#include "app/figures/scales.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -24,14 +25,6 @@ struct HeadKey {
   auto operator<=>(const HeadKey&) const = default;
 };
 
-// The rectangle that points lie in.
-struct Extent {
-  double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
-
-  bool empty() const { return x_low > x_high; }
-  bool operator==(const Extent&) const = default;
-};
-
 // Everything the window shows of one head of one run at any block, read and projected once by a worker and
 // never changed after.
 struct HeadPoints {
@@ -43,9 +36,9 @@ struct HeadPoints {
   recording::HeadTrace trace;
   std::vector<std::int64_t> seen;  // (n_blocks) tokens seen by the end of each block
   RowMatrixD mean_key;             // (n_blocks, head_dim) over the tokens seen by then: the anchor
-  RowMatrixD mean_query;  // (n_blocks, head_dim) over the group's queries by then; no rows: not recorded
-  Extent extent;          // of all keys, anchors and mean queries
-  bool sketched = false;  // in nearly the right basis, and without mean queries
+  RowMatrixD mean_query;   // (n_blocks, head_dim) over the group's queries by then; no rows: not recorded
+  figures::Extent extent;  // of all keys, anchors and mean queries
+  bool sketched = false;   // in nearly the right basis, and without mean queries
 
   std::int64_t n_blocks() const { return static_cast<std::int64_t>(seen.size()); }
   std::size_t bytes() const;

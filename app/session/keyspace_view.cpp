@@ -31,13 +31,6 @@ std::string take_out(const recording::RecordingInfo& info, int run, figures::Key
   return why;
 }
 
-void include(Extent& extent, double x, double y) {
-  extent.x_low = std::min(extent.x_low, x);
-  extent.x_high = std::max(extent.x_high, x);
-  extent.y_low = std::min(extent.y_low, y);
-  extent.y_high = std::max(extent.y_high, y);
-}
-
 }  // namespace
 
 figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block, const figures::KeyspaceLook& look,
@@ -102,11 +95,10 @@ std::shared_ptr<const KeyspacePicture> make_picture_anyway(const recording::Reco
   return plain;
 }
 
-Extent points_extent(const figures::Panel& panel) {
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  Extent extent{kFar, -kFar, kFar, -kFar};
+figures::Extent points_extent(const figures::Panel& panel) {
+  figures::Extent extent = figures::Extent::none();
   for (const PointSeries& series : panel.points)
-    for (std::size_t i = 0; i < series.x.size(); ++i) include(extent, series.x[i], series.y[i]);
+    for (std::size_t i = 0; i < series.x.size(); ++i) extent.include(series.x[i], series.y[i]);
   return extent;
 }
 

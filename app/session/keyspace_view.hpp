@@ -58,7 +58,7 @@ std::shared_ptr<const KeyspacePicture> make_picture_anyway(const recording::Reco
                                                            const PictureKey& key, QueryCache& queries);
 
 // The rectangle that the points of a panel lie in.
-Extent points_extent(const figures::Panel& panel);
+figures::Extent points_extent(const figures::Panel& panel);
 
 // ` --projection anchor --colour score --queries`: the options that ask for a look; empty for the usual one.
 std::string look_options(const figures::KeyspaceLook& look);

@@ -17,18 +17,13 @@
 
 #include "app/session/made_figures.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 
 namespace keyscope::session {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string absolute(const std::string& path) {
-  std::error_code error;
-  const fs::path full = fs::absolute(path, error);
-  return (error ? fs::path(path) : full.lexically_normal()).string();
-}
 
 // FNV-1a (Fowler, Noll, Vo), 64 bits: names a file; whose it is stands inside.
 std::uint64_t hash_of(const std::string& text) {
@@ -120,7 +115,7 @@ void prune(const fs::path& folder) {
 
 std::optional<RememberedView> recall_view(const fs::path& folder, const std::string& recording) {
   if (folder.empty()) return std::nullopt;
-  const std::string full = absolute(recording);
+  const std::string full = full_path(recording).string();
   const nlohmann::json json = read_settings(file_for(folder, full));
   if (text_in(json, "recording") != full) return std::nullopt;
   RememberedView view;
@@ -143,7 +138,7 @@ std::optional<RememberedView> recall_view(const fs::path& folder, const std::str
 
 void remember_view(const fs::path& folder, const std::string& recording, const RememberedView& view) {
   if (folder.empty()) return;
-  const std::string full = absolute(recording);
+  const std::string full = full_path(recording).string();
   nlohmann::json json{{"recording", full},
                       {"view", view.view},
                       {"measure", view.measure},
@@ -217,11 +212,10 @@ std::vector<RecentFile> read_recent(const fs::path& file) {
 }
 
 void note_recent(const fs::path& file, const std::string& path) {
-  std::error_code error;
-  const fs::path full = fs::absolute(path, error);
-  if (error) return;
+  const fs::path full = full_path(path);
+  if (!full.is_absolute()) return;
   std::vector<RecentFile> files;
-  add(files, full.lexically_normal().string());
+  add(files, full.string());
   for (const RecentFile& earlier : read_recent(file)) add(files, earlier.path);
   while (files.size() > kMostRecent) drop_one(files);
   nlohmann::json list = nlohmann::json::array();

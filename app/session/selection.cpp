@@ -121,13 +121,10 @@ namespace {
 
 enum class Word { kLayer, kHead, kBlock };
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 // The text in small letters, without what may stand between words and numbers.
 std::string essence(std::string_view text) {
-  std::string result;
-  for (const char c : text)
-    if (c != ' ' && c != ',' && c != '-' && c != '=') result += lower(c);
+  std::string result = lower_case(text);
+  std::erase_if(result, [](char c) { return c == ' ' || c == ',' || c == '-' || c == '='; });
   return result;
 }
 

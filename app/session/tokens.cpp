@@ -1,5 +1,4 @@
 #include "app/session/tokens.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include "app/figures/labels.hpp"
 #include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::session {
 
@@ -65,9 +65,9 @@ std::string token_line(const recording::RecordingInfo& info, int run, const char
 
 // Of several tokens the first of each stands in the other lines.
 std::string value_line(const figures::Heatmap& map, float value, const char* why_none) {
-  std::string line = std::isnan(value) ? std::string(why_none)
-                                       : fmt::format("{} {}", map.long_name,
-                                                     format_value(static_cast<double>(value)));
+  std::string line = std::isnan(value)
+                         ? std::string(why_none)
+                         : fmt::format("{} {}", map.long_name, format_value(static_cast<double>(value)));
   if (const auto rows = static_cast<long long>(map.y_step), columns = static_cast<long long>(map.x_step);
       rows > 1 || columns > 1)
     line += fmt::format(", {} of {} × {} cells", map.reduction, rows, columns);
@@ -100,18 +100,6 @@ bool is_inside(const std::vector<OutlinePoint>& outline, double x, double y) {
   }
   return inside;
 }
-
-struct Bounds {
-  double x_low = std::numeric_limits<double>::infinity(), x_high = -x_low, y_low = x_low, y_high = -x_low;
-
-  explicit Bounds(const std::vector<OutlinePoint>& outline) {
-    for (const OutlinePoint& point : outline) {
-      x_low = std::min(x_low, point.x), x_high = std::max(x_high, point.x);
-      y_low = std::min(y_low, point.y), y_high = std::max(y_high, point.y);
-    }
-  }
-  bool hold(double x, double y) const { return x >= x_low && x <= x_high && y >= y_low && y <= y_high; }
-};
 
 void copy_point(const PointSeries& from, std::size_t at, PointSeries& to) {
   to.x.push_back(from.x[at]);
@@ -146,12 +134,13 @@ TokenSet tokens_inside(const figures::Panel& panel, const std::vector<std::strin
                        const std::vector<OutlinePoint>& outline) {
   TokenSet tokens;
   if (outline.size() < 3) return tokens;
-  const Bounds bounds(outline);
+  figures::Extent bounds = figures::Extent::none();
+  for (const OutlinePoint& point : outline) bounds.include(point.x, point.y);
   for (const PointSeries& series : panel.points) {
     const bool off = std::ranges::find(hidden, series.id) != hidden.end() || series.id == "queries";
     if (series.token.empty() || off) continue;
     for (std::size_t i = 0; i < series.x.size(); ++i)
-      if (bounds.hold(series.x[i], series.y[i]) && is_inside(outline, series.x[i], series.y[i]))
+      if (bounds.contains(series.x[i], series.y[i]) && is_inside(outline, series.x[i], series.y[i]))
         tokens.push_back(series.token[i]);
   }
   std::ranges::sort(tokens);
@@ -320,14 +309,6 @@ std::string tokens_as_json(const recording::RecordingInfo& info, int run,
 }
 
 namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), lower);
-  return result;
-}
 
 // The token that a byte of the text belongs to; tokens without text are passed over.
 std::int64_t token_at(const std::vector<std::int64_t>& offsets, std::size_t byte) {

@@ -9,7 +9,7 @@ namespace keyscope::window {
 
 namespace {
 
-PlotView fitted(const session::Extent& extent = {-2, 2, -1, 1}) {
+PlotView fitted(const figures::Extent& extent = {-2, 2, -1, 1}) {
   PlotView view;
   view.set_frame(100, 50, 600, 400);
   view.fit(extent, true);

@@ -195,8 +195,9 @@ TEST_P(AsCaptured, EveryWeightIsTheEngines) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, AsCaptured,
-    ::testing::Values(CapturedCase{"tiny_llama", "keydiff"}, CapturedCase{"tiny_gemma2", "none"}, CapturedCase{"tiny_gemma2", "h2o"},
-                      CapturedCase{"tiny_gemma3", "none"}, CapturedCase{"tiny_mistral_window", "none"},
+    ::testing::Values(CapturedCase{"tiny_llama", "keydiff"}, CapturedCase{"tiny_gemma2", "none"},
+                      CapturedCase{"tiny_gemma2", "h2o"}, CapturedCase{"tiny_gemma3", "none"},
+                      CapturedCase{"tiny_mistral_window", "none"},
                       CapturedCase{"tiny_qwen2_window", "keydiff"}, CapturedCase{"tiny_qwen3_window", "none"},
                       CapturedCase{"tiny_llama", "sink", true}, CapturedCase{"tiny_llama", "h2o", true},
                       CapturedCase{"tiny_llama_dynamic", "keydiff", true}),
