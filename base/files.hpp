@@ -83,7 +83,7 @@ void sync_path(const std::filesystem::path& file_or_folder);
 //   throws FileError where it is a folder or cannot be opened
 std::ifstream open_file(const std::filesystem::path& path, std::string_view expected);
 
-//   throws FileError where reading a file of that name has failed, rather than come to its end
+//   throws FileError where reading a file of that name has failed before its end
 void require_read(const std::istream& stream, const std::string& name);
 
 // All bytes of a file.

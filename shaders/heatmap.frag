@@ -12,7 +12,7 @@ uniform ivec2 level;
 uniform vec2 range;         // of the colour scale
 uniform bool logarithmic;
 uniform vec3 missing;       // NaN
-uniform vec3 ground;        // beyond the matrix
+uniform vec3 background;        // beyond the matrix
 
 out vec4 fragment;
 
@@ -28,7 +28,7 @@ void main() {
   vec2 at_px = vec2(gl_FragCoord.x, height_px - gl_FragCoord.y);  // OpenGL's rows go upwards
   vec2 cell = first_cell + at_px * cells_per_px;
   if (any(lessThan(cell, vec2(0.0))) || any(greaterThanEqual(cell, n_cells))) {
-    fragment = vec4(ground, 1.0);
+    fragment = vec4(background, 1.0);
     return;
   }
   float value = texelFetch(cells, ivec2(cell) >> level, 0).r;

@@ -26,7 +26,7 @@ std::string with_interval(const analysis::BootstrapMean& mean) {
   return fmt::format("{} {}", number_text(mean.mean), interval_text(mean.low, mean.high));
 }
 
-// How alike retained keys are against all keys, in the order in which it is told.
+// How alike retained keys are against all keys, in the order of the sentences about it.
 enum class Likeness { kMore, kLittleMore, kUncertain, kLess, kNoInterval };
 constexpr std::array kLikenesses{Likeness::kMore, Likeness::kLittleMore, Likeness::kUncertain,
                                  Likeness::kLess, Likeness::kNoInterval};

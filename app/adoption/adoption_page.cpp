@@ -36,7 +36,7 @@ std::string_view look_of(Fitness fitness) {
   return fitness == Fitness::kUnfit ? "unfit" : "";
 }
 
-// Marks as well as grounds, so that colour is never the only cue.
+// Marks as well as backgrounds, so that colour is never the only cue.
 std::string_view mark_of(Fitness fitness) {
   if (fitness == Fitness::kFit) return "✓";
   return fitness == Fitness::kUnfit ? "✗" : "?";
@@ -47,11 +47,11 @@ std::string fitness_text(Fitness fitness) {
 }
 
 // "1.5 [−0.2, 3.1]", or without an interval where there is none.
-template <typename Told>
-std::string interval_of(const BootstrapMean& mean, const Told& told) {
+template <typename Format>
+std::string interval_of(const BootstrapMean& mean, const Format& format) {
   if (std::isnan(mean.mean)) return "–";
-  if (std::isnan(mean.low)) return told(mean.mean);
-  return fmt::format("{} [{},{}{}]", told(mean.mean), told(mean.low), kNoBreak, told(mean.high));
+  if (std::isnan(mean.low)) return format(mean.mean);
+  return fmt::format("{} [{},{}{}]", format(mean.mean), format(mean.low), kNoBreak, format(mean.high));
 }
 
 // "84.2 [80.1, 88.0]" in per cent, or a perplexity.
@@ -172,7 +172,7 @@ std::string under_text(const Adoption& adoption, const std::vector<std::string>&
   return fmt::format("under {}", fmt::join(names, ", "));
 }
 
-// Why it cannot be told of a task, where the table does not show it.
+// Why there is no verdict on a task, where the table does not show it.
 std::string doubts(const Adoption& adoption) {
   std::string items;
   for (std::size_t t = 0; t < adoption.tasks.size(); ++t) {

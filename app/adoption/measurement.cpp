@@ -85,7 +85,7 @@ class Measurement {
     json["examples_sha256"] = evaluation::examples_sha256(task.examples);
     evaluation::ResultFolder folder(out_ / task.name, std::move(json), options_.discard);
     folder.begin();
-    const evaluation::EvaluationWatch watch{watch_.monitor.control, told(task.name)};
+    const evaluation::EvaluationWatch watch{watch_.monitor.control, progress_of(task.name)};
     const auto evaluation =
         evaluation::evaluate(model_, settings, task.examples, task.scorer, &folder, watch);
     TaskResult found = task_result(task, evaluation.results, points_.size(), adoption_.bootstrap);
@@ -164,14 +164,15 @@ class Measurement {
       folder.begin();
       records.records = validation::measure_prompts(
           model_, settings, options_.diagnosed, folder, false,
-          {watch_.monitor.control, watch_.cancelled, told("keys and attention at " + budget.text)});
+          {watch_.monitor.control, watch_.cancelled, progress_of("keys and attention at " + budget.text)});
     }
     add_diagnosis(adoption_, all);
   }
 
-  std::function<void(std::int64_t, std::int64_t, const std::string&)> told(const std::string& stage) const {
+  std::function<void(std::int64_t, std::int64_t, const std::string&)> progress_of(
+      const std::string& stage) const {
     return [this, stage](std::int64_t done, std::int64_t total, const std::string& label) {
-      watch_.monitor.tell(done, total, label.empty() ? stage : fmt::format("{}: {}", stage, label));
+      watch_.monitor.report(done, total, label.empty() ? stage : fmt::format("{}: {}", stage, label));
     };
   }
 

@@ -13,7 +13,7 @@ namespace keyscope::adoption {
 // What is measured of an answer, and of which kind it is.
 enum class TaskKind {
   kScore,      // a share of 1, larger is better
-  kLikelihood  // mean negative log-likelihood of a token in nats, smaller is better; told as perplexity
+  kLikelihood  // mean negative log-likelihood of a token in nats, smaller is better; shown as perplexity
 };
 
 // What one task lost under a policy and a budget: above 0 where eviction hurts. Examples of which nothing was
@@ -38,7 +38,7 @@ using ScoresBySet = std::vector<std::vector<double>>;
 
 bool has_interval(const analysis::BootstrapMean& mean);
 
-// A loss as people are told it: points of a score, per cent of a perplexity.
+// A loss as people read it: points of a score, per cent of a perplexity.
 double percent_lost(TaskKind kind, double loss);
 
 // A tolerance in a loss's own unit: 0.02 is two points of a score, and log(1.02) nats, two per cent of a
@@ -95,13 +95,13 @@ struct RecommendationRule {
 bool solved_by_full(const TaskLoss& task, double tolerance);
 
 // Fit where the interval of the loss lies below the tolerance, or ends on it, in every task; not fit where it
-// lies above the tolerance in any; else it cannot be told, nor can it from fewer than kLeastExamples affected
-// examples, where nothing was evicted before what is scored, where the full cache does not solve the task, or
-// without tasks. Of a likelihood, the tolerance is in per cent of perplexity, not in nats.
+// lies above the tolerance in any; else the verdict is "cannot tell", as it is with fewer than kLeastExamples
+// affected examples, where nothing was evicted before what is scored, where the full cache does not solve the
+// task, or without tasks. Of a likelihood, the tolerance is in per cent of perplexity, not in nats.
 Fitness judge_loss(const TaskLoss& task, double tolerance);
 Fitness judge(const Candidate& candidate, double tolerance);
 
-// Why it cannot be told of a task: "12 affected examples; at least 20 are needed". Empty where it can.
+// Why there is no verdict on a task: "12 affected examples; at least 20 are needed". Empty where it can.
 std::string doubt_text(const TaskLoss& task, double tolerance);
 
 struct Recommendation {

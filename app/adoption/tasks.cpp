@@ -43,7 +43,7 @@ class TaskResults {
     return is_text() ? n_prompt(example) - first_scored(example) : 1;
   }
 
-  // Of that, what came when something had been evicted. A token is told by the one before it.
+  // Of that, what came when something had been evicted. A token is predicted from the one before it.
   std::int64_t n_affected(std::size_t example, std::size_t point) const {
     const std::int64_t evicted = evicted_at(example, point);
     if (is_text())

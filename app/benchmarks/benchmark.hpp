@@ -17,7 +17,7 @@
 
 namespace keyscope::benchmarks {
 
-// What repeated measurements of one quantity came to. Other work on the machine only ever adds time, so the
+// The results of repeated measurements of one quantity. Other work on the machine only ever adds time, so the
 // least stands beside the median.
 struct Spread {
   double median = 0, least = 0, most = 0;
@@ -91,7 +91,7 @@ struct Monitor {
   // How far it is, of how much, and what is being run; may be empty.
   std::function<void(std::int64_t done, std::int64_t total, const std::string& label)> on_progress;
 
-  void tell(std::int64_t done, std::int64_t total, const std::string& label) const {
+  void report(std::int64_t done, std::int64_t total, const std::string& label) const {
     if (on_progress) on_progress(done, total, label);
   }
 };

@@ -55,7 +55,7 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// What one combination came to, or what went wrong, as the parent will read it.
+// The result of one combination, or what went wrong, as the parent will read it.
 std::string run_and_describe(const std::filesystem::path& folder, const capture::ModelOptions& model_options,
                              const capture::CaptureOptions& options) {
   nlohmann::json json;
@@ -143,7 +143,7 @@ Benchmark measure_peak_memory(const std::filesystem::path& model_folder,
     Row row = row_of(each);
     std::vector<double> peaks;
     for (std::int64_t i = 0; i < sweep.repeat; ++i) {
-      monitor.tell(done++, n_runs, each.label());
+      monitor.report(done++, n_runs, each.label());
       const nlohmann::json json =
           run_apart(model_folder, model_options, capture_options(each, prompt, sweep), each.label(), monitor);
       benchmark.setting = setting_from(json.at("setting"));

@@ -95,7 +95,7 @@ class Rounds {
       first.schedule = schedule;
       first.n_tokens = std::min(first.n_tokens, first.block);
       monitor_.control.on_progress = [&](const capture::CaptureProgress&) {
-        monitor_.tell(0, total_, "warming up");
+        monitor_.report(0, total_, "warming up");
       };
       capture::run_capture(model_, capture_options(first, prompt_, sweep_), {}, monitor_.control);
     }
@@ -105,7 +105,7 @@ class Rounds {
     std::int64_t within = 0;
     monitor_.control.on_progress = [&](const capture::CaptureProgress& now) {
       within = now.tokens_done;
-      monitor_.tell(done_ + within, total_, each.label());
+      monitor_.report(done_ + within, total_, each.label());
     };
     auto outcomes =
         capture::run_capture(model_, capture_options(each, prompt_, sweep_), {}, monitor_.control);

@@ -89,7 +89,7 @@ class Pairs {
     std::int64_t within = 0;
     monitor_.control.on_progress = [&](const capture::CaptureProgress& now) {
       within = now.tokens_done;
-      monitor_.tell(done_ + within, total_, each.label() + (sinks.empty() ? "" : ", recorded"));
+      monitor_.report(done_ + within, total_, each.label() + (sinks.empty() ? "" : ", recorded"));
     };
     auto outcomes =
         capture::run_capture(model_, capture_options(each, prompt_, sweep_), sinks, monitor_.control);

@@ -263,7 +263,7 @@ Benchmark measure_scoring(const ScoringOptions& options, Monitor& monitor) {
       const AttentionCost attention = cache.attention_cost(options);
       for (TimedPolicy& policy : policies) {
         monitor.control.wait_for_turn();
-        monitor.tell(done++, total, fmt::format("{}, {} keys", policy.name(), policy.n_keys()));
+        monitor.report(done++, total, fmt::format("{}, {} keys", policy.name(), policy.n_keys()));
         policy.measure(cache, attention);
       }
     }

@@ -70,7 +70,7 @@ void draw(const figures::Figure& figure, const fs::path& path, bool replace) {
   figures::draw_to_file(figure, path, page);
 }
 
-// What a --figure comes to: all figures in one NeXus file; else the first one under the name that was asked
+// The files of a --figure: all figures in one NeXus file; else the first one under the name that was asked
 // for, the others with their own behind it.
 std::vector<fs::path> figure_files(const fs::path& asked, std::span<const std::string_view> names) {
   std::vector<fs::path> files{asked};

@@ -309,8 +309,8 @@ Json inspect_token(const InspectArguments& arguments) {
   std::atomic<bool> cancelled = false;
   const OnInterrupt on_interrupt([&] { cancelled = true; });
   return measures::token_story_json(
-      *info, measures::tell_token(*recording, {selected.run, selected.layer, selected.kv_head},
-                                  *arguments.token, cancelled));
+      *info, measures::token_story(*recording, {selected.run, selected.layer, selected.kv_head},
+                                   *arguments.token, cancelled));
 }
 
 void run_inspect(const InspectArguments& arguments) {

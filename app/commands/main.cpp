@@ -77,7 +77,7 @@ int run(CLI::App& app, int argc, char** argv) {
     return kWrongUsage;
   } catch (const keyscope::Cancelled& error) {
     fmt::print(stderr, "keyscope: {}\n", error.what());
-    return kInterrupted;
+    return keyscope::commands::kInterrupted;
   } catch (const keyscope::UsageError& error) {
     fmt::print(stderr, "keyscope: {}\n", error.what());
     return kWrongUsage;

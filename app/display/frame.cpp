@@ -86,11 +86,12 @@ std::vector<ListMark> marks_of(const ImDrawData& data) {
 
 }  // namespace
 
-// Clears the part to the ground and draws the lists that reach into it, with every command's clip narrowed.
-void KeptFrame::draw_part(const ImDrawData& data, const PixelRect& part, ImU32 ground) {
+// Clears the part to the background and draws the lists that reach into it, with every command's clip
+// narrowed.
+void KeptFrame::draw_part(const ImDrawData& data, const PixelRect& part, ImU32 background) {
   glEnable(GL_SCISSOR_TEST);
   glScissor(part.x_low, picture_.height() - part.y_high, part.x_high - part.x_low, part.y_high - part.y_low);
-  const ImVec4 colour = ImGui::ColorConvertU32ToFloat4(ground);
+  const ImVec4 colour = ImGui::ColorConvertU32ToFloat4(background);
   glClearColor(colour.x, colour.y, colour.z, 1);
   glClear(GL_COLOR_BUFFER_BIT);
   glDisable(GL_SCISSOR_TEST);
@@ -120,12 +121,12 @@ void KeptFrame::draw_part(const ImDrawData& data, const PixelRect& part, ImU32 g
     for (ImDrawCmd& command : list->CmdBuffer) command.ClipRect = *before++;
 }
 
-void KeptFrame::draw(ImDrawData& data, ImU32 ground, int width, int height) {
+void KeptFrame::draw(ImDrawData& data, ImU32 background, int width, int height) {
   GLint target = 0;
   glGetIntegerv(GL_DRAW_FRAMEBUFFER_BINDING, &target);
-  const bool anew = width != picture_.width() || height != picture_.height() || ground != ground_;
+  const bool anew = width != picture_.width() || height != picture_.height() || background != background_;
   picture_.resize(width, height);
-  ground_ = ground;
+  background_ = background;
   std::vector<ListMark> marks = marks_of(data);
   const PixelRect whole{0, 0, width, height};
   const auto parts = anew ? std::vector<PixelRect>{whole} : changed_parts(marks_, marks, whole);
@@ -134,7 +135,7 @@ void KeptFrame::draw(ImDrawData& data, ImU32 ground, int width, int height) {
   glViewport(0, 0, width, height);
   double drawn = 0;
   for (const PixelRect& part : parts) {
-    draw_part(data, part, ground);
+    draw_part(data, part, background);
     drawn += static_cast<double>(part.x_high - part.x_low) * (part.y_high - part.y_low);
   }
   share_drawn_ = drawn / (static_cast<double>(width) * height);

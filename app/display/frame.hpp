@@ -63,18 +63,18 @@ PixelRect common_part(const PixelRect& a, const PixelRect& b);
 class KeptFrame {
  public:
   // Draws what ImGui::Render made, and copies the picture into the framebuffer that is bound.
-  //   ground: the colour under everything
-  void draw(ImDrawData& data, ImU32 ground, int width, int height);
+  //   background: the colour under everything
+  void draw(ImDrawData& data, ImU32 background, int width, int height);
 
   // How many pixels were drawn the last time, of all.
   double share_drawn() const { return share_drawn_; }
 
  private:
-  void draw_part(const ImDrawData& data, const PixelRect& part, ImU32 ground);
+  void draw_part(const ImDrawData& data, const PixelRect& part, ImU32 background);
 
   RenderTarget picture_;
   std::vector<ListMark> marks_;
-  ImU32 ground_ = 0;
+  ImU32 background_ = 0;
   double share_drawn_ = 0;
 };
 

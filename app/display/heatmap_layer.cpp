@@ -94,8 +94,8 @@ void HeatmapLayer::draw_cells(const PlotView& view, const Theme& theme) {
   glDisable(GL_SCISSOR_TEST);
   glDisable(GL_BLEND);
   glDisable(GL_DEPTH_TEST);
-  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(theme.plot);
-  glClearColor(ground.x, ground.y, ground.z, 1);
+  const ImVec4 background = ImGui::ColorConvertU32ToFloat4(theme.plot);
+  glClearColor(background.x, background.y, background.z, 1);
   glClear(GL_COLOR_BUFFER_BIT);
   if (pyramid_.levels().empty() || pyramid_.levels().front().size() == 0) return;
   const double x_cells = 1 / (view.pixels_per_unit_x() * about_.x_step),
@@ -116,7 +116,7 @@ void HeatmapLayer::draw_cells(const PlotView& view, const Theme& theme) {
   glUniform2f(program_.uniform("range"), about_.low, about_.high);
   glUniform1i(program_.uniform("logarithmic"), about_.logarithmic ? 1 : 0);
   set_colour(program_.uniform("missing"), theme.missing);
-  set_colour(program_.uniform("ground"), theme.plot);
+  set_colour(program_.uniform("background"), theme.plot);
   glUniform1i(program_.uniform("cells"), 0);
   glUniform1i(program_.uniform("colours"), 1);
   glActiveTexture(GL_TEXTURE1);

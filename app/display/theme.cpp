@@ -54,7 +54,7 @@ void set_colours(const Theme& theme, ImVec4* colours) {
 Theme make_theme(bool light) {
   Theme theme;
   theme.light = light;
-  theme.ground = rgb(light ? 0xECEFF2 : 0x0E1116);
+  theme.background = rgb(light ? 0xECEFF2 : 0x0E1116);
   theme.panel = rgb(light ? 0xFFFFFF : 0x171B22);
   theme.plot = rgb(light ? 0xFFFFFF : 0x11151B);
   theme.border = rgb(light ? 0xD3D9E0 : 0x2B323D);
@@ -102,8 +102,8 @@ ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha) {
                                                                    : to_colour(colour, alpha);
 }
 
-ImU32 text_on(ImU32 ground) {
-  const ImVec4 c = ImGui::ColorConvertU32ToFloat4(ground);
+ImU32 text_on(ImU32 background) {
+  const ImVec4 c = ImGui::ColorConvertU32ToFloat4(background);
   const bool dark = 0.299F * c.x + 0.587F * c.y + 0.114F * c.z < 0.55F;
   return dark ? IM_COL32(255, 255, 255, 235) : IM_COL32(16, 20, 26, 235);
 }

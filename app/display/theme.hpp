@@ -10,10 +10,10 @@
 
 namespace keyscope::window {
 
-// The window's colours. Data keep the figures' colours in both themes; the grounds are chosen for them.
+// The window's colours. Data keep the figures' colours in both themes; the backgrounds are chosen for them.
 struct Theme {
   bool light = false;
-  ImU32 ground = 0;  // behind the panels
+  ImU32 background = 0;  // behind the panels
   ImU32 panel = 0;
   ImU32 plot = 0;  // behind the points
   ImU32 border = 0;
@@ -35,10 +35,10 @@ Theme make_theme(bool light);
 void apply_theme(const Theme& theme, float scale);
 
 ImU32 to_colour(figures::Colour colour, float alpha = 1);
-// Of what a figure draws: its blacks are the ink's colour, which is light on a dark ground.
+// Of what a figure draws: its blacks are the ink's colour, which is light on a dark background.
 ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha = 1);
 ImU32 with_alpha(ImU32 colour, float alpha);
-ImU32 text_on(ImU32 ground);  // black or white, whichever is easier to read there
+ImU32 text_on(ImU32 background);  // black or white, whichever is easier to read there
 
 struct Fonts {
   ImFont* regular = nullptr;

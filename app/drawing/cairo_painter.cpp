@@ -212,7 +212,7 @@ void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, 
 }
 
 void draw_page(const Page& page, const Figure& figure, const PageLayout& layout) {
-  page.set_colour(page.theme.ground);
+  page.set_colour(page.theme.background);
   cairo_paint(page.cairo);
   page.set_colour(page.theme.ink);
   draw_text(page.cairo, figure.title, {kTitleSize, true, layout.text_width}, kPageMargin, layout.title_y);

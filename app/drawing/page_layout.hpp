@@ -21,10 +21,10 @@ struct Box {
 };
 
 struct Theme {
-  Colour ground, ink, muted, frame, grid;
+  Colour background, ink, muted, frame, grid;
   bool dark = false;
 
-  // A series' colour on this ground: on a dark one, those that would vanish are lighter.
+  // A series' colour on this background: on a dark one, those that would vanish are lighter.
   Colour of_series(Colour colour) const {
     if (!dark) return colour;
     if (colour == kBlack || colour == kCharcoal) return ink;
@@ -34,7 +34,7 @@ struct Theme {
 
 inline constexpr Theme kLightTheme{
     {0xFF, 0xFF, 0xFF}, {0x1A, 0x1A, 0x1A}, {0x5C, 0x5C, 0x5C}, {0xA0, 0xA0, 0xA0}, {0xEC, 0xEC, 0xEC}};
-// The ground is that of the window's panels.
+// The background is that of the window's panels.
 inline constexpr Theme kDarkTheme{{0x17, 0x1B, 0x22}, {0xEC, 0xEC, 0xEC}, {0xA8, 0xAC, 0xB4},
                                   {0x6A, 0x6E, 0x78}, {0x2B, 0x2E, 0x36}, true};
 

@@ -30,11 +30,11 @@ double opacity(const PointSeries& series) {
   return series.marker == Marker::kRing || series.marker == Marker::kCross ? 0.5 : 0.75;
 }
 
-Colour fade(Colour colour, Colour ground, double share) {
+Colour fade(Colour colour, Colour background, double share) {
   const auto mix = [&](std::uint8_t from, std::uint8_t to) {
     return static_cast<std::uint8_t>(std::lround(from + (to - from) * share * kMostFading));
   };
-  return {mix(colour.r, ground.r), mix(colour.g, ground.g), mix(colour.b, ground.b)};
+  return {mix(colour.r, background.r), mix(colour.g, background.g), mix(colour.b, background.b)};
 }
 
 // A point's own colour: by its value where it has one, paler the farther it stands back.
@@ -45,7 +45,7 @@ Colour colour_of_point(const Page& page, const Panel& panel, const PlacedPoint& 
     const float value = series.value.at(point.at);
     colour = std::isnan(value) ? page.theme.frame : colour_of(*panel.scale, value);
   }
-  return fade(page.theme.of_series(colour), page.theme.ground,
+  return fade(page.theme.of_series(colour), page.theme.background,
               series.faded ? kUnselectedFading : point.faded);
 }
 
@@ -133,7 +133,7 @@ void paint_path(cairo_t* cairo, bool filled, double diameter) {
 }
 
 void draw_halo(const Page& page, const PointSeries& series, double x, double y, double diameter) {
-  page.set_colour(page.theme.ground);
+  page.set_colour(page.theme.background);
   if (add_path(page.cairo, series.marker, x, y, diameter)) cairo_fill_preserve(page.cairo);
   cairo_set_line_width(page.cairo, 2 * kHalo);
   cairo_stroke(page.cairo);

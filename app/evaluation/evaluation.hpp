@@ -88,7 +88,7 @@ struct Evaluation {
 //   throws InvalidInput naming the example
 void check_examples(std::span<const Example> examples, const capture::Model& model);
 
-// What an evaluation comes to.
+// How much work an evaluation is.
 struct Plan {
   std::int64_t n_results = 0;     // every example under every grid point
   std::int64_t n_earlier = 0;     // of them, those that are in the folder

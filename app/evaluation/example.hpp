@@ -96,7 +96,7 @@ using Scorer = std::function<Scores(const Example& example, const capture::Compl
 // said of them, in hex.
 std::string examples_sha256(std::span<const Example> examples);
 
-// What one example came to under one grid point, so that its scores can be checked by hand.
+// The result of one example under one grid point, so that its scores can be checked by hand.
 struct ExampleResult {
   std::string id;
   std::string policy, budget_text;  // of the grid point

@@ -39,7 +39,7 @@ struct NiahTask {
 // What the task adds to the settings.
 nlohmann::ordered_json niah_settings(const NiahTask& task);
 
-// What the prompts came to.
+// The prompts as they were built.
 struct NiahExamples {
   std::vector<Example> examples;  // a sample's lengths and depths, then the next sample's
   std::int64_t most_short = 0;    // tokens by which a prompt falls short of its length at most

@@ -40,7 +40,7 @@ struct Cell {
   ScoreMean score(std::string_view name, Interval interval, std::uint64_t seed) const;
 };
 
-// The results of every grid point, in the grid's order: of those examples that are wanted, all unless told.
+// The results of every grid point, in the grid's order: of those examples that are wanted, by default all.
 //   results: as Evaluation has them; example: its index among the examples
 std::vector<Cell> cells_of(std::span<const ExampleResult> results, std::span<const GridPoint> grid,
                            const std::function<bool(std::size_t example)>& wanted = nullptr);

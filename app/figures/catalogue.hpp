@@ -53,7 +53,7 @@ struct FigureRequest {
   bool small = false;                 // a cell of small multiples: coarser matrices, short notes
 };
 
-// What a request comes to in a recording. All throw UsageError on what is not there, saying what is.
+// What a request selects in a recording. All throw UsageError on what is not there, saying what is.
 
 // Those asked for, by default all.
 std::vector<int> chosen_runs(const recording::RecordingInfo& info, const FigureRequest& request);

@@ -26,7 +26,7 @@ inline constexpr Colour kVermillion{0xD5, 0x5E, 0x00};
 inline constexpr Colour kPurple{0xCC, 0x79, 0xA7};  // mean query
 inline constexpr Colour kSkyBlue{0x56, 0xB4, 0xE9};
 inline constexpr Colour kYellow{0xF0, 0xE4, 0x42};
-inline constexpr Colour kBlack{0x00, 0x00, 0x00};     // the ink's colour on a dark ground
+inline constexpr Colour kBlack{0x00, 0x00, 0x00};     // the ink's colour on a dark background
 inline constexpr Colour kCharcoal{0x33, 0x33, 0x33};  // as black, where black is taken
 inline constexpr Colour kGrey{0x80, 0x80, 0x80};      // queries
 

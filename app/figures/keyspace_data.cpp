@@ -197,8 +197,8 @@ std::string score_refusal(const RecordingInfo& info, int run) {
 }
 
 // Rows that were there when the block had come, before its eviction.
-std::vector<std::int32_t> rows_before_eviction(const HeadTrace& trace, const KeyMoment& moment) {
-  return recording::retained_positions(trace.evicted_at, moment.n_seen, moment.block - 1);
+std::vector<std::int32_t> rows_before_eviction(const HeadTrace& trace, const HeadAtBlock& head) {
+  return recording::retained_positions(trace.evicted_at, head.n_seen, head.block - 1);
 }
 
 RowMatrixF rows_at(const MatrixView& all, const std::vector<std::int32_t>& positions) {
@@ -208,25 +208,24 @@ RowMatrixF rows_at(const MatrixView& all, const std::vector<std::int32_t>& posit
   return rows;
 }
 
-std::vector<float> scores(const Recording& recording, const RecordingInfo& info, const KeyMoment& moment,
+std::vector<float> scores(const Recording& recording, const RecordingInfo& info, const HeadAtBlock& head,
                           const MatrixView& keys, const HeadTrace& trace) {
-  std::vector<float> values(static_cast<std::size_t>(moment.n_seen), kNone);
-  const auto policy = policy_of(info, moment.run);
-  const std::vector<std::int32_t> positions = rows_before_eviction(trace, moment);
+  std::vector<float> values(static_cast<std::size_t>(head.n_seen), kNone);
+  const auto policy = policy_of(info, head.run);
+  const std::vector<std::int32_t> positions = rows_before_eviction(trace, head);
   if (positions.empty()) return values;
   const RowMatrixF rows = rows_at(keys, positions);
   RowMatrixF value_rows(0, keys.cols());
   if (policy->needs().values)
-    value_rows =
-        rows_at(recording.values(moment.run, moment.layer, moment.kv_head, 0, moment.n_seen), positions);
+    value_rows = rows_at(recording.values(head.run, head.layer, head.kv_head, 0, head.n_seen), positions);
   const std::int64_t before =
-      moment.block > 0 ? recording::tokens_seen(run_of(info, moment.run), moment.block - 1) : 0;
+      head.block > 0 ? recording::tokens_seen(run_of(info, head.run), head.block - 1) : 0;
   const analysis::PolicyInput input{.keys = rows,
                                     .values = value_rows,
                                     .positions = positions,
-                                    .n_new_rows = moment.n_seen - before,
-                                    .layer = moment.layer,
-                                    .kv_head = moment.kv_head};
+                                    .n_new_rows = head.n_seen - before,
+                                    .layer = head.layer,
+                                    .kv_head = head.kv_head};
   std::vector<double> found(positions.size());
   policy->score(input, found);
   for (std::size_t i = 0; i < positions.size(); ++i)
@@ -234,28 +233,28 @@ std::vector<float> scores(const Recording& recording, const RecordingInfo& info,
   return values;
 }
 
-std::vector<float> attention(const RecordingInfo& info, const KeyMoment& moment, const HeadTrace& trace) {
-  std::vector<float> values(static_cast<std::size_t>(moment.n_seen), kNone);
+std::vector<float> attention(const RecordingInfo& info, const HeadAtBlock& head, const HeadTrace& trace) {
+  std::vector<float> values(static_cast<std::size_t>(head.n_seen), kNone);
   const auto n =
       std::min({values.size(), static_cast<std::size_t>(info.n_prompt()), trace.attention_received.size()});
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(trace.attention_received[i]);
   return values;
 }
 
-std::vector<float> margins(const KeyMoment& moment, const HeadTrace& trace) {
-  std::vector<float> values(static_cast<std::size_t>(moment.n_seen), kNone);
+std::vector<float> margins(const HeadAtBlock& head, const HeadTrace& trace) {
+  std::vector<float> values(static_cast<std::size_t>(head.n_seen), kNone);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int32_t gone = trace.evicted_at[i];
-    if (gone >= 0 && gone <= moment.block && i < trace.evicted_margin.size())
+    if (gone >= 0 && gone <= head.block && i < trace.evicted_margin.size())
       values[i] = trace.evicted_margin[i];
   }
   return values;
 }
 
-std::vector<float> classes(const RecordingInfo& info, const KeyMoment& moment) {
+std::vector<float> classes(const RecordingInfo& info, const HeadAtBlock& head) {
   std::vector<float> values;
-  const recording::TokenText& generated = run_of(info, moment.run).generated;
-  for (std::int64_t i = 0; i < moment.n_seen; ++i) {
+  const recording::TokenText& generated = run_of(info, head.run).generated;
+  for (std::int64_t i = 0; i < head.n_seen; ++i) {
     const std::int64_t after = i - info.n_prompt();
     const bool known = after < generated.size();
     const std::string bytes = after < 0 ? info.prompt.token(i)
@@ -319,17 +318,17 @@ std::string colour_refusal(const RecordingInfo& info, int run, KeyColour colour)
   return colour == KeyColour::kScore ? score_refusal(info, run) : std::string();
 }
 
-KeyValues key_values(const Recording& recording, const RecordingInfo& info, const KeyMoment& moment,
+KeyValues key_values(const Recording& recording, const RecordingInfo& info, const HeadAtBlock& head,
                      KeyColour colour, const MatrixView& keys, const HeadTrace& trace) {
-  if (const std::string why = colour_refusal(info, moment.run, colour); !why.empty())
+  if (const std::string why = colour_refusal(info, head.run, colour); !why.empty())
     throw UsageError(fmt::format("no colours by {}: {}", id_of(colour), why));
-  KeyValues result{{}, scale_of(info, moment.run, colour)};
+  KeyValues result{{}, scale_of(info, head.run, colour)};
   if (colour == KeyColour::kPosition)
-    for (std::int64_t i = 0; i < moment.n_seen; ++i) result.values.push_back(static_cast<float>(i));
-  if (colour == KeyColour::kAttention) result.values = attention(info, moment, trace);
-  if (colour == KeyColour::kScore) result.values = scores(recording, info, moment, keys, trace);
-  if (colour == KeyColour::kMargin) result.values = margins(moment, trace);
-  if (colour == KeyColour::kTokenClass) result.values = classes(info, moment);
+    for (std::int64_t i = 0; i < head.n_seen; ++i) result.values.push_back(static_cast<float>(i));
+  if (colour == KeyColour::kAttention) result.values = attention(info, head, trace);
+  if (colour == KeyColour::kScore) result.values = scores(recording, info, head, keys, trace);
+  if (colour == KeyColour::kMargin) result.values = margins(head, trace);
+  if (colour == KeyColour::kTokenClass) result.values = classes(info, head);
   if (colour != KeyColour::kTokenClass) fit_scale(result.scale, result.values);
   return result;
 }

@@ -94,7 +94,7 @@ int dimensions_of(Projection projection);
 RowMatrixF anchor_coordinates(const MatrixView& rows, const Eigen::VectorXd& anchor);
 
 // Coordinates of rows of one head, keys or queries: (n_rows, dimensions_of(projection)).
-//   anchor: (head_dim) the mean of the keys seen by the moment that is shown. Principal components do not ask
+//   anchor: (head_dim) the mean of the keys seen by the end of the block. Principal components do not ask
 //   for it, so there points stand still from block to block; in the view against the anchor they move with
 //   it.
 RowMatrixF place_rows(Projection projection, const KeyspaceBasis& basis, const Eigen::VectorXd& anchor,
@@ -104,7 +104,7 @@ RowMatrixF place_rows(Projection projection, const KeyspaceBasis& basis, const E
 void set_axes(Panel& panel, Projection projection, const KeyspaceBasis& basis);
 
 // One head of one run at the end of a block.
-struct KeyMoment {
+struct HeadAtBlock {
   int run = 0;
   int layer = 0;
   int kv_head = 0;
@@ -112,7 +112,7 @@ struct KeyMoment {
   std::int64_t n_seen = 0;
 };
 
-// What the keys of a moment are coloured by, and the scale to read it on.
+// What keys are coloured by, and the scale to read it on.
 struct KeyValues {
   std::vector<float> values;  // (n_seen); NaN where a key has none; empty: the colour is the decision's
   ColourScale scale;
@@ -121,14 +121,14 @@ struct KeyValues {
 // Why keys of a run cannot be coloured so: what the recording does not hold for it. Empty where they can.
 std::string colour_refusal(const recording::RecordingInfo& info, int run, KeyColour colour);
 
-// Values to colour the keys of a moment by.
+// Values to colour keys by.
 //   position: of the token. attention: received, of prompt tokens, in units of one query's attention.
 //   score: what the run's policy gives the rows that it had before it evicted at the end of this block; of
 //   `none`, which ranks nothing, KeyDiff's. margin: of those evicted by then. class: a TokenClass each.
 //   keys: (n_seen, head_dim); trace: of the same head
 //   throws UsageError as colour_refusal says, and FileError as the recording does
 KeyValues key_values(const recording::Recording& recording, const recording::RecordingInfo& info,
-                     const KeyMoment& moment, KeyColour colour, const MatrixView& keys,
+                     const HeadAtBlock& head, KeyColour colour, const MatrixView& keys,
                      const recording::HeadTrace& trace);
 
 // "12 of 40 keys have a value, the others are grey"; empty where all have one or the colour is the

@@ -247,7 +247,7 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
 
 namespace {
 
-constexpr std::int64_t kMostMoments = 16;  // more markers than that would hide their line
+constexpr std::int64_t kMostMarkers = 16;  // more markers than that would hide their line
 constexpr std::size_t kMostBands = 3;      // more than that could not be told apart
 
 struct Course {
@@ -267,9 +267,9 @@ std::array<Course, 3> courses() {
 }
 
 // Prompt blocks to look after, evenly spaced and the last among them.
-std::vector<std::int64_t> moments_of(const RunInfo& run) {
+std::vector<std::int64_t> marked_blocks(const RunInfo& run) {
   const std::int64_t n_blocks = resolve_block(run, -1) + 1;
-  const std::int64_t n = std::min(n_blocks, kMostMoments);
+  const std::int64_t n = std::min(n_blocks, kMostMarkers);
   std::vector<std::int64_t> blocks;
   for (std::int64_t i = 1; i <= n; ++i) blocks.push_back(i * n_blocks / n - 1);
   return blocks;
@@ -283,20 +283,20 @@ struct RunCourse {
 RunCourse course_of(const RecordingInfo& info, int run, const std::vector<std::vector<HeadMeasures>>& heads,
                     const Course& course, PolicyLooks::Look look) {
   const RunInfo& about = info.runs[static_cast<std::size_t>(run)];
-  const std::vector<std::int64_t> blocks = moments_of(about);
+  const std::vector<std::int64_t> blocks = marked_blocks(about);
   RunCourse drawn;
   drawn.median.id = about.plan.name;
   drawn.median.label = run_label(info, run);
   drawn.median.colour = drawn.band.colour = look.colour;
   drawn.band.id = about.plan.name + "_5_95";
   drawn.band.label = drawn.median.label + ", 5 to 95 % of heads";
-  for (std::size_t moment = 0; moment < blocks.size(); ++moment) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
     std::vector<double> values;
-    for (const HeadMeasures& head : heads[moment])
+    for (const HeadMeasures& head : heads[i])
       if (const auto& value = head.*course.value) values.push_back(*value);
     if (values.empty()) continue;
     const auto spread = analysis::quantiles(values, std::array{0.05, 0.5, 0.95});
-    const auto x = static_cast<float>(tokens_seen_by(about, blocks[moment]));
+    const auto x = static_cast<float>(tokens_seen_by(about, blocks[i]));
     drawn.median.x.push_back(x);
     drawn.median.y.push_back(static_cast<float>(spread[1]));
     drawn.band.x.push_back(x);
@@ -325,7 +325,7 @@ std::string note_of(const RecordingInfo& info, const std::vector<int>& runs) {
   std::int64_t most = 0;
   for (const int run : runs)
     most = std::max(most, resolve_block(info.runs[static_cast<std::size_t>(run)], -1) + 1);
-  return most > kMostMoments ? fmt::format(", {} of {} blocks", kMostMoments, format_count(most)) : "";
+  return most > kMostMarkers ? fmt::format(", {} of {} blocks", kMostMarkers, format_count(most)) : "";
 }
 
 }  // namespace
@@ -341,7 +341,7 @@ Figure diversity_figure(const recording::Recording& recording, const FigureReque
     const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
     const auto look = looks.next(about.plan.policy);
     std::vector<std::vector<HeadMeasures>> heads;
-    for (const std::int64_t block : moments_of(about))
+    for (const std::int64_t block : marked_blocks(about))
       heads.push_back(measures::measure_heads(recording, run, block, true));
     for (std::size_t p = 0; p < figure.panels.size(); ++p) {
       RunCourse drawn = course_of(*info, run, heads, courses().at(p), look);

@@ -178,7 +178,7 @@ constexpr std::array<Colour, 11> kDivergingStops{{{0x05, 0x30, 0x61},
                                                   {0xB2, 0x18, 0x2B},
                                                   {0x67, 0x00, 0x1F}}};
 
-// Of Okabe & Ito's palette, without the green and the yellow that landmarks and light grounds take.
+// Of Okabe & Ito's palette, without the green and the yellow that landmarks and light backgrounds take.
 constexpr std::array<Colour, 6> kCategoryColours{kSkyBlue, kOrange, kVermillion, kGrey, kPurple, kBlack};
 
 std::uint8_t mix(std::uint8_t a, std::uint8_t b, double share) {

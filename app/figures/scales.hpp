@@ -97,7 +97,7 @@ struct Orbit {
 };
 
 inline constexpr int kColourMapSize = 256;
-inline constexpr Colour kMissing{0xD9, 0xD9, 0xD9};  // NaN in a heatmap, on a light ground
+inline constexpr Colour kMissing{0xD9, 0xD9, 0xD9};  // NaN in a heatmap, on a light background
 
 // The map's colours from low to high, the same for files and for the window's colour table texture.
 //   kViridis: after matplotlib's viridis (CC0), 17 of its colours, between them linear

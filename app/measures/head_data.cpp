@@ -84,23 +84,23 @@ int full_cache_run(const RecordingInfo& info) {
   return -1;
 }
 
-Moment find_moment(const RecordingInfo& info, int run, std::int64_t at_block) {
+BlockEnd find_block_end(const RecordingInfo& info, int run, std::int64_t at_block) {
   const RunInfo& about = run_of(info, run);
   if (at_block >= about.blocks_done)
     throw InvalidInput(
         fmt::format("run {}: block {} of {} that were done", about.plan.name, at_block, about.blocks_done));
-  Moment moment;
-  moment.block = at_block < 0 ? std::min(about.plan.n_prompt_blocks, about.blocks_done) - 1 : at_block;
-  moment.n_seen = recording::tokens_seen(about, moment.block);
-  return moment;
+  BlockEnd end;
+  end.block = at_block < 0 ? std::min(about.plan.n_prompt_blocks, about.blocks_done) - 1 : at_block;
+  end.n_seen = recording::tokens_seen(about, end.block);
+  return end;
 }
 
 std::vector<std::int32_t> spared_by_policy(const RunInfo& run, const std::vector<std::int32_t>& evicted_at,
-                                           const Moment& moment, std::int64_t n_seen, std::int64_t window) {
+                                           const BlockEnd& end, std::int64_t n_seen, std::int64_t window) {
   std::vector<std::int32_t> spared;
   for (std::int32_t position = 0; position < n_seen; ++position) {
     const std::int32_t at = evicted_at[static_cast<std::size_t>(position)];
-    const bool retained = at < 0 || at > moment.block;
+    const bool retained = at < 0 || at > end.block;
     const bool passed = !retained && window > 0 && recording::tokens_seen(run, at) - position >= window;
     if (retained || passed) spared.push_back(position);
   }

@@ -18,8 +18,8 @@ struct HeadSelection {
   int kv_head = 0;
 };
 
-// A moment of a run: the end of a block.
-struct Moment {
+// The end of a block of a run.
+struct BlockEnd {
   std::int64_t block = -1;  // -1: before the first block
   std::int64_t n_seen = 0;
 };
@@ -33,8 +33,8 @@ struct HeadData {
   recording::HeadTrace trace;
 };
 
-// The finished `none` run of the same prompt, over the prompt tokens seen at a moment of another run. Keys,
-// values and queries have no rows unless all three were recorded.
+// The finished `none` run of the same prompt, over the prompt tokens seen by the end of a block of another
+// run. Keys, values and queries have no rows unless all three were recorded.
 struct FullCacheData {
   std::int64_t n_seen = 0;
   std::vector<double> attention_received;     // (n_seen)
@@ -53,13 +53,13 @@ int full_cache_run(const recording::RecordingInfo& info);
 
 // The end of block `at_block`, or of the last prompt block done for -1.
 //   throws InvalidInput on a block that was not done
-Moment find_moment(const recording::RecordingInfo& info, int run, std::int64_t at_block);
+BlockEnd find_block_end(const recording::RecordingInfo& info, int run, std::int64_t at_block);
 
-// Positions below n_seen whose rows the policy has left alone up to a moment: what is retained then, and in a
-// layer with a sliding window also what was only dropped because the window had passed it.
+// Positions below n_seen whose rows the policy has left alone up to the end of a block: what is retained
+// then, and in a layer with a sliding window also what was only dropped because the window had passed it.
 //   evicted_at: (n_tokens) of one KV head of that run; ascending result
 std::vector<std::int32_t> spared_by_policy(const recording::RunInfo& run,
-                                           const std::vector<std::int32_t>& evicted_at, const Moment& moment,
+                                           const std::vector<std::int32_t>& evicted_at, const BlockEnd& end,
                                            std::int64_t n_seen, std::int64_t window);
 
 // with_queries, with_rows: false leaves out what takes long to read and is not needed.

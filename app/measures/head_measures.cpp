@@ -72,7 +72,7 @@ void measure_against_full_cache(const FullCacheData& full, const std::vector<std
                                                               full.values, spared, full.rules));
 }
 
-// Of the entries that are known; NaN stands for what the run has not come to.
+// Of the entries that are known; NaN stands for what the run has not reached.
 template <typename Entries>
 std::optional<double> mean_of_known(const Entries& entries) {
   double sum = 0;
@@ -121,15 +121,15 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
              const MeasureOptions& options, HeadMeasures& measures) {
   const auto info = recording.info();
   const HeadData head = read_head(recording, *info, selection, !options.retained_only);
-  const Moment moment = find_moment(*info, selection.run, options.at_block);
-  measures.retained = recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
+  const BlockEnd end = find_block_end(*info, selection.run, options.at_block);
+  measures.retained = recording::retained_positions(head.trace.evicted_at, end.n_seen, end.block);
   if (info->keys && info->heads.has(selection.kv_head)) {
     if (!options.retained_only) measure_direction(head, measures);
     measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), measures);
   }
-  if (const auto full = read_full_cache(recording, *info, selection, moment.n_seen, !options.retained_only))
+  if (const auto full = read_full_cache(recording, *info, selection, end.n_seen, !options.retained_only))
     measure_against_full_cache(*full,
-                               spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, moment,
+                               spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, end,
                                                 full->n_seen, full->rules.window),
                                measures);
   if (options.retained_only) return;

@@ -62,18 +62,18 @@ struct MeasureOptions {
   bool bounds = true;  // Theorem 3.2 over all key-query pairs: the costly part
   bool pca = true;
   // Log volumes, spectra, pairwise cosines and attention mass of the retained set, and nothing else: for many
-  // moments of a run.
+  // blocks of a run.
   bool retained_only = false;
-  std::int64_t at_block = -1;  // moment that the retained set is taken at; -1: the last prompt block
+  std::int64_t at_block = -1;  // at whose end the retained set is taken; -1: the last prompt block
 };
 
 // The measures of one KV head, by the definitions of docs/analyze.md. In detail:
 //   Prompt tokens are those that the run has seen so far: all of them unless it was cut short or is still
 //   going on. retained, and what is measured of the retained keys (volumes, pairwise cosine), is the cache
 //   after `at_block`. attention_mass_kept is Σ attention received by retained prompt tokens / by all prompt
-//   tokens seen at that moment, both as the finished `none` run recorded them. output_error attends with the
+//   tokens seen by then, both as the finished `none` run recorded them. output_error attends with the
 //   `none` run's keys and values to prompt tokens, from its queries at the last M prompt positions seen at
-//   that moment (M: --score-last, default 32) of every query head of the group, causally, by the scale, soft
+//   that block (M: --score-last, default 32) of every query head of the group, causally, by the scale, soft
 //   cap and window of the layer, over all keys and over the retained ones; Frobenius norms over all these
 //   outputs together. Rows that a sliding window has passed count as retained there: queries that could still
 //   see them lost them to no policy. attention_entropy_nats, attention_gini and attention_top_share are means

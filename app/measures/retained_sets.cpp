@@ -36,14 +36,14 @@ struct MeanOverlap {
 };
 
 MeanOverlap overlap_of_layer(const Recording& recording, const std::vector<int>& runs,
-                             const std::vector<Moment>& moments, int layer) {
+                             const std::vector<BlockEnd>& ends, int layer) {
   MeanOverlap overlap(std::ssize(runs));
   const int n_kv_heads = recording.info()->model.n_kv_heads;
   for (int kv_head = 0; kv_head < n_kv_heads; ++kv_head) {
     std::vector<std::vector<std::int32_t>> sets;
     for (std::size_t r = 0; r < runs.size(); ++r)
       sets.push_back(recording::retained_positions(recording.trace(runs[r], layer, kv_head).evicted_at,
-                                                   moments[r].n_seen, moments[r].block));
+                                                   ends[r].n_seen, ends[r].block));
     for (std::size_t a = 0; a < sets.size(); ++a)
       for (std::size_t b = 0; b < sets.size(); ++b)
         overlap.add(static_cast<Index>(a), static_cast<Index>(b), analysis::jaccard(sets[a], sets[b]));
@@ -56,12 +56,12 @@ MeanOverlap overlap_of_layer(const Recording& recording, const std::vector<int>&
 RetainedOverlap measure_overlap(const Recording& recording, const std::vector<int>& runs,
                                 std::int64_t at_block) {
   const auto info = recording.info();
-  std::vector<Moment> moments;
-  moments.reserve(runs.size());
-  for (const int run : runs) moments.push_back(find_moment(*info, run, at_block));
+  std::vector<BlockEnd> ends;
+  ends.reserve(runs.size());
+  for (const int run : runs) ends.push_back(find_block_end(*info, run, at_block));
   std::vector<MeanOverlap> layers(info->layers.size(), MeanOverlap(std::ssize(runs)));
   oneapi::tbb::parallel_for(std::size_t{0}, layers.size(), [&](std::size_t i) {
-    layers[i] = overlap_of_layer(recording, runs, moments, info->layers[i]);
+    layers[i] = overlap_of_layer(recording, runs, ends, info->layers[i]);
   });
   MeanOverlap all(std::ssize(runs));
   RetainedOverlap overlap;
@@ -88,13 +88,13 @@ std::vector<HeadSelection> choose_heads(const RecordingInfo& info, int run, std:
 }
 
 SetObjective measure(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
-                     const Moment& moment) {
+                     const BlockEnd& end) {
   SetObjective objective{selection.layer, selection.kv_head};
   const HeadData head = read_head(recording, info, selection, false);
-  const auto retained = recording::retained_positions(head.trace.evicted_at, moment.n_seen, moment.block);
+  const auto retained = recording::retained_positions(head.trace.evicted_at, end.n_seen, end.block);
   objective.n_retained = static_cast<std::int64_t>(retained.size());
   if (retained.empty()) return objective;
-  std::vector<std::int32_t> all(static_cast<std::size_t>(moment.n_seen));
+  std::vector<std::int32_t> all(static_cast<std::size_t>(end.n_seen));
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
   const RowMatrixF seen = read_retained_keys(recording, info, selection, head, all);
   objective.retained = analysis::cosine_objective(seen(retained, Eigen::all));
@@ -111,12 +111,11 @@ SetObjective measure(const Recording& recording, const RecordingInfo& info, cons
 std::vector<SetObjective> measure_set_objectives(const Recording& recording, int run,
                                                  const SetObjectiveOptions& options) {
   const auto info = recording.info();
-  const Moment moment = find_moment(*info, run, options.at_block);
+  const BlockEnd end = find_block_end(*info, run, options.at_block);
   const auto heads = choose_heads(*info, run, options.most_heads);
   std::vector<SetObjective> objectives(heads.size());
-  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
-    objectives[i] = measure(recording, *info, heads[i], moment);
-  });
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(),
+                            [&](std::size_t i) { objectives[i] = measure(recording, *info, heads[i], end); });
   std::erase_if(objectives, [](const SetObjective& objective) { return objective.n_retained == 0; });
   return objectives;
 }

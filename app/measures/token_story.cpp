@@ -85,13 +85,13 @@ ordered_json peers_json(const RecordingInfo& info, int run, const std::vector<At
 
 ordered_json scores_json(const ScoreHistory& history) {
   ordered_json list = ordered_json::array();
-  for (const ScoreMoment& moment : history.moments)
-    list.push_back({{"block", moment.block},
-                    {"score", moment.score},
-                    {"rank", moment.rank},
-                    {"n_rows", moment.n_rows},
-                    {"forced", moment.forced},
-                    {"cut", optional_json(moment.cut)}});
+  for (const ScoreAtBlock& at : history.blocks)
+    list.push_back({{"block", at.block},
+                    {"score", at.score},
+                    {"rank", at.rank},
+                    {"n_rows", at.n_rows},
+                    {"forced", at.forced},
+                    {"cut", optional_json(at.cut)}});
   return list;
 }
 
@@ -107,8 +107,8 @@ std::int32_t token_id(const RecordingInfo& info, int run, std::int64_t position)
   return place.tokens ? place.tokens->id[static_cast<std::size_t>(place.index)] : -1;
 }
 
-TokenStory tell_token(const Recording& recording, const HeadSelection& head, std::int64_t position,
-                      const std::atomic<bool>& cancelled) {
+TokenStory token_story(const Recording& recording, const HeadSelection& head, std::int64_t position,
+                       const std::atomic<bool>& cancelled) {
   const auto info = recording.info();
   TokenStory story;
   story.head = head;
@@ -347,9 +347,9 @@ std::optional<double> cut_of(const HeadRows& head, const std::vector<std::int32_
 }
 
 // Empty where a window has passed the token by then.
-std::optional<ScoreMoment> moment_of(const HeadRows& head, const analysis::Policy& policy,
-                                     const HeadSelection& selection, std::int64_t budget, std::int64_t block,
-                                     std::int64_t position) {
+std::optional<ScoreAtBlock> score_of_block(const HeadRows& head, const analysis::Policy& policy,
+                                           const HeadSelection& selection, std::int64_t budget,
+                                           std::int64_t block, std::int64_t position) {
   const std::vector<std::int32_t> rows = head.present(block);
   const auto found = std::ranges::lower_bound(rows, position);
   if (found == rows.end() || *found != position) return std::nullopt;
@@ -371,7 +371,7 @@ std::optional<ScoreMoment> moment_of(const HeadRows& head, const analysis::Polic
   std::int64_t rank = 1;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (scores[i] > score || (scores[i] == score && i < at)) ++rank;
-  return ScoreMoment{block, score, rank, n_rows, forced[at] != 0, cut_of(head, rows, scores, forced, block)};
+  return ScoreAtBlock{block, score, rank, n_rows, forced[at] != 0, cut_of(head, rows, scores, forced, block)};
 }
 
 }  // namespace
@@ -392,8 +392,8 @@ ScoreHistory score_history(const Recording& recording, const HeadSelection& sele
   for (std::int64_t block = 0; block < run.blocks_done; ++block) {
     if (recording::tokens_seen(run, block) <= position) continue;
     if (cancelled) throw Cancelled("the token's story was left off");
-    const auto moment = moment_of(head, *policy, selection, budget, block, position);
-    if (moment) history.moments.push_back(*moment);
+    const auto at = score_of_block(head, *policy, selection, budget, block, position);
+    if (at) history.blocks.push_back(*at);
     if (head.goes(static_cast<std::int32_t>(position), block)) break;
   }
   return history;

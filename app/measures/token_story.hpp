@@ -15,7 +15,7 @@
 namespace keyscope::measures {
 
 // A token before the policy at the end of one block.
-struct ScoreMoment {
+struct ScoreAtBlock {
   std::int64_t block = 0;
   double score = 0;
   std::int64_t rank = 0;    // 1: the highest of all
@@ -27,7 +27,7 @@ struct ScoreMoment {
 
 // A token's scores from the block that it came with to the one that it was evicted at, or the last one done.
 struct ScoreHistory {
-  std::vector<ScoreMoment> moments;
+  std::vector<ScoreAtBlock> blocks;
   std::string missing;  // why there are none: "tova scores by attention, …"; else empty
 };
 
@@ -73,7 +73,7 @@ std::optional<Afterlife> attention_afterwards(const recording::Recording& record
                                               const HeadSelection& selection, std::int64_t position,
                                               const std::atomic<bool>& cancelled);
 
-// Everything that a recording tells of one token in one head of one run: what `inspect --token` prints and
+// Everything that a recording holds about one token in one head of one run: what `inspect --token` prints and
 // the window's token panel shows.
 struct TokenStory {
   HeadSelection head;
@@ -92,8 +92,8 @@ struct TokenStory {
 
 //   cancelled: throws Cancelled once it is true
 //   throws FileError as the recording does, InvalidInput on a position that the run has not seen
-TokenStory tell_token(const recording::Recording& recording, const HeadSelection& head, std::int64_t position,
-                      const std::atomic<bool>& cancelled);
+TokenStory token_story(const recording::Recording& recording, const HeadSelection& head,
+                       std::int64_t position, const std::atomic<bool>& cancelled);
 
 // What is not known is null; why, stands beside it.
 nlohmann::ordered_json token_story_json(const recording::RecordingInfo& info, const TokenStory& story);

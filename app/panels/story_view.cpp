@@ -15,7 +15,7 @@ namespace keyscope::window {
 namespace {
 
 using measures::AttentionPeer;
-using measures::ScoreMoment;
+using measures::ScoreAtBlock;
 using measures::TokenStory;
 
 constexpr float kPlotPx = 72;
@@ -31,93 +31,93 @@ void wrapped(PanelContext& context, const std::string& text) {
 
 // What the plot of scores spans.
 struct ScoreRange {
-  figures::Range scores = figures::Range::none();
+  figures::Range range = figures::Range::none();
   std::int64_t first = 0, last = 0;
 
-  explicit ScoreRange(const std::vector<ScoreMoment>& moments)
-      : first(moments.front().block), last(moments.back().block) {
-    for (const ScoreMoment& moment : moments) {
-      scores.include(moment.score);
-      if (moment.cut) scores.include(*moment.cut);
+  explicit ScoreRange(const std::vector<ScoreAtBlock>& scores)
+      : first(scores.front().block), last(scores.back().block) {
+    for (const ScoreAtBlock& at : scores) {
+      range.include(at.score);
+      if (at.cut) range.include(*at.cut);
     }
-    const double margin = scores.width() > 0 ? 0.08 * scores.width() : 0.5;
-    scores = {scores.low - margin, scores.high + margin};
+    const double margin = range.width() > 0 ? 0.08 * range.width() : 0.5;
+    range = {range.low - margin, range.high + margin};
   }
   ImVec2 at(const Rect& plot, std::int64_t block, double value) const {
     const double x =
         last > first ? static_cast<double>(block - first) / static_cast<double>(last - first) : 0.5;
-    const double y = (scores.high - value) / scores.width();
+    const double y = (range.high - value) / range.width();
     return {plot.x + static_cast<float>(x) * plot.w, plot.y + static_cast<float>(y) * plot.h};
   }
 };
 
-// The moment under the cursor, else the selected one, else the last.
-const ScoreMoment& moment_at(const PanelContext& context, const std::vector<ScoreMoment>& moments,
-                             const Rect& plot, bool hovered) {
+// The block under the cursor, else the selected one, else the last.
+const ScoreAtBlock& block_at_cursor(const PanelContext& context, const std::vector<ScoreAtBlock>& scores,
+                                    const Rect& plot, bool hovered) {
   std::int64_t block = context.state().selection.block;
   if (hovered && plot.w > 0) {
     const double share = std::clamp((ImGui::GetMousePos().x - plot.x) / plot.w, 0.0F, 1.0F);
-    const auto span = static_cast<double>(moments.back().block - moments.front().block);
-    block = moments.front().block + std::llround(share * span);
+    const auto span = static_cast<double>(scores.back().block - scores.front().block);
+    block = scores.front().block + std::llround(share * span);
   }
-  const auto after = std::ranges::upper_bound(moments, block, {}, &ScoreMoment::block);
-  return after == moments.begin() ? moments.front() : *(after - 1);
+  const auto after = std::ranges::upper_bound(scores, block, {}, &ScoreAtBlock::block);
+  return after == scores.begin() ? scores.front() : *(after - 1);
 }
 
 // The least and largest score of each pixel column are joined, so that however many blocks there are no peak
 // is lost.
-void draw_scores(const PanelContext& context, const std::vector<ScoreMoment>& moments, const Rect& plot) {
+void draw_scores(const PanelContext& context, const std::vector<ScoreAtBlock>& scores, const Rect& plot) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const ScoreRange range(moments);
+  const ScoreRange range(scores);
   const ImU32 score = context.theme.accent;
   const ImU32 cut = context.theme.light ? IM_COL32(0x9A, 0x65, 0x00, 0xFF) : to_colour(figures::kOrange);
-  for (std::size_t i = 0; i < moments.size(); ++i) {
-    const ImVec2 here = range.at(plot, moments[i].block, moments[i].score);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const ImVec2 here = range.at(plot, scores[i].block, scores[i].score);
     if (i > 0)
-      list.AddLine(range.at(plot, moments[i - 1].block, moments[i - 1].score), here, score, context.px(1.6F));
+      list.AddLine(range.at(plot, scores[i - 1].block, scores[i - 1].score), here, score, context.px(1.6F));
     else
       list.AddCircleFilled(here, context.px(2), score);
-    const std::optional<double>& cut_at = moments[i].cut;
+    const std::optional<double>& cut_at = scores[i].cut;
     if (!cut_at) continue;
-    const ImVec2 threshold = range.at(plot, moments[i].block, *cut_at);
-    const float half = std::max(context.px(1.5F), 0.3F * plot.w / static_cast<float>(moments.size()));
+    const ImVec2 threshold = range.at(plot, scores[i].block, *cut_at);
+    const float half = std::max(context.px(1.5F), 0.3F * plot.w / static_cast<float>(scores.size()));
     list.AddLine({std::max(plot.x, threshold.x - half), threshold.y},
                  {std::min(plot.right(), threshold.x + half), threshold.y}, cut, context.px(1.6F));
   }
 }
 
-std::string describe(const ScoreMoment& moment) {
-  const std::string rank = fmt::format("block {}: rank {} of {}", moment.block, format_count(moment.rank),
-                                       format_count(moment.n_rows));
-  if (moment.forced) return rank + ", kept by rule";
-  if (!moment.cut) return rank + ", nothing went";
-  return fmt::format("{}, {} the cut by {:.3g}", rank, moment.score >= *moment.cut ? "above" : "below",
-                     std::abs(moment.score - *moment.cut));
+std::string describe(const ScoreAtBlock& at) {
+  const std::string rank =
+      fmt::format("block {}: rank {} of {}", at.block, format_count(at.rank), format_count(at.n_rows));
+  if (at.forced) return rank + ", kept by rule";
+  if (!at.cut) return rank + ", nothing went";
+  return fmt::format("{}, {} the cut by {:.3g}", rank, at.score >= *at.cut ? "above" : "below",
+                     std::abs(at.score - *at.cut));
 }
 
 void draw_score_plot(PanelContext& context, const TokenStory& story) {
-  const auto& moments = story.scores.moments;
-  if (moments.empty()) return wrapped(context, story.scores.missing);
-  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const auto& scores = story.scores.blocks;
+  if (scores.empty()) return wrapped(context, story.scores.missing);
+  const ImVec2 origin = ImGui::GetCursorScreenPos();
   const float pad = context.px(5);
-  const Rect frame{at.x, at.y, ImGui::GetContentRegionAvail().x, context.px(kPlotPx)};
+  const Rect frame{origin.x, origin.y, ImGui::GetContentRegionAvail().x, context.px(kPlotPx)};
   const Rect plot{frame.x + pad, frame.y + pad, frame.w - 2 * pad, frame.h - 2 * pad};
   ImGui::InvisibleButton("scores", {std::max(1.0F, frame.w), frame.h});
   context.widgets["story_scores"] = frame;
   const bool hovered = ImGui::IsItemHovered();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  list.AddRectFilled(at, {frame.right(), frame.bottom()}, context.theme.plot, context.px(4));
-  list.AddRect(at, {frame.right(), frame.bottom()}, context.theme.border, context.px(4));
-  const ScoreMoment& moment = moment_at(context, moments, plot, hovered);
-  const float x = ScoreRange(moments).at(plot, moment.block, moment.score).x;
+  list.AddRectFilled(origin, {frame.right(), frame.bottom()}, context.theme.plot, context.px(4));
+  list.AddRect(origin, {frame.right(), frame.bottom()}, context.theme.border, context.px(4));
+  const ScoreAtBlock& at = block_at_cursor(context, scores, plot, hovered);
+  const float x = ScoreRange(scores).at(plot, at.block, at.score).x;
   list.AddLine({x, frame.y}, {x, frame.bottom()}, with_alpha(context.theme.text, 0.5F));
-  draw_scores(context, moments, plot);
-  if (ImGui::IsItemClicked()) context.session.set_block(moment.block);
-  dim_text(context, fit_text(context.fonts.small, describe(moment), frame.w));
+  draw_scores(context, scores, plot);
+  if (ImGui::IsItemClicked()) context.session.set_block(at.block);
+  dim_text(context, fit_text(context.fonts.small, describe(at), frame.w));
   if (ImGui::IsItemHovered() || hovered)
     ImGui::SetTooltip("%s\nscore %s%s\nline: the token's score; ticks: the lowest score that was kept",
-                      describe(moment).c_str(), format_signed(moment.score, 5).c_str(),
-                      moment.cut ? (", cut " + format_signed(*moment.cut, 5)).c_str() : "");
+                      describe(at).c_str(), format_signed(at.score, 5).c_str(),
+                      at.cut ? (", cut " + format_signed(*at.cut, 5)).c_str() : "");
 }
 
 void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest) {
@@ -191,7 +191,7 @@ void draw_story(PanelContext& context, const Rect& rect) {
   ImGui::BeginChild("story", {rect.w, rect.h}, false);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
   heading(context, "Its story");
-  if (made.story && !made.story->scores.moments.empty()) {
+  if (made.story && !made.story->scores.blocks.empty()) {
     ImGui::SameLine(0, context.px(8));
     dim_text(context, fit_text(context.fonts.small, "score by block, and the cut (ticks)",
                                ImGui::GetContentRegionAvail().x));

@@ -122,7 +122,7 @@ class LiveRunner {
 };
 
 // What keeps a request from being run, field by field, in words that stand beside the field; empty where
-// there is nothing. What only the model can tell is said when it runs.
+// there is nothing. What only the model knows is said when it runs.
 struct LiveProblems {
   std::string model, prompt, policies, budget, block, generate, out;
 

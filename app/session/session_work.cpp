@@ -126,7 +126,7 @@ void Session::want_story() {
         MadeStory made{key, nullptr, {}};
         guarded(
             [&] {
-              made.story = std::make_shared<const measures::TokenStory>(measures::tell_token(
+              made.story = std::make_shared<const measures::TokenStory>(measures::token_story(
                   *recording, {key.head.run, key.head.layer, key.head.kv_head}, key.position, *stop));
             },
             [&](std::string what) { made.error = std::move(what); });

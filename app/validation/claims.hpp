@@ -27,13 +27,13 @@ enum class Side { kAbove, kBelow };
 inline constexpr std::int64_t kLeastPrompts = 8;
 
 // Supported where the whole interval lies on the claimed side of zero, not supported where none of it does
-// (an end that is zero is not on it), else it cannot be told; nor can it from fewer than kLeastPrompts.
+// (an end that is zero is not on it), else "cannot tell", as with fewer than kLeastPrompts.
 Verdict judge(const analysis::BootstrapMean& mean, Side side);
 
 // An inequality that the paper proves: one violation refutes it, and without pairs there is nothing to hold.
 Verdict judge_bound(std::int64_t pairs, std::int64_t violations);
 
-// Of a claim with several parts: supported if all are, not supported if one is not, else it cannot be told.
+// Of a claim with several parts: supported if all are, not supported if one is not, else "cannot tell".
 // Nor can it without parts.
 Verdict judge_all(std::span<const Verdict> parts);
 

@@ -30,7 +30,7 @@ struct Settings {
   std::uint64_t seed = 0;        // of policies that draw, and of the bootstrap
 };
 
-// What `validate` runs unless it is told: the paper's, and the floor.
+// What `validate` runs by default: the paper's, and the floor.
 std::vector<analysis::PolicySpec> default_policies();
 
 // `none` and `keydiff`, then the others as they were asked for; empty: the default ones.

@@ -239,7 +239,7 @@ void draw_settled(WindowApp& app) {
 }
 
 // A window of its own each time: what an earlier run left in memory is not looked at. It is open before the
-// run begins, as it is for whoever starts one.
+// run begins, as it is for a user who starts one.
 double run_in_window(const LiveBenchmark& benchmark) {
   WindowApp::Options options;
   options.width = benchmark.width;

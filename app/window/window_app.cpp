@@ -75,7 +75,7 @@ void WindowApp::draw_frame(int width, int height) {
   ui_.draw(static_cast<float>(width), static_cast<float>(height));
   ImGui::Render();
   glBindFramebuffer(GL_FRAMEBUFFER, static_cast<GLuint>(framebuffer));
-  frame_.draw(*ImGui::GetDrawData(), ui_.theme().ground, width, height);
+  frame_.draw(*ImGui::GetDrawData(), ui_.theme().background, width, height);
 }
 
 void WindowApp::write_state() {

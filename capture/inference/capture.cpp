@@ -16,7 +16,7 @@ namespace keyscope::capture {
 
 namespace {
 
-// Counts blocks and tokens over all runs and tells whoever listens. Under the layer schedule a token counts
+// Counts blocks and tokens over all runs and reports progress. Under the layer schedule a token counts
 // once per layer, which is what time goes by.
 class ProgressCount {
  public:

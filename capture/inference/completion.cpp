@@ -75,7 +75,7 @@ void check_request(const Model& model, const CompletionRequest& request, const s
   check_prompt(model.config(), request, where);
 }
 
-// Each run by itself, which can be told what would fit, then all that are alive at once.
+// Each run by itself, whose refusal can say what would fit, then all that are alive at once.
 void require_memory(const Model& model, const CompletionSettings& settings,
                     std::span<const CompletionRequest> requests, const CompletionTree& tree) {
   const Transformer& transformer = model.transformer();

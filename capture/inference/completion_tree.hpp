@@ -90,7 +90,7 @@ class CompletionTree {
   std::vector<std::size_t> request_rules_;                                    // one per request
 };
 
-// Takes the walk's steps: runs blocks, scores prompts, generates, and tells of it.
+// Takes the walk's steps: runs blocks, scores prompts, generates, and reports it.
 class CompletionRun : public CompletionSteps {
  public:
   // All must outlive it.

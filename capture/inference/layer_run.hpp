@@ -29,7 +29,7 @@ class HeadStatistics {
   // queries that are among the prompt's last kRecordedWindow, per query head, if there are any.
   void add(const KvCache& cache, const PerRow<double>& column_sums, const PerRow<double>* window_sums);
 
-  // Tells a record what the prompt came to.
+  // Adds the statistics of the whole prompt to a record.
   void finish(recording::LayerBlock& record) const;
 
  private:

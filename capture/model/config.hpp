@@ -86,7 +86,7 @@ ModelConfig read_config(const std::filesystem::path& folder);
 
 using analysis::AttentionRules;
 
-// What a layer's attention does: for the engine, and for whoever recomputes its weights from a recording.
+// What a layer's attention does: for the engine, and for recomputing its weights from a recording.
 //   layer: in [0, n_layers)
 AttentionRules attention_rules(const ModelConfig& config, int layer);
 

@@ -26,7 +26,7 @@ Residency choose_residency(const WeightBytes& needed, bool may_stream, std::int6
 
 // The high-water mark of this process's resident memory since it was started, in bytes: pages of mapped
 // files included.
-//   throws Error where the system does not tell
+//   throws Error where the system does not say
 std::int64_t peak_resident_memory();
 
 // Bytes that can still be taken without swapping: what the kernel calls available, or what is left of the

@@ -38,8 +38,8 @@ namespace keyscope::recording::hdf5 {
 // The floor under every HDF5 call: one lock, owned identifiers, and errors as exceptions.
 // Held around every HDF5 call: the library is not safe for concurrent use, and a thread-safe build of it
 // serialises in the same way. Recursive, so that a caller may hold it over several calls that belong
-// together; threads get it in turn, so that whoever reads a little does not wait for one who reads a lot. The
-// first lock a thread takes also silences the library's own printing on that thread.
+// together; threads get it in turn, so that one that reads a little does not wait for one that reads a lot.
+// The first lock a thread takes also silences the library's own printing on that thread.
 class Lock {
  public:
   Lock();
@@ -48,8 +48,8 @@ class Lock {
   std::unique_lock<FairMutex> lock_;
 };
 
-// An HDF5 identifier with the call that releases it. Releasing in the destructor ignores errors: whoever
-// writes closes its file with `File::close`, which does not.
+// An HDF5 identifier with the call that releases it. Releasing in the destructor ignores errors: a
+// writer closes its file with `File::close`, which does not.
 class Handle {
  public:
   using Release = herr_t (*)(hid_t);

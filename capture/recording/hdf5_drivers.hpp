@@ -23,8 +23,8 @@ bool is_sound_heap(std::span<const std::byte> bytes, std::size_t length_size, st
 
 // A file that HDF5 writes to, through a driver of this project's own. When a write fails (a full disk), HDF5
 // 1.10 neither closes the file nor lets go of it: it tries again at exit, and crashes there. This driver
-// therefore never tells it: the first failure is kept here, from then on nothing is written any more, and
-// whoever writes asks `error` where it matters. What lay on the disk by then stays as it was.
+// therefore never learns of it: the first failure is kept here, from then on nothing is written any more, and
+// writers ask `error` where it matters. What lay on the disk by then stays as it was.
 struct OutputState {
   int descriptor = -1;
   int error = 0;        // errno of the first call that failed; 0: none

@@ -19,7 +19,7 @@ namespace {
 // Per recorded head, rows one after another; grown block by block.
 using HeadRows = std::vector<std::vector<float>>;
 
-// What a capture has told of one layer of one run so far.
+// What a capture has delivered of one layer of one run so far.
 struct LiveLayer {
   HeadRows keys, queries, values;
   std::vector<HeadTrace> traces;                   // per KV head, as long as the tokens seen

@@ -54,7 +54,7 @@ hdf5::Dataset copy_dataset(const hdf5::Group& from, hdf5::Group& to, const std::
 //
 // Compressing a recording while it grows would move its metadata with every block (see `create_layout`). The
 // copy is therefore a file of its own, `<recording>.packing`, and grows from what the recording will not
-// overwrite any more, chunk by chunk, whenever whoever writes the recording has nothing else to do. What is
+// overwrite any more, chunk by chunk, whenever the writer of the recording has nothing else to do. What is
 // left when the recording is complete is copied then. All calls come from one thread at a time.
 class Packing {
  public:
@@ -69,7 +69,7 @@ class Packing {
   // Copies the next chunk of what was added; false: there is none.
   //   root: of the recording, as its writer has it open
   //   throws FileError where the recording cannot be read or the copy not be created; that the copy could not
-  //   be written is told by `finish`
+  //   be written is reported by `finish`
   bool step(const hdf5::Group& root);
 
   // Copies the rest of the recording, closed and complete, and puts the copy in its place.

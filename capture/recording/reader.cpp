@@ -61,7 +61,7 @@ std::vector<int> layers_to_show(const Group& runs, const std::vector<std::string
   return shown;
 }
 
-// What was recorded: the first layer of the first run tells, every other one is held to it.
+// What was recorded: the first layer of the first run decides, every other one is held to it.
 void find_contents(RecordingInfo& info, const Group& run) {
   info.layers = find_layers(run, info.model.n_layers);
   const Group layer = run.open_group(layer_group_name(info.layers.front()));
@@ -91,15 +91,15 @@ void read_runs(const Group& runs, const std::vector<std::string>& names, const O
                RecordingInfo& info) {
   const std::int64_t n_layers = std::ssize(names) * std::ssize(info.layers);
   std::int64_t n_checked = 0;
-  const auto tell = [&] {
+  const auto report = [&] {
     if (progress) progress(n_checked, n_layers);
   };
-  tell();
+  report();
   for (const std::string& name : names) {
     const Group run = runs.open_group(name);
     info.runs.push_back(read_run(run, name, info, [&] {
       ++n_checked;
-      tell();
+      report();
     }));
   }
 }

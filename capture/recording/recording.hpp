@@ -64,7 +64,7 @@ struct HeadTrace {
   std::vector<float> attention_last;  // from the last prompt query
 };
 
-// What attention over a run's prompt came to in one layer. Empty where it was not recorded; NaN where the
+// Statistics of attention over a run's prompt in one layer. Empty where it was not recorded; NaN where the
 // prompt was not read so far.
 struct AttentionStatistics {
   RowMatrixF entropy;  // (n_heads, n_prompt) of each query's weights, in nats

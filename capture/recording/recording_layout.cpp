@@ -77,7 +77,7 @@ void create_journal(Group& group, const RecordPlan& plan) {
   group.create_dataset("partial_attention_queries", ElementType::kInt32, shape, overwritten(chunk));
 }
 
-// What attention over the whole prompt came to, per query head; and each query's entropy.
+// Statistics of attention over the whole prompt, per query head; and each query's entropy.
 void create_attention_statistics(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
   const hsize_t n_heads = size(plan.model.n_heads), n_prompt = size(plan.n_prompt());
   const double unknown = std::numeric_limits<double>::quiet_NaN();

@@ -29,7 +29,7 @@ std::string layer_group_name(int layer);
 //   the file must read as zeros where nothing was written: see `reserve_space`
 void create_layout(hdf5::File& file, const RecordPlan& plan);
 
-// What a run came to.
+// The sizes of a run.
 struct RunExtent {
   std::int64_t n_tokens = 0;  // that passed through the model, or would have in a prompt read to its end
   std::int64_t n_blocks = 0;
@@ -41,7 +41,7 @@ struct RunExtent {
   std::string late_text;      // the generated text, if it had no room when it came
 };
 
-// Cuts a run's datasets to what it came to: that generation ends early is known only when it has. This moves
+// Cuts a run's datasets to its final sizes: that generation ends early is known only when it has. This moves
 // metadata, and is done for all runs together when everything recorded lies on the disk.
 void cut_run(hdf5::Group& run, const RecordPlan& plan, const RunExtent& extent);
 

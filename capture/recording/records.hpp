@@ -170,7 +170,7 @@ struct LayerBlock {
   // (R, n_new, start + n_new): weights by true key position, 0 where not visible; empty if not recorded.
   std::vector<float> attention_rows;
   std::vector<float> entropy;  // (n_heads, n_new) of each query's weights, in nats; empty after the prompt
-  // With a prompt's last block, what attention over the whole prompt came to:
+  // With a prompt's last block, statistics of attention over the whole prompt:
   std::vector<float> attention_window;  // (n_kv_heads, n_prompt) weights of the last queries, summed
   std::vector<double> gini, top_share;  // (n_heads) of the attention that positions received
 };
@@ -185,7 +185,7 @@ struct BlockRecord {
   float elapsed_ms = 0;            // NaN where the schedule has none
   std::vector<LayerBlock> layers;  // recorded ones, ascending
   // The id generated from this block's last row, with its text: what a killed capture has generated so far is
-  // then in its recording. -1 where no id was generated, or where only `run_done` will tell.
+  // then in its recording. -1 where no id was generated, or where only `run_done` will say it.
   std::int32_t next_id = -1;
   std::string next_text;
 };
@@ -196,7 +196,7 @@ struct PromptResult {
   std::vector<float> top_logits;  // 10 largest at the last prompt position, descending
   std::vector<std::int32_t> top_ids;
   std::vector<float> logits;  // (n_scored, vocab_size) last prompt positions; empty if not recorded
-  // The id generated from the prompt's last position, where no block has told of it; -1: none.
+  // The id generated from the prompt's last position, where no block has reported it; -1: none.
   std::int32_t next_id = -1;
   std::string next_text;
 };

@@ -61,12 +61,12 @@ class RunWriter {
 
   // Brings the journal up to date: to be called before the blocks so far are counted.
   void write_journal();
-  void count_blocks();  // raises `blocks_done`; of a layer by itself, what is told of that layer
+  void count_blocks();  // raises `blocks_done`; of a layer by itself, what is recorded of that layer
 
   // Puts the sums of an unfinished prompt where those of a finished one stand.
   void write_unfinished_sums();
 
-  // What the run came to so far.
+  // The run's sizes so far.
   RunExtent extent() const;
 
  private:

@@ -270,7 +270,7 @@ std::string configuration_json(const ReplayPlan& plan, const RecordingInfo& info
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Who the model and the prompt are stays; how they were run is told below `source`.
+// Who the model and the prompt are stays; how they were run stands below `source`.
 recording::Provenance provenance(const ReplayPlan& plan, const RecordingInfo& info,
                                  const ReplayOptions& options) {
   recording::Provenance origin = info.provenance;

@@ -116,7 +116,7 @@ TEST(PolicyList, PartsPoliciesButNotTheirOptions) {
   EXPECT_THAT(split_policies({"sink,keydiff:recent=0.1"}), ElementsAre("sink", "keydiff:recent=0.1"));
 }
 
-// What is no policy is left for whoever reads policies to refuse.
+// What is no policy is left to the reader of policies to refuse.
 TEST(PolicyList, KeepsWhatIsNone) {
   EXPECT_THAT(split_policies({"metric=dot"}), ElementsAre("metric=dot"));
   EXPECT_THAT(split_policies({"keydiff", "metric=dot"}), ElementsAre("keydiff", "metric=dot"));

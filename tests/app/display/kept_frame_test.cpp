@@ -51,7 +51,7 @@ class KeptFrameTest : public ::testing::Test {
       const auto shown = pixels_of(shown_);
       KeptFrame anew;
       glBindFramebuffer(GL_FRAMEBUFFER, whole_.framebuffer());
-      anew.draw(*ImGui::GetDrawData(), app_.ui().theme().ground, kWidth, kHeight);
+      anew.draw(*ImGui::GetDrawData(), app_.ui().theme().background, kWidth, kHeight);
       EXPECT_TRUE(shown == pixels_of(whole_)) << "after " << after << ", frame " << frame;
     }
   }
@@ -95,10 +95,10 @@ TEST_F(KeptFrameTest, DrawsNothingWhereNothingChanges) {
   KeptFrame frame;
   glBindFramebuffer(GL_FRAMEBUFFER, whole_.framebuffer());
   take_changed_textures();
-  frame.draw(*ImGui::GetDrawData(), app_.ui().theme().ground, kWidth, kHeight);
+  frame.draw(*ImGui::GetDrawData(), app_.ui().theme().background, kWidth, kHeight);
   EXPECT_EQ(frame.share_drawn(), 1);
   take_changed_textures();
-  frame.draw(*ImGui::GetDrawData(), app_.ui().theme().ground, kWidth, kHeight);
+  frame.draw(*ImGui::GetDrawData(), app_.ui().theme().background, kWidth, kHeight);
   EXPECT_EQ(frame.share_drawn(), 0);
 }
 

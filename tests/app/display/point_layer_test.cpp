@@ -168,7 +168,7 @@ class FewPoints : public PannedLayer {
   static int distance(figures::Colour a, figures::Colour b) {
     return std::abs(a.r - b.r) + std::abs(a.g - b.g) + std::abs(a.b - b.b);
   }
-  static constexpr int kNear = 45;  // discs let a little of the ground through
+  static constexpr int kNear = 45;  // discs let a little of the background through
 };
 
 TEST_F(FewPoints, HaveTheColoursOfTheirValues) {
@@ -189,9 +189,9 @@ TEST_F(FewPoints, ThatAreNotSelectedAreNearTheGround) {
   add(figures::Marker::kDisc, figures::kOrange, {50}, {100});
   const figures::Colour full = at(50, 100);
   panel_.points[0].faded = true;
-  const figures::Colour faded = at(50, 100), ground = at(200, 200);
-  EXPECT_LT(distance(faded, ground), distance(full, ground) / 3);
-  EXPECT_GT(distance(faded, ground), 10) << "dimmed, not gone";
+  const figures::Colour faded = at(50, 100), background = at(200, 200);
+  EXPECT_LT(distance(faded, background), distance(full, background) / 3);
+  EXPECT_GT(distance(faded, background), 10) << "dimmed, not gone";
 }
 
 TEST_F(FewPoints, InSpaceHideWhatIsFartherAway) {
@@ -213,11 +213,11 @@ TEST_F(FewPoints, InSpaceDoNotHideThroughARingsMiddle) {
 
 TEST_F(FewPoints, CrossesHaveTwoStrokes) {
   add(figures::Marker::kCross, figures::kGrey, {50}, {100});
-  const figures::Colour ground = at(200, 200);
-  EXPECT_GT(distance(at(50, 100), ground), kNear);
-  EXPECT_GT(distance(at(55, 105), ground), kNear);
-  EXPECT_GT(distance(at(45, 105), ground), kNear);
-  EXPECT_EQ(distance(at(50, 107), ground), 0) << "between the strokes";
+  const figures::Colour background = at(200, 200);
+  EXPECT_GT(distance(at(50, 100), background), kNear);
+  EXPECT_GT(distance(at(55, 105), background), kNear);
+  EXPECT_GT(distance(at(45, 105), background), kNear);
+  EXPECT_EQ(distance(at(50, 107), background), 0) << "between the strokes";
 }
 
 }  // namespace

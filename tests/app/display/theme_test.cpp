@@ -43,8 +43,8 @@ TEST(Theme, TextCanBeReadAndControlsBeSeen) {
     EXPECT_GE(contrast(theme.dim, theme.panel), 4.5) << light;
     EXPECT_GE(contrast(theme.error, theme.panel), 4.5) << light;
     EXPECT_GE(contrast(theme.on_accent, theme.accent), 4.5) << light;
-    for (const ImU32 ground : {theme.panel, theme.hover})
-      EXPECT_GE(contrast(theme.outline, ground), 3) << "of a box that is not ticked, " << light;
+    for (const ImU32 background : {theme.panel, theme.hover})
+      EXPECT_GE(contrast(theme.outline, background), 3) << "of a box that is not ticked, " << light;
   }
 }
 

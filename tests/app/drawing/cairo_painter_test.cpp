@@ -139,7 +139,7 @@ double contrast(Colour a, Colour b) {
 
 TEST(Theme, SeriesStandOutOfADarkGround) {
   for (const Colour colour : {kBlue, kOrange, kGreen, kPurple, kBlack, kSkyBlue, kVermillion, kGrey})
-    EXPECT_GT(contrast(kDarkTheme.of_series(colour), kDarkTheme.ground), 4);
+    EXPECT_GT(contrast(kDarkTheme.of_series(colour), kDarkTheme.background), 4);
   EXPECT_EQ(kLightTheme.of_series(kBlue), kBlue);
   EXPECT_EQ(kLightTheme.of_series(kBlack), kBlack);
 }

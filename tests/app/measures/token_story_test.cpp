@@ -55,16 +55,16 @@ TEST_P(Stories, ScoresAreThoseThatEvictedTheToken) {
         const float margin = trace.evicted_margin[static_cast<std::size_t>(token)];
         const ScoreHistory history = score_history(*recording, {run, 0, kv_head}, token, kGoOn);
         ASSERT_EQ(history.missing, "");
-        for (const ScoreMoment& moment : history.moments) {
-          const bool goes = gone == moment.block;
-          EXPECT_LE(moment.block, gone < 0 ? 1000 : gone);
-          if (!goes && moment.cut && !moment.forced) {
-            EXPECT_GE(moment.score, *moment.cut);
+        for (const ScoreAtBlock& at : history.blocks) {
+          const bool goes = gone == at.block;
+          EXPECT_LE(at.block, gone < 0 ? 1000 : gone);
+          if (!goes && at.cut && !at.forced) {
+            EXPECT_GE(at.score, *at.cut);
           }
           if (goes && !std::isnan(margin)) {
-            ASSERT_TRUE(moment.cut);
-            EXPECT_NEAR(*moment.cut - moment.score, margin, 1e-5 + 1e-4 * std::abs(margin));
-            EXPECT_GT(moment.rank, 1);
+            ASSERT_TRUE(at.cut);
+            EXPECT_NEAR(*at.cut - at.score, margin, 1e-5 + 1e-4 * std::abs(margin));
+            EXPECT_GT(at.rank, 1);
             ++n_judged;
           }
         }
@@ -139,7 +139,7 @@ TEST(TokenStory, RowsThatMoveAreScoredWhereTheyWere) {
     const float margin = trace.evicted_margin[static_cast<std::size_t>(token)];
     if (std::isnan(margin)) continue;
     const auto history = score_history(*recording, {1, 0, 0}, token, kGoOn);
-    const ScoreMoment& last = history.moments.back();
+    const ScoreAtBlock& last = history.blocks.back();
     ASSERT_TRUE(last.cut);
     EXPECT_NEAR(*last.cut - last.score, margin, 1e-4);
     ++n_judged;
@@ -149,16 +149,16 @@ TEST(TokenStory, RowsThatMoveAreScoredWhereTheyWere) {
 
 TEST(TokenStory, SaysWhatWasNotRecorded) {
   const auto recording = capture("tiny_llama", false);
-  const TokenStory none = tell_token(*recording, {0, 0, 0}, 3, kGoOn);
+  const TokenStory none = token_story(*recording, {0, 0, 0}, 3, kGoOn);
   EXPECT_THAT(none.scores.missing, HasSubstr("evicts nothing"));
   EXPECT_EQ(none.afterwards_missing, "it stayed");
-  EXPECT_THAT(tell_token(*recording, {5, 0, 0}, 3, kGoOn).scores.missing,
+  EXPECT_THAT(token_story(*recording, {5, 0, 0}, 3, kGoOn).scores.missing,
               HasSubstr("tova scores by attention"));
   figures::FakeRecording replayed(1, 2, 1, 2, 8, 4);
   replayed.add_run("sink", 4);
   replayed.fill(1);
   replayed.edit_info().runs[0].plan.replayed = true;
-  const TokenStory story = tell_token(replayed, {0, 0, 0}, 1, kGoOn);
+  const TokenStory story = token_story(replayed, {0, 0, 0}, 1, kGoOn);
   EXPECT_THAT(story.attention.missing, HasSubstr("replayed"));
   EXPECT_EQ(story.attention_received, std::nullopt);
 }
@@ -169,7 +169,7 @@ TEST(TokenStory, HasTheTextAroundAndGoesIntoJson) {
   recording.add_run("keydiff", 8);
   recording.fill(1);
   recording.evicted_at(1, 0, 0)[14] = 1;
-  const TokenStory story = tell_token(recording, {1, 0, 0}, 14, kGoOn);
+  const TokenStory story = token_story(recording, {1, 0, 0}, 14, kGoOn);
   EXPECT_EQ(story.text, "o");
   EXPECT_EQ(story.before, "cdefghijklmn");
   EXPECT_EQ(story.after, "pqrstuvwxyza");
@@ -188,8 +188,8 @@ TEST(TokenStory, CanBeLeftOff) {
   figures::FakeRecording recording(1, 1, 1, 2, 32, 8);
   recording.add_run("keydiff", 8);
   recording.fill(1);
-  EXPECT_THROW(tell_token(recording, {0, 0, 0}, 3, cancelled), Cancelled);
-  EXPECT_THROW(tell_token(recording, {0, 0, 0}, 32, kGoOn), InvalidInput);
+  EXPECT_THROW(token_story(recording, {0, 0, 0}, 3, cancelled), Cancelled);
+  EXPECT_THROW(token_story(recording, {0, 0, 0}, 32, kGoOn), InvalidInput);
 }
 
 }  // namespace

@@ -152,10 +152,10 @@ TEST(SettingsFile, ComesBackAsItWasWritten) {
 TEST(SettingsFile, WhatIsNoSettingsFileIsEmpty) {
   const ScratchFolder folder;
   const auto path = folder.file("window.json");
-  for (const std::string& text :
-       {std::string(), std::string("{"), std::string("[1, 2]"), std::string("null"),
-        std::string("\0\xff\xfe", 3), std::string(100'000, '['), "{\"a\":" + std::string(100'000, '{'),
-        std::string("{} {}"), "{\"a\": \"" + std::string(kMostSettingsBytes, 'x') + "\"}"}) {
+  for (const std::string& text : {std::string(), std::string("{"), std::string("[1, 2]"), std::string("null"),
+                                  std::string("\0\xff\xfe", 3), std::string(100'000, '['),
+                                  fmt::format(R"({{"a":{})", std::string(100'000, '{')), std::string("{} {}"),
+                                  fmt::format(R"({{"a": "{}"}})", std::string(kMostSettingsBytes, 'x'))}) {
     std::ofstream(path, std::ios::trunc | std::ios::binary) << text;
     EXPECT_TRUE(read_settings(path).is_object());
     EXPECT_TRUE(read_settings(path).empty()) << text.substr(0, 40);

@@ -290,9 +290,9 @@ TEST(SessionStory, IsToldOfTheHeldTokenAndFollowsTheHead) {
   EXPECT_EQ(session.state().story.key, (StoryKey{{1, 0, 0}, 5, 5}));
   EXPECT_FALSE(session.state().making_story);
   const std::atomic<bool> go_on = false;
-  const auto told = measures::tell_token(*recording, {1, 0, 0}, 5, go_on);
+  const auto story = measures::token_story(*recording, {1, 0, 0}, 5, go_on);
   EXPECT_EQ(measures::token_story_json(*recording->info(), *session.state().story.story),
-            measures::token_story_json(*recording->info(), told))
+            measures::token_story_json(*recording->info(), story))
       << "what `inspect --token` writes";
   session.select_head(2, 1);
   EXPECT_FALSE(session.state().story.story) << "that was another head's";

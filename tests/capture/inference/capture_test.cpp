@@ -18,7 +18,7 @@
 
 namespace keyscope::capture {
 
-// What sinks are told of a capture, and how it ends.
+// What sinks receive of a capture, and how it ends.
 
 namespace {
 
@@ -26,7 +26,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Keeps all it is told; throws from one block where a test wants that.
+// Keeps all it receives; throws from one block where a test wants that.
 class NotingSink : public recording::RecordSink {
  public:
   void begin(std::shared_ptr<const recording::RecordPlan> begun) override {
@@ -119,9 +119,9 @@ TEST_P(Capture, BlocksCoverThePromptAndEveryTokenThatIsFedBack) {
 TEST_P(Capture, BlocksTellWhatWasGeneratedFromThem) {
   options_.generate = 3;
   const auto generated = run()[0].generated;
-  std::vector<std::int32_t> told;
-  for (const auto& record : sink_.records) told.push_back(record->next_id);
-  EXPECT_THAT(told, ElementsAre(-1, -1, generated[0], generated[1], generated[2]));
+  std::vector<std::int32_t> received;
+  for (const auto& record : sink_.records) received.push_back(record->next_id);
+  EXPECT_THAT(received, ElementsAre(-1, -1, generated[0], generated[1], generated[2]));
   EXPECT_EQ(sink_.generated[0].id, generated);
 }
 
