@@ -29,8 +29,8 @@ def time_keyscope(arguments, schedule):
 
 
 class Peer(TransformersPeer):
-    def __init__(self, arguments):
-        super().__init__(arguments)
+    def __init__(self, arguments, model=None):
+        super().__init__(arguments, model)
         self.read(False, 2 * arguments.block)  # warm up
 
     def statistics(self, attentions):
@@ -51,6 +51,7 @@ class Peer(TransformersPeer):
         n_tokens = n_tokens or self.arguments.tokens
         self.model.set_attn_implementation("eager" if recorded else "sdpa")
         cache, kept = DynamicCache(), []
+        self.wait()
         started = time.perf_counter()
         with torch.inference_mode():
             for first in range(0, n_tokens, block):
@@ -59,6 +60,7 @@ class Peer(TransformersPeer):
                                  output_attentions=recorded)
                 if recorded:
                     kept.append(self.statistics(out.attentions))
+        self.wait()
         return 1e3 * (time.perf_counter() - started)
 
     def run(self, recorded_first):

@@ -2,9 +2,11 @@
 """Writes a model of true shape with random weights, tensor by tensor, so that it may be larger than memory.
 
   make_random_model.py CONFIG.json OUT [--dtype bfloat16|float32] [--layers N] [--set KEY=VALUE ...] [--seed S]
+                       [--quick]
 
 CONFIG.json is a Hugging Face config.json of a Llama-like model (llama, mistral, qwen2, qwen3). Needs NumPy only.
-Weights are normal with the spread that Transformers initialises with (0.02); norms are one.
+Weights are normal with the spread that Transformers initialises with (0.02); norms are one. With --quick all are cut
+out of the same 16 million numbers, which takes as long as writing the file does: enough to measure times with.
 """
 
 import argparse
@@ -44,10 +46,25 @@ def tensors(config):
         yield "lm_head.weight", (config["vocab_size"], d)
 
 
-def values(rng, name, n):
-    if name.endswith("norm.weight"):
-        return np.ones(n, np.float32)
-    return rng.standard_normal(n, np.float32) * np.float32(0.02)
+class Values:
+    """The bytes of weights, in the file's dtype."""
+
+    def __init__(self, seed, dtype, quick):
+        self.rng, self.dtype = np.random.default_rng(seed), dtype
+        self.width = 4 if dtype == "float32" else 2
+        self.stock = self.draw(CHUNK) if quick else None
+
+    def draw(self, n):
+        return to_bytes(self.rng.standard_normal(n, np.float32) * np.float32(0.02), self.dtype)
+
+    def take(self, name, n):
+        """Up to n numbers of a tensor: fewer where the stock ends."""
+        if name.endswith("norm.weight"):
+            return to_bytes(np.ones(n, np.float32), self.dtype)
+        if self.stock is None:
+            return self.draw(min(n, CHUNK))
+        first = int(self.rng.integers(CHUNK // 2)) * self.width  # no two pieces begin at the same place
+        return memoryview(self.stock)[first:first + n * self.width]
 
 
 def to_bytes(array, dtype):
@@ -65,6 +82,7 @@ def main():
     parser.add_argument("--layers", type=int)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
 
     config = json.loads(arguments.config.read_text())
@@ -89,15 +107,15 @@ def main():
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 64)
-    rng = np.random.default_rng(arguments.seed)
+    values = Values(arguments.seed, arguments.dtype, arguments.quick)
     with open(arguments.out / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for name, shape in tensors(config):
             left = int(np.prod(shape))
             while left > 0:
-                n = min(left, CHUNK)
-                file.write(to_bytes(values(rng, name, n), arguments.dtype))
-                left -= n
+                taken = values.take(name, left)
+                file.write(taken)
+                left -= len(taken) // width
     print(f"{arguments.out}: {offset / 1e9:.2f} GB, {config['num_hidden_layers']} layers, {arguments.dtype}")
 
 

@@ -13,6 +13,7 @@ once, after the whole prompt).
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -61,53 +62,76 @@ class Peer(TransformersPeer):
         """ids at positions start, start + 1, …: every row of the cache is visible, the block itself causally."""
         torch, n = self.torch, ids.shape[1]
         n_cached = cache.get_seq_length()
-        mask = torch.ones(n, n_cached + n, dtype=torch.bool).tril(n_cached)[None, None] if n > 1 else None
+        mask = (torch.ones(n, n_cached + n, dtype=torch.bool, device=ids.device).tril(n_cached)[None, None]
+                if n > 1 else None)
         return self.model(input_ids=ids, past_key_values=cache, use_cache=True, attention_mask=mask,
-                          position_ids=torch.arange(start, start + n)[None], logits_to_keep=1)
+                          position_ids=torch.arange(start, start + n, device=ids.device)[None], logits_to_keep=1)
+
+    def decode(self, next_id, cache, n_tokens, n_generated, evict):
+        """Greedy tokens a second after the first one."""
+        if n_generated < 2:
+            return None
+        started = time.perf_counter()
+        for i in range(n_generated - 1):  # the last id is not fed back
+            out = self.forward(next_id, n_tokens + i, cache)
+            evict(cache)
+            next_id = out.logits[:, -1].argmax(-1, keepdim=True)
+        self.wait()
+        return (n_generated - 1) / (time.perf_counter() - started)
 
     def run(self, n_tokens, n_generated):
         from transformers import DynamicCache
         torch, cache = self.torch, DynamicCache()
         with torch.inference_mode():
+            self.wait()
             started = time.perf_counter()
             for first in range(0, n_tokens, self.arguments.block):
                 out = self.forward(self.ids[:, first:min(first + self.arguments.block, n_tokens)], first, cache)
                 self.evict(cache)
             next_id = out.logits[:, -1].argmax(-1, keepdim=True)
+            self.wait()
             prompt_seconds = time.perf_counter() - started
-            started = time.perf_counter()
-            for i in range(n_generated - 1):  # the last id is not fed back
-                out = self.forward(next_id, n_tokens + i, cache)
-                self.evict(cache)
-                next_id = out.logits[:, -1].argmax(-1, keepdim=True)
-            seconds = time.perf_counter() - started
-        decode = (n_generated - 1) / seconds if n_generated > 1 else None
+            decode = self.decode(next_id, cache, n_tokens, n_generated, self.evict)
         return {"ttft_ms": 1e3 * prompt_seconds, "decode": decode}
 
     def products(self):
         """What matrix products alone reach here, 10⁹ operations a second."""
         torch, config = self.torch, self.model.config
         rows = max(512, min(1024, self.arguments.tokens))
-        x = torch.rand(rows, config.hidden_size, dtype=self.model.dtype)
-        w = torch.rand(config.intermediate_size, config.hidden_size, dtype=self.model.dtype)
+        kind = {"dtype": self.model.dtype, "device": self.model.device}
+        x = torch.rand(rows, config.hidden_size, **kind)
+        w = torch.rand(config.intermediate_size, config.hidden_size, **kind)
         best = float("inf")
         for _ in range(6):
+            self.wait()
             started = time.perf_counter()
             torch.nn.functional.linear(x, w)
+            self.wait()
             best = min(best, time.perf_counter() - started)
         return 2 * x.numel() * w.shape[0] / best / 1e9
 
 
-def time_kvpress(peer):
-    from kvpress import KeyDiffPress
+def kvpress_press(arguments, name="KeyDiffPress"):
+    import kvpress
+    return getattr(kvpress, name)(compression_ratio=max(0, 1 - arguments.budget / arguments.tokens))
+
+
+def time_at_once(peer, press=None):
+    """The whole prompt in one piece. A press evicts once, after it; what is decoded then is kept."""
     from transformers import DynamicCache
-    torch, arguments = peer.torch, peer.arguments
-    press = KeyDiffPress(compression_ratio=max(0, 1 - arguments.budget / arguments.tokens))
+    torch, arguments, cache = peer.torch, peer.arguments, DynamicCache()
+    positions = torch.arange(arguments.tokens, device=peer.ids.device)
     with torch.inference_mode():
+        peer.wait()
         started = time.perf_counter()
-        with press(peer.model):
-            peer.model(input_ids=peer.ids, past_key_values=DynamicCache(), logits_to_keep=1)
-        return {"ttft_ms": 1e3 * (time.perf_counter() - started), "decode": None}
+        with press(peer.model) if press else contextlib.nullcontext():
+            out = peer.model(input_ids=peer.ids, past_key_values=cache, use_cache=True, logits_to_keep=1,
+                             cache_position=positions)  # which presses read, and newer Transformers do not add
+        next_id = out.logits[:, -1].argmax(-1, keepdim=True)
+        peer.wait()
+        prompt_seconds = time.perf_counter() - started
+        decode = peer.decode(next_id, cache, arguments.tokens, arguments.generate, lambda _: None)
+    return {"ttft_ms": 1e3 * prompt_seconds, "decode": decode}
 
 
 def time_llama_bench(arguments):
@@ -125,7 +149,7 @@ def contenders(arguments, peer):
             "Transformers, KeyDiff by blocks": lambda: peer.run(arguments.tokens, arguments.generate)}
     try:
         import kvpress  # noqa: F401
-        runs["kvpress, KeyDiff once"] = lambda: time_kvpress(peer)
+        runs["kvpress, KeyDiff once"] = lambda: time_at_once(peer, kvpress_press(arguments))
     except ImportError:
         print("kvpress: not installed, skipped")
     if arguments.gguf and shutil.which("llama-bench"):

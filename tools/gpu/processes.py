@@ -1,0 +1,63 @@
+"""Processes with a limit: they and their children end with it, and what they wrote until then is there."""
+
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+
+@dataclasses.dataclass
+class Ended:
+    """How a process ended: `status` is None where it was stopped at its limit."""
+
+    status: int | None
+    stdout: str
+    stderr: str
+    elapsed_s: float
+
+    def last_words(self) -> str:
+        """The last line that says what went wrong."""
+        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit status {self.status}, without a word"
+
+
+def stop(process: subprocess.Popen):
+    """Ends a process and all that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def run_together(commands: list[list[str]], limit_s: float, environments: list[dict], folder: pathlib.Path) -> list[Ended]:
+    """Runs commands at the same time, in `folder`, each with its environment; stops those that take longer."""
+    started = time.monotonic()
+    ended: list[Ended] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        files = [(open(f"{scratch}/{i}.out", "w+b"), open(f"{scratch}/{i}.err", "w+b")) for i in range(len(commands))]
+        processes: list[subprocess.Popen] = []
+        try:
+            for command, environment, (out, err) in zip(commands, environments, files):
+                processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                                  cwd=folder, env=environment, start_new_session=True))
+            times: dict[int, float] = {}
+            while len(times) < len(processes) and time.monotonic() - started < limit_s:
+                for i, process in enumerate(processes):
+                    if i not in times and process.poll() is not None:
+                        times[i] = time.monotonic() - started
+                time.sleep(0.02)
+        finally:
+            unfinished = {i for i, process in enumerate(processes) if process.poll() is None}
+            for process in processes:
+                stop(process)
+        for i, (process, (out, err)) in enumerate(zip(processes, files)):
+            out.seek(0), err.seek(0)
+            text = [file.read().decode(errors="replace") for file in (out, err)]
+            out.close(), err.close()
+            status = None if i in unfinished else process.returncode
+            ended.append(Ended(status, *text, times.get(i, time.monotonic() - started)))
+    return ended
