@@ -9,6 +9,7 @@
 #include "base/files.hpp"
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
+#include "capture/recording/hdf5_node.hpp"
 
 namespace keyscope::recording::hdf5 {
 namespace {

@@ -1,121 +1,15 @@
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include <hdf5.h>
-
-namespace keyscope::recording {
-
-// A recursive mutex that threads get in the order in which they came. With std::recursive_mutex a thread that
-// locks again at once mostly gets it again, and another one waits for the whole of what it does.
-class FairMutex {
- public:
-  void lock();
-  void unlock();
-
- private:
-  std::mutex gate_;
-  std::condition_variable next_turn_;
-  std::uint64_t n_came_ = 0;
-  std::uint64_t n_left_ = 0;
-  std::atomic<std::thread::id> owner_;
-  int depth_ = 0;  // the owner's
-};
-
-}  // namespace keyscope::recording
+#include "capture/recording/hdf5_node.hpp"
 
 namespace keyscope::recording::hdf5 {
-
-// The floor under every HDF5 call: one lock, owned identifiers, and errors as exceptions.
-// Held around every HDF5 call: the library is not safe for concurrent use, and a thread-safe build of it
-// serialises in the same way. Recursive, so that a caller may hold it over several calls that belong
-// together; threads get it in turn, so that one that reads a little does not wait for one that reads a lot.
-// The first lock a thread takes also silences the library's own printing on that thread.
-class Lock {
- public:
-  Lock();
-
- private:
-  std::unique_lock<FairMutex> lock_;
-};
-
-// An HDF5 identifier with the call that releases it. Releasing in the destructor ignores errors: a
-// writer closes its file with `File::close`, which does not.
-class Handle {
- public:
-  using Release = herr_t (*)(hid_t);
-
-  Handle() = default;
-  Handle(hid_t id, Release release) : id_(id), release_(release) {}
-  Handle(Handle&& other) noexcept;
-  Handle& operator=(Handle&& other) noexcept;
-  ~Handle() { reset(); }
-
-  hid_t id() const { return id_; }
-  explicit operator bool() const { return id_ >= 0; }
-  void reset() noexcept;
-
- private:
-  hid_t id_ = H5I_INVALID_HID;
-  Release release_ = nullptr;
-};
-
-// Throws FileError: "WHERE: cannot ACTION: what HDF5 or the operating system says". Call under a Lock.
-//   where: the file, or "file: /path/in/it"
-[[noreturn]] void fail(std::string_view where, std::string_view action);
-
-// Passes a result of an HDF5 call through, or fails if it is negative.
-template <typename Result>
-Result check(Result result, std::string_view where, std::string_view action) {
-  if (result < 0) fail(where, action);
-  return result;
-}
-
-// Takes ownership of a freshly made identifier, or fails if there is none.
-inline Handle own(hid_t id, Handle::Release release, std::string_view where, std::string_view action) {
-  return {check(id, where, action), release};
-}
-
-// Something that carries attributes: a group or a dataset. Text attributes are variable-length UTF-8,
-// integers are int64. Getters accept fixed-length text and any integer width too, as other writers produce
-// them, and
-//   throw FileError naming file, object and attribute if it is missing or of another kind
-class Node {
- public:
-  void set_text(const std::string& name, const std::string& text);
-  void set_texts(const std::string& name, const std::vector<std::string>& texts);  // 1-D
-  void set_integer(const std::string& name, std::int64_t value);  // overwritten in place if it exists
-  void set_integers(const std::string& name, const std::vector<std::int64_t>& values);  // 1-D
-
-  bool has_attribute(const std::string& name) const;
-  std::vector<std::string> attribute_names() const;
-  bool is_text(const std::string& name) const;
-  std::string text(const std::string& name) const;
-  std::vector<std::string> texts(const std::string& name) const;
-  std::int64_t integer(const std::string& name) const;
-
-  const std::string& where() const { return where_; }  // "file: /path/in/it"
-  hid_t id() const { return handle_.id(); }
-
- protected:
-  Node() = default;
-  Node(Handle handle, std::string where) : handle_(std::move(handle)), where_(std::move(where)) {}
-
-  Handle handle_;
-  std::string where_;
-
- private:
-  Handle open_attribute(const std::string& name) const;
-};
 
 using Shape = std::vector<hsize_t>;
 

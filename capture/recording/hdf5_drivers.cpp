@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "capture/recording/hdf5_node.hpp"
 
 namespace keyscope::recording::hdf5 {
 

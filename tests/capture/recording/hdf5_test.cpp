@@ -11,6 +11,7 @@
 #include "base/errors.hpp"
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
+#include "capture/recording/hdf5_node.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::recording::hdf5 {
