@@ -20,7 +20,10 @@ namespace {
 
 void write_tokens(const recording::RecordingInfo& info, const ExportRequest& request, bool json) {
   const Selection& about = request.selection;
-  if (!request.points || about.block < 0 || about.block >= request.points->n_blocks())
+  // Points of the head before stay where reading the selected one failed.
+  const HeadKey head{about.run, about.layer, about.kv_head};
+  if (!request.points || request.points->head != head || about.block < 0 ||
+      about.block >= request.points->n_blocks())
     throw FileError(fmt::format("{}: the head was not read yet; try again", request.path.string()));
   const auto tokens = token_table(info, *request.points, about.block, request.tokens.get());
   write_file(request.path,

@@ -43,6 +43,17 @@ std::string only_job(const Session& session) {
   return jobs.size() == 1 ? jobs[0]->status().what : std::string();
 }
 
+// One head whose keys cannot be read.
+class TornRecording final : public SyntheticRecording {
+ public:
+  using SyntheticRecording::SyntheticRecording;
+
+  RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
+    if (layer == 1 && kv_head == 1) throw FileError("torn.h5: keys are cut short");
+    return SyntheticRecording::keys(run, layer, kv_head, first, count);
+  }
+};
+
 TEST(SessionJobs, AnExportSaysHowManyHeadsItReadAndIsForgottenAfter) {
   const test::ScratchFolder folder;
   const auto recording = std::make_shared<GatedRecording>(kSmall);
@@ -183,6 +194,20 @@ TEST(SessionJobs, OpeningAnotherFileCallsOffTheFirst) {
   ASSERT_TRUE(settle(session));
   EXPECT_THAT(session.state().open_error, HasSubstr("second.h5"));
   EXPECT_TRUE(session.state().jobs.empty());
+}
+
+TEST(SessionJobs, TokensOfTheHeadBeforeAreNotExportedForOneThatCannotBeRead) {
+  const test::ScratchFolder folder;
+  Session session({});
+  session.show(std::make_shared<TornRecording>(kSmall));
+  ASSERT_TRUE(settle(session));
+  session.select_head(1, 1);
+  ASSERT_TRUE(settle(session));
+  session.export_view(folder.file("tokens.csv"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().notice.error);
+  EXPECT_THAT(session.state().notice.text, HasSubstr("the head was not read"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("tokens.csv")));
 }
 
 }  // namespace
