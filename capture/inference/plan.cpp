@@ -19,6 +19,7 @@
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
+
 void check_prompt_ids(const ModelConfig& config, std::span<const std::int32_t> ids,
                       const std::string& where) {
   if (ids.empty()) throw InvalidInput(where + "the prompt is empty; expected at least one token");
