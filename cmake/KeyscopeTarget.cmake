@@ -29,8 +29,6 @@ endfunction()
 if(KEYSCOPE_PCH)
   keyscope_precompile(core)
   keyscope_precompile(torch HEADERS <ATen/core/Tensor.h> LINK LibTorch::LibTorch)
-  keyscope_precompile(commands HEADERS <ATen/core/Tensor.h> <CLI/CLI.hpp> LINK LibTorch::LibTorch CLI11::CLI11)
-  keyscope_precompile(window HEADERS <ATen/core/Tensor.h> <imgui.h> LINK LibTorch::LibTorch PkgConfig::IMGUI)
   if(KEYSCOPE_TESTS)
     keyscope_precompile(test HEADERS <gtest/gtest.h> <gmock/gmock.h> LINK GTest::gtest GTest::gmock)
     keyscope_precompile(torch_test HEADERS <ATen/core/Tensor.h> <gtest/gtest.h> <gmock/gmock.h>
@@ -44,6 +42,14 @@ function(keyscope_use_precompiled name set)
   endif()
 endfunction()
 
+# With KEYSCOPE_UNITY: joined sources, which see names of their neighbours that they hide without meaning to.
+function(keyscope_join name)
+  if(KEYSCOPE_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    target_compile_options(${name} PRIVATE -Wno-shadow)
+  endif()
+endfunction()
+
 # keyscope_library(NAME [PCH SET] SOURCES ... LINK ...): a static library of the project.
 function(keyscope_library name)
   cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINK;PRIVATE" ${ARGN})
@@ -53,14 +59,12 @@ function(keyscope_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC keyscope_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
   keyscope_use_precompiled(${name} ${ARG_PCH})
-  if(KEYSCOPE_UNITY)  # not the tests, whose helpers go by short names
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-  endif()
+  keyscope_join(${name})
 endfunction()
 
-# keyscope_test(NAME [SHARDS N] [PCH SET] SOURCES ... LINK ...): a GoogleTest executable, each of its cases known to
-# CTest; with SHARDS only N equal parts of it are, a process each, for many short cases that load much before they
-# begin.
+# keyscope_test(NAME [SHARDS N] [PCH SET] SOURCES ... LINK ...): a GoogleTest executable. CTest knows each of its
+# cases; with KEYSCOPE_UNITY, or where SHARDS says so, it knows parts of them instead, a process each, because
+# loading LibTorch takes longer than most cases do.
 function(keyscope_test name)
   cmake_parse_arguments(ARG "" "SHARDS;PCH" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_PCH)
@@ -70,6 +74,10 @@ function(keyscope_test name)
   target_link_libraries(${name} PRIVATE keyscope_options ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE KEYSCOPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   keyscope_use_precompiled(${name} ${ARG_PCH})
+  keyscope_join(${name})
+  if(KEYSCOPE_UNITY AND NOT ARG_SHARDS)
+    set(ARG_SHARDS 4)
+  endif()
   if(NOT ARG_SHARDS)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
     return()

@@ -7,6 +7,10 @@
 
 namespace keyscope::commands {
 
+// The command line `keyscope`: parses, runs the subcommand, prints what went wrong on stderr.
+//   returns  the exit status
+int run_command_line(int argc, char** argv);
+
 // Each adds its subcommand to `app`: options, help with an example, and the callback that does the work.
 void add_analyze(CLI::App& app);
 void add_bench(CLI::App& app);

@@ -17,7 +17,7 @@ namespace keyscope::analysis {
 namespace {
 
 using Eigen::Index;
-using Rows = std::vector<Index>;
+using Indices = std::vector<Index>;
 
 Dendrogram dendrogram_of(const RowMatrixF& rows) {
   return average_linkage(cosine_distances(rows), rows.rows());
@@ -38,9 +38,9 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
 // The definition: the mean over all pairs of rows, for every two clusters anew, in float64.
 std::vector<double> heights_by_definition(const RowMatrixF& rows) {
   const RowMatrixD cosines = cosine_matrix(rows);
-  std::vector<Rows> clusters;
+  std::vector<Indices> clusters;
   for (Index row = 0; row < rows.rows(); ++row) clusters.push_back({row});
-  const auto distance = [&](const Rows& a, const Rows& b) {
+  const auto distance = [&](const Indices& a, const Indices& b) {
     double sum = 0;
     for (const Index i : a)
       for (const Index j : b) sum += 1 - cosines(i, j);
@@ -62,13 +62,13 @@ std::vector<double> heights_by_definition(const RowMatrixF& rows) {
 }
 
 // Which rows each cluster holds, by its number.
-std::vector<Rows> members(const Dendrogram& dendrogram) {
-  std::vector<Rows> clusters;
+std::vector<Indices> members(const Dendrogram& dendrogram) {
+  std::vector<Indices> clusters;
   for (std::size_t row = 0; row < dendrogram.leaves.size(); ++row)
     clusters.push_back({static_cast<Index>(row)});
   for (const Merge& merge : dendrogram.merges) {
-    Rows both = clusters.at(static_cast<std::size_t>(merge.first));
-    const Rows& other = clusters.at(static_cast<std::size_t>(merge.second));
+    Indices both = clusters.at(static_cast<std::size_t>(merge.first));
+    const Indices& other = clusters.at(static_cast<std::size_t>(merge.second));
     both.insert(both.end(), other.begin(), other.end());
     clusters.push_back(both);
   }
@@ -81,10 +81,10 @@ void expect_leaves_in_order(const Dendrogram& dendrogram) {
   for (std::size_t i = 0; i < place.size(); ++i)
     place.at(static_cast<std::size_t>(dendrogram.leaves[i])) = static_cast<Index>(i);
   const auto clusters = members(dendrogram);
-  const auto first_place = [&](const Rows& rows) {
+  const auto first_place = [&](const Indices& rows) {
     return std::ranges::min(rows, {}, [&](Index row) { return place[static_cast<std::size_t>(row)]; });
   };
-  for (const Rows& rows : clusters) {
+  for (const Indices& rows : clusters) {
     const auto [low, high] =
         std::ranges::minmax(rows, {}, [&](Index row) { return place[static_cast<std::size_t>(row)]; });
     EXPECT_EQ(place[static_cast<std::size_t>(high)] - place[static_cast<std::size_t>(low)] + 1,
@@ -133,7 +133,7 @@ TEST(Dendrogram, DuplicatesAreOneClusterFirst) {
 TEST(Dendrogram, TiesAreBrokenTheSameWayEveryTime) {
   const auto golden = read_goldens("dendrogram_goldens.json", "rank_one");
   RowMatrixF rows = sample_low_rank_rows(197, 24, 8, 1);
-  Rows directed;
+  Indices directed;
   for (Index row = 0; row < rows.rows(); ++row)
     if (rows.row(row).norm() > 0) directed.push_back(row);
   const RowMatrixF kept = rows(directed, Eigen::all);

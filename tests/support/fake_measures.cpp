@@ -22,8 +22,8 @@ std::int32_t evicted_at(std::size_t run, std::int64_t token) {
   return at < kBlocks ? static_cast<std::int32_t>(at) : -1;
 }
 
-FakeRecording::Head make_head(std::size_t run, std::size_t head) {
-  FakeRecording::Head made;
+DrawnRecording::Head make_head(std::size_t run, std::size_t head) {
+  DrawnRecording::Head made;
   made.keys = sample_rows(100 + 10 * run + head, kTokens, kHeadDim, 0.3);
   made.values = sample_rows(300 + 10 * run + head, kTokens, kHeadDim);
   for (std::size_t g = 0; g < kGroup; ++g)
@@ -69,7 +69,7 @@ RowMatrixF part(const RowMatrixF& rows, std::int64_t first, std::int64_t count) 
 
 }  // namespace
 
-FakeRecording::FakeRecording() {
+DrawnRecording::DrawnRecording() {
   about.source = "fake.h5";
   about.complete = true;
   about.model = {
@@ -84,41 +84,41 @@ FakeRecording::FakeRecording() {
   }
 }
 
-std::shared_ptr<const recording::RecordingInfo> FakeRecording::info() const {
+std::shared_ptr<const recording::RecordingInfo> DrawnRecording::info() const {
   return std::make_shared<const recording::RecordingInfo>(about);
 }
 
-RowMatrixF FakeRecording::keys(int run, int layer, int kv_head, std::int64_t first,
-                               std::int64_t count) const {
+RowMatrixF DrawnRecording::keys(int run, int layer, int kv_head, std::int64_t first,
+                                std::int64_t count) const {
   require_layer(layer);
   return part(heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(kv_head)).keys, first,
               count);
 }
 
-RowMatrixF FakeRecording::values(int run, int layer, int kv_head, std::int64_t first,
-                                 std::int64_t count) const {
+RowMatrixF DrawnRecording::values(int run, int layer, int kv_head, std::int64_t first,
+                                  std::int64_t count) const {
   require_layer(layer);
   return part(heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(kv_head)).values, first,
               count);
 }
 
-RowMatrixF FakeRecording::queries(int run, int layer, int query_head, std::int64_t first,
-                                  std::int64_t count) const {
+RowMatrixF DrawnRecording::queries(int run, int layer, int query_head, std::int64_t first,
+                                   std::int64_t count) const {
   require_layer(layer);
   const Head& head =
       heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(query_head / kGroup));
   return part(head.queries.at(static_cast<std::size_t>(query_head % kGroup)), first, count);
 }
 
-recording::HeadTrace FakeRecording::trace(int run, int layer, int kv_head) const {
+recording::HeadTrace DrawnRecording::trace(int run, int layer, int kv_head) const {
   require_layer(layer);
   return heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(kv_head)).trace;
 }
 
-RowMatrixF FakeRecording::attention(int, int, int, std::int64_t, std::int64_t) const {
+RowMatrixF DrawnRecording::attention(int, int, int, std::int64_t, std::int64_t) const {
   throw FileError("fake recording: attention was not recorded");
 }
 
-RowMatrixF FakeRecording::logits(int run) const { return all_logits.at(static_cast<std::size_t>(run)); }
+RowMatrixF DrawnRecording::logits(int run) const { return all_logits.at(static_cast<std::size_t>(run)); }
 
 }  // namespace keyscope::measures

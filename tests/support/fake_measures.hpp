@@ -9,7 +9,7 @@ namespace keyscope::measures {
 // A recording made up of drawn numbers, with every part open to a test that wants it otherwise. Two runs,
 // `none` and `keydiff`, of one layer (index 3) with two KV heads of two query heads each; 40 prompt tokens in
 // blocks of 8, then three generated ones. goldens/head_measures.py draws the same numbers.
-class FakeRecording : public recording::Recording {
+class DrawnRecording : public recording::Recording {
  public:
   struct Head {
     RowMatrixF keys, values;
@@ -17,7 +17,7 @@ class FakeRecording : public recording::Recording {
     recording::HeadTrace trace;
   };
 
-  FakeRecording();
+  DrawnRecording();
 
   recording::RecordingInfo about;
   std::vector<std::vector<Head>> heads;            // [run][kv_head]

@@ -14,6 +14,9 @@
 
 namespace keyscope::test {
 
+// A file or a model's folder of tests/capture/inference/goldens/.
+std::filesystem::path inference_golden(const std::string& name);
+
 // A tensor as a safetensors file stores it.
 struct TensorBytes {
   std::string dtype;

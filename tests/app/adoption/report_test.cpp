@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -20,11 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class Report : public ::testing::Test {
  protected:
@@ -57,7 +53,7 @@ TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
       words(path("out"), {"--policies", "keydiff,sink", "--text", text, "--repeat", "2", "--diagnose", "4"}));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("Rule: "));
-  const Json json = Json::parse(read(path("out/report.json")));
+  const Json json = Json::parse(read_file(path("out/report.json")));
   std::vector<std::string> tasks;
   for (const Json& task : json["tasks"]) tasks.push_back(task["task"]);
   EXPECT_EQ(tasks, (std::vector<std::string>{"niah", "niah-distractors", "phonebook", "perplexity"}));
@@ -90,7 +86,7 @@ TEST_F(Report, GoesOnAfterAKillWithTheSameNumbers) {
   EXPECT_FALSE(fs::exists(path("killed/report.json")));
   const CliResult run = run_cli(untimed(path("killed")));
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(read(path("killed/report.json")), read(path("whole/report.json")));
+  EXPECT_EQ(read_file(path("killed/report.json")), read_file(path("whole/report.json")));
 }
 
 TEST_F(Report, BadRowsAreNamedOrSkippedAndListed) {
@@ -107,10 +103,10 @@ TEST_F(Report, BadRowsAreNamedOrSkippedAndListed) {
   const CliResult run = run_cli(untimed(path("out"), asked));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("Skipped: " + rows + ", line 2"));
-  const Json task = Json::parse(read(path("out/report.json")))["tasks"][0];
+  const Json task = Json::parse(read_file(path("out/report.json")))["tasks"][0];
   EXPECT_EQ(task["n"], 2);
   EXPECT_EQ(task["bad_rows"], 1);
-  EXPECT_THAT(read(path("out/report.html")), HasSubstr("rows.jsonl, line 2"));
+  EXPECT_THAT(read_file(path("out/report.html")), HasSubstr("rows.jsonl, line 2"));
 }
 
 // Three rows of one data set that are answered with what the model says, two of another that are not.
@@ -141,11 +137,12 @@ TEST_F(Report, DataSetsOfLongBenchWeighTheSame) {
   const CliResult run = run_cli(untimed(path("second"), asked));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("score 50.0 % over 5 examples of 2 data sets"));
-  const Json task = Json::parse(read(path("second/report.json")))["tasks"][0];
+  const Json task = Json::parse(read_file(path("second/report.json")))["tasks"][0];
   EXPECT_DOUBLE_EQ(task["full"]["mean"], 0.5);
   EXPECT_EQ(task["full"]["n"], 5);
   EXPECT_EQ(task["data_sets"], 2);
-  EXPECT_THAT(read(path("second/report.html")), HasSubstr("longbench: score, %, 5 examples of 2 data sets"));
+  EXPECT_THAT(read_file(path("second/report.html")),
+              HasSubstr("longbench: score, %, 5 examples of 2 data sets"));
 }
 
 // Twenty rows whose answers no model gives: no policy loses anything, and nothing follows from it.
@@ -163,22 +160,22 @@ TEST_F(Report, AModelThatSolvesNothingIsAdvisedNothing) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("the full cache itself does not solve longbench"));
   EXPECT_THAT(run.out, HasSubstr("not solved"));
-  const Json json = Json::parse(read(path("out/report.json")));
+  const Json json = Json::parse(read_file(path("out/report.json")));
   EXPECT_TRUE(json["recommendation"]["policy"].is_null());
   const Json task = json["candidates"][0]["tasks"][0];
   EXPECT_EQ(task["verdict"], "cannot tell");
   EXPECT_EQ(task["affected"], 20);
   EXPECT_THAT(task["reason"], HasSubstr("the full cache itself scores 0.0 % [0.0, 0.0]"));
-  EXPECT_THAT(read(path("out/report.html")), HasSubstr("the full cache itself scores 0.0 %"));
+  EXPECT_THAT(read_file(path("out/report.html")), HasSubstr("the full cache itself scores 0.0 %"));
 }
 
 TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {
   ASSERT_EQ(run_cli(untimed(path("out"), {"--tasks", "niah,phonebook"})).status, 0);
-  const std::string before = read(path("out/report.json"));
+  const std::string before = read_file(path("out/report.json"));
   const CliResult refused = run_cli(untimed(path("out"), {"--tasks", "phonebook"}));
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr(R"(tasks is ["niah","phonebook"] there and ["phonebook"] here)"));
-  EXPECT_EQ(read(path("out/report.json")), before);
+  EXPECT_EQ(read_file(path("out/report.json")), before);
   // What is not measured again leaves no picture behind.
   const std::vector<std::string> undiagnosed =
       words(path("out"), {"--tasks", "phonebook", "--policies", "keydiff,sink", "--repeat", "0", "--diagnose",
@@ -196,7 +193,7 @@ TEST_F(Report, NumbersMayLieInAFolderThatIsStillToBeMade) {
   const CliResult run =
       run_cli(untimed(path("out/"), {"--tasks", "phonebook", "--json", path("out/numbers.json")}));
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(read(path("out/numbers.json")), read(path("out/report.json")));
+  EXPECT_EQ(read_file(path("out/numbers.json")), read_file(path("out/report.json")));
 }
 
 TEST_F(Report, FilesOfOthersAreNotReplaced) {
@@ -208,7 +205,7 @@ TEST_F(Report, FilesOfOthersAreNotReplaced) {
     const CliResult run = run_cli(untimed(out.string(), {"--tasks", "phonebook", "--force"}));
     EXPECT_EQ(run.status, 1);
     EXPECT_THAT(run.err, HasSubstr("not empty, and no report's results"));
-    EXPECT_EQ(read(out / name), "mine");
+    EXPECT_EQ(read_file(out / name), "mine");
   }
 }
 
@@ -216,11 +213,11 @@ TEST_F(Report, ResultsOfAnotherCommandAreNotDiscarded) {
   const std::vector<std::string> words{"eval",      "phonebook", "--model", kDemoModel,  "--entries", "4",
                                        "--samples", "1",         "--out",   path("out"), "--quiet"};
   ASSERT_EQ(run_cli(words).status, 0);
-  const std::string before = read(path("out/settings.json"));
+  const std::string before = read_file(path("out/settings.json"));
   const CliResult run = run_cli(untimed(path("out"), {"--tasks", "phonebook", "--force"}));
   EXPECT_EQ(run.status, 1);
   EXPECT_THAT(run.err, HasSubstr("settings.json: of another command"));
-  EXPECT_EQ(read(path("out/settings.json")), before);
+  EXPECT_EQ(read_file(path("out/settings.json")), before);
 }
 
 TEST_F(Report, NumbersDoNotTakeANameOfItsOwnFiles) {
@@ -243,7 +240,7 @@ TEST_F(Report, WhatLiesBesideAReportIsNotDiscardedWithIt) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_FALSE(fs::exists(path("out/phonebook/examples.jsonl")));
   for (const char* name : {"geometry-notes.txt", "geometry-mine/prompts/a.txt", "phonebook/notes.txt"})
-    EXPECT_EQ(read(path("out") + "/" + name), "mine") << name;
+    EXPECT_EQ(read_file(path("out") + "/" + name), "mine") << name;
 }
 
 // Longer than a phone book can be with the names there are.
@@ -252,7 +249,7 @@ TEST_F(Report, LongPromptsMayHoldMoreThanTheLargestPhoneBook) {
                                  "phonebook", "--length", "6000", "--examples", "1", "--policies", "sink",
                                  "--budgets", "25%", "--repeat", "0", "--diagnose-length", "600"});
   ASSERT_EQ(run.status, 0) << run.err;
-  const Json json = Json::parse(read(path("out/report.json")));
+  const Json json = Json::parse(read_file(path("out/report.json")));
   EXPECT_EQ(json["tasks"][0]["n"], 4);
   EXPECT_EQ(json["diagnosis"]["n_prompts"], 2) << "of 24 and 48 entries";
 }

@@ -97,8 +97,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const std::string kModel = std::string(KEYSCOPE_SOURCE_DIR) + "/assets/demo_model";
-
 std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
@@ -119,8 +117,8 @@ class Heads : public ::testing::Test {
   }
   static std::string file(const std::string& name) { return (folder_->path() / name).string(); }
   static std::vector<std::string> capture(const std::vector<std::string>& more) {
-    return with({"capture", "--dtype", "float32", "--model", kModel, "--prompt-file",
-                 kModel + "/prompts/phonebook.txt", "--max-tokens", "300", "--policy", "none", "--policy",
+    return with({"capture", "--dtype", "float32", "--model", kDemoModel, "--prompt-file",
+                 kDemoModel + "/prompts/phonebook.txt", "--max-tokens", "300", "--policy", "none", "--policy",
                  "keydiff", "--budget", "128", "--block", "64", "--record", "keys,queries,values,attention"},
                 more);
   }

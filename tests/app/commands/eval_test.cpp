@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/files.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -25,12 +26,7 @@ using ::testing::HasSubstr;
 
 const std::string kAssets = KEYSCOPE_SOURCE_DIR "/assets";
 
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-json read_json(const fs::path& path) { return json::parse(read(path)); }
+json read_json(const fs::path& path) { return json::parse(read_file(path)); }
 
 class EvalRun : public ::testing::Test {
  protected:
@@ -93,7 +89,7 @@ TEST_F(EvalRun, PerplexityDrawsItsCurves) {
   ASSERT_EQ(report["cells"].size(), 3U);
   EXPECT_EQ(report["cells"][0]["curve"].size(), 32U);
   EXPECT_GT(report["cells"][1]["ratio"].get<double>(), 1);
-  EXPECT_THAT(read(path("p.svg")), HasSubstr("Perplexity by position"));
+  EXPECT_THAT(read_file(path("p.svg")), HasSubstr("Perplexity by position"));
   EXPECT_TRUE(fs::exists(path("p.h5")));
 }
 
@@ -102,7 +98,7 @@ TEST_F(EvalRun, ReplacesFilesOnlyWhereItIsTold) {
   const auto refused = run_cli(perplexity({"--json", path("p.json")}));
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("p.json"));
-  EXPECT_EQ(read(path("p.json")), "earlier");
+  EXPECT_EQ(read_file(path("p.json")), "earlier");
   ASSERT_EQ(run_cli(perplexity({"--json", path("p.json"), "--force"})).status, 0);
   EXPECT_EQ(read_json(path("p.json"))["task"], "perplexity");
 }
@@ -118,7 +114,7 @@ TEST_F(EvalRun, WhatStandsInTheWayOfAFigureIsSaidFirst) {
   EXPECT_FALSE(fs::exists(path("out"))) << "something was run";
   fs::remove(path("p-niah-difference.svg"));
   ASSERT_EQ(run_cli(words).status, 0);
-  EXPECT_THAT(read(path("p-niah-difference.svg")), HasSubstr("less that with the full cache"));
+  EXPECT_THAT(read_file(path("p-niah-difference.svg")), HasSubstr("less that with the full cache"));
 }
 
 TEST_F(EvalRun, FilesMayLieInAFolderThatIsStillToBeMade) {
@@ -147,14 +143,14 @@ TEST_F(EvalRun, GoesOnAfterAKillAsIfThereHadBeenNone) {
   ASSERT_EQ(run_cli(perplexity({"--out", path("whole")})).status, 0);
   ASSERT_EQ(run_cli(perplexity({"--out", path("killed")})).status, 0);
   // As a kill leaves it: some lines, the last one torn.
-  const std::string lines = read(path("killed/examples.jsonl"));
+  const std::string lines = read_file(path("killed/examples.jsonl"));
   std::ofstream(path("killed/examples.jsonl"), std::ios::binary) << lines.substr(0, lines.size() / 2);
   const CliResult result = run_cli(perplexity({"--out", path("killed"), "--json", "-"}));
   ASSERT_EQ(result.status, 0) << result.err;
   const json again = json::parse(result.out), whole = read_json(path("whole/results.json"));
   EXPECT_GT(again["cost"]["earlier_results"].get<int>(), 10);
   EXPECT_EQ(again["cells"], whole["cells"]);
-  EXPECT_EQ(read(path("killed/examples.jsonl")).size(), lines.size());
+  EXPECT_EQ(read_file(path("killed/examples.jsonl")).size(), lines.size());
   // Another text is another evaluation.
   EXPECT_THAT(run_cli(perplexity({"--out", path("killed"), "--windows", "2"})).err,
               HasSubstr("other settings"));
@@ -162,7 +158,7 @@ TEST_F(EvalRun, GoesOnAfterAKillAsIfThereHadBeenNone) {
 
 TEST_F(EvalRun, AnInterruptKeepsWhatIsDone) {
   std::ofstream text(path("long.txt"));
-  for (int i = 0; i < 100; ++i) text << read(kAssets + "/demo_model/prompts/needle_2048.txt") << "\n\n";
+  for (int i = 0; i < 100; ++i) text << read_file(kAssets + "/demo_model/prompts/needle_2048.txt") << "\n\n";
   text.close();
   const auto words =
       command("perplexity", {"--text", path("long.txt"), "--length", "512", "--out", path("out")});
@@ -179,7 +175,7 @@ TEST_F(EvalRun, AnInterruptKeepsWhatIsDone) {
 
 TEST_F(EvalRun, BadRowsAreNamedOrSkipped) {
   std::ofstream(path("rows.jsonl"))
-      << read(kAssets + "/eval/longbench.jsonl")
+      << read_file(kAssets + "/eval/longbench.jsonl")
       << R"({"input": "", "context": "", "answers": ["a"], "dataset": "dureader"})"
       << "\n";
   const auto words = command("longbench", {"--data", path("rows.jsonl"), "--rows", "1", "--json", "-"});

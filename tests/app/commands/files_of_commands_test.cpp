@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "base/files.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -16,11 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
@@ -42,20 +38,20 @@ class Files : public ::testing::Test {
 TEST_F(Files, JsonLeavesAPartThatIsNotItsOwn) {
   const std::string recording = record("a.h5");
   fs::copy_file(recording, file("b.h5.part"));
-  const std::string before = read(file("b.h5.part"));
+  const std::string before = read_file(file("b.h5.part"));
   EXPECT_EQ(run_cli({"analyze", "--quiet", recording, "--json", file("b.h5")}).status, 0);
-  EXPECT_EQ(read(file("b.h5.part")), before);
+  EXPECT_EQ(read_file(file("b.h5.part")), before);
 }
 
 TEST_F(Files, JsonNeverReplacesWhatItIsMadeOf) {
   const std::string recording = record("a.h5");
-  const std::string before = read(recording);
+  const std::string before = read_file(recording);
   for (const char* command : {"analyze", "inspect"}) {
     const CliResult result = run_cli({command, recording, "--json", recording, "--force"});
     EXPECT_EQ(result.status, 2) << command;
     EXPECT_THAT(result.err, HasSubstr("--json"));
   }
-  EXPECT_EQ(read(recording), before);
+  EXPECT_EQ(read_file(recording), before);
 }
 
 TEST_F(Files, AScreenshotDoesNotReplaceAPicture) {
@@ -64,7 +60,7 @@ TEST_F(Files, AScreenshotDoesNotReplaceAPicture) {
   const CliResult result = run_cli({"view", recording, "--screenshot", file("keep.png")});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("--force"));
-  EXPECT_EQ(read(file("keep.png")), "precious");
+  EXPECT_EQ(read_file(file("keep.png")), "precious");
 }
 
 TEST_F(Files, APipeIsNotReplaced) {

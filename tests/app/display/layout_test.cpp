@@ -110,13 +110,13 @@ TEST(CutText, CutsBetweenCharactersNotBytes) {
 }
 
 constexpr Rect kPlot{100, 50, 400, 300};
-constexpr float kGap = 16;
+constexpr float kTooltipGap = 16;
 
 TEST(PlaceTooltip, LiesTowardsTheMiddle) {
-  const Pixel left = place_tooltip({120, 60}, {150, 80}, kPlot, kGap);
+  const Pixel left = place_tooltip({120, 60}, {150, 80}, kPlot, kTooltipGap);
   EXPECT_EQ(left.x, 136);
   EXPECT_EQ(left.y, 76);
-  const Pixel right = place_tooltip({480, 340}, {150, 80}, kPlot, kGap);
+  const Pixel right = place_tooltip({480, 340}, {150, 80}, kPlot, kTooltipGap);
   EXPECT_EQ(right.x, 480 - 16 - 150);
   EXPECT_EQ(right.y, 340 - 16 - 80);
 }
@@ -125,7 +125,7 @@ TEST(PlaceTooltip, StaysInsideThePlotAndOffTheMouseWhereItFits) {
   for (const Pixel size : {Pixel{60, 40}, Pixel{300, 80}, Pixel{390, 120}})
     for (float x = kPlot.x; x < kPlot.right(); x += 7)
       for (float y = kPlot.y; y < kPlot.bottom(); y += 7) {
-        const Pixel at = place_tooltip({x, y}, size, kPlot, kGap);
+        const Pixel at = place_tooltip({x, y}, size, kPlot, kTooltipGap);
         EXPECT_GE(at.x, kPlot.x);
         EXPECT_LE(at.x + size.x, kPlot.right());
         EXPECT_GE(at.y, kPlot.y);
@@ -135,7 +135,7 @@ TEST(PlaceTooltip, StaysInsideThePlotAndOffTheMouseWhereItFits) {
 }
 
 TEST(PlaceTooltip, OneThatFitsNowhereLeavesTheMouseFree) {
-  const Pixel at = place_tooltip({300, 100}, {390, 290}, kPlot, kGap);
+  const Pixel at = place_tooltip({300, 100}, {390, 290}, kPlot, kTooltipGap);
   EXPECT_EQ(at.y, 116);
   EXPECT_GE(at.x, kPlot.x);
 }

@@ -122,7 +122,7 @@ figures::Panel panel_of(const std::vector<std::pair<float, float>>& retained,
   return panel;
 }
 
-PlotView unit_view() {
+PlotView square_view() {
   PlotView view;
   view.set_frame(0, 0, 1000, 1000);
   view.fit({0, 1, 0, 1}, true);
@@ -137,7 +137,7 @@ TEST(PointIndex, AgreesWithLookingAtEveryPoint) {
   const figures::Panel panel = panel_of(points, {});
   PointIndex index;
   index.build(panel, {});
-  const PlotView view = unit_view();
+  const PlotView view = square_view();
   int found = 0;
   for (int trial = 0; trial < 300; ++trial) {
     const Pixel at{1000 * uniform(random), 1000 * uniform(random)};
@@ -161,7 +161,7 @@ TEST(PointIndex, AgreesWithLookingAtEveryPoint) {
 TEST(PointIndex, OfPointsInOnePlaceTakesTheOneOnTop) {
   PointIndex index;
   index.build(panel_of({{0.5F, 0.5F}}, {{0.5F, 0.5F}}), {});
-  const PlotView view = unit_view();
+  const PlotView view = square_view();
   const Pixel at = view.to_pixel(0.5, 0.5);
   EXPECT_EQ(index.nearest(view, at, 5), 1);  // the retained disc is drawn over the evicted ring
 }
@@ -170,14 +170,14 @@ TEST(PointIndex, LeavesOutHiddenSeriesAndWhatIsNotFinite) {
   PointIndex index;
   index.build(panel_of({{0.5F, 0.5F}, {NAN, 0.2F}}, {{0.1F, 0.1F}}), {"evicted"});
   EXPECT_EQ(index.size(), 1U);
-  const PlotView view = unit_view();
+  const PlotView view = square_view();
   EXPECT_EQ(index.nearest(view, view.to_pixel(0.1, 0.1), 5), std::nullopt);
 }
 
 TEST(PointIndex, NothingIsNearWhereThereIsNothing) {
   PointIndex index;
   index.build(figures::Panel(), {});
-  EXPECT_EQ(index.nearest(unit_view(), {1, 1}, 9), std::nullopt);
+  EXPECT_EQ(index.nearest(square_view(), {1, 1}, 9), std::nullopt);
 }
 
 }  // namespace

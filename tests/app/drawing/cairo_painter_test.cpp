@@ -13,6 +13,7 @@
 #include "app/drawing/page_layout.hpp"
 #include "app/figures/catalogue.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "tests/support/fake_recording.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/small_disk.hpp"
@@ -33,11 +34,6 @@ Figure build(const std::string& name, int components = 2, std::int64_t n_tokens 
   request.name = name;
   request.components = components;
   return build_figure(recording, request);
-}
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Well-formed as XML; comes back with all of its text.
@@ -112,7 +108,7 @@ TEST(CanvasCairo, PngSaysHowLargeItIsOnPaper) {
   options.dpi = 200;
   draw_to_file(build("keyspace"), folder.file("a.png"), options);
   const std::string chunk("\0\0\0\x09pHYs\0\0\x1e\xc2\0\0\x1e\xc2\x01\x6e\xd0\x75\x3e", 21);
-  EXPECT_EQ(read(folder.file("a.png")).substr(33, 21), chunk);
+  EXPECT_EQ(read_file(folder.file("a.png")).substr(33, 21), chunk);
 }
 
 TEST(CanvasCairo, DarkIsDark) {
@@ -166,7 +162,7 @@ TEST(CanvasCairo, SvgIsXmlWithTheFiguresWords) {
   Figure figure = build("keyspace");
   figure.title = "a < b & \"c\" \x01 \xFF";
   draw_to_file(figure, folder.file("a.svg"));
-  const std::string text = parse_xml(read(folder.file("a.svg")));
+  const std::string text = parse_xml(read_file(folder.file("a.svg")));
   EXPECT_THAT(text, HasSubstr("a < b & \"c\""));
   EXPECT_THAT(text, HasSubstr("PC 1"));
   EXPECT_THAT(text, HasSubstr("anchor (mean key)"));
@@ -180,10 +176,10 @@ TEST(CanvasCairo, ManyPointsBecomeAnImageSoThatSvgStaysSmall) {
   Figure figure = build("keyspace", 2, 9000);
   figure.panels.resize(1);
   draw_to_file(figure, folder.file("many.svg"), options);
-  EXPECT_THAT(read(folder.file("many.svg")), HasSubstr("<image"));
+  EXPECT_THAT(read_file(folder.file("many.svg")), HasSubstr("<image"));
   EXPECT_LT(std::filesystem::file_size(folder.file("many.svg")), 1'000'000U);
   draw_to_file(build("keyspace"), folder.file("few.svg"), options);
-  EXPECT_THAT(read(folder.file("few.svg")), Not(HasSubstr("<image")));
+  EXPECT_THAT(read_file(folder.file("few.svg")), Not(HasSubstr("<image")));
 }
 
 TEST(CanvasCairo, EveryFigureInEveryFormat) {
@@ -197,7 +193,7 @@ TEST(CanvasCairo, EveryFigureInEveryFormat) {
         draw_to_file(build(name, components), path, options);
         EXPECT_GT(std::filesystem::file_size(path), 3000U) << path;
       }
-  EXPECT_THAT(read(folder.file("attention2.PDF")), StartsWith("%PDF"));
+  EXPECT_THAT(read_file(folder.file("attention2.PDF")), StartsWith("%PDF"));
 }
 
 TEST(CanvasCairo, StrangeFiguresDoNotCrash) {
@@ -250,7 +246,7 @@ TEST(CanvasCairo, WhatCannotBeWrittenIsSaidAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   std::ofstream(folder.file("a.png")) << "mine";
   EXPECT_THROW(draw_to_file(figure, folder.file("a.png")), FileError);
-  EXPECT_EQ(read(folder.file("a.png")), "mine");
+  EXPECT_EQ(read_file(folder.file("a.png")), "mine");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ json row_of(const char* dataset) {
           {"dataset", dataset}, {"language", "en"}, {"all_classes", nullptr},   {"_id", "e45a"}};
 }
 
-std::string refusal(const json& row, std::string_view default_task = "") {
+std::string row_refusal(const json& row, std::string_view default_task = "") {
   try {
     read_longbench_row(row, default_task, "f.jsonl, line 3");
   } catch (const FileError& error) {
@@ -97,38 +97,39 @@ TEST(LongBenchRows, ANamedTaskIsForRowsWithoutOne) {
   EXPECT_EQ(read_longbench_row(row, "musique", "").task->name, "musique");
   EXPECT_EQ(read_longbench_row(row, "musique_e", "").task->name, "musique");
   EXPECT_EQ(read_longbench_row(row, "musique_e", "").dataset, "musique_e");
-  EXPECT_THAT(refusal(row), AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr("\"dataset\" is not there")));
+  EXPECT_THAT(row_refusal(row), AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr("\"dataset\" is not there")));
 }
 
 TEST(LongBenchRows, FieldsAreChecked) {
   for (const char* field : {"input", "context", "answers"}) {
     json row = row_of("qasper");
     row[field] = 7;
-    EXPECT_THAT(refusal(row), AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr(field), HasSubstr("is \"7\"")));
+    EXPECT_THAT(row_refusal(row),
+                AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr(field), HasSubstr("is \"7\"")));
     row.erase(field);
-    EXPECT_THAT(refusal(row), AllOf(HasSubstr(field), HasSubstr("is not there")));
+    EXPECT_THAT(row_refusal(row), AllOf(HasSubstr(field), HasSubstr("is not there")));
   }
   json row = row_of("qasper");
   row["answers"] = json::array();
-  EXPECT_THAT(refusal(row), HasSubstr("\"answers\" is empty"));
+  EXPECT_THAT(row_refusal(row), HasSubstr("\"answers\" is empty"));
   row["answers"] = {"one", 2};
-  EXPECT_THAT(refusal(row), HasSubstr("array of texts"));
+  EXPECT_THAT(row_refusal(row), HasSubstr("array of texts"));
   row = row_of("qasper");
   row["length"] = "long";
-  EXPECT_THAT(refusal(row), HasSubstr("number of words"));
-  EXPECT_THAT(refusal(row_of("dureader")), HasSubstr("Chinese"));
-  EXPECT_THAT(refusal(row_of("squad")), HasSubstr("narrativeqa"));
+  EXPECT_THAT(row_refusal(row), HasSubstr("number of words"));
+  EXPECT_THAT(row_refusal(row_of("dureader")), HasSubstr("Chinese"));
+  EXPECT_THAT(row_refusal(row_of("squad")), HasSubstr("narrativeqa"));
 }
 
 TEST(LongBenchRows, AnswersThatCannotBeScoredAreRefused) {
-  EXPECT_THAT(refusal(row_of("trec")), HasSubstr("all_classes"));
+  EXPECT_THAT(row_refusal(row_of("trec")), HasSubstr("all_classes"));
   json classes = row_of("trec");
   classes["all_classes"] = {"City", "Date"};
   EXPECT_THAT(read_longbench_row(classes, "", "").all_classes, ElementsAre("City", "Date"));
-  EXPECT_THAT(refusal(row_of("passage_retrieval_en")), HasSubstr("names no paragraph"));
+  EXPECT_THAT(row_refusal(row_of("passage_retrieval_en")), HasSubstr("names no paragraph"));
   json paragraph = row_of("passage_retrieval_en");
   paragraph["answers"] = {"Paragraph 12"};
-  EXPECT_EQ(refusal(paragraph), "");
+  EXPECT_EQ(row_refusal(paragraph), "");
 }
 
 TEST(LongBenchTasks, AskAsTheBenchmarkDoes) {
@@ -194,7 +195,7 @@ class LongBench : public ::testing::Test {
         .dump();
   }
 
-  static std::string refusal(const LongBenchOptions& options) {
+  static std::string row_refusal(const LongBenchOptions& options) {
     try {
       read_longbench(options, *demo_model());
     } catch (const FileError& error) {
@@ -234,7 +235,7 @@ TEST_F(LongBench, LongPromptsLoseTheirMiddle) {
     EXPECT_NEAR(static_cast<double>(example.prompt_ids.size()), 60, 8);
   }
   options.cut = false;
-  EXPECT_THAT(refusal(options),
+  EXPECT_THAT(row_refusal(options),
               AllOf(HasSubstr("line 1"), HasSubstr("expected at most 60"), HasSubstr("5 rows are bad")));
 }
 
@@ -251,7 +252,7 @@ TEST_F(LongBench, PromptsThatTheContextCannotHoldFitAfterTheCut) {
 TEST_F(LongBench, BadRowsAreNamedAndCanBeSkipped) {
   LongBenchOptions options =
       options_of(write({row("a", "A."), "{", row("a", "B."), R"({"input": 3})", row("b", "C.")}));
-  EXPECT_THAT(refusal(options),
+  EXPECT_THAT(row_refusal(options),
               AllOf(HasSubstr("rows.jsonl, line 2"), HasSubstr("3 rows are bad (lines 2, 3, 4)")));
   options.skip_bad = true;
   const LongBenchSet set = read_longbench(options, *demo_model());
@@ -272,23 +273,23 @@ TEST_F(LongBench, TheFirstRowsOfEachTaskAreTaken) {
 TEST_F(LongBench, RowsBehindTheFirstAreNotJudged) {
   const std::string unfit = R"({"dataset": "qasper", "input": 3})", unnamed = R"({"input": 3})";
   LongBenchOptions options = options_of(write({row("a", "A."), unfit, row("b", "B.", "musique")}));
-  EXPECT_THAT(refusal(options), HasSubstr("line 2"));
+  EXPECT_THAT(row_refusal(options), HasSubstr("line 2"));
   options.rows = 1;
   EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
   options = options_of(write({row("a", "A."), unnamed}));
   options.rows = 1;
-  EXPECT_THAT(refusal(options), HasSubstr("\"dataset\" is not there"));
+  EXPECT_THAT(row_refusal(options), HasSubstr("\"dataset\" is not there"));
   options.task = "qasper";
   EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 1U);
   options.data = {write({row("a", "A."), "{", row("b", "B.", "squad")})};
-  EXPECT_THAT(refusal(options), HasSubstr("2 rows are bad (lines 2, 3)"));
+  EXPECT_THAT(row_refusal(options), HasSubstr("2 rows are bad (lines 2, 3)"));
 }
 
 TEST_F(LongBench, RowsOfBothBenchmarksAreNoTask) {
   LongBenchOptions options =
       options_of(write({row("a", "A."), row("b", "B.", "qasper_e"), row("c", "C.", "musique_e")}));
-  EXPECT_THAT(refusal(options), AllOf(HasSubstr("line 2"), HasSubstr("the row is of qasper_e"),
-                                      HasSubstr("earlier ones are of qasper:")));
+  EXPECT_THAT(row_refusal(options), AllOf(HasSubstr("line 2"), HasSubstr("the row is of qasper_e"),
+                                          HasSubstr("earlier ones are of qasper:")));
   options.skip_bad = true;
   EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
   options.data = {write({row("a", "A.", "qasper_e"), row("b", "B.", "qasper_e")})};

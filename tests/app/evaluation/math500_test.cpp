@@ -208,7 +208,7 @@ json problem() {
           {"unique_id", "test/algebra/1.json"}};
 }
 
-std::string refusal(const json& row) {
+std::string problem_refusal(const json& row) {
   try {
     read_math_row(row, "m.jsonl, line 2");
   } catch (const FileError& error) {
@@ -241,19 +241,19 @@ TEST(MathRows, OfMathItselfAreReadToo) {
 TEST(MathRows, FieldsAreChecked) {
   json row = problem();
   row["problem"] = json::array();
-  EXPECT_THAT(refusal(row), AllOf(HasSubstr("m.jsonl, line 2"), HasSubstr("\"problem\"")));
+  EXPECT_THAT(problem_refusal(row), AllOf(HasSubstr("m.jsonl, line 2"), HasSubstr("\"problem\"")));
   row["problem"] = "";
-  EXPECT_THAT(refusal(row), HasSubstr("\"problem\" is empty"));
+  EXPECT_THAT(problem_refusal(row), HasSubstr("\"problem\" is empty"));
   row = problem();
   row["level"] = "hard";
-  EXPECT_THAT(refusal(row), HasSubstr("\"level\""));
+  EXPECT_THAT(problem_refusal(row), HasSubstr("\"level\""));
   row = problem();
   row.erase("answer");
-  EXPECT_EQ(refusal(row), "");
+  EXPECT_EQ(problem_refusal(row), "");
   row["solution"] = "It is 2.";
-  EXPECT_THAT(refusal(row), HasSubstr("boxes no answer"));
+  EXPECT_THAT(problem_refusal(row), HasSubstr("boxes no answer"));
   row.erase("solution");
-  EXPECT_THAT(refusal(row), HasSubstr("neither \"answer\" nor \"solution\""));
+  EXPECT_THAT(problem_refusal(row), HasSubstr("neither \"answer\" nor \"solution\""));
 }
 
 TEST(MathPrompt, TakesTheProblemAsText) {

@@ -98,7 +98,7 @@ TEST_F(Cells, TakeTheExamplesThatAreWanted) {
 }
 
 // 10 · example + the budget + 100 in blocks of 8.
-Scores score(std::size_t example, const GridPoint& point) {
+Scores drawn_score(std::size_t example, const GridPoint& point) {
   return {{"score", 10.0 * static_cast<double>(example) + static_cast<double>(point.rows_for(40)) +
                         (point.block == 8 ? 100 : 0)}};
 }
@@ -106,7 +106,7 @@ Scores score(std::size_t example, const GridPoint& point) {
 TEST(ScoreTable, ComparesWithTheFullCacheOfTheSameBlock) {
   const auto grid = grid_of(made_settings());
   ASSERT_EQ(grid.size(), 6U);
-  const auto results = made_results(3, grid, score);
+  const auto results = made_results(3, grid, drawn_score);
   const ScoreTable table(results, grid);
   EXPECT_EQ(table.n_examples(), 3U);
   const std::vector<std::size_t> examples{2, 0};

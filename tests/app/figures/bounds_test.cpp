@@ -10,6 +10,7 @@
 #include "app/measures/head_measures.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
+#include "tests/app/figures/made_figures.hpp"
 #include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
@@ -22,12 +23,6 @@ FakeRecording one_run() {
   recording.add_run("none", 0);
   recording.fill(3);
   return recording;
-}
-
-const PointSeries& series(const Panel& panel, const std::string& id) {
-  for (const PointSeries& each : panel.points)
-    if (each.id == id) return each;
-  throw InvalidInput("no series " + id);
 }
 
 TEST(Bounds, TheLeastSlackOfALayerIsTheLeastOfItsHeads) {

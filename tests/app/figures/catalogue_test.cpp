@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-FakeRecording two_runs() {
+FakeRecording two_layers() {
   FakeRecording recording(2, 4, 2, 4, 32, 8);
   recording.add_run("keydiff", 8);
   recording.add_run("none", 0);
@@ -31,7 +31,7 @@ std::string usage_message(Action action) {
 }
 
 TEST(Registry, EveryNameBuildsAFigureOfThatName) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = two_layers();
   recording.edit_info().values = true;
   for (const std::string_view name : figure_names()) {
     FigureRequest request;
@@ -46,7 +46,7 @@ TEST(Registry, EveryNameBuildsAFigureOfThatName) {
 TEST(Registry, AnUnknownNameSaysWhichThereAre) {
   FigureRequest request;
   request.name = "histogram";
-  const std::string message = usage_message([&] { build_figure(two_runs(), request); });
+  const std::string message = usage_message([&] { build_figure(two_layers(), request); });
   EXPECT_THAT(message, HasSubstr("keyspace, cosine-matrix, attention"));
 }
 
@@ -57,17 +57,17 @@ TEST(Registry, ThePapersNamesAreKnown) {
   }
   FigureRequest request;
   request.name = "fig14";
-  EXPECT_EQ(build_figure(two_runs(), request).name, "mean-key-query-cosine");
+  EXPECT_EQ(build_figure(two_layers(), request).name, "mean-key-query-cosine");
   EXPECT_THAT(usage_message([] { figure_name("fig7"); }), HasSubstr("keyscope bench prefill"));
 }
 
 TEST(Registry, WhatIsLeftOpenIsFilledIn) {
   FigureRequest request;
   request.name = "keyspace";
-  EXPECT_THAT(build_figure(two_runs(), request).view.runs, ElementsAre("keydiff", "none"));
+  EXPECT_THAT(build_figure(two_layers(), request).view.runs, ElementsAre("keydiff", "none"));
   request.name = "attention";
   request.kv_head = 1;
-  const FigureView view = build_figure(two_runs(), request).view;
+  const FigureView view = build_figure(two_layers(), request).view;
   EXPECT_THAT(view.runs, ElementsAre("none"));
   EXPECT_EQ(view.query_head, 2) << "the first of KV head 1's group";
   EXPECT_EQ(view.block, 3) << "the end of the prompt";
@@ -77,25 +77,25 @@ TEST(Registry, ARunGivenTwiceIsShownOnce) {
   FigureRequest request;
   request.name = "keyspace";
   request.runs = {"none", "keydiff", "none"};
-  const Figure figure = build_figure(two_runs(), request);
+  const Figure figure = build_figure(two_layers(), request);
   EXPECT_THAT(figure.view.runs, ElementsAre("none", "keydiff"));
   EXPECT_EQ(figure.panels.size(), 2U);
   request.name = "attention";
   request.runs = {"none", "none"};
-  EXPECT_THAT(build_figure(two_runs(), request).view.runs, ElementsAre("none"));
+  EXPECT_THAT(build_figure(two_layers(), request).view.runs, ElementsAre("none"));
 }
 
 TEST(Registry, AQueryHeadMeansItsKvHead) {
   FigureRequest request;
   request.name = "keyspace";
   request.query_head = 3;
-  EXPECT_EQ(build_figure(two_runs(), request).view.kv_head, 1);
+  EXPECT_EQ(build_figure(two_layers(), request).view.kv_head, 1);
   request.kv_head = 0;
-  EXPECT_THAT(usage_message([&] { build_figure(two_runs(), request); }), HasSubstr("reads KV head 1"));
+  EXPECT_THAT(usage_message([&] { build_figure(two_layers(), request); }), HasSubstr("reads KV head 1"));
 }
 
 TEST(Registry, StartsAtTheFirstRecordedHeadAndRefusesOthers) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = two_layers();
   recording.edit_info().heads.kv_heads = {1};
   for (const std::string_view name : figure_names()) {
     if (scope_of(name) == FigureScope::kRecording) continue;
@@ -112,7 +112,7 @@ TEST(Registry, StartsAtTheFirstRecordedHeadAndRefusesOthers) {
 }
 
 TEST(Registry, ChecksComeBeforeTheWork) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = two_layers();
   const auto message = [&](FigureRequest request) {
     request.name = request.name.empty() ? "attention" : request.name;
     return usage_message([&] { check_request(*recording.info(), request); });
@@ -136,7 +136,7 @@ TEST(Registry, ChecksComeBeforeTheWork) {
 }
 
 TEST(Registry, KnowsWhatWasRecorded) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = two_layers();
   recording.edit_info().queries = false;
   EXPECT_TRUE(is_recorded(*recording.info(), "keyspace"));
   EXPECT_FALSE(is_recorded(*recording.info(), "attention"));

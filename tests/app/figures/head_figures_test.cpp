@@ -29,9 +29,9 @@ using measures::HeadMeasures;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kLayers = 3, kKvHeads = 2, kKeydiff = 0, kNone = 1;
+constexpr int kLayers = 3, kKvHeads = 2, kKeydiffRun = 0, kNoneRun = 1;
 
-FakeRecording two_runs() {
+FakeRecording keydiff_and_none() {
   FakeRecording recording(kLayers, 4, kKvHeads, 4, 32, 8);
   recording.add_run("keydiff", 8);
   recording.add_run("none", 0);
@@ -40,7 +40,7 @@ FakeRecording two_runs() {
 }
 
 TEST(HeadMap, EveryCellIsItsHeadsMeasure) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = keydiff_and_none();
   for (const auto& [name, measure] :
        {std::pair{"mean-key-query-cosine", &HeadMeasures::key_query_mean_cosine},
         std::pair{"top-key-query-cosine", &HeadMeasures::top_key_query_cosine}}) {
@@ -51,14 +51,14 @@ TEST(HeadMap, EveryCellIsItsHeadsMeasure) {
     for (int layer = 0; layer < kLayers; ++layer)
       for (int head = 0; head < kKvHeads; ++head)
         EXPECT_NEAR(map.values(layer, head),
-                    *(measures::measure_head(recording, kNone, layer, head).*measure), 1e-6);
+                    *(measures::measure_head(recording, kNoneRun, layer, head).*measure), 1e-6);
     EXPECT_DOUBLE_EQ(map.x_last(), kKvHeads - 0.5) << "a cell's middle is its head's number";
     EXPECT_DOUBLE_EQ(map.y_last(), kLayers - 0.5);
   }
 }
 
 TEST(HeadMap, LayersThatWereNotRecordedAreBlank) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = keydiff_and_none();
   recording.edit_info().layers = {0, 2};
   const Figure figure = key_query_cosine_figure(recording, {.name = "mean-key-query-cosine"});
   const RowMatrixF& values = figure.panels.front().heatmap->values;
@@ -71,7 +71,7 @@ TEST(HeadMap, LayersThatWereNotRecordedAreBlank) {
 }
 
 TEST(HeadMap, HeadsThatWereNotRecordedAreBlank) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = keydiff_and_none();
   recording.edit_info().heads.kv_heads = {1};
   const Figure figure = key_query_cosine_figure(recording, {.name = "mean-key-query-cosine"});
   const RowMatrixF& values = figure.panels.front().heatmap->values;
@@ -81,8 +81,8 @@ TEST(HeadMap, HeadsThatWereNotRecordedAreBlank) {
 }
 
 TEST(HeadSpread, NormsAndCosinesAreThoseOfTheHead) {
-  const FakeRecording recording = two_runs();
-  const RowMatrixF keys = recording.keys(kNone, 1, 1, 0, 32);
+  const FakeRecording recording = keydiff_and_none();
+  const RowMatrixF keys = recording.keys(kNoneRun, 1, 1, 0, 32);
   const Eigen::VectorXd norms = analysis::row_norms(keys);
   const Eigen::VectorXd cosines = analysis::cosines_to(keys, analysis::mean_row(keys));
   const auto median = [](const Eigen::VectorXd& values) {
@@ -99,7 +99,7 @@ TEST(HeadSpread, NormsAndCosinesAreThoseOfTheHead) {
 }
 
 TEST(HeadSpread, WithoutQueriesThereAreKeys) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = keydiff_and_none();
   recording.edit_info().queries = false;
   EXPECT_EQ(norms_figure(recording, {}).panels.size(), 1U);
   recording.edit_info().keys = false;
@@ -107,7 +107,7 @@ TEST(HeadSpread, WithoutQueriesThereAreKeys) {
 }
 
 TEST(PolicySpread, EveryHeadIsAPointAboveItsRun) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = keydiff_and_none();
   recording.edit_info().values = true;
   for (const auto& [name, measure] : {std::pair{"log-volume", &HeadMeasures::log_volume_nats},
                                       std::pair{"redundancy", &HeadMeasures::mean_pairwise_cosine},
@@ -120,13 +120,13 @@ TEST(PolicySpread, EveryHeadIsAPointAboveItsRun) {
     ASSERT_EQ(cloud.x.size(), static_cast<std::size_t>(2 * kLayers * kKvHeads)) << name;
     EXPECT_NEAR(cloud.x.front(), 0, 0.5);
     EXPECT_NEAR(cloud.x.back(), 1, 0.5);
-    const double expected = *(measures::measure_head(recording, kKeydiff, 0, 0).*measure);
+    const double expected = *(measures::measure_head(recording, kKeydiffRun, 0, 0).*measure);
     EXPECT_NEAR(cloud.y.front(), expected, 1e-5 * std::abs(expected));
   }
 }
 
 TEST(PolicySpread, ASumIsNotComparedWithThatOfAllKeys) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = keydiff_and_none();
   const Figure figure =
       policy_spread_figure(recording, {.name = "cosine-objective", .runs = {"none", "keydiff"}});
   EXPECT_THAT(figure.panels.front().x.categories, ElementsAre("keydiff"));
@@ -137,7 +137,7 @@ TEST(PolicySpread, ASumIsNotComparedWithThatOfAllKeys) {
 }
 
 TEST(PolicySpread, AMeasureThatNoHeadHasIsSaid) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = keydiff_and_none();
   EXPECT_THROW(policy_spread_figure(recording, {.name = "output-error", .runs = {"keydiff"}}), FileError)
       << "no values";
   EXPECT_THROW(policy_spread_figure(recording, {.name = "log-volume", .runs = {"keydiff"}, .block = 4}),
@@ -145,18 +145,18 @@ TEST(PolicySpread, AMeasureThatNoHeadHasIsSaid) {
 }
 
 TEST(RankCorrelation, ALayersMarkIsTheMeanOverItsHeads) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = keydiff_and_none();
   const Figure figure = rank_correlation_figure(recording, {});
   const PointSeries& per_query = figure.panels.front().points.front();
   ASSERT_EQ(per_query.y.size(), static_cast<std::size_t>(kLayers));
   double sum = 0;
   for (int head = 0; head < kKvHeads; ++head)
-    sum += *measures::measure_head(recording, kNone, 2, head).spearman;
+    sum += *measures::measure_head(recording, kNoneRun, 2, head).spearman;
   EXPECT_NEAR(per_query.y[2], sum / kKvHeads, 1e-6);
   EXPECT_EQ(figure.panels.front().points.size(), 3U) << "per query, in total, and given position";
 }
 
-FakeRecording three_runs() {
+FakeRecording three_runs_with_values() {
   FakeRecording recording(2, 4, 2, 4, 40, 8);
   recording.add_run("none", 0);
   recording.add_run("keydiff", 10);
@@ -195,7 +195,7 @@ RowMatrixF from_analyze(const recording::Recording& recording, const std::string
 }
 
 TEST(HeadComparison, IsTheDifferenceOfWhatAnalyzeReports) {
-  const FakeRecording recording = three_runs();
+  const FakeRecording recording = three_runs_with_values();
   for (const char* id : {"log_volume_nats", "mean_pairwise_cosine", "attention_mass_kept",
                          "participation_ratio", "effective_rank", "cosine_objective", "output_error"}) {
     const Figure figure = build_figure(recording, asked(id, "sink"));
@@ -209,7 +209,7 @@ TEST(HeadComparison, IsTheDifferenceOfWhatAnalyzeReports) {
 }
 
 TEST(HeadComparison, WithoutAReferenceIsTheMeasureItself) {
-  const FakeRecording recording = three_runs();
+  const FakeRecording recording = three_runs_with_values();
   const auto heads = measures::measure_heads(recording, 1);
   const Figure figure = build_figure(recording, asked("log_volume_nats", nullptr));
   const Heatmap& map = *figure.panels.at(0).heatmap;
@@ -232,7 +232,7 @@ TEST(HeadComparison, OverlapCountsWhatBothRetained) {
 }
 
 TEST(HeadComparison, AMissingValueIsBlankAndExplained) {
-  FakeRecording recording = three_runs();
+  FakeRecording recording = three_runs_with_values();
   recording.edit_info().values = false;
   const Figure figure = build_figure(recording, asked("output_error", nullptr));
   EXPECT_TRUE(figure.panels.at(0).heatmap->values.array().isNaN().all());
@@ -240,15 +240,15 @@ TEST(HeadComparison, AMissingValueIsBlankAndExplained) {
 }
 
 TEST(HeadComparison, RefusesWhatIsNotThere) {
-  const FakeRecording recording = three_runs();
+  const FakeRecording recording = three_runs_with_values();
   EXPECT_THROW(build_figure(recording, asked("volume", nullptr)), UsageError);
   EXPECT_THROW(build_figure(recording, asked("spearman", "tova")), UsageError);
   EXPECT_THROW(build_figure(recording, asked("retained_overlap", nullptr)), UsageError);
 }
 
 TEST(HeadMeasures, HaveTheNamesOfAnalyze) {
-  measures::RunMeasures run{"keydiff", {}, {}, measures::measure_heads(three_runs(), 1)};
-  const auto head = measures::measures_json(*three_runs().info(), {run})["runs"][0]["heads"][0];
+  measures::RunMeasures run{"keydiff", {}, {}, measures::measure_heads(three_runs_with_values(), 1)};
+  const auto head = measures::measures_json(*three_runs_with_values().info(), {run})["runs"][0]["heads"][0];
   std::set<std::string> ids;
   for (const HeadMeasure& measure : head_measures()) {
     EXPECT_TRUE(ids.insert(measure.id).second) << measure.id;

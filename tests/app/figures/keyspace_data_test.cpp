@@ -18,10 +18,10 @@ using testing::FloatNear;
 using testing::HasSubstr;
 using testing::NanSensitiveFloatEq;
 
-constexpr float kNone = NAN;
+constexpr float kNotEvicted = NAN;
 
 // Six tokens in blocks of two in the plane; token 1 goes after block 1, tokens 0 and 2 after block 2.
-FakeRecording three_blocks() {
+FakeRecording four_policies() {
   FakeRecording recording(1, 2, 1, 2, 6, 2);
   recording.add_run("none", 0);
   recording.add_run("keydiff", 3);
@@ -42,7 +42,7 @@ KeyValues values_of(const FakeRecording& recording, int run, std::int64_t block,
 }
 
 TEST(KeyValues, ScoresAreThePolicysOfTheRowsItHad) {
-  const FakeRecording recording = three_blocks();
+  const FakeRecording recording = four_policies();
   // Before it evicts at the end of block 1, KeyDiff has all four rows, of which the mean is (5, 5) / 4.
   const KeyValues first = values_of(recording, 1, 1, KeyColour::kScore);
   const float half = -std::sqrt(0.5F);
@@ -59,22 +59,22 @@ TEST(KeyValues, ScoresAreThePolicysOfTheRowsItHad) {
 }
 
 TEST(KeyValues, ARunThatRanksNothingIsScoredByKeyDiff) {
-  const FakeRecording recording = three_blocks();
+  const FakeRecording recording = four_policies();
   EXPECT_EQ(values_of(recording, 0, 1, KeyColour::kScore).values,
             values_of(recording, 1, 1, KeyColour::kScore).values);
   EXPECT_THAT(values_of(recording, 0, 1, KeyColour::kScore).scale.long_name, HasSubstr("nothing is evicted"));
 }
 
 TEST(KeyValues, MarginsAreOfWhatWasEvictedByThen) {
-  const FakeRecording recording = three_blocks();
+  const FakeRecording recording = four_policies();
   recording::HeadTrace trace = recording.trace(1, 0, 0);
-  trace.evicted_margin = {0.5F, 0.25F, kNone, kNone, kNone, kNone};
+  trace.evicted_margin = {0.5F, 0.25F, kNotEvicted, kNotEvicted, kNotEvicted, kNotEvicted};
   const auto margins = [&](std::int64_t block) {
     const std::int64_t n_seen = 2 * (block + 1);
     return key_values(recording, *recording.info(), {1, 0, 0, block, n_seen}, KeyColour::kMargin,
                       recording.keys(1, 0, 0, 0, n_seen), trace);
   };
-  const auto none = NanSensitiveFloatEq(kNone);
+  const auto none = NanSensitiveFloatEq(kNotEvicted);
   EXPECT_THAT(margins(1).values, ElementsAre(none, 0.25F, none, none));
   EXPECT_THAT(margins(2).values, ElementsAre(0.5F, 0.25F, none, none, none, none));
   EXPECT_EQ(margins(2).scale.low, 0.25F);
@@ -82,7 +82,7 @@ TEST(KeyValues, MarginsAreOfWhatWasEvictedByThen) {
 }
 
 TEST(KeyValues, PositionsAttentionAndClassesAreOfEveryTokenSeen) {
-  const FakeRecording recording = three_blocks();
+  const FakeRecording recording = four_policies();
   EXPECT_THAT(values_of(recording, 1, 1, KeyColour::kPosition).values, ElementsAre(0, 1, 2, 3));
   const auto attention = values_of(recording, 1, 1, KeyColour::kAttention);
   const auto trace = recording.trace(1, 0, 0);
@@ -96,7 +96,7 @@ TEST(KeyValues, PositionsAttentionAndClassesAreOfEveryTokenSeen) {
 }
 
 TEST(KeyValues, WhatARecordingDoesNotHoldIsRefusedWithItsReason) {
-  FakeRecording recording = three_blocks();
+  FakeRecording recording = four_policies();
   const auto& info = *recording.info();
   EXPECT_THAT(colour_refusal(info, 3, KeyColour::kScore), HasSubstr("attention weights"));
   EXPECT_THROW(values_of(recording, 3, 1, KeyColour::kScore), UsageError);

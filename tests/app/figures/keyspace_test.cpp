@@ -6,6 +6,7 @@
 #include "analysis/similarity.hpp"
 #include "app/figures/figure_builders.hpp"
 #include "base/errors.hpp"
+#include "tests/app/figures/made_figures.hpp"
 #include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
@@ -16,12 +17,6 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-const PointSeries& series(const Panel& panel, const std::string& id) {
-  for (const PointSeries& each : panel.points)
-    if (each.id == id) return each;
-  throw InvalidInput("no series " + id);
-}
 
 // Six tokens in blocks of two along the first coordinate; token 1 goes after block 1, tokens 0 and 2 after
 // block 2.

@@ -86,7 +86,7 @@ TEST(Lifespans, GoFromTheBlockOfArrivalToTheEviction) {
   EXPECT_EQ(lives[2].last, 1);
 }
 
-FakeRecording two_runs() {
+FakeRecording none_and_sink() {
   FakeRecording recording(2, 4, 2, 4, 40, 8);
   recording.add_run("none", 0);
   recording.add_run("sink", 10);
@@ -98,7 +98,7 @@ TEST(Lifespans, ShowWhoIsThereAndWhatTheyReceive) {
   FigureRequest request;
   request.name = "lifespans";
   request.layer = 1;
-  const Figure figure = build_figure(two_runs(), request);
+  const Figure figure = build_figure(none_and_sink(), request);
   EXPECT_EQ(figure.view.runs, std::vector<std::string>{"sink"}) << "a run that evicts";
   ASSERT_EQ(figure.panels.size(), 2U);
   const RowMatrixF& share = figure.panels[0].heatmap->values;
@@ -112,7 +112,7 @@ TEST(Lifespans, ShowWhoIsThereAndWhatTheyReceive) {
       if (!std::isnan(share(token, block))) present += share(token, block);
     EXPECT_EQ(present, block == 1 ? 16 : 18) << "at most N rows of before, and the block's own";
   }
-  const auto trace = two_runs().trace(1, 1, 0);
+  const auto trace = none_and_sink().trace(1, 1, 0);
   EXPECT_FLOAT_EQ(figure.panels[1].heatmap->values(0, 2),
                   static_cast<float>(trace.attention_received[0] / trace.attention_queries[0]));
   EXPECT_EQ(figure.panels[0].note, "");
@@ -120,7 +120,7 @@ TEST(Lifespans, ShowWhoIsThereAndWhatTheyReceive) {
 }
 
 TEST(Lifespans, SayWhatACellStandsFor) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = none_and_sink();
   const Figure figure = lifespans_figure(recording, {.runs = {"sink"}, .max_size = 4});
   EXPECT_EQ(figure.panels[0].note, "a cell is the mean over 10 tokens and 2 blocks");
   EXPECT_EQ(figure.panels[0].heatmap->y_end, 40);
@@ -128,7 +128,7 @@ TEST(Lifespans, SayWhatACellStandsFor) {
 }
 
 TEST(Lifespans, OfAReplayedRunTakeTheFullCachesAttention) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = none_and_sink();
   recording.edit_info().runs[1].plan.replayed = true;
   EXPECT_THAT(lifespans_figure(recording, {.runs = {"sink"}}).caption,
               HasSubstr("Attention is that of the run none"));
@@ -138,9 +138,9 @@ TEST(Lifespans, OfAReplayedRunTakeTheFullCachesAttention) {
 }
 
 TEST(Lifespans, RefuseWhatIsNotThere) {
-  EXPECT_THROW(lifespans_figure(two_runs(), {.runs = {"tova"}}), UsageError);
-  EXPECT_THROW(lifespans_figure(two_runs(), {.runs = {"sink"}, .layer = 2}), UsageError);
-  EXPECT_THROW(lifespans_figure(two_runs(), {.runs = {"sink"}, .kv_head = 2}), UsageError);
+  EXPECT_THROW(lifespans_figure(none_and_sink(), {.runs = {"tova"}}), UsageError);
+  EXPECT_THROW(lifespans_figure(none_and_sink(), {.runs = {"sink"}, .layer = 2}), UsageError);
+  EXPECT_THROW(lifespans_figure(none_and_sink(), {.runs = {"sink"}, .kv_head = 2}), UsageError);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/figures/catalogue.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::figures {
 
@@ -58,6 +59,12 @@ std::vector<Figure> make_figures(const FakeRecording& recording) {
   cells.grid.emplace();
   figures.push_back(build_figure(recording, cells));
   return figures;
+}
+
+const PointSeries& series(const Panel& panel, const std::string& id) {
+  for (const PointSeries& each : panel.points)
+    if (each.id == id) return each;
+  throw InvalidInput("no series " + id);
 }
 
 }  // namespace keyscope::figures

@@ -18,4 +18,8 @@ recording::Origin origin_of(const FakeRecording& recording);
 // dimensions and in all kinds of colours, lines, bars, small multiples.
 std::vector<Figure> make_figures(const FakeRecording& recording);
 
+// The points of a panel that go by a name.
+//   throws InvalidInput where there are none
+const PointSeries& series(const Panel& panel, const std::string& id);
+
 }  // namespace keyscope::figures

@@ -88,7 +88,7 @@ using measures::HeadMeasures;
 
 constexpr int kKeydiff = 1;
 
-FakeRecording two_runs(std::int64_t n_tokens = 34, std::int64_t block_size = 8) {
+FakeRecording none_and_keydiff(std::int64_t n_tokens = 34, std::int64_t block_size = 8) {
   FakeRecording recording(2, 2, 2, 4, n_tokens, block_size);
   recording.add_run("none", 0);
   recording.add_run("keydiff", 10);
@@ -97,7 +97,7 @@ FakeRecording two_runs(std::int64_t n_tokens = 34, std::int64_t block_size = 8) 
 }
 
 TEST(Diversity, EveryPointIsTheMedianOfWhatAnalyzeSaysAfterThatBlock) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = none_and_keydiff();
   const Figure figure = diversity_figure(recording, {.runs = {"none", "keydiff"}});
   ASSERT_EQ(figure.panels.size(), 3U);
   constexpr std::array kValues{&HeadMeasures::log_volume_nats, &HeadMeasures::mean_pairwise_cosine,
@@ -127,7 +127,7 @@ TEST(Diversity, WithoutAFullCacheThereIsNoAttentionToKeep) {
 }
 
 TEST(Diversity, OfManyBlocksSomeAreMeasuredAndTheCaptionSaysSo) {
-  FakeRecording recording = two_runs(300, 3);
+  FakeRecording recording = none_and_keydiff(300, 3);
   const Figure figure = diversity_figure(recording, {.runs = {"keydiff"}});
   const LineSeries& line = figure.panels.front().lines.front();
   EXPECT_EQ(line.x.size(), 16U);
@@ -136,7 +136,7 @@ TEST(Diversity, OfManyBlocksSomeAreMeasuredAndTheCaptionSaysSo) {
 }
 
 TEST(Diversity, ManyRunsHaveNoBands) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = none_and_keydiff();
   recording.add_run("sink", 10);
   recording.add_run("tova", 10);
   recording.fill(8);
@@ -148,7 +148,7 @@ TEST(Diversity, ManyRunsHaveNoBands) {
 }
 
 TEST(Diversity, RefusesWhatIsNotThere) {
-  FakeRecording recording = two_runs();
+  FakeRecording recording = none_and_keydiff();
   EXPECT_THROW(diversity_figure(recording, {.runs = {"sink"}}), UsageError);
   recording.edit_info().keys = false;
   EXPECT_THROW(diversity_figure(recording, {.runs = {"none"}}), FileError);

@@ -7,6 +7,7 @@
 #include "app/measures/head_measures.hpp"
 #include "app/measures/retained_sets.hpp"
 #include "base/errors.hpp"
+#include "tests/app/figures/made_figures.hpp"
 #include "tests/support/fake_recording.hpp"
 
 namespace keyscope::figures {
@@ -99,12 +100,6 @@ TEST(Overlap, RefusesWhatIsNotThere) {
   EXPECT_THROW(overlap_figure(three_runs(), {.runs = {"none", "keydiff"}, .block = 5}), UsageError);
   EXPECT_EQ(overlap_figure(three_runs(), {.runs = {"none", "keydiff"}}).panels.size(), 1U)
       << "one evicting run makes no pair";
-}
-
-const PointSeries& series(const Panel& panel, const std::string& id) {
-  for (const PointSeries& each : panel.points)
-    if (each.id == id) return each;
-  throw InvalidInput("no series " + id);
 }
 
 // One head, so that the median is that head's number.

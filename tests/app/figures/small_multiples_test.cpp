@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-FakeRecording two_runs() {
+FakeRecording three_layers() {
   FakeRecording recording(3, 4, 2, 4, 32, 8);
   recording.add_run("none", 0);
   recording.add_run("keydiff", 8);
@@ -40,7 +40,7 @@ std::string message(const FakeRecording& recording, const FigureRequest& request
 }
 
 TEST(SmallMultiples, EveryCellIsItsHeadsFigure) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = three_layers();
   for (const std::string name : {"keyspace", "cosine-matrix", "attention", "score-attention"}) {
     const Figure figure = build_figure(recording, request_for(name, {{2, 0}, {}}));
     EXPECT_EQ(figure.name, name);
@@ -70,7 +70,7 @@ TEST(SmallMultiples, EveryCellIsItsHeadsFigure) {
 }
 
 TEST(SmallMultiples, ColumnsAreKvHeadsOrQueryHeads) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = three_layers();
   const auto columns = [&](const std::string& name, HeadGrid grid) {
     return build_figure(recording, request_for(name, std::move(grid))).multiples->columns;
   };
@@ -82,13 +82,13 @@ TEST(SmallMultiples, ColumnsAreKvHeadsOrQueryHeads) {
 }
 
 TEST(SmallMultiples, TheKeySpaceShowsTheFirstRunThatEvicts) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = three_layers();
   EXPECT_THAT(build_figure(recording, request_for("keyspace", {})).view.runs, ElementsAre("keydiff"));
   EXPECT_THAT(build_figure(recording, request_for("attention", {})).view.runs, ElementsAre("none"));
 }
 
 TEST(SmallMultiples, ColoursMeanTheSameInEveryCell) {
-  const Figure figure = build_figure(two_runs(), request_for("attention", {}));
+  const Figure figure = build_figure(three_layers(), request_for("attention", {}));
   for (const Panel& panel : figure.panels) {
     EXPECT_EQ(panel.heatmap->low, figure.panels.front().heatmap->low);
     EXPECT_EQ(panel.heatmap->high, figure.panels.front().heatmap->high);
@@ -105,7 +105,7 @@ TEST(SmallMultiples, LargeMatricesAreCoarserAndTheCaptionSaysSo) {
 }
 
 TEST(SmallMultiples, WhatIsNotThereIsRefused) {
-  const FakeRecording recording = two_runs();
+  const FakeRecording recording = three_layers();
   EXPECT_THAT(message(recording, request_for("log-volume", {})), HasSubstr("no small multiples"));
   EXPECT_THAT(message(recording, request_for("keyspace", {{0, 5}, {}})), HasSubstr("layer 5"));
   EXPECT_THAT(message(recording, request_for("keyspace", {{}, {2}})), HasSubstr("KV head 2"));

@@ -25,8 +25,8 @@ struct Case {
 };
 
 std::shared_ptr<recording::Recording> capture(const Case& of) {
-  const auto model = capture::Model::load(KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/" + of.model,
-                                          {.dtype = capture::DType::kFloat32});
+  const auto model =
+      capture::Model::load(test::inference_golden(of.model), {.dtype = capture::DType::kFloat32});
   capture::CaptureOptions options;
   options.prompt_ids = test::random_ids(kPrompt, model->config().vocab_size);
   options.policies = test::policies({"none", "keydiff"});
@@ -162,8 +162,7 @@ class AsCaptured : public ::testing::TestWithParam<CapturedCase> {};
 
 TEST_P(AsCaptured, EveryWeightIsTheEngines) {
   const auto model =
-      capture::Model::load(KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/" + GetParam().model,
-                           {.dtype = capture::DType::kFloat32});
+      capture::Model::load(test::inference_golden(GetParam().model), {.dtype = capture::DType::kFloat32});
   capture::CaptureOptions options;
   options.prompt_ids = test::random_ids(60, model->config().vocab_size);
   options.policies = test::policies({GetParam().policy});

@@ -13,17 +13,16 @@
 namespace keyscope::measures {
 namespace {
 
-constexpr int kNone = 0, kPolicy = 1;
-constexpr std::int64_t kPrompt = 60, kScored = 12;
+constexpr int kFullRun = 0, kPolicyRun = 1;
+constexpr std::int64_t kPromptTokens = 60, kScored = 12;
 
 class CapturedMeasures : public ::testing::TestWithParam<std::string> {
  protected:
   static std::shared_ptr<recording::Recording> capture() {
     const auto model =
-        capture::Model::load(KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/" + GetParam(),
-                             {.dtype = capture::DType::kFloat32});
+        capture::Model::load(test::inference_golden(GetParam()), {.dtype = capture::DType::kFloat32});
     capture::CaptureOptions options;
-    options.prompt_ids = test::random_ids(kPrompt, model->config().vocab_size);
+    options.prompt_ids = test::random_ids(kPromptTokens, model->config().vocab_size);
     options.policies = test::policies({"none", "keydiff"});
     options.budget = 5;
     options.block_size = 4;
@@ -49,7 +48,7 @@ Eigen::RowVectorXd output(const RowMatrixF& weights, std::int64_t query, const R
 // Everything but what the policy itself evicted: rows whose `none` run lost them too went past the window.
 std::vector<bool> not_evicted(const recording::Recording& recording, int run, int layer, int kv_head) {
   const auto mine = recording.trace(run, layer, kv_head).evicted_at;
-  const auto window_alone = recording.trace(kNone, layer, kv_head).evicted_at;
+  const auto window_alone = recording.trace(kFullRun, layer, kv_head).evicted_at;
   std::vector<bool> kept;
   for (std::size_t i = 0; i < mine.size(); ++i) kept.push_back(mine[i] < 0 || mine[i] == window_alone[i]);
   return kept;
@@ -60,22 +59,22 @@ TEST_P(CapturedMeasures, OutputErrorIsThatOfTheRecordedWeights) {
   const auto model = recording->info()->model;
   for (int layer = 0; layer < model.n_layers; ++layer)
     for (int kv_head = 0; kv_head < model.n_kv_heads; ++kv_head) {
-      const auto kept = not_evicted(*recording, kPolicy, layer, kv_head);
-      const RowMatrixF values = recording->values(kNone, layer, kv_head);
+      const auto kept = not_evicted(*recording, kPolicyRun, layer, kv_head);
+      const RowMatrixF values = recording->values(kFullRun, layer, kv_head);
       double squared_error = 0, squared_norm = 0;
       for (int g = 0; g < model.group_size(); ++g) {
-        const RowMatrixF weights = recording->attention(kNone, layer, kv_head * model.group_size() + g);
-        for (std::int64_t query = kPrompt - kScored; query < kPrompt; ++query) {
-          const auto full = output(weights, query, values, std::vector<bool>(kPrompt, true));
+        const RowMatrixF weights = recording->attention(kFullRun, layer, kv_head * model.group_size() + g);
+        for (std::int64_t query = kPromptTokens - kScored; query < kPromptTokens; ++query) {
+          const auto full = output(weights, query, values, std::vector<bool>(kPromptTokens, true));
           squared_error += (output(weights, query, values, kept) - full).squaredNorm();
           squared_norm += full.squaredNorm();
         }
       }
-      const auto found = measure_head(*recording, kPolicy, layer, kv_head).output_error;
+      const auto found = measure_head(*recording, kPolicyRun, layer, kv_head).output_error;
       ASSERT_TRUE(found) << layer;
       EXPECT_GT(*found, 0.01);
       EXPECT_NEAR(*found, std::sqrt(squared_error / squared_norm), 1e-5) << layer << ", " << kv_head;
-      EXPECT_EQ(measure_head(*recording, kNone, layer, kv_head).output_error, 0)
+      EXPECT_EQ(measure_head(*recording, kFullRun, layer, kv_head).output_error, 0)
           << "what a window has passed, no policy took";
     }
 }
@@ -97,15 +96,15 @@ TEST_P(CapturedMeasures, ConcentrationIsThatOfTheRecordedWeights) {
       double entropy = 0, gini = 0, top_share = 0, sink = 0;
       for (int g = 0; g < model.group_size(); ++g) {
         const RowMatrixD weights =
-            recording->attention(kPolicy, layer, kv_head * model.group_size() + g).cast<double>();
+            recording->attention(kPolicyRun, layer, kv_head * model.group_size() + g).cast<double>();
         for (const double weight : weights.reshaped())
-          if (weight > 0) entropy -= weight * std::log(weight) / (kPrompt * group);
+          if (weight > 0) entropy -= weight * std::log(weight) / (kPromptTokens * group);
         const Eigen::RowVectorXd received = weights.colwise().sum();
         gini += slow_gini(received) / group;
         top_share += received.maxCoeff() / received.sum() / group;  // 1 % of 60 positions: one
-        sink += received[0] / kPrompt / group;
+        sink += received[0] / kPromptTokens / group;
       }
-      const auto found = measure_head(*recording, kPolicy, layer, kv_head);
+      const auto found = measure_head(*recording, kPolicyRun, layer, kv_head);
       EXPECT_NEAR(found.attention_entropy_nats.value(), entropy, 1e-5);
       EXPECT_NEAR(found.attention_gini.value(), gini, 1e-5);
       EXPECT_NEAR(found.attention_top_share.value(), top_share, 1e-5);

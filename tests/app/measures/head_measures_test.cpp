@@ -39,7 +39,7 @@ void expect_near(const std::optional<double>& found, const nlohmann::json& golde
 }
 
 TEST(HeadMeasures, MatchNumPyAtEveryMoment) {
-  const FakeRecording recording;
+  const DrawnRecording recording;
   const auto heads = goldens("heads");
   ASSERT_EQ(heads.size(), 8U);
   for (const auto& golden : heads) {
@@ -81,7 +81,7 @@ TEST(HeadMeasures, MatchNumPyAtEveryMoment) {
 
 // What statistics give is there; what needs keys is not.
 TEST(HeadMeasures, AHeadWithoutRowsHasTheMeasuresOfItsStatistics) {
-  FakeRecording recording;
+  DrawnRecording recording;
   const auto expected = measure_head(recording, kKeydiff, kLayer, 0);
   recording.about.heads.kv_heads = {1};
   const auto found = measure_head(recording, kKeydiff, kLayer, 0);
@@ -96,14 +96,14 @@ TEST(HeadMeasures, AHeadWithoutRowsHasTheMeasuresOfItsStatistics) {
 }
 
 TEST(HeadMeasures, TheFullCacheKeepsEverything) {
-  const auto found = measure_head(FakeRecording(), kNone, kLayer, 0);
+  const auto found = measure_head(DrawnRecording(), kNone, kLayer, 0);
   EXPECT_EQ(found.attention_mass_kept, 1);
   EXPECT_EQ(found.output_error, 0);
   EXPECT_EQ(found.retained.size(), 40U);
 }
 
 TEST(HeadMeasures, RowsEvictedWhileGeneratingWereStillThereAfterThePrompt) {
-  const FakeRecording recording;
+  const DrawnRecording recording;
   const auto after_prompt = measure_head(recording, kKeydiff, kLayer, 0);
   EXPECT_THAT(after_prompt.retained, testing::Contains(2)) << "evicted at block 6, after the prompt's five";
   const auto at_end = measure_head(recording, kKeydiff, kLayer, 0, {.at_block = 7});
@@ -114,7 +114,7 @@ TEST(HeadMeasures, RowsEvictedWhileGeneratingWereStillThereAfterThePrompt) {
 }
 
 TEST(HeadMeasures, WithoutANoneRunNothingIsComparedToIt) {
-  FakeRecording recording;
+  DrawnRecording recording;
   recording.about.runs[kNone].plan.policy = "sink";
   const auto found = measure_head(recording, kKeydiff, kLayer, 0);
   EXPECT_FALSE(found.attention_mass_kept);
@@ -124,7 +124,7 @@ TEST(HeadMeasures, WithoutANoneRunNothingIsComparedToIt) {
 }
 
 TEST(HeadMeasures, ANoneRunThatWasCutShortIsNoReference) {
-  FakeRecording recording;
+  DrawnRecording recording;
   recording.about.runs[kNone].blocks_done = 4;
   recording.about.runs[kNone].n_tokens = 32;
   EXPECT_FALSE(measure_head(recording, kKeydiff, kLayer, 0).attention_mass_kept);
@@ -134,7 +134,7 @@ TEST(HeadMeasures, ANoneRunThatWasCutShortIsNoReference) {
 }
 
 TEST(HeadMeasures, WhatWasNotRecordedIsEmptyAndLeavesTheRest) {
-  FakeRecording recording;
+  DrawnRecording recording;
   recording.about.values = false;
   auto found = measure_head(recording, kKeydiff, kLayer, 0);
   EXPECT_FALSE(found.output_error);
@@ -158,7 +158,7 @@ TEST(HeadMeasures, WhatWasNotRecordedIsEmptyAndLeavesTheRest) {
 }
 
 TEST(HeadMeasures, ConcentrationIsTheMeanOverTheGroupOfWhatIsKnown) {
-  FakeRecording recording;
+  DrawnRecording recording;
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   auto& statistics = recording.about_attention;
   statistics.entropy = RowMatrixF::Constant(4, 40, 9);
@@ -180,7 +180,7 @@ TEST(HeadMeasures, ConcentrationIsTheMeanOverTheGroupOfWhatIsKnown) {
 }
 
 TEST(HeadMeasures, ConstantInputHasNoCorrelation) {
-  FakeRecording recording;
+  DrawnRecording recording;
   auto& head = recording.heads[kNone][0];
   head.keys.setOnes();
   for (auto& queries : head.queries) queries.setOnes();
@@ -200,7 +200,7 @@ TEST(HeadMeasures, ConstantInputHasNoCorrelation) {
 }
 
 TEST(HeadMeasures, BeforeTheFirstBlockThereIsNothing) {
-  FakeRecording recording;
+  DrawnRecording recording;
   recording.about.runs[kKeydiff].blocks_done = 0;
   recording.about.runs[kKeydiff].n_tokens = 0;
   recording.about.runs[kKeydiff].block_start.clear();
@@ -213,14 +213,14 @@ TEST(HeadMeasures, BeforeTheFirstBlockThereIsNothing) {
 }
 
 TEST(HeadMeasures, CostlyPartsAreLeftOutOnRequest) {
-  const auto found = measure_head(FakeRecording(), kKeydiff, kLayer, 0, {.bounds = false, .pca = false});
+  const auto found = measure_head(DrawnRecording(), kKeydiff, kLayer, 0, {.bounds = false, .pca = false});
   EXPECT_FALSE(found.bound_pairs);
   EXPECT_FALSE(found.pca_explained);
   EXPECT_TRUE(found.spearman);
 }
 
 TEST(HeadMeasures, NotFiniteEntriesAreNamed) {
-  FakeRecording recording;
+  DrawnRecording recording;
   recording.heads[kKeydiff][1].keys(5, 2) = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT([&] { measure_head(recording, kKeydiff, kLayer, 1); },
               ThrowsMessage<FileError>(AllOf(
@@ -233,7 +233,7 @@ TEST(HeadMeasures, NotFiniteEntriesAreNamed) {
 }
 
 TEST(HeadMeasures, RefusesWhatIsNotThere) {
-  const FakeRecording recording;
+  const DrawnRecording recording;
   EXPECT_THROW(measure_head(recording, 2, kLayer, 0), FileError);
   EXPECT_THROW(measure_head(recording, -1, kLayer, 0), FileError);
   EXPECT_THROW(measure_head(recording, kNone, 0, 0), FileError);
@@ -241,7 +241,7 @@ TEST(HeadMeasures, RefusesWhatIsNotThere) {
 }
 
 TEST(HeadMeasures, MComesFromTheConfigurationWithoutLogits) {
-  FakeRecording recording;
+  DrawnRecording recording;
   const auto by_logits = measure_head(recording, kKeydiff, kLayer, 0).output_error;
   for (auto& run : recording.about.runs) run.n_scored = 0;
   recording.about.provenance.configuration = R"({"score_last": 4})";
@@ -256,7 +256,7 @@ TEST(HeadMeasures, MComesFromTheConfigurationWithoutLogits) {
 }
 
 TEST(RunMeasures, ComparesLogitsWithTheFullCache) {
-  FakeRecording recording;
+  DrawnRecording recording;
   const auto golden = goldens("logits");
   const auto found = measure_run(recording, kKeydiff);
   EXPECT_EQ(found.run, "keydiff");

@@ -15,7 +15,7 @@ namespace keyscope::measures {
 namespace {
 
 TEST(RecordingMeasures, AreInOrderWhateverTheThreads) {
-  const FakeRecording recording;
+  const DrawnRecording recording;
   const std::atomic<bool> cancelled = false;
   std::atomic<int> n_calls = 0;
   const auto runs = measure_recording(
@@ -31,7 +31,7 @@ TEST(RecordingMeasures, AreInOrderWhateverTheThreads) {
 }
 
 TEST(RecordingMeasures, OfTheRetainedSetAloneAreTheSameNumbers) {
-  const FakeRecording recording;
+  const DrawnRecording recording;
   const auto all = measure_heads(recording, 1, 2), some = measure_heads(recording, 1, 2, true);
   ASSERT_EQ(some.size(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -45,7 +45,7 @@ TEST(RecordingMeasures, OfTheRetainedSetAloneAreTheSameNumbers) {
 }
 
 TEST(RecordingMeasures, SelectsAndRefuses) {
-  const FakeRecording recording;
+  const DrawnRecording recording;
   const std::atomic<bool> cancelled = false;
   const auto some =
       measure_recording(recording, {.runs = {1}, .layers = {3}, .kv_heads = {1}}, {}, {}, cancelled);
@@ -60,11 +60,11 @@ TEST(RecordingMeasures, SelectsAndRefuses) {
 
 TEST(RecordingMeasures, StopWhenCancelled) {
   const std::atomic<bool> cancelled = true;
-  EXPECT_THROW(measure_recording(FakeRecording(), {}, {}, {}, cancelled), Cancelled);
+  EXPECT_THROW(measure_recording(DrawnRecording(), {}, {}, {}, cancelled), Cancelled);
 }
 
 TEST(MeasuresJson, WritesNullForWhatDoesNotExist) {
-  FakeRecording recording;
+  DrawnRecording recording;
   recording.about.values = recording.about.queries = false;
   for (auto& run : recording.about.runs) run.n_scored = 0;
   const std::atomic<bool> cancelled = false;
@@ -89,7 +89,7 @@ TEST(MeasuresJson, WritesNullForWhatDoesNotExist) {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-RecordingDifference compare(const FakeRecording& a, const FakeRecording& b) {
+RecordingDifference compare(const DrawnRecording& a, const DrawnRecording& b) {
   const std::atomic<bool> cancelled = false;
   return compare_recordings(
       a, b, {}, [](std::int64_t, std::int64_t) {}, cancelled);
@@ -105,7 +105,7 @@ DatasetDifference entry(const RecordingDifference& difference, const std::string
 }
 
 TEST(CompareRecordings, FindsNothingBetweenARecordingAndItself) {
-  const FakeRecording recording;
+  const DrawnRecording recording;
   const auto difference = compare(recording, recording);
   EXPECT_TRUE(difference.agrees());
   EXPECT_EQ(entry(difference, "keys").largest_difference, 0);
@@ -113,8 +113,8 @@ TEST(CompareRecordings, FindsNothingBetweenARecordingAndItself) {
 }
 
 TEST(CompareRecordings, JudgesValuesByTheLargest) {
-  const FakeRecording a;
-  FakeRecording b;
+  const DrawnRecording a;
+  DrawnRecording b;
   auto& keys = b.heads[1][0].keys;
   const float largest = keys.cwiseAbs().maxCoeff();
   keys(3, 1) += 5e-6F * largest;
@@ -129,19 +129,19 @@ TEST(CompareRecordings, JudgesValuesByTheLargest) {
 }
 
 TEST(CompareRecordings, ANumberAndNoneDiffer) {
-  const FakeRecording a;
-  FakeRecording b;
+  const DrawnRecording a;
+  DrawnRecording b;
   b.heads[1][1].keys(0, 0) = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(entry(compare(a, b), "keys").n_different, 1);
 }
 
 TEST(CompareRecordings, ForgivesCloseCallsOnly) {
-  const FakeRecording a;
-  FakeRecording b;
+  const DrawnRecording a;
+  DrawnRecording b;
   auto& trace = b.heads[1][0].trace;
   trace.evicted_at[5] += 1;
   trace.evicted_margin[5] = 0.5F;
-  FakeRecording close = b;
+  DrawnRecording close = b;
   close.heads[1][0].trace.evicted_margin[5] = 1e-6F;
   EXPECT_EQ(entry(compare(a, b), "evicted_at").n_close_calls, 0);
   EXPECT_EQ(entry(compare(a, close), "evicted_at").n_close_calls, 1);
@@ -149,8 +149,8 @@ TEST(CompareRecordings, ForgivesCloseCallsOnly) {
 }
 
 TEST(CompareRecordings, SaysWhatOnlyOneHas) {
-  const FakeRecording a;
-  FakeRecording b;
+  const DrawnRecording a;
+  DrawnRecording b;
   b.about.values = false;
   b.about.runs.pop_back();
   const auto difference = compare(a, b);
@@ -160,8 +160,8 @@ TEST(CompareRecordings, SaysWhatOnlyOneHas) {
 }
 
 TEST(CompareRecordings, ComparesTheHeadsThatBothHave) {
-  const FakeRecording a;
-  FakeRecording b;
+  const DrawnRecording a;
+  DrawnRecording b;
   b.about.heads.kv_heads = {1};
   b.heads[1][0].keys.setZero();  // not recorded, and not looked at
   const auto difference = compare(a, b);
@@ -172,8 +172,8 @@ TEST(CompareRecordings, ComparesTheHeadsThatBothHave) {
 }
 
 TEST(CompareRecordings, AllowsForRowsThatWereStoredRounded) {
-  const FakeRecording a;
-  FakeRecording b;
+  const DrawnRecording a;
+  DrawnRecording b;
   auto& keys = b.heads[1][0].keys;
   keys(3, 1) += 0.003F * keys.cwiseAbs().maxCoeff();  // below 2⁻⁸
   EXPECT_FALSE(entry(compare(a, b), "keys").agrees());
@@ -186,8 +186,8 @@ TEST(CompareRecordings, AllowsForRowsThatWereStoredRounded) {
 }
 
 TEST(CompareRecordings, RefusesAnotherPromptOrModel) {
-  const FakeRecording a;
-  FakeRecording b = a, c = a;
+  const DrawnRecording a;
+  DrawnRecording b = a, c = a;
   b.about.prompt.id[2] += 1;
   c.about.model.head_dim += 1;
   EXPECT_THROW(compare(a, b), UsageError);

@@ -21,15 +21,14 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t kPrompt = 60, kBlock = 4;
-const std::atomic<bool> kGoOn = false;
+constexpr std::int64_t kStoryPrompt = 60, kBlock = 4;
+const std::atomic<bool> kNotCancelled = false;
 
 std::shared_ptr<recording::Recording> capture(const std::string& name, bool attention,
                                               bool cache_positions = false) {
-  const auto model = capture::Model::load(KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/" + name,
-                                          {.dtype = capture::DType::kFloat32});
+  const auto model = capture::Model::load(test::inference_golden(name), {.dtype = capture::DType::kFloat32});
   capture::CaptureOptions options;
-  options.prompt_ids = test::random_ids(kPrompt, model->config().vocab_size);
+  options.prompt_ids = test::random_ids(kStoryPrompt, model->config().vocab_size);
   options.policies = test::policies({"none", "keydiff", "keydiff:recent=0.4", "l2norm", "random", "tova"});
   options.budget = 5;
   options.block_size = kBlock;
@@ -50,10 +49,10 @@ TEST_P(Stories, ScoresAreThoseThatEvictedTheToken) {
   for (const int run : {1, 2, 3, 4})
     for (int kv_head = 0; kv_head < recording->info()->model.n_kv_heads; ++kv_head) {
       const auto trace = recording->trace(run, 0, kv_head);
-      for (std::int32_t token = 0; token < kPrompt; token += 3) {
+      for (std::int32_t token = 0; token < kStoryPrompt; token += 3) {
         const auto gone = trace.evicted_at[static_cast<std::size_t>(token)];
         const float margin = trace.evicted_margin[static_cast<std::size_t>(token)];
-        const ScoreHistory history = score_history(*recording, {run, 0, kv_head}, token, kGoOn);
+        const ScoreHistory history = score_history(*recording, {run, 0, kv_head}, token, kNotCancelled);
         ASSERT_EQ(history.missing, "");
         for (const ScoreAtBlock& at : history.blocks) {
           const bool goes = gone == at.block;
@@ -87,7 +86,7 @@ TEST_P(Stories, PeersAreTheLargestOfTheRecordedWeights) {
     const auto computed = recorded ? recording : capture(GetParam(), false);
     const RowMatrixD weights = recorded_weights(*recording, 1, 1, 0);
     for (const std::int64_t token : {0, 5, 20, 59}) {
-      const TokenAttention found = token_attention(*computed, {1, 1, 0}, token, 3, kGoOn);
+      const TokenAttention found = token_attention(*computed, {1, 1, 0}, token, 3, kNotCancelled);
       ASSERT_EQ(found.missing, "");
       ASSERT_FALSE(found.attended_to.empty());
       EXPECT_NEAR(found.attended_to.front().weight, weights.row(token).maxCoeff(), 1e-5);
@@ -111,16 +110,16 @@ TEST_P(Stories, TheAfterlifeIsTheFullCachesAttention) {
   const RowMatrixD weights = recorded_weights(*recording, 0, 1, 0);
   const auto trace = recording->trace(1, 1, 0);
   int n_gone = 0;
-  for (std::int64_t token = 0; token < kPrompt; ++token) {
+  for (std::int64_t token = 0; token < kStoryPrompt; ++token) {
     const auto gone = trace.evicted_at[static_cast<std::size_t>(token)];
-    const auto after = attention_afterwards(*recording, {1, 1, 0}, token, kGoOn);
+    const auto after = attention_afterwards(*recording, {1, 1, 0}, token, kNotCancelled);
     ASSERT_EQ(after.has_value(), gone >= 0);
     if (!after) continue;
-    const std::int64_t first = std::min<std::int64_t>(kPrompt, kBlock * (gone + 1));
+    const std::int64_t first = std::min<std::int64_t>(kStoryPrompt, kBlock * (gone + 1));
     double sum = 0;
-    for (std::int64_t query = first; query < kPrompt; ++query) sum += weights(query, token);
+    for (std::int64_t query = first; query < kStoryPrompt; ++query) sum += weights(query, token);
     EXPECT_NEAR(after->received, sum, 1e-5);
-    EXPECT_EQ(after->n_queries, kPrompt - first);
+    EXPECT_EQ(after->n_queries, kStoryPrompt - first);
     EXPECT_LE(after->received, after->received_in_all + 1e-5);
     ++n_gone;
   }
@@ -135,10 +134,10 @@ TEST(TokenStory, RowsThatMoveAreScoredWhereTheyWere) {
   const auto recording = capture("tiny_llama", false, true);
   const auto trace = recording->trace(1, 0, 0);
   int n_judged = 0;
-  for (std::int32_t token = 0; token < kPrompt; ++token) {
+  for (std::int32_t token = 0; token < kStoryPrompt; ++token) {
     const float margin = trace.evicted_margin[static_cast<std::size_t>(token)];
     if (std::isnan(margin)) continue;
-    const auto history = score_history(*recording, {1, 0, 0}, token, kGoOn);
+    const auto history = score_history(*recording, {1, 0, 0}, token, kNotCancelled);
     const ScoreAtBlock& last = history.blocks.back();
     ASSERT_TRUE(last.cut);
     EXPECT_NEAR(*last.cut - last.score, margin, 1e-4);
@@ -149,16 +148,16 @@ TEST(TokenStory, RowsThatMoveAreScoredWhereTheyWere) {
 
 TEST(TokenStory, SaysWhatWasNotRecorded) {
   const auto recording = capture("tiny_llama", false);
-  const TokenStory none = token_story(*recording, {0, 0, 0}, 3, kGoOn);
+  const TokenStory none = token_story(*recording, {0, 0, 0}, 3, kNotCancelled);
   EXPECT_THAT(none.scores.missing, HasSubstr("evicts nothing"));
   EXPECT_EQ(none.afterwards_missing, "it stayed");
-  EXPECT_THAT(token_story(*recording, {5, 0, 0}, 3, kGoOn).scores.missing,
+  EXPECT_THAT(token_story(*recording, {5, 0, 0}, 3, kNotCancelled).scores.missing,
               HasSubstr("tova scores by attention"));
   figures::FakeRecording replayed(1, 2, 1, 2, 8, 4);
   replayed.add_run("sink", 4);
   replayed.fill(1);
   replayed.edit_info().runs[0].plan.replayed = true;
-  const TokenStory story = token_story(replayed, {0, 0, 0}, 1, kGoOn);
+  const TokenStory story = token_story(replayed, {0, 0, 0}, 1, kNotCancelled);
   EXPECT_THAT(story.attention.missing, HasSubstr("replayed"));
   EXPECT_EQ(story.attention_received, std::nullopt);
 }
@@ -169,7 +168,7 @@ TEST(TokenStory, HasTheTextAroundAndGoesIntoJson) {
   recording.add_run("keydiff", 8);
   recording.fill(1);
   recording.evicted_at(1, 0, 0)[14] = 1;
-  const TokenStory story = token_story(recording, {1, 0, 0}, 14, kGoOn);
+  const TokenStory story = token_story(recording, {1, 0, 0}, 14, kNotCancelled);
   EXPECT_EQ(story.text, "o");
   EXPECT_EQ(story.before, "cdefghijklmn");
   EXPECT_EQ(story.after, "pqrstuvwxyza");
@@ -189,7 +188,7 @@ TEST(TokenStory, CanBeLeftOff) {
   recording.add_run("keydiff", 8);
   recording.fill(1);
   EXPECT_THROW(token_story(recording, {0, 0, 0}, 3, cancelled), Cancelled);
-  EXPECT_THROW(token_story(recording, {0, 0, 0}, 32, kGoOn), InvalidInput);
+  EXPECT_THROW(token_story(recording, {0, 0, 0}, 32, kNotCancelled), InvalidInput);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace keyscope::window {
 namespace {
 
-PlotView unit_view() {
+PlotView wide_view() {
   PlotView view;
   view.set_frame(0, 0, 200, 100);
   view.fit({0, 1, 0, 1}, false, 0);
@@ -23,7 +23,7 @@ figures::LineSeries line(std::vector<float> x, std::vector<float> y) {
 }
 
 TEST(ThinnedLine, KeepsFewPointsAsTheyAre) {
-  const auto lines = thinned_line(line({0, 0.5F, 1}, {0, 1, 0.25F}), unit_view());
+  const auto lines = thinned_line(line({0, 0.5F, 1}, {0, 1, 0.25F}), wide_view());
   ASSERT_EQ(lines.size(), 1u);
   ASSERT_EQ(lines[0].size(), 3u);
   EXPECT_NEAR(lines[0][1].x, 100, 1e-3);
@@ -33,7 +33,7 @@ TEST(ThinnedLine, KeepsFewPointsAsTheyAre) {
 
 TEST(ThinnedLine, BreaksWhereAValueIsMissing) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto lines = thinned_line(line({0, 0.2F, 0.4F, 0.6F, 0.8F}, {0, 1, nan, 1, 0}), unit_view());
+  const auto lines = thinned_line(line({0, 0.2F, 0.4F, 0.6F, 0.8F}, {0, 1, nan, 1, 0}), wide_view());
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].size(), 2u);
   EXPECT_EQ(lines[1].size(), 2u);
@@ -47,7 +47,7 @@ TEST(ThinnedLine, KeepsEveryColumnsExtremes) {
     series.x.push_back(static_cast<float>(i) / kPoints);
     series.y.push_back(0.5F + 0.3F * std::sin(0.01F * static_cast<float>(i)) + (i == 43'210 ? 0.2F : 0));
   }
-  const PlotView view = unit_view();
+  const PlotView view = wide_view();
   const auto lines = thinned_line(series, view);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_LE(lines[0].size(), 4u * 201);
@@ -71,13 +71,13 @@ TEST(ThinnedLine, KeepsEveryColumnsExtremes) {
 }
 
 TEST(ThinnedLine, StaysNearThePlotAtAnyZoom) {
-  PlotView view = unit_view();
+  PlotView view = wide_view();
   view.zoom_at({100, 50}, 1e4);
   for (const auto& points : thinned_line(line({0, 1e30F, -1e30F}, {1e30F, 0, -1e30F}), view))
     for (const Pixel at : points) EXPECT_LT(std::abs(at.x) + std::abs(at.y), 1e6F);
 }
 
-TEST(ThinnedLine, OfNothingIsNothing) { EXPECT_TRUE(thinned_line(line({}, {}), unit_view()).empty()); }
+TEST(ThinnedLine, OfNothingIsNothing) { EXPECT_TRUE(thinned_line(line({}, {}), wide_view()).empty()); }
 
 }  // namespace
 }  // namespace keyscope::window

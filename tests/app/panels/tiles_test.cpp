@@ -8,12 +8,12 @@
 namespace keyscope::window {
 namespace {
 
-constexpr float kGap = 10;
+constexpr float kTileGap = 10;
 
 // Columns and rows, as "2x1".
 std::string grid(float width, float height, std::size_t n) {
   std::size_t columns = 0, rows = 0;
-  const auto rects = tile_rects({0, 0, width, height}, n, kGap);
+  const auto rects = tile_rects({0, 0, width, height}, n, kTileGap);
   for (const Rect& rect : rects) {
     if (rect.y == rects.front().y) ++columns;
     if (rect.x == rects.front().x) ++rows;
@@ -56,7 +56,7 @@ class TilesIn : public ::testing::TestWithParam<std::tuple<float, float, std::si
 TEST_P(TilesIn, AreEqualInsideAndApart) {
   const auto [width, height, n] = GetParam();
   const Rect area{7, 11, width, height};
-  const auto rects = tile_rects(area, n, kGap);
+  const auto rects = tile_rects(area, n, kTileGap);
   ASSERT_EQ(rects.size(), n);
   for (std::size_t i = 0; i < n; ++i) {
     EXPECT_EQ(rects[i].w, rects[0].w);
@@ -66,7 +66,7 @@ TEST_P(TilesIn, AreEqualInsideAndApart) {
     EXPECT_LE(rects[i].right(), area.right());
     EXPECT_LE(rects[i].bottom(), area.bottom());
     for (std::size_t j = 0; j < i; ++j)
-      EXPECT_TRUE(rects[i].x >= rects[j].right() + kGap || rects[i].y >= rects[j].bottom() + kGap)
+      EXPECT_TRUE(rects[i].x >= rects[j].right() + kTileGap || rects[i].y >= rects[j].bottom() + kTileGap)
           << i << " and " << j;
   }
 }

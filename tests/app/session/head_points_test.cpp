@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "app/session/tokens.hpp"
+#include "tests/app/session/settled_session.hpp"
 #include "tests/support/synthetic_recording.hpp"
 
 namespace keyscope::session {
@@ -37,29 +38,20 @@ TEST(BasisCache, GivesAllThreadsTheSame) {
   }
 }
 
-constexpr SyntheticSize kSmall{
-    .n_layers = 2, .n_kv_heads = 2, .head_dim = 8, .n_tokens = 300, .block_size = 64, .budget = 128};
-
-std::shared_ptr<const HeadPoints> read_all(const SyntheticRecording& recording, const HeadKey& head) {
-  auto basis = std::make_shared<const figures::KeyspaceBasis>(
-      figures::fit_keyspace_basis(recording, head.layer, head.kv_head));
-  return read_head_points(recording, *recording.info(), head, basis, nullptr);
-}
-
 // A recording that pretends to be shorter than it is, as a live one was a moment ago.
 recording::RecordingInfo shortened(const SyntheticRecording& recording, std::int64_t n_blocks) {
   recording::RecordingInfo info = *recording.info();
   for (auto& run : info.runs) {
     run.blocks_done = n_blocks;
     run.block_start.resize(static_cast<std::size_t>(n_blocks));
-    run.n_tokens = n_blocks * kSmall.block_size;
+    run.n_tokens = n_blocks * kFiveBlocks.block_size;
   }
   return info;
 }
 
 TEST(HeadPoints, GrowsWithALiveRecordingToWhatOneReadingGives) {
-  const SyntheticRecording recording(kSmall);
-  const auto whole = read_all(recording, {1, 0, 1});
+  const SyntheticRecording recording(kFiveBlocks);
+  const auto whole = read_at_once(recording, {1, 0, 1});
   const HeadKey head{1, 0, 1};
   std::shared_ptr<const HeadPoints> grown;
   for (const std::int64_t n_blocks : {1, 2, 4})
@@ -74,8 +66,8 @@ TEST(HeadPoints, GrowsWithALiveRecordingToWhatOneReadingGives) {
 }
 
 TEST(TokenFacts, TellATokensStory) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {1, 0, 0});
+  const SyntheticRecording recording(kFiveBlocks);
+  const auto points = read_at_once(recording, {1, 0, 0});
   const auto& evicted_at = points->trace.evicted_at;
   const auto gone = std::ranges::find_if(evicted_at, [](std::int32_t block) { return block >= 1; });
   ASSERT_NE(gone, evicted_at.end());
@@ -85,11 +77,11 @@ TEST(TokenFacts, TellATokensStory) {
   EXPECT_TRUE(before.retained);
   EXPECT_FALSE(after.retained);
   EXPECT_EQ(before.evicted_at, *gone);
-  EXPECT_EQ(after.arrived, position / kSmall.block_size);
+  EXPECT_EQ(after.arrived, position / kFiveBlocks.block_size);
   EXPECT_EQ(after.id, static_cast<std::int32_t>(position % 10));
   ASSERT_TRUE(after.evicted_margin);
   ASSERT_TRUE(after.attention_per_query);
-  EXPECT_DOUBLE_EQ(*after.attention_per_query * static_cast<double>(kSmall.n_tokens - position),
+  EXPECT_DOUBLE_EQ(*after.attention_per_query * static_cast<double>(kFiveBlocks.n_tokens - position),
                    *after.attention_received);
 
   // The score by hand: -cos(key, mean of the keys seen).
@@ -100,9 +92,9 @@ TEST(TokenFacts, TellATokensStory) {
 }
 
 TEST(TokenFacts, TextIsKnownOnlyForTokensThatAre) {
-  const SyntheticRecording recording(kSmall);
+  const SyntheticRecording recording(kFiveBlocks);
   EXPECT_EQ(token_bytes(*recording.info(), 1, 0), " the");
-  EXPECT_EQ(token_bytes(*recording.info(), 1, kSmall.n_tokens), "");
+  EXPECT_EQ(token_bytes(*recording.info(), 1, kFiveBlocks.n_tokens), "");
   EXPECT_EQ(token_bytes(*recording.info(), 1, -1), "");
 }
 

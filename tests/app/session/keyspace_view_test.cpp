@@ -8,6 +8,7 @@
 
 #include "app/figures/figure_builders.hpp"
 #include "app/session/tokens.hpp"
+#include "tests/app/session/settled_session.hpp"
 #include "tests/support/synthetic_recording.hpp"
 
 namespace keyscope::session {
@@ -17,15 +18,6 @@ namespace {
 using figures::KeyColour;
 using figures::KeyspaceLook;
 using figures::Projection;
-
-constexpr SyntheticSize kSmall{
-    .n_layers = 2, .n_kv_heads = 2, .head_dim = 8, .n_tokens = 300, .block_size = 64, .budget = 128};
-
-std::shared_ptr<const HeadPoints> read_all(const SyntheticRecording& recording, const HeadKey& head) {
-  auto basis = std::make_shared<const figures::KeyspaceBasis>(
-      figures::fit_keyspace_basis(recording, head.layer, head.kv_head));
-  return read_head_points(recording, *recording.info(), head, basis, nullptr);
-}
 
 const figures::PointSeries* find(const figures::Panel& panel, const std::string& id) {
   const auto found = std::ranges::find(panel.points, id, &figures::PointSeries::id);
@@ -48,8 +40,8 @@ std::shared_ptr<const KeyspacePicture> picture_of(const SyntheticRecording& reco
 
 // The window and `figure keyspace` must show the same points at every moment of a run, whatever the look.
 TEST(KeyspacePicture, EqualsTheFigureThatIsWrittenToFiles) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {1, 1, 1});
+  const SyntheticRecording recording(kFiveBlocks);
+  const auto points = read_at_once(recording, {1, 1, 1});
   QueryCache queries;
   for (const KeyspaceLook look :
        {KeyspaceLook{}, KeyspaceLook{Projection::kPca3d, KeyColour::kPosition, true},
@@ -96,8 +88,8 @@ TEST(KeyspacePicture, EqualsTheFigureThatIsWrittenToFiles) {
 }
 
 TEST(KeyspacePicture, RebuildsEveryMomentFromEvictedAt) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {1, 0, 0});
+  const SyntheticRecording recording(kFiveBlocks);
+  const auto points = read_at_once(recording, {1, 0, 0});
   for (std::int64_t block = 0; block < points->n_blocks(); ++block) {
     const figures::Panel panel = keyspace_panel(*points, block);
     const auto retained = recording::retained_positions(points->trace.evicted_at, points->seen[block], block);
@@ -112,8 +104,8 @@ TEST(KeyspacePicture, RebuildsEveryMomentFromEvictedAt) {
 
 // What the token panel says of a token is what the anchor view shows: a score is a cosine turned round.
 TEST(KeyspacePicture, AgainstTheAnchorAPointLiesWhereItsScoreSays) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {1, 0, 1});
+  const SyntheticRecording recording(kFiveBlocks);
+  const auto points = read_at_once(recording, {1, 0, 1});
   const figures::Panel panel = keyspace_panel(*points, 2, {.projection = Projection::kAnchor});
   const figures::PointSeries& retained = *find(panel, "retained");
   for (std::size_t i = 0; i < retained.x.size(); i += 7)
@@ -121,8 +113,8 @@ TEST(KeyspacePicture, AgainstTheAnchorAPointLiesWhereItsScoreSays) {
 }
 
 TEST(KeyspacePicture, PointsStandStillInPcaAndMoveAgainstTheAnchor) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {0, 0, 0});
+  const SyntheticRecording recording(kFiveBlocks);
+  const auto points = read_at_once(recording, {0, 0, 0});
   const auto first_of = [&](Projection projection, std::int64_t block) {
     return find(keyspace_panel(*points, block, {.projection = projection}), "retained")->x.front();
   };
@@ -132,8 +124,8 @@ TEST(KeyspacePicture, PointsStandStillInPcaAndMoveAgainstTheAnchor) {
 }
 
 TEST(KeyspacePicture, KeysWithoutAPlaceAreCounted) {
-  const SyntheticRecording recording(kSmall);
-  HeadPoints points = *read_all(recording, {0, 0, 0});
+  const SyntheticRecording recording(kFiveBlocks);
+  HeadPoints points = *read_at_once(recording, {0, 0, 0});
   EXPECT_EQ(keyspace_panel(points, 4).note, "all 300 keys retained");
   points.coordinates(3, 1) = NAN;
   const figures::Panel panel = keyspace_panel(points, 4);
@@ -142,8 +134,8 @@ TEST(KeyspacePicture, KeysWithoutAPlaceAreCounted) {
 }
 
 TEST(KeyspacePicture, WhatIsNotRecordedIsLeftOutWithItsReason) {
-  const SyntheticRecording recording(kSmall);
-  const auto points = read_all(recording, {0, 0, 0});
+  const SyntheticRecording recording(kFiveBlocks);
+  const auto points = read_at_once(recording, {0, 0, 0});
   QueryCache queries;
   auto info = *recording.info();
   info.queries = false;

@@ -346,7 +346,7 @@ constexpr SyntheticSize kLong{.n_layers = 1,
                               .n_runs = 2};
 
 // Whole queries cannot be read of it, stretches can.
-class TornRecording : public SyntheticRecording {
+class TornQueries : public SyntheticRecording {
  public:
   using SyntheticRecording::SyntheticRecording;
 
@@ -356,12 +356,6 @@ class TornRecording : public SyntheticRecording {
     return SyntheticRecording::queries(run, layer, query_head, first, count);
   }
 };
-
-std::shared_ptr<const HeadPoints> read_at_once(const recording::Recording& recording, const HeadKey& head) {
-  auto basis = std::make_shared<const figures::KeyspaceBasis>(
-      figures::fit_keyspace_basis(recording, head.layer, head.kv_head));
-  return read_head_points(recording, *recording.info(), head, std::move(basis), nullptr);
-}
 
 TEST(SessionPoints, LongHeadsAreSketchedAndThenSettled) {
   const auto recording = std::make_shared<SyntheticRecording>(kLong);
@@ -408,7 +402,7 @@ TEST(SessionPoints, AHeadLeftWhileItSettlesIsSettledWhenItIsShownAgain) {
 
 TEST(SessionPoints, TheSketchStaysWhereTheRestCannotBeRead) {
   Session session(nullptr);
-  session.show(std::make_shared<TornRecording>(kLong));
+  session.show(std::make_shared<TornQueries>(kLong));
   ASSERT_TRUE(drain_until(
       session, [&] { return session.state().selected().points && !session.state().selected().settling; }));
   EXPECT_GT(session.state().selected().points->keys.rows(), 0);

@@ -44,7 +44,7 @@ std::string only_job(const Session& session) {
 }
 
 // One head whose keys cannot be read.
-class TornRecording final : public SyntheticRecording {
+class TornKeys final : public SyntheticRecording {
  public:
   using SyntheticRecording::SyntheticRecording;
 
@@ -199,7 +199,7 @@ TEST(SessionJobs, OpeningAnotherFileCallsOffTheFirst) {
 TEST(SessionJobs, TokensOfTheHeadBeforeAreNotExportedForOneThatCannotBeRead) {
   const test::ScratchFolder folder;
   Session session({});
-  session.show(std::make_shared<TornRecording>(kSmall));
+  session.show(std::make_shared<TornKeys>(kSmall));
   ASSERT_TRUE(settle(session));
   session.select_head(1, 1);
   ASSERT_TRUE(settle(session));

@@ -12,6 +12,8 @@
 namespace keyscope::session {
 
 inline constexpr SyntheticSize kSmall{.n_tokens = 320, .block_size = 64, .budget = 128};
+inline constexpr SyntheticSize kFiveBlocks{
+    .n_layers = 2, .n_kv_heads = 2, .head_dim = 8, .n_tokens = 300, .block_size = 64, .budget = 128};
 
 // Takes in what workers send until `done`, or for twenty seconds.
 template <typename Condition>
@@ -31,6 +33,14 @@ inline bool settle(Session& session) {
 
 inline std::shared_ptr<SyntheticRecording> small_recording() {
   return std::make_shared<SyntheticRecording>(kSmall);
+}
+
+// All of a head in one reading.
+inline std::shared_ptr<const HeadPoints> read_at_once(const recording::Recording& recording,
+                                                      const HeadKey& head) {
+  auto basis = std::make_shared<const figures::KeyspaceBasis>(
+      figures::fit_keyspace_basis(recording, head.layer, head.kv_head));
+  return read_head_points(recording, *recording.info(), head, std::move(basis), nullptr);
 }
 
 }  // namespace keyscope::session

@@ -73,7 +73,7 @@ recording::TokenText tokens(const std::vector<std::string>& texts) {
   return text;
 }
 
-recording::RecordingInfo info() {
+recording::RecordingInfo magic_number() {
   recording::RecordingInfo info;
   info.prompt = tokens({"The", " mag", "ic", "", " number", " is", " magic"});
   info.runs.resize(2);
@@ -84,27 +84,27 @@ recording::RecordingInfo info() {
 using Matches = std::vector<TextMatch>;
 
 TEST(FindText, ReachesOverTokens) {
-  EXPECT_EQ(find_text(info(), 0, "magic"), (Matches{{1, 2}, {6, 6}}));
-  EXPECT_EQ(find_text(info(), 0, "icnum"), Matches{});
-  EXPECT_EQ(find_text(info(), 0, "ic num"), (Matches{{2, 4}})) << "a token without text lies between";
+  EXPECT_EQ(find_text(magic_number(), 0, "magic"), (Matches{{1, 2}, {6, 6}}));
+  EXPECT_EQ(find_text(magic_number(), 0, "icnum"), Matches{});
+  EXPECT_EQ(find_text(magic_number(), 0, "ic num"), (Matches{{2, 4}})) << "a token without text lies between";
 }
 
 TEST(FindText, LooksIntoWhatTheRunGenerated) {
-  EXPECT_EQ(find_text(info(), 1, "magic"), (Matches{{1, 2}, {6, 6}, {7, 8}}));
-  EXPECT_EQ(find_text(info(), 1, "magic ma"), (Matches{{6, 7}}));
+  EXPECT_EQ(find_text(magic_number(), 1, "magic"), (Matches{{1, 2}, {6, 6}, {7, 8}}));
+  EXPECT_EQ(find_text(magic_number(), 1, "magic ma"), (Matches{{6, 7}}));
 }
 
-TEST(FindText, TakesEitherCase) { EXPECT_EQ(find_text(info(), 0, "THE MAGIC"), (Matches{{0, 2}})); }
+TEST(FindText, TakesEitherCase) { EXPECT_EQ(find_text(magic_number(), 0, "THE MAGIC"), (Matches{{0, 2}})); }
 
 TEST(FindText, FindsNoOverlaps) {
-  auto repeated = info();
+  auto repeated = magic_number();
   repeated.prompt = tokens({"aaaa", "a"});
   EXPECT_EQ(find_text(repeated, 0, "aa"), (Matches{{0, 0}, {0, 0}}));
 }
 
 TEST(FindText, FindsNothingOfNothing) {
-  EXPECT_TRUE(find_text(info(), 0, "").empty());
-  auto silent = info();
+  EXPECT_TRUE(find_text(magic_number(), 0, "").empty());
+  auto silent = magic_number();
   silent.prompt = {};
   EXPECT_TRUE(find_text(silent, 0, "magic").empty()) << "no text was recorded";
 }

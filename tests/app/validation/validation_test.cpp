@@ -18,6 +18,7 @@
 #include "app/figures/nexus.hpp"
 #include "app/results/out_folder.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::validation {
@@ -176,11 +177,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
 
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::size_t count_files(const fs::path& folder) {
   std::size_t n = 0;
   if (fs::exists(folder))
@@ -227,7 +223,7 @@ TEST_F(Validate, AKilledOneGoesOnToTheSameBytes) {
   EXPECT_FALSE(fs::exists(path("killed") + "/validation.json"));
   const CliResult result = run_cli(command("killed"));
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(read(path("killed") + "/validation.json"), read(path("whole") + "/validation.json"));
+  EXPECT_EQ(read_file(path("killed") + "/validation.json"), read_file(path("whole") + "/validation.json"));
   EXPECT_EQ(count_files(path("killed") + "/prompts"), 10u);
 }
 
@@ -248,7 +244,7 @@ TEST_F(Validate, FinishedPromptsAreNotRunAgain) {
   write_prompts(4, 160);
   ASSERT_EQ(run_cli(command("out")).status, 0);
   EXPECT_EQ(fs::last_write_time(first), written);
-  EXPECT_EQ(nlohmann::json::parse(read(path("out") + "/validation.json"))["prompts"].size(), 4u);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("out") + "/validation.json"))["prompts"].size(), 4u);
 }
 
 TEST_F(Validate, OtherSettingsAreRefusedOrDiscarded) {
@@ -283,9 +279,9 @@ TEST_F(Validate, WritesAPageNumbersAndFigures) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("3 prompts of 90 tokens, 4 layers × 4 KV heads"),
                                 HasSubstr("[cannot tell]"), HasSubstr("rule: supported if")));
-  const std::string page = read(path("out") + "/validation.html");
+  const std::string page = read_file(path("out") + "/validation.html");
   EXPECT_THAT(page, AllOf(HasSubstr("&lt;script&gt;alert(1)"), Not(HasSubstr("<script"))));
-  const std::string json = read(path("out") + "/validation.json");
+  const std::string json = read_file(path("out") + "/validation.json");
   EXPECT_THAT(json, Not(HasSubstr(folder_.path().string())));
   EXPECT_THAT(json, Not(HasSubstr(KEYSCOPE_SOURCE_DIR)));
   EXPECT_EQ(figures::read_figures(path("out") + "/validation.h5").figures.size(), 3u);

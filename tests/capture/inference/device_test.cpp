@@ -17,8 +17,6 @@
 namespace keyscope::capture {
 namespace {
 
-const std::string kGoldens = KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/";
-
 // Relative Frobenius error that two ways to round may come to.
 double tolerance(DType dtype) {
   if (dtype == DType::kFloat32) return 1e-5;
@@ -45,7 +43,7 @@ class OnCuda : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
   }
 
   static std::shared_ptr<const Model> load(const ModelOptions& options) {
-    return Model::load(kGoldens + std::get<0>(GetParam()), options);
+    return Model::load(test::inference_golden(std::get<0>(GetParam())), options);
   }
 
   // All that is recorded of a run.

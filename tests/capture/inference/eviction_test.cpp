@@ -23,10 +23,8 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kGoldens = KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens/";
-
 std::vector<json> golden_cases() {
-  std::ifstream file(kGoldens + "eviction.golden.json");
+  std::ifstream file(test::inference_golden("eviction.golden.json"));
   return json::parse(file).get<std::vector<json>>();
 }
 
@@ -59,7 +57,7 @@ class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedu
     const Arithmetic arithmetic = std::get<2>(GetParam());
     auto& model = models[{name, arithmetic}];
     if (model == nullptr)
-      model = Model::load(kGoldens + name, test::model_options(arithmetic, DType::kFloat32));
+      model = Model::load(test::inference_golden(name), test::model_options(arithmetic, DType::kFloat32));
     CaptureOptions options;
     options.prompt_ids = golden["prompt"].get<std::vector<std::int32_t>>();
     options.policies = {

@@ -21,11 +21,9 @@
 namespace keyscope::capture {
 namespace {
 
-const std::filesystem::path kGoldens = KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens";
-
 class Golden {
  public:
-  explicit Golden(const std::string& name) : file_(kGoldens / (name + ".golden.safetensors")) {}
+  explicit Golden(const std::string& name) : file_(test::inference_golden(name + ".golden.safetensors")) {}
 
   template <typename T>
   std::vector<T> read(const std::string& name) const {
@@ -69,7 +67,7 @@ std::map<std::string, std::vector<float>> run_golden(const std::string& name,
                                                      const ModelOptions& model_options,
                                                      std::int64_t block_size,
                                                      Schedule schedule = Schedule::kBlock) {
-  const auto model = Model::load(kGoldens / name, model_options);
+  const auto model = Model::load(test::inference_golden(name), model_options);
   CaptureOptions options;
   options.prompt_ids = Golden(name).read<std::int32_t>("prompt_ids");
   options.policies = test::policies({"none"});
@@ -115,7 +113,8 @@ constexpr std::array kArithmetics{Arithmetic::kKernels, Arithmetic::kAten};
 // Where RoPE depends on the length seen, what is expected depends on the blocks.
 std::string golden_of(const Run& run) {
   const std::string of_blocks = fmt::format("{}.blocks{}", run.model, run.block_size);
-  return std::filesystem::exists(kGoldens / (of_blocks + ".golden.safetensors")) ? of_blocks : run.model;
+  return std::filesystem::exists(test::inference_golden(of_blocks + ".golden.safetensors")) ? of_blocks
+                                                                                            : run.model;
 }
 
 class AgainstTransformers : public ::testing::TestWithParam<Run> {};

@@ -31,7 +31,6 @@ using test::safetensors_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kGoldens = KEYSCOPE_SOURCE_DIR "/tests/capture/inference/goldens";
 const std::filesystem::path kDemoModel = KEYSCOPE_SOURCE_DIR "/assets/demo_model";
 const std::string kEmbedding = "model.embed_tokens.weight";
 
@@ -183,7 +182,7 @@ TEST(Model, HasTwoArithmeticsOnTheCpu) {
 
 // One file whose weights come in a single piece, and one of several.
 TEST(Model, HashesWeightsBehindTheirHeaders) {
-  for (const std::filesystem::path& folder : {kGoldens / "tiny_llama", kDemoModel}) {
+  for (const std::filesystem::path& folder : {test::inference_golden("tiny_llama"), kDemoModel}) {
     const auto model = Model::load(folder, {});
     std::ifstream stream(folder / "model.safetensors", std::ios::binary);
     const std::string file{std::istreambuf_iterator<char>(stream), {}};
@@ -208,9 +207,9 @@ TEST(Model, HashesWeightsBehindTheirHeaders) {
 
 // As a script would compute it: config.json, then name, size and header of each weight file.
 TEST(Model, HashesConfigurationAndHeaders) {
-  EXPECT_EQ(Model::load(kGoldens / "tiny_llama", {})->model_sha256(),
+  EXPECT_EQ(Model::load(test::inference_golden("tiny_llama"), {})->model_sha256(),
             "5f9d21b293b858b2e4ed81fe50e33d5a409b771a207a54c5b4f4b66037d27385");
-  EXPECT_EQ(Model::load(kGoldens / "tiny_llama3", {})->model_sha256(),
+  EXPECT_EQ(Model::load(test::inference_golden("tiny_llama3"), {})->model_sha256(),
             "7cbbd9712fa58d3f33f2bcfd264954aa267e02af04a780ce65d4e76f75eec157");
 }
 

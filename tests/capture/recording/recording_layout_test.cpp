@@ -234,7 +234,7 @@ TEST(LayerGroupName, HasTwoOrMoreDigits) {
 
 namespace {
 
-constexpr const char* kKeys = "/entry/runs/keydiff/layer_00/keys";
+constexpr const char* kKeydiffKeys = "/entry/runs/keydiff/layer_00/keys";
 
 // Two neighbours among the bfloat16 numbers, the nearer one, and of a tie the one whose last bit is 0.
 float slow_bfloat16(float value) {
@@ -341,8 +341,8 @@ class HostileStore : public HostileFile {
     const hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
     H5Tset_size(type, H5T_VARIABLE);
     H5Tset_cset(type, H5T_CSET_UTF8);
-    const hid_t attribute =
-        H5Acreate_by_name(file, kKeys, "rounded_to", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t attribute = H5Acreate_by_name(file, kKeydiffKeys, "rounded_to", type, space, H5P_DEFAULT,
+                                              H5P_DEFAULT, H5P_DEFAULT);
     ASSERT_GE(H5Awrite(attribute, type, &to), 0);
     H5Aclose(attribute), H5Sclose(space), H5Tclose(type);
   }
@@ -350,16 +350,16 @@ class HostileStore : public HostileFile {
 
 TEST_F(HostileStore, UnknownRoundingIsRefused) {
   change([](hid_t file) { say_rounded(file, "int4"); });
-  expect_refused(kKeys, "found float32 with rounded_to 'int4'; expected float32 with 'bfloat16'");
+  expect_refused(kKeydiffKeys, "found float32 with rounded_to 'int4'; expected float32 with 'bfloat16'");
 }
 
 TEST_F(HostileStore, NumbersThatWereNotRoundedAreRefused) {
   const std::vector<float> keys(2 * 33 * 4, 1.00000012F);
   change([&](hid_t file) {
-    overwrite(file, kKeys, H5T_NATIVE_FLOAT, keys.data());
+    overwrite(file, kKeydiffKeys, H5T_NATIVE_FLOAT, keys.data());
     say_rounded(file, "bfloat16");
   });
-  expect_refused(kKeys, "holds 1.0000001; expected numbers rounded to bfloat16");
+  expect_refused(kKeydiffKeys, "holds 1.0000001; expected numbers rounded to bfloat16");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ using Positions = std::vector<std::int32_t>;
 
 // Six tokens in blocks {0,1} {2,3} {4,5}: token 1 went at the end of block 0, token 0 and 3 at that of
 // block 1.
-const Positions kEvictedAt = {1, 0, -1, 1, -1, -1};
+const Positions kEvictions = {1, 0, -1, 1, -1, -1};
 
 RunInfo three_blocks() {
   RunInfo run;
@@ -32,18 +32,18 @@ RunInfo three_blocks() {
 }
 
 TEST(RetainedPositions, AreThoseSeenAndNotYetEvicted) {
-  EXPECT_EQ(retained_positions(kEvictedAt, 2, 0), (Positions{0}));
-  EXPECT_EQ(retained_positions(kEvictedAt, 4, 1), (Positions{2}));
-  EXPECT_EQ(retained_positions(kEvictedAt, 6, 2), (Positions{2, 4, 5}));
+  EXPECT_EQ(retained_positions(kEvictions, 2, 0), (Positions{0}));
+  EXPECT_EQ(retained_positions(kEvictions, 4, 1), (Positions{2}));
+  EXPECT_EQ(retained_positions(kEvictions, 6, 2), (Positions{2, 4, 5}));
 }
 
 TEST(RetainedPositions, BeforeTheFirstBlockAreNone) {
-  EXPECT_EQ(retained_positions(kEvictedAt, 0, -1), Positions{});
+  EXPECT_EQ(retained_positions(kEvictions, 0, -1), Positions{});
   EXPECT_EQ(retained_positions({}, 10, 3), Positions{});
 }
 
 TEST(RetainedPositions, DoNotGoBeyondTheRowsThereAre) {
-  EXPECT_EQ(retained_positions(kEvictedAt, 100, 2), (Positions{2, 4, 5}));
+  EXPECT_EQ(retained_positions(kEvictions, 100, 2), (Positions{2, 4, 5}));
 }
 
 TEST(TokensSeen, IsWhereTheNextBlockStarts) {

@@ -28,7 +28,7 @@ AddedTokens make_tokens(const json& list, const Vocabulary& vocabulary = {}) {
 }
 
 // Tokens as their ids in brackets, text between them as it is.
-std::string marked(const json& list, const std::string& text) {
+std::string with_ids(const json& list, const std::string& text) {
   std::string result;
   make_tokens(list).split_raw(text, [&](std::optional<std::int32_t> id, std::size_t begin, std::size_t end) {
     result += id ? fmt::format("[{}]", *id) : text.substr(begin, end - begin);
@@ -38,25 +38,25 @@ std::string marked(const json& list, const std::string& text) {
 
 TEST(AddedTokens, FoundInTheText) {
   const json list{token(5, "<s>"), token(6, "<s>x")};
-  EXPECT_EQ(marked(list, "a<s>b<s>x"), "a[5]b[6]");
-  EXPECT_EQ(marked(list, "<s><s>"), "[5][5]");
-  EXPECT_EQ(marked(list, "<s"), "<s");
-  EXPECT_EQ(marked(list, ""), "");
+  EXPECT_EQ(with_ids(list, "a<s>b<s>x"), "a[5]b[6]");
+  EXPECT_EQ(with_ids(list, "<s><s>"), "[5][5]");
+  EXPECT_EQ(with_ids(list, "<s"), "<s");
+  EXPECT_EQ(with_ids(list, ""), "");
 }
 
 TEST(AddedTokens, WhiteSpaceGoesWithThem) {
   const json list{token(1, "<l>", {{"lstrip", true}}), token(2, "<r>", {{"rstrip", true}})};
-  EXPECT_EQ(marked(list, "a \u00a0<l> b"), "a[1] b");
-  EXPECT_EQ(marked(list, "a <r> \n b"), "a [2]b");
-  EXPECT_EQ(marked(list, "<r>  <l>"), "[2][1]");
-  EXPECT_EQ(marked(list, "  <l>"), "[1]");
-  EXPECT_EQ(marked(list, "<r>  "), "[2]");
+  EXPECT_EQ(with_ids(list, "a \u00a0<l> b"), "a[1] b");
+  EXPECT_EQ(with_ids(list, "a <r> \n b"), "a [2]b");
+  EXPECT_EQ(with_ids(list, "<r>  <l>"), "[2][1]");
+  EXPECT_EQ(with_ids(list, "  <l>"), "[1]");
+  EXPECT_EQ(with_ids(list, "<r>  "), "[2]");
 }
 
 TEST(AddedTokens, SingleWords) {
   const json list = json::array({token(1, "word", {{"single_word", true}})});
-  EXPECT_EQ(marked(list, "word words sword é_word word, -word"), "[1] words sword é_word [1], -[1]");
-  EXPECT_EQ(marked(list, "éword wordé"), "éword wordé");
+  EXPECT_EQ(with_ids(list, "word words sword é_word word, -word"), "[1] words sword é_word [1], -[1]");
+  EXPECT_EQ(with_ids(list, "éword wordé"), "éword wordé");
 }
 
 TEST(AddedTokens, NormalizedOnesAreLookedForInNormalizedText) {
@@ -84,7 +84,7 @@ TEST(AddedTokens, LookUp) {
   EXPECT_EQ(make_tokens(json::array()).largest_id(), -1);
 }
 
-std::string error_of(const json& list) {
+std::string list_error(const json& list) {
   Vocabulary vocabulary;
   vocabulary.add("a", 0);
   vocabulary.add("b", 1);
@@ -97,16 +97,17 @@ std::string error_of(const json& list) {
 }
 
 TEST(AddedTokens, IdsAreChecked) {
-  EXPECT_EQ(error_of(json::array({token(0, "a"), token(2, "c"), token(2, "c")})), "no error");
-  EXPECT_THAT(error_of(json::array({token(1, "a")})),
+  EXPECT_EQ(list_error(json::array({token(0, "a"), token(2, "c"), token(2, "c")})), "no error");
+  EXPECT_THAT(list_error(json::array({token(1, "a")})),
               HasSubstr("added_tokens[0].id: found 1 for \"a\", expected 0"));
-  EXPECT_THAT(error_of(json::array({token(1, "c")})), HasSubstr("an id that is not \"b\"'s"));
-  EXPECT_THAT(error_of(json::array({token(2, "c"), token(2, "d")})), HasSubstr("an id that is not \"c\"'s"));
-  EXPECT_THAT(error_of(json::array({token(2, "c"), token(3, "c")})), HasSubstr("its id above"));
-  EXPECT_THAT(error_of(json::array({token(-1, "c")})), HasSubstr("found -1, expected an integer from 0"));
-  EXPECT_THAT(error_of(json::array({token(INT32_MAX, "c")})), HasSubstr("found 2147483647"));
-  EXPECT_THAT(error_of(json::array({{{"content", "c"}}})), HasSubstr("added_tokens[0]: found no \"id\""));
-  EXPECT_THAT(error_of(json::object()), HasSubstr("added_tokens: found an object, expected an array"));
+  EXPECT_THAT(list_error(json::array({token(1, "c")})), HasSubstr("an id that is not \"b\"'s"));
+  EXPECT_THAT(list_error(json::array({token(2, "c"), token(2, "d")})),
+              HasSubstr("an id that is not \"c\"'s"));
+  EXPECT_THAT(list_error(json::array({token(2, "c"), token(3, "c")})), HasSubstr("its id above"));
+  EXPECT_THAT(list_error(json::array({token(-1, "c")})), HasSubstr("found -1, expected an integer from 0"));
+  EXPECT_THAT(list_error(json::array({token(INT32_MAX, "c")})), HasSubstr("found 2147483647"));
+  EXPECT_THAT(list_error(json::array({{{"content", "c"}}})), HasSubstr("added_tokens[0]: found no \"id\""));
+  EXPECT_THAT(list_error(json::object()), HasSubstr("added_tokens: found an object, expected an array"));
 }
 
 TextTrie trie_of(std::initializer_list<std::string_view> texts) {

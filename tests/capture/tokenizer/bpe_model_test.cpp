@@ -38,7 +38,7 @@ json vocabulary_of(const std::vector<std::string>& tokens) {
   return vocabulary;
 }
 
-std::string error_of(const json& model) {
+std::string model_error(const json& model) {
   try {
     make_model(model);
   } catch (const FileError& error) {
@@ -173,18 +173,19 @@ TEST(BpeModel, OnePieceOfThreeMegabytes) {
 
 TEST(BpeModel, SaysWhatIsWrong) {
   const json vocab = vocabulary_of({"a", "b"});
-  EXPECT_THAT(error_of({{"vocab", vocab}}), HasSubstr("model: found no array \"merges\""));
-  EXPECT_THAT(error_of({{"merges", json::array()}}), HasSubstr("model: found no object \"vocab\""));
-  EXPECT_THAT(error_of({{"vocab", vocab}, {"merges", json::array({"a c"})}}),
+  EXPECT_THAT(model_error({{"vocab", vocab}}), HasSubstr("model: found no array \"merges\""));
+  EXPECT_THAT(model_error({{"merges", json::array()}}), HasSubstr("model: found no object \"vocab\""));
+  EXPECT_THAT(model_error({{"vocab", vocab}, {"merges", json::array({"a c"})}}),
               HasSubstr("model.merges[0]: found \"a\" + \"c\""));
-  EXPECT_THAT(error_of({{"vocab", vocab}, {"merges", json::array({"a b"})}}), HasSubstr("(\"ab\" is not)"));
-  EXPECT_THAT(error_of({{"vocab", vocab}, {"merges", json::array()}, {"unk_token", "x"}}),
+  EXPECT_THAT(model_error({{"vocab", vocab}, {"merges", json::array({"a b"})}}),
+              HasSubstr("(\"ab\" is not)"));
+  EXPECT_THAT(model_error({{"vocab", vocab}, {"merges", json::array()}, {"unk_token", "x"}}),
               HasSubstr("model.unk_token: found \"x\""));
-  EXPECT_THAT(error_of({{"vocab", vocab}, {"merges", json::array()}, {"dropout", 0.1}}),
+  EXPECT_THAT(model_error({{"vocab", vocab}, {"merges", json::array()}, {"dropout", 0.1}}),
               HasSubstr("model.dropout"));
-  EXPECT_THAT(error_of({{"vocab", vocab}, {"merges", json::array()}, {"byte_fallback", 1}}),
+  EXPECT_THAT(model_error({{"vocab", vocab}, {"merges", json::array()}, {"byte_fallback", 1}}),
               HasSubstr("model.byte_fallback: found 1, expected true or false"));
-  EXPECT_THAT(error_of({{"type", "Unigram"}, {"vocab", vocab}, {"merges", json::array()}}),
+  EXPECT_THAT(model_error({{"type", "Unigram"}, {"vocab", vocab}, {"merges", json::array()}}),
               HasSubstr("model.type: found \"Unigram\", expected \"BPE\""));
 }
 

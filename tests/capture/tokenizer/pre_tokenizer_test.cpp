@@ -84,7 +84,7 @@ TEST(PreTokenizer, SplitByUnknownExpression) {
   EXPECT_THAT(split(split_by("Regex", R"(\d+)", "Removed", true), "a1b22"), ElementsAre("1", "22"));
 }
 
-std::string error_of(const json& description) {
+std::string split_error(const json& description) {
   try {
     split(description, "");
   } catch (const FileError& error) {
@@ -96,17 +96,19 @@ std::string error_of(const json& description) {
 TEST(PreTokenizer, SaysWhatIsWrong) {
   using testing::HasSubstr;
   EXPECT_EQ(read_pre_tokenizer(std::nullopt), nullptr);
-  EXPECT_THAT(error_of({{"type", "BertPreTokenizer"}}),
+  EXPECT_THAT(split_error({{"type", "BertPreTokenizer"}}),
               HasSubstr("pre_tokenizer.type: found \"BertPreTokenizer\""));
-  EXPECT_THAT(error_of({{"type", 3}}), HasSubstr("pre_tokenizer.type: found 3, expected a string"));
-  EXPECT_THAT(error_of({{"type", "Sequence"}}), HasSubstr("found no \"pretokenizers\""));
-  EXPECT_THAT(error_of(split_by("Regex", "(", "Isolated")),
+  EXPECT_THAT(split_error({{"type", 3}}), HasSubstr("pre_tokenizer.type: found 3, expected a string"));
+  EXPECT_THAT(split_error({{"type", "Sequence"}}), HasSubstr("found no \"pretokenizers\""));
+  EXPECT_THAT(split_error(split_by("Regex", "(", "Isolated")),
               HasSubstr("pre_tokenizer.pattern.Regex: found \"(\""));
-  EXPECT_THAT(error_of(split_by("String", "", "Isolated")), HasSubstr("found an empty string"));
-  EXPECT_THAT(error_of(split_by("String", "x", "Sideways")),
+  EXPECT_THAT(split_error(split_by("String", "", "Isolated")), HasSubstr("found an empty string"));
+  EXPECT_THAT(split_error(split_by("String", "x", "Sideways")),
               HasSubstr("pre_tokenizer.behavior: found \"Sideways\""));
-  EXPECT_THAT(error_of({{"type", "Metaspace"}, {"replacement", "ab"}}), HasSubstr("expected one character"));
-  EXPECT_THAT(error_of(json::array()), HasSubstr("pre_tokenizer: found an array of 0, expected an object"));
+  EXPECT_THAT(split_error({{"type", "Metaspace"}, {"replacement", "ab"}}),
+              HasSubstr("expected one character"));
+  EXPECT_THAT(split_error(json::array()),
+              HasSubstr("pre_tokenizer: found an array of 0, expected an object"));
 }
 
 // Matches in brackets, gaps as they are.
