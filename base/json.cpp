@@ -23,6 +23,29 @@ constexpr std::uintmax_t kLargestSmallFile = 256U << 20U;  // an index of 10^6 t
 
 }  // namespace
 
+Json parse_json(std::string_view text, std::optional<int> deepest) {
+  if (!deepest) return Json::parse(text, nullptr, false);
+  bool deeper = false;
+  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
+    deeper = deeper || depth > *deepest;
+    return !deeper;
+  };
+  Json json = Json::parse(text, shallow, false);
+  return deeper ? Json(Json::value_t::discarded) : json;
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text) {
+  return nlohmann::ordered_json::parse(text, nullptr, false);
+}
+
+std::string json_text(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string json_text(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 Json parse_json_object(std::string_view text, const std::string& where) {
   // The parser would pass over a byte order mark, which JSON does not allow.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -74,7 +97,7 @@ namespace {
 
 std::string quoted(std::string_view text, std::size_t most) {
   const Json json = std::string(text.substr(0, most));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + (text.size() > most ? "…" : "");
+  return json_text(json) + (text.size() > most ? "…" : "");
 }
 
 }  // namespace
@@ -88,7 +111,7 @@ namespace {
 std::string describe(const nlohmann::json& value) {
   if (value.is_null()) return "null";
   if (value.is_string()) return "the string " + in_quotes(value.get_ref<const std::string&>());
-  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_number() || value.is_boolean()) return json_text(value);
   return value.is_array() ? fmt::format("an array of {}", value.size()) : std::string("an object");
 }
 

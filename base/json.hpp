@@ -11,6 +11,16 @@
 
 namespace keyscope {
 
+// Any JSON text.
+//   deepest: how deep arrays and objects may be nested
+//   returns  a discarded value where it is none, or is nested deeper
+nlohmann::json parse_json(std::string_view text, std::optional<int> deepest = std::nullopt);
+nlohmann::ordered_json parse_ordered_json(std::string_view text);  // members in the text's order
+
+// On one line, or indented by `indent` columns a level; bytes that are not UTF-8 become U+FFFD.
+std::string json_text(const nlohmann::json& value, int indent = -1);
+std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
+
 // Parses a JSON object as untrusted files need it: the whole text, nothing else; every key once (nlohmann
 // alone keeps the last of two without a word); nesting bounded, so that a file of brackets costs no memory.
 //   where: the file's name, for messages

@@ -47,6 +47,9 @@ function(keyscope_join name)
   if(KEYSCOPE_UNITY)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
     target_compile_options(${name} PRIVATE -Wno-shadow)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # a tenth of the time went into collecting garbage
+      target_compile_options(${name} PRIVATE "SHELL:--param ggc-min-heapsize=524288")
+    endif()
   endif()
 endfunction()
 

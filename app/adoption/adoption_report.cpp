@@ -118,8 +118,7 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
   const auto pictures = results::draw_pictures(all, out / kFigures);
   remove_figures(out / kFigures, all);
   const nlohmann::ordered_json json = adoption_json(adoption);
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // skipped rows may be no UTF-8
-  provenance.configuration = json.dump(-1, ' ', false, kReplace);
+  provenance.configuration = json_text(json);
   provenance.model_sha256 = adoption.model.sha256;
   provenance.seed = static_cast<std::int64_t>(adoption.seed);
   provenance.device = adoption.model.device;
@@ -128,7 +127,7 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
                        validation::prompts_origin(model, adoption.model.name, prompts, std::move(provenance)),
                        true);
   write_file(out / "report.html", adoption_page(adoption, pictures), true);
-  write_file(out / "report.json", json.dump(2, ' ', false, kReplace) + "\n", true);
+  write_file(out / "report.json", json_text(json, 2) + "\n", true);
 }
 
 namespace {

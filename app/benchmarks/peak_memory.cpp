@@ -15,6 +15,7 @@
 
 #include "app/benchmarks/benchmark.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/model/compute_device.hpp"
 #include "capture/model/transformer.hpp"
 
@@ -74,7 +75,7 @@ std::string run_and_describe(const std::filesystem::path& folder, const capture:
   } catch (const std::exception& error) {
     json = {{"error", error.what()}, {"usage", false}};
   }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(json);
 }
 
 [[noreturn]] void end_child(Pipe& pipe, const std::string& text) {
@@ -122,7 +123,7 @@ nlohmann::json run_apart(const std::filesystem::path& folder, const capture::Mod
   if (WIFSIGNALED(status))
     throw Error(fmt::format("{}: the process that ran it was ended by signal {}; memory may have run out",
                             label, WTERMSIG(status)));
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json json = parse_json(text);
   if (!json.is_object()) throw Error(fmt::format("{}: the process that ran it said nothing", label));
   if (!json.contains("error")) return json;
   if (json.at("usage")) throw UsageError(json.at("error").get<std::string>());

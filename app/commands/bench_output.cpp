@@ -14,6 +14,7 @@
 #include "app/commands/console.hpp"
 #include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -166,7 +167,7 @@ recording::Origin origin_of(const benchmarks::Benchmark& benchmark,
                             const std::optional<capture::ModelConfig>& config) {
   recording::Origin origin;
   origin.provenance = provenance_now();
-  origin.provenance.configuration = benchmarks::benchmark_json(benchmark).dump();
+  origin.provenance.configuration = json_text(benchmarks::benchmark_json(benchmark));
   origin.provenance.seed = static_cast<std::int64_t>(benchmark.seed);
   origin.provenance.device = benchmark.setting.device;
   origin.model = {"{}", "random keys", 1, 1, 1, 1};

@@ -14,6 +14,7 @@
 #include "app/commands/options.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::commands {
 
@@ -161,14 +162,8 @@ namespace {
 std::string read_text(const std::string& path) { return TextInput(path).read_all(); }
 
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& path) {
-  // Ids are numbers: nothing is nested, and nothing need be parsed further where something is.
-  bool nested = false;
-  const auto flat = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    nested = nested || depth > 1;
-    return depth <= 1;
-  };
-  const auto json = nlohmann::json::parse(text, flat, false);
-  if (!json.is_array() || nested)
+  const auto json = parse_json(text, 1);
+  if (!json.is_array())
     throw FileError(fmt::format("{}: a JSON array of token ids is expected, such as [1, 80, 147]", path));
   std::vector<std::int32_t> ids;
   ids.reserve(json.size());
@@ -177,7 +172,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
         entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() <= INT32_MAX;
     if (!fits)
       throw FileError(fmt::format("{}: entry {} is {}, expected a token id (an integer from 0)", path,
-                                  ids.size(), entry.dump().substr(0, 40)));
+                                  ids.size(), json_text(entry).substr(0, 40)));
     ids.push_back(entry.get<std::int32_t>());
   }
   return ids;
@@ -240,7 +235,7 @@ std::int64_t read_budget(const nlohmann::json& entry, const std::string& where) 
       entry.is_number_integer() && entry.get<std::int64_t>() >= 1 && entry.get<std::int64_t>() <= kMostRows;
   if (!fits)
     throw FileError(
-        fmt::format("{} is {}, expected a number of rows from 1", where, entry.dump().substr(0, 40)));
+        fmt::format("{} is {}, expected a number of rows from 1", where, json_text(entry).substr(0, 40)));
   return entry.get<std::int64_t>();
 }
 
@@ -248,20 +243,15 @@ void require_size(const nlohmann::json& list, int n, const std::string& where, c
   if (!list.is_array() || list.size() != static_cast<std::size_t>(n))
     throw FileError(fmt::format(
         "{} is {}, expected {} entries, one per {} of the model", where,
-        list.is_array() ? fmt::format("a list of {}", list.size()) : list.dump().substr(0, 40), n, of_what));
+        list.is_array() ? fmt::format("a list of {}", list.size()) : json_text(list).substr(0, 40), n,
+        of_what));
 }
 
 }  // namespace
 
 std::vector<std::int64_t> read_budget_file(const std::string& path, const capture::ModelConfig& config) {
-  // Numbers in lists of a list: what is nested deeper is not looked at further.
-  bool too_deep = false;
-  const auto shallow = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    too_deep = too_deep || depth > 2;
-    return depth <= 2;
-  };
-  const nlohmann::json json = nlohmann::json::parse(TextInput(path).read_all(), shallow, false);
-  if (json.is_discarded() || too_deep)
+  const nlohmann::json json = parse_json(TextInput(path).read_all(), 2);
+  if (json.is_discarded())
     throw FileError(fmt::format("{}: a JSON array of budgets is expected, such as [512, [256, 128]]", path));
   require_size(json, config.n_layers, path, "layer");
   std::vector<std::int64_t> budgets;

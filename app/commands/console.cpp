@@ -18,6 +18,7 @@
 #include "app/commands/capture.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -136,7 +137,7 @@ bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem
 }
 
 void write_json(const JsonTarget& target, const nlohmann::ordered_json& json) {
-  write_text(target, json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  write_text(target, json_text(json, 2) + "\n");
 }
 
 void write_text(const JsonTarget& target, const std::string& text) {

@@ -1,7 +1,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "app/window/window.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::commands {
 
@@ -114,8 +114,7 @@ fs::path assets_folder() {
 
 DemoPrompt read_demo_prompt(const fs::path& folder) {
   const fs::path list = folder / "prompts.json";
-  std::ifstream file(list);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const auto json = parse_json(read_small_file(list));
   const bool sound = json.is_array() && !json.empty() && json[0].is_object() && json[0].contains("file") &&
                      json[0]["file"].is_string() && json[0].contains("expected") &&
                      json[0]["expected"].is_string();

@@ -30,6 +30,7 @@
 #include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/recording/recording_layout.hpp"
 
@@ -122,7 +123,7 @@ recording::Origin eval_origin(const evaluation::Settings& settings, const captur
   const capture::ModelConfig& config = model.config();
   recording::Origin origin;
   origin.provenance = provenance_now();
-  origin.provenance.configuration = evaluation::settings_json(settings).dump();
+  origin.provenance.configuration = json_text(evaluation::settings_json(settings));
   origin.provenance.model_sha256 = settings.model.sha256;
   origin.provenance.seed = static_cast<std::int64_t>(settings.seed);
   origin.provenance.device = settings.model.device;
@@ -146,7 +147,7 @@ void write_asked_figures(const EvalOptions& options, const std::vector<figures::
 
 void write_folder(const std::vector<figures::Figure>& made, const Json& json, const std::string& task,
                   const evaluation::ResultFolder& folder, const recording::Origin& origin) {
-  folder.write("results.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  folder.write("results.json", json_text(json, 2) + "\n");
   for (const figures::Figure& figure : made)
     for (const char* extension : {".png", ".svg", ".pdf"})
       draw(figure, folder.file(figure.name + extension), true);

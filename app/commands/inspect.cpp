@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +21,8 @@
 #include "app/measures/token_story.hpp"
 #include "app/session/selection.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/recording/hdf5.hpp"
@@ -66,8 +67,7 @@ Json weights_json(const fs::path& folder) {
 
 // The family of a tokenizer.json, by what sets the families apart.
 std::string tokenizer_kind(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const auto json = nlohmann::json::parse(stream, nullptr, false);
+  const auto json = parse_json(read_file(file));
   const auto model = json.is_object() ? json.find("model") : json.end();
   if (!json.is_object() || model == json.end() || !model->is_object())
     throw FileError(file.string() + ": no JSON object with a 'model'");
@@ -114,7 +114,7 @@ Json inspect_model(const fs::path& folder) {
 
 Json run_json(const recording::RunInfo& run) {
   Json json{{"run", run.plan.name}, {"policy", run.plan.policy}};
-  json["parameters"] = Json::parse(run.plan.parameters, nullptr, false);
+  json["parameters"] = parse_ordered_json(run.plan.parameters);
   json["budget"] = run.plan.budget;
   json["block_size"] = run.plan.block_size;
   json["prompt_blocks"] = run.plan.n_prompt_blocks;
@@ -244,7 +244,7 @@ std::string cell(const Json& value) {
   if (value.is_null()) return "none";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_string()) return readable(value.get<std::string>());
-  if (!value.is_array()) return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (!value.is_array()) return json_text(value);
   std::string list;
   for (const Json& item : value) list += (list.empty() ? "" : ", ") + cell(item);
   return list.empty() ? "none" : list;

@@ -23,6 +23,7 @@
 #include "app/commands/options.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -111,7 +112,7 @@ Json outcome_json(const replay::ReplayPlan& plan, const recording::RecordingInfo
   json["runs"] = Json::array();
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const auto& run = plan.runs[i];
-    Json entry{{"run", run.name}, {"policy", run.policy}, {"parameters", Json::parse(run.parameters)}};
+    Json entry{{"run", run.name}, {"policy", run.policy}, {"parameters", parse_ordered_json(run.parameters)}};
     entry["budget"] = run.budget;
     entry["block_size"] = run.block_size;
     entry["replayed"] = true;

@@ -18,6 +18,7 @@
 #include "app/commands/commands.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "capture/tokenizer/chat_template.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
@@ -37,7 +38,7 @@ struct TokenizeArguments {
 
 // Bytes that are no UTF-8 become U+FFFD.
 void print_json(const json& value) {
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(value) + "\n";
   // A reader at the other end of a pipe gets each line as soon as it is there.
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0) throw Error("standard output: could not be written");
@@ -47,12 +48,12 @@ void print_json(const json& value) {
 std::string excerpt(const std::string& text) {
   constexpr std::size_t kMost = 60;
   if (text.empty()) return "nothing";
-  const std::string shown = json(text.substr(0, kMost)).dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string shown = json_text(json(text.substr(0, kMost)));
   return text.size() <= kMost ? shown : shown + "…";
 }
 
 std::string read_string(const std::string& text, const std::string& where) {
-  json value = json::parse(text, nullptr, false);
+  json value = parse_json(text);
   if (!value.is_string())
     throw FileError(fmt::format("{}: found {}, expected one JSON string, such as \"The magic number\"", where,
                                 excerpt(text)));
@@ -61,7 +62,7 @@ std::string read_string(const std::string& text, const std::string& where) {
 
 std::vector<std::int32_t> read_ids(const std::string& text, const std::string& where,
                                    std::int64_t vocab_size) {
-  const json value = json::parse(text, nullptr, false);
+  const json value = parse_json(text);
   if (!value.is_array())
     throw FileError(fmt::format("{}: found {}, expected a JSON array of token ids, such as [1, 80, 147]",
                                 where, excerpt(text)));
@@ -71,8 +72,7 @@ std::vector<std::int32_t> read_ids(const std::string& text, const std::string& w
     // Compared as unsigned, so that no number beyond int64 passes for a small one.
     if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab_size))
       throw FileError(fmt::format("{}: entry {} is {}, expected a token id from 0 to {}", where, ids.size(),
-                                  entry.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 60),
-                                  vocab_size - 1));
+                                  json_text(entry).substr(0, 60), vocab_size - 1));
     ids.push_back(entry.get<std::int32_t>());
   }
   return ids;

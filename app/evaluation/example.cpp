@@ -98,7 +98,7 @@ std::string examples_sha256(std::span<const Example> examples) {
   const auto add = [&](const std::string& text) { hash.add(fmt::format("{}:{};", text.size(), text)); };
   for (const Example& example : examples) {
     add(example.id);
-    add(example.about.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    add(json_text(example.about));
     for (const std::int32_t id : example.prompt_ids) hash.add(fmt::format("{} ", id));
     for (const std::string& answer : example.answers) add("=" + answer);
     const capture::Continuation& continuation = example.continuation;
@@ -122,14 +122,14 @@ T field(const nlohmann::json& row, const char* name, const char* expected, const
     return row[name].get<T>();
   } catch (const nlohmann::json::exception&) {
     throw FileError(
-        fmt::format("{}: \"{}\" is {}; expected {}", where, name, shown(row[name].dump()), expected));
+        fmt::format("{}: \"{}\" is {}; expected {}", where, name, shown(json_text(row[name])), expected));
   }
 }
 
 // In the order of the file, which a sorted object has not.
 Scores parse_scores(std::string_view line) {
   Scores scores;
-  const Json row = Json::parse(line);
+  const Json row = parse_ordered_json(line);
   for (const auto& [name, value] : row["scores"].items()) scores.emplace_back(name, value.get<double>());
   return scores;
 }
@@ -162,7 +162,7 @@ std::string result_line(const ExampleResult& result, const Json& about) {
   json["answers"] = result.answers;
   json["scores"] = Json::object();
   for (const auto& [name, value] : result.scores) json["scores"][name] = value;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 ExampleResult parse_result(std::string_view line, const std::string& where) {

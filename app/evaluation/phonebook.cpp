@@ -13,6 +13,7 @@
 #include "app/figures/spread.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::evaluation {
 
@@ -113,7 +114,7 @@ figures::Figure phonebook_figure(const TaskReport& report, const PhonebookTask& 
   std::vector<std::vector<Cell>> by_entries;
   for (const auto& about : phonebook_cells(task)) {
     by_entries.push_back(cells_where(report, about));
-    panel.x.categories.push_back(about["entries"].dump());
+    panel.x.categories.push_back(json_text(about["entries"]));
   }
   const auto grid = grid_of(report.settings);
   const auto labels = point_labels(grid);

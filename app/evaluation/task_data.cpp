@@ -146,9 +146,7 @@ const nlohmann::json& field_of(const nlohmann::json& row, const char* field, con
 
 }  // namespace
 
-std::string shown_value(const nlohmann::json& value) {
-  return shown(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+std::string shown_value(const nlohmann::json& value) { return shown(json_text(value)); }
 
 std::string text_field(const nlohmann::json& row, const char* field, const std::string& where) {
   const nlohmann::json& value = field_of(row, field, "a text", where);

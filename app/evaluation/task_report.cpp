@@ -40,7 +40,9 @@ std::string share_text(const ScoreMean& mean) {
   return fmt::format("{:.3f} [{:.3f}, {:.3f}]", mean.mean, mean.low, mean.high);
 }
 
-std::string plain(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string plain(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : json_text(value);
+}
 
 std::string interval_sentence(const TaskReport& report) {
   std::string text;

@@ -20,6 +20,7 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/labels.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::figures {
@@ -170,10 +171,10 @@ const RunInfo& run_of(const RecordingInfo& info, int run) {
 std::unique_ptr<analysis::Policy> policy_of(const RecordingInfo& info, int run) {
   const recording::RunPlan& plan = run_of(info, run).plan;
   analysis::PolicySpec spec{plan.policy == "none" ? "keydiff" : plan.policy, {}};
-  const auto options = nlohmann::json::parse(plan.parameters, nullptr, false);
+  const auto options = parse_json(plan.parameters);
   if (options.is_object() && plan.policy != "none")
     for (const auto& [key, value] : options.items())
-      spec.options[key] = value.is_string() ? value.get<std::string>() : value.dump();
+      spec.options[key] = value.is_string() ? value.get<std::string>() : json_text(value);
   return analysis::make_policy(spec, static_cast<std::uint64_t>(info.provenance.seed));
 }
 

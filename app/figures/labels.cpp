@@ -11,6 +11,7 @@
 #include <unicode/utf8.h>
 
 #include "app/figures/axis_ticks.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::figures {
@@ -28,12 +29,12 @@ const RunPlan& plan_of(const RecordingInfo& info, int run) {
 }
 
 nlohmann::json options_of(const RunPlan& plan) {
-  const nlohmann::json options = nlohmann::json::parse(plan.parameters, nullptr, false);
+  const nlohmann::json options = parse_json(plan.parameters);
   return options.is_object() ? options : nlohmann::json::object();
 }
 
 std::string shown(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 // Options of a plan by name, with budget and block size as if they were two more.

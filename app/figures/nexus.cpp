@@ -15,6 +15,7 @@
 #include "app/figures/nexus_panel.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/recording/hdf5.hpp"
 
@@ -63,7 +64,7 @@ void write_figure(Group& entry, const std::string& name, const Figure& figure, s
   Group group = entry.create_group(name, alone ? "NXdata" : "NXcollection");
   nlohmann::json json = figure_to_json(figure);
   json[kOrder] = order;
-  group.set_text(kFigureAttribute, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  group.set_text(kFigureAttribute, json_text(json));
   group.create_text("caption", figure.caption);
   if (alone) return write_panel(group, figure.panels.front(), plot_title(figure, figure.panels.front()));
   if (!figure.panels.empty()) group.set_text("default", panel_name(figure, 0));
@@ -85,7 +86,7 @@ OrderedFigure read_figure(const Group& group, const std::string& name) {
   OrderedFigure read{0, name, {}};
   Figure& figure = read.figure;
   try {
-    const auto json = nlohmann::json::parse(group.text(kFigureAttribute));
+    const auto json = parse_json(group.text(kFigureAttribute));
     figure = figure_from_json(json);
     read.order = json.value(kOrder, std::int64_t{0});
   } catch (const nlohmann::json::exception& error) {

@@ -11,6 +11,7 @@
 
 #include "analysis/matrix_view.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/rope.hpp"
 
@@ -51,7 +52,7 @@ RowMatrixF read_group_queries(const Recording& recording, const RecordingInfo& i
 // M of the output error: how many of the last prompt positions were scored.
 std::int64_t score_last(const RecordingInfo& info, const RunInfo& full) {
   if (full.n_scored > 0) return full.n_scored;
-  const auto options = nlohmann::json::parse(info.provenance.configuration, nullptr, false);
+  const auto options = parse_json(info.provenance.configuration);
   if (options.is_object() && options.contains("score_last") && options["score_last"].is_number_integer())
     if (const auto n = options["score_last"].get<std::int64_t>(); n > 0) return n;
   return 32;

@@ -9,6 +9,7 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::measures {
 
@@ -91,7 +92,7 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   nlohmann::ordered_json json;
   json["run"] = run.run;
   json["policy"] = info.plan.policy;
-  const auto parameters = nlohmann::ordered_json::parse(info.plan.parameters, nullptr, false);
+  const auto parameters = parse_ordered_json(info.plan.parameters);
   json["parameters"] = parameters.is_discarded() ? nlohmann::ordered_json::object() : parameters;
   json["budget"] = info.plan.budget;
   json["block_size"] = info.plan.block_size;
@@ -195,7 +196,7 @@ std::string quoted(const std::string& text) {
 
 std::string field_of(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? quoted(value.get<std::string>()) : value.dump();
+  return value.is_string() ? quoted(value.get<std::string>()) : json_text(value);
 }
 
 void add_head(Columns& columns, const Json& head) {

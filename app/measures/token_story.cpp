@@ -13,6 +13,7 @@
 #include "app/measures/attention_weights.hpp"
 #include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::measures {
 
@@ -259,10 +260,11 @@ namespace {
 // The policy with the options that the run records; null for `none`.
 std::unique_ptr<analysis::Policy> recorded_policy(const RecordingInfo& info, const RunInfo& run) {
   analysis::PolicySpec spec{run.plan.policy, {}};
-  const auto parameters = nlohmann::json::parse(run.plan.parameters, nullptr, false);
+  const auto parameters = parse_json(run.plan.parameters);
   if (parameters.is_object())
     for (const auto& [key, value] : parameters.items())
-      if (key != "oracle") spec.options[key] = value.is_string() ? value.get<std::string>() : value.dump();
+      if (key != "oracle")
+        spec.options[key] = value.is_string() ? value.get<std::string>() : json_text(value);
   return analysis::make_policy(spec, static_cast<std::uint64_t>(info.provenance.seed));
 }
 

@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 Json read_settings(const fs::path& path) {
   const std::string text = read_small_file(path);
   parse_json_object(text, path.string());  // for its messages
-  return Json::parse(text);
+  return parse_ordered_json(text);
 }
 
 // Whether a folder holds no more than a kill leaves there before the settings are written: folders, files
@@ -42,7 +42,7 @@ bool holds_nothing(const fs::path& folder) {
 }  // namespace
 
 OutFolder::OutFolder(fs::path out, const Json& settings, std::string_view kind, bool discard)
-    : out_(std::move(out)), settings_(settings.dump(2) + "\n") {
+    : out_(std::move(out)), settings_(json_text(settings, 2) + "\n") {
   if (!fs::exists(out_)) return;
   if (!fs::is_directory(out_))
     throw FileError(fmt::format("{}: found a file, expected a folder for the results", out_.string()));
@@ -92,7 +92,8 @@ std::vector<std::string> setting_differences(const nlohmann::ordered_json& there
   for (const auto& [name, value] : here.items()) {
     const auto found = there.value(name, nlohmann::ordered_json());
     if (found != value)
-      sentences.push_back(fmt::format("{} is {} there and {} here", name, found.dump(), value.dump()));
+      sentences.push_back(
+          fmt::format("{} is {} there and {} here", name, json_text(found), json_text(value)));
   }
   return sentences;
 }

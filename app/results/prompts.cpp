@@ -46,7 +46,7 @@ std::vector<std::int32_t> ids_field(const json& row, const std::string& where) {
         entry.is_number_integer() && entry >= 0 && entry <= std::numeric_limits<std::int32_t>::max();
     if (!fits)
       throw FileError(fmt::format("{}: entry {} of \"ids\" is {}; expected a token id (an integer from 0)",
-                                  where, ids.size(), shown(entry.dump())));
+                                  where, ids.size(), shown(json_text(entry))));
     ids.push_back(entry.get<std::int32_t>());
   }
   return ids;

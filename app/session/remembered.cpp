@@ -18,6 +18,7 @@
 #include "app/session/made_figures.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::session {
 
@@ -237,7 +238,7 @@ nlohmann::json read_settings(const fs::path& path) {
   if (!fs::is_regular_file(path, error)) return nlohmann::json::object();  // a pipe would never end
   if (fs::file_size(path, error) > kMostSettingsBytes || error) return nlohmann::json::object();
   std::ifstream file(path);
-  auto json = nlohmann::json::parse(file, nullptr, false);
+  auto json = parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
   return json.is_object() ? json : nlohmann::json::object();
 }
 
@@ -250,7 +251,7 @@ void write_settings(const fs::path& path, const nlohmann::json& settings) {
   {
     std::ofstream file(part);
     // Paths need not be UTF-8.
-    file << settings.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    file << json_text(settings, 2) << "\n";
     written = !file.flush().fail();
   }
   if (written) fs::rename(part, path, error);

@@ -17,6 +17,7 @@
 #include "app/figures/labels.hpp"
 #include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::session {
@@ -255,7 +256,7 @@ Json field(const std::optional<T>& value) {
 
 std::string valid_utf8(const std::string& bytes) {
   // The library's own way, which keeps what is sound.
-  return Json::parse(Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  return parse_ordered_json(json_text(Json(bytes))).get<std::string>();
 }
 
 }  // namespace
@@ -305,7 +306,7 @@ std::string tokens_as_json(const recording::RecordingInfo& info, int run,
                               {"score", field(token.score)},
                               {"attention_received", field(token.attention_received)},
                               {"attention_per_query", field(token.attention_per_query)}});
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 namespace {

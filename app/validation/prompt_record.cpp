@@ -312,7 +312,7 @@ std::optional<PromptRecord> ResultFolder::find(const std::string& key) const {
 }
 
 void ResultFolder::save(const PromptRecord& record) const {
-  write(prompt_file(record.key), prompt_record_json(record).dump(1) + "\n");
+  write(prompt_file(record.key), json_text(prompt_record_json(record), 1) + "\n");
 }
 
 fs::path ResultFolder::recording(const std::string& key) const {

@@ -184,7 +184,7 @@ Json settings_json(const Settings& settings) {
 
 std::string prompt_key(const Json& settings, std::span<const std::int32_t> ids) {
   Sha256 hash;
-  hash.add(settings.dump());
+  hash.add(json_text(settings));
   for (const std::int32_t id : ids) hash.add(fmt::format(" {}", id));
   return hash.hex();
 }

@@ -141,7 +141,7 @@ std::string report_json(const Report& report) {
   json["claims"] = Json::array();
   for (const Claim& claim : report.claims) json["claims"].push_back(claim_json(claim));
   json["summary"] = summary_json(report);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 namespace {
@@ -261,7 +261,7 @@ void write_report(const Report& report, const capture::Model& model, std::span<c
                   recording::Provenance provenance, const ResultFolder& folder) {
   const std::vector<figures::Figure> all = report_figures(report);
   const std::vector<PagePicture> pictures = results::draw_pictures(all, folder.file("figures"));
-  provenance.configuration = settings_json(report.settings).dump();
+  provenance.configuration = json_text(settings_json(report.settings));
   provenance.model_sha256 = report.settings.model.sha256;
   provenance.seed = static_cast<std::int64_t>(report.settings.seed);
   provenance.device = report.settings.model.device;

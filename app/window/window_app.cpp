@@ -13,6 +13,7 @@
 
 #include "app/panels/panels.hpp"
 #include "app/session/live.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::window {
 
@@ -261,7 +262,7 @@ std::string Ui::describe() const {
   if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();
   if (state.loaded() && session::is_figure_view(state.view)) json["figure_view"] = figure_view_.describe();
   for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.w, rect.h};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(json);
 }
 
 }  // namespace keyscope::window

@@ -13,6 +13,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "capture/inference/capture.hpp"
@@ -164,7 +165,7 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
   json["threads"] = model.threads();
   json["seed"] = options.seed;
   json["n_prompt"] = options.prompt_ids.size();
-  return json.dump();
+  return json_text(json);
 }
 
 std::string hash_ids(const std::vector<std::int32_t>& ids) {

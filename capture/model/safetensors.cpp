@@ -48,7 +48,8 @@ struct Extent {
 std::uint64_t read_unsigned(const Json& value, const std::string& name, const std::string& tensor,
                             const char* field) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX)
-    fail(name, tensor, fmt::format("{} holds {}, expected an integer from 0", field, shown(value.dump())));
+    fail(name, tensor,
+         fmt::format("{} holds {}, expected an integer from 0", field, shown(json_text(value))));
   return value.get<std::uint64_t>();
 }
 
@@ -73,7 +74,7 @@ std::pair<StoredTensor, Extent> parse_entry(const std::string& tensor_name, cons
   tensor.file = name;
   if (!entry["dtype"].is_string() || bits_of(entry["dtype"].get<std::string>()) == 0)
     fail(name, tensor_name,
-         fmt::format("dtype is {}, expected one such as F32, BF16 or F16", shown(entry["dtype"].dump())));
+         fmt::format("dtype is {}, expected one such as F32, BF16 or F16", shown(json_text(entry["dtype"]))));
   tensor.dtype = entry["dtype"].get<std::string>();
   if (!entry["shape"].is_array()) fail(name, tensor_name, "shape is no array");
   for (const Json& size : entry["shape"])
@@ -97,8 +98,8 @@ void check_metadata(const Json& metadata, const std::string& name) {
   const bool sound = metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
                                                          [](const Json& value) { return value.is_string(); });
   if (!sound)
-    throw FileError(
-        fmt::format("{}: {} is {}, expected an object of strings", name, kMetadata, shown(metadata.dump())));
+    throw FileError(fmt::format("{}: {} is {}, expected an object of strings", name, kMetadata,
+                                shown(json_text(metadata))));
 }
 
 // Sorted by offset, every tensor begins where the one before it ended, and the last ends with the file.

@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
+
 namespace keyscope::recording {
 
 std::string_view store_name(StoreType store) {
@@ -60,10 +62,10 @@ std::string parameters_json(const std::map<std::string, std::string>& options) {
   using Json = nlohmann::ordered_json;
   Json json = Json::object();
   for (const auto& [key, value] : options) {
-    const Json number = Json::parse(value, nullptr, false);
+    const Json number = parse_ordered_json(value);
     json[key] = number.is_number() ? number : Json(value);
   }
-  return json.dump();
+  return json_text(json);
 }
 
 std::string next_run_name(const std::string& policy, std::span<const RunPlan> runs) {

@@ -12,6 +12,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/model/config.hpp"
 #include "capture/recording/recording_layout.hpp"
@@ -234,7 +235,7 @@ void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions&
 }
 
 Json parsed(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
+  Json json = parse_ordered_json(text);
   return json.is_discarded() ? Json(text) : json;
 }
 
@@ -267,7 +268,7 @@ std::string configuration_json(const ReplayPlan& plan, const RecordingInfo& info
                     {"configuration", configuration},
                     {"versions", captured.versions},
                     {"started", captured.started}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 // Who the model and the prompt are stays; how they were run stands below `source`.

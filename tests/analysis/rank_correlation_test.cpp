@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/support/goldens.hpp"
 #include "tests/support/sample_rows.hpp"
 
@@ -47,7 +48,7 @@ TEST(Kendall, MatchesSciPy) {
     const Values x = sample_levels(seed, n, golden["levels"].get<double>());
     Values y = sample_levels(seed + 100, n, golden["levels"].get<double>());
     for (std::size_t i = 0; i < n; ++i) y[i] += std::floor(x[i] / 3);
-    EXPECT_NEAR(kendall(x, y).tau, golden["tau"].get<double>(), 1e-12) << golden.dump();
+    EXPECT_NEAR(kendall(x, y).tau, golden["tau"].get<double>(), 1e-12) << json_text(golden);
   }
 }
 
@@ -125,7 +126,7 @@ TEST(PartialSpearman, MatchesResidualsOfRanksInNumPy) {
       x[i] = std::floor((x[i] + drift) * golden["levels"].get<double>());
       y[i] = std::floor((y[i] + drift) * golden["levels"].get<double>());
     }
-    EXPECT_NEAR(partial_spearman(x, y, z).rho, golden["rho"].get<double>(), 1e-11) << golden.dump();
+    EXPECT_NEAR(partial_spearman(x, y, z).rho, golden["rho"].get<double>(), 1e-11) << json_text(golden);
   }
 }
 
@@ -234,7 +235,7 @@ TEST(RankCorrelation, MatchesSciPy) {
       x[i] = std::floor(x[i] * golden["levels"].get<double>());
       y[i] = std::floor(y[i] * golden["levels"].get<double>()) + std::floor(x[i] / 3);
     }
-    EXPECT_NEAR(spearman(x, y).rho, golden["rho"].get<double>(), 1e-12) << golden.dump();
+    EXPECT_NEAR(spearman(x, y).rho, golden["rho"].get<double>(), 1e-12) << json_text(golden);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/support/goldens.hpp"
 #include "tests/support/sample_rows.hpp"
 
@@ -25,9 +26,9 @@ TEST(LogVolume, MatchesNumPySvd) {
     const RowMatrixF keys = sample_rows(golden);
     const LogVolume volume = log_volume(keys);
     const auto expect_relative = [&](double found, double expected) {
-      EXPECT_NEAR(found, expected, 1e-8 * std::abs(expected)) << golden.dump();
+      EXPECT_NEAR(found, expected, 1e-8 * std::abs(expected)) << json_text(golden);
     };
-    EXPECT_EQ(volume.rank, golden["rank"].get<std::int64_t>()) << golden.dump();
+    EXPECT_EQ(volume.rank, golden["rank"].get<std::int64_t>()) << json_text(golden);
     expect_relative(volume.log_volume_nats, golden["log_volume_nats"].get<double>());
     expect_relative(volume.regularised_log_volume_nats, golden["regularised"].get<double>());
   }
@@ -137,7 +138,7 @@ TEST(Spectrum, MatchesNumPySvd) {
     const RowMatrixF keys = sample_rows(golden);
     const Spectrum spectrum = measure_spectrum(keys);
     const auto expect_relative = [&](double found, double expected) {
-      EXPECT_NEAR(found, expected, 1e-8 * expected) << golden.dump();
+      EXPECT_NEAR(found, expected, 1e-8 * expected) << json_text(golden);
     };
     expect_relative(spectrum.participation_ratio, golden["participation_ratio"].get<double>());
     expect_relative(spectrum.effective_rank, golden["effective_rank"].get<double>());

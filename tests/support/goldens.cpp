@@ -1,17 +1,17 @@
 #include "tests/support/goldens.hpp"
 
-#include <fstream>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope {
 
 nlohmann::json read_goldens(const std::string& name) {
   const std::string path = std::string(KEYSCOPE_SOURCE_DIR) + "/tests/analysis/goldens/" + name;
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  return nlohmann::json::parse(file);
+  return parse_json(read_file(path));
 }
 
 nlohmann::json read_goldens(const std::string& name, const std::string& section) {

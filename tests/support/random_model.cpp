@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
+
 namespace keyscope::test {
 
 std::filesystem::path inference_golden(const std::string& name) {
@@ -29,7 +31,7 @@ std::string safetensors_of(const TensorMap& tensors, std::size_t alignment) {
     data += tensor.bytes;
     header[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);
   while (text.size() % alignment != 0) text += ' ';
   return safetensors_of(text, data);
 }
@@ -88,7 +90,7 @@ void RandomModel::add(const std::string& name, std::vector<std::int64_t> shape, 
 }
 
 const std::filesystem::path& RandomModel::save() const {
-  write("config.json", config.dump(2));
+  write("config.json", json_text(config, 2));
   write("model.safetensors", safetensors_of(tensors));
   return folder_.path();
 }

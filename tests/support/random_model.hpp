@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/model/config.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -71,7 +72,7 @@ class ConfigFolder {
   void write(const std::string& name, const std::string& text) const { model_.write(name, text); }
 
   capture::ModelConfig read() const {
-    model_.write("config.json", model_.config.dump());
+    model_.write("config.json", json_text(model_.config));
     return capture::read_config(model_.folder());
   }
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -53,7 +54,7 @@ TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
       words(path("out"), {"--policies", "keydiff,sink", "--text", text, "--repeat", "2", "--diagnose", "4"}));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("Rule: "));
-  const Json json = Json::parse(read_file(path("out/report.json")));
+  const Json json = parse_json(read_file(path("out/report.json")));
   std::vector<std::string> tasks;
   for (const Json& task : json["tasks"]) tasks.push_back(task["task"]);
   EXPECT_EQ(tasks, (std::vector<std::string>{"niah", "niah-distractors", "phonebook", "perplexity"}));
@@ -103,7 +104,7 @@ TEST_F(Report, BadRowsAreNamedOrSkippedAndListed) {
   const CliResult run = run_cli(untimed(path("out"), asked));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("Skipped: " + rows + ", line 2"));
-  const Json task = Json::parse(read_file(path("out/report.json")))["tasks"][0];
+  const Json task = parse_json(read_file(path("out/report.json")))["tasks"][0];
   EXPECT_EQ(task["n"], 2);
   EXPECT_EQ(task["bad_rows"], 1);
   EXPECT_THAT(read_file(path("out/report.html")), HasSubstr("rows.jsonl, line 2"));
@@ -129,7 +130,7 @@ TEST_F(Report, DataSetsOfLongBenchWeighTheSame) {
   std::ifstream examples(path("first/longbench/examples.jsonl"));
   std::size_t n_said = 0;
   for (std::string line; n_said < 3 && std::getline(examples, line);) {
-    const Json example = Json::parse(line);
+    const Json example = parse_json(line);
     if (example["policy"] == "none") answers[n_said++] = example["text"];
   }
   ASSERT_EQ(n_said, 3U);
@@ -137,7 +138,7 @@ TEST_F(Report, DataSetsOfLongBenchWeighTheSame) {
   const CliResult run = run_cli(untimed(path("second"), asked));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("score 50.0 % over 5 examples of 2 data sets"));
-  const Json task = Json::parse(read_file(path("second/report.json")))["tasks"][0];
+  const Json task = parse_json(read_file(path("second/report.json")))["tasks"][0];
   EXPECT_DOUBLE_EQ(task["full"]["mean"], 0.5);
   EXPECT_EQ(task["full"]["n"], 5);
   EXPECT_EQ(task["data_sets"], 2);
@@ -160,7 +161,7 @@ TEST_F(Report, AModelThatSolvesNothingIsAdvisedNothing) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("the full cache itself does not solve longbench"));
   EXPECT_THAT(run.out, HasSubstr("not solved"));
-  const Json json = Json::parse(read_file(path("out/report.json")));
+  const Json json = parse_json(read_file(path("out/report.json")));
   EXPECT_TRUE(json["recommendation"]["policy"].is_null());
   const Json task = json["candidates"][0]["tasks"][0];
   EXPECT_EQ(task["verdict"], "cannot tell");
@@ -249,7 +250,7 @@ TEST_F(Report, LongPromptsMayHoldMoreThanTheLargestPhoneBook) {
                                  "phonebook", "--length", "6000", "--examples", "1", "--policies", "sink",
                                  "--budgets", "25%", "--repeat", "0", "--diagnose-length", "600"});
   ASSERT_EQ(run.status, 0) << run.err;
-  const Json json = Json::parse(read_file(path("out/report.json")));
+  const Json json = parse_json(read_file(path("out/report.json")));
   EXPECT_EQ(json["tasks"][0]["n"], 4);
   EXPECT_EQ(json["diagnosis"]["n_prompts"], 2) << "of 24 and 48 entries";
 }

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -33,7 +34,7 @@ CliResult bench(const std::string& what, std::vector<std::string> more, const fs
 json rows_of(const CliResult& result) {
   EXPECT_EQ(result.status, 0) << result.err;
   if (result.status != 0) return json::array();
-  const json summary = json::parse(result.out);
+  const json summary = parse_json(result.out);
   EXPECT_EQ(summary["format"], 1);
   for (const json& row : summary["rows"])
     for (const char* field : {"policy", "budget", "block", "schedule", "n_tokens", "ttft_ms", "ttft_ms_min",

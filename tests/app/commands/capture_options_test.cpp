@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -41,7 +42,7 @@ TEST_F(BudgetFile, GivesEveryHeadItsOwnNumberOfRows) {
   ASSERT_EQ(result.status, 0) << result.err;
   const CliResult analysis = run_cli({"analyze", "a.h5", "--no-bounds", "--json", "-"}, "", folder_.path());
   ASSERT_EQ(analysis.status, 0) << analysis.err;
-  const Json run = Json::parse(analysis.out).at("runs").at(0);
+  const Json run = parse_json(analysis.out).at("runs").at(0);
   EXPECT_EQ(run.at("budget"), 50) << "the largest";
   std::vector<std::size_t> retained;
   for (const Json& head : run.at("heads")) retained.push_back(head.at("retained").size());
@@ -72,7 +73,7 @@ TEST_F(BudgetFile, IsNotASecondBudgetAndFitsThePolicy) {
 
 TEST(CachePositions, GoBeyondTheModelsContextUnderEviction) {
   const ScratchFolder folder;
-  std::ofstream(folder.path() / "ids.json") << Json(std::vector<int>(9000, 7)).dump();
+  std::ofstream(folder.path() / "ids.json") << json_text(Json(std::vector<int>(9000, 7)));
   std::vector<std::string> arguments{"capture",  "--model",  kDemoModel, "--prompt-ids", "ids.json",
                                      "--policy", "sink",     "--budget", "64",           "--block",
                                      "64",       "--layers", "0",        "--record",     "keys",
@@ -129,7 +130,7 @@ class Heads : public ::testing::Test {
   static Json json_of(std::vector<std::string> arguments) {
     const CliResult result = run_cli(with(std::move(arguments), {"--json", "-"}));
     EXPECT_EQ(result.status, 0) << result.err;
-    return Json::parse(result.out, nullptr, false);
+    return parse_json(result.out);
   }
 
   static ScratchFolder* folder_;
@@ -186,7 +187,7 @@ TEST_F(Heads, ExportDrawsThoseThatAreThere) {
 TEST_F(Heads, CompareSaysWhatOnlyOneHasAndFindsTheRestAlike) {
   const CliResult result = run_cli({"compare", "--quiet", file("whole.h5"), file("some.h5"), "--json", "-"});
   EXPECT_EQ(result.status, 1);
-  const Json found = Json::parse(result.out);
+  const Json found = parse_json(result.out);
   EXPECT_EQ(found["structure"].size(), 2U);
   EXPECT_THAT(found["structure"][0].get<std::string>(), HasSubstr("rows of KV head 1 are only in"));
   for (const Json& dataset : found["datasets"]) EXPECT_EQ(dataset["agree"], true) << dataset;

@@ -13,6 +13,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
+
 namespace keyscope::test {
 namespace {
 
@@ -111,7 +113,7 @@ TEST(Cli, APromptLongerThanTheContextIsRefusedWithBothFigures) {
   const ScratchFolder folder;
   Json ids = Json::array();
   for (int i = 0; i < 9000; ++i) ids.push_back(300);
-  std::ofstream(folder.path() / "ids.json") << ids.dump();
+  std::ofstream(folder.path() / "ids.json") << json_text(ids);
   const CliResult result =
       run_cli({"capture", "--model", kDemoModel, "--prompt-ids", (folder.path() / "ids.json").string(),
                "--out", (folder.path() / "x.h5").string()});
@@ -143,7 +145,7 @@ TEST_F(WithRecording, AnExistingOutIsRefusedAndKept) {
 TEST_F(WithRecording, AnalyzeWritesTheDocumentedFields) {
   const CliResult result = run_cli({"analyze", recording(), "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  const Json json = Json::parse(result.out);
+  const Json json = parse_json(result.out);
   EXPECT_EQ(json["format"], 1);
   ASSERT_EQ(json["runs"].size(), 2U);
   EXPECT_EQ(json["runs"][0]["run"], "none");
@@ -194,15 +196,15 @@ TEST_F(WithRecording, AnalyzePrintsATable) {
 TEST_F(WithRecording, AnalyzeWritesTheSameNumbersAsCsv) {
   const CliResult csv = run_cli({"analyze", recording(), "--csv", "-", "--quiet"});
   ASSERT_EQ(csv.status, 0) << csv.err;
-  const Json json = Json::parse(run_cli({"analyze", recording(), "--json", "-", "--quiet"}).out);
+  const Json json = parse_json(run_cli({"analyze", recording(), "--json", "-", "--quiet"}).out);
   std::istringstream lines(csv.out);
   std::string names, first;
   std::getline(lines, names);
   std::getline(lines, first);
   EXPECT_THAT(names, StartsWith("run,policy,budget,block_size,layer,kv_head,retained,spearman,"));
   const Json& head = json["runs"][0]["heads"][0];
-  EXPECT_THAT(first, HasSubstr("," + head["spearman"].dump() + ","));
-  EXPECT_THAT(first, HasSubstr("," + head["log_volume_nats"].dump() + ","));
+  EXPECT_THAT(first, HasSubstr("," + json_text(head["spearman"]) + ","));
+  EXPECT_THAT(first, HasSubstr("," + json_text(head["log_volume_nats"]) + ","));
   EXPECT_EQ(std::ranges::count(names, ','), std::ranges::count(first, ','));
   EXPECT_EQ(run_cli({"analyze", recording(), "--csv", "-", "--json", "-"}).status, 2);
   EXPECT_EQ(run_cli({"analyze", recording(), "--csv", recording()}).status, 2) << "what is read";
@@ -246,7 +248,7 @@ TEST_F(WithRecording, HashesWeightsWhereThatIsAsked) {
                                    "--quiet", "--force", "--out", file("hash.h5")};
     if (weights) words.emplace_back("--hash-weights");
     EXPECT_EQ(run_cli(words).status, 0);
-    return Json::parse(run_cli({"inspect", file("hash.h5"), "--json", "-"}).out)["model"]["sha256"];
+    return parse_json(run_cli({"inspect", file("hash.h5"), "--json", "-"}).out)["model"]["sha256"];
   };
   EXPECT_EQ(hash_of(kDemoModel, false), hash_of(kDemoModel + "_sinks", false));
   EXPECT_NE(hash_of(kDemoModel, true), hash_of(kDemoModel + "_sinks", true));
@@ -278,13 +280,13 @@ TEST(Cli, TokenizeThereAndBack) {
   const CliResult back =
       run_cli({"tokenize", "--model", kDemoModel, "--decode", "--prompt-file", "-"}, ids.out);
   ASSERT_EQ(back.status, 0) << back.err;
-  EXPECT_EQ(Json::parse(back.out).get<std::string>(), text);
+  EXPECT_EQ(parse_json(back.out).get<std::string>(), text);
 }
 
 TEST_F(WithRecording, CompareFindsNothingAgainstItselfAndSomethingAgainstAnother) {
   const CliResult same = run_cli({"compare", "--quiet", recording(), recording(), "--json", "-"});
   EXPECT_EQ(same.status, 0) << same.err;
-  EXPECT_EQ(Json::parse(same.out)["agree"], true);
+  EXPECT_EQ(parse_json(same.out)["agree"], true);
   auto arguments = capture_arguments(file("other.h5"));
   arguments[std::size_t(std::find(arguments.begin(), arguments.end(), "128") - arguments.begin())] = "100";
   ASSERT_EQ(run_cli(arguments).status, 0);

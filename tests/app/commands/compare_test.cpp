@@ -1,6 +1,5 @@
 // Runs compared head by head, and the story of one token, as the command line gives them.
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/figures/nexus.hpp"
+#include "base/json.hpp"
 #include "tests/support/captured_phonebook.hpp"
 
 namespace keyscope::test {
@@ -31,7 +31,7 @@ TEST_F(Comparison, AHeadMapIsTheDifferenceOfAnalyze) {
   const CliResult analyzed =
       run_cli({"analyze", path("r.h5"), "--run", "keydiff", "--run", "sink", "--quiet", "--json", "-"});
   ASSERT_EQ(analyzed.status, 0) << analyzed.err;
-  const json runs = json::parse(analyzed.out)["runs"];
+  const json runs = parse_json(analyzed.out)["runs"];
   ASSERT_EQ(runs[0]["heads"].size(), 16U);
   for (std::size_t i = 0; i < 16; ++i) {
     const json &here = runs[0]["heads"][i], &there = runs[1]["heads"][i];
@@ -72,7 +72,7 @@ TEST_F(Comparison, ATokensStoryIsPrintedAndWrittenAsJson) {
   with_json.insert(with_json.end(), {"--json", "-"});
   const CliResult written = run_cli(with_json);
   ASSERT_EQ(written.status, 0) << written.err;
-  const json story = json::parse(written.out);
+  const json story = parse_json(written.out);
   EXPECT_EQ(story["position"], 9);
   EXPECT_EQ(story["layer"], 1);
   EXPECT_EQ(story["arrived"], 0);

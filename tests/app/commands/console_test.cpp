@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -35,7 +36,7 @@ std::vector<std::string> long_capture(const fs::path& out) {
 void write_prompt(const fs::path& folder) {
   nlohmann::json ids = nlohmann::json::array();
   for (int i = 0; i < 4000; ++i) ids.push_back(256 + i % 700);
-  std::ofstream(folder / "ids.json") << ids.dump();
+  std::ofstream(folder / "ids.json") << json_text(ids);
 }
 
 TEST(Interrupt, CtrlCKeepsWhatWasRecorded) {
@@ -50,7 +51,7 @@ TEST(Interrupt, CtrlCKeepsWhatWasRecorded) {
   EXPECT_FALSE(fs::exists(out.string() + ".part"));
   const CliResult result = run_cli({"analyze", out.string(), "--no-bounds", "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(nlohmann::json::parse(result.out)["complete"], false);
+  EXPECT_EQ(parse_json(result.out)["complete"], false);
 }
 
 TEST(Interrupt, AKilledCapturesPartFileOpens) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -23,7 +24,7 @@ std::vector<Json> later_heads(const std::string& model, const std::string& promp
   EXPECT_EQ(capture.status, 0) << capture.err;
   const CliResult analysis = run_cli({"analyze", recording, "--json", "-", "--quiet"});
   EXPECT_EQ(analysis.status, 0) << analysis.err;
-  const Json report = Json::parse(analysis.out);
+  const Json report = parse_json(analysis.out);
   std::vector<Json> heads;
   for (const Json& head : report.at("runs").at(0).at("heads"))
     if (head.at("layer") != 0) heads.push_back(head);
@@ -42,9 +43,9 @@ TEST_P(DemoModels, EveryLaterHeadOfTheTwinHasASink) {
   const std::vector<Json> heads = later_heads(kDemoModel + "_sinks", GetParam());
   ASSERT_EQ(heads.size(), 12U);
   for (const Json& head : heads) {
-    EXPECT_GT(head.at("sink_metric"), 0.5) << head.dump();
-    EXPECT_LT(head.at("key_query_mean_cosine"), -0.4) << head.dump();
-    EXPECT_GT(head.at("spearman"), 0.1) << head.dump();
+    EXPECT_GT(head.at("sink_metric"), 0.5) << json_text(head);
+    EXPECT_LT(head.at("key_query_mean_cosine"), -0.4) << json_text(head);
+    EXPECT_GT(head.at("spearman"), 0.1) << json_text(head);
   }
   EXPECT_GT(mean_of(heads, "spearman"), 0.4);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -26,7 +27,7 @@ using ::testing::HasSubstr;
 
 const std::string kAssets = KEYSCOPE_SOURCE_DIR "/assets";
 
-json read_json(const fs::path& path) { return json::parse(read_file(path)); }
+json read_json(const fs::path& path) { return parse_json(read_file(path)); }
 
 class EvalRun : public ::testing::Test {
  protected:
@@ -52,7 +53,7 @@ TEST_F(EvalRun, LongBenchScoresEveryTaskUnderEveryGridPoint) {
   const CliResult result = run_cli(command(
       "longbench", {"--data", kAssets + "/eval/longbench.jsonl", "--out", path("out"), "--json", "-"}));
   ASSERT_EQ(result.status, 0) << result.err;
-  const json report = json::parse(result.out);
+  const json report = parse_json(result.out);
   EXPECT_EQ(report["cells"].size(), 15U);
   EXPECT_EQ(report["totals"].size(), 3U);
   EXPECT_EQ(report["settings"]["budgets"], json({"25%", "40"}));
@@ -62,7 +63,7 @@ TEST_F(EvalRun, LongBenchScoresEveryTaskUnderEveryGridPoint) {
   std::ifstream lines(path("out/examples.jsonl"));
   int n_lines = 0;
   for (std::string line; std::getline(lines, line); ++n_lines) {
-    const json row = json::parse(line);
+    const json row = parse_json(line);
     EXPECT_TRUE(row.contains("text") && row.contains("answers") && row["scores"].contains("score")) << line;
   }
   EXPECT_EQ(n_lines, 15);
@@ -147,7 +148,7 @@ TEST_F(EvalRun, GoesOnAfterAKillAsIfThereHadBeenNone) {
   std::ofstream(path("killed/examples.jsonl"), std::ios::binary) << lines.substr(0, lines.size() / 2);
   const CliResult result = run_cli(perplexity({"--out", path("killed"), "--json", "-"}));
   ASSERT_EQ(result.status, 0) << result.err;
-  const json again = json::parse(result.out), whole = read_json(path("whole/results.json"));
+  const json again = parse_json(result.out), whole = read_json(path("whole/results.json"));
   EXPECT_GT(again["cost"]["earlier_results"].get<int>(), 10);
   EXPECT_EQ(again["cells"], whole["cells"]);
   EXPECT_EQ(read_file(path("killed/examples.jsonl")).size(), lines.size());
@@ -187,7 +188,7 @@ TEST_F(EvalRun, BadRowsAreNamedOrSkipped) {
   skipping.emplace_back("--skip-bad");
   const CliResult skipped = run_cli(skipping);
   ASSERT_EQ(skipped.status, 0) << skipped.err;
-  const json report = json::parse(skipped.out);
+  const json report = parse_json(skipped.out);
   EXPECT_EQ(report["bad_rows"], 1);
   EXPECT_THAT(report["skipped_rows"].at(0).get<std::string>(), HasSubstr("rows.jsonl, line 6"));
 }

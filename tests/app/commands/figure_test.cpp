@@ -9,6 +9,7 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
 #include "app/figures/nexus.hpp"
+#include "base/json.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/captured_phonebook.hpp"
 #include "tests/support/cli.hpp"
@@ -150,7 +151,7 @@ TEST_F(KeyspaceLook, AgainstTheAnchorAgreesWithAnalyze) {
   ASSERT_EQ(cosines.size(), 120U);
   const CliResult result = run_cli({"analyze", path("r.h5"), "--no-bounds", "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  const auto report = nlohmann::json::parse(result.out);
+  const auto report = parse_json(result.out);
   for (const auto& head : report.at("runs").at(0).at("heads")) {
     if (head.at("layer") != 1 || head.at("kv_head") != 1) continue;
     EXPECT_NEAR(std::accumulate(cosines.begin(), cosines.end(), 0.0) / 120,

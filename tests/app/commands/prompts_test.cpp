@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -38,7 +39,7 @@ class Prompts : public ::testing::Test {
 TEST_F(Prompts, JsonHasLengthsHistogramAndRatios) {
   const CliResult result = run({"--budget", "2", "--budget", "4", "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  const Json json = Json::parse(result.out);
+  const Json json = parse_json(result.out);
   EXPECT_EQ(json["lengths"], Json({4, 2}));
   EXPECT_EQ(json["budgets"][0], Json({{"budget", 2}, {"mean_compression_ratio", 0.75}}));
   EXPECT_EQ(json["budgets"][1]["mean_compression_ratio"], 1.0);
@@ -119,7 +120,7 @@ TEST_F(Chat, TokenizeReadsTheTextAsTheUsersTurn) {
 }
 
 TEST_F(Chat, CaptureTakesThePromptInTheTemplate) {
-  const auto n_ids = nlohmann::json::parse(ids(system_ + user_)).size();
+  const auto n_ids = parse_json(ids(system_ + user_)).size();
   const CliResult result =
       run({"capture", "--prompt", "Which key?", "--chat", "--system", "Be brief.", "--dry-run"});
   EXPECT_EQ(result.status, 0);

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::test {
@@ -70,7 +71,7 @@ TEST_F(Replay, SaysWhatItDidAndWhatItIsWorth) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("exact in layer 0, above it on full-cache keys: keydiff, cur"));
   EXPECT_THAT(result.err, HasSubstr("oracles, scored by the attention of the whole prompt: h2o"));
-  const json summary = json::parse(result.out);
+  const json summary = parse_json(result.out);
   ASSERT_EQ(summary["runs"].size(), 3u);
   EXPECT_EQ(summary["runs"][1]["oracle"], true);
   EXPECT_EQ(summary["runs"][2]["oracle"], false);
@@ -90,7 +91,7 @@ TEST_F(Replay, RetainsInLayerZeroWhatTheCaptureDid) {
     const CliResult result =
         run_cli({"analyze", file(name), "--run", "keydiff", "--no-bounds", "--quiet", "--json", "-"});
     EXPECT_EQ(result.status, 0) << result.err;
-    return json::parse(result.out)["runs"][0]["heads"];
+    return parse_json(result.out)["runs"][0]["heads"];
   };
   const json captured = heads("captured.h5"), replayed = heads("replayed.h5");
   for (std::size_t head = 0; head < 4; ++head) {
@@ -109,7 +110,7 @@ TEST_F(Replay, OpensInEveryCommand) {
   EXPECT_THAT(table.out, HasSubstr("by oracles, scored by the attention of the whole prompt: h2o"));
   const CliResult inspected = run_cli({"inspect", replayed, "--json", "-"});
   ASSERT_EQ(inspected.status, 0) << inspected.err;
-  const json runs = json::parse(inspected.out)["runs"];
+  const json runs = parse_json(inspected.out)["runs"];
   EXPECT_EQ(runs[0]["replayed"], false);
   EXPECT_EQ(runs[2]["oracle"], true);
   EXPECT_EQ(runs[2]["parameters"]["oracle"], "attention_received");
@@ -181,7 +182,7 @@ TEST(ReplayInterrupted, CtrlCKeepsTheRunsThatAreDone) {
   const ScratchFolder folder;
   json ids = json::array();
   for (int i = 0; i < 3000; ++i) ids.push_back(256 + i % 700);
-  std::ofstream(folder.file("ids.json")) << ids.dump();
+  std::ofstream(folder.file("ids.json")) << json_text(ids);
   const std::string source = folder.file("captured.h5").string();
   const fs::path out = folder.file("replayed.h5");
   ASSERT_EQ(run_cli({"capture", "--model", kDemoModel, "--prompt-ids", folder.file("ids.json").string(),
@@ -197,7 +198,7 @@ TEST(ReplayInterrupted, CtrlCKeepsTheRunsThatAreDone) {
   if (!fs::exists(out)) return;  // a machine too slow for even the first run
   const CliResult result = run_cli({"analyze", out.string(), "--no-bounds", "--quiet", "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(json::parse(result.out)["complete"], false);
+  EXPECT_EQ(parse_json(result.out)["complete"], false);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -48,7 +49,7 @@ class Eval : public ::testing::Test {
             "--depth", "0,50,100", "--samples", samples,          "--quiet",  "--out",    path(out)};
   }
   nlohmann::json results(const std::string& out) const {
-    auto json = nlohmann::json::parse(read(out + "/results.json"));
+    auto json = parse_json(read(out + "/results.json"));
     json.erase("cost");
     return json;
   }
@@ -85,7 +86,7 @@ TEST_F(Eval, CellsAreTheMeansOfTheLines) {
     double recall = 0, exact = 0;
     int n = 0;
     for (const std::string& line : lines("out/examples.jsonl")) {
-      const auto row = nlohmann::json::parse(line);
+      const auto row = parse_json(line);
       if (row["policy"] != cell["policy"] || row["budget_text"] != cell["budget_text"] ||
           row["length"] != cell["length"] || row["depth"] != cell["depth"])
         continue;
@@ -149,7 +150,7 @@ TEST_F(Eval, ADryRunSaysWhatWouldBeRunAndLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(path("out")));
   const auto run = test::run_cli(niah("out"));
   ASSERT_EQ(run.status, 0) << run.err;
-  const auto results = nlohmann::json::parse(read("out/results.json"));
+  const auto results = parse_json(read("out/results.json"));
   const auto number = [&](std::string text) {
     std::erase(text, ',');
     return std::stoll(text);
@@ -178,9 +179,9 @@ TEST_F(Eval, AFolderOfEarlierRulesIsRefused) {
   const Arguments arguments{"eval", "phonebook", "--model", test::kDemoModel, "--entries",
                             "4",    "--quiet",   "--out",   path("book")};
   ASSERT_EQ(test::run_cli(arguments).status, 0);
-  auto settings = nlohmann::ordered_json::parse(read("book/settings.json"));
+  auto settings = parse_ordered_json(read("book/settings.json"));
   settings["format"] = 1;
-  std::ofstream(path("book/settings.json")) << settings.dump();
+  std::ofstream(path("book/settings.json")) << json_text(settings);
   const auto refused = test::run_cli(arguments);
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("format is 1 there and 2 here"));
@@ -200,7 +201,7 @@ TEST_F(Eval, TheDemoModelLooksUpNumbersWithTheFullCache) {
   const auto run = test::run_cli({"eval", "phonebook", "--model", test::kDemoModel, "--entries", "8,32",
                                   "--samples", "10", "--quiet", "--json", "-"});
   ASSERT_EQ(run.status, 0) << run.err;
-  const auto json = nlohmann::json::parse(run.out);
+  const auto json = parse_json(run.out);
   ASSERT_EQ(json["totals"].size(), 1U);
   EXPECT_GE(json["totals"][0]["exact"], 0.8);
   EXPECT_EQ(json["cells"][1]["entries"], 32);
@@ -217,7 +218,7 @@ TEST_F(Eval, BadRowsAreNamedOrSkippedAndCounted) {
   arguments.push_back("--skip-bad");
   const auto run = test::run_cli(arguments);
   ASSERT_EQ(run.status, 0) << run.err;
-  const auto json = nlohmann::json::parse(run.out);
+  const auto json = parse_json(run.out);
   EXPECT_EQ(json["bad_rows"], 2);
   ASSERT_EQ(json["skipped_rows"].size(), 2U);
   EXPECT_THAT(json["skipped_rows"][1].get<std::string>(),

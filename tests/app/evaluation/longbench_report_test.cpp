@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json.hpp"
 #include "tests/app/evaluation/made_results.hpp"
 
 namespace keyscope::evaluation {
@@ -129,7 +130,7 @@ TEST(LongBenchScores, RoundAsPython) {
   for (const auto& golden : read_goldens("longbench_goldens.json", "percents"))
     EXPECT_EQ(two_decimals(100 * golden["total"].get<double>() / golden["n"].get<double>()),
               golden["percent"].get<double>())
-        << golden.dump();
+        << json_text(golden);
 }
 
 // 100 times the mean is below the tie here, and what is rounded down becomes 14.37.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/app/evaluation/made_results.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -190,9 +191,12 @@ class LongBench : public ::testing::Test {
 
   static std::string row(const std::string& id, const std::string& context,
                          const std::string& dataset = "qasper") {
-    return json{{"input", "Who?"}, {"context", context}, {"answers", {"He"}},
-                {"length", 1},     {"dataset", dataset}, {"_id", id}}
-        .dump();
+    return json_text(json{{"input", "Who?"},
+                          {"context", context},
+                          {"answers", {"He"}},
+                          {"length", 1},
+                          {"dataset", dataset},
+                          {"_id", id}});
   }
 
   static std::string row_refusal(const LongBenchOptions& options) {
@@ -299,9 +303,9 @@ TEST_F(LongBench, RowsOfBothBenchmarksAreNoTask) {
 // The classes of a row are in no prompt, and decide its score.
 TEST_F(LongBench, ResultsOfOtherClassesAreOthers) {
   const auto set_with = [&](const std::vector<std::string>& classes) {
-    json trec = json::parse(row("a", "A.", "trec"));
+    json trec = parse_json(row("a", "A.", "trec"));
     trec["all_classes"] = classes;
-    return read_longbench(options_of(write({trec.dump()})), *demo_model());
+    return read_longbench(options_of(write({json_text(trec)})), *demo_model());
   };
   const LongBenchSet two = set_with({"He", "She"}), three = set_with({"He", "She", "It"});
   EXPECT_EQ(two.examples[0].prompt_ids, three.examples[0].prompt_ids);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <span>
@@ -12,6 +11,8 @@
 
 #include "app/evaluation/evaluation.hpp"
 #include "app/evaluation/example.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::evaluation {
 
@@ -48,8 +49,7 @@ inline std::vector<ExampleResult> made_results(
 
 // A section of a file in goldens/, which the script beside it wrote.
 inline nlohmann::json read_goldens(const std::string& file_name, const char* section) {
-  std::ifstream file(KEYSCOPE_EVALUATION_GOLDENS "/" + file_name);
-  return nlohmann::json::parse(file).at(section);
+  return parse_json(read_file(KEYSCOPE_EVALUATION_GOLDENS "/" + file_name)).at(section);
 }
 
 inline constexpr const char* kDemoModel = KEYSCOPE_SOURCE_DIR "/assets/demo_model";

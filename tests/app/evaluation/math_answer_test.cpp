@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.hpp"
 #include "tests/app/evaluation/made_results.hpp"
 
 namespace keyscope::evaluation {
@@ -15,14 +16,14 @@ TEST(BoxedAnswer, EqualsTheHarness) {
     const auto expected = golden["answer"];
     EXPECT_EQ(boxed_answer(golden["text"].get<std::string>()),
               expected.is_null() ? std::nullopt : std::optional(expected.get<std::string>()))
-        << golden.dump();
+        << json_text(golden);
   }
 }
 
 TEST(StatedAnswer, OfNumbersAloneEqualsFlexibleExtract) {
   for (const auto& golden : read_goldens("math_goldens.json", "numbers"))
     EXPECT_EQ(stated_answer(golden["text"].get<std::string>()), golden["answer"].get<std::string>())
-        << golden.dump();
+        << json_text(golden);
 }
 
 TEST(BoxedAnswer, IsTheLastWithItsBraces) {

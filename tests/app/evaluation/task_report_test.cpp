@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/app/evaluation/made_results.hpp"
 
 namespace keyscope::evaluation {
@@ -94,7 +95,7 @@ TEST_F(Cells, TakeTheExamplesThatAreWanted) {
   EXPECT_TRUE(std::isnan(one.low));
   nlohmann::ordered_json json;
   add_score(json, "recall", one);
-  EXPECT_EQ(json.dump(), R"({"recall":0.75,"recall_interval":[null,null]})");
+  EXPECT_EQ(json_text(json), R"({"recall":0.75,"recall_interval":[null,null]})");
 }
 
 // 10 · example + the budget + 100 in blocks of 8.

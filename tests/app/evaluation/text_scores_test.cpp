@@ -1,19 +1,18 @@
 #include "app/evaluation/text_scores.hpp"
 
-#include <fstream>
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::evaluation {
 
 namespace {
 
 nlohmann::json goldens(const char* section) {
-  std::ifstream file(KEYSCOPE_EVALUATION_GOLDENS "/metric_goldens.json");
-  return nlohmann::json::parse(file).at(section);
+  return parse_json(read_file(KEYSCOPE_EVALUATION_GOLDENS "/metric_goldens.json")).at(section);
 }
 
 TEST(AnswerScores, EqualTheReferenceImplementations) {
@@ -38,7 +37,7 @@ TEST(AnswerScores, SimilarityIsRoundedAtTiesAsTheReferenceRounds) {
   ASSERT_GT(ties.size(), 30U);
   for (const auto& tie : ties)
     EXPECT_EQ(edit_similarity(tie[0].get<std::string>(), tie[1].get<std::string>()), tie[2].get<int>())
-        << tie.dump();
+        << json_text(tie);
   EXPECT_EQ(edit_similarity(std::string(17, 'x') + std::string(46, 'a'), std::string(17, 'x')), 43);
 }
 
@@ -48,7 +47,7 @@ TEST(AnswerScores, ClassesEqualTheReference) {
     EXPECT_NEAR(
         class_share(golden["prediction"].get<std::string>(), golden["answer"].get<std::string>(), classes),
         golden["class_share"].get<double>(), 1e-12)
-        << golden.dump();
+        << json_text(golden);
   }
 }
 
@@ -56,7 +55,7 @@ TEST(AnswerScores, WordsAreNormalisedAsByTheReference) {
   for (const auto& golden : goldens("words")) {
     std::vector<std::u32string> expected;
     for (const auto& word : golden["words"]) expected.push_back(code_points(word.get<std::string>()));
-    EXPECT_EQ(normalised_words(golden["text"].get<std::string>()), expected) << golden.dump();
+    EXPECT_EQ(normalised_words(golden["text"].get<std::string>()), expected) << json_text(golden);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "tests/app/figures/made_figures.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -116,7 +117,8 @@ TEST(Nexus, FiguresWithoutAWrittenOrderComeAlphabetically) {
   for (const auto& [group, figure] : {std::pair{"/entry/keyspace_keydiff_layer_01_kv_head_0", &figures[2]},
                                       std::pair{"/entry/attention_sink_layer_01_query_head_0", &figures[0]}})
     ASSERT_GE(
-        H5LTset_attribute_string(file, group, "keyscope_figure", figure_to_json(*figure).dump().c_str()), 0);
+        H5LTset_attribute_string(file, group, "keyscope_figure", json_text(figure_to_json(*figure)).c_str()),
+        0);
   H5Fclose(file);
   EXPECT_EQ(read_figures(folder.file("f.h5")).figures[0].name, "attention");
 }

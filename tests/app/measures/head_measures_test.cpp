@@ -1,7 +1,6 @@
 #include "app/measures/head_measures.hpp"
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -10,6 +9,8 @@
 
 #include "app/measures/head_bounds.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "tests/support/fake_measures.hpp"
 #include "tests/support/fake_recording.hpp"
 
@@ -26,8 +27,9 @@ constexpr int kKeydiff = 1;
 constexpr int kLayer = 3;
 
 nlohmann::json goldens(const std::string& section) {
-  std::ifstream file(std::string(KEYSCOPE_SOURCE_DIR) + "/tests/app/measures/goldens/head_measures.json");
-  return nlohmann::json::parse(file).at(section);
+  return parse_json(
+             read_file(std::string(KEYSCOPE_SOURCE_DIR) + "/tests/app/measures/goldens/head_measures.json"))
+      .at(section);
 }
 
 void expect_near(const std::optional<double>& found, const nlohmann::json& golden, const char* field,
@@ -35,7 +37,7 @@ void expect_near(const std::optional<double>& found, const nlohmann::json& golde
   ASSERT_TRUE(found.has_value()) << field;
   const double expected = golden[field].get<double>();
   EXPECT_NEAR(*found, expected, tolerance * std::max(1.0, std::abs(expected)))
-      << field << " in " << golden.dump();
+      << field << " in " << json_text(golden);
 }
 
 TEST(HeadMeasures, MatchNumPyAtEveryMoment) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::results {
@@ -56,7 +57,7 @@ TEST_F(OutFolders, WriteNothingWhenTheyAreOpened) {
 
 TEST_F(OutFolders, GoOnUnderTheSameSettings) {
   begin({{"block", 64}});
-  EXPECT_EQ(Json::parse(read("settings.json")), (Json{{"block", 64}}));
+  EXPECT_EQ(parse_ordered_json(read("settings.json")), (Json{{"block", 64}}));
   EXPECT_TRUE(open({{"block", 64}}).goes_on());
   EXPECT_TRUE(open({{"block", 64}}, true).goes_on());
   EXPECT_FALSE(open({{"block", 64}}, true).discarded());
@@ -75,10 +76,10 @@ TEST_F(OutFolders, KeepOtherSettingsUntilNewOnesAreWritten) {
   EXPECT_FALSE(folder.goes_on());
   ASSERT_TRUE(folder.discarded());
   EXPECT_EQ(*folder.discarded(), (Json{{"block", 64}}));
-  EXPECT_EQ(Json::parse(read("settings.json")), (Json{{"block", 64}}));
+  EXPECT_EQ(parse_ordered_json(read("settings.json")), (Json{{"block", 64}}));
   folder.write_settings();
   EXPECT_FALSE(folder.discarded());
-  EXPECT_EQ(Json::parse(read("settings.json")), (Json{{"block", 128}}));
+  EXPECT_EQ(parse_ordered_json(read("settings.json")), (Json{{"block", 128}}));
 }
 
 TEST_F(OutFolders, BeginAgainAfterAKillBeforeTheSettings) {

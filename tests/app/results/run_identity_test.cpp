@@ -10,6 +10,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/model/model.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -95,8 +96,9 @@ TEST(ModelIdentity, TellsModelsOfOneArchitectureApart) {
 TEST(ModelIdentity, StandsBesideOtherSettings) {
   nlohmann::ordered_json settings{{"format", 1}};
   add_identity(settings, {"tiny", "ab12", "cd34", "bfloat16", "cuda"});
-  EXPECT_EQ(settings.dump(), R"({"format":1,"model":"tiny","model_sha256":"ab12","weights_sha256":"cd34",)"
-                             R"("dtype":"bfloat16","device":"cuda"})");
+  EXPECT_EQ(json_text(settings),
+            R"({"format":1,"model":"tiny","model_sha256":"ab12","weights_sha256":"cd34",)"
+            R"("dtype":"bfloat16","device":"cuda"})");
 }
 
 using Json = nlohmann::ordered_json;

@@ -12,6 +12,7 @@
 #include "app/figures/labels.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/head_points.hpp"
+#include "base/json.hpp"
 #include "tests/support/synthetic_recording.hpp"
 
 namespace keyscope::session {
@@ -254,7 +255,7 @@ TEST_F(TokenTable, IsTheSameAsCsvAndJson) {
   const std::string csv = tokens_as_csv(*info_, 1, tokens_);
   EXPECT_THAT(csv, StartsWith("position,id,text,"));
   EXPECT_EQ(std::ranges::count(csv, '\r'), 193) << "a line a token, and the names";
-  const auto json = nlohmann::json::parse(tokens_as_json(*info_, 1, tokens_, "--run keydiff --block 2"));
+  const auto json = parse_json(tokens_as_json(*info_, 1, tokens_, "--run keydiff --block 2"));
   EXPECT_EQ(json.at("selection"), "--run keydiff --block 2");
   ASSERT_EQ(json.at("tokens").size(), 192u);
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -273,7 +274,7 @@ TEST_F(TokenTable, QuotesWhatCsvMeansSomethingBy) {
   const std::string csv = tokens_as_csv(info, 1, tokens_);
   EXPECT_THAT(csv, HasSubstr("\"a\"\"b,\n\""));
   EXPECT_THAT(csv, HasSubstr("\"\xEF\xBF\xBD\"")) << "no UTF-8";
-  EXPECT_EQ(nlohmann::json::parse(tokens_as_json(info, 1, tokens_, ""))["tokens"][0]["text"], "a\"b,\n");
+  EXPECT_EQ(parse_json(tokens_as_json(info, 1, tokens_, ""))["tokens"][0]["text"], "a\"b,\n");
 }
 
 }  // namespace

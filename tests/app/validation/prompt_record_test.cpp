@@ -10,6 +10,7 @@
 
 #include "app/measures/head_bounds.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/app/validation/made_records.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -36,7 +37,7 @@ PromptRecord awkward_record() {
 
 TEST(PromptRecord, ReadsBackToTheLastBit) {
   const auto json = prompt_record_json(awkward_record());
-  const PromptRecord read = parse_prompt_record(json.dump(1), "here");
+  const PromptRecord read = parse_prompt_record(json_text(json, 1), "here");
   EXPECT_EQ(prompt_record_json(read), json);
   EXPECT_EQ(read.run("keydiff")->heads[1].spearman, 0.1 + 0.2);
   EXPECT_EQ(read.run("none")->heads[0].kendall, std::nullopt);
@@ -51,7 +52,7 @@ TEST(PromptRecord, EveryFieldIsNeeded) {
     auto json = whole;
     json.erase(field);
     try {
-      parse_prompt_record(json.dump(), "a.json");
+      parse_prompt_record(json_text(json), "a.json");
       FAIL() << field;
     } catch (const FileError& error) {
       EXPECT_THAT(error.what(), HasSubstr("a.json"));
@@ -60,8 +61,8 @@ TEST(PromptRecord, EveryFieldIsNeeded) {
   }
   auto other_kind = whole;
   other_kind["runs"][0]["heads"][0]["spearman"] = "high";
-  EXPECT_THROW(parse_prompt_record(other_kind.dump(), "a.json"), FileError);
-  EXPECT_THROW(parse_prompt_record(whole.dump().substr(0, 200), "a.json"), FileError);
+  EXPECT_THROW(parse_prompt_record(json_text(other_kind), "a.json"), FileError);
+  EXPECT_THROW(parse_prompt_record(json_text(whole).substr(0, 200), "a.json"), FileError);
 }
 
 TEST(BoundTallies, AreOfTheSamePairsAsTheBounds) {

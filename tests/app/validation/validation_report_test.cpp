@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "tests/app/validation/made_records.hpp"
 
 namespace keyscope::validation {
@@ -96,7 +97,7 @@ TEST(ReportPage, EveryVerdictHasItsRule) {
 
 TEST(ReportPage, TheJsonSaysTheSame) {
   const Report report = report_with("plain\xFF");
-  const auto json = nlohmann::json::parse(report_json(report));
+  const auto json = parse_json(report_json(report));
   ASSERT_EQ(json["claims"].size(), report.claims.size());
   EXPECT_EQ(json["claims"][0]["id"], "attention-correlation");
   EXPECT_EQ(json["claims"][0]["rule"], report.claims[0].rule);

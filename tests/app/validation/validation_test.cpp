@@ -19,6 +19,7 @@
 #include "app/results/out_folder.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
 namespace keyscope::validation {
@@ -192,7 +193,7 @@ class Validate : public ::testing::Test {
     for (int p = 0; p < n_prompts; ++p) {
       nlohmann::json ids = nlohmann::json::array();
       for (int i = 0; i < n_tokens; ++i) ids.push_back(256 + (i * (p + 3) + i * i) % 900);
-      file << nlohmann::json{{"ids", ids}}.dump() << "\n";
+      file << json_text(nlohmann::json{{"ids", ids}}) << "\n";
     }
   }
 
@@ -244,7 +245,7 @@ TEST_F(Validate, FinishedPromptsAreNotRunAgain) {
   write_prompts(4, 160);
   ASSERT_EQ(run_cli(command("out")).status, 0);
   EXPECT_EQ(fs::last_write_time(first), written);
-  EXPECT_EQ(nlohmann::json::parse(read_file(path("out") + "/validation.json"))["prompts"].size(), 4u);
+  EXPECT_EQ(parse_json(read_file(path("out") + "/validation.json"))["prompts"].size(), 4u);
 }
 
 TEST_F(Validate, OtherSettingsAreRefusedOrDiscarded) {
@@ -271,7 +272,7 @@ TEST_F(Validate, WritesAPageNumbersAndFigures) {
   for (const char* text : {"<script>alert(1)</script> ", "And then she said: ", "The old prince "}) {
     std::string prompt;
     while (prompt.size() < 600) prompt += text;
-    file << nlohmann::json{{"prompt", prompt}}.dump() << "\n";
+    file << json_text(nlohmann::json{{"prompt", prompt}}) << "\n";
   }
   file.close();
   const CliResult result =

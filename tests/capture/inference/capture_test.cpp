@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 #include "tests/support/captured.hpp"
 #include "tests/support/random_model.hpp"
@@ -284,7 +285,7 @@ TEST_P(Capture, IdsThatTheTokenizerDoesNotKnowHaveNoText) {
   for (int i = 0; i < 40; ++i) vocabulary[std::string(1, static_cast<char>('0' + i))] = i;
   folder_.write(
       "tokenizer.json",
-      nlohmann::json{
+      json_text(nlohmann::json{
           {"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -295,8 +296,7 @@ TEST_P(Capture, IdsThatTheTokenizerDoesNotKnowHaveNoText) {
           {"post_processor", nullptr},
           {"decoder",
            {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
-          {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}}
-          .dump());
+          {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}}));
   load();
   options_.prompt_ids = {17, 45, 18, 49};
   options_.generate = 12;

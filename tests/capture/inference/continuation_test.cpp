@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "capture/inference/completion.hpp"
 #include "tests/support/captured.hpp"
 #include "tests/support/random_model.hpp"
@@ -20,12 +22,10 @@ class Continuations : public ::testing::Test {
  protected:
   void SetUp() override {
     model_ = Model::load(KEYSCOPE_DEMO_MODEL, {});
-    std::ifstream file(std::string(KEYSCOPE_DEMO_MODEL) + "/prompts/phonebook.txt");
-    std::ostringstream text;
-    text << file.rdbuf();
-    ids_ = model_->tokenizer()->encode(text.str(), true);
-    std::ifstream table(std::string(KEYSCOPE_DEMO_MODEL) + "/prompts/prompts.json");
-    for (const auto& prompt : nlohmann::json::parse(table))
+    const auto text = read_file(std::string(KEYSCOPE_DEMO_MODEL) + "/prompts/phonebook.txt");
+    ids_ = model_->tokenizer()->encode(text, true);
+    const auto table = parse_json(read_file(std::string(KEYSCOPE_DEMO_MODEL) + "/prompts/prompts.json"));
+    for (const auto& prompt : table)
       if (prompt["file"] == "phonebook.txt") answer_.append(prompt["expected"]);
     ASSERT_EQ(answer_.size(), 5U);
   }

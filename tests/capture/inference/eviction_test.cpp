@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
@@ -15,6 +14,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 #include "tests/support/captured.hpp"
 
@@ -24,8 +25,7 @@ namespace {
 using nlohmann::json;
 
 std::vector<json> golden_cases() {
-  std::ifstream file(test::inference_golden("eviction.golden.json"));
-  return json::parse(file).get<std::vector<json>>();
+  return parse_json(read_file(test::inference_golden("eviction.golden.json"))).get<std::vector<json>>();
 }
 
 double number(const json& value) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/support/captured.hpp"
 #include "tests/support/random_model.hpp"
 
@@ -63,11 +64,11 @@ TEST_F(Plan, NamesRunsAfterTheirPoliciesAndCountsRepeats) {
 
 TEST_F(Plan, ParametersAreJsonWithEveryDefault) {
   options_.policies = test::policies({"keydiff:recent=0.25", "sink"});
-  const auto keydiff = nlohmann::json::parse(plan().runs[0].parameters);
+  const auto keydiff = parse_json(plan().runs[0].parameters);
   EXPECT_EQ(keydiff["anchor"], "mean");
   EXPECT_EQ(keydiff["metric"], "cosine");
   EXPECT_EQ(keydiff["recent"], 0.25);
-  EXPECT_EQ(nlohmann::json::parse(plan().runs[1].parameters)["first"], 4);
+  EXPECT_EQ(parse_json(plan().runs[1].parameters)["first"], 4);
 }
 
 TEST_F(Plan, TellsWhereItComesFrom) {
@@ -83,7 +84,7 @@ TEST_F(Plan, TellsWhereItComesFrom) {
   EXPECT_THAT(plan.provenance.versions,
               AllOf(HasSubstr("keyscope 0."), HasSubstr("LibTorch 2."), HasSubstr("HDF5 ")));
   EXPECT_THAT(plan.provenance.started, ::testing::MatchesRegex("....-..-..T..:..:..Z"));
-  const auto configuration = nlohmann::json::parse(plan.provenance.configuration);
+  const auto configuration = parse_json(plan.provenance.configuration);
   EXPECT_EQ(configuration["block"], 6);
   EXPECT_EQ(configuration["dtype"], "float32");
   EXPECT_EQ(plan.model.config, model_->config().raw_json);
@@ -101,12 +102,12 @@ TEST_F(Plan, RecordsTheLayersThatAreAsked) {
 
 TEST_F(Plan, RecordsTheHeadsThatAreAsked) {
   EXPECT_TRUE(plan().heads.all());
-  EXPECT_FALSE(nlohmann::json::parse(plan().provenance.configuration).contains("heads"));
+  EXPECT_FALSE(parse_json(plan().provenance.configuration).contains("heads"));
   options_.heads = {1, 1};
   EXPECT_THAT(plan().heads.kv_heads, ElementsAre(1));
   EXPECT_EQ(plan().n_row_kv_heads(), 1);
   EXPECT_EQ(plan().n_row_heads(), plan().model.group_size());
-  EXPECT_THAT(nlohmann::json::parse(plan().provenance.configuration)["heads"], ElementsAre(1, 1));
+  EXPECT_THAT(parse_json(plan().provenance.configuration)["heads"], ElementsAre(1, 1));
   options_.heads = {1, 0};
   EXPECT_TRUE(plan().heads.all()) << "a choice of all limits nothing";
   options_.heads = {0, 2};

@@ -2,12 +2,13 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 #include "tests/support/captured.hpp"
 
@@ -21,8 +22,7 @@ class TinyStories : public ::testing::TestWithParam<Arithmetic> {
     if (data == nullptr) GTEST_SKIP() << "KEYSCOPE_TEST_DATA is not set";
     const auto folder = std::filesystem::path(data) / "models/TinyStories-656K";
     model_ = Model::load(folder, test::model_options(GetParam()));
-    std::ifstream file(folder / "greedy_reference.json");
-    reference_ = nlohmann::json::parse(file);
+    reference_ = parse_json(read_file(folder / "greedy_reference.json"));
   }
 
   CaptureOptions options(std::int64_t block_size) const {

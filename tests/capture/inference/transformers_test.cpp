@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/matrix_view.hpp"
+#include "base/json.hpp"
 #include "capture/model/safetensors.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 #include "tests/support/captured.hpp"
@@ -34,8 +34,8 @@ class Golden {
 
   // Transformers' own relative errors in bfloat16, by tensor.
   nlohmann::json bfloat16_errors() const {
-    const auto header = nlohmann::json::parse(file_.header());
-    return nlohmann::json::parse(header["__metadata__"]["bfloat16_errors"].get<std::string>());
+    const auto header = parse_json(file_.header());
+    return parse_json(header["__metadata__"]["bfloat16_errors"].get<std::string>());
   }
 
  private:

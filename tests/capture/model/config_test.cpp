@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 
@@ -11,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "capture/model/family.hpp"
 #include "capture/model/memory.hpp"
 #include "tests/support/random_model.hpp"
@@ -45,7 +46,7 @@ TEST(Config, ReadsEveryField) {
   EXPECT_EQ(config.rope_scaling.kind, RopeScaling::Kind::kNone);
   EXPECT_TRUE(config.tie_word_embeddings);
   EXPECT_EQ(config.dtype, "float32");
-  EXPECT_EQ(config.raw_json, folder.config().dump());
+  EXPECT_EQ(config.raw_json, json_text(folder.config()));
 }
 
 TEST(Config, FillsInWhatTransformersFillsIn) {
@@ -221,8 +222,7 @@ TEST(Config, RealConfigurations) {
   if (data == nullptr) GTEST_SKIP() << "KEYSCOPE_TEST_DATA is not set";
   int n_known = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(data) / "configs")) {
-    std::ifstream file(entry.path());
-    const Json json = Json::parse(file);
+    const Json json = parse_json(read_file(entry.path()));
     Folder folder;
     folder.config() = json;
     const std::string family = json.at("model_type");

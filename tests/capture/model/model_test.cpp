@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "capture/model/compute_device.hpp"
 #include "capture/model/safetensors.hpp"
@@ -97,7 +98,7 @@ TEST(Model, UnalignedWeightsAreCopied) {
                       {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
       data += tensor.bytes;
     }
-    folder.write("model.safetensors", safetensors_of(header.dump(), data));
+    folder.write("model.safetensors", safetensors_of(json_text(header), data));
     EXPECT_EQ(logits_of(*Model::load(folder.folder(), {})), expected) << pad;
   }
 }

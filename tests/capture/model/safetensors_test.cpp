@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/support/random_model.hpp"
 
 namespace keyscope::capture {
@@ -34,7 +35,7 @@ std::string complaint(const std::filesystem::path& folder) {
 
 // An index that places tensor `w` in a file of this name.
 std::string index_naming(const std::string& shard) {
-  return nlohmann::json{{"metadata", {{"total_size", 1}}}, {"weight_map", {{"w", shard}}}}.dump();
+  return json_text(nlohmann::json{{"metadata", {{"total_size", 1}}}, {"weight_map", {{"w", shard}}}});
 }
 
 TEST(Checkpoint, ReadsOneFile) {

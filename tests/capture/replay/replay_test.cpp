@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/captured.hpp"
@@ -57,7 +58,7 @@ TEST_F(ReplayPlanTest, KeepsWhoModelAndPromptAreAndSaysWhatWasDone) {
   EXPECT_EQ(made.provenance.prompt_sha256, before.prompt_sha256);
   EXPECT_EQ(made.provenance.command, "keyscope replay");
   EXPECT_EQ(made.provenance.seed, 5);
-  const auto configuration = nlohmann::json::parse(made.provenance.configuration);
+  const auto configuration = parse_json(made.provenance.configuration);
   EXPECT_EQ(configuration["budget"], 12);
   EXPECT_EQ(configuration["score_last"], 7);  // `analyze` reads it where no logits were recorded
   EXPECT_EQ(configuration["source"]["command"], "keyscope capture");

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 namespace {
@@ -20,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 BpeModel make_model(const json& model) {
-  TokenizerJson parts = parse_tokenizer_json(json{{"model", model}}.dump(), "tokenizer.json");
+  TokenizerJson parts = parse_tokenizer_json(json_text(json{{"model", model}}), "tokenizer.json");
   const json document = parts.document;
   return {parts, JsonField(document, "tokenizer.json", "").member("model")};
 }

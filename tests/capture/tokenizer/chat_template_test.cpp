@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
 #include "capture/tokenizer/template_skeleton.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -27,8 +29,8 @@ namespace fs = std::filesystem;
 // goldens/make_chat_goldens.py, by Transformers
 const json& golden() {
   static const json kGolden = [] {
-    std::ifstream file(fs::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/tokenizer/goldens/chat.golden.json");
-    return json::parse(file);
+    return parse_json(
+        read_file(fs::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/tokenizer/goldens/chat.golden.json"));
   }();
   return kGolden;
 }
@@ -54,7 +56,7 @@ TEST(ChatTemplate, RendersAsTransformers) {
   for (const auto& [name, entry] : golden()["templates"].items()) {
     const ChatTemplate chat = golden_template(name);
     for (const json& expected : entry["cases"]) {
-      SCOPED_TRACE(name + expected.dump());
+      SCOPED_TRACE(name + json_text(expected));
       const auto user = expected["user"].get<std::string>();
       const auto system = text_or_none(expected["system"]);
       // What Transformers raises on, and a text that a template would pass over in silence, is refused.
@@ -151,7 +153,7 @@ class ChatTemplateFolder : public testing::Test {
 };
 
 TEST_F(ChatTemplateFolder, AFileOfItsOwnComesFirst) {
-  write("tokenizer_config.json", json{{"chat_template", zephyr_}, {"eos_token", "</s>"}}.dump());
+  write("tokenizer_config.json", json_text(json{{"chat_template", zephyr_}, {"eos_token", "</s>"}}));
   EXPECT_EQ(rendered(), "<|user|>\nx</s>\n<|assistant|>\n");
   write("chat_template.jinja", chatml_);
   EXPECT_EQ(rendered(), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
@@ -160,17 +162,17 @@ TEST_F(ChatTemplateFolder, AFileOfItsOwnComesFirst) {
 TEST_F(ChatTemplateFolder, OfSeveralTheDefault) {
   const json tool_use{{"name", "tool_use"}, {"template", "{{ tools }}"}};
   write("tokenizer_config.json",
-        json{{"chat_template", {tool_use, {{"name", "default"}, {"template", chatml_}}}}}.dump());
+        json_text(json{{"chat_template", {tool_use, {{"name", "default"}, {"template", chatml_}}}}}));
   EXPECT_EQ(rendered(), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
-  write("tokenizer_config.json", json{{"chat_template", json::array({tool_use})}}.dump());
+  write("tokenizer_config.json", json_text(json{{"chat_template", json::array({tool_use})}}));
   EXPECT_THAT(complaint(), AllOf(HasSubstr("chat_template"), HasSubstr("tool_use"), HasSubstr("default")));
 }
 
 TEST_F(ChatTemplateFolder, SpecialTokensAsTextOrObjectInEitherFile) {
   write("chat_template.jinja", zephyr_);
-  write("special_tokens_map.json", json{{"eos_token", "<map>"}}.dump());
+  write("special_tokens_map.json", json_text(json{{"eos_token", "<map>"}}));
   EXPECT_EQ(rendered(), "<|user|>\nx<map>\n<|assistant|>\n");
-  write("tokenizer_config.json", json{{"eos_token", {{"content", "<config>"}}}}.dump());
+  write("tokenizer_config.json", json_text(json{{"eos_token", {{"content", "<config>"}}}}));
   EXPECT_EQ(rendered(), "<|user|>\nx<config>\n<|assistant|>\n");
 }
 
@@ -297,9 +299,8 @@ TEST(TemplateSkeleton, EveryBeginningOfATemplateIsRead) {
 
 // goldens/make_chat_goldens.py, by Jinja
 TEST(TemplateSkeleton, PrintsWhiteSpaceAsJinja) {
-  std::ifstream file(std::filesystem::path(KEYSCOPE_SOURCE_DIR) /
-                     "tests/capture/tokenizer/goldens/chat.golden.json");
-  const auto golden = nlohmann::json::parse(file);
+  const auto golden = parse_json(read_file(std::filesystem::path(KEYSCOPE_SOURCE_DIR) /
+                                           "tests/capture/tokenizer/goldens/chat.golden.json"));
   const KnownConditions known{{condition_text("1"), true}};
   ASSERT_GE(golden["white_space"].size(), 80U);
   for (const auto& expected : golden["white_space"])

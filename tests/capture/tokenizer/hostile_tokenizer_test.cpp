@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::tokenizer {
@@ -48,9 +49,9 @@ class HostileTokenizer : public testing::Test {
   }
 
   std::string complaint_after(const std::function<void(json&)>& edit) {
-    json document = json::parse(good_[1]);
+    json document = parse_json(good_[1]);
     edit(document);
-    return complaint(document.dump());
+    return complaint(json_text(document));
   }
 
   std::vector<std::string> good_;
@@ -86,7 +87,7 @@ TEST_F(HostileTokenizer, WrongTypesEverywhere) {
   const json other[] = {
       nullptr, true, -1, 1e300, "x", json::array(), json::object(), json::array({json::array()})};
   for (const std::string& text : good_) {
-    const json document = json::parse(text);
+    const json document = parse_json(text);
     const json flat = document.flatten();
     std::size_t n = 0;
     for (const auto& [pointer, value] : flat.items()) {
@@ -97,7 +98,7 @@ TEST_F(HostileTokenizer, WrongTypesEverywhere) {
         for (const json& replacement : other) {
           json damaged = document;
           damaged[at] = replacement;
-          complaint(damaged.dump());
+          complaint(json_text(damaged));
         }
     }
   }
@@ -132,11 +133,11 @@ TEST_F(HostileTokenizer, LongTextsAreNotRepeatedInMessages) {
 }
 
 TEST_F(HostileTokenizer, ATextThatDoublesAgainAndAgainIsStopped) {
-  json document = json::parse(good_[1]);
+  json document = parse_json(good_[1]);
   const json twice{
       {"type", "Replace"}, {"pattern", {{"Regex", "(?s)."}}}, {"content", std::string(4096, 'a')}};
   document["normalizer"] = {{"type", "Sequence"}, {"normalizers", json::array({twice, twice, twice, twice})}};
-  EXPECT_THROW(Tokenizer::parse(document.dump(), "f")->encode("ab", false), InvalidInput);
+  EXPECT_THROW(Tokenizer::parse(json_text(document), "f")->encode("ab", false), InvalidInput);
 }
 
 TEST_F(HostileTokenizer, AnEmptyModelEncodesToNothing) {
@@ -144,12 +145,12 @@ TEST_F(HostileTokenizer, AnEmptyModelEncodesToNothing) {
 }
 
 TEST_F(HostileTokenizer, ReplacementsThatDoubleAgainAndAgainEndSoon) {
-  json document = json::parse(good_[1]);
+  json document = parse_json(good_[1]);
   json steps = json::array();
   for (int i = 0; i < 40; ++i)
     steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "e"}}}, {"content", "ee"}});
   document["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
-  const auto tokenizer = Tokenizer::parse(document.dump(), "f/tokenizer.json");
+  const auto tokenizer = Tokenizer::parse(json_text(document), "f/tokenizer.json");
   try {
     tokenizer->encode("Hello there", false);
     FAIL() << "nothing thrown";

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::tokenizer {
 
@@ -21,7 +22,7 @@ TEST(TokenizerJson, TablesApartFromTheDocument) {
           "merges": ["a b", ["b c", " d"]], "vocab_size": 3}, "x": [{"vocab": {"y": "z"}}, null, 1.5, -3, true]})",
       "f.json");
   EXPECT_EQ(
-      parts.document.dump(),
+      json_text(parts.document),
       R"({"model":{"type":"BPE","vocab_size":3},"version":"1.0","x":[{"vocab":{"y":"z"}},null,1.5,-3,true]})");
   EXPECT_EQ(parts.vocabulary.size(), 3);
   EXPECT_EQ(parts.vocabulary.find("b c"), 2);

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::tokenizer {
@@ -58,11 +59,11 @@ std::string shown(const std::string& decoded) {
 TEST_P(GoldenTokenizer, EncodesAndDecodesAsTheLibrary) {
   const std::string name = GetParam();
   const auto tokenizer = Tokenizer::load(kGoldens / (name + ".tokenizer.json"));
-  const json golden = json::parse(read_text(kGoldens / (name + ".golden.json")));
-  const auto texts = json::parse(read_text(kGoldens / "texts.json")).get<std::vector<std::string>>();
+  const json golden = parse_json(read_text(kGoldens / (name + ".golden.json")));
+  const auto texts = parse_json(read_text(kGoldens / "texts.json")).get<std::vector<std::string>>();
   ASSERT_EQ(golden["ids"].size(), texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    SCOPED_TRACE(json(texts[i]).dump());
+    SCOPED_TRACE(json_text(json(texts[i])));
     const auto ids = golden["ids"][i].get<std::vector<std::int32_t>>();
     ASSERT_EQ(tokenizer->encode(texts[i], false), ids);
     const std::string decoded = expected_decoding(golden["decoded"], i, texts[i]);
@@ -139,7 +140,7 @@ class RealTokenizer : public testing::Test {
     std::ifstream lines(data_ / "tokenizers/tests" / cases);
     int n = 0;
     for (std::string line; std::getline(lines, line); ++n) {
-      const json row = json::parse(line);
+      const json row = parse_json(line);
       const auto text = row["text"].get<std::string>();
       const auto ids = row["ids"].get<std::vector<std::int32_t>>();
       ASSERT_EQ(tokenizer->encode(text, false), ids) << text;
