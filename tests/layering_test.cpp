@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -255,6 +256,28 @@ Findings heavy_headers(const Tree& tree, const Reasons& exceptions) {
   return found;
 }
 
+// Constants of a room's headers and of its sources' own, file by file.
+Findings hidden_constants(const Tree& tree) {
+  const std::regex constant(
+      R"(\n(?:inline )?const(?:expr)?\s[^=(\n]*?\b(k[A-Z]\w*)(?:\[[^\]\n]*\])?\s*[={;])");
+  std::map<std::string, std::map<std::string, std::string>> of_headers;  // [room][name]
+  const auto each = [&](bool headers, const auto& visit) {
+    for (const auto& [file, text] : tree) {
+      if (!is_product(file) || is_header(file) != headers) continue;
+      for (std::sregex_iterator match(text.begin(), text.end(), constant), end; match != end; ++match)
+        visit(fs::path(file).parent_path().string(), (*match)[1].str(), file);
+    }
+  };
+  each(true, [&](const auto& room, const auto& name, const auto& file) { of_headers[room][name] = file; });
+  Findings found;
+  each(false, [&](const auto& room, const auto& name, const auto& file) {
+    const auto hidden = of_headers[room].find(name);
+    if (hidden != of_headers[room].end())
+      found.push_back(file + " has a " + name + " of its own beside that of " + hidden->second);
+  });
+  return found;
+}
+
 Findings long_files(const Tree& tree) {
   Findings found;
   for (const auto& [file, text] : tree) {
@@ -376,6 +399,17 @@ TEST(Layering, HeavyHeadersAreFound) {
               ElementsAre("base/c.hpp includes <CLI/App.hpp>"));
   EXPECT_THAT(heavy_headers(tree, {{"base/a.hpp", ""}, {"base/b.hpp", ""}, {"base/c.hpp", ""}}),
               ElementsAre("base/b.hpp needs no exception"));
+}
+
+// Compiled as one, the sources of a room would read the one or the other, by their order.
+TEST(Layering, NoSourceHasAConstantOfAHeadersName) { EXPECT_THAT(hidden_constants(whole_tree()), IsEmpty()); }
+
+TEST(Layering, AConstantThatHidesAHeadersIsFound) {
+  const Tree tree{{"base/a.hpp", "\ninline constexpr int kMost = 2;\n"},
+                  {"base/b.cpp", "\nconstexpr std::array<int, 2> kMost{1, 2};\nint f(int kLeast = 1);\n"},
+                  {"analysis/c.cpp", "\nconst int kMost = 3;\n"}};
+  EXPECT_THAT(hidden_constants(tree),
+              ElementsAre("base/b.cpp has a kMost of its own beside that of base/a.hpp"));
 }
 
 TEST(Layering, NoFileHasOver600Lines) { EXPECT_THAT(long_files(whole_tree()), IsEmpty()); }

@@ -21,7 +21,7 @@ struct AtenAttentionInput {
 };
 
 // Scores of a tile of queries that are in memory at once, and float32 keys or values: 128 MiB of either.
-inline constexpr std::int64_t kTileScores = std::int64_t{1} << 25;
+inline constexpr std::int64_t kAtenTileScores = std::int64_t{1} << 25;
 
 // What `attend` computes, with LibTorch's operations alone: products of what is widened to float32,
 // statistics summed over queries in float64. The output stays on the device, all else comes to the host in
@@ -29,6 +29,6 @@ inline constexpr std::int64_t kTileScores = std::int64_t{1} << 25;
 //   tile_scores: a tile has as many queries as give no more scores than this, but one at least
 //   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
 AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants = {},
-                            std::int64_t tile_scores = kTileScores);
+                            std::int64_t tile_scores = kAtenTileScores);
 
 }  // namespace keyscope::capture

@@ -55,7 +55,7 @@ double cache_bytes(const ModelConfig& config, const recording::RecordPlan& plan,
 double tile_bytes(const ModelConfig& config, double n_queries, std::int64_t n_rows) {
   constexpr double kTensors = 5;
   const double scores = n_queries * config.n_heads * static_cast<double>(n_rows);
-  return kTensors * 4 * std::min(scores, static_cast<double>(kTileScores));
+  return kTensors * 4 * std::min(scores, static_cast<double>(kAtenTileScores));
 }
 
 // What to do about it, as the caches' own share allows.
