@@ -170,11 +170,9 @@ const RunInfo& run_of(const RecordingInfo& info, int run) {
 // The policy as it ran, by the options that the recording keeps.
 std::unique_ptr<analysis::Policy> policy_of(const RecordingInfo& info, int run) {
   const recording::RunPlan& plan = run_of(info, run).plan;
-  analysis::PolicySpec spec{plan.policy == "none" ? "keydiff" : plan.policy, {}};
-  const auto options = parse_json(plan.parameters);
-  if (options.is_object() && plan.policy != "none")
-    for (const auto& [key, value] : options.items())
-      spec.options[key] = value.is_string() ? value.get<std::string>() : json_text(value);
+  const analysis::PolicySpec spec = plan.policy == "none"
+                                        ? analysis::PolicySpec{"keydiff", {}}
+                                        : analysis::PolicySpec{plan.policy, recording::policy_options(plan)};
   return analysis::make_policy(spec, static_cast<std::uint64_t>(info.provenance.seed));
 }
 

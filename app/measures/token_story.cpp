@@ -259,13 +259,8 @@ namespace {
 
 // The policy with the options that the run records; null for `none`.
 std::unique_ptr<analysis::Policy> recorded_policy(const RecordingInfo& info, const RunInfo& run) {
-  analysis::PolicySpec spec{run.plan.policy, {}};
-  const auto parameters = parse_json(run.plan.parameters);
-  if (parameters.is_object())
-    for (const auto& [key, value] : parameters.items())
-      if (key != "oracle")
-        spec.options[key] = value.is_string() ? value.get<std::string>() : json_text(value);
-  return analysis::make_policy(spec, static_cast<std::uint64_t>(info.provenance.seed));
+  return analysis::make_policy({run.plan.policy, recording::policy_options(run.plan)},
+                               static_cast<std::uint64_t>(info.provenance.seed));
 }
 
 std::string why_not(const RecordingInfo& info, const RunInfo& run, const analysis::Policy* policy,

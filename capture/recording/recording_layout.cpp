@@ -273,7 +273,7 @@ Provenance read_provenance(const Group& group) {
 
 ModelInfo read_model(const Group& group) {
   ModelInfo model;
-  model.config = json_text(group, "config");
+  model.config = json_in(group, "config");
   if (group.has_attribute("name")) model.name = group.text("name");
   model.n_layers = static_cast<int>(integer_in(group, "n_layers", 1, kMostHeads));
   model.n_heads = static_cast<int>(integer_in(group, "n_heads", 1, kMostHeads));

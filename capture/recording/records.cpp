@@ -68,6 +68,15 @@ std::string parameters_json(const std::map<std::string, std::string>& options) {
   return json_text(json);
 }
 
+std::map<std::string, std::string> policy_options(const RunPlan& run) {
+  std::map<std::string, std::string> options;
+  const nlohmann::json json = parse_json(run.parameters);
+  if (!json.is_object()) return options;
+  for (const auto& [key, value] : json.items())
+    if (key != "oracle") options[key] = value.is_string() ? value.get<std::string>() : json_text(value);
+  return options;
+}
+
 std::string next_run_name(const std::string& policy, std::span<const RunPlan> runs) {
   std::string name = policy;
   const auto taken = [&](const RunPlan& run) { return run.name == name; };

@@ -218,6 +218,9 @@ class RecordSink {
 // A policy's options as a run's `parameters`: a JSON object in which what reads as a number is one.
 std::string parameters_json(const std::map<std::string, std::string>& options);
 
+// Back again: the options that a run's policy is made of. What a replay adds for an oracle is none of them.
+std::map<std::string, std::string> policy_options(const RunPlan& run);
+
 // What a run of `policy` is called beside runs that are there: `keydiff`, the second one `keydiff-2`.
 std::string next_run_name(const std::string& policy, std::span<const RunPlan> runs);
 

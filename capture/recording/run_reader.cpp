@@ -70,7 +70,7 @@ class RunReader {
 void RunReader::read_plan() {
   RunPlan& plan = run_.plan;
   plan.policy = group_.text("policy");
-  plan.parameters = json_text(group_, "parameters");
+  plan.parameters = json_in(group_, "parameters");
   plan.budget = integer_in(group_, "budget", 0, kMostTokens);
   plan.block_size = integer_in(group_, "block_size", 1, kMostTokens);
   plan.n_prompt_blocks = integer_in(group_, "n_prompt_blocks", 1, info_.n_prompt());
@@ -296,7 +296,7 @@ std::int64_t integer_in(const hdf5::Group& group, const std::string& name, std::
   return value;
 }
 
-std::string json_text(const hdf5::Group& group, const std::string& name) {
+std::string json_in(const hdf5::Group& group, const std::string& name) {
   std::string text = group.text(name);
   if (!nlohmann::json::accept(text))
     throw FileError(fmt::format("{}: attribute '{}' is no JSON", group.where(), name));

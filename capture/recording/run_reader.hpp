@@ -51,7 +51,7 @@ std::int64_t integer_in(const hdf5::Group& group, const std::string& name, std::
                         std::int64_t high);
 
 // A text attribute that holds JSON.
-std::string json_text(const hdf5::Group& group, const std::string& name);
+std::string json_in(const hdf5::Group& group, const std::string& name);
 
 // Tokens of the datasets `text_name` (bytes) and `text_name`_offset: ids that are not negative, offsets that
 // ascend over the text.

@@ -100,6 +100,8 @@ TEST(KeyValues, WhatARecordingDoesNotHoldIsRefusedWithItsReason) {
   const auto& info = *recording.info();
   EXPECT_THAT(colour_refusal(info, 3, KeyColour::kScore), HasSubstr("attention weights"));
   EXPECT_THROW(values_of(recording, 3, 1, KeyColour::kScore), UsageError);
+  recording.edit_info().runs[3].plan.parameters = R"({"oracle": "attention_received", "recent": 0})";
+  EXPECT_THAT(colour_refusal(info, 3, KeyColour::kScore), HasSubstr("attention weights"));
   EXPECT_THAT(colour_refusal(info, 0, KeyColour::kMargin), HasSubstr("evicts nothing"));
   EXPECT_EQ(colour_refusal(info, 1, KeyColour::kMargin), "");
   EXPECT_EQ(colour_refusal(info, 1, KeyColour::kAttention), "");
