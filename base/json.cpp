@@ -25,9 +25,11 @@ constexpr std::uintmax_t kLargestSmallFile = 256U << 20U;  // an index of 10^6 t
 
 Json parse_json(std::string_view text, std::optional<int> deepest) {
   if (!deepest) return Json::parse(text, nullptr, false);
-  bool deeper = false;
-  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
-    deeper = deeper || depth > *deepest;
+  bool deeper = false;  // then nothing more is kept
+  const auto shallow = [&](int depth, Json::parse_event_t event, Json&) {
+    const bool opens =
+        event == Json::parse_event_t::array_start || event == Json::parse_event_t::object_start;
+    deeper = deeper || (opens && depth >= *deepest);
     return !deeper;
   };
   Json json = Json::parse(text, shallow, false);

@@ -12,7 +12,7 @@
 namespace keyscope {
 
 // Any JSON text.
-//   deepest: how deep arrays and objects may be nested
+//   deepest: how deep arrays and objects may be nested; 1: none in another
 //   returns  a discarded value where it is none, or is nested deeper
 nlohmann::json parse_json(std::string_view text, std::optional<int> deepest = std::nullopt);
 nlohmann::ordered_json parse_ordered_json(std::string_view text);  // members in the text's order

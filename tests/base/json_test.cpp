@@ -11,6 +11,29 @@ namespace keyscope {
 
 namespace {
 
+TEST(ParseJson, GivesADiscardedValueForWhatIsNone) {
+  for (const char* text : {"", "[1", "[1] 2", "nan", "{\"a\": \"\xff\"}"}) {
+    EXPECT_TRUE(parse_json(text).is_discarded()) << text;
+    EXPECT_TRUE(parse_json(text, 1).is_discarded()) << text;
+    EXPECT_TRUE(parse_ordered_json(text).is_discarded()) << text;
+  }
+}
+
+TEST(ParseJson, GoesNoDeeperThanItIsAsked) {
+  EXPECT_EQ(parse_json("[1, 2]", 1), (nlohmann::json{1, 2}));
+  EXPECT_EQ(parse_json("7", 0), 7);
+  EXPECT_EQ(parse_json(R"([[], {"a": 1}])", 2).size(), 2U);
+  for (const char* text : {"[[]]", "[1, {}]", "[1, [2], 3]", R"({"a": {"b": 1}})"})
+    EXPECT_TRUE(parse_json(text, 1).is_discarded()) << text;
+  EXPECT_TRUE(parse_json(std::string(1 << 20, '['), 2).is_discarded());
+}
+
+TEST(JsonText, IsReadBackAndReplacesWhatIsNoUtf8) {
+  EXPECT_EQ(json_text(parse_ordered_json(R"({"b": 1, "a": [null, 0.5]})")), R"({"b":1,"a":[null,0.5]})");
+  EXPECT_EQ(json_text(parse_json(R"({"b": 1, "a": 2})"), 2), "{\n  \"a\": 2,\n  \"b\": 1\n}");
+  EXPECT_EQ(json_text(nlohmann::json("a\xff")), "\"a\uFFFD\"");
+}
+
 TEST(JsonNumber, IsNullForWhatJsonHasNoNumberFor) {
   using Limits = std::numeric_limits<double>;
   EXPECT_EQ(json_text(json_number(0.25)), "0.25");
