@@ -3,11 +3,8 @@
 
 add_library(keyscope_options INTERFACE)
 target_include_directories(keyscope_options INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(keyscope_options INTERFACE -pthread -Wall -Wextra -Wpedantic -Wconversion
+target_compile_options(keyscope_options INTERFACE -pthread -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
-if(NOT KEYSCOPE_UNITY)  # joined sources see names of their neighbours, and hide them without meaning to
-  target_compile_options(keyscope_options INTERFACE -Wshadow)
-endif()
 # LibTorch brings the process's one OpenMP runtime; Eigen must not start another.
 target_compile_definitions(keyscope_options INTERFACE EIGEN_DONT_PARALLELIZE)
 
@@ -45,6 +42,7 @@ function(keyscope_use_precompiled name set)
   endif()
 endfunction()
 
+# With KEYSCOPE_UNITY, sources of a target are compiled a dozen at a time: headers and templates count once for all.
 function(keyscope_join name)
   if(KEYSCOPE_UNITY)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)

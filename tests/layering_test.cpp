@@ -256,7 +256,7 @@ Findings heavy_headers(const Tree& tree, const Reasons& exceptions) {
   return found;
 }
 
-// Constants of a room's headers and of its sources' own, file by file.
+// Constants of a source that go by the name of one in a header of its room.
 Findings hidden_constants(const Tree& tree) {
   const std::regex constant(
       R"(\n(?:inline )?const(?:expr)?\s[^=(\n]*?\b(k[A-Z]\w*)(?:\[[^\]\n]*\])?\s*[={;])");

@@ -92,8 +92,8 @@ TEST(Kendall, SeesOnlyOrder) {
 }
 
 TEST(Kendall, WhatHasNoValueSaysWhy) {
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const auto expect_none = [](const Values& x, const Values& y, CorrelationStatus status) {
     EXPECT_TRUE(std::isnan(kendall(x, y).tau));
     EXPECT_EQ(kendall(x, y).status, status);
@@ -101,9 +101,9 @@ TEST(Kendall, WhatHasNoValueSaysWhy) {
   expect_none({}, {}, CorrelationStatus::kEmpty);
   expect_none({1}, {2}, CorrelationStatus::kConstant);
   expect_none({1, 2, 3}, {4, 4, 4}, CorrelationStatus::kConstant);
-  expect_none({1, kNaN, 3}, {1, 2, 3}, CorrelationStatus::kNotANumber);
-  expect_none({1, 2, 3}, {1, kNaN, 3}, CorrelationStatus::kNotANumber);
-  EXPECT_NEAR(kendall(Values{-kInf, 0, kInf}, Values{1, 2, 3}).tau, 1, 1e-15);
+  expect_none({1, nan, 3}, {1, 2, 3}, CorrelationStatus::kNotANumber);
+  expect_none({1, 2, 3}, {1, nan, 3}, CorrelationStatus::kNotANumber);
+  EXPECT_NEAR(kendall(Values{-inf, 0, inf}, Values{1, 2, 3}).tau, 1, 1e-15);
   EXPECT_NEAR(kendall(Values{-0.0, 0.0, 1}, Values{1, 1, 2}).tau, 1, 1e-15) << "the zeros are tied";
   EXPECT_THROW(kendall(Values{1, 2}, Values{1}), InvalidInput);
 }
@@ -172,8 +172,8 @@ TEST(PartialSpearman, TellsAnExactFitFromOneExchangedPair) {
 }
 
 TEST(PartialSpearman, WhatHasNoValueSaysWhy) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double inf = std::numeric_limits<double>::infinity();
   const auto expect_none = [](const Values& x, const Values& y, const Values& z, CorrelationStatus status) {
     EXPECT_TRUE(std::isnan(partial_spearman(x, y, z).rho));
     EXPECT_EQ(partial_spearman(x, y, z).status, status);
@@ -184,9 +184,9 @@ TEST(PartialSpearman, WhatHasNoValueSaysWhy) {
   expect_none({1, 2}, {2, 1}, {1, 2}, CorrelationStatus::kConstant);
   expect_none(up, Values(4, 1.0), mixed, CorrelationStatus::kConstant);
   expect_none({10, 20, 30, 40}, mixed, up, CorrelationStatus::kConstant);
-  expect_none(up, mixed, {1, 2, kNaN, 4}, CorrelationStatus::kNotANumber);
-  expect_none({kNaN, 2, 3, 4}, mixed, up, CorrelationStatus::kNotANumber);
-  EXPECT_EQ(partial_spearman(Values{-kInf, 1, 2, kInf}, mixed, Values{1, 3, 2, 4}).rho,
+  expect_none(up, mixed, {1, 2, nan, 4}, CorrelationStatus::kNotANumber);
+  expect_none({nan, 2, 3, 4}, mixed, up, CorrelationStatus::kNotANumber);
+  EXPECT_EQ(partial_spearman(Values{-inf, 1, 2, inf}, mixed, Values{1, 3, 2, 4}).rho,
             partial_spearman(up, mixed, Values{1, 3, 2, 4}).rho);
   EXPECT_THROW(partial_spearman(up, up, Values{1}), InvalidInput);
   EXPECT_THROW(partial_spearman(up, Values{1}, up), InvalidInput);
@@ -254,8 +254,8 @@ TEST(RankCorrelation, SeesOnlyOrder) {
 }
 
 TEST(RankCorrelation, WhatHasNoValueSaysWhy) {
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const auto expect_none = [](const Values& x, const Values& y, CorrelationStatus status) {
     EXPECT_TRUE(std::isnan(spearman(x, y).rho));
     EXPECT_EQ(spearman(x, y).status, status);
@@ -263,8 +263,8 @@ TEST(RankCorrelation, WhatHasNoValueSaysWhy) {
   expect_none({}, {}, CorrelationStatus::kEmpty);
   expect_none({1}, {2}, CorrelationStatus::kConstant);
   expect_none({1, 2, 3}, {4, 4, 4}, CorrelationStatus::kConstant);
-  expect_none({1, kNaN, 3}, {1, 2, 3}, CorrelationStatus::kNotANumber);
-  EXPECT_EQ(spearman(Values{-kInf, 0, kInf}, Values{1, 2, 3}).rho, 1);
+  expect_none({1, nan, 3}, {1, 2, 3}, CorrelationStatus::kNotANumber);
+  EXPECT_EQ(spearman(Values{-inf, 0, inf}, Values{1, 2, 3}).rho, 1);
   EXPECT_THROW(spearman(Values{1, 2}, Values{1}), InvalidInput);
 }
 

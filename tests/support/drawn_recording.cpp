@@ -1,4 +1,4 @@
-#include "tests/support/fake_measures.hpp"
+#include "tests/support/drawn_recording.hpp"
 
 #include <limits>
 #include <numeric>

@@ -145,15 +145,15 @@ TEST_F(WithRecording, AnExistingOutIsRefusedAndKept) {
 TEST_F(WithRecording, AnalyzeWritesTheDocumentedFields) {
   const CliResult result = run_cli({"analyze", recording(), "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  const Json json = parse_json(result.out);
-  EXPECT_EQ(json["format"], 1);
-  ASSERT_EQ(json["runs"].size(), 2U);
-  EXPECT_EQ(json["runs"][0]["run"], "none");
-  EXPECT_EQ(json["runs"][0]["kl_nats"], 0.0);
-  EXPECT_EQ(json["runs"][0]["top1_agreement"], 1.0);
-  EXPECT_EQ(json["runs"][1]["policy"], "keydiff");
-  EXPECT_EQ(json["runs"][1]["budget"], 128);
-  const Json& head = json["runs"][1]["heads"][0];
+  const Json report = parse_json(result.out);
+  EXPECT_EQ(report["format"], 1);
+  ASSERT_EQ(report["runs"].size(), 2U);
+  EXPECT_EQ(report["runs"][0]["run"], "none");
+  EXPECT_EQ(report["runs"][0]["kl_nats"], 0.0);
+  EXPECT_EQ(report["runs"][0]["top1_agreement"], 1.0);
+  EXPECT_EQ(report["runs"][1]["policy"], "keydiff");
+  EXPECT_EQ(report["runs"][1]["budget"], 128);
+  const Json& head = report["runs"][1]["heads"][0];
   EXPECT_EQ(head["retained"].size(), 128U);
   for (const char* field : {"layer",
                             "kv_head",
@@ -180,9 +180,9 @@ TEST_F(WithRecording, AnalyzeWritesTheDocumentedFields) {
     EXPECT_TRUE(head.contains(field)) << field;
   for (const char* field : {"attention_entropy_nats", "attention_gini", "attention_top_share", "sink_metric"})
     EXPECT_TRUE(head[field].is_number()) << field << " is recorded in every capture";
-  for (const auto& run : json["runs"])
+  for (const auto& run : report["runs"])
     for (const auto& each : run["heads"]) EXPECT_EQ(each["bound_violations"], 0);
-  EXPECT_EQ(json["runs"][0]["heads"][0]["attention_mass_kept"], 1.0);
+  EXPECT_EQ(report["runs"][0]["heads"][0]["attention_mass_kept"], 1.0);
 }
 
 TEST_F(WithRecording, AnalyzePrintsATable) {
@@ -196,13 +196,13 @@ TEST_F(WithRecording, AnalyzePrintsATable) {
 TEST_F(WithRecording, AnalyzeWritesTheSameNumbersAsCsv) {
   const CliResult csv = run_cli({"analyze", recording(), "--csv", "-", "--quiet"});
   ASSERT_EQ(csv.status, 0) << csv.err;
-  const Json json = parse_json(run_cli({"analyze", recording(), "--json", "-", "--quiet"}).out);
+  const Json report = parse_json(run_cli({"analyze", recording(), "--json", "-", "--quiet"}).out);
   std::istringstream lines(csv.out);
   std::string names, first;
   std::getline(lines, names);
   std::getline(lines, first);
   EXPECT_THAT(names, StartsWith("run,policy,budget,block_size,layer,kv_head,retained,spearman,"));
-  const Json& head = json["runs"][0]["heads"][0];
+  const Json& head = report["runs"][0]["heads"][0];
   EXPECT_THAT(first, HasSubstr("," + json_text(head["spearman"]) + ","));
   EXPECT_THAT(first, HasSubstr("," + json_text(head["log_volume_nats"]) + ","));
   EXPECT_EQ(std::ranges::count(names, ','), std::ranges::count(first, ','));

@@ -39,12 +39,12 @@ class Prompts : public ::testing::Test {
 TEST_F(Prompts, JsonHasLengthsHistogramAndRatios) {
   const CliResult result = run({"--budget", "2", "--budget", "4", "--json", "-"});
   ASSERT_EQ(result.status, 0) << result.err;
-  const Json json = parse_json(result.out);
-  EXPECT_EQ(json["lengths"], Json({4, 2}));
-  EXPECT_EQ(json["budgets"][0], Json({{"budget", 2}, {"mean_compression_ratio", 0.75}}));
-  EXPECT_EQ(json["budgets"][1]["mean_compression_ratio"], 1.0);
-  EXPECT_EQ(json["histogram"].size(), 3U) << "2, 3 and 4 tokens";
-  EXPECT_EQ(json["median"], 3.0);
+  const Json report = parse_json(result.out);
+  EXPECT_EQ(report["lengths"], Json({4, 2}));
+  EXPECT_EQ(report["budgets"][0], Json({{"budget", 2}, {"mean_compression_ratio", 0.75}}));
+  EXPECT_EQ(report["budgets"][1]["mean_compression_ratio"], 1.0);
+  EXPECT_EQ(report["histogram"].size(), 3U) << "2, 3 and 4 tokens";
+  EXPECT_EQ(report["median"], 3.0);
 }
 
 TEST_F(Prompts, TheTableSaysTheSame) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "app/session/export_view.hpp"
+#include "base/files.hpp"
 #include "tests/app/session/settled_session.hpp"
 #include "tests/support/cli.hpp"
 
@@ -58,12 +59,8 @@ TEST(ViewCommand, AFigureIsDrawnAgainAsTheWindowExportsIt) {
     words.back() = std::string(name) + ".png";
     const CliResult drawn = run_cli(words, "", folder.path());
     EXPECT_EQ(drawn.status, 0) << drawn.err;
-    const auto read = [](const std::filesystem::path& path) {
-      std::ifstream file(path);
-      return std::string(std::istreambuf_iterator<char>(file), {});
-    };
-    EXPECT_EQ(read(ours), read(folder.file(std::string(name) + ".png"))) << name;
-    EXPECT_FALSE(read(ours).empty()) << name;
+    EXPECT_EQ(read_file(ours), read_file(folder.file(std::string(name) + ".png"))) << name;
+    EXPECT_FALSE(read_file(ours).empty()) << name;
   }
 }
 

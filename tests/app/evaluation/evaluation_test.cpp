@@ -49,9 +49,9 @@ class Eval : public ::testing::Test {
             "--depth", "0,50,100", "--samples", samples,          "--quiet",  "--out",    path(out)};
   }
   nlohmann::json results(const std::string& out) const {
-    auto json = parse_json(read(out + "/results.json"));
-    json.erase("cost");
-    return json;
+    auto report = parse_json(read(out + "/results.json"));
+    report.erase("cost");
+    return report;
   }
 
   test::ScratchFolder folder_;
@@ -79,10 +79,10 @@ TEST_F(Eval, AKilledOneGoesOnAndComesToTheSame) {
 
 TEST_F(Eval, CellsAreTheMeansOfTheLines) {
   ASSERT_EQ(test::run_cli(niah("out")).status, 0);
-  const auto json = results("out");
-  EXPECT_EQ(json["cells"].size(), 2U * 3 * 5);
-  EXPECT_EQ(json["totals"].size(), 5U);
-  for (const auto& cell : json["cells"]) {
+  const auto report = results("out");
+  EXPECT_EQ(report["cells"].size(), 2U * 3 * 5);
+  EXPECT_EQ(report["totals"].size(), 5U);
+  for (const auto& cell : report["cells"]) {
     double recall = 0, exact = 0;
     int n = 0;
     for (const std::string& line : lines("out/examples.jsonl")) {
@@ -201,10 +201,10 @@ TEST_F(Eval, TheDemoModelLooksUpNumbersWithTheFullCache) {
   const auto run = test::run_cli({"eval", "phonebook", "--model", test::kDemoModel, "--entries", "8,32",
                                   "--samples", "10", "--quiet", "--json", "-"});
   ASSERT_EQ(run.status, 0) << run.err;
-  const auto json = parse_json(run.out);
-  ASSERT_EQ(json["totals"].size(), 1U);
-  EXPECT_GE(json["totals"][0]["exact"], 0.8);
-  EXPECT_EQ(json["cells"][1]["entries"], 32);
+  const auto report = parse_json(run.out);
+  ASSERT_EQ(report["totals"].size(), 1U);
+  EXPECT_GE(report["totals"][0]["exact"], 0.8);
+  EXPECT_EQ(report["cells"][1]["entries"], 32);
 }
 
 TEST_F(Eval, BadRowsAreNamedOrSkippedAndCounted) {
@@ -218,10 +218,10 @@ TEST_F(Eval, BadRowsAreNamedOrSkippedAndCounted) {
   arguments.push_back("--skip-bad");
   const auto run = test::run_cli(arguments);
   ASSERT_EQ(run.status, 0) << run.err;
-  const auto json = parse_json(run.out);
-  EXPECT_EQ(json["bad_rows"], 2);
-  ASSERT_EQ(json["skipped_rows"].size(), 2U);
-  EXPECT_THAT(json["skipped_rows"][1].get<std::string>(),
+  const auto report = parse_json(run.out);
+  EXPECT_EQ(report["bad_rows"], 2);
+  ASSERT_EQ(report["skipped_rows"].size(), 2U);
+  EXPECT_THAT(report["skipped_rows"][1].get<std::string>(),
               HasSubstr("names.txt, line 5: Otto is there twice"));
 }
 

@@ -68,18 +68,18 @@ TEST_F(LongBenchReports, TasksWeighTheSameInTotals) {
 }
 
 TEST_F(LongBenchReports, SayInJsonWhatTheyCompare) {
-  const auto json = longbench_json(report_, grid_);
-  ASSERT_EQ(json["cells"].size(), 12U);
-  const auto& full = json["cells"][6];
+  const auto report = longbench_json(report_, grid_);
+  ASSERT_EQ(report["cells"].size(), 12U);
+  const auto& full = report["cells"][6];
   EXPECT_EQ(full["policy"], "none");
   EXPECT_EQ(full["task"], "trec");
   EXPECT_EQ(full["n"], 3);
   EXPECT_EQ(full["score"], 50.0);
   EXPECT_EQ(full["score_interval"].size(), 2U);
   EXPECT_FALSE(full.contains("difference"));
-  EXPECT_EQ(json["cells"][7]["difference"], -25.0);
-  EXPECT_TRUE(json["cells"][0]["score_interval"][0].is_null());  // one row
-  EXPECT_EQ(json["totals"][0]["categories"]["few-shot learning"]["score"], 50.0);
+  EXPECT_EQ(report["cells"][7]["difference"], -25.0);
+  EXPECT_TRUE(report["cells"][0]["score_interval"][0].is_null());  // one row
+  EXPECT_EQ(report["totals"][0]["categories"]["few-shot learning"]["score"], 50.0);
 }
 
 // 23 of 160 as LongBench's own script rounds them; its mean of each length is another expression.

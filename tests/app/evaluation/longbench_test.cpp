@@ -199,7 +199,7 @@ class LongBench : public ::testing::Test {
                           {"_id", id}});
   }
 
-  static std::string row_refusal(const LongBenchOptions& options) {
+  static std::string refusal(const LongBenchOptions& options) {
     try {
       read_longbench(options, *demo_model());
     } catch (const FileError& error) {
@@ -239,7 +239,7 @@ TEST_F(LongBench, LongPromptsLoseTheirMiddle) {
     EXPECT_NEAR(static_cast<double>(example.prompt_ids.size()), 60, 8);
   }
   options.cut = false;
-  EXPECT_THAT(row_refusal(options),
+  EXPECT_THAT(refusal(options),
               AllOf(HasSubstr("line 1"), HasSubstr("expected at most 60"), HasSubstr("5 rows are bad")));
 }
 
@@ -256,7 +256,7 @@ TEST_F(LongBench, PromptsThatTheContextCannotHoldFitAfterTheCut) {
 TEST_F(LongBench, BadRowsAreNamedAndCanBeSkipped) {
   LongBenchOptions options =
       options_of(write({row("a", "A."), "{", row("a", "B."), R"({"input": 3})", row("b", "C.")}));
-  EXPECT_THAT(row_refusal(options),
+  EXPECT_THAT(refusal(options),
               AllOf(HasSubstr("rows.jsonl, line 2"), HasSubstr("3 rows are bad (lines 2, 3, 4)")));
   options.skip_bad = true;
   const LongBenchSet set = read_longbench(options, *demo_model());
@@ -277,23 +277,23 @@ TEST_F(LongBench, TheFirstRowsOfEachTaskAreTaken) {
 TEST_F(LongBench, RowsBehindTheFirstAreNotJudged) {
   const std::string unfit = R"({"dataset": "qasper", "input": 3})", unnamed = R"({"input": 3})";
   LongBenchOptions options = options_of(write({row("a", "A."), unfit, row("b", "B.", "musique")}));
-  EXPECT_THAT(row_refusal(options), HasSubstr("line 2"));
+  EXPECT_THAT(refusal(options), HasSubstr("line 2"));
   options.rows = 1;
   EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
   options = options_of(write({row("a", "A."), unnamed}));
   options.rows = 1;
-  EXPECT_THAT(row_refusal(options), HasSubstr("\"dataset\" is not there"));
+  EXPECT_THAT(refusal(options), HasSubstr("\"dataset\" is not there"));
   options.task = "qasper";
   EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 1U);
   options.data = {write({row("a", "A."), "{", row("b", "B.", "squad")})};
-  EXPECT_THAT(row_refusal(options), HasSubstr("2 rows are bad (lines 2, 3)"));
+  EXPECT_THAT(refusal(options), HasSubstr("2 rows are bad (lines 2, 3)"));
 }
 
 TEST_F(LongBench, RowsOfBothBenchmarksAreNoTask) {
   LongBenchOptions options =
       options_of(write({row("a", "A."), row("b", "B.", "qasper_e"), row("c", "C.", "musique_e")}));
-  EXPECT_THAT(row_refusal(options), AllOf(HasSubstr("line 2"), HasSubstr("the row is of qasper_e"),
-                                          HasSubstr("earlier ones are of qasper:")));
+  EXPECT_THAT(refusal(options), AllOf(HasSubstr("line 2"), HasSubstr("the row is of qasper_e"),
+                                      HasSubstr("earlier ones are of qasper:")));
   options.skip_bad = true;
   EXPECT_EQ(read_longbench(options, *demo_model()).examples.size(), 2U);
   options.data = {write({row("a", "A.", "qasper_e"), row("b", "B.", "qasper_e")})};

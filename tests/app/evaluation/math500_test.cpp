@@ -184,15 +184,15 @@ TEST_F(MathReports, PartByLevelAndSubject) {
 }
 
 TEST_F(MathReports, SayInJsonAndInATable) {
-  const auto json = math_json(cells_, grid_);
-  ASSERT_EQ(json["cells"].size(), 6U);
-  EXPECT_EQ(json["cells"][1]["policy"], "keydiff");
-  EXPECT_EQ(json["cells"][1]["budget"], 50);
-  EXPECT_EQ(json["cells"][1]["n"], 3);
-  EXPECT_EQ(json["cells"][1]["over_budget"]["n"], 2);
-  EXPECT_TRUE(json["cells"][2]["over_budget"]["exact"].is_null());
-  EXPECT_FALSE(json["cells"][0].contains("over_budget"));
-  EXPECT_EQ(json["cells"][0]["by_level"]["1"]["flexible"], 0.5);
+  const auto report = math_json(cells_, grid_);
+  ASSERT_EQ(report["cells"].size(), 6U);
+  EXPECT_EQ(report["cells"][1]["policy"], "keydiff");
+  EXPECT_EQ(report["cells"][1]["budget"], 50);
+  EXPECT_EQ(report["cells"][1]["n"], 3);
+  EXPECT_EQ(report["cells"][1]["over_budget"]["n"], 2);
+  EXPECT_TRUE(report["cells"][2]["over_budget"]["exact"].is_null());
+  EXPECT_FALSE(report["cells"][0].contains("over_budget"));
+  EXPECT_EQ(report["cells"][0]["by_level"]["1"]["flexible"], 0.5);
   EXPECT_THAT(math_table(cells_, grid_), HasSubstr("0.667 ("));
 }
 

@@ -56,15 +56,15 @@ TEST_F(PerplexityReports, RaiseMeansOfLogarithms) {
 }
 
 TEST_F(PerplexityReports, SayInJsonWhereOnTheCurveTheyAre) {
-  const auto json = perplexity_json(cells_, grid_, set_);
-  EXPECT_EQ(json["tokens_scored"], 18);
-  const auto& cell = json["cells"][1];
+  const auto report = perplexity_json(cells_, grid_, set_);
+  EXPECT_EQ(report["tokens_scored"], 18);
+  const auto& cell = report["cells"][1];
   EXPECT_EQ(cell["n"], 3);
   EXPECT_EQ(cell["curve"].size(), 2U);
   EXPECT_EQ(cell["curve"][1]["first"], 5);
   EXPECT_EQ(cell["curve"][1]["last"], 7);
   EXPECT_DOUBLE_EQ(cell["curve"][1]["ratio"].get<double>(), std::exp(0.5));
-  EXPECT_FALSE(json["cells"][0].contains("ratio"));
+  EXPECT_FALSE(report["cells"][0].contains("ratio"));
   EXPECT_THAT(perplexity_table(cells_, grid_), HasSubstr("1.6487 (1.6487 to 1.6487)"));
 }
 

@@ -93,9 +93,9 @@ TEST_F(Cells, TakeTheExamplesThatAreWanted) {
   const ScoreMean one = cells[0].score("recall", Interval::kBootstrap, 0);
   EXPECT_DOUBLE_EQ(one.mean, 0.75);
   EXPECT_TRUE(std::isnan(one.low));
-  nlohmann::ordered_json json;
-  add_score(json, "recall", one);
-  EXPECT_EQ(json_text(json), R"({"recall":0.75,"recall_interval":[null,null]})");
+  nlohmann::ordered_json report;
+  add_score(report, "recall", one);
+  EXPECT_EQ(json_text(report), R"({"recall":0.75,"recall_interval":[null,null]})");
 }
 
 // 10 · example + the budget + 100 in blocks of 8.

@@ -11,7 +11,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "tests/support/fake_measures.hpp"
+#include "tests/support/drawn_recording.hpp"
 #include "tests/support/fake_recording.hpp"
 
 namespace keyscope::measures {

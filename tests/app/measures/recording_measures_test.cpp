@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
-#include "tests/support/fake_measures.hpp"
+#include "tests/support/drawn_recording.hpp"
 
 namespace keyscope::measures {
 

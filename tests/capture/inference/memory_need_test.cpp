@@ -61,11 +61,12 @@ std::int64_t rows(const recording::RunPlan& run, std::int64_t n_prompt, bool evi
 }
 
 TEST(MemoryNeed, AtensHeadsAreAsLongAsTheLongest) {
-  constexpr double kRow = 2 * 128 * 2 + 4 + 8 + 4;  // key, value; position, attention received, from how many
+  constexpr double kRowBytes =
+      2 * 128 * 2 + 4 + 8 + 4;  // key, value; position, attention received, from how many
   std::vector<std::int64_t> rows(8, 10);
   rows[3] = 30;
-  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kKernels), (7 * 10 + 30) * kRow);
-  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kAten), 8 * 30 * kRow);
+  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kKernels), (7 * 10 + 30) * kRowBytes);
+  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kAten), 8 * 30 * kRowBytes);
 }
 
 TEST(CacheRows, AreTheBudgetAndOneBlockOrEveryToken) {

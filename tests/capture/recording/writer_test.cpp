@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/recording_comparison.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -33,10 +34,6 @@ class Writer : public ::testing::Test {
   static void write_text(const std::filesystem::path& path, const std::string& text) {
     std::ofstream(path) << text;
   }
-  static std::string read_text(const std::filesystem::path& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static std::string message_of(const std::function<void()>& call) {
     try {
       call();
@@ -54,13 +51,13 @@ class Writer : public ::testing::Test {
 TEST_F(Writer, RefusesAnExistingFile) {
   write_text(out_, "precious");
   EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("exists already"));
-  EXPECT_EQ(read_text(out_), "precious");
+  EXPECT_EQ(read_file(out_), "precious");
 }
 
 TEST_F(Writer, RefusesThePartOfAKilledCapture) {
   write_text(part(), "precious");
   EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("killed"));
-  EXPECT_EQ(read_text(part()), "precious");
+  EXPECT_EQ(read_file(part()), "precious");
 }
 
 TEST_F(Writer, ReplacesOnlyAtTheEnd) {
@@ -68,7 +65,7 @@ TEST_F(Writer, ReplacesOnlyAtTheEnd) {
   write_text(part(), "stale");
   auto writer = make_recording_writer(out_, true);
   capture_.send(*writer);
-  EXPECT_EQ(read_text(out_), "precious");
+  EXPECT_EQ(read_file(out_), "precious");
   writer->end(true);
   EXPECT_TRUE(open_recording(out_.string())->info()->complete);
   EXPECT_FALSE(std::filesystem::exists(part()));
@@ -79,7 +76,7 @@ TEST_F(Writer, LeavesAFileThatAppearsMeanwhile) {
   capture_.send(*writer);
   write_text(out_, "precious");
   EXPECT_THAT(message_of([&] { writer->end(true); }), HasSubstr(".part"));
-  EXPECT_EQ(read_text(out_), "precious");
+  EXPECT_EQ(read_file(out_), "precious");
   EXPECT_TRUE(open_recording(part().string())->info()->complete);
 }
 
@@ -119,7 +116,7 @@ TEST_F(Writer, AnInterruptedStartReplacesNothing) {
   auto writer = make_recording_writer(out_, true);
   writer->begin(capture_.plan());
   writer->end(false);
-  EXPECT_EQ(read_text(out_), "precious");
+  EXPECT_EQ(read_file(out_), "precious");
   EXPECT_FALSE(std::filesystem::exists(part()));
 }
 
@@ -128,7 +125,7 @@ TEST_F(Writer, AnInterruptedCaptureReplacesNothing) {
   auto writer = make_recording_writer(out_, true);
   capture_.send(*writer, 4);
   writer->end(false);
-  EXPECT_EQ(read_text(out_), "precious");
+  EXPECT_EQ(read_file(out_), "precious");
   EXPECT_EQ(open_recording(part().string())->info()->runs[0].blocks_done, 4);
 }
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 
@@ -24,12 +25,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 const fs::path kGoldens = fs::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/tokenizer/goldens";
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // The shares of all tokens, joined, are the decoded text.
 void expect_shares_join(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
@@ -59,8 +54,8 @@ std::string shown(const std::string& decoded) {
 TEST_P(GoldenTokenizer, EncodesAndDecodesAsTheLibrary) {
   const std::string name = GetParam();
   const auto tokenizer = Tokenizer::load(kGoldens / (name + ".tokenizer.json"));
-  const json golden = parse_json(read_text(kGoldens / (name + ".golden.json")));
-  const auto texts = parse_json(read_text(kGoldens / "texts.json")).get<std::vector<std::string>>();
+  const json golden = parse_json(read_file(kGoldens / (name + ".golden.json")));
+  const auto texts = parse_json(read_file(kGoldens / "texts.json")).get<std::vector<std::string>>();
   ASSERT_EQ(golden["ids"].size(), texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     SCOPED_TRACE(json_text(json(texts[i])));
@@ -150,7 +145,7 @@ class RealTokenizer : public testing::Test {
     EXPECT_GE(n, 40);
   }
 
-  std::string war_and_peace() { return read_text(data_ / "text/war-and-peace.txt"); }
+  std::string war_and_peace() { return read_file(data_ / "text/war-and-peace.txt"); }
 
   fs::path data_;
 };
