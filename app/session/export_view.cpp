@@ -50,8 +50,7 @@ void export_view(const recording::Recording& recording, const recording::Recordi
     wanted.colour = request.look.colour;
     wanted.queries = request.look.queries;
     if (!request.runs.empty()) wanted.runs.clear();
-    for (const int run : request.runs)
-      wanted.runs.push_back(info.runs[static_cast<std::size_t>(run)].plan.name);
+    for (const int run : request.runs) wanted.runs.push_back(info.runs[run].plan.name);
   }
   const WatchedRecording watched(recording, heads_of_figure(info, wanted), job);
   const figures::Figure figure = figures::build_figure(watched, wanted);
@@ -74,8 +73,7 @@ std::string view_options(const SessionState& state) {
   const auto& info = *state.info;
   if (state.measure != 0) options += fmt::format(" --measure {}", measure_choices()[state.measure].id);
   if (const int reference = state.map_choice().reference; reference >= 0)
-    options +=
-        fmt::format(" --reference {}", quote_word(info.runs[static_cast<std::size_t>(reference)].plan.name));
+    options += fmt::format(" --reference {}", quote_word(info.runs[reference].plan.name));
   if (state.locked) options += fmt::format(" --token {}", *state.locked);
   const figures::KeyspaceLook usual;
   if (state.look.projection != usual.projection)
@@ -83,8 +81,7 @@ std::string view_options(const SessionState& state) {
   if (state.look.colour != usual.colour)
     options += fmt::format(" --colour {}", figures::id_of(state.look.colour));
   if (state.look.queries) options += " --queries";
-  for (const RunId& id : state.beside)
-    options += " --beside " + quote_word(info.runs[static_cast<std::size_t>(id.run)].plan.name);
+  for (const RunId& id : state.beside) options += " --beside " + quote_word(info.runs[id.run].plan.name);
   if (is_figure_view(state.view)) options += settings_options(settings_of(state.view, state.figure_settings));
   return options;
 }
@@ -117,8 +114,7 @@ std::string keyspace_command(const SessionState& state) {
   const auto& info = *state.info;
   std::string runs;
   for (const RunTile& tile : state.tiles)
-    if (!tile.selected)
-      runs += " --run " + quote_word(info.runs[static_cast<std::size_t>(tile.id.run)].plan.name);
+    if (!tile.selected) runs += " --run " + quote_word(info.runs[tile.id.run].plan.name);
   return fmt::format("keyscope figure {} keyspace {}{}{} --out keyspace.svg", file_word(state.path),
                      selection_options(info, state.selection), runs, look_options(state.look));
 }

@@ -12,9 +12,7 @@ namespace {
 
 using recording::RecordingInfo;
 
-const std::string& run_name(const RecordingInfo& info, int run) {
-  return info.runs.at(static_cast<std::size_t>(run)).plan.name;
-}
+const std::string& run_name(const RecordingInfo& info, int run) { return info.runs.at(run).plan.name; }
 
 const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
                                             const HeadKey& head) {
@@ -54,7 +52,7 @@ MapChoice effective_choice(const RecordingInfo& info, const MapChoice& choice, i
   if (effective.reference >= 0 || !measure_choices()[effective.measure].of_two_runs()) return effective;
   for (int other = n_runs - 1; other >= 0; --other) {
     if (other == run) continue;
-    const auto evicts = [&](int r) { return info.runs[static_cast<std::size_t>(r)].plan.policy != "none"; };
+    const auto evicts = [&](int r) { return info.runs[r].plan.policy != "none"; };
     if (effective.reference < 0 || evicts(other) || !evicts(effective.reference)) effective.reference = other;
   }
   return effective;
@@ -91,8 +89,7 @@ void add_bars(std::span<const std::int32_t> evicted, std::int64_t begin, std::in
               std::int64_t per_bar, std::vector<BlockBar>& bars) {
   for (std::int64_t first = begin; first < end; first += per_bar) {
     const std::int64_t last = std::min(first + per_bar, end) - 1;
-    const auto blocks =
-        evicted.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first + 1));
+    const auto blocks = evicted.subspan(first, last - first + 1);
     const auto [least, most] = std::ranges::minmax_element(blocks);
     bars.push_back({first, last, *least, *most});
   }
@@ -102,9 +99,9 @@ void add_bars(std::span<const std::int32_t> evicted, std::int64_t begin, std::in
 
 std::vector<std::int32_t> evictions_per_block(std::span<const std::int32_t> evicted_at,
                                               std::int64_t n_blocks) {
-  std::vector<std::int32_t> evicted(static_cast<std::size_t>(n_blocks), 0);
+  std::vector<std::int32_t> evicted(n_blocks, 0);
   for (const std::int32_t block : evicted_at)
-    if (block >= 0 && block < n_blocks) ++evicted[static_cast<std::size_t>(block)];
+    if (block >= 0 && block < n_blocks) ++evicted[block];
   return evicted;
 }
 

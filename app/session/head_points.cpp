@@ -76,9 +76,9 @@ RowMatrixF stack(const RowMatrixF* above, std::int64_t n_above, const RowMatrixF
 }  // namespace
 
 std::size_t HeadPoints::bytes() const {
-  const auto floats = static_cast<std::size_t>(keys.size() + coordinates.size());
-  const auto doubles = static_cast<std::size_t>(mean_key.size() + mean_query.size());
-  return 4 * floats + 8 * doubles + static_cast<std::size_t>(n_tokens) * 24;
+  const std::size_t floats = keys.size() + coordinates.size();
+  const std::size_t doubles = mean_key.size() + mean_query.size();
+  return 4 * floats + 8 * doubles + n_tokens * 24;
 }
 
 namespace {
@@ -99,7 +99,7 @@ std::shared_ptr<HeadPoints> begin_points(const RecordingInfo& info, const HeadKe
 // Means per block: those of an earlier reading, if it has any, then those of rows from token `first`.
 void continue_means(const HeadPoints& points, const RowMatrixD* earlier, const RowMatrixF& rows,
                     std::int64_t first, RowMatrixD& means) {
-  const std::size_t first_block = earlier != nullptr ? static_cast<std::size_t>(earlier->rows()) : 0;
+  const std::size_t first_block = earlier != nullptr ? earlier->rows() : 0;
   means.resize(static_cast<Eigen::Index>(points.seen.size()), rows.cols());
   if (first_block > 0) means.topRows(static_cast<Eigen::Index>(first_block)) = *earlier;
   running_means(rows, first, points.seen, first_block, means);
@@ -157,25 +157,6 @@ std::shared_ptr<const HeadPoints> sketch_head_points(const Recording& recording,
   return points;
 }
 
-std::shared_ptr<const HeadPoints> PointsCache::find(const HeadKey& head) {
-  const auto found = std::ranges::find_if(entries_, [&](const auto& entry) { return entry->head == head; });
-  if (found == entries_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found);
-  return entries_.front();
-}
-
-void PointsCache::put(std::shared_ptr<const HeadPoints> points) {
-  entries_.remove_if([&](const auto& entry) { return entry->head == points->head; });
-  entries_.push_front(std::move(points));
-  std::size_t bytes = 0;
-  auto entry = entries_.begin();
-  for (; entry != entries_.end(); ++entry) {
-    bytes += (*entry)->bytes();
-    if (bytes > max_bytes_ && entry != entries_.begin()) break;  // the newest stays whatever its size
-  }
-  entries_.erase(entry, entries_.end());
-}
-
 namespace {
 
 // Prompt tokens that a basis can be fitted on now.
@@ -229,7 +210,7 @@ bool QueryCache::Held::is_of(const HeadPoints& points) const {
 
 RowMatrixF QueryCache::place(const recording::Recording& recording, const HeadPoints& points,
                              std::int64_t block, figures::Projection projection) {
-  const std::int64_t n_seen = points.seen.at(static_cast<std::size_t>(block));
+  const std::int64_t n_seen = points.seen.at(block);
   const Eigen::Index dimensions = figures::dimensions_of(projection);
   const bool anchored = projection == figures::Projection::kAnchor;
   Held& held = anchored ? recorded_ : projected_;

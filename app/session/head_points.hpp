@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +10,7 @@
 
 #include "app/figures/keyspace_data.hpp"
 #include "app/figures/scales.hpp"
+#include "app/session/recently_used.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -64,22 +64,7 @@ std::shared_ptr<const HeadPoints> sketch_head_points(const recording::Recording&
                                                      const recording::RecordingInfo& info,
                                                      const HeadKey& head);
 
-// Heads that were read, the most recently used first, up to a number of bytes.
-class PointsCache {
- public:
-  static constexpr std::size_t kDefaultBytes = std::size_t{768} << 20U;
-
-  explicit PointsCache(std::size_t max_bytes = kDefaultBytes) : max_bytes_(max_bytes) {}
-
-  std::shared_ptr<const HeadPoints> find(const HeadKey& head);
-  void put(std::shared_ptr<const HeadPoints> points);  // replaces an earlier reading of the same head
-  void clear() { entries_.clear(); }
-  std::size_t size() const { return entries_.size(); }
-
- private:
-  std::size_t max_bytes_;
-  std::list<std::shared_ptr<const HeadPoints>> entries_;
-};
+using PointsCache = RecentlyUsed<HeadPoints, &HeadPoints::head>;
 
 // One basis per layer and KV head, for all blocks and policies, so that points do not jump. While a live
 // recording grows, a basis is fitted again when its tokens have doubled and when its prompt is complete. Any

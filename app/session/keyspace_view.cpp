@@ -38,7 +38,7 @@ figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block, cons
   RowMatrixF against_anchor;
   const bool anchored = look.projection == Projection::kAnchor;
   if (block >= 0 && block < points.n_blocks()) {
-    content.n_seen = points.seen[static_cast<std::size_t>(block)];
+    content.n_seen = points.seen[block];
     content.retained = recording::retained_positions(points.trace.evicted_at, content.n_seen, block);
     content.anchor = points.mean_key.row(block).transpose();
     if (block < points.mean_query.rows()) content.mean_query = points.mean_query.row(block).transpose();
@@ -68,7 +68,7 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
   picture->refusal = take_out(info, key.head.run, look);
   figures::KeyspaceContent content;
   if (key.block >= 0 && key.block < head.n_blocks()) {
-    const std::int64_t n_seen = head.seen[static_cast<std::size_t>(key.block)];
+    const std::int64_t n_seen = head.seen[key.block];
     if (look.queries) content.queries = queries.place(recording, head, key.block, look.projection);
     if (look.colour != KeyColour::kDecision)
       content.colours = figures::key_values(
@@ -149,7 +149,7 @@ SpaceBox space_box(const HeadPoints& points) {
     if (!places.row(row).allFinite()) continue;
     for (Eigen::Index axis = 0; axis < 3; ++axis) {
       const double at = places(row, axis);
-      double &low = box.low[static_cast<std::size_t>(axis)], &high = box.high[static_cast<std::size_t>(axis)];
+      double &low = box.low[axis], &high = box.high[axis];
       low = first ? at : std::min(low, at);
       high = first ? at : std::max(high, at);
     }

@@ -179,7 +179,7 @@ std::vector<std::int32_t> prompt_ids(const capture::Model& model, const LiveRequ
     ids = tokenizer::encode_prompt(*model.tokenizer(), model.folder(), text, request.form);
   }
   if (request.max_tokens && static_cast<std::int64_t>(ids.size()) > *request.max_tokens)
-    ids.resize(static_cast<std::size_t>(*request.max_tokens));
+    ids.resize(*request.max_tokens);
   return ids;
 }
 

@@ -24,18 +24,6 @@ using figures::FigureOption;
 // made coarser by the graphics card.
 constexpr int kLargestMatrix = 4096;
 
-std::size_t bytes_of(const MadeFigure& made) {
-  std::size_t n = sizeof(made);
-  if (!made.figure) return n;
-  for (const figures::Panel& panel : made.figure->panels) {
-    for (const auto& series : panel.points)
-      n += 4 * (series.x.size() + series.y.size() + series.z.size() + series.token.size());
-    for (const auto& series : panel.lines) n += 4 * (series.x.size() + series.y.size());
-    if (panel.heatmap) n += 4 * static_cast<std::size_t>(panel.heatmap->values.size());
-  }
-  return n;
-}
-
 }  // namespace
 
 MadeFigure make_figure(const recording::Recording& recording, const recording::RecordingInfo& info,
@@ -52,23 +40,16 @@ MadeFigure make_figure(const recording::Recording& recording, const recording::R
   return made;
 }
 
-const MadeFigure* MadeFigures::find(const FigureKey& key) {
-  const auto found = std::ranges::find(entries_, key, &MadeFigure::key);
-  if (found == entries_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found);
-  return &entries_.front();
-}
-
-void MadeFigures::put(MadeFigure figure) {
-  entries_.remove_if([&](const MadeFigure& entry) { return entry.key == figure.key; });
-  entries_.push_front(std::move(figure));
-  std::size_t bytes = 0;
-  auto entry = entries_.begin();
-  for (; entry != entries_.end(); ++entry) {
-    bytes += bytes_of(*entry);
-    if (bytes > max_bytes_ && entry != entries_.begin()) break;  // the newest stays whatever its size
+std::size_t MadeFigure::bytes() const {
+  std::size_t n = sizeof(*this);
+  if (!figure) return n;
+  for (const figures::Panel& panel : figure->panels) {
+    for (const auto& series : panel.points)
+      n += 4 * (series.x.size() + series.y.size() + series.z.size() + series.token.size());
+    for (const auto& series : panel.lines) n += 4 * (series.x.size() + series.y.size());
+    if (panel.heatmap) n += 4 * panel.heatmap->values.size();
   }
-  entries_.erase(entry, entries_.end());
+  return n;
 }
 
 namespace {
@@ -142,15 +123,14 @@ figures::FigureRequest figure_request(const recording::RecordingInfo& info, cons
   figures::FigureRequest request;
   request.name = key.name;
   const Selection& about = key.selection;
-  if (about.run >= 0) request.runs = {info.runs[static_cast<std::size_t>(about.run)].plan.name};
+  if (about.run >= 0) request.runs = {info.runs[about.run].plan.name};
   if (about.layer >= 0) request.layer = about.layer;
   if (about.kv_head >= 0) request.kv_head = about.kv_head;
   if (about.block >= 0) request.block = about.block;
   apply(key.settings, request);
   if (figures::understands(key.name, FigureOption::kMeasure))
     request.measure = measure_choices()[key.map.measure].id;
-  if (key.map.reference >= 0)
-    request.reference = info.runs[static_cast<std::size_t>(key.map.reference)].plan.name;
+  if (key.map.reference >= 0) request.reference = info.runs[key.map.reference].plan.name;
   return request;
 }
 

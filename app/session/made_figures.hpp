@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/jobs.hpp"
+#include "app/session/recently_used.hpp"
 #include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -80,6 +80,8 @@ struct MadeFigure {
   FigureKey key;
   std::shared_ptr<const figures::Figure> figure;  // null: see `error`
   std::string error;
+
+  std::size_t bytes() const;
 };
 
 // Makes the figure that a key asks for, in as many cells as are looked at; where that fails, `error` says
@@ -89,22 +91,7 @@ struct MadeFigure {
 MadeFigure make_figure(const recording::Recording& recording, const recording::RecordingInfo& info,
                        FigureKey key, JobWatch& job);
 
-// Figures that were made, the most recently used first, up to a number of bytes.
-class MadeFigures {
- public:
-  static constexpr std::size_t kDefaultBytes = std::size_t{256} << 20U;
-
-  explicit MadeFigures(std::size_t max_bytes = kDefaultBytes) : max_bytes_(max_bytes) {}
-
-  const MadeFigure* find(const FigureKey& key);  // null: not there; valid until the next call
-  void put(MadeFigure figure);
-  void clear() { entries_.clear(); }
-  std::size_t size() const { return entries_.size(); }
-
- private:
-  std::size_t max_bytes_;
-  std::list<MadeFigure> entries_;
-};
+using MadeFigures = RecentlyUsed<MadeFigure, &MadeFigure::key>;
 
 // The heads that a figure reads one after another: those of its runs where it is about a whole recording;
 // none where it is about one head, which is read at once.

@@ -39,7 +39,7 @@ void show_points(RunTile& tile, std::shared_ptr<const HeadPoints> points, std::i
   tile.block = block;
   tile.n_seen = tile.n_kept = 0;
   if (!tile.points || block < 0 || block >= tile.points->n_blocks()) return;
-  tile.n_seen = tile.points->seen[static_cast<std::size_t>(block)];
+  tile.n_seen = tile.points->seen[block];
   const auto first = tile.points->trace.evicted_at.begin();
   tile.n_kept =
       std::count_if(first, first + tile.n_seen, [&](std::int32_t gone) { return gone < 0 || gone > block; });
@@ -164,8 +164,7 @@ void Session::arrange_tiles() {
     if (const auto same = std::ranges::find(before, id, &RunTile::id); same != before.end()) tile = *same;
     tile.id = id;
     tile.selected = id == selected;
-    tile.recording =
-        id.source == 0 ? state_.recording : state_.earlier[static_cast<std::size_t>(id.source) - 1].recording;
+    tile.recording = id.source == 0 ? state_.recording : state_.earlier[id.source - 1].recording;
     tile.info = id.source == 0 ? state_.info : tile.recording->info();
     if (tile.selected) show_meanwhile(shown, tile);
   }
@@ -329,7 +328,7 @@ void Session::want_figure(RunTile& tile) {
   FigureKey key = figure_key(*tile.info, about, state_.view, map, state_.figure_settings);
   key.source = tile.id.source;
   if (tile.shown.key == key) return;
-  if (const MadeFigure* made = figures_.find(key)) {
+  if (const auto made = figures_.find(key)) {
     tile.shown = *made;
     return;
   }
@@ -360,7 +359,7 @@ void Session::take(FigureMade&& result) {
     asked.reset();
     if (cancelled) tile.shown = result.made;
   }
-  if (!cancelled) figures_.put(std::move(result.made));
+  if (!cancelled) figures_.put(std::make_shared<const MadeFigure>(std::move(result.made)));
   want_shown();
 }
 

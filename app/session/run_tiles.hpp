@@ -31,7 +31,7 @@ struct RunTile {
   std::int64_t n_seen = 0, n_kept = 0;  // tokens by the end of `block`; 0: the head was not read
   bool reading = false, settling = false, drawing = false, making = false;
 
-  const recording::RunInfo& run() const { return info->runs[static_cast<std::size_t>(id.run)]; }
+  const recording::RunInfo& run() const { return info->runs[id.run]; }
   bool waiting() const { return reading || settling || drawing || making; }
 };
 

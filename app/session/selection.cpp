@@ -144,7 +144,7 @@ std::optional<int> take_number(std::string_view& rest) {
   int number = 0;
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
   if (error != std::errc() || number < 0) return std::nullopt;
-  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  rest.remove_prefix(end - rest.data());
   return number;
 }
 
@@ -194,7 +194,7 @@ std::string selection_refusal(const recording::RecordingInfo& info, const Select
   const std::vector<int> heads = info.heads.list(info.model.n_kv_heads);
   if (request.kv_head && std::ranges::find(heads, *request.kv_head) == heads.end())
     return "recorded KV heads: " + list_numbers(heads);
-  const std::int64_t blocks = info.runs[static_cast<std::size_t>(now.run)].blocks_done;
+  const std::int64_t blocks = info.runs[now.run].blocks_done;
   if (request.block && *request.block >= blocks)
     return blocks == 0 ? std::string("no block is there yet")
                        : fmt::format("blocks of this run: 0 to {}", blocks - 1);

@@ -206,8 +206,7 @@ std::optional<RememberedView> Session::view_to_remember() const {
   view.selection.layer = now.layer;
   view.selection.kv_head = now.kv_head;
   for (const RunId& id : state_.beside)
-    if (id.source == 0)
-      view.selection.beside.push_back(state_.info->runs[static_cast<std::size_t>(id.run)].plan.name);
+    if (id.source == 0) view.selection.beside.push_back(state_.info->runs[id.run].plan.name);
   view.view = state_.view;
   view.measure = measure_choices()[state_.measure].id;
   view.look = state_.look;

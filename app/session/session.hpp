@@ -217,8 +217,8 @@ class Session {
   SessionState state_;
   std::shared_ptr<Inbox> inbox_;
   std::shared_ptr<BasisCache> bases_;  // of this document
-  PointsCache points_;
-  MadeFigures figures_;
+  PointsCache points_{std::size_t{768} << 20U};
+  MadeFigures figures_{std::size_t{256} << 20U};
   SelectionHistory history_;
   // What workers were last asked for on behalf of a tile, and are at or will be.
   struct Asked {

@@ -79,7 +79,7 @@ void Session::redo() { go_to(history_.redo(), "There is nothing to redo."); }
 void Session::select_figure(std::int64_t figure) {
   if (!state_.figure_file) return;
   const std::int64_t last = std::ssize(state_.figure_file->figures) - 1;
-  state_.figure = static_cast<std::size_t>(std::clamp<std::int64_t>(figure, 0, last));
+  state_.figure = std::clamp<std::int64_t>(figure, 0, last);
 }
 
 void Session::select_run(int run) {
@@ -124,7 +124,7 @@ void Session::move_layer(int by) {
   const auto& layers = state_.info->layers;
   const auto at = std::ranges::find(layers, state_.selection.layer) - layers.begin();
   const auto to = std::clamp<std::ptrdiff_t>(at + by, 0, std::ssize(layers) - 1);
-  select_head(layers[static_cast<std::size_t>(to)], state_.selection.kv_head);
+  select_head(layers[to], state_.selection.kv_head);
 }
 
 void Session::move_kv_head(int by) {
@@ -132,7 +132,7 @@ void Session::move_kv_head(int by) {
   const std::vector<int> heads = state_.info->heads.list(state_.info->model.n_kv_heads);
   const auto at = std::ranges::find(heads, state_.selection.kv_head) - heads.begin();
   const auto to = std::clamp<std::ptrdiff_t>(at + by, 0, std::ssize(heads) - 1);
-  select_head(state_.selection.layer, heads[static_cast<std::size_t>(to)]);
+  select_head(state_.selection.layer, heads[to]);
 }
 
 void Session::set_block(std::int64_t block) {

@@ -53,7 +53,7 @@ void Session::want_measures() {
   map_is_old_ = true;
   if (!state_.loaded() || !state_.measures_error.empty()) return;
   const auto prompt_seen = [&](int run) {
-    return std::min(state_.info->runs[static_cast<std::size_t>(run)].n_tokens, state_.info->n_prompt());
+    return std::min(state_.info->runs[run].n_tokens, state_.info->n_prompt());
   };
   const int reference = state_.map_choice().reference;
   const Measuring now{state_.selection.run, prompt_seen(state_.selection.run), reference,

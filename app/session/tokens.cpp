@@ -185,14 +185,14 @@ void fill_scores(const HeadPoints& points, std::int64_t block, std::vector<doubl
   const Eigen::VectorXd cosines =
       analysis::cosines_to(points.keys.topRows(n), points.mean_key.row(block).transpose());
   for (Eigen::Index i = 0; i < n; ++i)
-    if (std::isfinite(cosines[i])) values[static_cast<std::size_t>(i)] = -cosines[i];
+    if (std::isfinite(cosines[i])) values[i] = -cosines[i];
 }
 
 // Of prompt tokens; a replayed run attended to nothing.
 void fill_attention(const recording::RecordingInfo& info, const HeadPoints& points, bool per_query,
                     std::vector<double>& values) {
   const recording::HeadTrace& trace = points.trace;
-  if (info.runs.at(static_cast<std::size_t>(points.head.run)).plan.replayed) return;
+  if (info.runs.at(points.head.run).plan.replayed) return;
   const auto n_prompt = static_cast<std::size_t>(info.n_prompt());
   for (std::size_t i = 0; i < std::min({values.size(), n_prompt, trace.attention_received.size()}); ++i) {
     if (!per_query)
@@ -208,7 +208,7 @@ std::span<const ShadeChoice> shade_choices() { return kChoices; }
 
 std::vector<double> token_values(const recording::RecordingInfo& info, const HeadPoints& points,
                                  std::int64_t block, TokenShade shade) {
-  const auto n_seen = static_cast<std::size_t>(points.seen[static_cast<std::size_t>(block)]);
+  const std::int64_t n_seen = points.seen[block];
   std::vector<double> values(n_seen, std::numeric_limits<double>::quiet_NaN());
   if (shade == TokenShade::kScore) fill_scores(points, block, values);
   if (shade == TokenShade::kAttention || shade == TokenShade::kPerQuery)
@@ -264,7 +264,7 @@ std::string valid_utf8(const std::string& bytes) {
 std::vector<TokenFacts> token_table(const recording::RecordingInfo& info, const HeadPoints& points,
                                     std::int64_t block, const TokenSet* only) {
   std::vector<TokenFacts> tokens;
-  const std::int64_t n_seen = points.seen.at(static_cast<std::size_t>(block));
+  const std::int64_t n_seen = points.seen.at(block);
   tokens.reserve(only != nullptr ? only->size() : static_cast<std::size_t>(n_seen));
   if (only != nullptr) {
     for (const std::int32_t position : *only)
@@ -321,7 +321,7 @@ std::int64_t token_at(const std::vector<std::int64_t>& offsets, std::size_t byte
 std::vector<TextMatch> find_text(const recording::RecordingInfo& info, int run, std::string_view wanted) {
   std::vector<TextMatch> matches;
   if (wanted.empty()) return matches;
-  const recording::TokenText& generated = info.runs.at(static_cast<std::size_t>(run)).generated;
+  const recording::TokenText& generated = info.runs.at(run).generated;
   const std::string text = lower_case(info.prompt.text + generated.text), needle = lower_case(wanted);
   std::vector<std::int64_t> offsets = info.prompt.offset;
   if (offsets.empty()) offsets.push_back(0);

@@ -51,8 +51,8 @@ TEST(BlockBars, LeaveNoBlockOut) {
       EXPECT_EQ(bar.first, next);
       std::int32_t least = 1 << 30, most = -1;
       for (std::int64_t block = bar.first; block <= bar.last; ++block) {
-        least = std::min(least, evicted[static_cast<std::size_t>(block)]);
-        most = std::max(most, evicted[static_cast<std::size_t>(block)]);
+        least = std::min(least, evicted[block]);
+        most = std::max(most, evicted[block]);
       }
       EXPECT_EQ(bar.least, least);
       EXPECT_EQ(bar.most, most);

@@ -43,7 +43,7 @@ recording::RecordingInfo shortened(const SyntheticRecording& recording, std::int
   recording::RecordingInfo info = *recording.info();
   for (auto& run : info.runs) {
     run.blocks_done = n_blocks;
-    run.block_start.resize(static_cast<std::size_t>(n_blocks));
+    run.block_start.resize(n_blocks);
     run.n_tokens = n_blocks * kFiveBlocks.block_size;
   }
   return info;
@@ -125,7 +125,7 @@ TEST(PointsCache, KeepsTheNewestWhateverItsSize) {
 }
 
 TEST(PointsCache, ALongerReadingReplacesTheShorter) {
-  PointsCache cache;
+  PointsCache cache(std::size_t{1} << 20U);
   cache.put(points_of(0, 10));
   cache.put(points_of(0, 20));
   EXPECT_EQ(cache.size(), 1U);

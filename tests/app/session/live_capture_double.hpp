@@ -53,7 +53,7 @@ inline LiveCapture invented_capture(int n_blocks, int fail_at = -1) {
           record->layers.push_back(std::move(layer));
           for (auto* sink : sinks) sink->block(record);
           capture::CaptureProgress progress;
-          progress.run = plan->runs[static_cast<std::size_t>(run)].name;
+          progress.run = plan->runs[run].name;
           progress.run_index = run;
           progress.n_runs = 2;
           progress.block = block + 1;

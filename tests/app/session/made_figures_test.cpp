@@ -88,20 +88,20 @@ TEST(FigureRequest, OfEveryViewCanBeAsked) {
   }
 }
 
-MadeFigure made(int layer, std::size_t n_points) {
+std::shared_ptr<const MadeFigure> made(int layer, std::size_t n_points) {
   auto figure = std::make_shared<figures::Figure>();
   figure->panels.emplace_back().points.emplace_back().x.resize(n_points);
-  return {{"attention", {0, layer, 0, 0}, 0}, figure, {}};
+  return std::make_shared<const MadeFigure>(MadeFigure{{"attention", {0, layer, 0, 0}, 0}, figure, {}});
 }
 
 TEST(MadeFigures, KeepsTheMostRecentlyUsedWithinItsBytes) {
   MadeFigures figures(10'000);
   figures.put(made(0, 1000));
   figures.put(made(1, 1000));
-  EXPECT_NE(figures.find(made(0, 0).key), nullptr);
+  EXPECT_NE(figures.find(made(0, 0)->key), nullptr);
   figures.put(made(2, 1000));
-  EXPECT_EQ(figures.find(made(1, 0).key), nullptr) << "the one used longest ago";
-  EXPECT_NE(figures.find(made(0, 0).key), nullptr);
+  EXPECT_EQ(figures.find(made(1, 0)->key), nullptr) << "the one used longest ago";
+  EXPECT_NE(figures.find(made(0, 0)->key), nullptr);
   figures.put(made(3, 100'000));
   EXPECT_EQ(figures.size(), 1U) << "the newest stays whatever its size";
   figures.put(made(3, 10));

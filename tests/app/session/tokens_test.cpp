@@ -202,7 +202,7 @@ TEST(TokenValues, AreThoseOfTokenFacts) {
   for (std::int64_t block = 0; block < points->n_blocks(); ++block)
     for (const ShadeChoice& choice : shade_choices()) {
       const auto values = token_values(*info, *points, block, choice.shade);
-      ASSERT_EQ(static_cast<std::int64_t>(values.size()), points->seen[static_cast<std::size_t>(block)]);
+      ASSERT_EQ(static_cast<std::int64_t>(values.size()), points->seen[block]);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const TokenFacts facts = token_facts(*info, *points, block, static_cast<std::int64_t>(i));
         std::optional<double> expected;
