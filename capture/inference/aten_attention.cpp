@@ -33,7 +33,7 @@ struct Ranges {
     const at::Tensor both = at::empty({2, n_heads, 1, n, 1}, at::TensorOptions().dtype(at::kInt));
     auto* bounds = both.mutable_data_ptr<std::int32_t>();
     for (int64_t head = 0; head < n_heads; ++head) {
-      heads.push_back(visible_rows(input.positions[static_cast<std::size_t>(head)], n, input.rules));
+      heads.push_back(visible_rows(input.positions[head], n, input.rules));
       std::ranges::copy(heads.back().begin, bounds + head * n);
       std::ranges::copy(heads.back().end, bounds + (n_heads + head) * n);
     }
@@ -47,8 +47,8 @@ struct Ranges {
   std::pair<int64_t, int64_t> of_any(int64_t query, int64_t n) const {
     std::pair<int64_t, int64_t> rows{std::numeric_limits<int64_t>::max(), 0};
     for (const VisibleRows& head : heads) {
-      rows.first = std::min<int64_t>(rows.first, head.begin[static_cast<std::size_t>(query)]);
-      rows.second = std::max<int64_t>(rows.second, head.end[static_cast<std::size_t>(query + n - 1)]);
+      rows.first = std::min<int64_t>(rows.first, head.begin[query]);
+      rows.second = std::max<int64_t>(rows.second, head.end[query + n - 1]);
     }
     return rows;
   }
@@ -196,8 +196,7 @@ class AtenAttention {
     const int64_t end = std::min(tile.first_row + tile.n_rows, static_cast<int64_t>(positions.size()));
     for (int64_t i = 0; i < tile.n; ++i)
       for (int64_t row = tile.first_row; row < end; ++row)
-        wants_
-            .weights[head][(tile.query + i) * wants_.n_positions + positions[static_cast<std::size_t>(row)]] =
+        wants_.weights[head][(tile.query + i) * wants_.n_positions + positions[row]] =
             weights[i * tile.n_rows + row - tile.first_row];
   }
 

@@ -26,7 +26,7 @@ class ScratchBuffer {
  public:
   template <typename T>
   T* reserve(std::int64_t n) {
-    grow(static_cast<std::size_t>(n) * sizeof(T));
+    grow(n * sizeof(T));
     return reinterpret_cast<T*>(bytes_.get());
   }
 
@@ -111,19 +111,19 @@ AttentionOperands::AttentionOperands(const kernels::Kernels& kernels, at::Scalar
 void AttentionOperands::pack(const HeadRows& rows, std::int64_t first) {
   const std::int64_t n_rows = rows.n_rows() - first;
   n_panels_ = (n_rows + kPanel - 1) / kPanel;
-  const std::size_t panel_bytes = static_cast<std::size_t>(kPanel * head_dim_) * element_bytes();
+  const std::size_t panel_bytes = kPanel * head_dim_ * element_bytes();
   const auto total = static_cast<std::int64_t>(panel_bytes) * n_panels_;
   auto* keys = keys_.reserve<std::byte>(total);
   auto* values = values_.reserve<std::byte>(total);
   const auto& element = kernels::of(kernels_, dtype_);
-  const std::size_t row_bytes = static_cast<std::size_t>(head_dim_) * c10::elementSize(dtype_);
+  const std::size_t row_bytes = head_dim_ * c10::elementSize(dtype_);
   for (std::int64_t panel = 0; panel < n_panels_; ++panel) {
     const std::int64_t row = panel * kPanel, n = std::min(kPanel, n_rows - row);
-    const auto offset = static_cast<std::size_t>(first + row) * row_bytes;
+    const auto offset = (first + row) * row_bytes;
     const std::byte* key_rows = static_cast<const std::byte*>(rows.keys) + offset;
     const std::byte* value_rows = static_cast<const std::byte*>(rows.values) + offset;
-    std::byte* key_panel = keys + static_cast<std::size_t>(panel) * panel_bytes;
-    std::byte* value_panel = values + static_cast<std::size_t>(panel) * panel_bytes;
+    std::byte* key_panel = keys + panel * panel_bytes;
+    std::byte* value_panel = values + panel * panel_bytes;
     if (paired_) {
       kernels_.pair_columns(key_rows, n, head_dim_, key_panel);
       kernels_.pair_rows(value_rows, n, head_dim_, value_panel);
@@ -138,7 +138,7 @@ void AttentionOperands::pack(const HeadRows& rows, std::int64_t first) {
 
 void AttentionOperands::score(const void* queries, std::int64_t n, std::int64_t n_panels, float* scores) {
   const auto* keys = keys_.reserve<std::byte>(0);
-  const std::size_t panel_bytes = static_cast<std::size_t>(kPanel * head_dim_) * element_bytes();
+  const std::size_t panel_bytes = kPanel * head_dim_ * element_bytes();
   const float* plain = nullptr;
   if (!paired_) {
     float* converted = queries_.reserve<float>(n * head_dim_);
@@ -146,7 +146,7 @@ void AttentionOperands::score(const void* queries, std::int64_t n, std::int64_t 
     plain = converted;
   }
   for (std::int64_t panel = 0; panel < n_panels; ++panel) {
-    const std::byte* key_panel = keys + static_cast<std::size_t>(panel) * panel_bytes;
+    const std::byte* key_panel = keys + panel * panel_bytes;
     float* out = scores + panel * n * kPanel;
     if (paired_)
       multiply_pairs(dtype_, n, head_dim_, kPanel, head_dim_, queries, key_panel, out, false);
@@ -159,9 +159,9 @@ void AttentionOperands::score(const void* queries, std::int64_t n, std::int64_t 
 void AttentionOperands::mix(const float* weights, const void* paired_weights, std::int64_t n,
                             std::int64_t n_panels, float* out) {
   const auto* values = values_.reserve<std::byte>(0);
-  const std::size_t panel_bytes = static_cast<std::size_t>(kPanel * head_dim_) * element_bytes();
+  const std::size_t panel_bytes = kPanel * head_dim_ * element_bytes();
   for (std::int64_t panel = 0; panel < n_panels; ++panel) {
-    const std::byte* value_panel = values + static_cast<std::size_t>(panel) * panel_bytes;
+    const std::byte* value_panel = values + panel * panel_bytes;
     const std::int64_t offset = panel * n * kPanel;
     if (paired_)
       multiply_pairs(dtype_, n, kPanel, head_dim_, kPanel,
@@ -206,7 +206,7 @@ class HeadAttention {
 
   // Query heads [first, last), all of KV head `kv_head`.
   void run(std::int64_t kv_head, std::int64_t first, std::int64_t last) {
-    rows_ = &input_.heads[static_cast<std::size_t>(kv_head)];
+    rows_ = &input_.heads[kv_head];
     visible_ = visible_rows(rows_->positions, n_, input_.rules);
     if (n_ <= kThinQueries) {
       first_row_ = 0;
@@ -250,7 +250,7 @@ class HeadAttention {
     return mine;
   }
 
-  std::size_t n_visible_rows() const { return static_cast<std::size_t>(rows_->n_rows()); }
+  std::size_t n_visible_rows() const { return rows_->n_rows(); }
 
   const std::byte* query_row(std::int64_t head, std::int64_t query) const {
     return static_cast<const std::byte*>(input_.queries.const_data_ptr()) +
@@ -274,8 +274,7 @@ class HeadAttention {
   }
 
   void run_tile(AttentionOperands& operands, std::int64_t head, std::int64_t query, std::int64_t count) {
-    const std::int64_t n_panels =
-        (visible_.end[static_cast<std::size_t>(query + count - 1)] + kPanel - 1) / kPanel;
+    const std::int64_t n_panels = (visible_.end[query + count - 1] + kPanel - 1) / kPanel;
     const std::int64_t n_scores = n_panels * count * kPanel;
     auto* scores = scratch().scores.reserve<float>(n_scores);
     auto* paired = operands.paired() ? scratch().weights.reserve<std::byte>(n_scores * 2) : nullptr;
@@ -331,19 +330,18 @@ class HeadAttention {
   }
 
   void take_statistics(std::int64_t head, std::int64_t query, const kernels::SoftmaxTile& tile) {
-    const auto at = static_cast<std::size_t>(head);
     const std::int64_t n_columns = std::min(tile.n_panels * kPanel, rows_->n_rows() - first_row_);
-    float* weights = wants_.weights.empty() ? nullptr : wants_.weights[at];
+    float* weights = wants_.weights.empty() ? nullptr : wants_.weights[head];
     if (wants_.column_sums) {
-      double* sums = output_.column_sums[at].data() + first_row_;
+      double* sums = output_.column_sums[head].data() + first_row_;
       for (std::int64_t row = 0; row < n_columns; ++row) sums[row] += tile.column_sums[row];
     }
     for (std::size_t w = 0; w < wants_.windows.size(); ++w)
-      add_window(query, tile, n_columns, wants_.windows[w], output_.window_sums[w][at].data() + first_row_);
+      add_window(query, tile, n_columns, wants_.windows[w], output_.window_sums[w][head].data() + first_row_);
     const bool has_last = query + tile.n_rows == n_;
     if (wants_.last_row && has_last)
       for (std::int64_t row = 0; row < n_columns; ++row)
-        output_.last_row[at][static_cast<std::size_t>(first_row_ + row)] = weight(tile, tile.n_rows - 1, row);
+        output_.last_row[head][first_row_ + row] = weight(tile, tile.n_rows - 1, row);
     if (weights != nullptr) store_weights(weights, query, tile, n_columns);
   }
 
@@ -365,7 +363,7 @@ class HeadAttention {
     for (std::int64_t i = 0; i < tile.n_rows; ++i) {
       float* to = weights + (query + i) * wants_.n_positions;
       for (std::int64_t row = 0; row < n_columns; ++row)
-        to[rows_->positions[static_cast<std::size_t>(first_row_ + row)]] = weight(tile, i, row);
+        to[rows_->positions[first_row_ + row]] = weight(tile, i, row);
     }
   }
 
@@ -387,7 +385,7 @@ class HeadAttention {
 template <typename T>
 void make_room(PerRow<T>& statistic, const AttentionInput& input) {
   for (std::int64_t head = 0; head < input.n_heads(); ++head)
-    statistic.emplace_back(input.heads[static_cast<std::size_t>(head / input.group_size())].positions.size());
+    statistic.emplace_back(input.heads[head / input.group_size()].positions.size());
 }
 
 // Older rows were looked at with the block that brought them.
@@ -448,7 +446,7 @@ VisibleRows visible_rows(std::span<const std::int32_t> positions, std::int64_t n
   const std::int64_t n_old = static_cast<std::int64_t>(positions.size()) - n_queries;
   for (std::int64_t i = 0; i < n_queries; ++i) {
     const std::int64_t own = n_old + i;
-    const std::int64_t oldest = rules.oldest_visible(positions[static_cast<std::size_t>(own)]);
+    const std::int64_t oldest = rules.oldest_visible(positions[own]);
     const auto begin = std::lower_bound(positions.begin(), positions.end(), oldest);
     visible.begin.push_back(static_cast<std::int32_t>(begin - positions.begin()));
     visible.end.push_back(static_cast<std::int32_t>(own + 1));

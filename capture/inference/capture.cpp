@@ -27,7 +27,7 @@ class ProgressCount {
   }
 
   void add(int run, std::int64_t block, std::int64_t n_tokens, int n_layers) {
-    const recording::RunPlan& about = plan_.runs[static_cast<std::size_t>(run)];
+    const recording::RunPlan& about = plan_.runs[run];
     progress_.run = about.name;
     progress_.run_index = run;
     progress_.block = block;

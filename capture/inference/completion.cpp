@@ -27,17 +27,13 @@ namespace keyscope::capture {
 
 namespace {
 
-// The prompt's budgeted run as `memory_need` looks at it: nothing is recorded.
-recording::RecordPlan plan_of(const CompletionSettings& settings, const CompletionRequest& request) {
+recording::RunPlan run_of(const CompletionSettings& settings, const CompletionRequest& request) {
   recording::RunPlan run;
   run.name = request.policy.name;
   run.budget = request.policy.name == "none" ? 0 : request.budget;
   run.block_size = settings.block_size;
   run.max_generated = request.continuation.max_new_tokens;
-  recording::RecordPlan plan;
-  plan.prompt.id.resize(request.prompt_ids.size());
-  plan.runs.push_back(std::move(run));
-  return plan;
+  return run;
 }
 
 void check_prompt(const ModelConfig& config, const CompletionRequest& request, const std::string& where) {
@@ -83,10 +79,11 @@ void require_memory(const Model& model, const CompletionSettings& settings,
   const std::int64_t available = model.available_memory();
   std::int64_t block_bytes = 0;
   for (const CompletionRequest& request : requests) {
-    const recording::RecordPlan plan = plan_of(settings, request);
-    check_memory(model.config(), plan, element_bytes, transformer.arithmetic(), available);
+    const recording::RunPlan run = run_of(settings, request);
+    const std::int64_t n_prompt = std::ssize(request.prompt_ids);
+    check_memory(model.config(), run, n_prompt, element_bytes, transformer.arithmetic(), available);
     const MemoryNeed need =
-        memory_need(model.config(), plan, plan.runs.front(), element_bytes, transformer.arithmetic());
+        memory_need(model.config(), run, n_prompt, element_bytes, transformer.arithmetic());
     block_bytes = std::max(block_bytes, need.block_bytes);
   }
   check_completion_memory(
@@ -157,7 +154,7 @@ void continue_text(const Model& model, const Continuation& continuation, std::in
     if (continuation.never_empty && completion.generated.empty())
       for (const std::int32_t id : endings)
         if (static_cast<std::size_t>(id) < logits.size())  // a configuration may name ids that are not there
-          logits[static_cast<std::size_t>(id)] = std::numeric_limits<float>::lowest();
+          logits[id] = std::numeric_limits<float>::lowest();
     const std::int32_t id = choose_token(logits, continuation.sampling, std::ssize(completion.generated));
     completion.generated.push_back(id);
     if (std::ranges::find(endings, id) != endings.end()) {
@@ -185,7 +182,7 @@ std::vector<std::int32_t> ranked(std::span<const float> logits) {
   std::vector<std::int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
   std::ranges::sort(ids, [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    const float x = logits[a], y = logits[b];
     return x != y ? x > y : a < b;
   });
   return ids;
@@ -209,11 +206,11 @@ void check_sampling(const Sampling& sampling) {
 std::int32_t choose_token(std::span<const float> logits, const Sampling& sampling, std::int64_t draw) {
   if (sampling.temperature == 0) return likeliest(logits);
   const std::vector<std::int32_t> ids = ranked(logits);
-  const double largest = logits[static_cast<std::size_t>(ids.front())];
+  const double largest = logits[ids.front()];
   std::vector<double> cumulated;
   double sum = 0;
   for (const std::int32_t id : ids) {
-    const double logit = logits[static_cast<std::size_t>(id)];
+    const double logit = logits[id];
     sum += std::exp((logit - largest) / sampling.temperature);
     cumulated.push_back(sum);
   }
@@ -245,7 +242,7 @@ double log_probability(std::span<const float> logits, std::int32_t id) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  return logits[static_cast<std::size_t>(id)] - largest - std::log(sum);
+  return logits[id] - largest - std::log(sum);
 }
 
 }  // namespace
@@ -267,19 +264,17 @@ std::vector<double> log_probabilities(const Transformer& transformer, const at::
     const at::Tensor logits = checked_logits(transformer, hidden.narrow(0, row, count), first + row);
     const float* data = logits.const_data_ptr<float>();
     for (std::int64_t i = 0; i < count; ++i)
-      scores.push_back(log_probability({data + i * vocab, static_cast<std::size_t>(vocab)},
-                                       next_ids[static_cast<std::size_t>(row + i)]));
+      scores.push_back(
+          log_probability({data + i * vocab, static_cast<std::size_t>(vocab)}, next_ids[row + i]));
   }
   return scores;
 }
 
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t block_size,
                                      const StateRule& rule, int layer) {
-  recording::RunPlan run;
-  run.budget = rule.budget;
-  run.block_size = block_size;
-  const bool evicts = rule.policy != nullptr && rule.policy->evicts(layer);
-  return cache_rows(config, run, rule.most_tokens, layer, evicts);
+  std::vector<std::int64_t> budgets;
+  if (rule.policy != nullptr && rule.policy->evicts(layer)) budgets.assign(config.n_kv_heads, rule.budget);
+  return cache_rows(config, layer, std::min(block_size, rule.most_tokens), rule.most_tokens, budgets);
 }
 
 RunState::RunState(const Model& model, std::int64_t block_size) : model_(model), block_size_(block_size) {}
@@ -327,7 +322,7 @@ at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<cons
   for (int layer = 0; layer < model_.config().n_layers; ++layer) {
     const auto weights = transformer.weights().layer(layer);
     transformer.weights().prefetch(layer + 1);
-    layers_[static_cast<std::size_t>(layer)]->run(
+    layers_[layer]->run(
         *weights, hidden, position_, [] {}, [](std::int64_t, const recording::LayerBlock&) {});
     transformer.weights().release(layer);
   }

@@ -66,7 +66,7 @@ std::map<std::vector<std::int32_t>, RequestIndices> CompletionTree::by_next_ids(
     std::int64_t position, const RequestIndices& requests) const {
   std::map<std::vector<std::int32_t>, RequestIndices> branches;
   for (const std::size_t request : requests) {
-    const auto left = requests_[request].prompt_ids.subspan(static_cast<std::size_t>(position));
+    const auto left = requests_[request].prompt_ids.subspan(position);
     const auto next = left.first(std::min(left.size(), static_cast<std::size_t>(settings_.block_size)));
     branches[{next.begin(), next.end()}].push_back(request);
   }
@@ -200,7 +200,7 @@ void CompletionRun::score(const at::Tensor& hidden, std::span<const std::int32_t
   for (const std::size_t request : requests) skip = std::min(skip, wanted_from(request));
   if (skip == std::ssize(next_ids)) return;
   const auto scores = log_probabilities(model_.transformer(), hidden.narrow(0, skip, hidden.size(0) - skip),
-                                        next_ids.subspan(static_cast<std::size_t>(skip)), first + skip);
+                                        next_ids.subspan(skip), first + skip);
   for (const std::size_t request : requests)
     std::copy(scores.begin() + (wanted_from(request) - skip), scores.end(),
               std::back_inserter(log_probabilities_[request]));
@@ -221,7 +221,7 @@ void CompletionRun::generate(const RequestIndices& requests) {
   const std::int64_t fed_back = std::max<std::int64_t>(0, std::ssize(completion.generated) - 1);
   const std::int64_t saved = most_tokens(request) - completion.n_prompt - fed_back;
   progress_.tokens_done += saved * std::ssize(requests);
-  tell_progress();
+  report_progress();
   for (const std::size_t index : requests) {
     completion.log_probabilities = std::move(log_probabilities_[index]);
     watch_.on_done(index, completion);
@@ -233,10 +233,10 @@ void CompletionRun::count(std::int64_t n_tokens, const RequestIndices& requests)
   cost_.tokens_run += n_tokens;
   progress_.tokens_done += n_tokens * std::ssize(requests);
   progress_.tokens_shared += n_tokens * (std::ssize(requests) - 1);
-  tell_progress();
+  report_progress();
 }
 
-void CompletionRun::tell_progress() const {
+void CompletionRun::report_progress() const {
   if (watch_.on_progress) watch_.on_progress(progress_);
 }
 

@@ -112,7 +112,7 @@ class CompletionRun : public CompletionSteps {
   void score(const at::Tensor& hidden, std::span<const std::int32_t> next_ids, std::int64_t first,
              const RequestIndices& requests);
   void count(std::int64_t n_tokens, const RequestIndices& requests);
-  void tell_progress() const;
+  void report_progress() const;
 
   const Model& model_;
   const CompletionSettings& settings_;

@@ -72,7 +72,7 @@ PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const Bl
 const float* as_floats(const HostRows& rows, std::size_t head, std::int64_t n_rows,
                        std::vector<float>& copy) {
   if (rows.dtype == at::kFloat) return static_cast<const float*>(rows.heads[head]);
-  copy.resize(static_cast<std::size_t>(n_rows * rows.head_dim));
+  copy.resize(n_rows * rows.head_dim);
   kernels::of(rows.dtype).to_float(rows.heads[head], copy.data(), n_rows * rows.head_dim);
   return copy.data();
 }
@@ -83,11 +83,10 @@ class HeadSelection {
   HeadSelection(const EvictionRule& rule, const PolicyView& view) : rule_(rule), view_(view) {}
 
   analysis::Selection select(int kv_head) {
-    const auto at = static_cast<std::size_t>(kv_head);
     const PolicyNeeds& needs = view_.needs;
     const std::int64_t n_rows = view_.cache.n_rows(kv_head), head_dim = view_.keys.head_dim;
-    const float* keys = as_floats(view_.keys, at, n_rows, keys_);
-    const float* values = needs.values ? as_floats(view_.values, at, n_rows, values_) : nullptr;
+    const float* keys = as_floats(view_.keys, kv_head, n_rows, keys_);
+    const float* values = needs.values ? as_floats(view_.values, kv_head, n_rows, values_) : nullptr;
     const PolicyInput policy_input{
         .keys = view_rows(keys, n_rows, head_dim),
         .values = view_rows(values, needs.values ? n_rows : 0, head_dim),
@@ -95,8 +94,9 @@ class HeadSelection {
         .n_new_rows = std::min(view_.n_queries, n_rows),  // a window may have dropped some
         .layer = rule_.layer,
         .kv_head = kv_head,
-        .last_row_group = needs.last_row_group ? std::span<const float>(view_.attention.last_row_group[at])
-                                               : std::span<const float>(),
+        .last_row_group = needs.last_row_group
+                              ? std::span<const float>(view_.attention.last_row_group[kv_head])
+                              : std::span<const float>(),
         .last_row_layer = view_.attention.last_row_layer,
         .attention_received = needs.attention_received
                                   ? std::span<const double>(view_.cache.attention_received(kv_head))
@@ -104,13 +104,13 @@ class HeadSelection {
         .attention_queries = needs.attention_received
                                  ? std::span<const std::int32_t>(view_.cache.attention_queries(kv_head))
                                  : std::span<const std::int32_t>(),
-        .window_sums = needs.window > 0 ? std::span<const float>(view_.attention.window_sums[at])
+        .window_sums = needs.window > 0 ? std::span<const float>(view_.attention.window_sums[kv_head])
                                         : std::span<const float>()};
-    scores_.assign(static_cast<std::size_t>(n_rows), 0);
-    forced_.assign(static_cast<std::size_t>(n_rows), 0);
+    scores_.assign(n_rows, 0);
+    forced_.assign(n_rows, 0);
     rule_.policy->score(policy_input, scores_);
-    rule_.policy->force(policy_input, rule_.budgets[at], forced_);
-    return analysis::select_rows(scores_, forced_, rule_.budgets[at]);
+    rule_.policy->force(policy_input, rule_.budgets[kv_head], forced_);
+    return analysis::select_rows(scores_, forced_, rule_.budgets[kv_head]);
   }
 
  private:
@@ -123,7 +123,7 @@ class HeadSelection {
 
 // Rows first, …, n - 1.
 std::vector<std::int32_t> rows_from(std::int64_t first, std::int64_t n) {
-  std::vector<std::int32_t> rows(static_cast<std::size_t>(n - first));
+  std::vector<std::int32_t> rows(n - first);
   std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(first));
   return rows;
 }
@@ -132,8 +132,7 @@ recording::HeadEvictions describe(const analysis::Selection& selection,
                                   std::span<const std::int32_t> positions) {
   recording::HeadEvictions evictions;
   evictions.margin = selection.margin;
-  for (const std::int32_t row : selection.evicted)
-    evictions.position.push_back(positions[static_cast<std::size_t>(row)]);
+  for (const std::int32_t row : selection.evicted) evictions.position.push_back(positions[row]);
   return evictions;
 }
 
@@ -142,7 +141,7 @@ recording::HeadEvictions describe(const analysis::Selection& selection,
 bool EvictionRule::due(const KvCache& cache) const {
   if (policy == nullptr || !policy->evicts(layer)) return false;
   for (int head = 0; head < cache.n_heads(); ++head)
-    if (cache.n_rows(head) > budgets[static_cast<std::size_t>(head)]) return true;
+    if (cache.n_rows(head) > budgets[head]) return true;
   return false;
 }
 
@@ -170,14 +169,13 @@ std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArith
     HeadSelection selection(rule, view);
     for (std::int64_t head = begin; head < end; ++head) {
       const auto kv_head = static_cast<int>(head);
-      const auto at = static_cast<std::size_t>(head);
-      if (cache.n_rows(kv_head) <= rule.budgets[at]) {
-        retained[at] = rows_from(0, cache.n_rows(kv_head));
+      if (cache.n_rows(kv_head) <= rule.budgets[head]) {
+        retained[head] = rows_from(0, cache.n_rows(kv_head));
         continue;
       }
       auto selected = selection.select(kv_head);
-      evictions[at] = describe(selected, cache.positions(kv_head));
-      retained[at] = std::move(selected.retained);
+      evictions[head] = describe(selected, cache.positions(kv_head));
+      retained[head] = std::move(selected.retained);
     }
   });
   cache.retain(retained);
@@ -186,16 +184,16 @@ std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArith
 
 std::vector<recording::HeadEvictions> drop_past_window(std::int64_t window, std::int64_t next_position,
                                                        KvCache& cache) {
-  std::vector<recording::HeadEvictions> dropped(static_cast<std::size_t>(cache.n_heads()));
+  std::vector<recording::HeadEvictions> dropped(cache.n_heads());
   RetainedRows retained(dropped.size());
   bool any = false;
   for (int head = 0; head < cache.n_heads(); ++head) {
     const auto positions = cache.positions(head);
     const auto past = std::lower_bound(positions.begin(), positions.end(), next_position - window + 1);
-    auto& gone = dropped[static_cast<std::size_t>(head)];
+    auto& gone = dropped[head];
     gone.position.assign(positions.begin(), past);
     gone.margin.assign(gone.position.size(), std::numeric_limits<float>::quiet_NaN());
-    retained[static_cast<std::size_t>(head)] = rows_from(past - positions.begin(), cache.n_rows(head));
+    retained[head] = rows_from(past - positions.begin(), cache.n_rows(head));
     any = any || !gone.position.empty();
   }
   if (any) cache.retain(retained);

@@ -14,9 +14,7 @@ namespace keyscope::capture {
 
 namespace {
 
-std::size_t bytes_of_a_row(const at::Tensor& rows) {
-  return static_cast<std::size_t>(rows.size(1)) * rows.element_size();
-}
+std::size_t bytes_of_a_row(const at::Tensor& rows) { return rows.size(1) * rows.element_size(); }
 
 // Ascending order makes every move safe.
 void move_rows_up(const at::Tensor& tensor, std::span<const std::int32_t> retained) {
@@ -29,8 +27,7 @@ void move_rows_up(const at::Tensor& tensor, std::span<const std::int32_t> retain
 }
 
 std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
-  return static_cast<std::byte*>(rows.mutable_data_ptr()) +
-         static_cast<std::size_t>(row) * bytes_of_a_row(rows);
+  return static_cast<std::byte*>(rows.mutable_data_ptr()) + row * bytes_of_a_row(rows);
 }
 
 }  // namespace
@@ -45,12 +42,12 @@ KernelCache::KernelCache(std::span<const std::int64_t> capacities, std::int64_t 
 
 KernelCache::NewRows KernelCache::append(int head, std::int64_t n, std::int64_t first_position) {
   const std::int64_t first = add_rows(head, n, first_position);
-  const Rows& to = rows_[static_cast<std::size_t>(head)];
+  const Rows& to = rows_[head];
   return {row_at(to.keys, first), row_at(to.values, first)};
 }
 
 HeadRows KernelCache::rows(int head) const {
-  const Rows& from = rows_[static_cast<std::size_t>(head)];
+  const Rows& from = rows_[head];
   return {from.keys.const_data_ptr(), from.values.const_data_ptr(), positions(head)};
 }
 
@@ -72,8 +69,7 @@ void KernelCache::move_rows(const RetainedRows& retained) {
 void KernelCache::copy_keys_and_values(const KvCache& from) {
   const auto& others = dynamic_cast<const KernelCache&>(from).rows_;
   for (std::size_t head = 0; head < rows_.size(); ++head) {
-    const std::size_t n_bytes =
-        static_cast<std::size_t>(n_rows(static_cast<int>(head))) * bytes_of_a_row(rows_[head].keys);
+    const std::size_t n_bytes = n_rows(static_cast<int>(head)) * bytes_of_a_row(rows_[head].keys);
     std::memcpy(row_at(rows_[head].keys, 0), others[head].keys.const_data_ptr(), n_bytes);
     std::memcpy(row_at(rows_[head].values, 0), others[head].values.const_data_ptr(), n_bytes);
   }
@@ -87,7 +83,7 @@ KernelLayer::KernelLayer(const Transformer& transformer, const LayerRows& rows)
       cache_positions_(rows.cache_positions),
       cache_(rows.capacities, transformer.config().head_dim, transformer.dtype()) {
   input_.rules = attention_rules(transformer.config(), layer_);
-  input_.heads.resize(static_cast<std::size_t>(transformer.config().n_kv_heads));
+  input_.heads.resize(transformer.config().n_kv_heads);
 }
 
 void KernelLayer::append(const ProjectedBlock& block) {
@@ -108,7 +104,7 @@ void KernelLayer::append_rotated(const ProjectedBlock& block) {
       rotate_rows(slice(block, block.projections.keys, head), table, 0, rows.keys);
       copy_rows(slice(block, block.projections.values, head), rows.values);
       rotate_queries(block, head, table, 0);
-      input_.heads[static_cast<std::size_t>(head)] = cache_.rows(static_cast<int>(head));
+      input_.heads[head] = cache_.rows(static_cast<int>(head));
     }
   });
 }
@@ -127,15 +123,14 @@ void KernelLayer::append_by_place(const ProjectedBlock& block) {
   at::parallel_for(0, cache_.n_heads(), 1, [&](int64_t begin, int64_t end) {
     const c10::InferenceMode inference;  // a property of each thread
     for (int64_t head = begin; head < end; ++head) {
-      const auto at = static_cast<std::size_t>(head);
       HeadRows rows = cache_.rows(static_cast<int>(head));
-      at::Tensor& placed = placed_keys_[at];
+      at::Tensor& placed = placed_keys_[head];
       placed = at::empty({rows.n_rows(), head_dim}, transformer_.options());
       const HeadSlice lying{transformer_.dtype(), rows.keys, head_dim, rows.n_rows(), head_dim};
       rotate_rows(lying, table, 0, placed.mutable_data_ptr());
       rows.keys = placed.const_data_ptr();
       rotate_queries(block, head, table, rows.n_rows() - block.n);
-      input_.heads[at] = rows;
+      input_.heads[head] = rows;
     }
   });
 }
@@ -163,7 +158,7 @@ HostRows KernelLayer::cached_rows(RowPart part) const {
   HostRows rows{transformer_.dtype(), transformer_.config().head_dim};
   for (int head = 0; head < cache_.n_heads(); ++head) {
     if (cache_positions_ && part == RowPart::kKeys)
-      rows.heads.push_back(input_.heads[static_cast<std::size_t>(head)].keys);
+      rows.heads.push_back(input_.heads[head].keys);
     else
       rows.heads.push_back(part == RowPart::kKeys ? cache_.rows(head).keys : cache_.rows(head).values);
   }

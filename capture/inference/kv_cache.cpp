@@ -13,8 +13,7 @@ namespace {
 
 template <typename T>
 void move_entries(std::vector<T>& entries, std::span<const std::int32_t> retained) {
-  for (std::size_t to = 0; to < retained.size(); ++to)
-    entries[to] = entries[static_cast<std::size_t>(retained[to])];
+  for (std::size_t to = 0; to < retained.size(); ++to) entries[to] = entries[retained[to]];
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ class KvCache {
     std::vector<double> received;
     std::int64_t n_rows = 0;
   };
-  Head& at(int head) { return heads_[static_cast<std::size_t>(head)]; }
-  const Head& at(int head) const { return heads_[static_cast<std::size_t>(head)]; }
+  Head& at(int head) { return heads_[head]; }
+  const Head& at(int head) const { return heads_[head]; }
   template <typename T>
   std::span<T> rows_of(std::vector<T>& entries, int head) const {
     return {entries.data(), static_cast<std::size_t>(n_rows(head))};

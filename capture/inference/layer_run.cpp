@@ -162,7 +162,7 @@ void LayerRun::want_weights(Block& block, AttentionWants& wanted) const {
   wanted.n_positions = block.end();
   const int64_t matrix = block.n() * wanted.n_positions;
   auto& rows = block.record.attention_rows;
-  rows.resize(static_cast<std::size_t>(plan_.recording.heads.count(n_kv_heads) * group * matrix));
+  rows.resize(plan_.recording.heads.count(n_kv_heads) * group * matrix);
   for (int head = 0; head < n_kv_heads * group; ++head) {
     const int place = plan_.recording.heads.query_place(head, group);
     wanted.weights.push_back(place < 0 ? nullptr : rows.data() + place * matrix);
@@ -191,7 +191,7 @@ void LayerRun::count_attention(Block& block) {
   const PerRow<double> received = group_mean(block.output.column_sums, group_size());
   KvCache& cache = arithmetic_->cache();
   for (int head = 0; head < cache.n_heads(); ++head) {
-    const auto& sums = received[static_cast<std::size_t>(head)];
+    const auto& sums = received[head];
     const auto positions = cache.positions(head);
     const auto total = cache.attention_received(head);
     const auto queries = cache.attention_queries(head);
@@ -231,7 +231,7 @@ void LayerRun::evict(Block& block) {
   BlockStatistics statistics{block.n(), std::move(block.output.last_row), {}};
   for (std::size_t i = 0; i < block.policy_windows.size(); ++i)
     statistics.window_sums[block.policy_windows[i]] = std::move(block.output.window_sums[i]);
-  std::vector<recording::HeadEvictions> gone(static_cast<std::size_t>(cache().n_heads()));
+  std::vector<recording::HeadEvictions> gone(cache().n_heads());
   if (rules_.window > 0) gone = drop_past_window(block, statistics);
   if (!open_rules_.empty()) {
     open_block_ = std::move(statistics);
@@ -270,10 +270,10 @@ namespace {
 std::vector<float> as_floats(const HostRows& rows, const std::vector<int>& heads, std::int64_t n) {
   const auto& kernels = kernels::of(rows.dtype);
   const std::int64_t n_values = n * rows.head_dim;
-  std::vector<float> floats(heads.size() * static_cast<std::size_t>(n_values));
+  std::vector<float> floats(heads.size() * n_values);
   at::parallel_for(0, static_cast<std::int64_t>(heads.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t place = begin; place < end; ++place) {
-      const auto head = static_cast<std::size_t>(heads[static_cast<std::size_t>(place)]);
+      const int head = heads[place];
       kernels.to_float(rows.heads[head], floats.data() + place * n_values, n_values);
     }
   });
@@ -307,8 +307,8 @@ HeadStatistics::HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, st
     : n_heads_(n_heads),
       n_kv_heads_(n_kv_heads),
       n_prompt_(n_prompt),
-      received_(static_cast<std::size_t>(n_heads * n_prompt)),
-      window_(static_cast<std::size_t>(n_kv_heads * n_prompt)) {}
+      received_(n_heads * n_prompt),
+      window_(n_kv_heads * n_prompt) {}
 
 void HeadStatistics::add(const KvCache& cache, const PerRow<double>& column_sums,
                          const PerRow<double>* window_sums) {
@@ -316,10 +316,10 @@ void HeadStatistics::add(const KvCache& cache, const PerRow<double>& column_sums
   for (std::size_t head = 0; head < column_sums.size(); ++head) {
     const std::size_t kv_head = head / group;
     const auto positions = cache.positions(static_cast<int>(kv_head));
-    double* received = received_.data() + head * static_cast<std::size_t>(n_prompt_);
-    double* window = window_.data() + kv_head * static_cast<std::size_t>(n_prompt_);
+    double* received = received_.data() + head * n_prompt_;
+    double* window = window_.data() + kv_head * n_prompt_;
     for (std::size_t row = 0; row < positions.size(); ++row) {
-      const auto at = static_cast<std::size_t>(positions[row]);
+      const std::int32_t at = positions[row];
       received[at] += column_sums[head][row];
       if (window_sums != nullptr) window[at] += (*window_sums)[head][row] / static_cast<double>(group);
     }
@@ -329,8 +329,7 @@ void HeadStatistics::add(const KvCache& cache, const PerRow<double>& column_sums
 void HeadStatistics::finish(recording::LayerBlock& record) const {
   record.attention_window.assign(window_.begin(), window_.end());
   for (std::int64_t head = 0; head < n_heads_; ++head) {
-    const std::span<const double> received(received_.data() + head * n_prompt_,
-                                           static_cast<std::size_t>(n_prompt_));
+    const std::span<const double> received(received_.data() + head * n_prompt_, n_prompt_);
     record.gini.push_back(analysis::gini(received));
     record.top_share.push_back(analysis::top_share(received, 0.01));
   }

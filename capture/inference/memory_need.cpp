@@ -32,30 +32,67 @@ std::int64_t row_bytes(const ModelConfig& config, std::int64_t element_bytes) {
   return std::int64_t{2} * config.head_dim * element_bytes + kBookkeeping;
 }
 
-// Layers whose caches are in memory at once: all of them, but under the layer schedule one, unless tokens are
-// fed back after the prompt.
-bool holds_all_layers(const recording::RecordPlan& plan, const recording::RunPlan& run) {
-  return !plan.by_layers() || run.max_generated > 1;
+// Whether only one layer's cache is in memory at once: under the layer schedule, unless tokens are fed back
+// after the prompt.
+bool holds_one_layer(const recording::RecordPlan& plan, const recording::RunPlan& run) {
+  return plan.by_layers() && run.max_generated <= 1;
 }
 
-// Caches of all layers that are in memory at once.
-double cache_bytes(const ModelConfig& config, const recording::RecordPlan& plan,
-                   const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic) {
-  double all = 0, largest = 0;
+struct CacheBytes {
+  double all_layers = 0, largest_layer = 0;
+};
+
+// In float64: without overflow, whatever a damaged configuration asks for.
+CacheBytes cache_bytes(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                       std::int64_t element_bytes, Arithmetic arithmetic) {
+  CacheBytes bytes;
   for (int layer = 0; layer < config.n_layers; ++layer) {
-    const auto rows = cache_rows(config, run, plan.n_prompt(), layer, run.budget > 0);
-    const double bytes = layer_cache_bytes(config, rows, element_bytes, arithmetic);
-    all += bytes;
-    largest = std::max(largest, bytes);
+    const auto rows = cache_rows(config, run, n_prompt, layer, run.budget > 0);
+    const double layer_bytes = layer_cache_bytes(config, rows, element_bytes, arithmetic);
+    bytes.all_layers += layer_bytes;
+    bytes.largest_layer = std::max(bytes.largest_layer, layer_bytes);
   }
-  return holds_all_layers(plan, run) ? all : largest;
+  return bytes;
 }
 
-// Scores of a tile, and the few tensors of their size that statistics take, in float32.
-double tile_bytes(const ModelConfig& config, double n_queries, std::int64_t n_rows) {
+// Of n tokens: queries, keys and values several times over (rotated, as float32, copied into the record), and
+// the MLP.
+double activation_bytes(const ModelConfig& config, double n) {
+  const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
+  return n * 4 *
+         (4 * static_cast<double>(config.hidden_size) + 3 * static_cast<double>(config.intermediate_size) +
+          4 * projected);
+}
+
+// Scores of a tile, and the few tensors of their size that statistics take, in float32; the kernels' tiles
+// are small.
+double tile_bytes(const ModelConfig& config, double n_queries, std::int64_t n_rows, Arithmetic arithmetic) {
+  if (arithmetic != Arithmetic::kAten) return 0;
   constexpr double kTensors = 5;
   const double scores = n_queries * config.n_heads * static_cast<double>(n_rows);
   return kTensors * 4 * std::min(scores, static_cast<double>(kAtenTileScores));
+}
+
+// What is recorded of a block of n tokens, and what is held for all of them until the run's end.
+double recorded_bytes(const ModelConfig& config, const recording::RecordPlan& plan,
+                      const recording::RunPlan& run, std::int64_t element_bytes) {
+  const auto n = static_cast<double>(block_tokens(run, plan.n_prompt()));
+  const auto n_all = static_cast<double>(plan.n_prompt());
+  const double n_layers = plan.by_layers() ? 1 : static_cast<double>(plan.layers.size());
+  const int n_kv_heads = plan.heads.count(config.n_kv_heads);
+  const int n_heads = n_kv_heads * (config.n_heads / config.n_kv_heads);
+  const double recorded = static_cast<double>(n_heads + 2 * n_kv_heads) * config.head_dim;
+  double bytes = n * recorded * 4 * n_layers;
+  // Attention received per query head, by position.
+  bytes += n_all * config.n_heads * 8 * n_layers;
+  if (plan.attention)
+    bytes += n * n_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_layers + 2);
+  if (plan.logits) bytes += 8 * static_cast<double>(plan.score_last) * static_cast<double>(plan.vocab_size);
+  // Under the layer schedule every run's hidden states of the whole prompt lie in memory.
+  if (plan.by_layers())
+    bytes += n_all * static_cast<double>(config.hidden_size * element_bytes) *
+             static_cast<double>(plan.runs.size());
+  return bytes;
 }
 
 // What to do about it, as the caches' own share allows.
@@ -68,16 +105,34 @@ std::string advice(std::int64_t free_for_caches, std::int64_t bytes_per_row, con
   return "take a smaller --block, fewer --layers, or do not --record attention";
 }
 
+//   n_layers: whose caches are in memory at once
+void require_fit(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                 const MemoryNeed& need, std::int64_t element_bytes, int n_layers, std::int64_t available) {
+  if (need.cache_bytes + need.block_bytes <= available) return;
+  throw Error(fmt::format(
+      "run {}: its KV cache needs {} and a block {} of memory, and {} are available; {}", run.name,
+      gib_text(need.cache_bytes), gib_text(need.block_bytes), gib_text(available),
+      advice(available - need.block_bytes, row_bytes(config, element_bytes) * config.n_kv_heads * n_layers,
+             run, block_tokens(run, n_prompt))));
+}
+
 }  // namespace
+
+std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::int64_t block,
+                                     std::int64_t n_tokens, const std::vector<std::int64_t>& budgets) {
+  std::int64_t most = n_tokens;
+  if (config.window(layer) > 0) most = std::min(most, config.window(layer) + block);
+  std::vector<std::int64_t> rows(config.n_kv_heads, most);
+  for (std::size_t head = 0; head < budgets.size(); ++head)
+    if (budgets[head] < most) rows[head] = std::min(most, budgets[head] + block);
+  return rows;
+}
 
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
                                      std::int64_t n_prompt, int layer, bool evicts) {
-  const std::int64_t all = run.max_tokens(n_prompt), block = block_tokens(run, n_prompt);
-  std::int64_t most = all;
-  if (config.window(layer) > 0) most = std::min(most, config.window(layer) + block);
-  std::vector<std::int64_t> rows = run.layer_budgets(layer, config.n_kv_heads);
-  for (std::int64_t& n : rows) n = evicts && !run.oracle && n < most ? std::min(most, n + block) : most;
-  return rows;
+  std::vector<std::int64_t> budgets;
+  if (evicts && !run.oracle) budgets = run.layer_budgets(layer, config.n_kv_heads);
+  return cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt), budgets);
 }
 
 double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64_t>& rows,
@@ -88,37 +143,25 @@ double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64
   return n_rows * static_cast<double>(row_bytes(config, element_bytes));
 }
 
+MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                       std::int64_t element_bytes, Arithmetic arithmetic) {
+  const auto n = static_cast<double>(block_tokens(run, n_prompt));
+  return {
+      whole_bytes(cache_bytes(config, run, n_prompt, element_bytes, arithmetic).all_layers),
+      whole_bytes(activation_bytes(config, n) + tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
+}
+
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
                        const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic) {
-  // In float64: without overflow, whatever a damaged configuration asks for.
-  const auto n = static_cast<double>(block_tokens(run, plan.n_prompt()));
-  const double n_all = static_cast<double>(plan.n_prompt());
-  MemoryNeed need;
-  need.cache_bytes = whole_bytes(cache_bytes(config, plan, run, element_bytes, arithmetic));
-  // Queries, keys and values several times over (rotated, as float32, copied into the record), and the MLP.
-  const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
-  const double at_once =
-      plan.by_layers() ? std::min(n_all, static_cast<double>(chunk_tokens(run.block_size))) : n;
-  double block = at_once * 4 *
-                 (4 * static_cast<double>(config.hidden_size) +
-                  3 * static_cast<double>(config.intermediate_size) + 4 * projected);
-  const double n_recorded = plan.by_layers() ? 1 : static_cast<double>(plan.layers.size());
-  const int n_kv_heads = plan.heads.count(config.n_kv_heads);
-  const int n_heads = n_kv_heads * (config.n_heads / config.n_kv_heads);
-  const double recorded = static_cast<double>(n_heads + 2 * n_kv_heads) * config.head_dim;
-  block += n * recorded * 4 * n_recorded;
-  // Attention received per query head, by position.
-  block += n_all * config.n_heads * 8 * n_recorded;
-  if (plan.attention)
-    block += n * n_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_recorded + 2);
-  if (plan.logits) block += 8 * static_cast<double>(plan.score_last) * static_cast<double>(plan.vocab_size);
-  // Under the layer schedule every run's hidden states of the whole prompt lie in memory.
-  if (plan.by_layers())
-    block += n_all * static_cast<double>(config.hidden_size * element_bytes) *
-             static_cast<double>(plan.runs.size());
-  if (arithmetic == Arithmetic::kAten) block += tile_bytes(config, n, run.max_tokens(plan.n_prompt()));
-  need.block_bytes = whole_bytes(block);
-  return need;
+  const std::int64_t n_prompt = plan.n_prompt();
+  const CacheBytes caches = cache_bytes(config, run, n_prompt, element_bytes, arithmetic);
+  const auto n = static_cast<double>(block_tokens(run, n_prompt));
+  const double at_once = plan.by_layers() ? std::min(static_cast<double>(n_prompt),
+                                                     static_cast<double>(chunk_tokens(run.block_size)))
+                                          : n;
+  return {whole_bytes(holds_one_layer(plan, run) ? caches.largest_layer : caches.all_layers),
+          whole_bytes(activation_bytes(config, at_once) + recorded_bytes(config, plan, run, element_bytes) +
+                      tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
 }
 
 std::int64_t whole_bytes(double bytes) {
@@ -126,18 +169,18 @@ std::int64_t whole_bytes(double bytes) {
   return bytes < static_cast<double>(kMost) ? static_cast<std::int64_t>(bytes) : kMost;
 }
 
+void check_memory(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                  std::int64_t element_bytes, Arithmetic arithmetic, std::int64_t available) {
+  const MemoryNeed need = memory_need(config, run, n_prompt, element_bytes, arithmetic);
+  require_fit(config, run, n_prompt, need, element_bytes, config.n_layers, available);
+}
+
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
                   Arithmetic arithmetic, std::int64_t available) {
   for (const recording::RunPlan& run : plan.runs) {
     const MemoryNeed need = memory_need(config, plan, run, element_bytes, arithmetic);
-    if (need.cache_bytes + need.block_bytes <= available) continue;
-    throw Error(
-        fmt::format("run {}: its KV cache needs {} and a block {} of memory, and {} are available; {}",
-                    run.name, gib_text(need.cache_bytes), gib_text(need.block_bytes), gib_text(available),
-                    advice(available - need.block_bytes,
-                           row_bytes(config, element_bytes) * config.n_kv_heads *
-                               (holds_all_layers(plan, run) ? config.n_layers : 1),
-                           run, block_tokens(run, plan.n_prompt()))));
+    const int n_layers = holds_one_layer(plan, run) ? 1 : config.n_layers;
+    require_fit(config, run, plan.n_prompt(), need, element_bytes, n_layers, available);
   }
 }
 

@@ -11,6 +11,11 @@ namespace keyscope::capture {
 
 // Rows that each KV head's cache in a layer is made for: N + B where the layer evicts, every token where it
 // does not, and no more than its window and a block where it has one.
+//   block: tokens of the largest block, B; n_tokens: that pass through the model
+//   budgets: N of each KV head; empty where the layer does not evict
+std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::int64_t block,
+                                     std::int64_t n_tokens, const std::vector<std::int64_t>& budgets);
+// Of a planned run, by its own budgets where the layer evicts.
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
                                      std::int64_t n_prompt, int layer, bool evicts);
 
@@ -26,11 +31,17 @@ struct MemoryNeed {
   std::int64_t cache_bytes = 0;  // keys and values
   std::int64_t block_bytes = 0;  // a block's activations, and what is recorded of it
 };
+// Of a run of which nothing is recorded.
+MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                       std::int64_t element_bytes, Arithmetic arithmetic);
+// Of one of a plan's runs.
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
                        const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic);
 
-// Refuses a plan that needs more than `available` bytes.
+// Refuses a run, or a plan with one, that needs more than `available` bytes.
 //   throws Error with both figures and, where there is one, the budget that would fit
+void check_memory(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                  std::int64_t element_bytes, Arithmetic arithmetic, std::int64_t available);
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
                   Arithmetic arithmetic, std::int64_t available);
 

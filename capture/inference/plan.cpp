@@ -97,7 +97,7 @@ recording::RecordedHeads choose_heads(const ModelConfig& config, const std::vect
 void check_budgets(const ModelConfig& config, const CaptureOptions& options) {
   if (options.budgets.empty()) return;
   const auto n_heads = static_cast<std::size_t>(config.n_kv_heads);
-  if (options.budgets.size() != n_heads * static_cast<std::size_t>(config.n_layers))
+  if (options.budgets.size() != n_heads * config.n_layers)
     throw UsageError(fmt::format("{} budgets; expected one for each of {} layers' {} KV heads",
                                  options.budgets.size(), config.n_layers, config.n_kv_heads));
   if (std::ranges::min(options.budgets) < 1) throw UsageError("a budget of no row; expected at least 1");

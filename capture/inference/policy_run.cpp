@@ -33,8 +33,7 @@ std::vector<std::int32_t> top_ids(const std::vector<float>& logits, std::size_t 
   n = std::min(n, ids.size());
   std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n), ids.end(),
                     [&](std::int32_t a, std::int32_t b) {
-                      const float x = logits[static_cast<std::size_t>(a)],
-                                  y = logits[static_cast<std::size_t>(b)];
+                      const float x = logits[a], y = logits[b];
                       return x != y ? x > y : a < b;
                     });
   ids.resize(n);
@@ -45,11 +44,10 @@ std::vector<std::int32_t> top_ids(const std::vector<float>& logits, std::size_t 
 
 PolicyRun::PolicyRun(const CaptureContext& context, int run)
     : context_(context),
-      run_plan_(context.plan.runs[static_cast<std::size_t>(run)]),
+      run_plan_(context.plan.runs[run]),
       run_(run),
-      policy_(analysis::make_policy(context.options.policies[static_cast<std::size_t>(run)],
-                                    context.options.seed)) {
-  layers_.resize(static_cast<std::size_t>(context.model.config().n_layers));
+      policy_(analysis::make_policy(context.options.policies[run], context.options.seed)) {
+  layers_.resize(context.model.config().n_layers);
   outcome_.name = run_plan_.name;
   prompt_result_.run = run;
 }
@@ -72,7 +70,7 @@ LayerPlan PolicyRun::layer_plan(int layer) const {
 }
 
 LayerRun& PolicyRun::layer(int index) {
-  auto& layer = layers_[static_cast<std::size_t>(index)];
+  auto& layer = layers_[index];
   if (layer == nullptr) {
     layer = std::make_unique<LayerRun>(context_.model.transformer(), layer_plan(index));
     std::int64_t n_bytes = 0;
@@ -83,7 +81,7 @@ LayerRun& PolicyRun::layer(int index) {
 }
 
 void PolicyRun::finish_prompt_layer(int index) {
-  auto& layer = layers_[static_cast<std::size_t>(index)];
+  auto& layer = layers_[index];
   outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, layer->peak_rows());
   outcome_.prompt_seconds += layer->times().all;
   outcome_.attention_seconds += layer->times().attention;
@@ -112,8 +110,7 @@ void PolicyRun::take_output(const at::Tensor& hidden, std::int64_t first) {
 
 void PolicyRun::keep_top_logits() {
   prompt_result_.top_ids = top_ids(last_logits_, kTopLogits);
-  for (const std::int32_t id : prompt_result_.top_ids)
-    prompt_result_.top_logits.push_back(last_logits_[static_cast<std::size_t>(id)]);
+  for (const std::int32_t id : prompt_result_.top_ids) prompt_result_.top_logits.push_back(last_logits_[id]);
 }
 
 void PolicyRun::run_prompt_by_blocks() {
@@ -122,8 +119,7 @@ void PolicyRun::run_prompt_by_blocks() {
   while (position_ < n_prompt) {
     const std::int64_t first = position_, n = std::min(run_plan_.block_size, n_prompt - position_);
     at::Tensor hidden;
-    auto record =
-        run_block(ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)), hidden);
+    auto record = run_block(ids.subspan(first, n), hidden);
     take_output(hidden, first);
     if (position_ == n_prompt && run_plan_.max_generated > 0)
       generate_next(record->next_id, record->next_text);

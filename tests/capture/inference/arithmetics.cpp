@@ -54,7 +54,7 @@ capture::AtenAttentionInput together(const AttentionCase& c) {
     const std::int64_t dropped = c.dropped_rows(head), n = s.n_rows - dropped;
     input.keys[head].narrow(0, 0, n).copy_(c.keys[head].narrow(0, dropped, n));
     input.values[head].narrow(0, 0, n).copy_(c.values[head].narrow(0, dropped, n));
-    input.positions.emplace_back(c.positions[static_cast<std::size_t>(head)]);
+    input.positions.emplace_back(c.positions[head]);
   }
   input.new_keys = c.keys.narrow(1, s.n_rows - s.n_new, s.n_new);
   input.new_values = c.values.narrow(1, s.n_rows - s.n_new, s.n_new);
@@ -82,7 +82,7 @@ AttentionCase::AttentionCase(const AttentionShape& s, at::ScalarType dtype)
     const std::int64_t n_bytes = offset * s.head_dim * keys.element_size();
     input.heads.push_back({static_cast<const std::byte*>(keys.const_data_ptr()) + n_bytes,
                            static_cast<const std::byte*>(values.const_data_ptr()) + n_bytes,
-                           positions[static_cast<std::size_t>(head)]});
+                           positions[head]});
   }
 }
 

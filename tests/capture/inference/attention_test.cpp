@@ -33,12 +33,12 @@ std::vector<double> softmax_weights(const AttentionCase& c, std::int64_t head) {
                            .narrow(0, c.shape.n_rows - n_rows, n_rows)
                            .to(at::kFloat)
                            .contiguous();
-  std::vector<double> weights(static_cast<std::size_t>(n_new * n_rows));
+  std::vector<double> weights(n_new * n_rows);
   for (std::int64_t i = 0; i < n_new; ++i) {
     const auto own = static_cast<std::size_t>(n_rows - n_new + i);
     double sum = 0;
     for (std::int64_t j = 0; j <= n_rows - n_new + i; ++j) {
-      const std::int64_t distance = rows.positions[own] - rows.positions[static_cast<std::size_t>(j)];
+      const std::int64_t distance = rows.positions[own] - rows.positions[j];
       if (c.shape.window > 0 && distance >= c.shape.window) continue;
       double score = 0;
       for (std::int64_t x = 0; x < d; ++x)
@@ -46,9 +46,9 @@ std::vector<double> softmax_weights(const AttentionCase& c, std::int64_t head) {
             static_cast<double>(q.const_data_ptr<float>()[i * d + x]) * k.const_data_ptr<float>()[j * d + x];
       score /= std::sqrt(static_cast<double>(d));
       if (c.shape.softcap > 0) score = c.shape.softcap * std::tanh(score / c.shape.softcap);
-      sum += weights[static_cast<std::size_t>(i * n_rows + j)] = std::exp(score);
+      sum += weights[i * n_rows + j] = std::exp(score);
     }
-    for (std::int64_t j = 0; j < n_rows; ++j) weights[static_cast<std::size_t>(i * n_rows + j)] /= sum;
+    for (std::int64_t j = 0; j < n_rows; ++j) weights[i * n_rows + j] /= sum;
   }
   return weights;
 }
@@ -72,14 +72,14 @@ TEST_P(Attention, OutputIsTheWeightedMeanOfTheValues) {
     for (std::int64_t head = 0; head < s.n_heads; ++head) {
       const auto weights = softmax_weights(c, head);
       const std::int64_t kv_head = head / c.input.group_size();
-      const std::int64_t n_rows = c.input.heads[static_cast<std::size_t>(kv_head)].n_rows();
+      const std::int64_t n_rows = c.input.heads[kv_head].n_rows();
       const float* v =
           c.values.const_data_ptr<float>() + (kv_head * s.n_rows + s.n_rows - n_rows) * s.head_dim;
       for (std::int64_t i = 0; i < s.n_new; ++i)
         for (std::int64_t x = 0; x < s.head_dim; ++x) {
           double expected = 0;
           for (std::int64_t j = 0; j < n_rows; ++j)
-            expected += weights[static_cast<std::size_t>(i * n_rows + j)] * v[j * s.head_dim + x];
+            expected += weights[i * n_rows + j] * v[j * s.head_dim + x];
           ASSERT_NEAR(output.const_data_ptr<float>()[(i * s.n_heads + head) * s.head_dim + x], expected,
                       rounding(s))
               << way.name << ", head " << head << ", query " << i;
@@ -93,13 +93,12 @@ TEST_P(Attention, WeightsAreGivenOfTheHeadsThatAreWanted) {
   const std::int64_t n_positions = c.positions.front().back() + 1;
   const std::int64_t last = c.shape.n_heads - 1, matrix = c.shape.n_new * n_positions;
   for (const AttentionWay& way : attention_ways()) {
-    std::vector<float> all(static_cast<std::size_t>(c.shape.n_heads * matrix)),
-        one(static_cast<std::size_t>(matrix));
+    std::vector<float> all(c.shape.n_heads * matrix), one(matrix);
     AttentionWants wants;
     wants.n_positions = n_positions;
     for (std::int64_t head = 0; head <= last; ++head) wants.weights.push_back(all.data() + head * matrix);
     way.attend(c, wants);
-    wants.weights.assign(static_cast<std::size_t>(last + 1), nullptr);
+    wants.weights.assign(last + 1, nullptr);
     wants.weights.back() = one.data();
     way.attend(c, wants);
     EXPECT_TRUE(std::ranges::equal(one, std::span(all).last(one.size()))) << way.name;
@@ -110,7 +109,7 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
   const AttentionCase c(GetParam());
   const AttentionShape& s = c.shape;
   const std::int64_t n_positions = c.positions.front().back() + 1;
-  std::vector<float> all(static_cast<std::size_t>(s.n_heads * s.n_new * n_positions));
+  std::vector<float> all(s.n_heads * s.n_new * n_positions);
   AttentionWants wants{
       .column_sums = true, .entropy = true, .last_row = true, .windows = {3, 1000}, .weights = {}};
   for (std::int64_t head = 0; head < s.n_heads; ++head)
@@ -121,7 +120,7 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
     const AttentionOutput found = way.attend(c, wants);
     for (std::int64_t head = 0; head < s.n_heads; ++head) {
       const auto at = static_cast<std::size_t>(head);
-      const HeadRows& rows = c.input.heads[static_cast<std::size_t>(head / c.input.group_size())];
+      const HeadRows& rows = c.input.heads[head / c.input.group_size()];
       const auto weights = softmax_weights(c, head);
       for (std::size_t row = 0; row < rows.positions.size(); ++row) {
         double sum = 0, window = 0, last = 0;
@@ -143,8 +142,7 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
       for (std::int64_t i = 0; i < s.n_new; ++i) {
         double entropy = 0;
         for (std::int64_t j = 0; j < rows.n_rows(); ++j)
-          if (const double p = weights[static_cast<std::size_t>(i * rows.n_rows() + j)]; p > 0)
-            entropy -= p * std::log(p);
+          if (const double p = weights[i * rows.n_rows() + j]; p > 0) entropy -= p * std::log(p);
         ASSERT_NEAR(found.entropy.const_data_ptr<float>()[head * s.n_new + i], entropy, 3 * rounding(s))
             << way.name;
       }
@@ -179,22 +177,18 @@ TEST(AttentionInTwoBytes, IsThatOfTheRoundedInputs) {
         for (std::int64_t head = 0; head < shape.n_heads; ++head) {
           const auto weights = softmax_weights(c, head);
           const std::int64_t kv_head = head / c.input.group_size();
-          const std::int64_t n_rows = c.input.heads[static_cast<std::size_t>(kv_head)].n_rows();
+          const std::int64_t n_rows = c.input.heads[kv_head].n_rows();
           const at::Tensor v =
               c.values[kv_head].narrow(0, shape.n_rows - n_rows, n_rows).to(at::kFloat).contiguous();
           for (std::int64_t row = 0; row < n_rows; ++row) {
             double sum = 0;
-            for (std::int64_t i = 0; i < shape.n_new; ++i)
-              sum += weights[static_cast<std::size_t>(i * n_rows + row)];
-            ASSERT_NEAR(found.column_sums[static_cast<std::size_t>(head)][static_cast<std::size_t>(row)], sum,
-                        rounding(shape) * std::max(1.0, sum))
-                << way.name;
+            for (std::int64_t i = 0; i < shape.n_new; ++i) sum += weights[i * n_rows + row];
+            ASSERT_NEAR(found.column_sums[head][row], sum, rounding(shape) * std::max(1.0, sum)) << way.name;
           }
           for (std::int64_t i = 0; i < shape.n_new; ++i) {
             double expected = 0;
             for (std::int64_t j = 0; j < n_rows; ++j)
-              expected += weights[static_cast<std::size_t>(i * n_rows + j)] *
-                          v.const_data_ptr<float>()[j * shape.head_dim];
+              expected += weights[i * n_rows + j] * v.const_data_ptr<float>()[j * shape.head_dim];
             ASSERT_NEAR(output.const_data_ptr<float>()[(i * shape.n_heads + head) * shape.head_dim], expected,
                         8e-3)
                 << way.name;

@@ -142,7 +142,7 @@ CompletionMemory memory_of(const std::vector<CompletionRequest>& requests) {
   return completion_memory(small_model(), kBlock, tree, 2, Arithmetic::kKernels);
 }
 
-Ids ids(std::int64_t n) { return Ids(static_cast<std::size_t>(n), 1); }
+Ids ids(std::int64_t n) { return Ids(n, 1); }
 
 TEST(CompletionMemory, OfOneRunIsItsCache) {
   const Ids prompt = ids(100);

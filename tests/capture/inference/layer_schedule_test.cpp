@@ -55,8 +55,8 @@ TEST_P(BothSchedules, GiveTheSameRecording) {
   EXPECT_EQ(info->provenance.schedule, "layer");
   EXPECT_EQ(info->layers, blocks.recording->info()->layers);
   for (int index = 0; index < 2; ++index) {
-    const recording::RunInfo& a = blocks.recording->info()->runs[static_cast<std::size_t>(index)];
-    const recording::RunInfo& b = info->runs[static_cast<std::size_t>(index)];
+    const recording::RunInfo& a = blocks.recording->info()->runs[index];
+    const recording::RunInfo& b = info->runs[index];
     EXPECT_EQ(a.block_start, b.block_start);
     EXPECT_EQ(a.n_tokens, b.n_tokens);
     EXPECT_EQ(a.generated.id, b.generated.id);
@@ -203,7 +203,7 @@ TEST_F(CutShort, ShowsTheLayersThatAllRunsHaveBeenThrough) {
   EXPECT_FALSE(info->complete);
   EXPECT_EQ(info->layers, (std::vector<int>{0, 1}));
   for (int run = 0; run < 2; ++run) {
-    EXPECT_EQ(info->runs[static_cast<std::size_t>(run)].blocks_done, 5);
+    EXPECT_EQ(info->runs[run].blocks_done, 5);
     for (int layer = 0; layer < 2; ++layer) {
       EXPECT_EQ(recording->keys(run, layer, 1), whole_.recording->keys(run, layer, 1));
       const auto found = recording->trace(run, layer, 0), expected = whole_.recording->trace(run, layer, 0);

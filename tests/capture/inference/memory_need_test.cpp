@@ -40,7 +40,7 @@ ModelConfig large_model() {
 
 recording::RecordPlan plan_of(std::int64_t n_prompt, const recording::RunPlan& run) {
   recording::RecordPlan plan;
-  plan.prompt.id.resize(static_cast<std::size_t>(n_prompt));
+  plan.prompt.id.resize(n_prompt);
   plan.runs = {run};
   return plan;
 }

@@ -102,8 +102,8 @@ TEST_P(Windows, RowsPastTheWindowAreDroppedAtTheEndOfTheirBlockAndHaveNoMargin) 
     for (std::int64_t end = 16, block = 0; expected < 0 && end < kPrompt + 16; end += 16, ++block)
       if (i < std::min(end, kPrompt) && std::min(end, kPrompt) - i >= kWindow)
         expected = static_cast<std::int32_t>(block);
-    EXPECT_EQ(trace.evicted_at[static_cast<std::size_t>(i)], expected) << i;
-    EXPECT_TRUE(std::isnan(trace.evicted_margin[static_cast<std::size_t>(i)])) << i;
+    EXPECT_EQ(trace.evicted_at[i], expected) << i;
+    EXPECT_TRUE(std::isnan(trace.evicted_margin[i])) << i;
   }
   for (const std::int32_t block : evicted_at(run, 0)) EXPECT_EQ(block, -1);
 }
