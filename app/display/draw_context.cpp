@@ -7,7 +7,7 @@ namespace keyscope::window {
 
 void begin_panel(const char* name, const Rect& rect) {
   ImGui::SetNextWindowPos(ImVec2(rect.x, rect.y));
-  ImGui::SetNextWindowSize(ImVec2(rect.w, rect.h));
+  ImGui::SetNextWindowSize(ImVec2(rect.width, rect.height));
   constexpr ImGuiWindowFlags kFixed =
       ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
       ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse;

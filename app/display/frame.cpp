@@ -36,8 +36,8 @@ class Hash {
 
 std::uint64_t hash_of(const ImDrawList& list, const std::vector<GLuint>& drawn_anew, std::uint64_t frame) {
   Hash hash;
-  hash.add(list.VtxBuffer.Data, static_cast<std::size_t>(list.VtxBuffer.size_in_bytes()));
-  hash.add(list.IdxBuffer.Data, static_cast<std::size_t>(list.IdxBuffer.size_in_bytes()));
+  hash.add(list.VtxBuffer.Data, list.VtxBuffer.size_in_bytes());
+  hash.add(list.IdxBuffer.Data, list.IdxBuffer.size_in_bytes());
   for (const ImDrawCmd& command : list.CmdBuffer) {
     hash.add(&command.ClipRect, sizeof(command.ClipRect));
     hash.mix(reinterpret_cast<std::uintptr_t>(command.TextureId));

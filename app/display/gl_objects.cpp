@@ -21,7 +21,7 @@ GLuint compile(GLenum kind, const char* source) {
   std::string log(4096, '\0');
   GLsizei length = 0;
   glGetShaderInfoLog(shader, static_cast<GLsizei>(log.size()), &length, log.data());
-  log.resize(static_cast<std::size_t>(length));
+  log.resize(length);
   glDeleteShader(shader);
   throw Error(fmt::format("the graphics driver refused a shader: {}", log));
 }

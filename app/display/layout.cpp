@@ -52,14 +52,14 @@ Layout make_layout(float width, float height, float scale, float runs_height) {
   layout.middle = {left, above, std::max(1.0F, right - left), inner};
   if (has_timeline) {
     const float timeline = (inner >= kHeightForTall * scale ? kTallTimelineHeight : kTimelineHeight) * scale;
-    layout.middle.h -= timeline + gap;
-    layout.timeline = {left, layout.middle.bottom() + gap, layout.middle.w, timeline};
+    layout.middle.height -= timeline + gap;
+    layout.timeline = {left, layout.middle.bottom() + gap, layout.middle.width, timeline};
   }
-  if (layout.middle.h >= (kLeastMiddleHeight + kViewsHeight) * scale) {
-    layout.views = {left, above, layout.middle.w, kViewsHeight * scale};
-    const float below = layout.views.h + 0.5F * gap;
+  if (layout.middle.height >= (kLeastMiddleHeight + kViewsHeight) * scale) {
+    layout.views = {left, above, layout.middle.width, kViewsHeight * scale};
+    const float below = layout.views.height + 0.5F * gap;
     layout.middle.y += below;
-    layout.middle.h -= below;
+    layout.middle.height -= below;
   }
   return layout;
 }

@@ -4,15 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "app/figures/scales.hpp"
+
 namespace keyscope::window {
 
-struct Rect {
-  float x = 0, y = 0, w = 0, h = 0;
-
-  float right() const { return x + w; }
-  float bottom() const { return y + h; }
-  bool empty() const { return !(w > 0 && h > 0); }
-};
+using Rect = figures::Rectangle<float>;
 
 // Where the panels lie, in pixels. They fill the window without overlap at any size. The middle, with the row
 // of views above it, comes first: where it would become too small, the token's column is left out (its facts

@@ -110,10 +110,10 @@ void draw_gradient(ImDrawList& list, const figures::ColourScale& scale, float le
                    const Rect& bar) {
   const auto& table = figures::colour_table(scale.colour_map);
   for (int i = 0; i < kGradientSteps; ++i) {
-    const ImU32 below = to_colour(table[static_cast<std::size_t>(i * 255 / kGradientSteps)]);
-    const ImU32 above = to_colour(table[static_cast<std::size_t>((i + 1) * 255 / kGradientSteps)]);
-    const float y0 = bar.bottom() - bar.h * static_cast<float>(i) / kGradientSteps;
-    const float y1 = bar.bottom() - bar.h * static_cast<float>(i + 1) / kGradientSteps;
+    const ImU32 below = to_colour(table[i * 255 / kGradientSteps]);
+    const ImU32 above = to_colour(table[(i + 1) * 255 / kGradientSteps]);
+    const float y0 = bar.bottom() - bar.height * static_cast<float>(i) / kGradientSteps;
+    const float y1 = bar.bottom() - bar.height * static_cast<float>(i + 1) / kGradientSteps;
     list.AddRectFilledMultiColor({left, y1}, {right, y0}, above, above, below, below);
   }
 }
@@ -121,7 +121,7 @@ void draw_gradient(ImDrawList& list, const figures::ColourScale& scale, float le
 // Returns how high the blocks are together.
 float draw_blocks(const DrawContext& context, const figures::ColourScale& scale, float left, float right,
                   const Rect& bar) {
-  const float height = category_height(context, scale, bar.h);
+  const float height = category_height(context, scale, bar.height);
   for (std::size_t i = 0; i < scale.categories.size(); ++i) {
     const float y = bar.y + static_cast<float>(i) * height;
     ImGui::GetWindowDrawList()->AddRectFilled({left, y}, {right, y + height},
@@ -142,22 +142,22 @@ void draw_colour_bar(const DrawContext& context, const figures::ColourScale& sca
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImFont* font = context.fonts.small;
   const float gap = context.px(kLegendGapPx), left = bar.x + gap, right = left + context.px(kColourBarPx);
-  float inked = bar.h;
+  float inked = bar.height;
   if (scale.categories.empty())
     draw_gradient(list, scale, left, right, bar);
   else
     inked = draw_blocks(context, scale, left, right, bar);
   list.AddRect({left, bar.y}, {right, bar.y + inked}, context.theme.border);
-  for (const auto& tick : bar_ticks(context, scale, bar.h)) {
-    const float y = bar.bottom() - static_cast<float>(tick.share) * bar.h;
+  for (const auto& tick : bar_ticks(context, scale, bar.height)) {
+    const float y = bar.bottom() - static_cast<float>(tick.share) * bar.height;
     if (scale.categories.empty()) list.AddLine({right - context.px(3), y}, {right, y}, context.theme.border);
     // Those at the ends stay beside the bar.
     const float text_y = std::clamp(y - 0.5F * font->FontSize, bar.y, bar.bottom() - font->FontSize);
     draw_text(list, font, {right + gap, text_y}, context.theme.dim, tick.label);
   }
-  const auto name = lines_of_name(font, scale, bar.h);
+  const auto name = lines_of_name(font, scale, bar.height);
   const float first = bar.right() - static_cast<float>(name.size()) * font->FontSize;
-  draw_vertical_lines(list, font, {first, bar.y + 0.5F * bar.h}, context.theme.text, name);
+  draw_vertical_lines(list, font, {first, bar.y + 0.5F * bar.height}, context.theme.text, name);
 }
 
 using figures::Marker;
@@ -172,7 +172,7 @@ void draw_polygon(ImDrawList& list, ImVec2 at, float radius, int n_corners, floa
   std::array<ImVec2, 4> corners;
   for (int i = 0; i < n_corners; ++i) {
     const float angle = start + 2 * kPi * static_cast<float>(i) / static_cast<float>(n_corners);
-    corners[static_cast<std::size_t>(i)] = {at.x + radius * std::cos(angle), at.y + radius * std::sin(angle)};
+    corners[i] = {at.x + radius * std::cos(angle), at.y + radius * std::sin(angle)};
   }
   if (filled)
     list.AddConvexPolyFilled(corners.data(), n_corners, fill);

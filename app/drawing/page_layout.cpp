@@ -350,18 +350,15 @@ void name_columns_and_rows(cairo_t* cairo, const SmallMultiples& multiples, cons
   const double label = line_height(cairo, {kLabelSize});
   page.texts.push_back({multiples.column_label, {kLabelSize}, (grid.left + grid.right()) / 2, y, {0.5, 0}});
   for (int column = 0; column < grid.n_columns; ++column)
-    page.texts.push_back({multiples.columns[static_cast<std::size_t>(column)],
+    page.texts.push_back({multiples.columns[column],
                           kNameStyle,
-                          page.panels[static_cast<std::size_t>(column)].plot.x + grid.cell_width / 2,
+                          page.panels[column].plot.x + grid.cell_width / 2,
                           y + label,
                           {0.5, 0}});
   const double right = grid.right() + kBeside;
   for (int row = 0; row < grid.n_rows; ++row)
-    page.texts.push_back({multiples.rows[static_cast<std::size_t>(row)],
-                          kNameStyle,
-                          right,
-                          grid.row_y(row) + grid.cell_height / 2,
-                          {0, 0.5}});
+    page.texts.push_back(
+        {multiples.rows[row], kNameStyle, right, grid.row_y(row) + grid.cell_height / 2, {0, 0.5}});
   page.texts.push_back({multiples.row_label,
                         {kLabelSize},
                         right + widest_text(cairo, multiples.rows, kNameStyle) + kBeside,

@@ -13,12 +13,7 @@
 
 namespace keyscope::figures {
 
-// A rectangle on the page in points (1/72 in), y downwards.
-struct Box {
-  double x = 0, y = 0, width = 0, height = 0;
-  double right() const { return x + width; }
-  double bottom() const { return y + height; }
-};
+using Box = Rectangle<double>;  // on the page in points (1/72 in)
 
 struct Theme {
   Colour background, ink, muted, frame, grid;

@@ -53,8 +53,7 @@ std::string format_tick(double value, double step) {
 std::string format_power(int power) {
   static constexpr std::array kDigits{"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
   std::string text = power < 0 ? "10⁻" : "10";
-  for (const char digit : std::to_string(std::abs(power)))
-    text += kDigits[static_cast<std::size_t>(digit - '0')];
+  for (const char digit : std::to_string(std::abs(power))) text += kDigits[digit - '0'];
   return text;
 }
 

@@ -154,7 +154,7 @@ struct Totals {
 std::string caption_of(const RecordingInfo& info, int run, const std::vector<HeadBounds>& heads) {
   Totals theorem, lemma, always;
   std::int64_t sampled = 0;
-  const auto& about = info.runs[static_cast<std::size_t>(run)];
+  const auto& about = info.runs[run];
   const std::int64_t n = std::min(info.n_prompt(), about.n_tokens);
   for (const HeadBounds& head : heads) {
     sampled += head.theorem.sampled + head.lemma.sampled;
@@ -200,7 +200,7 @@ Figure bounds_figure(const recording::Recording& recording, const FigureRequest&
   figure.panels.push_back(histogram_panel(heads, kTheoremBounds, "theorem_histogram"));
   figure.panels.push_back(layer_panel(*info, heads, kLemmaBounds, "lemma_layers", "Lemma 3.1"));
   figure.panels.push_back(histogram_panel(heads, kLemmaBounds, "lemma_histogram"));
-  figure.view.runs = {info->runs[static_cast<std::size_t>(run)].plan.name};
+  figure.view.runs = {info->runs[run].plan.name};
   figure.caption = caption_of(*info, run, heads);
   return figure;
 }

@@ -40,9 +40,16 @@ constexpr std::array kAliases{
 
 // The paper's figures that are not made of a recording.
 constexpr std::array kMadeElsewhere{
-    FigureAlias{"fig7", "bench prefill"},  FigureAlias{"fig17", "bench prefill"},
-    FigureAlias{"table8", "prompts"},      FigureAlias{"table9", "prompts"},
-    FigureAlias{"table19", "bench score"},
+    FigureAlias{"fig6", "eval niah"},         FigureAlias{"fig7", "bench prefill"},
+    FigureAlias{"fig17", "bench prefill"},    FigureAlias{"fig18", "prompts"},
+    FigureAlias{"fig19", "eval niah"},        FigureAlias{"table1", "eval longbench"},
+    FigureAlias{"table4", "eval math500"},    FigureAlias{"table5", "eval math500"},
+    FigureAlias{"table6", "eval math500"},    FigureAlias{"table7", "eval math500"},
+    FigureAlias{"table8", "prompts"},         FigureAlias{"table9", "prompts"},
+    FigureAlias{"table10", "eval longbench"}, FigureAlias{"table11", "eval longbench"},
+    FigureAlias{"table12", "eval longbench"}, FigureAlias{"table13", "eval longbench"},
+    FigureAlias{"table14", "eval longbench"}, FigureAlias{"table17", "eval phonebook"},
+    FigureAlias{"table18", "eval niah"},      FigureAlias{"table19", "bench score"},
 };
 
 const Builder& find_builder(std::string_view name) {
@@ -230,8 +237,7 @@ std::vector<int> chosen_runs(const RecordingInfo& info, const FigureRequest& req
 
 std::vector<int> chosen_evicting_runs(const RecordingInfo& info, const FigureRequest& request) {
   std::vector<int> runs = chosen_runs(info, request);
-  std::erase_if(runs,
-                [&](int run) { return info.runs[static_cast<std::size_t>(run)].plan.policy == "none"; });
+  std::erase_if(runs, [&](int run) { return info.runs[run].plan.policy == "none"; });
   return runs;
 }
 

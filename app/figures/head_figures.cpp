@@ -77,7 +77,7 @@ Figure key_query_cosine_figure(const recording::Recording& recording, const Figu
   const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
-  const auto& about = info->runs[static_cast<std::size_t>(run)];
+  const auto& about = info->runs[run];
   std::vector<std::optional<double>> values;
   for (const HeadMeasures& head : measures::measure_heads(recording, run))
     values.push_back(head.*measure.value);
@@ -140,8 +140,8 @@ Figure head_map_figure(const recording::Recording& recording, const FigureReques
     throw UsageError(
         fmt::format("the measure {} is of two runs; name the other one by --reference", measure.id));
   require_run(*info, index);
-  const recording::RunInfo& run = info->runs[static_cast<std::size_t>(index)];
-  const std::string reference = other < 0 ? "" : info->runs[static_cast<std::size_t>(other)].plan.name;
+  const recording::RunInfo& run = info->runs[index];
+  const std::string reference = other < 0 ? "" : info->runs[other].plan.name;
   const auto values = measured_values(recording, index, other, measure);
   const MeasureScale scale = measure_scale(measure, values, run.plan.name, reference);
 
@@ -189,7 +189,7 @@ double place_of(const HeadProfile& profile, int n_kv_heads) {
 }
 
 float mark_size(const RecordingInfo& info) {
-  const auto n_heads = info.layers.size() * static_cast<std::size_t>(info.model.n_kv_heads);
+  const auto n_heads = info.layers.size() * info.model.n_kv_heads;
   return n_heads > 64 ? 3.5F : 6.0F;
 }
 
@@ -216,7 +216,7 @@ Figure spread_figure(const recording::Recording& recording, const FigureRequest&
   const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
-  const auto& about = info->runs[static_cast<std::size_t>(run)];
+  const auto& about = info->runs[run];
   const auto profiles = measures::profile_heads(recording, run);
   Figure figure;
   for (const Side& side : sides)
@@ -315,7 +315,7 @@ Figure rank_correlation_figure(const recording::Recording& recording, const Figu
   const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
-  const auto& about = info->runs[static_cast<std::size_t>(run)];
+  const auto& about = info->runs[run];
   const auto heads = measures::measure_heads(recording, run);
 
   Panel panel;
@@ -408,7 +408,7 @@ Figure score_attention_figure(const recording::Recording& recording, const Figur
   const auto info = recording.info();
   const HeadSelection head = chosen_head(*info, request);
   require_keys(*info);
-  const RunInfo& run = info->runs[static_cast<std::size_t>(head.run)];
+  const RunInfo& run = info->runs[head.run];
   const std::int64_t block = resolve_block(run, -1);
   const ScoreAttention pairs = measures::read_score_attention(recording, head);
   const ScoreAgreement agreement = measures::correlate(pairs);

@@ -95,9 +95,7 @@ class PanelMaker {
   }
 
  private:
-  float size_of_keys() const {
-    return point_size(static_cast<std::size_t>(style_.n_keys < 0 ? content_.n_seen : style_.n_keys));
-  }
+  float size_of_keys() const { return point_size(style_.n_keys < 0 ? content_.n_seen : style_.n_keys); }
 
   bool leaves_out(const RowMatrixF& coordinates, Eigen::Index row) const {
     return style_.only_placed && !is_placed(coordinates, row, dimensions_);
@@ -116,7 +114,7 @@ class PanelMaker {
       add_point(series, queries, row, dimensions_);
       series.token.push_back(static_cast<std::int32_t>(row % content_.n_seen));
     }
-    add(std::move(series), point_size(static_cast<std::size_t>(queries.rows())));
+    add(std::move(series), point_size(queries.rows()));
   }
 
   // Evicted rings first, so that the retained discs lie on top of them.
@@ -132,7 +130,7 @@ class PanelMaker {
       PointSeries& series = kept ? retained : evicted;
       add_point(series, coordinates_, token, dimensions_);
       series.token.push_back(token);
-      if (!values.empty()) series.value.push_back(values[static_cast<std::size_t>(token)]);
+      if (!values.empty()) series.value.push_back(values[token]);
     }
     if (!values.empty()) panel_.scale = content_.colours.scale;
     panel_.note = note();
@@ -342,7 +340,7 @@ std::vector<std::int32_t> top_keydiff_keys(const MatrixView& keys, std::size_t c
   const Eigen::VectorXd mean = analysis::mean_row(keys);
   if (keys.rows() == 0 || mean.norm() == 0 || !mean.allFinite()) return {};
   const Eigen::VectorXd cosines = analysis::cosines_to(keys, mean);
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(keys.rows()));
+  std::vector<std::int32_t> positions(keys.rows());
   std::iota(positions.begin(), positions.end(), 0);
   count = std::min(count, positions.size());
   std::ranges::partial_sort(positions, positions.begin() + static_cast<std::ptrdiff_t>(count),

@@ -39,8 +39,8 @@ analysis::Pca axes_of(const recording::RecordingInfo& info, const KeyspaceBasis&
     return analysis::fit_pca(rows, n_components);
   } catch (const InvalidInput& error) {
     throw FileError(fmt::format("{}: run {}, layer {}, KV head {}: keys{}: {}", info.source,
-                                info.runs[static_cast<std::size_t>(basis.run)].plan.name, basis.layer,
-                                basis.kv_head, basis.with_queries ? " and queries" : "", error.what()));
+                                info.runs[basis.run].plan.name, basis.layer, basis.kv_head,
+                                basis.with_queries ? " and queries" : "", error.what()));
   }
 }
 
@@ -120,7 +120,7 @@ RowMatrixF project_rows(const KeyspaceBasis& basis, const MatrixView& rows, int 
 }
 
 std::string component_label(const KeyspaceBasis& basis, int component) {
-  const double share = basis.explained.at(static_cast<std::size_t>(component));
+  const double share = basis.explained.at(component);
   if (std::isnan(share)) return fmt::format("PC {}", component + 1);
   return fmt::format("PC {} ({:.1f} %)", component + 1, 100 * share);
 }
@@ -163,9 +163,7 @@ using recording::RunInfo;
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 constexpr float kDecades = 1e-4F;  // of the largest attention: what a logarithmic scale goes down to
 
-const RunInfo& run_of(const RecordingInfo& info, int run) {
-  return info.runs.at(static_cast<std::size_t>(run));
-}
+const RunInfo& run_of(const RecordingInfo& info, int run) { return info.runs.at(run); }
 
 // The policy as it ran, by the options that the recording keeps.
 std::unique_ptr<analysis::Policy> policy_of(const RecordingInfo& info, int run) {
@@ -209,7 +207,7 @@ RowMatrixF rows_at(const MatrixView& all, const std::vector<std::int32_t>& posit
 
 std::vector<float> scores(const Recording& recording, const RecordingInfo& info, const HeadAtBlock& head,
                           const MatrixView& keys, const HeadTrace& trace) {
-  std::vector<float> values(static_cast<std::size_t>(head.n_seen), kNone);
+  std::vector<float> values(head.n_seen, kNone);
   const auto policy = policy_of(info, head.run);
   const std::vector<std::int32_t> positions = rows_before_eviction(trace, head);
   if (positions.empty()) return values;
@@ -227,13 +225,12 @@ std::vector<float> scores(const Recording& recording, const RecordingInfo& info,
                                     .kv_head = head.kv_head};
   std::vector<double> found(positions.size());
   policy->score(input, found);
-  for (std::size_t i = 0; i < positions.size(); ++i)
-    values[static_cast<std::size_t>(positions[i])] = static_cast<float>(found[i]);
+  for (std::size_t i = 0; i < positions.size(); ++i) values[positions[i]] = static_cast<float>(found[i]);
   return values;
 }
 
 std::vector<float> attention(const RecordingInfo& info, const HeadAtBlock& head, const HeadTrace& trace) {
-  std::vector<float> values(static_cast<std::size_t>(head.n_seen), kNone);
+  std::vector<float> values(head.n_seen, kNone);
   const auto n =
       std::min({values.size(), static_cast<std::size_t>(info.n_prompt()), trace.attention_received.size()});
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(trace.attention_received[i]);
@@ -241,7 +238,7 @@ std::vector<float> attention(const RecordingInfo& info, const HeadAtBlock& head,
 }
 
 std::vector<float> margins(const HeadAtBlock& head, const HeadTrace& trace) {
-  std::vector<float> values(static_cast<std::size_t>(head.n_seen), kNone);
+  std::vector<float> values(head.n_seen, kNone);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int32_t gone = trace.evicted_at[i];
     if (gone >= 0 && gone <= head.block && i < trace.evicted_margin.size())

@@ -24,9 +24,7 @@ using recording::RunPlan;
 
 constexpr std::size_t kLongestOnAxis = 24;  // letters of a label
 
-const RunPlan& plan_of(const RecordingInfo& info, int run) {
-  return info.runs[static_cast<std::size_t>(run)].plan;
-}
+const RunPlan& plan_of(const RecordingInfo& info, int run) { return info.runs[run].plan; }
 
 nlohmann::json options_of(const RunPlan& plan) {
   const nlohmann::json options = parse_json(plan.parameters);

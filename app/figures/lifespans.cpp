@@ -25,7 +25,7 @@ constexpr std::int64_t kMaxSize = 1024;  // rows and columns of the images
 
 // The run whose queries attended: a replayed run has none of its own. -1: there is none.
 int attending_run(const RecordingInfo& info, int run) {
-  return info.runs[static_cast<std::size_t>(run)].plan.replayed ? measures::full_cache_run(info) : run;
+  return info.runs[run].plan.replayed ? measures::full_cache_run(info) : run;
 }
 
 // (n_tokens) attention received per query that could see the token.
@@ -105,7 +105,7 @@ Figure lifespans_figure(const recording::Recording& recording, const FigureReque
   // By default of a run that evicts: in the others every life is the same.
   if (const int evicting = first_evicting_run(*info); request.runs.empty() && evicting >= 0)
     head.run = evicting;
-  const RunInfo& run = info->runs[static_cast<std::size_t>(head.run)];
+  const RunInfo& run = info->runs[head.run];
   const auto n_tokens = static_cast<std::size_t>(run.n_tokens);
   const HeadTrace trace = recording.trace(head.run, head.layer, head.kv_head);
   const int attending = attending_run(*info, head.run);
@@ -129,10 +129,10 @@ Figure lifespans_figure(const recording::Recording& recording, const FigureReque
   const char* title = request.margins ? "margin that it went by" : "attention received per query";
   figure.panels.push_back(life_panel(request.margins ? "margin" : "attention_per_query", title,
                                      std::move(coloured), cell_note(grid)));
-  const std::string whose = request.margins || attending == head.run || attending < 0
-                                ? ""
-                                : fmt::format(" Attention is that of the run {}.",
-                                              info->runs[static_cast<std::size_t>(attending)].plan.name);
+  const std::string whose =
+      request.margins || attending == head.run || attending < 0
+          ? ""
+          : fmt::format(" Attention is that of the run {}.", info->runs[attending].plan.name);
   figure.caption = fmt::format(
       "{}. A token lives from the block that it came with to the one at whose end it was evicted. Grey: not "
       "seen yet, or nothing there to be shown.{}",
@@ -201,7 +201,7 @@ LifeGrid grid_lives(std::span<const Life> lives, std::int64_t n_blocks, std::int
   const SpanSums empty(rows, columns, grid.blocks_per_column);
   SpanSums seen = empty, cached = empty, valued = empty, values = empty;
   for (std::int64_t i = 0; i < n; ++i) {
-    const Life& life = lives[static_cast<std::size_t>(i)];
+    const Life& life = lives[i];
     const Index row = i / grid.tokens_per_row;
     seen.add(row, life.first, n_blocks - 1, 1);
     cached.add(row, life.first, life.last, 1);

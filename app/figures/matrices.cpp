@@ -125,11 +125,11 @@ ChosenKeys chosen_keys(const Recording& recording, const HeadSelection& head, bo
     chosen.keys = RowMatrixF(chosen.keys(kept, Eigen::all));
     return chosen;
   }
-  chosen.position.resize(static_cast<std::size_t>(n_seen));
+  chosen.position.resize(n_seen);
   std::iota(chosen.position.begin(), chosen.position.end(), 0);
   if (std::ssize(kept) == n_seen) return chosen;
-  chosen.retained.assign(static_cast<std::size_t>(n_seen), 0);
-  for (const std::int32_t position : kept) chosen.retained[static_cast<std::size_t>(position)] = 1;
+  chosen.retained.assign(n_seen, 0);
+  for (const std::int32_t position : kept) chosen.retained[position] = 1;
   return chosen;
 }
 
@@ -151,14 +151,14 @@ std::vector<analysis::Merge> order_by_dendrogram(ChosenKeys& chosen) {
   std::vector<std::int32_t> place(tree.leaves.size());
   ChosenKeys ordered{chosen.keys(tree.leaves, Eigen::all), {}, {}};
   for (std::size_t at = 0; at < place.size(); ++at) {
-    const auto row = static_cast<std::size_t>(tree.leaves[at]);
+    const std::int32_t row = tree.leaves[at];
     place[row] = static_cast<std::int32_t>(at);
     ordered.position.push_back(chosen.position[row]);
     if (!chosen.retained.empty()) ordered.retained.push_back(chosen.retained[row]);
   }
   for (analysis::Merge& merge : tree.merges) {
     for (std::int32_t* cluster : {&merge.first, &merge.second})
-      if (*cluster < n_keys) *cluster = place[static_cast<std::size_t>(*cluster)];
+      if (*cluster < n_keys) *cluster = place[*cluster];
     if (merge.first > merge.second) std::swap(merge.first, merge.second);
   }
   chosen = std::move(ordered);

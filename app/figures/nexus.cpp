@@ -221,7 +221,7 @@ bool is_tree(const std::vector<Merge>& merges, std::int64_t n_places) {
   for (std::size_t k = 0; k < merges.size(); ++k)
     for (const std::int32_t cluster : {merges[k].first, merges[k].second}) {
       if (cluster < 0 || cluster >= n_places + static_cast<std::int64_t>(k)) return false;
-      if (std::exchange(taken[static_cast<std::size_t>(cluster)], 1) != 0) return false;
+      if (std::exchange(taken[cluster], 1) != 0) return false;
     }
   return true;
 }

@@ -169,11 +169,10 @@ void write_heatmap(Group& group, const Panel& panel, const Heatmap& heatmap) {
   options.shuffle = true;
   options.gzip = 4;
   options.fill = std::nan("");
-  options.cache_bytes = kMatrixChunk * static_cast<std::size_t>(columns + kMatrixChunk) * sizeof(float);
+  options.cache_bytes = kMatrixChunk * (columns + kMatrixChunk) * sizeof(float);
   Dataset signal = group.create_dataset(name, ElementType::kFloat32,
                                         {static_cast<hsize_t>(rows), static_cast<hsize_t>(columns)}, options);
-  signal.write(
-      std::span<const float>(heatmap.values.data(), static_cast<std::size_t>(heatmap.values.size())));
+  signal.write(std::span<const float>(heatmap.values.data(), heatmap.values.size()));
   signal.set_text("long_name", heatmap.long_name);
   signal.set_text("units", heatmap.units);
   signal.set_text("interpretation", "image");
@@ -251,8 +250,7 @@ void read_heatmap(const Group& group, Heatmap& heatmap) {
     throw FileError(fmt::format("{}: shape is {}, too large for a figure", signal.where(),
                                 recording::hdf5::format_shape(signal.shape())));
   heatmap.values.resize(rows, columns);
-  signal.read(std::span<float>(heatmap.values.data(), static_cast<std::size_t>(heatmap.values.size())),
-              {0, 0}, signal.shape());
+  signal.read(std::span<float>(heatmap.values.data(), heatmap.values.size()), {0, 0}, signal.shape());
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ std::string beyond(const std::string& label, const std::string& other) {
 // Where all runs have one policy and options tell them apart: the first run's options, and of the others what
 // differs from it. Elsewhere names as an axis has them.
 RunNames names_of(const RecordingInfo& info, const std::vector<int>& runs) {
-  const std::string prefix = info.runs[static_cast<std::size_t>(runs.front())].plan.policy + ", ";
+  const std::string prefix = info.runs[runs.front()].plan.policy + ", ";
   std::vector<std::string> labels;
   for (const int run : runs) labels.push_back(run_label(info, run));
   const bool one_policy =
@@ -117,7 +117,7 @@ Figure ablation_figure(const recording::Recording& recording, const FigureReques
   Figure figure;
   Heads heads;
   for (const int run : runs) {
-    const auto& about = info->runs[static_cast<std::size_t>(run)];
+    const auto& about = info->runs[run];
     heads.push_back(measures::measure_heads(recording, run, resolve_block(about, block)));
     figure.view.runs.push_back(about.plan.name);
   }
@@ -132,7 +132,7 @@ Figure ablation_figure(const recording::Recording& recording, const FigureReques
   figure.title = "What evicting costs";
   figure.columns = 3;
   figure.view.block = block;
-  const auto& first = info->runs[static_cast<std::size_t>(runs.front())].plan;
+  const auto& first = info->runs[runs.front()].plan;
   const bool one_policy = key.empty() && labels.front() != run_label(*info, runs.front());
   figure.caption =
       fmt::format("{}{}{}. Heads: median, 5 to 95 % of {} layers × {} KV heads.{}", describe_prompt(*info),
@@ -205,13 +205,13 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
   cloud.id = "heads";
   cloud.label = "a KV head of a layer, layers from left to right";
   cloud.colour = kBlue;
-  cloud.size_px = info->layers.size() * static_cast<std::size_t>(info->model.n_kv_heads) > 64 ? 3 : 5;
+  cloud.size_px = info->layers.size() * info->model.n_kv_heads > 64 ? 3 : 5;
   const bool without_full_cache = measure.grows_with_size && !chosen_evicting_runs(*info, request).empty();
   Panel panel;
   Figure figure;
   std::vector<int> shown;
   for (const int run : chosen_runs(*info, request)) {
-    const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
+    const RunInfo& about = info->runs[run];
     if (without_full_cache && about.plan.policy == "none") continue;
     const auto place = static_cast<double>(shown.size());
     shown.push_back(run);
@@ -282,7 +282,7 @@ struct RunCourse {
 
 RunCourse course_of(const RecordingInfo& info, int run, const std::vector<std::vector<HeadMeasures>>& heads,
                     const Course& course, PolicyLooks::Look look) {
-  const RunInfo& about = info.runs[static_cast<std::size_t>(run)];
+  const RunInfo& about = info.runs[run];
   const std::vector<std::int64_t> blocks = marked_blocks(about);
   RunCourse drawn;
   drawn.median.id = about.plan.name;
@@ -323,8 +323,7 @@ std::vector<Panel> empty_panels(bool full_cache) {
 
 std::string note_of(const RecordingInfo& info, const std::vector<int>& runs) {
   std::int64_t most = 0;
-  for (const int run : runs)
-    most = std::max(most, resolve_block(info.runs[static_cast<std::size_t>(run)], -1) + 1);
+  for (const int run : runs) most = std::max(most, resolve_block(info.runs[run], -1) + 1);
   return most > kMostMarkers ? fmt::format(", {} of {} blocks", kMostMarkers, format_count(most)) : "";
 }
 
@@ -338,7 +337,7 @@ Figure diversity_figure(const recording::Recording& recording, const FigureReque
   figure.panels = empty_panels(measures::full_cache_run(*info) >= 0);
   PolicyLooks looks;
   for (const int run : runs) {
-    const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
+    const RunInfo& about = info->runs[run];
     const auto look = looks.next(about.plan.policy);
     std::vector<std::vector<HeadMeasures>> heads;
     for (const std::int64_t block : marked_blocks(about))

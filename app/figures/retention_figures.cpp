@@ -54,9 +54,7 @@ struct Pair {
 };
 
 std::vector<Pair> evicting_pairs(const RecordingInfo& info, const std::vector<int>& runs) {
-  const auto evicts = [&](std::size_t i) {
-    return info.runs[static_cast<std::size_t>(runs[i])].plan.policy != "none";
-  };
+  const auto evicts = [&](std::size_t i) { return info.runs[runs[i]].plan.policy != "none"; };
   std::vector<Pair> pairs;
   for (std::size_t a = 0; a < runs.size(); ++a)
     for (std::size_t b = a + 1; b < runs.size(); ++b)
@@ -104,8 +102,7 @@ double chance_overlap(std::int64_t n, std::int64_t total) {
 std::string chance_of(const RecordingInfo& info, const std::vector<int>& runs) {
   std::set<std::int64_t> budgets;
   for (const int run : runs)
-    if (const auto& plan = info.runs[static_cast<std::size_t>(run)].plan; plan.policy != "none")
-      budgets.insert(plan.budget);
+    if (const auto& plan = info.runs[run].plan; plan.policy != "none") budgets.insert(plan.budget);
   if (budgets.size() != 1 || *budgets.begin() >= info.n_prompt()) return "";
   return fmt::format(" Two sets of N drawn at random would overlap by {:.2f}.",
                      chance_overlap(*budgets.begin(), info.n_prompt()));
@@ -119,8 +116,8 @@ Figure overlap_figure(const recording::Recording& recording, const FigureRequest
   const std::int64_t block = request.block.value_or(-1);
   Figure figure;
   for (const int run : runs) {
-    resolve_block(info->runs[static_cast<std::size_t>(run)], block);
-    figure.view.runs.push_back(info->runs[static_cast<std::size_t>(run)].plan.name);
+    resolve_block(info->runs[run], block);
+    figure.view.runs.push_back(info->runs[run].plan.name);
   }
   const auto [labels, key] = name_runs(*info, runs);
   const RetainedOverlap overlap = measures::measure_overlap(recording, runs, block);
@@ -204,7 +201,7 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Figure
   left.x.categories = right.x.categories = names;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const int run = runs[r];
-    const auto& about = info->runs[static_cast<std::size_t>(run)];
+    const auto& about = info->runs[run];
     const auto place = static_cast<double>(r);
     figure.view.runs.push_back(about.plan.name);
     const auto heads = measures::measure_set_objectives(
@@ -243,7 +240,7 @@ using recording::RunInfo;
 constexpr std::size_t kMostMarked = 64;  // more points than that and their markers would hide the line
 
 std::size_t n_prompt_blocks(const RunInfo& run) {
-  return static_cast<std::size_t>(std::min<std::int64_t>(run.plan.n_prompt_blocks, run.blocks_done));
+  return std::min<std::int64_t>(run.plan.n_prompt_blocks, run.blocks_done);
 }
 
 bool is_timed(const RunInfo& run) {
@@ -269,7 +266,7 @@ LineSeries line_of(const RunInfo& run, PolicyLooks::Look look) {
 
 std::string block_sizes(const RecordingInfo& info, const std::vector<int>& runs) {
   std::set<std::int64_t> sizes;
-  for (const int run : runs) sizes.insert(info.runs[static_cast<std::size_t>(run)].plan.block_size);
+  for (const int run : runs) sizes.insert(info.runs[run].plan.block_size);
   return sizes.size() == 1 ? fmt::format(", B = {}", *sizes.begin()) : "";
 }
 
@@ -287,7 +284,7 @@ Figure block_times_figure(const recording::Recording& recording, const FigureReq
   Figure figure;
   PolicyLooks looks;
   for (const int index : runs) {
-    const RunInfo& run = info->runs[static_cast<std::size_t>(index)];
+    const RunInfo& run = info->runs[index];
     const auto look = looks.next(run.plan.policy);
     figure.view.runs.push_back(run.plan.name);
     if (is_timed(run)) panel.lines.push_back(line_of(run, look));

@@ -64,6 +64,16 @@ constexpr Extent Extent::none() {
   return {kFar, -kFar, kFar, -kFar};
 }
 
+// Of a page or a window, from its top left corner, y downwards.
+template <class Length>
+struct Rectangle {
+  Length x = 0, y = 0, width = 0, height = 0;
+
+  Length right() const { return x + width; }
+  Length bottom() const { return y + height; }
+  bool empty() const { return !(width > 0 && height > 0); }
+};
+
 struct PanelRanges {
   Range x, y, z;
 };

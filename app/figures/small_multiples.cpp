@@ -69,7 +69,7 @@ FigureRequest request_of(const RecordingInfo& info, const Builder& builder, cons
   FigureRequest one = request;
   one.grid.reset();
   one.small = true;
-  one.runs = {info.runs[static_cast<std::size_t>(chosen_run(info, builder, request))].plan.name};
+  one.runs = {info.runs[chosen_run(info, builder, request)].plan.name};
   one.layer = cells.layers[cell / cells.heads.size()];
   const int head = cells.heads[cell % cells.heads.size()];
   one.kv_head = cells.query_heads ? head / info.model.group_size() : head;
@@ -109,7 +109,7 @@ const Wording& wording_of(std::string_view figure) {
 
 // Cells show the same tokens, so that what one says of its reduction holds for all.
 std::string caption_of(const RecordingInfo& info, const Figure& figure, int run) {
-  std::string text = describe_run(info, info.runs[static_cast<std::size_t>(run)]);
+  std::string text = describe_run(info, info.runs[run]);
   const Panel& first = figure.panels.front();
   if (first.heatmap && !first.note.empty()) text += fmt::format(", each cell {}", first.note);
   return text + ". " + std::string(wording_of(figure.name).explanation);
@@ -168,7 +168,7 @@ Figure small_multiples_figure(const Recording& recording, const Builder& builder
   figure.title = fmt::format("{} of {} layer{} × {} head{}", wording_of(builder.name).title,
                              cells.layers.size(), cells.layers.size() == 1 ? "" : "s", cells.heads.size(),
                              cells.heads.size() == 1 ? "" : "s");
-  figure.view.runs = {info->runs[static_cast<std::size_t>(run)].plan.name};
+  figure.view.runs = {info->runs[run].plan.name};
   figure.view.block = request.block.value_or(-1);
   figure.multiples = {"layer", cells.query_heads ? "query head" : "KV head", names_of(cells.layers),
                       names_of(cells.heads)};

@@ -25,7 +25,7 @@ std::string shortened(const std::string& label) {
 }
 
 std::string position_text(const TokenOrder& order, std::int64_t place) {
-  return format_count(order.token[static_cast<std::size_t>(place)]);
+  return format_count(order.token[place]);
 }
 
 }  // namespace
@@ -61,8 +61,7 @@ std::vector<Bracket> brackets_of(const TokenOrder& order) {
   std::vector<Bracket> brackets;
   brackets.reserve(order.merges.size());
   for (const analysis::Merge& merge : order.merges) {
-    Cluster left = clusters.at(static_cast<std::size_t>(merge.first)),
-            right = clusters.at(static_cast<std::size_t>(merge.second));
+    Cluster left = clusters.at(merge.first), right = clusters.at(merge.second);
     if (left.middle > right.middle) std::swap(left, right);
     brackets.push_back({left.middle, right.middle, left.height, right.height, merge.height});
     clusters.push_back({(left.middle + right.middle) / 2, merge.height});

@@ -137,7 +137,7 @@ void next_measure(Session& session) {
 
 void toggle_nth_beside(Session& session, int nth) {
   const auto& choices = session.state().choices;
-  if (nth < std::ssize(choices)) session.toggle_beside(choices[static_cast<std::size_t>(nth)].id);
+  if (nth < std::ssize(choices)) session.toggle_beside(choices[nth].id);
 }
 
 void toggle_queries(Session& session) {

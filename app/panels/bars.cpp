@@ -54,9 +54,9 @@ std::vector<BarButton> fitting_buttons(const PanelContext& context, float room, 
 const Action* draw_buttons(PanelContext& context, const Rect& rect, float& left) {
   const float gap = context.px(6);
   float width = 0;
-  const auto buttons = fitting_buttons(context, rect.w - context.px(24), gap, width);
+  const auto buttons = fitting_buttons(context, rect.width - context.px(24), gap, width);
   left = rect.right() - width - context.px(12);
-  ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.h - ImGui::GetFrameHeight())});
+  ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.height - ImGui::GetFrameHeight())});
   const Action* clicked = nullptr;
   for (const BarButton& button : buttons) {
     const Action& meant = action(button.action);
@@ -97,7 +97,7 @@ std::optional<session::JobStatus> job_in_work(const session::SessionState& state
 float draw_job(PanelContext& context, const session::JobStatus& job, const Rect& rect, float left) {
   ImGui::PushFont(context.fonts.small);
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(8), context.px(1)});
-  ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.h - ImGui::GetFrameHeight())});
+  ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.height - ImGui::GetFrameHeight())});
   ImGui::BeginDisabled(job.cancelled);
   if (ImGui::Button("Cancel")) context.session.cancel_jobs();
   ImGui::EndDisabled();
@@ -108,7 +108,7 @@ float draw_job(PanelContext& context, const session::JobStatus& job, const Rect&
   const ImVec2 size{context.px(96), context.px(6)};
   const float bar = high.x + context.px(10);
   if (job.total > 0)
-    draw_progress_bar(context, {bar, rect.y + 0.5F * (rect.h - size.y)}, size, share_done(job));
+    draw_progress_bar(context, {bar, rect.y + 0.5F * (rect.height - size.y)}, size, share_done(job));
   return job.total > 0 ? bar + size.x + context.px(10) : bar;
 }
 
@@ -150,9 +150,8 @@ std::string how_many_are_shown(const PanelContext& context) {
   const auto& state = context.state();
   const auto& points = state.selected().points;
   if (!points || state.selection.block < 0) return {};
-  const std::string n_seen = format_count(state.selection.block < points->n_blocks()
-                                              ? points->seen[static_cast<std::size_t>(state.selection.block)]
-                                              : points->n_tokens);
+  const std::string n_seen = format_count(
+      state.selection.block < points->n_blocks() ? points->seen[state.selection.block] : points->n_tokens);
   const std::string shown =
       context.n_keys_shown ? fmt::format("showing {} of {} keys", format_count(*context.n_keys_shown), n_seen)
                            : (n_seen == "1" ? "showing its key" : fmt::format("showing all {} keys", n_seen));
@@ -175,14 +174,14 @@ const Action* draw_top_bar(PanelContext& context, const Rect& rect) {
   const std::string name = name_room < context.px(30)
                                ? std::string()
                                : fit_text(context.fonts.title, source_name(context.state()), name_room);
-  draw_text(list, context.fonts.title, {left, rect.y + 0.5F * (rect.h - context.fonts.title->FontSize)},
+  draw_text(list, context.fonts.title, {left, rect.y + 0.5F * (rect.height - context.fonts.title->FontSize)},
             context.theme.text, name);
   const float detail = left + text_size(context.fonts.title, name).x + context.px(14);
   const float room = buttons - detail - context.px(16);
   if (context.state().loaded() && room > context.px(60)) {
     const std::string facts = describe_recording(*context.state().info);
     draw_text(list, context.fonts.small,
-              {detail, rect.y + 0.5F * (rect.h - context.fonts.small->FontSize) + context.px(1)},
+              {detail, rect.y + 0.5F * (rect.height - context.fonts.small->FontSize) + context.px(1)},
               context.theme.dim, fit_text(context.fonts.small, facts, room));
   }
   end_panel();
@@ -196,7 +195,7 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImFont* font = context.fonts.small;
-  const float y = rect.y + 0.5F * (rect.h - font->FontSize);
+  const float y = rect.y + 0.5F * (rect.height - font->FontSize);
 
   float left_x = rect.x + context.px(20);
   StatusText left = status_text(context);
@@ -269,7 +268,7 @@ float view_tabs_height(const PanelContext& context) { return context.px(kHeight)
 
 void draw_view_tabs(PanelContext& context, const Rect& rect) {
   ImGui::SetNextWindowPos({rect.x, rect.y});
-  ImGui::SetNextWindowSize({rect.w, rect.h});
+  ImGui::SetNextWindowSize({rect.width, rect.height});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 0);
   ImGui::Begin("views", nullptr,
@@ -283,7 +282,7 @@ void draw_view_tabs(PanelContext& context, const Rect& rect) {
   // The menu's tab has the name of what was chosen there.
   const auto tab_of_menu = [&](std::size_t n_tabs) {
     const bool in_menu = at >= static_cast<std::ptrdiff_t>(n_tabs);
-    return (in_menu ? views[static_cast<std::size_t>(at)].label : std::string("More")) + " ▾";
+    return (in_menu ? views[at].label : std::string("More")) + " ▾";
   };
   std::size_t n_tabs = session::n_view_tabs();
   const auto needed = [&] {
@@ -291,7 +290,7 @@ void draw_view_tabs(PanelContext& context, const Rect& rect) {
     for (std::size_t i = 0; i < n_tabs; ++i) width += tab_width(context, views[i].label) + context.px(kGap);
     return width;
   };
-  while (n_tabs > 1 && needed() > rect.w) --n_tabs;  // what does not fit is in the menu
+  while (n_tabs > 1 && needed() > rect.width) --n_tabs;  // what does not fit is in the menu
   for (std::size_t i = 0; i < n_tabs; ++i) {
     if (draw_tab(context, views[i].name, views[i].label, views[i].name == chosen,
                  is_recorded(context, views[i])))

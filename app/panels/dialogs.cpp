@@ -213,7 +213,7 @@ void Dialogs::draw_open(PanelContext& context) {
   clipper.Begin(static_cast<int>(listed_.size()));
   while (clipper.Step())
     for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-      const std::string& name = listed_[static_cast<std::size_t>(i)];
+      const std::string& name = listed_[i];
       if (!ImGui::Selectable(name.c_str())) continue;
       open_path_ = (folder / name).string();
       go = go || !name.ends_with("/");

@@ -12,9 +12,9 @@ namespace {
 void centred(PanelContext& context, ImFont* font, ImU32 colour, const std::string& text, float& y,
              const Rect& rect) {
   ImGui::PushFont(font);
-  const float wrap = std::min(context.px(720), rect.w - context.px(80));
+  const float wrap = std::min(context.px(720), rect.width - context.px(80));
   const ImVec2 size = ImGui::CalcTextSize(text.c_str(), nullptr, false, wrap);
-  ImGui::SetCursorScreenPos({rect.x + 0.5F * (rect.w - size.x), y});
+  ImGui::SetCursorScreenPos({rect.x + 0.5F * (rect.width - size.x), y});
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + wrap);
   ImGui::PushStyleColor(ImGuiCol_Text, colour);
   ImGui::TextUnformatted(text.c_str());
@@ -45,7 +45,7 @@ bool draw_recent(PanelContext& context, const session::RecentFile& file, const R
   ImGui::SetCursorScreenPos({row.x, row.y});
   ImGui::PushID(file.path.c_str());
   ImGui::BeginDisabled(file.missing);
-  const bool clicked = ImGui::InvisibleButton("recent", {row.w, row.h});
+  const bool clicked = ImGui::InvisibleButton("recent", {row.width, row.height});
   ImGui::EndDisabled();
   ImGui::PopID();
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -56,24 +56,24 @@ bool draw_recent(PanelContext& context, const session::RecentFile& file, const R
   ImFont* font = context.fonts.regular;
   ImFont* small = context.fonts.small;
   const std::string where = file.missing ? "is gone" : path.parent_path().string();
-  const std::string name = fit_text(font, path.filename().string(), 0.6F * row.w);
+  const std::string name = fit_text(font, path.filename().string(), 0.6F * row.width);
   const float left = row.x + context.px(10);
   const ImU32 dim = file.missing ? with_alpha(context.theme.dim, 0.6F) : context.theme.dim;
-  draw_text(list, font, {left, row.y + 0.5F * (row.h - font->FontSize)},
+  draw_text(list, font, {left, row.y + 0.5F * (row.height - font->FontSize)},
             file.missing ? dim : context.theme.text, name);
-  const float room = row.w - context.px(36) - text_size(font, name).x;
+  const float room = row.width - context.px(36) - text_size(font, name).x;
   const std::string shown = fit_text(small, where, room);
-  draw_text(
-      list, small,
-      {row.right() - context.px(10) - text_size(small, shown).x, row.y + 0.5F * (row.h - small->FontSize)},
-      dim, shown);
+  draw_text(list, small,
+            {row.right() - context.px(10) - text_size(small, shown).x,
+             row.y + 0.5F * (row.height - small->FontSize)},
+            dim, shown);
   return clicked;
 }
 
 void draw_recent_files(PanelContext& context, const std::vector<session::RecentFile>& recent, float y,
                        const Rect& rect) {
-  const float width = std::min(context.px(560), rect.w - context.px(80));
-  const float left = rect.x + 0.5F * (rect.w - width);
+  const float width = std::min(context.px(560), rect.width - context.px(80));
+  const float left = rect.x + 0.5F * (rect.width - width);
   const float row = context.px(kRecentHeight);
   const float room = rect.bottom() - context.px(24) - y - row;
   const auto n = std::min(recent.size(), static_cast<std::size_t>(std::max(0.0F, room / row)));
@@ -92,11 +92,11 @@ void draw_recent_files(PanelContext& context, const std::vector<session::RecentF
 
 const Action* draw_empty_state(PanelContext& context, const Rect& rect,
                                const std::vector<session::RecentFile>& recent) {
-  begin_panel("empty", {rect.x + context.px(8), rect.y + context.px(8), rect.w - context.px(16),
-                        rect.h - context.px(16)});
+  begin_panel("empty", {rect.x + context.px(8), rect.y + context.px(8), rect.width - context.px(16),
+                        rect.height - context.px(16)});
   bool failed = false;
   const std::string title = headline(context, failed);
-  float y = rect.y + (recent.empty() ? 0.34F : 0.14F) * rect.h;
+  float y = rect.y + (recent.empty() ? 0.34F : 0.14F) * rect.height;
   centred(context, context.fonts.title, context.theme.text, title, y, rect);
   const auto live = context.session.live_status();
   std::string reason = context.state().open_error;
@@ -112,7 +112,7 @@ const Action* draw_empty_state(PanelContext& context, const Rect& rect,
                    : "or open one with Ctrl+O, or run a model and watch its cache block by block.",
             y, rect);
     const float width = context.px(150);
-    ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.w - width - context.px(6), y + context.px(8)});
+    ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.width - width - context.px(6), y + context.px(8)});
     if (ImGui::Button("Open a recording", {width, context.px(34)})) clicked = &action("open");
     ImGui::SameLine(0, context.px(12));
     if (ImGui::Button("Run a model", {width, context.px(34)})) clicked = &action("live");
@@ -122,7 +122,7 @@ const Action* draw_empty_state(PanelContext& context, const Rect& rect,
             "keydiff --budget 256 --out run.h5",
             y, rect);
     draw_recent_files(context, recent, y + context.px(12), rect);
-  } else if (ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.w - context.px(60), y}),
+  } else if (ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.width - context.px(60), y}),
              ImGui::Button("Cancel", {context.px(120), context.px(34)})) {
     context.session.cancel_live();
   }

@@ -111,9 +111,10 @@ void FigurePanel::draw_picture(PanelContext& context, const Rect& rect) {
 void FigurePanel::draw(PanelContext& context, const Rect& rect) {
   const float gap = context.px(8);
   const bool several = context.state().figure_file->figures.size() > 1;
-  const float list = several ? std::min(context.px(kListWidth), 0.35F * rect.w) : 0;
-  if (several) draw_list(context, {rect.x + gap, rect.y + gap, list - gap, rect.h - 2 * gap});
-  draw_picture(context, {rect.x + list + gap, rect.y + gap, rect.w - list - 2 * gap, rect.h - 2 * gap});
+  const float list = several ? std::min(context.px(kListWidth), 0.35F * rect.width) : 0;
+  if (several) draw_list(context, {rect.x + gap, rect.y + gap, list - gap, rect.height - 2 * gap});
+  draw_picture(context,
+               {rect.x + list + gap, rect.y + gap, rect.width - list - 2 * gap, rect.height - 2 * gap});
 }
 
 namespace {
@@ -233,13 +234,13 @@ void FigureView::fit() {
 
 void FigureView::take(const std::vector<session::RunTile>& tiles) {
   bool changed = keep_with_runs(figures_, tiles);
-  bool other_ground = false;
+  bool other_axes = false;
   for (const session::RunTile& tile : tiles) {
     const FigurePlots::Change change = figures_[tile.id].take(tile.shown);
     changed = changed || change != FigurePlots::Change::kNone;
     if (!tile.selected) continue;
     selected_ = tile.id;
-    other_ground = change == FigurePlots::Change::kGround;
+    other_axes = change == FigurePlots::Change::kAxes;
   }
   if (!changed) return;
   share(tiles);
@@ -247,10 +248,10 @@ void FigureView::take(const std::vector<session::RunTile>& tiles) {
   const std::size_t n_before = scene_.views.size();
   scene_.views.resize(figure.size());
   for (std::size_t i = 0; i < figure.size(); ++i)
-    if (other_ground || i >= n_before || !scene_.views[i].moved()) scene_.views[i] = figure.plot(i).view();
+    if (other_axes || i >= n_before || !scene_.views[i].moved()) scene_.views[i] = figure.plot(i).view();
 }
 
-// Panels of the same place show the same ground, and their colours the same range.
+// Panels of the same place have the same axes, and their colours the same range.
 void FigureView::share(const std::vector<session::RunTile>& tiles) {
   shared_scale_.reset();
   std::size_t n_panels = 0;
@@ -286,9 +287,9 @@ void FigureView::link_legends(const FigurePlots& leading) {
 
 void FigureView::draw_tiles(PanelContext& context, const std::vector<session::RunTile>& tiles,
                             const Rect& area) {
-  const float bar = shared_scale_ ? colour_bar_width(context, *shared_scale_, area.h) : 0;
+  const float bar = shared_scale_ ? colour_bar_width(context, *shared_scale_, area.height) : 0;
   const std::vector<Rect> rects =
-      tile_rects({area.x, area.y, area.w - bar, area.h}, tiles.size(), context.px(kTileGapPx));
+      tile_rects({area.x, area.y, area.width - bar, area.height}, tiles.size(), context.px(kTileGapPx));
   const bool alone = tiles.size() == 1;
   const std::size_t first = leading_.among(rects);
   for (std::size_t i = 0; i < tiles.size(); ++i) {
@@ -342,7 +343,7 @@ void FigureView::draw(PanelContext& context, const Rect& rect) {
   draw_figure_settings(context, own.shown.key.name);
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const Rect inner{at.x, at.y, width, rect.bottom() - ImGui::GetStyle().WindowPadding.y - at.y};
-  if (inner.h > context.px(40)) draw_tiles(context, tiles, inner);
+  if (inner.height > context.px(40)) draw_tiles(context, tiles, inner);
   if (std::exchange(scene_.wants_fit, false)) fit();
   end_panel();
 }

@@ -40,26 +40,26 @@ std::string name_of(const session::RunTile& tile, std::size_t at) {
 
 }  // namespace
 
-// The view is kept where only the run or the moment is another one.
+// The view is kept where only the run or the block is another one.
 FigurePlots::Change FigurePlots::take(const session::MadeFigure& shown) {
   if (shown.figure == shown_.figure && shown.error == shown_.error) return Change::kNone;
   const session::FigureKey &now = shown.key, &before = shown_.key;
   const bool same_places = now.settings.order == before.settings.order &&
                            now.settings.retained_only == before.settings.retained_only;
-  const bool same_ground = now.name == before.name && same_places &&
-                           now.selection.layer == before.selection.layer &&
-                           now.selection.kv_head == before.selection.kv_head;
+  const bool same_axes = now.name == before.name && same_places &&
+                         now.selection.layer == before.selection.layer &&
+                         now.selection.kv_head == before.selection.kv_head;
   shown_ = shown;
   of_tokens_ = shown.figure && figures::scope_of(now.name) != figures::FigureScope::kRecording;
   const std::size_t n_panels = shown.figure ? shown.figure->panels.size() : 0;
-  const bool keep = same_ground && plots_.size() == n_panels;
+  const bool keep = same_axes && plots_.size() == n_panels;
   plots_.resize(n_panels);
   for (std::size_t i = 0; i < n_panels; ++i) {
     if (!plots_[i]) plots_[i] = std::make_unique<PlotPanel>();
     plots_[i]->use_rows_alone(figures::has_block_columns(now.name));
     plots_[i]->set(shown.figure->panels[i], of_tokens_, keep && plots_[i]->view().moved());
   }
-  return keep ? Change::kMoment : Change::kGround;
+  return keep ? Change::kValues : Change::kAxes;
 }
 
 void FigurePlots::point_at(PanelContext& context, const session::RunTile& tile, const figures::Panel& panel,
@@ -108,12 +108,12 @@ void FigurePlots::draw_one(PanelContext& context, FigureScene& scene, const sess
   PlotPanel& plot = *plots_[at];
   const std::string name = name_of(tile, at);
   ImGui::SetCursorScreenPos({cell.x, cell.y});
-  ImGui::BeginChild(name.c_str(), {cell.w, cell.h}, false,
+  ImGui::BeginChild(name.c_str(), {cell.width, cell.height}, false,
                     ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
   const auto& panel = plot.panel();
   if (plots_.size() > 1 && !panel.title.empty())
-    dim_text(context, fit_text(context.fonts.small, panel.title, cell.w));
-  if (!panel.note.empty()) dim_text(context, fit_text(context.fonts.small, panel.note, cell.w));
+    dim_text(context, fit_text(context.fonts.small, panel.title, cell.width));
+  if (!panel.note.empty()) dim_text(context, fit_text(context.fonts.small, panel.note, cell.width));
   plot.view().follow(scene.views[at]);
   const auto outcome = plot.draw(context, cell, name, bar);
   scene.views[at] = plot.view();
@@ -130,17 +130,17 @@ void FigurePlots::draw(PanelContext& context, FigureScene& scene, const session:
                        const Rect& rect, bool bar) {
   const auto n = static_cast<int>(plots_.size());
   if (n == 0) return;
-  const int fitting = std::max(1, static_cast<int>(rect.w / context.px(kLeastPanelPx)));
+  const int fitting = std::max(1, static_cast<int>(rect.width / context.px(kLeastPanelPx)));
   const int wanted = n > 1 && shown_.figure->columns == 1 ? n : shown_.figure->columns;
   const int columns = std::clamp(std::min(wanted, fitting), 1, n);
   const int rows = (n + columns - 1) / columns;
   const float gap = context.px(10);
-  const float w = (rect.w - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns);
-  const float h = (rect.h - gap * static_cast<float>(rows - 1)) / static_cast<float>(rows);
+  const float w = (rect.width - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns);
+  const float h = (rect.height - gap * static_cast<float>(rows - 1)) / static_cast<float>(rows);
   for (int i = 0; i < n; ++i) {
     const int row = i / columns, column = i % columns;
     draw_one(
-        context, scene, tile, static_cast<std::size_t>(i),
+        context, scene, tile, i,
         {rect.x + static_cast<float>(column) * (w + gap), rect.y + static_cast<float>(row) * (h + gap), w, h},
         bar);
   }

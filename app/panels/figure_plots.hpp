@@ -21,7 +21,7 @@ struct FigureScene {
 // The panels of one run's figure, to be panned, zoomed and pointed at.
 class FigurePlots {
  public:
-  enum class Change { kNone, kMoment, kGround };  // kMoment: the same ground, of another run or block
+  enum class Change { kNone, kValues, kAxes };  // kValues: in the same axes, of another run or block
 
   // What is shown from now on.
   Change take(const session::MadeFigure& shown);

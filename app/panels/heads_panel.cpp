@@ -79,7 +79,7 @@ void draw_reference_box(PanelContext& context, float width) {
   const auto& state = context.state();
   const bool overlap = session::measure_choices()[state.measure].of_two_runs();
   const int reference = state.map_choice().reference;
-  const auto name_of = [&](int run) { return state.info->runs[static_cast<std::size_t>(run)].plan.name; };
+  const auto name_of = [&](int run) { return state.info->runs[run].plan.name; };
   const char* sign = overlap ? "with" : "−";
   ImGui::SetNextItemWidth(width);
   const bool open = ImGui::BeginCombo(
@@ -142,8 +142,8 @@ void draw_colour_bar(PanelContext& context, const HeadMap& map) {
   const auto& table = figures::colour_table(map.scale.colour_map);
   constexpr int kSteps = 64;
   for (int i = 0; i < kSteps; ++i) {
-    const ImU32 left = to_colour(table[static_cast<std::size_t>(i * 255 / kSteps)]);
-    const ImU32 right = to_colour(table[static_cast<std::size_t>((i + 1) * 255 / kSteps)]);
+    const ImU32 left = to_colour(table[i * 255 / kSteps]);
+    const ImU32 right = to_colour(table[(i + 1) * 255 / kSteps]);
     const float x0 = at.x + width * static_cast<float>(i) / kSteps;
     const float x1 = at.x + width * static_cast<float>(i + 1) / kSteps;
     list.AddRectFilledMultiColor({x0, at.y}, {x1, at.y + height}, left, right, right, left);
@@ -193,9 +193,9 @@ void draw_grid_labels(const PanelContext& context, const Grid& grid) {
   const auto& layers = context.state().info->layers;
   const int every_row = std::max(1, static_cast<int>(std::ceil(font->FontSize * 1.1F / grid.cell_h)));
   for (int r = 0; r < grid.rows; r += every_row) {
-    const std::string label = std::to_string(layers[static_cast<std::size_t>(r)]);
+    const std::string label = std::to_string(layers[r]);
     const float y = grid.origin.y + (static_cast<float>(r) + 0.5F) * grid.cell_h - 0.5F * font->FontSize;
-    const bool selected = layers[static_cast<std::size_t>(r)] == context.state().selection.layer;
+    const bool selected = layers[r] == context.state().selection.layer;
     draw_text(list, font, {grid.origin.x - context.px(7) - text_size(font, label).x, y},
               selected ? context.theme.text : context.theme.dim, label);
   }
@@ -277,7 +277,7 @@ void draw_map(PanelContext& context, const HeadMap& map, float height) {
   const ImVec2 mouse = ImGui::GetMousePos();
   const int r = std::clamp(static_cast<int>((mouse.y - grid.origin.y) / grid.cell_h), 0, grid.rows - 1);
   const int c = std::clamp(static_cast<int>((mouse.x - grid.origin.x) / grid.cell_w), 0, grid.columns - 1);
-  const int layer = context.state().info->layers[static_cast<std::size_t>(r)];
+  const int layer = context.state().info->layers[r];
   if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) context.session.select_head(layer, c);
   draw_cell_tooltip(context, map, layer, c);
 }

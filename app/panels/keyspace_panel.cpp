@@ -275,8 +275,7 @@ void KeyspacePanel::note_shown(PanelContext& context) const {
   for (const figures::PointSeries& series : picture.panel.points)
     if (!series.token.empty() && series.id != "queries" && !scene_.legend.hides(series.id))
       n_shown += std::ssize(series.token);
-  if (n_shown < picture.points->seen[static_cast<std::size_t>(picture.key.block)])
-    context.n_keys_shown = n_shown;
+  if (n_shown < picture.points->seen[picture.key.block]) context.n_keys_shown = n_shown;
 }
 
 //   bar: the room that colour bars of the tiles' own take; 0 where one serves all
@@ -286,12 +285,12 @@ void KeyspacePanel::draw_tile(PanelContext& context, const session::RunTile& til
   if (plot.picture() == nullptr) return draw_tile_refusal(context, tile, rect);
   ImGui::PushID(tile.id.source);
   ImGui::PushID(tile.id.run);
-  plot.draw(context, scene_, tile, {rect.x, rect.y, rect.w - bar, rect.h});
+  plot.draw(context, scene_, tile, {rect.x, rect.y, rect.width - bar, rect.height});
   ImGui::PopID();
   ImGui::PopID();
   const Rect frame = plot.frame();
   if (bar > 0 && plot.own_scale())
-    draw_colour_bar(context, *plot.own_scale(), {frame.right(), frame.y, bar, frame.h});
+    draw_colour_bar(context, *plot.own_scale(), {frame.right(), frame.y, bar, frame.height});
 }
 
 // Equal for all tiles, so that their plots are equally large.
@@ -305,12 +304,12 @@ float KeyspacePanel::own_bars_width(const PanelContext& context, float height) c
 
 void KeyspacePanel::draw_tiles(PanelContext& context, const std::vector<session::RunTile>& tiles,
                                const Rect& area) {
-  const float shared = shared_scale_ ? colour_bar_width(context, *shared_scale_, area.h) : 0;
-  const std::vector<Rect> rects =
-      tile_rects({area.x, area.y, area.w - shared, area.h}, tiles.size(), context.px(kKeyspaceTileGapPx));
+  const float shared = shared_scale_ ? colour_bar_width(context, *shared_scale_, area.height) : 0;
+  const std::vector<Rect> rects = tile_rects({area.x, area.y, area.width - shared, area.height}, tiles.size(),
+                                             context.px(kKeyspaceTileGapPx));
   const bool alone = tiles.size() == 1;
-  const bool room_for_bars = alone || rects.front().h >= context.px(kLeastHeightForOwnBar);
-  const float own = room_for_bars ? own_bars_width(context, rects.front().h) : 0;
+  const bool room_for_bars = alone || rects.front().height >= context.px(kLeastHeightForOwnBar);
+  const float own = room_for_bars ? own_bars_width(context, rects.front().height) : 0;
   const std::size_t first = leading_.among(rects);
   Rect all;  // from the first plot to the last
   for (std::size_t i = 0; i < tiles.size(); ++i) {
@@ -319,10 +318,10 @@ void KeyspacePanel::draw_tiles(PanelContext& context, const std::vector<session:
     draw_tile(context, tiles[at], alone ? rects[at] : below_title(context, rects[at]), own);
     const Rect frame = plots_.at(tiles[at].id)->frame();
     if (at == 0) all.y = frame.y;
-    if (at + 1 == tiles.size()) all.h = frame.bottom();
+    if (at + 1 == tiles.size()) all.height = frame.bottom();
   }
-  if (shared_scale_ && all.h > all.y)
-    draw_colour_bar(context, *shared_scale_, {area.right() - shared, all.y, shared, all.h - all.y});
+  if (shared_scale_ && all.height > all.y)
+    draw_colour_bar(context, *shared_scale_, {area.right() - shared, all.y, shared, all.height - all.y});
 }
 
 nlohmann::ordered_json KeyspacePanel::describe() const {

@@ -100,14 +100,14 @@ void KeyspacePlot::draw_layer(PanelContext& context, const KeyspaceScene& scene,
 void KeyspacePlot::draw(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile,
                         const Rect& rect) {
   // Without the axes' names where the plot would be too small.
-  const bool names =
-      rect.h >= context.px(kLeastHeightForAxisNames) && rect.w >= context.px(kLeastWidthForAxisNames);
+  const bool names = rect.height >= context.px(kLeastHeightForAxisNames) &&
+                     rect.width >= context.px(kLeastWidthForAxisNames);
   const AxisMargins margins =
       in_space() ? AxisMargins{0, context.px(8)} : axis_margins(context, seen_, view_, names);
-  const Rect plot{rect.x + margins.left, rect.y + context.px(2), rect.w - margins.left,
-                  rect.h - margins.below - context.px(2)};
-  if (plot.w <= context.px(40) || plot.h <= context.px(20)) return;
-  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.w), std::round(plot.h));
+  const Rect plot{rect.x + margins.left, rect.y + context.px(2), rect.width - margins.left,
+                  rect.height - margins.below - context.px(2)};
+  if (plot.width <= context.px(40) || plot.height <= context.px(20)) return;
+  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.width), std::round(plot.height));
   scene.view.set_frame(view_.left(), view_.top(), view_.width(), view_.height());
   view_.follow(scene.view);
   ImGui::SetCursorScreenPos({view_.left(), view_.top()});

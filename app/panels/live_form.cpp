@@ -69,7 +69,7 @@ void LiveForm::fill(const session::LiveRequest& request) {
 void LiveForm::fill_from(const recording::RecordingInfo& info, int run) {
   base_.options.prompt_ids = info.prompt.id;
   ids_from_ = std::filesystem::path(info.source).filename().string();
-  const recording::RunPlan& plan = info.runs[static_cast<std::size_t>(run)].plan;
+  const recording::RunPlan& plan = info.runs[run].plan;
   if (plan.budget > 0) budget_ = static_cast<int>(plan.budget);
   block_ = static_cast<int>(plan.block_size);
   generate_ = static_cast<int>(plan.max_generated);
@@ -98,8 +98,7 @@ session::LiveRequest LiveForm::request() const {
   request.options.policies.clear();
   for (const auto& given : base_.options.policies) {
     const auto at = std::ranges::find(names_, given.name) - names_.begin();
-    if (at < std::ssize(names_) && chosen_[static_cast<std::size_t>(at)])
-      request.options.policies.push_back(given);
+    if (at < std::ssize(names_) && chosen_[at]) request.options.policies.push_back(given);
   }
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const bool there = std::ranges::any_of(request.options.policies,

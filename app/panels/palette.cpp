@@ -118,8 +118,8 @@ std::optional<PaletteEntry> Palette::draw(PanelContext& context) {
   clipper.Begin(static_cast<int>(list_.size()), row);
   while (clipper.Step())
     for (int place = clipper.DisplayStart; place < clipper.DisplayEnd; ++place)
-      if (draw_row(context, static_cast<std::size_t>(place))) {
-        list_.point(static_cast<std::size_t>(place));
+      if (draw_row(context, place)) {
+        list_.point(place);
         clicked = chosen();
       }
   ImGui::EndChild();
@@ -171,8 +171,8 @@ void add_runs(const Session& session, std::vector<PaletteEntry>& entries) {
   const Shortcut& keys = action("run").shortcut;
   for (int run = 0; run < static_cast<int>(state.info->runs.size()); ++run) {
     const std::string key = run < keys.n_keys ? shortcut_text({keys.key + run, keys.modifiers}) : "";
-    entries.push_back({fmt::format("Policy: {}", state.info->runs[static_cast<std::size_t>(run)].plan.name),
-                       key, run == state.selection.run ? "shown now" : "",
+    entries.push_back({fmt::format("Policy: {}", state.info->runs[run].plan.name), key,
+                       run == state.selection.run ? "shown now" : "",
                        [run](ActionTarget& target) { target.session().select_run(run); }});
   }
 }
@@ -282,7 +282,7 @@ void PaletteList::move(std::ptrdiff_t by) {
   const auto n = std::ssize(shown_);
   const auto to = static_cast<std::ptrdiff_t>(cursor_) + by;
   const bool round = by == 1 || by == -1;
-  cursor_ = static_cast<std::size_t>(round ? (to + n) % n : std::clamp<std::ptrdiff_t>(to, 0, n - 1));
+  cursor_ = round ? (to + n) % n : std::clamp<std::ptrdiff_t>(to, 0, n - 1);
 }
 
 void PaletteList::point(std::size_t place) {

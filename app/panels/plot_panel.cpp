@@ -168,7 +168,7 @@ void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
   for (const figures::PointSeries& series : panel_.points) {
     const auto found = std::ranges::find(series.token, static_cast<std::int32_t>(token));
     if (found == series.token.end() || legend_.hides(series.id)) continue;
-    const auto i = static_cast<std::size_t>(found - series.token.begin());
+    const auto i = found - series.token.begin();
     const Pixel at = view_.to_pixel(series.x[i], series.y[i]);
     draw_marker(list, series.marker, {at.x, at.y}, context.px(12), ink_colour(context.theme, series.colour),
                 context.theme.text);
@@ -223,7 +223,7 @@ std::optional<PlotHit> PlotPanel::hit(const PanelContext& context, Pixel at) con
 
 PlotPanel::Outcome PlotPanel::draw_plot(PanelContext& context, const Rect& plot, const std::string& name,
                                         bool names) {
-  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.w), std::round(plot.h));
+  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.width), std::round(plot.height));
   ImGui::SetCursorScreenPos({view_.left(), view_.top()});
   ImGui::InvisibleButton(name.c_str(), {view_.width(), view_.height()},
                          ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight |
@@ -263,15 +263,15 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
   Rect plot{at.x + margins.left, at.y + context.px(kTopMargin),
             rect.right() - context.px(8) - at.x - margins.left,
             rect.bottom() - margins.below - at.y - context.px(kTopMargin)};
-  const float bar = panel_.heatmap && with_bar ? colour_bar_width(context, *panel_.heatmap, plot.h) : 0;
-  plot.w -= bar;
-  const float above = order_.height(context, plot.h);
+  const float bar = panel_.heatmap && with_bar ? colour_bar_width(context, *panel_.heatmap, plot.height) : 0;
+  plot.width -= bar;
+  const float above = order_.height(context, plot.height);
   plot.y += above;
-  plot.h -= above;
-  if (plot.w < context.px(40) || plot.h < context.px(20)) return {};
+  plot.height -= above;
+  if (plot.width < context.px(40) || plot.height < context.px(20)) return {};
   Outcome outcome = draw_plot(context, plot, name, names);
   order_.draw(context, view_, above);
-  if (bar > 0) draw_colour_bar(context, *panel_.heatmap, {plot.right(), plot.y, bar, plot.h});
+  if (bar > 0) draw_colour_bar(context, *panel_.heatmap, {plot.right(), plot.y, bar, plot.height});
   return outcome;
 }
 

@@ -39,7 +39,7 @@ class PlotPanel {
 
   // Another panel from now on.
   //   of_tokens: a matrix's rows and columns are token positions
-  //   keep_view: it shows the same thing at another moment
+  //   keep_view: it shows the same thing at another block
   void set(figures::Panel panel, bool of_tokens, bool keep_view);
   // Whether only a matrix's rows are token positions.
   void use_rows_alone(bool alone) { rows_alone_ = alone; }

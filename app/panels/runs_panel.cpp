@@ -21,7 +21,7 @@ class BesideButton {
  public:
   BesideButton(PanelContext& context, std::size_t nth, const Rect& row);
 
-  float width() const { return box_.w; }  // 0: the run is the selected one
+  float width() const { return box_.width; }  // 0: the run is the selected one
   bool under_mouse() const;
   void draw(PanelContext& context, bool row_hovered) const;
 
@@ -36,14 +36,14 @@ BesideButton::BesideButton(PanelContext& context, std::size_t nth, const Rect& r
     : choice_(context.state().choices[nth]), nth_(nth) {
   const auto& state = context.state();
   const bool selected = choice_.id == session::RunId{0, state.selection.run};
-  const float size = selected ? 0 : row.h;
-  box_ = {row.right() - size, row.y, size, row.h};
+  const float size = selected ? 0 : row.height;
+  box_ = {row.right() - size, row.y, size, row.height};
   on_ = std::ranges::find(state.beside, choice_.id) != state.beside.end();
   if (!selected) context.widgets[fmt::format("beside_{}", nth)] = box_;
 }
 
 bool BesideButton::under_mouse() const {
-  return box_.w > 0 && ImGui::IsMouseHoveringRect({box_.x, box_.y}, {box_.right(), box_.bottom()});
+  return box_.width > 0 && ImGui::IsMouseHoveringRect({box_.x, box_.y}, {box_.right(), box_.bottom()});
 }
 
 // Two tiles, of which the second is this run's.
@@ -59,7 +59,7 @@ void BesideButton::draw(PanelContext& context, bool row_hovered) const {
   }
   if (!on_ && !row_hovered) return;
   const float w = context.px(6), h = context.px(11), gap = context.px(2);
-  const ImVec2 first(box_.x + 0.5F * (box_.w - 2 * w - gap), box_.y + 0.5F * (box_.h - h));
+  const ImVec2 first(box_.x + 0.5F * (box_.width - 2 * w - gap), box_.y + 0.5F * (box_.height - h));
   const ImVec2 second(first.x + w + gap, first.y);
   const ImU32 idle = with_alpha(context.theme.dim, choice_.refusal.empty() ? 0.9F : 0.35F);
   const ImU32 colour = on_ ? context.theme.accent : hovered ? context.theme.text : idle;
@@ -90,9 +90,8 @@ struct Row {
 };
 
 Row row_of(const session::SessionState& state, const session::RunId& id) {
-  const auto info =
-      id.source == 0 ? state.info : state.earlier[static_cast<std::size_t>(id.source) - 1].recording->info();
-  return {info, &info->runs[static_cast<std::size_t>(id.run)]};
+  const auto info = id.source == 0 ? state.info : state.earlier[id.source - 1].recording->info();
+  return {info, &info->runs[id.run]};
 }
 
 std::string detail_of(const Row& row, const session::RunChoice& choice) {

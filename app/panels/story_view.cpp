@@ -47,7 +47,7 @@ struct ScoreRange {
     const double x =
         last > first ? static_cast<double>(block - first) / static_cast<double>(last - first) : 0.5;
     const double y = (range.high - value) / range.width();
-    return {plot.x + static_cast<float>(x) * plot.w, plot.y + static_cast<float>(y) * plot.h};
+    return {plot.x + static_cast<float>(x) * plot.width, plot.y + static_cast<float>(y) * plot.height};
   }
 };
 
@@ -55,8 +55,8 @@ struct ScoreRange {
 const ScoreAtBlock& block_at_cursor(const PanelContext& context, const std::vector<ScoreAtBlock>& scores,
                                     const Rect& plot, bool hovered) {
   std::int64_t block = context.state().selection.block;
-  if (hovered && plot.w > 0) {
-    const double share = std::clamp((ImGui::GetMousePos().x - plot.x) / plot.w, 0.0F, 1.0F);
+  if (hovered && plot.width > 0) {
+    const double share = std::clamp((ImGui::GetMousePos().x - plot.x) / plot.width, 0.0F, 1.0F);
     const auto span = static_cast<double>(scores.back().block - scores.front().block);
     block = scores.front().block + std::llround(share * span);
   }
@@ -80,7 +80,7 @@ void draw_scores(const PanelContext& context, const std::vector<ScoreAtBlock>& s
     const std::optional<double>& cut_at = scores[i].cut;
     if (!cut_at) continue;
     const ImVec2 threshold = range.at(plot, scores[i].block, *cut_at);
-    const float half = std::max(context.px(1.5F), 0.3F * plot.w / static_cast<float>(scores.size()));
+    const float half = std::max(context.px(1.5F), 0.3F * plot.width / static_cast<float>(scores.size()));
     list.AddLine({std::max(plot.x, threshold.x - half), threshold.y},
                  {std::min(plot.right(), threshold.x + half), threshold.y}, cut, context.px(1.6F));
   }
@@ -101,8 +101,8 @@ void draw_score_plot(PanelContext& context, const TokenStory& story) {
   const ImVec2 origin = ImGui::GetCursorScreenPos();
   const float pad = context.px(5);
   const Rect frame{origin.x, origin.y, ImGui::GetContentRegionAvail().x, context.px(kPlotPx)};
-  const Rect plot{frame.x + pad, frame.y + pad, frame.w - 2 * pad, frame.h - 2 * pad};
-  ImGui::InvisibleButton("scores", {std::max(1.0F, frame.w), frame.h});
+  const Rect plot{frame.x + pad, frame.y + pad, frame.width - 2 * pad, frame.height - 2 * pad};
+  ImGui::InvisibleButton("scores", {std::max(1.0F, frame.width), frame.height});
   context.widgets["story_scores"] = frame;
   const bool hovered = ImGui::IsItemHovered();
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -113,7 +113,7 @@ void draw_score_plot(PanelContext& context, const TokenStory& story) {
   list.AddLine({x, frame.y}, {x, frame.bottom()}, with_alpha(context.theme.text, 0.5F));
   draw_scores(context, scores, plot);
   if (ImGui::IsItemClicked()) context.session.set_block(at.block);
-  dim_text(context, fit_text(context.fonts.small, describe(at), frame.w));
+  dim_text(context, fit_text(context.fonts.small, describe(at), frame.width));
   if (ImGui::IsItemHovered() || hovered)
     ImGui::SetTooltip("%s\nscore %s%s\nline: the token's score; ticks: the lowest score that was kept",
                       describe(at).c_str(), format_signed(at.score, 5).c_str(),
@@ -188,7 +188,7 @@ float story_height(const PanelContext& context) {
 void draw_story(PanelContext& context, const Rect& rect) {
   const auto& made = context.state().story;
   ImGui::SetCursorScreenPos({rect.x, rect.y});
-  ImGui::BeginChild("story", {rect.w, rect.h}, false);
+  ImGui::BeginChild("story", {rect.width, rect.height}, false);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
   heading(context, "Its story");
   if (made.story && !made.story->scores.blocks.empty()) {

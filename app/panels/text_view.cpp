@@ -95,7 +95,7 @@ void TextView::go_to_match(std::int64_t by, PanelContext& context) {
   } else {
     match_ = (match_ + by + n) % n;
   }
-  const std::int64_t token = matches_[static_cast<std::size_t>(match_)].first;
+  const std::int64_t token = matches_[match_].first;
   scroll_to(token);
   held_ = token;
   context.session.lock(token);
@@ -284,7 +284,7 @@ void TextLayout::append(const std::vector<std::string>& labels, const std::vecto
 }
 
 std::int64_t TextLayout::first_of(std::int64_t line) const {
-  return line < n_lines() ? line_begin_[static_cast<std::size_t>(line)] : n_tokens();
+  return line < n_lines() ? line_begin_[line] : n_tokens();
 }
 
 std::optional<std::int64_t> TextLayout::token_at(std::int64_t line, float x) const {

@@ -43,8 +43,8 @@ class TextLayout {
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(places_.size()); }
   std::int64_t n_lines() const { return static_cast<std::int64_t>(line_begin_.size()); }
-  const std::string& label(std::int64_t token) const { return labels_[static_cast<std::size_t>(token)]; }
-  const Place& place(std::int64_t token) const { return places_[static_cast<std::size_t>(token)]; }
+  const std::string& label(std::int64_t token) const { return labels_[token]; }
+  const Place& place(std::int64_t token) const { return places_[token]; }
 
   // The first token of a line; of the line after the last, n_tokens().
   std::int64_t first_of(std::int64_t line) const;

@@ -17,8 +17,8 @@ constexpr float kWide = 2.2F;       // width against height from which three sta
 
 std::size_t columns_for(const Rect& area, std::size_t n) {
   if (n <= 1) return 1;
-  if (n == 2) return area.h > kTallFrom * area.w ? 1 : 2;
-  return n == 3 && area.w >= kWide * area.h ? 3 : 2;
+  if (n == 2) return area.height > kTallFrom * area.width ? 1 : 2;
+  return n == 3 && area.width >= kWide * area.height ? 3 : 2;
 }
 
 // The sign that the policy has in figures of all runs; earlier runs take theirs after those of the recording.
@@ -41,7 +41,7 @@ figures::PolicyLooks::Look look_of(const session::SessionState& state, const ses
 float draw_cross(PanelContext& context, const session::RunTile& tile, const Rect& rect) {
   if (tile.selected) return 0;
   const float size = context.px(kCrossPx);
-  const ImVec2 at(rect.right() - size, rect.y + 0.5F * (rect.h - size));
+  const ImVec2 at(rect.right() - size, rect.y + 0.5F * (rect.height - size));
   ImGui::SetCursorScreenPos(at);
   if (ImGui::InvisibleButton("away", {size, size})) context.session.toggle_beside(tile.id);
   const bool hovered = ImGui::IsItemHovered();
@@ -64,7 +64,7 @@ std::vector<Rect> tile_rects(const Rect& area, std::size_t n, float gap) {
     const auto count = static_cast<float>(parts);
     return std::max(1.0F, std::floor((length - gap * (count - 1)) / count));
   };
-  const float w = share(area.w, columns), h = share(area.h, rows);
+  const float w = share(area.width, columns), h = share(area.height, rows);
   std::vector<Rect> rects;
   for (std::size_t i = 0; i < n; ++i)
     rects.push_back({area.x + static_cast<float>(i % columns) * (w + gap),
@@ -86,19 +86,21 @@ float tile_title_height(const PanelContext& context) { return context.px(kTitleP
 
 Rect below_title(const PanelContext& context, const Rect& tile) {
   const float title = tile_title_height(context);
-  return {tile.x, tile.y + title, tile.w, std::max(1.0F, tile.h - title)};
+  return {tile.x, tile.y + title, tile.width, std::max(1.0F, tile.height - title)};
 }
 
 void draw_tile_title(PanelContext& context, const session::RunTile& tile, const Rect& rect) {
   ImGui::PushID(tile.id.source);
   ImGui::PushID(tile.id.run);
-  const Rect title{rect.x, rect.y, rect.w, tile_title_height(context)};
+  const Rect title{rect.x, rect.y, rect.width, tile_title_height(context)};
   const float cross = draw_cross(context, tile, title), room_end = title.right() - cross - context.px(4);
   ImGui::SetCursorScreenPos({title.x, title.y});
-  if (ImGui::InvisibleButton("title", {std::max(1.0F, room_end - title.x), title.h}) && tile.id.source == 0)
+  if (ImGui::InvisibleButton("title", {std::max(1.0F, room_end - title.x), title.height}) &&
+      tile.id.source == 0)
     context.session.select_run(tile.id.run);
   const bool hovered = ImGui::IsItemHovered() && !tile.selected && tile.id.source == 0;
-  context.widgets[fmt::format("tile_{}_{}", tile.id.source, tile.id.run)] = {rect.x, rect.y, rect.w, rect.h};
+  context.widgets[fmt::format("tile_{}_{}", tile.id.source, tile.id.run)] = {rect.x, rect.y, rect.width,
+                                                                             rect.height};
   ImGui::PopID();
   ImGui::PopID();
 
@@ -106,7 +108,7 @@ void draw_tile_title(PanelContext& context, const session::RunTile& tile, const 
   if (tile.selected || hovered)
     list.AddRectFilled({title.x, title.y}, {title.right(), title.bottom() - context.px(2)},
                        tile.selected ? context.theme.selected : context.theme.hover, context.px(4));
-  const float y = title.y + 0.5F * (title.h - context.px(2));
+  const float y = title.y + 0.5F * (title.height - context.px(2));
   const auto look = look_of(context.state(), tile.id);
   float x = title.x + context.px(kTitleGapPx) + 0.5F * context.px(kSignPx);
   draw_marker(list, look.marker, {x, y}, context.px(kSignPx), ink_colour(context.theme, look.colour), 0);
@@ -131,11 +133,12 @@ void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile
   ImFont* font = context.fonts.small;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddRect({rect.x, rect.y}, {rect.right(), rect.bottom()}, context.theme.border);
-  const std::string fitted = fit_text(font, text, rect.w - context.px(kTitleGapPx));
+  const std::string fitted = fit_text(font, text, rect.width - context.px(kTitleGapPx));
   const ImVec2 size = text_size(font, fitted);
-  draw_text(list, font,
-            {std::floor(rect.x + 0.5F * (rect.w - size.x)), std::floor(rect.y + 0.5F * (rect.h - size.y))},
-            context.theme.dim, fitted);
+  draw_text(
+      list, font,
+      {std::floor(rect.x + 0.5F * (rect.width - size.x)), std::floor(rect.y + 0.5F * (rect.height - size.y))},
+      context.theme.dim, fitted);
 }
 
 }  // namespace keyscope::window

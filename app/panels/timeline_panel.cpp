@@ -127,7 +127,7 @@ void TimelinePanel::draw_slider(PanelContext& context, const Rect& rect, bool wi
                     with_bars ? rect.y : y, state.run().blocks_done};
   count(context, track);
   ImGui::SetCursorScreenPos({rect.x, rect.y});
-  ImGui::InvisibleButton("slider", {std::max(1.0F, rect.w), rect.h});
+  ImGui::InvisibleButton("slider", {std::max(1.0F, rect.width), rect.height});
   const float track_top = rect.bottom() - context.px(kButtonPx);
   context.widgets["slider"] = {track.left, track_top, track.right - track.left, rect.bottom() - track_top};
   if (with_bars)
@@ -197,7 +197,8 @@ void TimelinePanel::draw(PanelContext& context, const Rect& rect) {
   draw_play_button(context, button);
   const bool with_bars = y - below >= context.px(kLeastBarsPx);
   const float top = with_bars ? below : y;
-  draw_slider(context, {rect.x + context.px(48), top, rect.w - context.px(60), y + button - top}, with_bars);
+  draw_slider(context, {rect.x + context.px(48), top, rect.width - context.px(60), y + button - top},
+              with_bars);
   end_panel();
 }
 

@@ -10,7 +10,7 @@
 
 namespace keyscope::window {
 
-// The moment that everything shows: play, and a slider over the run's blocks; where there is the height, with
+// The block that everything shows: play, and a slider over the run's blocks; where there is the height, with
 // how many rows of the selected head each block evicted.
 class TimelinePanel {
  public:

@@ -24,8 +24,8 @@ Fate fate_of(const session::SessionState& state, std::int64_t token) {
   const auto points = state.selected().points;
   const std::int64_t block = state.selection.block;
   const bool known = points && block >= 0 && block < points->n_blocks();
-  if (!known || token >= points->seen[static_cast<std::size_t>(block)]) return Fate::kToCome;
-  const std::int32_t gone = points->trace.evicted_at[static_cast<std::size_t>(token)];
+  if (!known || token >= points->seen[block]) return Fate::kToCome;
+  const std::int32_t gone = points->trace.evicted_at[token];
   return gone >= 0 && gone <= block ? Fate::kEvicted : Fate::kRetained;
 }
 
@@ -67,13 +67,12 @@ void draw_selection_list(PanelContext& context, const Rect& rect) {
   if (!tokens) return;
   ImGui::SetCursorScreenPos({rect.x, rect.y});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
-  ImGui::BeginChild("selected", {rect.w, rect.h});
+  ImGui::BeginChild("selected", {rect.width, rect.height});
   const float height = context.fonts.mono->FontSize + context.px(4);
   ImGuiListClipper rows;  // only those in sight are looked at
   rows.Begin(static_cast<int>(tokens->size()), height);
   while (rows.Step())
-    for (int row = rows.DisplayStart; row < rows.DisplayEnd; ++row)
-      draw_row(context, (*tokens)[static_cast<std::size_t>(row)], height);
+    for (int row = rows.DisplayStart; row < rows.DisplayEnd; ++row) draw_row(context, (*tokens)[row], height);
   ImGui::EndChild();
   ImGui::PopStyleVar();
   context.widgets["selected"] = rect;
@@ -129,8 +128,7 @@ void draw_word(PanelContext& context, const Word& word, ImVec2 at, std::int64_t 
   ImDrawList& list = *ImGui::GetWindowDrawList();
   ImFont* font = context.fonts.mono;
   const float height = font->FontSize;
-  const std::int32_t gone =
-      state.selected().points->trace.evicted_at[static_cast<std::size_t>(word.position)];
+  const std::int32_t gone = state.selected().points->trace.evicted_at[word.position];
   const bool evicted = gone >= 0 && gone <= state.selection.block;
   const bool focused = state.token() == word.position;
   const bool to_come = word.position >= n_seen;
@@ -154,7 +152,7 @@ void draw_text_strip(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
   const auto points = state.selected().points;
   if (!points || state.selection.block < 0 || state.selection.block >= points->n_blocks()) return;
-  const std::int64_t n_seen = points->seen[static_cast<std::size_t>(state.selection.block)];
+  const std::int64_t n_seen = points->seen[state.selection.block];
   // While the cursor is in the text, the text stands still.
   const bool inside =
       ImGui::IsMouseHoveringRect({rect.x, rect.y}, {rect.right(), rect.bottom()}) && ImGui::IsWindowHovered();
@@ -162,9 +160,9 @@ void draw_text_strip(PanelContext& context, const Rect& rect) {
   const std::int64_t focus =
       std::min(inside ? state.locked.value_or(end) : state.token().value_or(end), points->n_tokens - 1);
   const std::int64_t first = std::max<std::int64_t>(0, focus - kBefore);
-  const auto words = lay_out(context, first, std::min(points->n_tokens, focus + kAfter), rect.w);
+  const auto words = lay_out(context, first, std::min(points->n_tokens, focus + kAfter), rect.width);
   const float line_h = context.fonts.mono->FontSize + context.px(4);
-  const int n_lines = std::max(1, static_cast<int>(rect.h / line_h));
+  const int n_lines = std::max(1, static_cast<int>(rect.height / line_h));
   const int last_line = words.empty() ? 0 : words.back().line;
   const int top = std::clamp(line_of(words, focus) - n_lines / 2, 0, std::max(0, last_line - n_lines + 1));
 

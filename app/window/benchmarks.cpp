@@ -175,7 +175,7 @@ class Rehearsal {
     const auto here = std::ranges::find(layers, state.selection.layer) - layers.begin();
     const int kv_head = (state.selection.kv_head + 1) % state.info->model.n_kv_heads;
     const auto layer = kv_head == 0 ? (here + 1) % std::ssize(layers) : here;
-    session_.select_head(layers[static_cast<std::size_t>(layer)], kv_head);
+    session_.select_head(layers[layer], kv_head);
     draw_until_shown();
   }
 
@@ -266,7 +266,7 @@ LiveTimes measure_live(const LiveBenchmark& benchmark) {
   for (int run = 0; run < benchmark.repeat; ++run) {
     const auto alone = [&] { times.alone.push_back(run_alone(benchmark)); };
     const auto in_window = [&] { times.in_window.push_back(run_in_window(benchmark)); };
-    // Whoever comes second finds a warmer machine.
+    // The second of the two finds a warmer machine.
     if (run % 2 == 0) alone();
     in_window();
     if (run % 2 != 0) alone();

@@ -261,7 +261,7 @@ std::string Ui::describe() const {
   json["view"] = keyspace_.describe();
   if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();
   if (state.loaded() && session::is_figure_view(state.view)) json["figure_view"] = figure_view_.describe();
-  for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.w, rect.h};
+  for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.width, rect.height};
   return json_text(json);
 }
 

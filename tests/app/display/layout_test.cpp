@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
 std::string shown(float width, float height, float scale = 1) {
   const Layout layout = make_layout(width, height, scale, 160 * scale);
   EXPECT_EQ(layout.heads.empty(), layout.runs.empty());
-  EXPECT_GE(layout.middle.w, std::min(300 * scale, width - 16 * scale)) << width << " x " << height;
+  EXPECT_GE(layout.middle.width, std::min(300 * scale, width - 16 * scale)) << width << " x " << height;
   std::string names;
   if (!layout.token.empty()) names += "token ";
   if (!layout.heads.empty()) names += "heads ";
@@ -71,9 +71,9 @@ TEST(Layout, WhatHasNoRoomGivesWayToTheKeySpace) {
 }
 
 TEST(Layout, TheTimelineIsHigherWhereThereIsTheHeight) {
-  EXPECT_EQ(make_layout(1280, 800, 1, 160).timeline.h, 112);
-  EXPECT_EQ(make_layout(1280, 800, 2, 320).timeline.h, 136);
-  EXPECT_EQ(make_layout(640, 480, 1, 160).timeline.h, 68);
+  EXPECT_EQ(make_layout(1280, 800, 1, 160).timeline.height, 112);
+  EXPECT_EQ(make_layout(1280, 800, 2, 320).timeline.height, 136);
+  EXPECT_EQ(make_layout(640, 480, 1, 160).timeline.height, 68);
 }
 
 using ::testing::ElementsAre;

@@ -59,6 +59,8 @@ TEST(Registry, ThePapersNamesAreKnown) {
   request.name = "fig14";
   EXPECT_EQ(build_figure(two_layers(), request).name, "mean-key-query-cosine");
   EXPECT_THAT(usage_message([] { figure_name("fig7"); }), HasSubstr("keyscope bench prefill"));
+  EXPECT_THAT(usage_message([] { figure_name("fig19"); }), HasSubstr("keyscope eval niah"));
+  EXPECT_THAT(usage_message([] { figure_name("table12"); }), HasSubstr("keyscope eval longbench"));
 }
 
 TEST(Registry, WhatIsLeftOpenIsFilledIn) {

@@ -180,10 +180,7 @@ RowMatrixF from_analyze(const recording::Recording& recording, const std::string
                         int reference) {
   std::vector<measures::RunMeasures> runs;
   for (const int r : {run, reference})
-    runs.push_back({recording.info()->runs[static_cast<std::size_t>(r)].plan.name,
-                    {},
-                    {},
-                    measures::measure_heads(recording, r)});
+    runs.push_back({recording.info()->runs[r].plan.name, {}, {}, measures::measure_heads(recording, r)});
   const auto json = measures::measures_json(*recording.info(), runs);
   RowMatrixF grid(2, 2);
   for (std::size_t i = 0; i < 4; ++i) {

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 int add_run(FakeRecording& recording, const std::string& policy, const std::string& parameters,
             std::int64_t budget = 8) {
   const int run = recording.add_run(policy, budget);
-  auto& plan = recording.edit_info().runs[static_cast<std::size_t>(run)].plan;
+  auto& plan = recording.edit_info().runs[run].plan;
   plan.parameters = parameters;
   plan.name = run > 0 ? fmt::format("{}-{}", policy, run + 1) : policy;
   return run;

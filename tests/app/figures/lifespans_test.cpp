@@ -27,7 +27,7 @@ LifeGrid slow_grid(const std::vector<Life>& lives, std::int64_t n_blocks, std::i
       for (std::int64_t t = r * tokens_per_row; t < std::min(n, (r + 1) * tokens_per_row); ++t)
         for (std::int64_t b = c * blocks_per_column; b < std::min(n_blocks, (c + 1) * blocks_per_column);
              ++b) {
-          const Life& life = lives[static_cast<std::size_t>(t)];
+          const Life& life = lives[t];
           if (b < life.first) continue;
           ++seen;
           if (b > life.last) continue;

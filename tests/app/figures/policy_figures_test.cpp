@@ -28,7 +28,7 @@ FakeRecording anchors() {
   recording.add_run("none", 0);
   for (const char* anchor : {"mean", "median"}) {
     const int run = recording.add_run("keydiff", 10);
-    auto& plan = recording.edit_info().runs[static_cast<std::size_t>(run)].plan;
+    auto& plan = recording.edit_info().runs[run].plan;
     plan.parameters = std::string(R"({"anchor":")") + anchor + R"("})";
     plan.name = std::string("keydiff") + (run > 1 ? "-2" : "");
   }

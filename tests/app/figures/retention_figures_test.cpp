@@ -85,8 +85,7 @@ TEST(Overlap, CellsAreTheMeasures) {
   EXPECT_THAT(layers.y.categories, ElementsAre("keydiff – sink"))
       << "the full cache's overlap is N/n everywhere";
   for (int layer = 0; layer < 2; ++layer)
-    EXPECT_FLOAT_EQ(layers.heatmap->values(0, layer),
-                    static_cast<float>(overlap.per_layer[static_cast<std::size_t>(layer)](1, 2)));
+    EXPECT_FLOAT_EQ(layers.heatmap->values(0, layer), static_cast<float>(overlap.per_layer[layer](1, 2)));
 }
 
 TEST(Overlap, TheCaptionSaysWhatChanceWouldGive) {

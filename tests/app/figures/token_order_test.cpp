@@ -126,8 +126,7 @@ TEST(OrderedCosines, AreTheSameCosinesInAnotherOrder) {
                   1e-6);
   const auto trace = recording.trace(0, 0, 0);
   for (std::size_t place = 0; place < 300; ++place)
-    EXPECT_EQ(panel.order->retained[place] != 0,
-              trace.evicted_at[static_cast<std::size_t>(panel.order->token[place])] < 0);
+    EXPECT_EQ(panel.order->retained[place] != 0, trace.evicted_at[panel.order->token[place]] < 0);
 }
 
 TEST(OrderedCosines, OfRetainedKeysKnowTheirPositionsInTimeOrderToo) {

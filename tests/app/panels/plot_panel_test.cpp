@@ -54,8 +54,7 @@ TEST(ThinnedLine, KeepsEveryColumnsExtremes) {
   for (int column = 0; column < 200; ++column) {
     float low = 1e9F, high = -1e9F, thin_low = 1e9F, thin_high = -1e9F;
     for (int i = 0; i < kPoints; ++i) {
-      const Pixel at =
-          view.to_pixel(series.x[static_cast<std::size_t>(i)], series.y[static_cast<std::size_t>(i)]);
+      const Pixel at = view.to_pixel(series.x[i], series.y[i]);
       if (static_cast<int>(std::floor(at.x)) != column) continue;
       low = std::min(low, at.y);
       high = std::max(high, at.y);

@@ -110,7 +110,7 @@ TEST(TextLayout, PlacesEveryTokenOnceWithinTheWidth) {
   std::vector<std::string> labels;
   std::vector<bool> breaks;
   for (int i = 0; i < 5000; ++i) {
-    labels.push_back(std::string(static_cast<std::size_t>(length(random)), 'x'));
+    labels.push_back(std::string(length(random), 'x'));
     breaks.push_back(coin(random) == 0);
   }
   const TextLayout text = lay_out(labels, 200, breaks);

@@ -59,9 +59,9 @@ TEST_P(TilesIn, AreEqualInsideAndApart) {
   const auto rects = tile_rects(area, n, kTileGap);
   ASSERT_EQ(rects.size(), n);
   for (std::size_t i = 0; i < n; ++i) {
-    EXPECT_EQ(rects[i].w, rects[0].w);
-    EXPECT_EQ(rects[i].h, rects[0].h);
-    EXPECT_EQ(rects[i].w, std::floor(rects[i].w)) << "whole pixels";
+    EXPECT_EQ(rects[i].width, rects[0].width);
+    EXPECT_EQ(rects[i].height, rects[0].height);
+    EXPECT_EQ(rects[i].width, std::floor(rects[i].width)) << "whole pixels";
     EXPECT_GE(rects[i].x, area.x);
     EXPECT_LE(rects[i].right(), area.right());
     EXPECT_LE(rects[i].bottom(), area.bottom());
