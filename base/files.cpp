@@ -192,7 +192,7 @@ void require_utf8(const std::string& text, const std::string& name) {
   const auto at = std::mismatch(text.begin(), text.end(), valid.begin(), valid.end()).first - text.begin();
   throw FileError(
       fmt::format("{}: byte {} is no UTF-8 (found 0x{:02X}); expected a UTF-8 text, so convert it first",
-                  name, at, static_cast<unsigned char>(text[static_cast<std::size_t>(at)])));
+                  name, at, static_cast<unsigned char>(text[at])));
 }
 
 std::istream& TextInput::standard_input() { return std::cin; }

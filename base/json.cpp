@@ -97,14 +97,30 @@ std::string read_small_file(const std::filesystem::path& path) {
 
 namespace {
 
+constexpr std::size_t kLine = 80;
+
+// What of a text fits into a number of bytes, no character cut in two.
+std::string_view beginning(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  while (end + 3 > most && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end);
+}
+
 std::string quoted(std::string_view text, std::size_t most) {
-  const Json json = std::string(text.substr(0, most));
+  const Json json = std::string(beginning(text, most));
   return json_text(json) + (text.size() > most ? "…" : "");
 }
 
 }  // namespace
 
-std::string shown(std::string_view text) { return quoted(text, 80); }
+std::string shown(std::string_view text) { return quoted(text, kLine); }
+
+std::string shown_value(const Json& value) {
+  if (value.is_string()) return shown(value.get_ref<const std::string&>());
+  const std::string text = json_text(value);
+  return text.size() <= kLine ? text : std::string(beginning(text, kLine)) + "…";
+}
 
 std::string in_quotes(std::string_view text) { return quoted(text, 40); }
 

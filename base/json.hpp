@@ -39,6 +39,9 @@ std::string read_small_file(const std::filesystem::path& path);
 // Text of a file as a message may show it: in quotes, control characters escaped, not longer than a line.
 std::string shown(std::string_view text);
 
+// A value of a JSON file as a message may show it: on one line, not longer than that.
+std::string shown_value(const nlohmann::json& value);
+
 // Text of a file as an error message may show it: quoted, control characters escaped, at most 40 bytes.
 std::string in_quotes(std::string_view text);
 

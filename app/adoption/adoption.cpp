@@ -51,7 +51,7 @@ std::string likeness_text(Likeness likeness) {
     case Likeness::kNoInterval:
       break;
   }
-  return fmt::format("not told from them, as {},", kTooFewPrompts);
+  return fmt::format("not distinguished from them, as {},", kTooFewPrompts);
 }
 
 // "sink at 25% (0.600), sink at 50% (0.600)", of those that were measured and are of that likeness.

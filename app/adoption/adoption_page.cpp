@@ -187,7 +187,7 @@ std::string doubts(const Adoption& adoption) {
                            html_text(under_text(adoption, names)));
   }
   if (items.empty()) return "";
-  return "<p class=\"soft\">What cannot be told, and why:</p>\n<ul class=\"soft\">\n" + items + "</ul>\n";
+  return "<p class=\"soft\">What is undecided, and why:</p>\n<ul class=\"soft\">\n" + items + "</ul>\n";
 }
 
 // What was left out of the tasks' files; nothing where nothing was.

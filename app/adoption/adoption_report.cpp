@@ -112,7 +112,7 @@ void claim_folder(const fs::path& out, const evaluation::Settings& settings, std
 }
 
 void write_adoption(const Adoption& adoption, const capture::Model& model,
-                    std::span<const validation::Prompt> prompts, recording::Provenance provenance,
+                    std::span<const results::Prompt> prompts, recording::Provenance provenance,
                     const std::filesystem::path& out) {
   const std::vector<figures::Figure> all = adoption_figures(adoption);
   const auto pictures = results::draw_pictures(all, out / kFigures);
@@ -124,7 +124,7 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
   provenance.device = adoption.model.device;
   provenance.schedule = "block";
   figures::write_nexus(out / "report.h5", all,
-                       validation::prompts_origin(model, adoption.model.name, prompts, std::move(provenance)),
+                       results::prompts_origin(model, adoption.model.name, prompts, std::move(provenance)),
                        true);
   write_file(out / "report.html", adoption_page(adoption, pictures), true);
   write_file(out / "report.json", json_text(json, 2) + "\n", true);
@@ -255,7 +255,7 @@ Json adoption_json(const Adoption& adoption) {
                             {"policy", nullptr},
                             {"budget_text", nullptr}};
   if (found.chosen >= 0) {
-    const Candidate& chosen = adoption.candidates[static_cast<std::size_t>(found.chosen)];
+    const Candidate& chosen = adoption.candidates[found.chosen];
     json["recommendation"]["policy"] = chosen.policy;
     json["recommendation"]["budget_text"] = chosen.budget;
   }
@@ -438,8 +438,8 @@ std::vector<Figure> adoption_figures(const Adoption& adoption) {
   std::vector<Figure> all{accuracy_figure(adoption)};
   if (adoption.latency_repeat > 0) all.push_back(latency_figure(adoption));
   if (adoption.n_diagnosed > 0) all.push_back(redundancy_figure(adoption));
-  const auto lengths = validation::measure_lengths(adoption.prompt_lengths, {});
-  all.push_back(validation::prompt_lengths_figure(lengths, "Of all tasks"));
+  const auto lengths = results::measure_lengths(adoption.prompt_lengths, {});
+  all.push_back(results::prompt_lengths_figure(lengths, "Of all tasks"));
   return all;
 }
 

@@ -27,8 +27,9 @@ std::string geometry_folder(const std::string& budget);
 //   name: from OUT on
 bool is_of_report(const std::filesystem::path& name);
 
-// Before anything is measured for a report in OUT: writes OUT/settings.json, by which answers of other
-// settings, and files of others, are told. What may be discarded goes first, with all that was made of it.
+// Before anything is measured for a report in OUT: writes OUT/settings.json, which distinguishes answers
+// of other settings, and files of others. What may be discarded is removed first, with all that was made of
+// it.
 //   throws FileError as results::OutFolder does, and, whatever may be discarded, where the results there are
 //   of another command
 void claim_folder(const std::filesystem::path& out, const evaluation::Settings& settings,
@@ -39,7 +40,7 @@ void claim_folder(const std::filesystem::path& out, const evaluation::Settings& 
 //   provenance: likewise; model, seed and device are added to it
 //   throws FileError where one cannot be written
 void write_adoption(const Adoption& adoption, const capture::Model& model,
-                    std::span<const validation::Prompt> prompts, recording::Provenance provenance,
+                    std::span<const results::Prompt> prompts, recording::Provenance provenance,
                     const std::filesystem::path& out);
 
 // Everything of the report, by names that docs/report.md explains; null for what is not known.

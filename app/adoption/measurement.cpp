@@ -189,8 +189,8 @@ class Measurement {
 }  // namespace
 
 void check_diagnosis_memory(const capture::Model& model, const evaluation::Settings& settings,
-                            std::span<const validation::Prompt> diagnosed) {
-  const auto where = [](const validation::Prompt& prompt) { return prompt.name; };
+                            std::span<const results::Prompt> diagnosed) {
+  const auto where = [](const results::Prompt& prompt) { return prompt.name; };
   for (const auto& budget : settings.budgets)
     validation::check_memory(model, diagnosis_settings(settings, budget), diagnosed,
                              {where, "--diagnose 0, --diagnose-length"}, capture::available_memory());
@@ -251,8 +251,8 @@ std::int64_t fewest_tokens(std::span<const Task> tasks) {
 
 }  // namespace
 
-std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, const PromptChoice& choice) {
-  std::vector<validation::Prompt> chosen;
+std::vector<results::Prompt> choose_prompts(std::span<const Task> tasks, const PromptChoice& choice) {
+  std::vector<results::Prompt> chosen;
   std::set<std::vector<std::int32_t>> seen;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const auto examples = short_examples(tasks[t], choice.max_tokens);
@@ -262,7 +262,7 @@ std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, cons
     for (std::size_t i = 0; i < n; ++i) {
       const evaluation::Example& example = *examples[(2 * i + 1) * examples.size() / (2 * n)];
       if (!seen.insert(example.prompt_ids).second) continue;
-      validation::Prompt& prompt = chosen.emplace_back();
+      results::Prompt& prompt = chosen.emplace_back();
       prompt.name = fmt::format("{}/{}", tasks[t].name, example.id);
       prompt.ids = example.prompt_ids;
       prompt.line = std::ssize(chosen);

@@ -20,10 +20,9 @@ namespace keyscope::adoption {
 // What a report measures beside the tasks' answers.
 struct MeasurementOptions {
   double tolerance = 0.02;
-  std::int64_t latency_repeat = 5;  // 0: time to the first token is not measured
-  std::span<const validation::Prompt> diagnosed =
-      {};                // whose keys and attention are looked at; none: of none
-  bool discard = false;  // results of other settings may be thrown away
+  std::int64_t latency_repeat = 5;                  // 0: time to the first token is not measured
+  std::span<const results::Prompt> diagnosed = {};  // whose keys and attention are looked at; none: of none
+  bool discard = false;                             // results of other settings may be thrown away
 };
 
 // The other end of a running measurement: tokens of the stage at hand, whose name is in the label.
@@ -35,7 +34,7 @@ struct MeasurementWatch {
 // Before tasks are asked, which may take days, and before earlier results are discarded for them.
 //   throws FileError where memory is too small for the diagnosis, at the end of a measurement
 void check_diagnosis_memory(const capture::Model& model, const evaluation::Settings& settings,
-                            std::span<const validation::Prompt> diagnosed);
+                            std::span<const results::Prompt> diagnosed);
 
 // Everything that an adoption report says. Answers are kept in OUT/<task>/examples.jsonl, what was seen of
 // keys and attention in OUT/geometry-<budget>/: a killed measurement goes on there. Times are measured anew.
@@ -54,7 +53,7 @@ struct PromptChoice {
 
 // Evenly spread over each task's examples that are not too long; no prompt twice.
 //   throws UsageError where all are too long
-std::vector<validation::Prompt> choose_prompts(std::span<const Task> tasks, const PromptChoice& choice);
+std::vector<results::Prompt> choose_prompts(std::span<const Task> tasks, const PromptChoice& choice);
 
 // The prompts' records of one budget: `none` first, then the policies in order.
 struct BudgetRecords {

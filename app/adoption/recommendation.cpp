@@ -46,7 +46,7 @@ std::size_t worst_task_of(const Candidate& candidate, double tolerance) {
     return std::tuple(says, says ? percent_lost(task.kind, task.loss.mean) : 0,
                       says ? percent_lost(task.kind, high_end(task.loss)) : 0);
   });
-  return static_cast<std::size_t>(worst - candidate.losses.begin());
+  return worst - candidate.losses.begin();
 }
 
 // Of those alike in memory; ascending: what is better comes first.
@@ -189,9 +189,8 @@ Recommendation recommend(std::span<const Candidate> candidates, const Recommenda
     if (may_be_chosen(i)) least = std::min(least, candidates[i].memory_share);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (!may_be_chosen(i) || candidates[i].memory_share > least + kMemoryStep + kRoundOff) continue;
-    const auto best = static_cast<std::size_t>(found.chosen);
-    if (found.chosen < 0 ||
-        order_of(candidates[i], found.worst_task[i]) < order_of(candidates[best], found.worst_task[best]))
+    if (found.chosen < 0 || order_of(candidates[i], found.worst_task[i]) <
+                                order_of(candidates[found.chosen], found.worst_task[found.chosen]))
       found.chosen = static_cast<int>(i);
   }
   return found;
@@ -201,9 +200,9 @@ std::string rule_text(const RecommendationRule& rule) {
   return fmt::format(
       "A policy and a budget are fit if in every task the {0:.0f} % interval of the loss against the full "
       "cache, paired example by example, ends at {1:g} points or below ({1:g} % of perplexity); not fit if "
-      "in any task it begins above; else it cannot be told. Only what eviction affected is judged: the "
+      "in any task it begins above; else \"cannot tell\". Only what eviction affected is judged: the "
       "examples of which something was evicted before their last scored token, and of a text the loss per "
-      "token that comes after an eviction. Nothing can be told from fewer than {2} such examples, nor of a "
+      "token that comes after an eviction. Nothing is decided from fewer than {2} such examples, nor of a "
       "task that the full cache itself does not solve, whose score over them has an interval that does not "
       "begin above {1:g} points. A score's interval ends no lower than the exact binomial one (Clopper and "
       "Pearson) of as many failures as its losses add up to. Of those that are fit and save memory, needing "
@@ -221,17 +220,16 @@ std::string recommendation_text(const Recommendation& recommendation, std::span<
   if (recommendation.chosen < 0 && count(Fitness::kFit) > 0)
     return fmt::format(
         "Keep the full cache: of {} combinations of policy and budget none is fit and saves memory ({} are "
-        "fit, {} are not, {} cannot be told)",
+        "fit, {} are not, {} undecided)",
         candidates.size(), count(Fitness::kFit), count(Fitness::kUnfit), count(Fitness::kCannotTell));
   if (recommendation.chosen < 0)
     return fmt::format(
-        "Keep the full cache: of {} combinations of policy and budget none is fit ({} are not, {} cannot be "
-        "told){}{}",
+        "Keep the full cache: of {} combinations of policy and budget none is fit ({} are not, {} "
+        "undecided){}{}",
         candidates.size(), count(Fitness::kUnfit), count(Fitness::kCannotTell),
         nearest_text(recommendation, candidates, rule.tolerance), unsolved_text(candidates, rule.tolerance));
-  const auto index = static_cast<std::size_t>(recommendation.chosen);
-  const Candidate& chosen = candidates[index];
-  const TaskLoss& worst = chosen.losses[recommendation.worst_task[index]];
+  const Candidate& chosen = candidates[recommendation.chosen];
+  const TaskLoss& worst = chosen.losses[recommendation.worst_task[recommendation.chosen]];
   return fmt::format(
       "Adopt {}: it needs {:.0f} % of the full cache's memory and loses at most {} in any task with "
       "{:.0f} % confidence (most on average in {}: {} [{}, {}])",

@@ -175,7 +175,7 @@ void print_replay_notes(const recording::RecordingInfo& info,
                         const std::vector<measures::RunMeasures>& runs) {
   std::vector<std::string> exact, oracles;
   for (const auto& run : runs) {
-    const auto& plan = info.runs[static_cast<std::size_t>(info.run_index(run.run))].plan;
+    const auto& plan = info.runs[info.run_index(run.run)].plan;
     if (plan.replayed) (plan.oracle ? oracles : exact).push_back(run.run);
   }
   if (!exact.empty())
@@ -204,7 +204,7 @@ void print_run_summary(const recording::RecordingInfo& info, const std::vector<m
   fmt::print("{:<{}}{}{}{}{}{}{}\n", "policy", width, heading("budget"), heading("spearman"),
              heading("log volume"), heading("mass kept"), heading("top-1 same"), heading("KL nats"));
   for (const auto& run : runs) {
-    const auto& plan = info.runs[static_cast<std::size_t>(info.run_index(run.run))].plan;
+    const auto& plan = info.runs[info.run_index(run.run)].plan;
     fmt::print("{:<{}}{:>{}}{}{}{}{}{}\n", run.run, width,
                plan.budget > 0 ? std::to_string(plan.budget) : std::string("all"), kColumnWidth,
                number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3),

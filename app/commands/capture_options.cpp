@@ -172,7 +172,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
         entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() <= INT32_MAX;
     if (!fits)
       throw FileError(fmt::format("{}: entry {} is {}, expected a token id (an integer from 0)", path,
-                                  ids.size(), json_text(entry).substr(0, 40)));
+                                  ids.size(), shown_value(entry)));
     ids.push_back(entry.get<std::int32_t>());
   }
   return ids;
@@ -221,8 +221,7 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokeni
       throw FileError("the model's folder has no tokenizer.json, so text cannot be read; give --prompt-ids");
     ids = tokenizer::encode_prompt(*tokenizer, model_folder, *prompt, form());
   }
-  if (max_tokens_ && static_cast<std::int64_t>(ids.size()) > *max_tokens_)
-    ids.resize(static_cast<std::size_t>(*max_tokens_));
+  if (max_tokens_ && static_cast<std::int64_t>(ids.size()) > *max_tokens_) ids.resize(*max_tokens_);
   return ids;
 }
 
@@ -234,8 +233,7 @@ std::int64_t read_budget(const nlohmann::json& entry, const std::string& where) 
   const bool fits =
       entry.is_number_integer() && entry.get<std::int64_t>() >= 1 && entry.get<std::int64_t>() <= kMostRows;
   if (!fits)
-    throw FileError(
-        fmt::format("{} is {}, expected a number of rows from 1", where, json_text(entry).substr(0, 40)));
+    throw FileError(fmt::format("{} is {}, expected a number of rows from 1", where, shown_value(entry)));
   return entry.get<std::int64_t>();
 }
 
@@ -243,8 +241,7 @@ void require_size(const nlohmann::json& list, int n, const std::string& where, c
   if (!list.is_array() || list.size() != static_cast<std::size_t>(n))
     throw FileError(fmt::format(
         "{} is {}, expected {} entries, one per {} of the model", where,
-        list.is_array() ? fmt::format("a list of {}", list.size()) : json_text(list).substr(0, 40), n,
-        of_what));
+        list.is_array() ? fmt::format("a list of {}", list.size()) : shown_value(list), n, of_what));
 }
 
 }  // namespace
@@ -260,7 +257,7 @@ std::vector<std::int64_t> read_budget_file(const std::string& path, const captur
     const std::string where = fmt::format("{}: entry {}", path, layer);
     if (entry.is_array()) require_size(entry, config.n_kv_heads, where, "KV head");
     for (int head = 0; head < config.n_kv_heads; ++head)
-      budgets.push_back(read_budget(entry.is_array() ? entry[static_cast<std::size_t>(head)] : entry, where));
+      budgets.push_back(read_budget(entry.is_array() ? entry[head] : entry, where));
   }
   return budgets;
 }

@@ -119,8 +119,7 @@ void run_math500(const MathArguments& arguments) {
   const auto report = [&](const EvalOutcome& outcome) {
     const auto grid = evaluation::grid_of(outcome.settings);
     const evaluation::ScoreTable table(outcome.evaluation.results, grid);
-    const auto cells = evaluation::math_report(table, set.rows, static_cast<std::size_t>(options.samples),
-                                               outcome.settings.seed);
+    const auto cells = evaluation::math_report(table, set.rows, options.samples, outcome.settings.seed);
     return EvalReport{evaluation::math_table(cells, grid),
                       evaluation::benchmark_json(outcome.settings, outcome.evaluation,
                                                  evaluation::math_json(cells, grid), outcome.asked.bad_rows)};

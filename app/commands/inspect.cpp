@@ -302,7 +302,7 @@ Json inspect_token(const InspectArguments& arguments) {
   if (info->runs.empty() || info->layers.empty())
     throw FileError(fmt::format("{}: it holds no run with recorded layers", arguments.path));
   const session::Selection selected = session::resolve_selection(*info, request);
-  const std::int64_t n_tokens = info->runs[static_cast<std::size_t>(selected.run)].n_tokens;
+  const std::int64_t n_tokens = info->runs[selected.run].n_tokens;
   if (*arguments.token >= n_tokens)
     throw UsageError(
         fmt::format("--token {}: the run has {} tokens, counted from 0", *arguments.token, n_tokens));

@@ -31,7 +31,7 @@
 namespace keyscope::commands {
 namespace {
 
-using validation::PromptLengths;
+using results::PromptLengths;
 
 struct PromptsArguments {
   std::string file, model, out;
@@ -52,9 +52,9 @@ PromptLengths measure_lengths(const PromptsArguments& arguments, const capture::
   const auto tokenizer = load_tokenizer(arguments.model);
   std::vector<std::int64_t> lengths;
   for (const auto& prompt :
-       validation::read_prompts(arguments.file, config, tokenizer.get(), arguments.max_tokens))
+       results::read_prompts(arguments.file, config, tokenizer.get(), arguments.max_tokens))
     lengths.push_back(std::ssize(prompt.ids));
-  return validation::measure_lengths(std::move(lengths), arguments.budgets);
+  return results::measure_lengths(std::move(lengths), arguments.budgets);
 }
 
 nlohmann::ordered_json to_json(const PromptLengths& lengths) {
@@ -95,7 +95,7 @@ std::string table_of(const PromptLengths& lengths) {
 void write_lengths_figure(const PromptsArguments& arguments, const capture::ModelConfig& config,
                           const PromptLengths& lengths) {
   const figures::Figure figure =
-      validation::prompt_lengths_figure(lengths, std::filesystem::path(arguments.file).filename().string());
+      results::prompt_lengths_figure(lengths, std::filesystem::path(arguments.file).filename().string());
   if (!figures::is_nexus_path(arguments.out)) {
     figures::PageOptions page;
     page.replace = arguments.force;

@@ -96,8 +96,7 @@ void print_plan(const replay::ReplayPlan& plan, const recording::RecordingInfo& 
   for (const auto& run : plan.runs) names.push_back(run.name);
   const auto& first = plan.runs.front();
   fmt::print(stderr, "{}: {} on run {} of {}, {}, {}, budget {}, blocks of {}; about {} of disk\n",
-             info.model.name, fmt::join(names, ", "),
-             info.runs[static_cast<std::size_t>(plan.source_run)].plan.name, info.source,
+             info.model.name, fmt::join(names, ", "), info.runs[plan.source_run].plan.name, info.source,
              counted(info.n_prompt(), "prompt token"), counted(std::ssize(plan.layers), "layer"),
              first.budget, first.block_size, bytes_text(plan.disk_bytes));
   for (const std::string& note : caveats(plan)) fmt::print(stderr, "  {}\n", note);
@@ -106,7 +105,7 @@ void print_plan(const replay::ReplayPlan& plan, const recording::RecordingInfo& 
 Json outcome_json(const replay::ReplayPlan& plan, const recording::RecordingInfo& info,
                   const ReplayArguments& arguments, const std::vector<replay::RunOutcome>& outcomes) {
   Json json{{"format", 1}, {"source", arguments.file}, {"out", arguments.out}};
-  json["run"] = info.runs[static_cast<std::size_t>(plan.source_run)].plan.name;
+  json["run"] = info.runs[plan.source_run].plan.name;
   json["n_prompt"] = info.n_prompt();
   json["rounded"] = plan.store != recording::StoreType::kFloat32;
   json["runs"] = Json::array();

@@ -121,7 +121,7 @@ adoption::TaskListOptions asked_tasks(const ReportArguments& arguments) {
 }
 
 adoption::MeasurementOptions measured(const ReportArguments& arguments,
-                                      std::span<const validation::Prompt> diagnosed) {
+                                      std::span<const results::Prompt> diagnosed) {
   adoption::MeasurementOptions options;
   options.tolerance = arguments.tolerance_points / 100;
   options.latency_repeat = arguments.repeat;
@@ -132,7 +132,7 @@ adoption::MeasurementOptions measured(const ReportArguments& arguments,
 
 adoption::Adoption measure_adoption(const ReportArguments& arguments, const capture::Model& model,
                                     const evaluation::Settings& settings, const adoption::TaskList& tasks,
-                                    std::span<const validation::Prompt> diagnosed) {
+                                    std::span<const results::Prompt> diagnosed) {
   std::atomic<bool> cancelled = false;
   benchmarks::Monitor monitor;
   OnInterrupt on_interrupt([&] {

@@ -44,13 +44,7 @@ void print_json(const json& value) {
   if (!written || std::fflush(stdout) != 0) throw Error("standard output: could not be written");
 }
 
-// Input as a message may show it: as a JSON string, so that nothing in it reaches the terminal raw.
-std::string excerpt(const std::string& text) {
-  constexpr std::size_t kMost = 60;
-  if (text.empty()) return "nothing";
-  const std::string shown = json_text(json(text.substr(0, kMost)));
-  return text.size() <= kMost ? shown : shown + "…";
-}
+std::string excerpt(const std::string& text) { return text.empty() ? "nothing" : shown(text); }
 
 std::string read_string(const std::string& text, const std::string& where) {
   json value = parse_json(text);
@@ -72,7 +66,7 @@ std::vector<std::int32_t> read_ids(const std::string& text, const std::string& w
     // Compared as unsigned, so that no number beyond int64 passes for a small one.
     if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab_size))
       throw FileError(fmt::format("{}: entry {} is {}, expected a token id from 0 to {}", where, ids.size(),
-                                  json_text(entry).substr(0, 60), vocab_size - 1));
+                                  shown_value(entry), vocab_size - 1));
     ids.push_back(entry.get<std::int32_t>());
   }
   return ids;

@@ -95,7 +95,7 @@ capture::ModelOptions model_options(const ValidateArguments& arguments) {
 std::vector<validation::PromptRecord> measure_prompts(const ValidateArguments& arguments,
                                                       const capture::Model& model,
                                                       const validation::Settings& settings,
-                                                      const std::vector<validation::Prompt>& prompts,
+                                                      const std::vector<results::Prompt>& prompts,
                                                       const validation::ResultFolder& folder) {
   std::atomic<bool> cancelled = false;
   capture::CaptureControl control;
@@ -115,11 +115,11 @@ void run_validate(const ValidateArguments& arguments) {
   validation::Settings settings = validation_settings(arguments);
   const auto model = capture::Model::load(arguments.model.folder(), model_options(arguments));
   const auto prompts =
-      validation::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
+      results::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   validation::check_lengths(settings, prompts, arguments.prompts);
   validation::ResultFolder folder(arguments.out, validation::settings_json(settings), arguments.force);
-  const auto where = [&](const validation::Prompt& prompt) {
+  const auto where = [&](const results::Prompt& prompt) {
     return fmt::format("{}, line {}", arguments.prompts, prompt.line);
   };
   validation::check_memory(*model, settings, prompts, {where, "--max-tokens"}, capture::available_memory());

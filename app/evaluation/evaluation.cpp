@@ -272,7 +272,7 @@ void ResultFolder::append(std::string_view line) {
     const ssize_t n = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(path, "cannot be written");
-    done += static_cast<std::size_t>(n);
+    done += n;
   }
   sync_data(descriptor_, path.string());
 }

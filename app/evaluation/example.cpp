@@ -122,7 +122,7 @@ T field(const nlohmann::json& row, const char* name, const char* expected, const
     return row[name].get<T>();
   } catch (const nlohmann::json::exception&) {
     throw FileError(
-        fmt::format("{}: \"{}\" is {}; expected {}", where, name, shown(json_text(row[name])), expected));
+        fmt::format("{}: \"{}\" is {}; expected {}", where, name, shown_value(row[name]), expected));
   }
 }
 

@@ -295,7 +295,7 @@ std::string_view MathScanner::take_digits(bool with_dots, std::size_t most) {
 
 std::size_t MathScanner::letters_here() const {
   const std::string_view here = rest();
-  return static_cast<std::size_t>(std::ranges::find_if_not(here, is_letter) - here.begin());
+  return std::ranges::find_if_not(here, is_letter) - here.begin();
 }
 
 void MathScanner::skip_nothing() {

@@ -94,7 +94,7 @@ std::size_t needle_place(const Haystack& haystack, double depth_percent,
   const auto past = std::ranges::partition_point(haystack.sentence_ends, [&](std::size_t end) {
     return 100 * static_cast<double>(n_tokens(tokenizer, haystack.text.substr(0, end))) <= limit;
   });
-  return static_cast<std::size_t>(past - haystack.sentence_ends.begin());
+  return past - haystack.sentence_ends.begin();
 }
 
 // First by halving, from twice the distance of the last try around `near`; the rest word by word, since a

@@ -46,7 +46,7 @@ WindowRule rule_of(const PerplexityOptions& options, const capture::Model& model
 // Bytes that a window's scored tokens add to the text before them.
 std::int64_t scored_bytes(const tokenizer::Tokenizer& tokenizer, const TextWindow& window) {
   const auto text = tokenizer.token_text(window.ids);
-  return text.offset.back() - text.offset[static_cast<std::size_t>(window.first_scored)];
+  return text.offset.back() - text.offset[window.first_scored];
 }
 
 void add_text(const fs::path& path, const PerplexityOptions& options, const WindowRule& rule,
@@ -57,8 +57,7 @@ void add_text(const fs::path& path, const PerplexityOptions& options, const Wind
     throw FileError(
         fmt::format("{}: has {} tokens; expected at least the {} of a window, or a smaller --length",
                     path.string(), ids.size(), rule.length - (rule.bos ? 1 : 0)));
-  if (options.windows && std::ssize(windows) > *options.windows)
-    windows.resize(static_cast<std::size_t>(*options.windows));
+  if (options.windows && std::ssize(windows) > *options.windows) windows.resize(*options.windows);
   for (TextWindow& window : windows) {
     Example example;
     example.id = fmt::format("{}, token {}", path.string(), window.first);
@@ -101,7 +100,7 @@ Scorer perplexity_scorer(const PerplexitySet& set) {
     const std::vector<double> means = bin_means(nll_nats, set.bins);
     Scores scores{{"nll_nats", mean_of_bins(means, set.bins)}};
     for (std::int64_t bin = 0; bin < set.bins.n_bins; ++bin)
-      scores.emplace_back(bin_score(set, bin), means[static_cast<std::size_t>(bin)]);
+      scores.emplace_back(bin_score(set, bin), means[bin]);
     return scores;
   };
 }
@@ -145,7 +144,7 @@ Json curve_json(const PerplexityCell& cell, const PerplexitySet& set, bool evict
   for (std::int64_t bin = 0; bin < set.bins.n_bins; ++bin) {
     Json entry{{"first", set.first_scored + set.bins.begin(bin)},
                {"last", set.first_scored + set.bins.begin(bin + 1) - 1}};
-    entry.update(points_json(cell.curve[static_cast<std::size_t>(bin)], evicts));
+    entry.update(points_json(cell.curve[bin], evicts));
     curve.push_back(std::move(entry));
   }
   return curve;
@@ -233,7 +232,7 @@ void add_curve(Panel& panel, const PerplexityCell& cell, const std::string& poli
   line.marker = look.marker;
   bool has_interval = true;
   for (std::int64_t bin = 0; bin < set.bins.n_bins; ++bin) {
-    const ScoreMean& mean = cell.curve[static_cast<std::size_t>(bin)].*quantity;
+    const ScoreMean& mean = cell.curve[bin].*quantity;
     line.x.push_back(middle(set, bin));
     line.y.push_back(static_cast<float>(mean.mean));
     band.low.push_back(static_cast<float>(mean.low));
@@ -294,8 +293,7 @@ std::vector<double> bin_means(std::span<const double> values, const PositionBins
   std::vector<double> means;
   for (std::int64_t bin = 0; bin < bins.n_bins; ++bin) {
     double sum = 0;
-    for (std::int64_t at = bins.begin(bin); at < bins.begin(bin + 1); ++at)
-      sum += values[static_cast<std::size_t>(at)];
+    for (std::int64_t at = bins.begin(bin); at < bins.begin(bin + 1); ++at) sum += values[at];
     means.push_back(sum / static_cast<double>(bins.size(bin)));
   }
   return means;
@@ -304,7 +302,7 @@ std::vector<double> bin_means(std::span<const double> values, const PositionBins
 double mean_of_bins(std::span<const double> means, const PositionBins& bins) {
   double sum = 0;
   for (std::int64_t bin = 0; bin < bins.n_bins; ++bin)
-    sum += means[static_cast<std::size_t>(bin)] * static_cast<double>(bins.size(bin));
+    sum += means[bin] * static_cast<double>(bins.size(bin));
   return sum / static_cast<double>(bins.n_positions);
 }
 
@@ -322,7 +320,7 @@ std::vector<TextWindow> text_windows(std::span<const std::int32_t> ids, const Wi
   for (std::int64_t first = 0; first + n_text <= std::ssize(ids); first += rule.stride) {
     TextWindow window;
     if (rule.bos) window.ids.push_back(*rule.bos);
-    const auto part = ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n_text));
+    const auto part = ids.subspan(first, n_text);
     window.ids.insert(window.ids.end(), part.begin(), part.end());
     window.first = first;
     window.first_scored = rule.length - rule.stride;

@@ -77,11 +77,11 @@ ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take) {
   ReadRows rows;
   std::vector<Place> places;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const std::size_t n_before = static_cast<std::size_t>(rows.n_rows) + rows.bad.size();
+    const std::size_t n_before = rows.n_rows + rows.bad.size();
     std::vector<std::int64_t> bad_lines;
     read_rows(paths[i], take, rows, bad_lines);
     for (const std::int64_t line : bad_lines) places.push_back({i, line});
-    if (static_cast<std::size_t>(rows.n_rows) + rows.bad.size() == n_before)
+    if (rows.n_rows + rows.bad.size() == n_before)
       throw FileError(fmt::format("{}: there is no row; expected at least one", paths[i].string()));
   }
   if (!rows.bad.empty() && !skip_bad) refuse(paths, rows.bad, places);
@@ -145,8 +145,6 @@ const nlohmann::json& field_of(const nlohmann::json& row, const char* field, con
 }
 
 }  // namespace
-
-std::string shown_value(const nlohmann::json& value) { return shown(json_text(value)); }
 
 std::string text_field(const nlohmann::json& row, const char* field, const std::string& where) {
   const nlohmann::json& value = field_of(row, field, "a text", where);

@@ -48,9 +48,6 @@ ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take);
 std::vector<std::filesystem::path> data_files(std::span<const std::filesystem::path> given);
 
 // Fields of a row of JSON lines, checked.
-// A value as a message may show it.
-std::string shown_value(const nlohmann::json& value);
-
 //   where: file and line, for messages
 //   throws FileError naming them, the field and what was found, where it is not there or no text
 std::string text_field(const nlohmann::json& row, const char* field, const std::string& where);

@@ -215,7 +215,7 @@ std::size_t ScoreTable::reference(std::size_t point) const {
       grid_, [&](const GridPoint& other) { return !other.evicts() && other.block == grid_[point].block; });
   if (found == grid_.end())
     throw InvalidInput(fmt::format("the grid has no full cache with a block of {}", grid_[point].block));
-  return static_cast<std::size_t>(found - grid_.begin());
+  return found - grid_.begin();
 }
 
 std::vector<double> means_of_each(std::span<const double> values, std::size_t n_each) {

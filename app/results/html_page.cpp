@@ -43,7 +43,7 @@ std::string data_url(std::string_view media_type, std::string_view bytes) {
   const int length =
       EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()),
                       reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  base64.resize(static_cast<std::size_t>(length));
+  base64.resize(length);
   return fmt::format("data:{};base64,{}", media_type, base64);
 }
 

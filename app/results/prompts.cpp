@@ -21,7 +21,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 
-namespace keyscope::validation {
+namespace keyscope::results {
 
 namespace {
 
@@ -46,7 +46,7 @@ std::vector<std::int32_t> ids_field(const json& row, const std::string& where) {
         entry.is_number_integer() && entry >= 0 && entry <= std::numeric_limits<std::int32_t>::max();
     if (!fits)
       throw FileError(fmt::format("{}: entry {} of \"ids\" is {}; expected a token id (an integer from 0)",
-                                  where, ids.size(), shown(json_text(entry))));
+                                  where, ids.size(), shown_value(entry)));
     ids.push_back(entry.get<std::int32_t>());
   }
   return ids;
@@ -95,8 +95,7 @@ Prompt read_row(const std::string& text, std::int64_t line, const std::string& w
   prompt.line = line;
   prompt.name = row.contains("name") ? text_field(row, "name", where) : fmt::format("line {}", line);
   prompt.ids = read_ids(row, tokenizer, where);
-  if (max_tokens && std::ssize(prompt.ids) > *max_tokens)
-    prompt.ids.resize(static_cast<std::size_t>(*max_tokens));
+  if (max_tokens && std::ssize(prompt.ids) > *max_tokens) prompt.ids.resize(*max_tokens);
   check_ids(prompt.ids, model, where);
   if (tokenizer != nullptr)
     prompt.beginning =
@@ -262,8 +261,7 @@ std::vector<LengthBin> bin_lengths(std::span<const std::int64_t> lengths) {
   std::vector<LengthBin> bins;
   for (std::int64_t first = least / width * width; first <= most; first += width)
     bins.push_back({first, first + width, 0});
-  for (const std::int64_t length : lengths)
-    ++bins[static_cast<std::size_t>(length / width - least / width)].n_prompts;
+  for (const std::int64_t length : lengths) ++bins[length / width - least / width].n_prompts;
   return bins;
 }
 
@@ -300,4 +298,4 @@ Figure prompt_lengths_figure(const PromptLengths& lengths, const std::string& so
   return figure;
 }
 
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

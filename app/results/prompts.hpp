@@ -13,7 +13,7 @@
 #include "capture/recording/recording_layout.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
-namespace keyscope::validation {
+namespace keyscope::results {
 
 // One prompt of a prompts file.
 struct Prompt {
@@ -71,4 +71,4 @@ PromptLengths measure_lengths(std::vector<std::int64_t> lengths, std::vector<std
 //   source: said in the caption: what was read
 figures::Figure prompt_lengths_figure(const PromptLengths& lengths, const std::string& source);
 
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

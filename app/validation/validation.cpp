@@ -41,7 +41,7 @@ std::vector<BoundTallies> measure_bounds(const recording::Recording& recording,
 }
 
 // How one prompt is captured: every policy, with all rows and the last logits.
-capture::CaptureOptions prompt_capture_options(const Settings& settings, const Prompt& prompt) {
+capture::CaptureOptions prompt_capture_options(const Settings& settings, const results::Prompt& prompt) {
   capture::CaptureOptions options;
   options.prompt_ids = prompt.ids;
   options.policies = settings.policies;
@@ -58,9 +58,9 @@ capture::CaptureOptions prompt_capture_options(const Settings& settings, const P
 // Captures one prompt under every policy into memory and measures it, head by head as `analyze` does.
 //   recording: also written there, as `capture` would; empty: not kept
 //   control, cancelled: a cancelled capture and a cancelled measurement both throw Cancelled
-PromptRecord measure_prompt(const capture::Model& model, const Settings& settings, const Prompt& prompt,
-                            const std::filesystem::path& recording, capture::CaptureControl& control,
-                            const std::atomic<bool>& cancelled) {
+PromptRecord measure_prompt(const capture::Model& model, const Settings& settings,
+                            const results::Prompt& prompt, const std::filesystem::path& recording,
+                            capture::CaptureControl& control, const std::atomic<bool>& cancelled) {
   const capture::CaptureOptions options = prompt_capture_options(settings, prompt);
   const auto memory = recording::MemoryRecording::create();
   std::vector<recording::RecordSink*> sinks{memory.get()};
@@ -81,13 +81,13 @@ PromptRecord measure_prompt(const capture::Model& model, const Settings& setting
 }
 
 // Tokens that pass through the model for one prompt.
-std::int64_t work_of(const Settings& settings, const Prompt& prompt) {
+std::int64_t work_of(const Settings& settings, const results::Prompt& prompt) {
   return std::ssize(prompt.ids) * std::ssize(settings.policies);
 }
 
 // A prompt whose result is still missing.
 struct Task {
-  const Prompt* prompt;
+  const results::Prompt* prompt;
   std::string key;
 };
 
@@ -101,13 +101,14 @@ PromptRecord read_back(const ResultFolder& folder, const std::string& key) {
 }  // namespace
 
 std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Settings& settings,
-                                          std::span<const Prompt> prompts, const ResultFolder& folder,
-                                          bool keep_recordings, const ValidationWatch& watch) {
+                                          std::span<const results::Prompt> prompts,
+                                          const ResultFolder& folder, bool keep_recordings,
+                                          const ValidationWatch& watch) {
   const auto json = settings_json(settings);
   std::vector<std::string> keys;
   std::vector<Task> tasks;
   std::int64_t total = 0, done = 0;
-  for (const Prompt& prompt : prompts) {
+  for (const results::Prompt& prompt : prompts) {
     keys.push_back(prompt_key(json, prompt.ids));
     if (folder.find(keys.back())) continue;
     tasks.push_back({&prompt, keys.back()});
@@ -189,8 +190,9 @@ std::string prompt_key(const Json& settings, std::span<const std::int32_t> ids) 
   return hash.hex();
 }
 
-void check_lengths(const Settings& settings, std::span<const Prompt> prompts, const std::string& file) {
-  for (const Prompt& prompt : prompts) {
+void check_lengths(const Settings& settings, std::span<const results::Prompt> prompts,
+                   const std::string& file) {
+  for (const results::Prompt& prompt : prompts) {
     const auto n = static_cast<std::int64_t>(prompt.ids.size());
     const std::string where = fmt::format("{}, line {}: the prompt has {} tokens", file, prompt.line, n);
     if (n <= settings.budget.rows_for(n))
@@ -209,14 +211,15 @@ void check_lengths(const Settings& settings, std::span<const Prompt> prompts, co
 namespace {
 
 // What a file would hold is what memory holds.
-std::int64_t needed_bytes(const capture::Model& model, const Settings& settings, const Prompt& prompt) {
+std::int64_t needed_bytes(const capture::Model& model, const Settings& settings,
+                          const results::Prompt& prompt) {
   const auto estimate = capture::estimate_capture(
       model, capture::plan_capture(model, prompt_capture_options(settings, prompt)));
   return estimate.disk_bytes + estimate.cache_bytes;
 }
 
 // The most tokens of a prompt too long that fit. Not in proportion: logits take the same whatever its length.
-std::size_t fitting_tokens(const capture::Model& model, const Settings& settings, Prompt prompt,
+std::size_t fitting_tokens(const capture::Model& model, const Settings& settings, results::Prompt prompt,
                            std::int64_t available) {
   std::size_t fits = 0, too_many = prompt.ids.size();
   while (too_many - fits > 1) {
@@ -229,11 +232,12 @@ std::size_t fitting_tokens(const capture::Model& model, const Settings& settings
 
 }  // namespace
 
-void check_memory(const capture::Model& model, const Settings& settings, std::span<const Prompt> prompts,
-                  const PromptWords& words, std::int64_t available) {
+void check_memory(const capture::Model& model, const Settings& settings,
+                  std::span<const results::Prompt> prompts, const PromptWords& words,
+                  std::int64_t available) {
   if (prompts.empty()) return;
-  const Prompt& longest =
-      *std::ranges::max_element(prompts, {}, [](const Prompt& prompt) { return std::ssize(prompt.ids); });
+  const results::Prompt& longest = *std::ranges::max_element(
+      prompts, {}, [](const results::Prompt& prompt) { return std::ssize(prompt.ids); });
   const std::int64_t needed = needed_bytes(model, settings, longest);
   if (needed <= available) return;
   const std::size_t fitting = fitting_tokens(model, settings, longest, available);

@@ -47,7 +47,8 @@ std::string prompt_key(const nlohmann::ordered_json& settings, std::span<const s
 // evicted while it is read.
 //   file: for the message
 //   throws FileError naming file and line
-void check_lengths(const Settings& settings, std::span<const Prompt> prompts, const std::string& file);
+void check_lengths(const Settings& settings, std::span<const results::Prompt> prompts,
+                   const std::string& file);
 
 // The other end of a running validation.
 struct ValidationWatch {
@@ -62,20 +63,21 @@ struct ValidationWatch {
 // makes no difference.
 //   throws Cancelled where it was ended, saying how many prompts are done
 std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Settings& settings,
-                                          std::span<const Prompt> prompts, const ResultFolder& folder,
-                                          bool keep_recordings, const ValidationWatch& watch);
+                                          std::span<const results::Prompt> prompts,
+                                          const ResultFolder& folder, bool keep_recordings,
+                                          const ValidationWatch& watch);
 
 // How a message speaks of prompts.
 struct PromptWords {
-  std::function<std::string(const Prompt&)> where;  // one stands: "prompts.jsonl, line 3"
-  std::string shorter;                              // the option that bounds their tokens: "--max-tokens"
+  std::function<std::string(const results::Prompt&)> where;  // one stands: "prompts.jsonl, line 3"
+  std::string shorter;  // the option that bounds their tokens: "--max-tokens"
 };
 
 // Before anything runs: a prompt is captured into memory, rows of all runs of it at a time, beside the
 // caches.
 //   available: bytes of memory
 //   throws FileError naming the longest prompt, both figures, and the bound of tokens that would fit
-void check_memory(const capture::Model& model, const Settings& settings, std::span<const Prompt> prompts,
-                  const PromptWords& words, std::int64_t available);
+void check_memory(const capture::Model& model, const Settings& settings,
+                  std::span<const results::Prompt> prompts, const PromptWords& words, std::int64_t available);
 
 }  // namespace keyscope::validation

@@ -25,7 +25,7 @@ using results::html_table;
 using results::HtmlCell;
 using results::PagePicture;
 
-Report make_report(const Settings& settings, std::span<const Prompt> prompts, Records records) {
+Report make_report(const Settings& settings, std::span<const results::Prompt> prompts, Records records) {
   Report report;
   report.settings = settings;
   report.bootstrap.seed = settings.seed;
@@ -257,7 +257,7 @@ std::vector<Figure> report_figures(const Report& report) {
       policy_figure(report)};
 }
 
-void write_report(const Report& report, const capture::Model& model, std::span<const Prompt> prompts,
+void write_report(const Report& report, const capture::Model& model, std::span<const results::Prompt> prompts,
                   recording::Provenance provenance, const ResultFolder& folder) {
   const std::vector<figures::Figure> all = report_figures(report);
   const std::vector<PagePicture> pictures = results::draw_pictures(all, folder.file("figures"));
@@ -266,9 +266,9 @@ void write_report(const Report& report, const capture::Model& model, std::span<c
   provenance.seed = static_cast<std::int64_t>(report.settings.seed);
   provenance.device = report.settings.model.device;
   provenance.schedule = "layer";
-  figures::write_nexus(folder.file("validation.h5"), all,
-                       prompts_origin(model, report.settings.model.name, prompts, std::move(provenance)),
-                       true);
+  figures::write_nexus(
+      folder.file("validation.h5"), all,
+      results::prompts_origin(model, report.settings.model.name, prompts, std::move(provenance)), true);
   folder.write("validation.html", report_page(report, pictures));
   folder.write("validation.json", report_json(report));
 }

@@ -38,7 +38,7 @@ struct Report {
 };
 
 //   prompts, records: of the same number and order, at least one
-Report make_report(const Settings& settings, std::span<const Prompt> prompts, Records records);
+Report make_report(const Settings& settings, std::span<const results::Prompt> prompts, Records records);
 
 // "24 prompts of 96 to 480 tokens, 4 layers x 4 KV heads".
 std::string describe_extent(const Report& report);
@@ -59,7 +59,7 @@ std::vector<figures::Figure> report_figures(const Report& report);
 //   model, prompts: for the figure file, which says where its figures come from: of all prompts, in order
 //   provenance: likewise; settings, model and prompts are added to it
 //   throws FileError where one cannot be written
-void write_report(const Report& report, const capture::Model& model, std::span<const Prompt> prompts,
+void write_report(const Report& report, const capture::Model& model, std::span<const results::Prompt> prompts,
                   recording::Provenance provenance, const ResultFolder& folder);
 
 // The text of validation.html: one page that opens offline and refers to nothing outside it. Verdicts first,

@@ -50,7 +50,8 @@ class ConfigFields {
   ConfigFields inside(const std::string& name) const;
 
   const std::string& where() const { return where_; }
-  [[noreturn]] void fail(const std::string& name, std::string found, const std::string& expected) const;
+  [[noreturn]] void fail(const std::string& name, const std::string& found,
+                         const std::string& expected) const;
 
  private:
   const nlohmann::json* json_;
@@ -60,10 +61,10 @@ class ConfigFields {
 std::int64_t ConfigFields::count(const std::string& name, std::int64_t least, std::int64_t most) const {
   if (!has(name)) fail(name, "nothing", "an integer");
   const nlohmann::json& value = at(name);
-  if (!value.is_number_integer()) fail(name, json_text(value), "an integer");
+  if (!value.is_number_integer()) fail(name, shown_value(value), "an integer");
   const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
   const std::int64_t n = too_large ? INT64_MAX : value.get<std::int64_t>();
-  if (n < least || n > most) fail(name, json_text(value), fmt::format("{} to {}", least, most));
+  if (n < least || n > most) fail(name, shown_value(value), fmt::format("{} to {}", least, most));
   return n;
 }
 
@@ -76,7 +77,7 @@ double ConfigFields::positive(const std::string& name) const {
   if (!has(name)) fail(name, "nothing", "a positive number");
   const nlohmann::json& value = at(name);
   if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
-    fail(name, json_text(value), "a positive number");
+    fail(name, shown_value(value), "a positive number");
   return value.get<double>();
 }
 
@@ -86,24 +87,24 @@ double ConfigFields::positive_or(const std::string& name, double otherwise) cons
 
 bool ConfigFields::flag_or(const std::string& name, bool otherwise) const {
   if (!has(name)) return otherwise;
-  if (!at(name).is_boolean()) fail(name, json_text(at(name)), "true or false");
+  if (!at(name).is_boolean()) fail(name, shown_value(at(name)), "true or false");
   return at(name).get<bool>();
 }
 
 std::string ConfigFields::text_or(const std::string& name, const std::string& otherwise) const {
   if (!has(name)) return otherwise;
-  if (!at(name).is_string()) fail(name, json_text(at(name)), "a string");
+  if (!at(name).is_string()) fail(name, shown_value(at(name)), "a string");
   return at(name).get<std::string>();
 }
 
 ConfigFields ConfigFields::inside(const std::string& name) const {
   if (!has(name)) fail(name, "nothing", "an object");
-  if (!at(name).is_object()) fail(name, json_text(at(name)), "an object or null");
+  if (!at(name).is_object()) fail(name, shown_value(at(name)), "an object or null");
   return {at(name), where_ + ": " + name};
 }
 
-void ConfigFields::fail(const std::string& name, std::string found, const std::string& expected) const {
-  if (found.size() > 80) found = found.substr(0, 77) + "…";
+void ConfigFields::fail(const std::string& name, const std::string& found,
+                        const std::string& expected) const {
   throw FileError(fmt::format("{}: {} is {}, expected {}", where_, name, found, expected));
 }
 
@@ -122,23 +123,22 @@ std::vector<bool> by_rule(const ConfigFields& fields, const WindowRule& rule, in
     const std::int64_t least = rule.layers == WindowedLayers::kAllButNths ? 1 : 0;
     n = fields.count_or(std::string(rule.n_field), n, least, kLargestSize);
   }
-  std::vector<bool> windowed(static_cast<std::size_t>(n_layers), rule.layers == WindowedLayers::kAll);
+  std::vector<bool> windowed(n_layers, rule.layers == WindowedLayers::kAll);
   for (int layer = 0; layer < n_layers; ++layer)
     if ((rule.layers == WindowedLayers::kFromNth && layer >= n) ||
         (rule.layers == WindowedLayers::kAllButNths && (layer + 1) % n != 0))
-      windowed[static_cast<std::size_t>(layer)] = true;
+      windowed[layer] = true;
   return windowed;
 }
 
 std::vector<bool> by_layer_types(const ConfigFields& fields, int n_layers) {
   const nlohmann::json& list = fields.at("layer_types");
   if (!list.is_array() || list.size() != static_cast<std::size_t>(n_layers))
-    fields.fail("layer_types", json_text(list), fmt::format("a list of {}, one per layer", n_layers));
+    fields.fail("layer_types", shown_value(list), fmt::format("a list of {}, one per layer", n_layers));
   std::vector<bool> windowed;
   for (const nlohmann::json& type : list) {
     if (type != "full_attention" && type != "sliding_attention")
-      fields.fail("layer_types", type.is_string() ? shown(type.get<std::string>()) : json_text(type),
-                  "full_attention or sliding_attention in every place");
+      fields.fail("layer_types", shown_value(type), "full_attention or sliding_attention in every place");
     windowed.push_back(type == "sliding_attention");
   }
   return windowed;
@@ -150,7 +150,7 @@ void refuse_contradiction(const ConfigFields& fields, const WindowRule& rule,
   const bool everywhere = rule.layers == WindowedLayers::kAll && size > 0;
   if (rule.layers != WindowedLayers::kNone && rule.layers != WindowedLayers::kAll) return;
   if (std::ranges::any_of(windowed, [&](bool has) { return has != everywhere; }))
-    fields.fail("layer_types", json_text(fields.at("layer_types")),
+    fields.fail("layer_types", shown_value(fields.at("layer_types")),
                 fmt::format("{} in every place, as in all models of this family",
                             everywhere ? "sliding_attention" : "full_attention"));
 }
@@ -204,7 +204,7 @@ double read_original_context(const ConfigFields& inner, const Surroundings& arou
 // As Transformers reads it; `mscale` and `mscale_all_dim` belong to families that are not supported.
 void read_yarn(const ConfigFields& fields, RopeScaling& scaling) {
   for (const char* name : {"mscale", "mscale_all_dim"})
-    if (fields.has(name)) fields.fail(name, json_text(fields.at(name)), "nothing: it is not supported");
+    if (fields.has(name)) fields.fail(name, shown_value(fields.at(name)), "nothing: it is not supported");
   scaling.beta_fast = fields.positive_or("beta_fast", 32);
   scaling.beta_slow = fields.positive_or("beta_slow", 1);
   if (scaling.beta_fast < scaling.beta_slow)
@@ -227,12 +227,12 @@ std::vector<double> read_pair_factors(const ConfigFields& fields, const char* na
   const std::string expected = fmt::format("a list of {} positive numbers, one per rotated pair", n_pairs);
   if (!fields.has(name)) fields.fail(name, "nothing", expected);
   const nlohmann::json& list = fields.at(name);
-  if (!list.is_array()) fields.fail(name, json_text(list), expected);
+  if (!list.is_array()) fields.fail(name, shown_value(list), expected);
   if (list.size() != static_cast<std::size_t>(n_pairs))
     fields.fail(name, fmt::format("a list of {}", list.size()), expected);
   std::vector<double> factors;
   for (const nlohmann::json& factor : list) {
-    if (!factor.is_number()) fields.fail(name, json_text(list), expected);
+    if (!factor.is_number()) fields.fail(name, shown_value(list), expected);
     check_factor(fields, std::string("a number of ") + name, factor.get<double>());
     factors.push_back(factor.get<double>());
   }
@@ -308,7 +308,7 @@ double read_inner_theta(const ConfigFields& inner, const ConfigFields& outer, co
   if (!inner.has("rope_theta")) return otherwise;
   const double theta = inner.positive("rope_theta");
   if (outer.has(outer_name) && theta != otherwise)
-    inner.fail("rope_theta", json_text(inner.at("rope_theta")),
+    inner.fail("rope_theta", shown_value(inner.at("rope_theta")),
                fmt::format("{}, as {} outside says", otherwise, outer_name));
   return theta;
 }
@@ -319,7 +319,7 @@ std::optional<ConfigFields> global_parameters(const ConfigFields& fields, const 
                                               ModelConfig& config) {
   for (const auto& [name, value] : both.json().items())
     if (name != "full_attention" && name != "sliding_attention")
-      both.fail(name, json_text(value), "only full_attention and sliding_attention, as the layers differ");
+      both.fail(name, shown_value(value), "only full_attention and sliding_attention, as the layers differ");
   if (both.has("sliding_attention")) {
     const ConfigFields local = both.inside("sliding_attention");
     config.local_rope_theta =
@@ -440,7 +440,7 @@ std::vector<std::int32_t> read_eos(const ConfigFields& fields) {
   for (const Json& id : list) {
     const bool sound =
         id.is_number_integer() && id.get<std::int64_t>() >= 0 && id.get<std::int64_t>() <= INT32_MAX;
-    if (!sound) fields.fail("eos_token_id", json_text(value), "a token id or a list of them");
+    if (!sound) fields.fail("eos_token_id", shown_value(value), "a token id or a list of them");
     ids.push_back(id.get<std::int32_t>());
   }
   return ids;
@@ -458,10 +458,11 @@ const Family& check_architecture(const ConfigFields& fields, const ModelConfig& 
     const Json& list = fields.at("architectures");
     if (!list.is_array() ||
         std::find(list.begin(), list.end(), std::string(family->architecture)) == list.end())
-      fields.fail("architectures", json_text(list), fmt::format("a list with \"{}\"", family->architecture));
+      fields.fail("architectures", shown_value(list),
+                  fmt::format("a list with \"{}\"", family->architecture));
   }
   if (fields.has("quantization_config"))
-    fields.fail("quantization_config", json_text(fields.at("quantization_config")),
+    fields.fail("quantization_config", shown_value(fields.at("quantization_config")),
                 "none: weights in full floats");
   if (fields.flag_or("use_bidirectional_attention", false))
     fields.fail("use_bidirectional_attention", "true", "false: a token sees what came before it");

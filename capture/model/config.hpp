@@ -68,9 +68,7 @@ struct ModelConfig {
   bool qk_norm = false;                     // RMSNorm over each head's query and key, before RoPE
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 
-  std::int64_t window(int layer) const {
-    return layer_windows.empty() ? 0 : layer_windows[static_cast<std::size_t>(layer)];
-  }
+  std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
 };
 

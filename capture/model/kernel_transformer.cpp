@@ -118,11 +118,11 @@ constexpr std::int64_t kColumnsPerTask = 64;
 void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
   const std::int64_t n = x.size(0), inner = x.size(1), outer = weight.size(0);
   const auto& kernels = kernels::of(x.scalar_type());
-  std::vector<float> wide(static_cast<std::size_t>(n * inner));
+  std::vector<float> wide(n * inner);
   kernels.to_float(x.const_data_ptr(), wide.data(), n * inner);
-  std::vector<float> product(static_cast<std::size_t>(n * outer)), added;
+  std::vector<float> product(n * outer), added;
   if (bias.defined()) {
-    added.resize(static_cast<std::size_t>(outer));
+    added.resize(outer);
     kernels.to_float(bias.const_data_ptr(), added.data(), outer);
   }
   at::parallel_for(0, outer, kColumnsPerTask, [&](std::int64_t begin, std::int64_t end) {
@@ -130,8 +130,7 @@ void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
         {wide.data(), weight.const_data_ptr(), inner, product.data(), outer, n, inner, begin, end});
     if (added.empty()) return;
     for (std::int64_t row = 0; row < n; ++row)
-      for (std::int64_t j = begin; j < end; ++j)
-        product[static_cast<std::size_t>(row * outer + j)] += added[static_cast<std::size_t>(j)];
+      for (std::int64_t j = begin; j < end; ++j) product[row * outer + j] += added[j];
   });
   kernels.from_float(product.data(), out.mutable_data_ptr(), n * outer);
 }

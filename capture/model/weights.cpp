@@ -223,7 +223,7 @@ WeightStore::WeightStore(const Checkpoint& checkpoint, const ModelConfig& config
 }
 
 std::shared_ptr<const LayerWeights> WeightStore::layer(int index) const {
-  if (residency_ == Residency::kWhole) return layers_[static_cast<std::size_t>(index)];
+  if (residency_ == Residency::kWhole) return layers_[index];
   return bind_layer(index);
 }
 

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
 
 namespace keyscope {
 
@@ -32,6 +35,16 @@ TEST(JsonText, IsReadBackAndReplacesWhatIsNoUtf8) {
   EXPECT_EQ(json_text(parse_ordered_json(R"({"b": 1, "a": [null, 0.5]})")), R"({"b":1,"a":[null,0.5]})");
   EXPECT_EQ(json_text(parse_json(R"({"b": 1, "a": 2})"), 2), "{\n  \"a\": 2,\n  \"b\": 1\n}");
   EXPECT_EQ(json_text(nlohmann::json("a\xff")), "\"a\uFFFD\"");
+}
+
+TEST(ShownValue, IsALineThatCutsNoCharacter) {
+  EXPECT_EQ(shown_value(parse_json("[1, {\"a\": null}]")), "[1,{\"a\":null}]");
+  EXPECT_EQ(shown_value("two\nlines"), "\"two\\nlines\"");
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "é";
+  EXPECT_EQ(shown_value("a" + text), "\"a" + text.substr(0, 78) + "\"…") << "80 bytes end within a character";
+  EXPECT_EQ(shown_value(nlohmann::json::array({text})), "[\"" + text.substr(0, 78) + "…");
+  EXPECT_TRUE(is_utf8(shown_value(std::string(100, '\x80'))));
 }
 
 TEST(JsonNumber, IsNullForWhatJsonHasNoNumberFor) {

@@ -65,12 +65,12 @@ TEST(Adoption, SaysWhatWasMeasuredOfLikeness) {
   alike.retained[1].cosine_change = {0.3, kNaN, kNaN, 1};
   alike.retained[2].cosine_change = {0.01, 0, 0.02, 12};
   alike.retained[3].cosine_change = {0.03, -0.01, 0.07, 12};
-  EXPECT_THAT(
-      redundancy_text(alike),
-      AllOf(HasSubstr("more alike, but by less than 0.02, under keydiff at 25%"),
-            HasSubstr("not more alike with certainty under sink at 25% (0.600), sink at 50%"),
-            HasSubstr("not told from them, as measured on too few prompts for an interval, under keydiff at"),
-            Not(HasSubstr("wasted"))));
+  EXPECT_THAT(redundancy_text(alike),
+              AllOf(HasSubstr("more alike, but by less than 0.02, under keydiff at 25%"),
+                    HasSubstr("not more alike with certainty under sink at 25% (0.600), sink at 50%"),
+                    HasSubstr("not distinguished from them, as measured on too few prompts for an interval, "
+                              "under keydiff at"),
+                    Not(HasSubstr("wasted"))));
 }
 
 TEST(Adoption, SaysWhetherThePremiseShows) {

@@ -5,7 +5,7 @@
 namespace keyscope::adoption::test {
 
 // A report of two policies at two budgets over two tasks, one a score and one a likelihood; keydiff at 50 %
-// is fit, all else is not or cannot be told.
+// is fit, all else is not, or is undecided.
 Adoption made_adoption();
 
 }  // namespace keyscope::adoption::test

@@ -92,10 +92,11 @@ TEST(Recommendation, AModelThatSolvesNothingIsAdvisedNothing) {
     for (TaskLoss& task : one.losses) task.full = {0, 0, 0, 200};
   const auto found = recommend(candidates, {});
   EXPECT_EQ(found.chosen, -1);
-  EXPECT_EQ(recommendation_text(found, candidates, {}),
-            "Keep the full cache: of 2 combinations of policy and budget none is fit (0 are not, 2 cannot be "
-            "told); of the tasks, the full cache itself does not solve task 0, task 1, which therefore say "
-            "nothing about eviction");
+  EXPECT_EQ(
+      recommendation_text(found, candidates, {}),
+      "Keep the full cache: of 2 combinations of policy and budget none is fit (0 are not, 2 "
+      "undecided); of the tasks, the full cache itself does not solve task 0, task 1, which therefore say "
+      "nothing about eviction");
   candidates[1].losses[0].full = {0.5, 0.4, 0.6, 200};  // of what that budget affects, it solves some
   EXPECT_THAT(recommendation_text(recommend(candidates, {}), candidates, {}),
               HasSubstr("does not solve task 1, which therefore says nothing"));
@@ -167,7 +168,7 @@ TEST(Recommendation, WhatSavesNothingIsNotAdopted) {
   const auto found = recommend(candidates, {});
   EXPECT_EQ(found.chosen, -1);
   EXPECT_THAT(recommendation_text(found, candidates, {}),
-              HasSubstr("none is fit and saves memory (1 are fit, 1 are not, 0 cannot be told)"));
+              HasSubstr("none is fit and saves memory (1 are fit, 1 are not, 0 undecided)"));
 }
 
 // Few examples without a loss have a wide interval; what hurts is the loss.
@@ -200,7 +201,7 @@ TEST(Recommendation, KeepsTheFullCacheWhereNoneIsFit) {
   EXPECT_THAT(
       recommendation_text(found, candidates, {}),
       HasSubstr("Keep the full cache: of 2 combinations of policy and budget none is fit (1 are not, 1 "
-                "cannot be told); nearest comes b with a budget of 25%, which loses 2.0 points in task 0"));
+                "undecided); nearest comes b with a budget of 25%, which loses 2.0 points in task 0"));
   EXPECT_EQ(recommend({}, {}).chosen, -1);
 }
 

@@ -312,7 +312,7 @@ TEST_F(ResultFolders, ADamagedLineIsNamed) {
   fill(2);
   std::ofstream(out_ / "examples.jsonl", std::ios::app) << "{\"id\": 3}\n";
   EXPECT_THAT(message([&] { ResultFolder(out_, settings_, false); }),
-              HasSubstr("examples.jsonl, line 3: \"id\" is \"3\"; expected a text"));
+              HasSubstr("examples.jsonl, line 3: \"id\" is 3; expected a text"));
 }
 
 TEST_F(ResultFolders, OtherSettingsAreRefusedUnlessTheyMayBeDiscarded) {

@@ -127,8 +127,7 @@ TEST(Perplexity, OfTheFullCacheEqualsAPlainForward) {
     EXPECT_NEAR(result.score("nll_nats"), goldens[i]["nll_nats"].get<double>(), 1e-5);
     ASSERT_EQ(goldens[i]["bins"].size(), 5U);
     for (std::int64_t bin = 0; bin < 5; ++bin)
-      EXPECT_NEAR(result.score(bin_score(set, bin)),
-                  goldens[i]["bins"][static_cast<std::size_t>(bin)].get<double>(), 1e-5);
+      EXPECT_NEAR(result.score(bin_score(set, bin)), goldens[i]["bins"][bin].get<double>(), 1e-5);
   }
 }
 
@@ -225,7 +224,7 @@ TEST(PositionBins, RefuseWhatDoesNotFit) {
 }
 
 std::vector<std::int32_t> counted(int n) {
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> ids(n);
   std::iota(ids.begin(), ids.end(), 0);
   return ids;
 }
@@ -255,8 +254,7 @@ TEST(TextWindows, ScoreNoTokenTwice) {
         const auto windows = text_windows(counted(30), rule);
         for (const TextWindow& window : windows) {
           ASSERT_EQ(std::ssize(window.ids), length);
-          for (auto at = window.first_scored; at < length; ++at)
-            ++scored[window.ids[static_cast<std::size_t>(at)]];
+          for (auto at = window.first_scored; at < length; ++at) ++scored[window.ids[at]];
         }
         EXPECT_EQ(std::ssize(scored), std::ssize(windows) * stride);
         for (const auto& [id, n] : scored) EXPECT_EQ(n, 1) << id;

@@ -181,11 +181,11 @@ TEST(RowFields, OthersAreNamedWithWhatWasFound) {
     }
     return "";
   };
-  EXPECT_EQ(refusal("count", false), "f, line 1: \"count\" is \"3\"; expected a text");
-  EXPECT_EQ(refusal("null", false), "f, line 1: \"null\" is \"null\"; expected a text");
+  EXPECT_EQ(refusal("count", false), "f, line 1: \"count\" is 3; expected a text");
+  EXPECT_EQ(refusal("null", false), "f, line 1: \"null\" is null; expected a text");
   EXPECT_EQ(refusal("absent", false), "f, line 1: \"absent\" is not there; expected a text");
-  EXPECT_EQ(refusal("mixed", true), "f, line 1: \"mixed\" is \"[\\\"b\\\",3]\"; expected an array of texts");
-  EXPECT_EQ(refusal("count", true), "f, line 1: \"count\" is \"3\"; expected an array of texts");
+  EXPECT_EQ(refusal("mixed", true), "f, line 1: \"mixed\" is [\"b\",3]; expected an array of texts");
+  EXPECT_EQ(refusal("count", true), "f, line 1: \"count\" is 3; expected an array of texts");
 }
 
 }  // namespace

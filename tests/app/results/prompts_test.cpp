@@ -11,7 +11,7 @@
 #include "base/errors.hpp"
 #include "tests/support/scratch_folder.hpp"
 
-namespace keyscope::validation {
+namespace keyscope::results {
 
 namespace {
 
@@ -161,4 +161,4 @@ TEST(HtmlText, DataUrlsAreBase64) {
 
 }  // namespace
 
-}  // namespace keyscope::validation
+}  // namespace keyscope::results

@@ -61,8 +61,8 @@ void set(PromptRecord& record, const std::string& run, std::optional<double> Hea
   for (HeadMeasures& head : run_of(record, run).heads) head.*quantity = value;
 }
 
-std::vector<validation::Prompt> made_prompts(int n_prompts) {
-  std::vector<validation::Prompt> prompts;
+std::vector<results::Prompt> made_prompts(int n_prompts) {
+  std::vector<results::Prompt> prompts;
   for (int i = 0; i < n_prompts; ++i)
     prompts.push_back({fmt::format("prompt {}", i), {1, 2, 3}, "Once upon a time", i + 1});
   return prompts;

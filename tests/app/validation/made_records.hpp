@@ -23,6 +23,6 @@ void set(validation::PromptRecord& record, const std::string& run,
 measures::RunMeasures& run_of(validation::PromptRecord& record, const std::string& run);
 
 // Prompts that go with records.
-std::vector<validation::Prompt> made_prompts(int n_prompts);
+std::vector<results::Prompt> made_prompts(int n_prompts);
 
 }  // namespace keyscope::test

@@ -31,8 +31,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-Prompt prompt_of(std::int64_t line, std::size_t n_tokens) {
-  Prompt prompt;
+results::Prompt prompt_of(std::int64_t line, std::size_t n_tokens) {
+  results::Prompt prompt;
   prompt.line = line;
   prompt.ids.assign(n_tokens, 1);
   return prompt;
@@ -46,13 +46,15 @@ class MemoryCheck : public ::testing::Test {
   }
 
   void check(std::int64_t available) const {
-    const auto where = [](const Prompt& prompt) { return "p.jsonl, line " + std::to_string(prompt.line); };
+    const auto where = [](const results::Prompt& prompt) {
+      return "p.jsonl, line " + std::to_string(prompt.line);
+    };
     check_memory(*model_, settings_, prompts_, {where, "--max-tokens"}, available);
   }
 
   std::shared_ptr<const capture::Model> model_ = capture::Model::load(test::kDemoModel, {});
   Settings settings_;
-  std::vector<Prompt> prompts_{prompt_of(1, 100), prompt_of(2, 600), prompt_of(4, 300)};
+  std::vector<results::Prompt> prompts_{prompt_of(1, 100), prompt_of(2, 600), prompt_of(4, 300)};
 };
 
 // Rows alone, float32, of every run, layer and head: keys, values and queries.
@@ -146,7 +148,7 @@ TEST(Settings, PromptsThatEvictNothingAreRefused) {
   Settings settings;
   settings.budget.rows = 20;
   settings.block_size = 8;
-  std::vector<Prompt> prompts{{"a", std::vector<std::int32_t>(21, 1), "", 1}};
+  std::vector<results::Prompt> prompts{{"a", std::vector<std::int32_t>(21, 1), "", 1}};
   EXPECT_NO_THROW(check_lengths(settings, prompts, "p.jsonl"));
   const auto error_of = [&](std::size_t n_tokens) {
     prompts.push_back({"b", std::vector<std::int32_t>(n_tokens, 1), "", 2});
