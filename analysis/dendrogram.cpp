@@ -29,7 +29,7 @@ class HalfMatrix {
 
   float& at(Index a, Index b) {
     if (a > b) std::swap(a, b);
-    return values_[static_cast<std::size_t>(a * (2 * n_rows_ - a - 3) / 2 + b - 1)];
+    return values_[a * (2 * n_rows_ - a - 3) / 2 + b - 1];
   }
 
  private:
@@ -42,10 +42,8 @@ struct Clusters {
   std::vector<Index> alive;
   std::vector<std::int32_t> n_rows;
 
-  explicit Clusters(Index n) : alive(static_cast<std::size_t>(n)), n_rows(static_cast<std::size_t>(n), 1) {
-    std::iota(alive.begin(), alive.end(), Index{0});
-  }
-  std::int32_t& size(Index cluster) { return n_rows[static_cast<std::size_t>(cluster)]; }
+  explicit Clusters(Index n) : alive(n), n_rows(n, 1) { std::iota(alive.begin(), alive.end(), Index{0}); }
+  std::int32_t& size(Index cluster) { return n_rows[cluster]; }
 };
 
 struct Neighbour {
@@ -107,12 +105,12 @@ std::vector<Merge> follow_chains(HalfMatrix& distances, Index n_rows) {
 void number_clusters(std::vector<Merge>& merges, Index n_rows) {
   std::ranges::stable_sort(merges, {}, &Merge::height);
   // Of each row the last cluster that was made of it, by way of those between.
-  std::vector<std::int32_t> parent(static_cast<std::size_t>(n_rows + std::ssize(merges)));
+  std::vector<std::int32_t> parent(n_rows + std::ssize(merges));
   std::iota(parent.begin(), parent.end(), 0);
   const auto root = [&](std::int32_t cluster) {
-    while (parent[static_cast<std::size_t>(cluster)] != cluster) {
-      std::int32_t& up = parent[static_cast<std::size_t>(cluster)];
-      up = parent[static_cast<std::size_t>(up)];  // halves the way for those who come after
+    while (parent[cluster] != cluster) {
+      std::int32_t& up = parent[cluster];
+      up = parent[up];  // halves the way for those who come after
       cluster = up;
     }
     return cluster;
@@ -122,18 +120,16 @@ void number_clusters(std::vector<Merge>& merges, Index n_rows) {
     const std::int32_t a = root(merge.first), b = root(merge.second);
     merge.first = std::min(a, b);
     merge.second = std::max(a, b);
-    parent[static_cast<std::size_t>(a)] = parent[static_cast<std::size_t>(b)] = made++;
+    parent[a] = parent[b] = made++;
   }
 }
 
 // The tree from its top, without recursion: a chain of n rows would be n calls deep.
 std::vector<std::int32_t> leaf_order(const std::vector<Merge>& merges, Index n_rows) {
-  std::vector<std::int32_t> smallest(static_cast<std::size_t>(n_rows + std::ssize(merges)));
+  std::vector<std::int32_t> smallest(n_rows + std::ssize(merges));
   std::iota(smallest.begin(), smallest.begin() + n_rows, 0);
   for (std::size_t k = 0; k < merges.size(); ++k)
-    smallest[static_cast<std::size_t>(n_rows) + k] =
-        std::min(smallest[static_cast<std::size_t>(merges[k].first)],
-                 smallest[static_cast<std::size_t>(merges[k].second)]);
+    smallest[n_rows + k] = std::min(smallest[merges[k].first], smallest[merges[k].second]);
   std::vector<std::int32_t> leaves, waiting;
   if (n_rows > 0) waiting.push_back(static_cast<std::int32_t>(std::ssize(smallest) - 1));
   while (!waiting.empty()) {
@@ -143,9 +139,8 @@ std::vector<std::int32_t> leaf_order(const std::vector<Merge>& merges, Index n_r
       leaves.push_back(cluster);
       continue;
     }
-    const Merge& merge = merges[static_cast<std::size_t>(cluster - n_rows)];
-    const bool in_order =
-        smallest[static_cast<std::size_t>(merge.first)] < smallest[static_cast<std::size_t>(merge.second)];
+    const Merge& merge = merges[cluster - n_rows];
+    const bool in_order = smallest[merge.first] < smallest[merge.second];
     waiting.push_back(in_order ? merge.second : merge.first);
     waiting.push_back(in_order ? merge.first : merge.second);
   }
@@ -173,7 +168,7 @@ std::vector<float> cosine_distances(const MatrixView& rows) {
   const RowMatrixD unit = unit_rows(rows);
   const PackedRows packed(unit);
   std::vector<float> distances;
-  distances.reserve(static_cast<std::size_t>(n_pairs(n_rows)));
+  distances.reserve(n_pairs(n_rows));
   RowMatrixD tile;
   for (Index first = 0; first < n_rows; first += kBlockRows) {
     const Index n = std::min(kBlockRows, n_rows - first);

@@ -61,8 +61,8 @@ using Doubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))))
   }
   if (j < n) {  // filled up with zeros to a whole step
     float rest[2][kStepCols] = {};
-    std::memcpy(rest[0], x + j, static_cast<std::size_t>(n - j) * sizeof(float));
-    std::memcpy(rest[1], y + j, static_cast<std::size_t>(n - j) * sizeof(float));
+    std::memcpy(rest[0], x + j, (n - j) * sizeof(float));
+    std::memcpy(rest[1], y + j, (n - j) * sizeof(float));
     multiply_step(rest[0], rest[1], sums);
   }
   lanes = (sums[0] + sums[1]) + (sums[2] + sums[3]);
@@ -197,12 +197,11 @@ struct Scaled {
   int exponent = 0;
 
   template <typename Vector>
-  explicit Scaled(const Vector& vector) : values(static_cast<std::size_t>(vector.size())) {
+  explicit Scaled(const Vector& vector) : values(vector.size()) {
     const double largest = static_cast<double>(vector.cwiseAbs().maxCoeff());
     if (std::isfinite(largest)) std::frexp(largest, &exponent);
     for (Index j = 0; j < vector.size(); ++j)
-      values[static_cast<std::size_t>(j)] =
-          static_cast<float>(std::ldexp(static_cast<double>(vector[j]), -exponent));
+      values[j] = static_cast<float>(std::ldexp(static_cast<double>(vector[j]), -exponent));
   }
 };
 
@@ -227,7 +226,7 @@ RowMoments row_moments(const MatrixView& rows) {
   const Index n_cols = rows.cols();
   RowMoments moments{VectorXd::Zero(n_cols), VectorXd(rows.rows())};
   if (rows.size() == 0) return {moments.mean, VectorXd::Zero(rows.rows())};
-  std::vector<float> tile_sum(static_cast<std::size_t>(n_cols));
+  std::vector<float> tile_sum(n_cols);
   add_and_measure_rows(rows.data(), rows.rows(), n_cols, rows.outerStride(), tile_sum.data(),
                        moments.mean.data(), moments.inverse_norms.data());
   if (!moments.mean.allFinite()) {  // the rows are not, or float32 could not hold the sum of a tile
@@ -241,7 +240,7 @@ RowMoments row_moments(const MatrixView& rows) {
   return moments;
 }
 
-QuickAnchor::QuickAnchor(const VectorXd& anchor) : values(static_cast<std::size_t>(anchor.size())) {
+QuickAnchor::QuickAnchor(const VectorXd& anchor) : values(anchor.size()) {
   const double norm = anchor.norm();
   if (norm == 0) return;
   Scaled scaled(anchor);

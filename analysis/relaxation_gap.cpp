@@ -156,7 +156,7 @@ class ExchangeSearch {
 
 Selection keydiff_seed(const MatrixView& keys, std::int64_t budget) {
   const VectorXd scores = -cosines_to(keys, normalized_mean_row(keys));
-  const std::vector<std::uint8_t> forced(static_cast<std::size_t>(scores.size()));
+  const std::vector<std::uint8_t> forced(scores.size());
   return select_rows({scores.data(), forced.size()}, forced, budget);
 }
 

@@ -73,7 +73,7 @@ double attention_mass_kept(std::span<const double> attention_received,
   for (const double received : attention_received) total += received;
   for (const auto position : retained) {
     require_position(position, attention_received.size(), "attention mass kept");
-    kept += attention_received[static_cast<std::size_t>(position)];
+    kept += attention_received[position];
   }
   return total > 0 ? kept / total : kUndefined;
 }
@@ -104,14 +104,14 @@ double output_error(const MatrixView& queries, std::span<const std::int32_t> que
   check_attention(queries, query_positions, keys, values, retained);
   const RowMatrixD wide_keys = keys.cast<double>();
   const RowMatrixD wide_values = values.cast<double>();
-  std::vector<std::int32_t> all(static_cast<std::size_t>(keys.rows()));
+  std::vector<std::int32_t> all(keys.rows());
   std::iota(all.begin(), all.end(), 0);
   double squared_error = 0;
   double squared_norm = 0;
   for (Index i = 0; i < queries.rows(); ++i) {
     VectorXd scores = wide_keys * queries.row(i).cast<double>().transpose();
     for (double& score : scores) score = rules.score(score);
-    const auto query = query_positions[static_cast<std::size_t>(i)];
+    const auto query = query_positions[i];
     const VectorXd full = attend(scores, visible(all, query, rules), wide_values);
     squared_error += (attend(scores, visible(retained, query, rules), wide_values) - full).squaredNorm();
     squared_norm += full.squaredNorm();

@@ -117,8 +117,7 @@ KEYSCOPE_BY_WIDTH(multiply_strip,
 PackedRows::PackedRows(const RowMatrixD& rows)
     : n_rows_(rows.rows()),
       n_cols_(rows.cols()),
-      strips_(
-          static_cast<std::size_t>((rows.rows() + kStripRows - 1) / kStripRows * kStripRows * rows.cols())) {
+      strips_((rows.rows() + kStripRows - 1) / kStripRows * kStripRows * rows.cols()) {
   for (Index i = 0; i < n_rows_; ++i) {
     double* strip = strips_.data() + i / kStripRows * kStripRows * n_cols_;
     for (Index c = 0; c < n_cols_; ++c) strip[c * kStripRows + i % kStripRows] = rows(i, c);

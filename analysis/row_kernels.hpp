@@ -9,8 +9,9 @@
 
 namespace keyscope::analysis {
 
-// The two passes over cached rows that scoring a cache comes down to: float32 rows are read once, every
-// product and sum is float64. Both run at the processor's vector width.
+// The two passes over cached rows that scoring a cache comes down to, add_rows and row_products: float32 rows
+// are read once, every product and sum is float64. Both run at the processor's vector width.
+
 // Adds every row to `sum`.
 //   rows: (n_rows, n_cols); sum: (n_cols)
 void add_rows(const MatrixView& rows, std::span<double> sum);

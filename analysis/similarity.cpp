@@ -65,9 +65,9 @@ VectorXd normalized_mean_row(const MatrixView& rows) {
 VectorXd median_row(const MatrixView& rows) {
   VectorXd median = VectorXd::Zero(rows.cols());
   if (rows.rows() == 0) return median;
-  std::vector<float> column(static_cast<std::size_t>(rows.rows()));
+  std::vector<float> column(rows.rows());
   for (Index j = 0; j < rows.cols(); ++j) {
-    for (Index i = 0; i < rows.rows(); ++i) column[static_cast<std::size_t>(i)] = rows(i, j);
+    for (Index i = 0; i < rows.rows(); ++i) column[i] = rows(i, j);
     median[j] = median_of(column);
   }
   return median;
@@ -117,8 +117,7 @@ RowMatrixD cosine_matrix(const MatrixView& rows) {
     const Index n = std::min(kBatchRows, n_rows - first);
     packed.multiply(unit.middleRows(first, n), tile, first);
     // Not cwiseMin and cwiseMax: they may replace NaN.
-    for (double& c : std::span(tile.data(), static_cast<std::size_t>(tile.size())))
-      c = std::clamp(c, -1.0, 1.0);
+    for (double& c : std::span(tile.data(), tile.size())) c = std::clamp(c, -1.0, 1.0);
     cosines.block(first, first, n, n_rows - first) = tile;
     cosines.block(first, first, n_rows - first, n) = tile.transpose();
   }

@@ -40,7 +40,7 @@ BootstrapMean bootstrap_mean(std::span<const double> samples, const BootstrapOpt
   BootstrapMean result{kUnknown, kUnknown, kUnknown, std::ssize(samples)};
   if (!samples.empty()) result.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
   if (samples.size() < 2) return result;
-  std::vector<double> means(static_cast<std::size_t>(options.n_resamples));
+  std::vector<double> means(options.n_resamples);
   std::uint64_t state = options.seed;
   for (double& mean : means) {
     double sum = 0;
@@ -85,7 +85,7 @@ BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> str
   if (std::ranges::any_of(strata, [](const auto& samples) { return samples.size() < 2; })) return result;
   if (options.n_resamples < 1)
     throw InvalidInput(fmt::format("bootstrap: {} resamples; expected at least 1", options.n_resamples));
-  std::vector<double> means(static_cast<std::size_t>(options.n_resamples));
+  std::vector<double> means(options.n_resamples);
   std::uint64_t state = options.seed;
   for (double& mean : means) {
     double all = 0;

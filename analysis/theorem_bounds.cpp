@@ -49,7 +49,7 @@ void check_pairs(const MatrixView& keys, const MatrixView& queries, std::span<co
 
 // Which queries to look at, ascending: all, or as many drawn at random as keep to the number of pairs.
 std::vector<Index> choose_queries(Index n_queries, Index n_keys, const BoundOptions& options) {
-  std::vector<Index> all(static_cast<std::size_t>(n_queries));
+  std::vector<Index> all(n_queries);
   std::iota(all.begin(), all.end(), Index{0});
   const Index n_wanted = std::max<Index>(1, options.max_pairs / n_keys);
   if (n_wanted >= n_queries) return all;
@@ -121,9 +121,7 @@ MeanKeyBounds mean_key_bounds(const MatrixView& keys, const MatrixView& queries,
   const VectorXd alphas = cosines_to(queries, mean);
   const RowMatrixD unit_queries = unit_rows(queries, row_norms(queries));
   std::vector<Index> chosen = choose_queries(queries.rows(), keys.rows(), options);
-  const auto visible_to = [&](Index query) {
-    return count_visible(query_positions[static_cast<std::size_t>(query)], keys.rows());
-  };
+  const auto visible_to = [&](Index query) { return count_visible(query_positions[query], keys.rows()); };
   MeanKeyBounds bounds;
   const auto examined = static_cast<std::int64_t>(chosen.size()) * keys.rows();
   if (chosen.size() < query_positions.size()) bounds.sampled = examined;
@@ -212,18 +210,18 @@ AttentionWeightBounds attention_weight_bounds(const MatrixView& keys, const Matr
 
   for (BoundRecord* bound : {&bounds.stated, &bounds.proof, &bounds.always}) bound->min_slack = kInfinity;
   const double scale = 1 / std::sqrt(static_cast<double>(keys.cols()));
-  visit_cosines(
-      PackedRows(unit_rows(keys, key_norms)), unit_queries, chosen, [&](Index query, const auto& row) {
-        const Index n_visible = count_visible(query_positions[static_cast<std::size_t>(query)], keys.rows());
-        if (n_visible < 2) return;
-        VisibleKeys visible;
-        visible.cosines = row.head(n_visible).transpose().array();
-        visible.norms = key_norms.head(n_visible).array() * (query_norms[query] * scale);
-        const auto n_others = static_cast<double>(n_visible - 1);
-        visible.excess =
-            std::log(n_others / (n_others + 1)) + minus_log_rest(visible.cosines * visible.norms);
-        record_query(bounds, visible);
-      });
+  visit_cosines(PackedRows(unit_rows(keys, key_norms)), unit_queries, chosen,
+                [&](Index query, const auto& row) {
+                  const Index n_visible = count_visible(query_positions[query], keys.rows());
+                  if (n_visible < 2) return;
+                  VisibleKeys visible;
+                  visible.cosines = row.head(n_visible).transpose().array();
+                  visible.norms = key_norms.head(n_visible).array() * (query_norms[query] * scale);
+                  const auto n_others = static_cast<double>(n_visible - 1);
+                  visible.excess =
+                      std::log(n_others / (n_others + 1)) + minus_log_rest(visible.cosines * visible.norms);
+                  record_query(bounds, visible);
+                });
   for (BoundRecord* bound : {&bounds.stated, &bounds.proof, &bounds.always})
     if (bound->min_slack == kInfinity) bound->min_slack = kNaN;
   bounds.share_nonnegative = share_of(bounds.pairs_nonnegative, bounds.pairs);
@@ -312,8 +310,7 @@ double lower_edge_of(std::int64_t bin) {
 
 }  // namespace
 
-SlackHistogram::SlackHistogram()
-    : counts_(static_cast<std::size_t>(kNotCounted + kLanes)), min_(kInfinity), max_(-kInfinity) {}
+SlackHistogram::SlackHistogram() : counts_(kNotCounted + kLanes), min_(kInfinity), max_(-kInfinity) {}
 
 void SlackHistogram::add(const Eigen::ArrayXd& slacks) {
   count_all_slacks(slacks.data(), slacks.size(), counts_.data(), min_, max_);
@@ -335,10 +332,10 @@ double SlackHistogram::count_below(double slack) const {
   if (slack > max_) return static_cast<double>(count_);
   const std::int64_t own = bin_of(slack);
   std::int64_t n_below = 0;
-  for (std::int64_t bin = 0; bin < own; ++bin) n_below += counts_[static_cast<std::size_t>(bin)];
+  for (std::int64_t bin = 0; bin < own; ++bin) n_below += counts_[bin];
   const double share =
       std::clamp((slack - lower_edge_of(own)) / (lower_edge_of(own + 1) - lower_edge_of(own)), 0.0, 1.0);
-  return static_cast<double>(n_below) + share * static_cast<double>(counts_[static_cast<std::size_t>(own)]);
+  return static_cast<double>(n_below) + share * static_cast<double>(counts_[own]);
 }
 
 double SlackHistogram::quantile(double p) const {
@@ -350,7 +347,7 @@ double SlackHistogram::quantile(double p) const {
   if (rank >= count_) return max_;
   std::int64_t n_below = 0;
   std::int64_t bin = 0;
-  while ((n_below += counts_[static_cast<std::size_t>(bin)]) < rank) ++bin;
+  while ((n_below += counts_[bin]) < rank) ++bin;
   return std::clamp(middle_of(bin), min_, max_);
 }
 

@@ -51,7 +51,7 @@ struct Heads {
     return view_rows(keys.data() + head * kTokens * kHeadDim, kTokens, kHeadDim);
   }
   static std::span<const double> of(const std::vector<double>& values, Index head) {
-    return std::span(values).subspan(static_cast<std::size_t>(head * kTokens), kTokens);
+    return std::span(values).subspan(head * kTokens, kTokens);
   }
 };
 
@@ -116,7 +116,7 @@ void score_keydiff(benchmark::State& state) {
       const MatrixView keys = all.of(head);
       const RowMoments moments = row_moments(keys);
       quick_cosines(keys, moments.inverse_norms, QuickAnchor(moments.mean),
-                    std::span(scores).subspan(static_cast<std::size_t>(head * kTokens), kTokens));
+                    std::span(scores).subspan(head * kTokens, kTokens));
     });
   state.SetBytesProcessed(state.iterations() * kHeads * kTokens * kHeadDim * 4);
 }

@@ -31,7 +31,7 @@ RowMatrixF draw_rows(Eigen::Index n_rows, double offset) {
 
 void score_keydiff(benchmark::State& state) {
   const RowMatrixF keys = draw_rows(state.range(0), 0.5);
-  const std::vector<std::int32_t> positions(static_cast<std::size_t>(keys.rows()));
+  const std::vector<std::int32_t> positions(keys.rows());
   std::vector<double> scores(positions.size());
   const auto policy = make_policy(parse_policy("keydiff"), 0);
   const PolicyInput input{.keys = keys, .values = RowMatrixF(0, 0), .positions = positions};
@@ -84,7 +84,7 @@ BENCHMARK(cosine_matrix)->Arg(2048)->Unit(benchmark::kMillisecond);
 void mean_key_bounds(benchmark::State& state) {
   const RowMatrixF keys = draw_rows(state.range(0), 0.5);
   const RowMatrixF queries = draw_rows(2 * state.range(0), -0.2);
-  const std::vector<std::int32_t> positions(static_cast<std::size_t>(queries.rows()));
+  const std::vector<std::int32_t> positions(queries.rows());
   for (auto _ : state) benchmark::DoNotOptimize(analysis::mean_key_bounds(keys, queries, positions));
 }
 BENCHMARK(mean_key_bounds)->Arg(2048)->Unit(benchmark::kMillisecond);

@@ -32,7 +32,7 @@ class LogDet : public Policy {
       const double most = rest.maxCoeff(&best);
       // Rounding may let a gain rise by a hair; the order of the scores is that of the taking.
       ceiling = std::min(ceiling, std::log1p(std::max(0.0, most)));
-      scores[static_cast<std::size_t>(best)] = ceiling;
+      scores[best] = ceiling;
       const Eigen::VectorXd u = inverse * keys.row(best).transpose() / std::sqrt(1 + std::max(0.0, most));
       inverse.noalias() -= u * u.transpose();
       rest -= (keys * u).array().square();

@@ -69,7 +69,7 @@ Selection select_rows(std::span<const double> scores, std::span<const std::uint8
     return selection;
   }
   Cut cut = find_cut(scores, forced, budget);
-  selection.retained.reserve(static_cast<std::size_t>(budget));
+  selection.retained.reserve(budget);
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const auto row = static_cast<std::int32_t>(i);
     const bool tie = scores[i] == cut.threshold && forced[i] == 0 && cut.n_ties > 0;

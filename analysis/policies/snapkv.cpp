@@ -32,8 +32,8 @@ class SnapKv : public Policy {
     for (std::int64_t i = 0; i < n_rows; ++i) {
       double pooled = 0;
       for (std::int64_t j = std::max<std::int64_t>(0, i - reach); j <= std::min(n_rows - 1, i + reach); ++j)
-        pooled += static_cast<double>(sums[static_cast<std::size_t>(j)]);
-      scores[static_cast<std::size_t>(i)] = pooled / static_cast<double>(kernel_);
+        pooled += static_cast<double>(sums[j]);
+      scores[i] = pooled / static_cast<double>(kernel_);
     }
   }
 

@@ -155,7 +155,7 @@ capture::CaptureOptions capture_options(const Case& benchmark_case, const std::v
 // The remainder is the same everywhere, which the library's distributions are not.
 std::vector<std::int32_t> random_prompt(std::int64_t n_tokens, std::int64_t vocab_size, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(n_tokens));
+  std::vector<std::int32_t> ids(n_tokens);
   for (std::int32_t& id : ids)
     id = static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(vocab_size));
   return ids;

@@ -85,7 +85,7 @@ nlohmann::ordered_json benchmark_json(const Benchmark& benchmark);
 // The load average of the last minute; empty where the system does not say.
 std::optional<double> load_average();
 
-// Whoever watches a benchmark, and may end it.
+// Watches a benchmark, and may end it.
 struct Monitor {
   capture::CaptureControl control;  // `cancel` ends it: within one block, or one policy's scoring
   // How far it is, of how much, and what is being run; may be empty.

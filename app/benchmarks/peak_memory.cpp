@@ -83,7 +83,7 @@ std::string run_and_describe(const std::filesystem::path& folder, const capture:
   while (written < text.size()) {
     const ssize_t n = ::write(pipe.write_end(), text.data() + written, text.size() - written);
     if (n < 0 && errno != EINTR) _exit(1);
-    if (n > 0) written += static_cast<std::size_t>(n);
+    if (n > 0) written += n;
   }
   _exit(0);  // what the parent has to write at its end is not written twice
 }
@@ -101,7 +101,7 @@ std::string read_all(const Pipe& pipe, pid_t child, const Monitor& monitor) {
     const ssize_t n = ::read(pipe.read_end(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(n));
+    text.append(buffer.data(), n);
   }
 }
 

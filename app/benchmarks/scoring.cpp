@@ -142,7 +142,7 @@ class TimedPolicy {
       : name_(std::move(name)),
         policy_(std::move(policy)),
         budget_(budget),
-        scores_(static_cast<std::size_t>(n_keys)),
+        scores_(n_keys),
         forced_(scores_.size()) {}
 
   // One sample of each; repeated within it as often as it takes to be long enough.
@@ -228,7 +228,7 @@ std::optional<double> paper_relative(const std::string& policy, std::int64_t n_k
   const auto row = kLatency.find(policy);
   const auto column = std::ranges::find(kKeys, n_keys);
   if (row == kLatency.end() || column == kKeys.end()) return std::nullopt;
-  return row->second.at(static_cast<std::size_t>(column - kKeys.begin()));
+  return row->second.at(column - kKeys.begin());
 }
 
 std::size_t baseline_index(const std::vector<std::string>& policies) {

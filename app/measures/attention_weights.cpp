@@ -57,7 +57,7 @@ void blank_invisible(RowMatrixF& weights, std::int64_t first, const RunInfo& run
     for (Eigen::Index key = 0; key < weights.cols(); ++key) {
       const bool in_reach =
           key >= oldest && key <= query && key < static_cast<Eigen::Index>(evicted_at.size());
-      const std::int32_t evicted = in_reach ? evicted_at[static_cast<std::size_t>(key)] : 0;
+      const std::int32_t evicted = in_reach ? evicted_at[key] : 0;
       const bool visible = in_reach && (evicted < 0 || evicted >= block);
       if (!visible) weights(r, key) = std::numeric_limits<float>::quiet_NaN();
     }
@@ -73,7 +73,7 @@ RowMatrixF recompute_attention(const Recording& recording, int run, int layer, i
         "that, and not both were recorded; capture with --record keys,queries,attention",
         info->source));
   const analysis::AttentionRules rules = recorded_rules(*info, layer);
-  const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
+  const RunInfo& about = info->runs[run];
   const std::int64_t n_keys = first + count;
   const int kv_head = query_head / info->model.group_size();
   const RowMatrixF queries = recording.queries(run, layer, query_head, first, count);
@@ -89,7 +89,7 @@ RowMatrixF recompute_attention(const Recording& recording, int run, int layer, i
 }
 
 bool has_recorded_attention(const recording::RecordingInfo& info, int run) {
-  return info.attention && !info.runs[static_cast<std::size_t>(run)].plan.replayed;
+  return info.attention && !info.runs[run].plan.replayed;
 }
 
 RowMatrixF visible_attention(const Recording& recording, int run, int layer, int query_head,
@@ -99,7 +99,7 @@ RowMatrixF visible_attention(const Recording& recording, int run, int layer, int
     return recompute_attention(recording, run, layer, query_head, first, count);
   const RowMatrixF rows = recording.attention(run, layer, query_head, first, count);
   RowMatrixF weights = rows.leftCols(std::min<Eigen::Index>(rows.cols(), first + count));
-  blank_invisible(weights, first, info->runs[static_cast<std::size_t>(run)],
+  blank_invisible(weights, first, info->runs[run],
                   recording.trace(run, layer, query_head / info->model.group_size()).evicted_at,
                   recorded_rules(*info, layer));
   return weights;
@@ -200,7 +200,7 @@ class VisibleKeys {
 std::vector<double> column_of_rows(const Recording& recording, const HeadSelection& selection, int group,
                                    std::int64_t position, std::int64_t first, std::int64_t last,
                                    const std::atomic<bool>& cancelled) {
-  std::vector<double> column(static_cast<std::size_t>(last - first), 0);
+  std::vector<double> column(last - first, 0);
   for (std::int64_t from = first; from < last; from += kBandRows) {
     stop_if(cancelled);
     const std::int64_t count = std::min(kBandRows, last - from);
@@ -208,7 +208,7 @@ std::vector<double> column_of_rows(const Recording& recording, const HeadSelecti
       const RowMatrixF weights = visible_attention(recording, selection.run, selection.layer,
                                                    selection.kv_head * group + g, from, count);
       for (std::int64_t row = 0; row < count; ++row)
-        column[static_cast<std::size_t>(from - first + row)] += static_cast<double>(weights(row, position));
+        column[from - first + row] += static_cast<double>(weights(row, position));
     }
   }
   return column;
@@ -229,7 +229,7 @@ std::vector<double> attention_column(const Recording& recording, const HeadSelec
   } else {
     const VisibleKeys keys(recording, *info, selection, last);
     const std::vector<Band> bands = bands_of(run, first, last);
-    column.assign(static_cast<std::size_t>(last - first), 0);
+    column.assign(last - first, 0);
     oneapi::tbb::parallel_for(std::size_t{0}, bands.size(), [&](std::size_t i) {
       stop_if(cancelled);
       const Band& band = bands[i];

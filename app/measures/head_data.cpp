@@ -29,8 +29,7 @@ void check_finite(const MatrixView& rows, const RecordingInfo& info, const HeadS
     analysis::require_finite(rows, what);
   } catch (const InvalidInput& error) {
     throw FileError(fmt::format("{}: run {}, layer {}, KV head {}: {}", info.source,
-                                info.runs[static_cast<std::size_t>(head.run)].plan.name, head.layer,
-                                head.kv_head, error.what()));
+                                info.runs[head.run].plan.name, head.layer, head.kv_head, error.what()));
   }
 }
 
@@ -75,7 +74,7 @@ void check_trace(const recording::HeadTrace& trace, std::int64_t n_tokens, const
 const RunInfo& run_of(const RecordingInfo& info, int run) {
   if (run < 0 || static_cast<std::size_t>(run) >= info.runs.size())
     throw FileError(fmt::format("{}: there is no run {}; it has {}", info.source, run, info.runs.size()));
-  return info.runs[static_cast<std::size_t>(run)];
+  return info.runs[run];
 }
 
 int full_cache_run(const RecordingInfo& info) {
@@ -100,7 +99,7 @@ std::vector<std::int32_t> spared_by_policy(const RunInfo& run, const std::vector
                                            const BlockEnd& end, std::int64_t n_seen, std::int64_t window) {
   std::vector<std::int32_t> spared;
   for (std::int32_t position = 0; position < n_seen; ++position) {
-    const std::int32_t at = evicted_at[static_cast<std::size_t>(position)];
+    const std::int32_t at = evicted_at[position];
     const bool retained = at < 0 || at > end.block;
     const bool passed = !retained && window > 0 && recording::tokens_seen(run, at) - position >= window;
     if (retained || passed) spared.push_back(position);
@@ -115,8 +114,8 @@ HeadData read_head(const Recording& recording, const RecordingInfo& info, const 
   HeadData head;
   head.trace = recording.trace(selection.run, selection.layer, selection.kv_head);
   check_trace(head.trace, about.n_tokens, info);
-  head.trace.attention_received.resize(static_cast<std::size_t>(n_seen));
-  head.trace.attention_queries.resize(static_cast<std::size_t>(n_seen));
+  head.trace.attention_received.resize(n_seen);
+  head.trace.attention_queries.resize(n_seen);
   if (n_seen == 0 || !info.heads.has(selection.kv_head)) return head;
   if (info.keys) {
     head.keys = recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_seen);
@@ -201,7 +200,7 @@ PlacedKeys::PlacedKeys(const recording::Recording& recording, int run, int layer
                        RowMatrixF keys)
     : kv_head_(kv_head), unrotated_(std::move(keys)) {
   const auto info = recording.info();
-  run_ = info->runs[static_cast<std::size_t>(run)];
+  run_ = info->runs[run];
   config_ = capture::parse_config(info->model.config, info->source);
   for (int head = 0; head < info->model.n_kv_heads; ++head)
     evicted_at_.push_back(recording.trace(run, layer, head).evicted_at);
@@ -211,9 +210,7 @@ PlacedKeys::PlacedKeys(const recording::Recording& recording, int run, int layer
 
 RowMatrixF PlacedKeys::met_by(std::int64_t block) const { return turned(unrotated_, block, 0, false); }
 
-std::int64_t PlacedKeys::first_of(std::int64_t block) const {
-  return run_.block_start[static_cast<std::size_t>(block)];
-}
+std::int64_t PlacedKeys::first_of(std::int64_t block) const { return run_.block_start[block]; }
 
 std::int64_t PlacedKeys::end_of(std::int64_t block) const {
   return block + 1 < run_.blocks_done ? first_of(block + 1) : run_.n_tokens;
@@ -224,7 +221,7 @@ std::vector<std::int32_t> PlacedKeys::present(const std::vector<std::int32_t>& e
                                               std::int64_t block) const {
   auto positions = recording::retained_positions(evicted_at, first_of(block), block - 1);
   const std::size_t n_old = positions.size();
-  positions.resize(n_old + static_cast<std::size_t>(end_of(block) - first_of(block)));
+  positions.resize(n_old + end_of(block) - first_of(block));
   std::iota(positions.begin() + static_cast<std::ptrdiff_t>(n_old), positions.end(),
             static_cast<std::int32_t>(first_of(block)));
   return positions;
@@ -240,7 +237,7 @@ RowMatrixF PlacedKeys::turned(const RowMatrixF& keys, std::int64_t block, std::i
   const auto* cosines = table.cos.const_data_ptr<float>();
   const auto* sines = table.sin.const_data_ptr<float>();
   RowMatrixF result = back ? keys : RowMatrixF::Zero(keys.rows(), keys.cols());
-  const auto positions = present(evicted_at_[static_cast<std::size_t>(kv_head_)], block);
+  const auto positions = present(evicted_at_[kv_head_], block);
   const std::int64_t half = config_.head_dim / 2;
   for (std::size_t place = 0; place < positions.size(); ++place) {
     const Index position = positions[place];

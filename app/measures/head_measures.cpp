@@ -158,7 +158,7 @@ RunMeasures measure_run(const recording::Recording& recording, int run) {
   measures.run = about.plan.name;
   const int full = full_cache_run(*info);
   if (full < 0) return measures;
-  const std::int64_t n_scored = info->runs[static_cast<std::size_t>(full)].n_scored;
+  const std::int64_t n_scored = info->runs[full].n_scored;
   if (n_scored == 0 || about.n_scored != n_scored) return measures;
   const RowMatrixF reference = recording.logits(full);
   try {

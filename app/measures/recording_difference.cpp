@@ -85,7 +85,7 @@ void compare_attention(const Pair& pair, int layer, const std::vector<int>& quer
       const std::int64_t count = std::min(kRows, n - first);
       const RowMatrixF x = pair.a.attention(pair.run_a, layer, head, first, count).leftCols(n);
       const RowMatrixF y = pair.b.attention(pair.run_b, layer, head, first, count).leftCols(n);
-      collector.add(x.data(), y.data(), static_cast<std::size_t>(x.size()));
+      collector.add(x.data(), y.data(), x.size());
     }
 }
 
@@ -104,7 +104,7 @@ void compare_rows(const Pair& pair, int layer, const RecordingInfo& info, const 
     for (const int head : heads) {
       const RowMatrixF x = (pair.a.*rows)(pair.run_a, layer, head, 0, n);
       const RowMatrixF y = (pair.b.*rows)(pair.run_b, layer, head, 0, n);
-      collector.add(x.data(), y.data(), static_cast<std::size_t>(std::min(x.size(), y.size())));
+      collector.add(x.data(), y.data(), std::min(x.size(), y.size()));
     }
     result.datasets.push_back(collector.take(pair.name(), layer, name));
   };
@@ -180,7 +180,7 @@ void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDi
   const RowMatrixF a = pair.a.logits(pair.run_a), b = pair.b.logits(pair.run_b);
   const Eigen::Index rows = std::min(a.rows(), b.rows());  // of the last prompt positions
   const RowMatrixF tail_a = a.bottomRows(rows), tail_b = b.bottomRows(rows);
-  floats.add(tail_a.data(), tail_b.data(), static_cast<std::size_t>(tail_a.size()));
+  floats.add(tail_a.data(), tail_b.data(), tail_a.size());
   result.datasets.push_back(floats.take(pair.name(), -1, "logits"));
 }
 
@@ -249,7 +249,7 @@ RecordingDifference compare_recordings(const Recording& a, const Recording& b,
       result.structure.push_back(fmt::format("run {} is only in {}", run_a.plan.name, info_a->source));
       continue;
     }
-    const RunInfo& run_b = info_b->runs[static_cast<std::size_t>(other)];
+    const RunInfo& run_b = info_b->runs[other];
     const Pair pair{
         a, b, static_cast<int>(run), other, run_a, run_b, std::min(run_a.n_tokens, run_b.n_tokens)};
     if (run_a.n_tokens != run_b.n_tokens)

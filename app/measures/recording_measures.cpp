@@ -117,8 +117,7 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
   const auto info = recording.info();
   const auto runs = choose(selection.runs, count_up(info->runs.size()), "run");
   const auto layers = choose(selection.layers, info->layers, "layer");
-  const auto kv_heads =
-      choose(selection.kv_heads, count_up(static_cast<std::size_t>(info->model.n_kv_heads)), "KV head");
+  const auto kv_heads = choose(selection.kv_heads, count_up(info->model.n_kv_heads), "KV head");
 
   std::vector<RunMeasures> result;
   for (const int run : runs) {
@@ -164,7 +163,7 @@ nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,
   json["runs"] = nlohmann::ordered_json::array();
   for (const auto& run : runs) {
     const int index = info.run_index(run.run);
-    json["runs"].push_back(run_json(info.runs[static_cast<std::size_t>(index)], run));
+    json["runs"].push_back(run_json(info.runs[index], run));
   }
   return json;
 }

@@ -83,7 +83,7 @@ std::vector<HeadSelection> choose_heads(const RecordingInfo& info, int run, std:
     for (const int kv_head : info.heads.list(info.model.n_kv_heads)) all.push_back({run, layer, kv_head});
   const auto n_all = static_cast<std::int64_t>(all.size()), n = std::clamp<std::int64_t>(most, 1, n_all);
   std::vector<HeadSelection> chosen;
-  for (std::int64_t i = 0; i < n; ++i) chosen.push_back(all[static_cast<std::size_t>(i * n_all / n)]);
+  for (std::int64_t i = 0; i < n; ++i) chosen.push_back(all[i * n_all / n]);
   return chosen;
 }
 
@@ -94,7 +94,7 @@ SetObjective measure(const Recording& recording, const RecordingInfo& info, cons
   const auto retained = recording::retained_positions(head.trace.evicted_at, end.n_seen, end.block);
   objective.n_retained = static_cast<std::int64_t>(retained.size());
   if (retained.empty()) return objective;
-  std::vector<std::int32_t> all(static_cast<std::size_t>(end.n_seen));
+  std::vector<std::int32_t> all(end.n_seen);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
   const RowMatrixF seen = read_retained_keys(recording, info, selection, head, all);
   objective.retained = analysis::cosine_objective(seen(retained, Eigen::all));

@@ -34,7 +34,7 @@ struct TokenPlace {
 };
 
 TokenPlace find_token(const RecordingInfo& info, int run, std::int64_t position) {
-  const recording::TokenText& generated = info.runs.at(static_cast<std::size_t>(run)).generated;
+  const recording::TokenText& generated = info.runs.at(run).generated;
   const std::int64_t after_prompt = position - info.n_prompt();
   if (position < 0) return {};
   if (after_prompt < 0) return {&info.prompt, position};
@@ -105,7 +105,7 @@ std::string token_bytes(const RecordingInfo& info, int run, std::int64_t positio
 
 std::int32_t token_id(const RecordingInfo& info, int run, std::int64_t position) {
   const TokenPlace place = find_token(info, run, position);
-  return place.tokens ? place.tokens->id[static_cast<std::size_t>(place.index)] : -1;
+  return place.tokens ? place.tokens->id[place.index] : -1;
 }
 
 TokenStory token_story(const Recording& recording, const HeadSelection& head, std::int64_t position,
@@ -160,14 +160,13 @@ ordered_json token_story_json(const RecordingInfo& info, const TokenStory& story
 namespace {
 
 bool has_attention(const RecordingInfo& info, int run, int kv_head) {
-  const bool replayed = info.runs[static_cast<std::size_t>(run)].plan.replayed;
+  const bool replayed = info.runs[run].plan.replayed;
   return !replayed && info.heads.has(kv_head) && (info.attention || (info.keys && info.queries));
 }
 
 std::string why_not(const RecordingInfo& info, int run, int kv_head) {
   if (has_attention(info, run, kv_head)) return "";
-  if (info.runs[static_cast<std::size_t>(run)].plan.replayed)
-    return "not recorded: no query attended in a replayed run";
+  if (info.runs[run].plan.replayed) return "not recorded: no query attended in a replayed run";
   if (!info.heads.has(kv_head)) return "not recorded for this head";
   return "not recorded: it takes attention, or keys and queries";
 }
@@ -286,7 +285,7 @@ class HeadRows {
         evicted_at_(recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at) {
     if (values)
       values_ = recording.values(selection.run, selection.layer, selection.kv_head, 0, run_.n_tokens);
-    evicted_at_.resize(static_cast<std::size_t>(run_.n_tokens), -1);
+    evicted_at_.resize(run_.n_tokens, -1);
     if (run_.plan.cache_positions)
       placed_ =
           std::make_unique<PlacedKeys>(recording, selection.run, selection.layer, selection.kv_head, keys_);
@@ -299,8 +298,7 @@ class HeadRows {
     const std::int64_t oldest = window_ > 0 ? std::max<std::int64_t>(0, n_seen - window_ + 1) : 0;
     std::vector<std::int32_t> rows;
     for (std::int64_t at = oldest; at < n_seen; ++at)
-      if (evicted_at_[static_cast<std::size_t>(at)] < 0 || evicted_at_[static_cast<std::size_t>(at)] >= block)
-        rows.push_back(static_cast<std::int32_t>(at));
+      if (evicted_at_[at] < 0 || evicted_at_[at] >= block) rows.push_back(static_cast<std::int32_t>(at));
     return rows;
   }
 
@@ -308,9 +306,7 @@ class HeadRows {
     return placed_ ? gather(placed_->met_by(block), rows) : gather(keys_, rows);
   }
   RowMatrixF values(const std::vector<std::int32_t>& rows) const { return gather(values_, rows); }
-  bool goes(std::int32_t position, std::int64_t block) const {
-    return evicted_at_[static_cast<std::size_t>(position)] == block;
-  }
+  bool goes(std::int32_t position, std::int64_t block) const { return evicted_at_[position] == block; }
   std::int64_t n_new(std::int64_t block) const {
     return recording::tokens_seen(run_, block) - (block > 0 ? recording::tokens_seen(run_, block - 1) : 0);
   }
@@ -383,8 +379,8 @@ ScoreHistory score_history(const Recording& recording, const HeadSelection& sele
   ScoreHistory history;
   history.missing = why_not(*info, run, policy.get(), selection);
   if (!history.missing.empty()) return history;
-  const std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model.n_kv_heads)
-                                  .at(static_cast<std::size_t>(selection.kv_head));
+  const std::int64_t budget =
+      run.plan.layer_budgets(selection.layer, info->model.n_kv_heads).at(selection.kv_head);
   const HeadRows head(recording, *info, selection, policy->needs().values);
   for (std::int64_t block = 0; block < run.blocks_done; ++block) {
     if (recording::tokens_seen(run, block) <= position) continue;

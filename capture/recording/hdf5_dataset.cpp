@@ -149,7 +149,7 @@ Dataset::Dataset(Handle handle, std::string where) : Node(std::move(handle), std
   const Handle space = own(H5Dget_space(id()), H5Sclose, where_, "read its shape");
   if (H5Sget_simple_extent_type(space.id()) == H5S_NULL) throw FileError(where_ + ": the dataset is empty");
   const int rank = check(H5Sget_simple_extent_ndims(space.id()), where_, "read its shape");
-  shape_.resize(static_cast<std::size_t>(rank));
+  shape_.resize(rank);
   check(H5Sget_simple_extent_dims(space.id(), shape_.data(), nullptr), where_, "read its shape");
   const Handle type = own(H5Dget_type(id()), H5Tclose, where_, "read its type");
   type_ = element_type(type.id());

@@ -67,7 +67,7 @@ bool read_bytes(int descriptor, haddr_t address, std::size_t size, void* buffer)
     }
     to += n;
     from += n;
-    size -= static_cast<std::size_t>(n);
+    size -= n;
   }
   return true;
 }
@@ -187,7 +187,7 @@ bool is_sound_heap(std::span<const std::byte> bytes, std::size_t length_size, st
   if (end < kHeader || end > room) return false;
   std::uint64_t at = kHeader;
   while (at + kHeader <= std::min<std::uint64_t>(end, bytes.size())) {
-    const auto object = bytes.subspan(static_cast<std::size_t>(at));
+    const auto object = bytes.subspan(at);
     const std::uint64_t index = little_endian(object.first(2));
     const std::uint64_t size = little_endian(object.subspan(8, length_size));
     const std::uint64_t left = end - at;
@@ -360,7 +360,7 @@ std::uint64_t chunk_bytes(hid_t properties, const Dataset& dataset, std::uint64_
   Shape chunk(H5S_MAX_RANK);
   const int rank =
       check(H5Pget_chunk(properties, H5S_MAX_RANK, chunk.data()), dataset.where(), "read its chunks");
-  chunk.resize(static_cast<std::size_t>(rank));
+  chunk.resize(rank);
   chunk.push_back(element_size);
   return n_elements(chunk, dataset.where());
 }

@@ -51,7 +51,7 @@ void grow(HeadTrace& trace, std::size_t n_seen) {
 
 void add_attention(HeadTrace& trace, const HeadAttention& head) {
   for (std::size_t i = 0; i < head.position.size(); ++i) {
-    const auto at = static_cast<std::size_t>(head.position[i]);
+    const std::int32_t at = head.position[i];
     trace.attention_received[at] += head.received[i];
     trace.attention_queries[at] += head.queries[i];
     if (!head.last.empty()) trace.attention_last[at] = head.last[i];
@@ -60,7 +60,7 @@ void add_attention(HeadTrace& trace, const HeadAttention& head) {
 
 void add_evictions(HeadTrace& trace, const HeadEvictions& head, std::int32_t block) {
   for (std::size_t i = 0; i < head.position.size(); ++i) {
-    const auto at = static_cast<std::size_t>(head.position[i]);
+    const std::int32_t at = head.position[i];
     if (trace.evicted_at[at] >= 0)
       throw InvalidInput(fmt::format("recording: position {} was evicted twice", head.position[i]));
     trace.evicted_at[at] = block;
@@ -82,15 +82,15 @@ void add_statistics(AttentionStatistics& statistics, const LayerBlock& from, std
 }
 
 LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run)
-    : keys(static_cast<std::size_t>(plan.n_row_kv_heads())),
-      queries(static_cast<std::size_t>(plan.n_row_heads())),
+    : keys(plan.n_row_kv_heads()),
+      queries(plan.n_row_heads()),
       values(keys.size()),
-      traces(static_cast<std::size_t>(plan.model.n_kv_heads)) {
+      traces(plan.model.n_kv_heads) {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   statistics.entropy =
       RowMatrixF::Constant(plan.model.n_heads, plan.n_prompt(), std::numeric_limits<float>::quiet_NaN());
   statistics.window = RowMatrixF::Zero(plan.model.n_kv_heads, run.max_tokens(plan.n_prompt()));
-  statistics.gini.assign(static_cast<std::size_t>(plan.model.n_heads), unknown);
+  statistics.gini.assign(plan.model.n_heads, unknown);
   statistics.top_share.assign(statistics.gini.size(), unknown);
 }
 
@@ -99,7 +99,7 @@ void LiveLayer::add(const BlockRecord& record, const LayerBlock& block) {
   append_rows(queries, block.queries, block.queries.size() / queries.size());
   append_rows(values, block.values, block.values.size() / values.size());
   if (!block.attention_rows.empty()) attention_rows.push_back(block.attention_rows);
-  for (HeadTrace& trace : traces) grow(trace, static_cast<std::size_t>(record.start + record.n_new));
+  for (HeadTrace& trace : traces) grow(trace, record.start + record.n_new);
   if (record.prompt)
     for (std::size_t h = 0; h < block.attention.size(); ++h) add_attention(traces[h], block.attention[h]);
   add_statistics(statistics, block, record.start, record.n_new);
@@ -186,16 +186,16 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
 void LiveRecording::block(std::shared_ptr<const BlockRecord> record) {
   const std::lock_guard lock(mutex_);
   order_->accept(*record);
-  RunInfo& run = info_.runs[static_cast<std::size_t>(record->run)];
-  const auto n_seen = static_cast<std::size_t>(record->start + record->n_new);
+  RunInfo& run = info_.runs[record->run];
+  const std::int64_t n_seen = record->start + record->n_new;
   for (const LayerBlock& block : record->layers)
-    runs_[static_cast<std::size_t>(record->run)].layers[layer_index(block.layer)].add(*record, block);
+    runs_[record->run].layers[layer_index(block.layer)].add(*record, block);
   const bool first_of_layers = record->layers.front().layer == plan_->layers.front();
   if (first_of_layers) {
     run.block_start.push_back(record->start);
     run.block_ms.push_back(record->elapsed_ms);
     ++run.blocks_done;
-    run.n_tokens = static_cast<std::int64_t>(n_seen);
+    run.n_tokens = n_seen;
   }
   if (plan_->by_layers() && record->prompt) show_complete_layers();
   if (record->next_id >= 0) append_token(run.generated, record->next_id, record->next_text);
@@ -204,7 +204,7 @@ void LiveRecording::block(std::shared_ptr<const BlockRecord> record) {
 
 std::size_t LiveRecording::layer_index(int layer) const {
   const auto& layers = plan_->layers;
-  return static_cast<std::size_t>(std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin());
+  return std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin();
 }
 
 // Under the layer schedule, layers are to be seen when all runs have been through them; the first one while
@@ -237,7 +237,7 @@ void LiveRecording::prompt_done(const PromptResult& result) {
 void LiveRecording::run_done(int run, const TokenText& generated) {
   check_text(generated, "recording: generated text");
   const std::lock_guard lock(mutex_);
-  info_.runs.at(static_cast<std::size_t>(run)).generated = generated;
+  info_.runs.at(run).generated = generated;
   snapshot_.reset();
 }
 
@@ -259,12 +259,12 @@ const LiveLayer& LiveRecording::find(int run, int layer) const {
   const auto found = std::find(info_.layers.begin(), info_.layers.end(), layer);
   if (found == info_.layers.end())
     throw FileError(fmt::format("{}: layer {} was not recorded", info_.source, layer));
-  return runs_[static_cast<std::size_t>(run)].layers[static_cast<std::size_t>(found - info_.layers.begin())];
+  return runs_[run].layers[found - info_.layers.begin()];
 }
 
 // How many rows to give from `first` on.
 std::int64_t LiveRecording::check_rows(int run, std::int64_t first, std::int64_t count) const {
-  const std::int64_t n_tokens = info_.runs[static_cast<std::size_t>(run)].n_tokens;
+  const std::int64_t n_tokens = info_.runs[run].n_tokens;
   if (first < 0 || first > n_tokens || count > n_tokens - first)
     throw FileError(
         fmt::format("{}: rows [{}, {}) of {} tokens", info_.source, first, first + count, n_tokens));
@@ -282,20 +282,20 @@ RowMatrixF LiveRecording::rows(HeadRows LiveLayer::*tensor, const char* name, in
   if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_.source, name));
   count = check_rows(run, first, count);
   const int head_dim = info_.model.head_dim;
-  return view_rows(heads[static_cast<std::size_t>(place)].data() + first * head_dim, count, head_dim);
+  return view_rows(heads[place].data() + first * head_dim, count, head_dim);
 }
 
 HeadTrace LiveRecording::trace(int run, int layer, int kv_head) const {
   const std::lock_guard lock(mutex_);
   const LiveLayer& found = find(run, layer);
   check_kv_head(info_, kv_head);
-  return found.traces[static_cast<std::size_t>(kv_head)];
+  return found.traces[kv_head];
 }
 
 AttentionStatistics LiveRecording::statistics(int run, int layer) const {
   const std::lock_guard lock(mutex_);
   AttentionStatistics statistics = find(run, layer).statistics;
-  statistics.window = statistics.window.leftCols(info_.runs[static_cast<std::size_t>(run)].n_tokens).eval();
+  statistics.window = statistics.window.leftCols(info_.runs[run].n_tokens).eval();
   return statistics;
 }
 
@@ -306,12 +306,12 @@ RowMatrixF LiveRecording::attention(int run, int layer, int head, std::int64_t f
   if (!info_.attention) throw FileError(info_.source + ": attention was not recorded");
   const int place = query_row_place(info_, head);
   count = check_rows(run, first, count);
-  const RunInfo& about = info_.runs[static_cast<std::size_t>(run)];
+  const RunInfo& about = info_.runs[run];
   RowMatrixF weights = RowMatrixF::Zero(count, about.n_tokens);
   for (std::int64_t b = 0; b < about.blocks_done; ++b) {
-    const std::int64_t start = about.block_start[static_cast<std::size_t>(b)];
+    const std::int64_t start = about.block_start[b];
     const std::int64_t end = tokens_seen(about, b);
-    const auto& block = found.attention_rows[static_cast<std::size_t>(b)];
+    const auto& block = found.attention_rows[b];
     const std::int64_t from = std::max(first, start), to = std::min(first + count, end);
     if (from >= to) continue;
     const float* row = block.data() + (place * (end - start) + from - start) * end;

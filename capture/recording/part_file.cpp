@@ -55,8 +55,8 @@ void PartFile::refuse_existing_part() const {
 
 hdf5::File PartFile::create() const {
   if (!replace_) return hdf5::File::create(part_);
-  // Whoever holds the lock may remove the file and makes the next one before letting go; a lock on a file
-  // that no longer bears the name came too late.
+  // The process that holds the lock may remove the file and make the next one before it unlocks; a lock on a
+  // file that no longer has this name came too late.
   const Descriptor stale(part_, O_RDWR);
   if (stale.id() >= 0) {
     const bool locked = flock(stale.id(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;

@@ -188,7 +188,7 @@ class FileRecording final : public Recording {
 const RunInfo& FileRecording::run_info(int run) const {
   if (run < 0 || static_cast<std::size_t>(run) >= info_->runs.size())
     throw FileError(fmt::format("{}: there is no run {}; it has {}", info_->source, run, info_->runs.size()));
-  return info_->runs[static_cast<std::size_t>(run)];
+  return info_->runs[run];
 }
 
 Group FileRecording::run_group(int run) const {
@@ -230,7 +230,7 @@ RowMatrixF FileRecording::head_rows(const char* name, bool recorded, int run, in
   const RowRange range = check_rows(run, rows);
   const int head_dim = info_->model.head_dim;
   RowMatrixF matrix(range.count, head_dim);
-  const std::span values(matrix.data(), static_cast<std::size_t>(matrix.size()));
+  const std::span values(matrix.data(), matrix.size());
   const Dataset& rows_of_heads = dataset(run, layer, name);
   rows_of_heads.read(values, {size(place), size(range.first), 0}, {1, size(range.count), size(head_dim)});
   check_rounded(rows_of_heads, values);
@@ -316,8 +316,7 @@ AttentionStatistics FileRecording::statistics(int run, int layer) const {
   const auto matrix = [&](const char* name, std::int64_t n_rows, std::int64_t n_columns) {
     RowMatrixF values(n_rows, n_columns);
     dataset(run, layer, name)
-        .read(std::span(values.data(), static_cast<std::size_t>(values.size())), {0, 0},
-              {size(n_rows), size(n_columns)});
+        .read(std::span(values.data(), values.size()), {0, 0}, {size(n_rows), size(n_columns)});
     return values;
   };
   statistics.entropy = matrix("attention_entropy", info_->model.n_heads, info_->n_prompt());
@@ -339,8 +338,8 @@ RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t f
   const std::int64_t n_tokens = run_info(run).n_tokens;
   RowMatrixF weights(rows.count, n_tokens);
   dataset(run, layer, "attention")
-      .read(std::span(weights.data(), static_cast<std::size_t>(weights.size())),
-            {size(place), size(rows.first), 0}, {1, size(rows.count), size(n_tokens)});
+      .read(std::span(weights.data(), weights.size()), {size(place), size(rows.first), 0},
+            {1, size(rows.count), size(n_tokens)});
   return weights;
 }
 
@@ -349,8 +348,7 @@ RowMatrixF FileRecording::logits(int run) const {
   if (n_scored == 0) return {};
   const Dataset logits = run_group(run).open_dataset("logits");
   RowMatrixF matrix(n_scored, static_cast<Eigen::Index>(logits.shape()[1]));
-  logits.read(std::span(matrix.data(), static_cast<std::size_t>(matrix.size())), {0, 0},
-              {size(n_scored), logits.shape()[1]});
+  logits.read(std::span(matrix.data(), matrix.size()), {0, 0}, {size(n_scored), logits.shape()[1]});
   return matrix;
 }
 

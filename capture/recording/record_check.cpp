@@ -133,15 +133,15 @@ std::size_t BlockOrder::sequence(const BlockRecord& record, const std::string& w
   const auto found = std::find(plan_->layers.begin(), plan_->layers.end(), record.layers.front().layer);
   if (found == plan_->layers.end())
     throw InvalidInput(fmt::format("{}: layer {} is not recorded", where, record.layers.front().layer));
-  return static_cast<std::size_t>(found - plan_->layers.begin());
+  return found - plan_->layers.begin();
 }
 
 void BlockOrder::check(const BlockRecord& record) const {
   if (record.run < 0 || static_cast<std::size_t>(record.run) >= plan_->runs.size())
     throw InvalidInput(fmt::format("recording: there is no run {}", record.run));
-  const RunPlan& run = plan_->runs[static_cast<std::size_t>(record.run)];
+  const RunPlan& run = plan_->runs[record.run];
   const std::string where = fmt::format("recording: run '{}', block {}", run.name, record.block);
-  const Next& next = next_[static_cast<std::size_t>(record.run)][sequence(record, where)];
+  const Next& next = next_[record.run][sequence(record, where)];
   expect(record.block == next.block && next.block < run.max_blocks(), where, "block", record.block,
          next.block);
   expect(record.start == next.token, where, "start", record.start, next.token);
@@ -168,7 +168,7 @@ void BlockOrder::check_layers(const BlockRecord& record, bool last_block, const 
 
 void BlockOrder::accept(const BlockRecord& record) {
   check(record);
-  auto& run = next_[static_cast<std::size_t>(record.run)];
+  auto& run = next_[record.run];
   run[sequence(record, {})] = {record.block + std::int64_t{1}, std::int64_t{record.start} + record.n_new};
 }
 

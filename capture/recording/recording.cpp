@@ -41,7 +41,7 @@ std::vector<std::int32_t> retained_positions(std::span<const std::int32_t> evict
   std::vector<std::int32_t> retained;
   const auto n_rows = std::min(n_seen, static_cast<std::int64_t>(evicted_at.size()));
   for (std::int64_t i = 0; i < n_rows; ++i) {
-    const std::int32_t at = evicted_at[static_cast<std::size_t>(i)];
+    const std::int32_t at = evicted_at[i];
     if (at < 0 || at > block) retained.push_back(static_cast<std::int32_t>(i));
   }
   return retained;
@@ -51,7 +51,7 @@ std::int64_t tokens_seen(const RunInfo& run, std::int64_t block) {
   const std::int64_t next = block + 1;
   if (next <= 0) return 0;
   if (next >= run.blocks_done) return run.n_tokens;
-  return run.block_start[static_cast<std::size_t>(next)];
+  return run.block_start[next];
 }
 
 }  // namespace keyscope::recording

@@ -38,7 +38,7 @@ double store_rounding(StoreType store) {
 
 std::vector<int> RecordedHeads::list(int n_kv_heads) const {
   if (!all()) return kv_heads;
-  std::vector<int> every(static_cast<std::size_t>(n_kv_heads));
+  std::vector<int> every(n_kv_heads);
   std::iota(every.begin(), every.end(), 0);
   return every;
 }

@@ -77,11 +77,7 @@ struct TokenText {
   std::vector<std::int64_t> offset;  // id.size() + 1 entries (or empty when there are no ids)
 
   std::int64_t size() const { return static_cast<std::int64_t>(id.size()); }
-  std::string token(std::int64_t i) const {
-    const auto at = static_cast<std::size_t>(i);
-    return text.substr(static_cast<std::size_t>(offset[at]),
-                       static_cast<std::size_t>(offset[at + 1] - offset[at]));
-  }
+  std::string token(std::int64_t i) const { return text.substr(offset[i], offset[i + 1] - offset[i]); }
 };
 
 // One policy's run over the prompt, as planned before its first block.

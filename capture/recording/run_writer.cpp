@@ -95,7 +95,7 @@ RunWriter::Layer& RunWriter::layer(std::size_t index) {
 
 std::size_t RunWriter::layer_index(int layer) const {
   const auto& layers = plan_->layers;
-  return static_cast<std::size_t>(std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin());
+  return std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin();
 }
 
 RunWriter::Layer RunWriter::open_layer(int layer) const {
@@ -118,7 +118,7 @@ RunWriter::Layer RunWriter::open_layer(int layer) const {
     opened.partial_received = group.open_dataset("partial_attention_received");
     opened.partial_queries = group.open_dataset("partial_attention_queries");
   }
-  opened.sums.resize(static_cast<std::size_t>(plan_->model.n_kv_heads));
+  opened.sums.resize(plan_->model.n_kv_heads);
   return opened;
 }
 

@@ -263,12 +263,12 @@ bool RecordingWriter::pack() { return packing_ && packing_->step(file_->root());
 void RecordingWriter::pack_after(const Item& item) {
   if (!packing_) return;
   if (const auto* block = std::get_if<std::shared_ptr<const BlockRecord>>(&item)) {
-    const RunPlan& run = plan_->runs[static_cast<std::size_t>((*block)->run)];
+    const RunPlan& run = plan_->runs[(*block)->run];
     if (run.max_generated > 0 || (*block)->block + 1 < run.n_prompt_blocks) return;
     for (const LayerBlock& layer : (*block)->layers)
       packing_->add_layer(run.name, layer.layer, plan_->n_prompt());
   } else if (const auto* done = std::get_if<RunDone>(&item)) {
-    const RunPlan& run = plan_->runs[static_cast<std::size_t>(done->run)];
+    const RunPlan& run = plan_->runs[done->run];
     if (run.max_generated == 0) return;
     for (const int layer : plan_->layers) packing_->add_layer(run.name, layer, file_->n_tokens(done->run));
   }

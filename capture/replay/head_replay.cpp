@@ -37,7 +37,7 @@ std::vector<T> gather(const std::vector<T>& all, const std::vector<std::int32_t>
   std::vector<T> present;
   if (all.empty()) return present;
   present.reserve(positions.size());
-  for (const std::int32_t position : positions) present.push_back(all[static_cast<std::size_t>(position)]);
+  for (const std::int32_t position : positions) present.push_back(all[position]);
   return present;
 }
 
@@ -76,8 +76,7 @@ analysis::Selection select(const analysis::Policy& policy, const PresentRows& ro
 void drop_past_window(std::int64_t window, std::int64_t next, std::int32_t block,
                       std::vector<std::int32_t>& positions, HeadEvictions& evictions) {
   const auto past = std::lower_bound(positions.begin(), positions.end(), next - window + 1);
-  for (auto row = positions.begin(); row != past; ++row)
-    evictions.evicted_at[static_cast<std::size_t>(*row)] = block;
+  for (auto row = positions.begin(); row != past; ++row) evictions.evicted_at[*row] = block;
   positions.erase(positions.begin(), past);
 }
 
@@ -91,9 +90,8 @@ HeadEvictions replay_head(const analysis::Policy& policy, const HeadSource& sour
                           const std::function<void(std::int64_t n_rows)>& after_block) {
   const std::int64_t n_tokens = source.keys.rows();
   HeadEvictions evictions;
-  evictions.evicted_at.assign(static_cast<std::size_t>(n_tokens), -1);
-  evictions.evicted_margin.assign(static_cast<std::size_t>(n_tokens),
-                                  std::numeric_limits<float>::quiet_NaN());
+  evictions.evicted_at.assign(n_tokens, -1);
+  evictions.evicted_margin.assign(n_tokens, std::numeric_limits<float>::quiet_NaN());
   std::vector<std::int32_t> positions;  // of the rows that are present, ascending
   std::int32_t block = 0;
   for (std::int64_t start = 0; start < n_tokens; start += cache.block_size, ++block) {
@@ -105,7 +103,7 @@ HeadEvictions replay_head(const analysis::Policy& policy, const HeadSource& sour
       const auto selection = select(policy, gather(source, positions), positions,
                                     std::min(n_new, static_cast<std::int64_t>(positions.size())), cache);
       for (std::size_t i = 0; i < selection.evicted.size(); ++i) {
-        const auto at = static_cast<std::size_t>(positions[static_cast<std::size_t>(selection.evicted[i])]);
+        const std::int32_t at = positions[selection.evicted[i]];
         evictions.evicted_at[at] = block;
         evictions.evicted_margin[at] = selection.margin[i];
       }
@@ -127,20 +125,19 @@ void check_finite(const RowMatrixF& rows, std::string_view what, const Recording
   try {
     analysis::require_finite(rows, what);
   } catch (const InvalidInput& error) {
-    throw FileError(fmt::format("{}: run {}, layer {}, KV head {}: {}", info.source,
-                                info.runs[static_cast<std::size_t>(run)].plan.name, layer, kv_head,
-                                error.what()));
+    throw FileError(fmt::format("{}: run {}, layer {}, KV head {}: {}", info.source, info.runs[run].plan.name,
+                                layer, kv_head, error.what()));
   }
 }
 
 template <typename T>
 std::vector<T> first(std::vector<T> values, std::int64_t n) {
-  values.resize(static_cast<std::size_t>(n));
+  values.resize(n);
   return values;
 }
 
 std::vector<float> as_float(const Eigen::VectorXd& values) {
-  std::vector<float> floats(static_cast<std::size_t>(values.size()));
+  std::vector<float> floats(values.size());
   std::ranges::transform(values, floats.begin(), [](double value) { return static_cast<float>(value); });
   return floats;
 }
@@ -184,7 +181,7 @@ std::vector<float> read_last_row_layer(const Recording& recording, const PolicyN
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(info->n_prompt());
   for (int head = 0; head < info->model.n_kv_heads; ++head) {
     const auto last = recording.trace(run, layer, head).attention_last;
-    for (Eigen::Index i = 0; i < sum.size(); ++i) sum[i] += last[static_cast<std::size_t>(i)];
+    for (Eigen::Index i = 0; i < sum.size(); ++i) sum[i] += last[i];
   }
   return as_float(sum / info->model.n_kv_heads);
 }

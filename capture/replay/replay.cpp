@@ -26,11 +26,11 @@ namespace {
 
 // Per layer, as the model's configuration has them; none where that is of no family that is known.
 std::vector<std::int64_t> sliding_windows(const recording::RecordingInfo& info) {
-  std::vector<std::int64_t> windows(static_cast<std::size_t>(info.model.n_layers));
+  std::vector<std::int64_t> windows(info.model.n_layers);
   try {
     const auto config = capture::parse_config(info.model.config, info.source);
     for (int layer = 0; layer < std::min(info.model.n_layers, config.n_layers); ++layer)
-      windows[static_cast<std::size_t>(layer)] = config.window(layer);
+      windows[layer] = config.window(layer);
   } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): recordings come from other programs, too
   }
   return windows;
@@ -77,13 +77,12 @@ class Replay {
                                           int layer) {
     const analysis::PolicyNeeds needs = policy.needs();
     const auto last_row_layer = read_last_row_layer(recording_, needs, plan_.source_run, layer);
-    std::vector<HeadEvictions> heads(static_cast<std::size_t>(info_->model.n_kv_heads));
+    std::vector<HeadEvictions> heads(info_->model.n_kv_heads);
     oneapi::tbb::parallel_for(0, info_->model.n_kv_heads, [&](int kv_head) {
       HeadSource source = read_head_source(recording_, needs, plan_.source_run, layer, kv_head);
       source.last_row_layer = last_row_layer;
-      heads[static_cast<std::size_t>(kv_head)] = replay_head(
-          policy, source,
-          {layer, kv_head, run.budget, run.block_size, windows_[static_cast<std::size_t>(layer)]},
+      heads[kv_head] = replay_head(
+          policy, source, {layer, kv_head, run.budget, run.block_size, windows_[layer]},
           [&](std::int64_t n_rows) { add_rows(n_rows, fmt::format("{} layer {}", run.name, layer)); });
     });
     return heads;
@@ -117,8 +116,7 @@ std::vector<RunOutcome> run_replay(const Source& source, const ReplayPlan& plan,
                                    const ReplayProgress& progress, const std::atomic<bool>& cancelled) {
   const recording::PartFile place(target.out, target.replace);
   Replay replay(source, plan, progress, cancelled);
-  const std::string copied =
-      source.recording->info()->runs[static_cast<std::size_t>(plan.source_run)].plan.name + ", copied";
+  const std::string copied = source.recording->info()->runs[plan.source_run].plan.name + ", copied";
   ReplayFile file(
       place, source, plan, [&] { replay.check_cancelled(); },
       [&] { replay.add_rows(replay.rows_of_layer(), copied); });
@@ -154,7 +152,7 @@ int find_source_run(const RecordingInfo& info, const std::string& name) {
     throw UsageError(fmt::format("--run: there is no run '{}' in {}; it has {}", name, info.source,
                                  fmt::join(names, ", ")));
   }
-  const RunInfo& run = info.runs[static_cast<std::size_t>(index)];
+  const RunInfo& run = info.runs[index];
   if (run.plan.policy != "none" || run.plan.budget > 0)
     throw UsageError(fmt::format(
         "--run: {} evicted rows under policy {} with a budget of {}; expected a run that kept everything "
@@ -212,7 +210,7 @@ void check_options(const ReplayOptions& options) {
 }
 
 void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions& options) {
-  std::vector<recording::RunPlan> named{info.runs[static_cast<std::size_t>(plan.source_run)].plan};
+  std::vector<recording::RunPlan> named{info.runs[plan.source_run].plan};
   for (const analysis::PolicySpec& spec : options.policies) {
     if (spec.name == "none") continue;
     const auto needs = analysis::make_policy(spec, options.seed)->needs();
@@ -286,7 +284,7 @@ recording::Provenance provenance(const ReplayPlan& plan, const RecordingInfo& in
 
 // What the file says beyond what a Recording does: how its rows are stored, and how large they are.
 void measure_source(ReplayPlan& plan, const Source& source, const RecordingInfo& info) {
-  const RunInfo& run = info.runs[static_cast<std::size_t>(plan.source_run)];
+  const RunInfo& run = info.runs[plan.source_run];
   const hdf5::Group group =
       source.file.root().open_group("entry").open_group("runs").open_group(run.plan.name);
   const bool shared = run.n_tokens == info.n_prompt();

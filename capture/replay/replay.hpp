@@ -70,7 +70,7 @@ struct ReplayTarget {
   bool replace = false;  // an existing `out`, once the new one is complete
 };
 
-// Told how many rows of plan.rows_total are done, and which run they are of. Called from any thread.
+// Called with how many rows of plan.rows_total are done, and which run they are of; from any thread.
 using ReplayProgress = std::function<void(std::int64_t rows_done, const std::string& run)>;
 
 // Simulates block eviction on the prompt's keys of a run that kept everything, one run per policy, and writes

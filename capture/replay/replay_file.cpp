@@ -105,7 +105,7 @@ class Layout {
       : runs_(std::move(runs)),
         plan_(plan),
         info_(source.recording->info()),
-        run_(info_->runs[static_cast<std::size_t>(plan.source_run)]),
+        run_(info_->runs[plan.source_run]),
         from_(source.file.root().open_group("entry").open_group("runs").open_group(run_.plan.name)),
         after_chunk_(after_chunk) {}
 

@@ -118,7 +118,7 @@ void AddedTokens::split(const TextTrie& trie, std::string_view text, AddedTokenS
   std::size_t done = 0;  // what comes before was handed out
   std::size_t from = 0;
   for (auto match = trie.find(text, from); match.value != TextTrie::kNone; match = trie.find(text, from)) {
-    const AddedToken& token = tokens_[static_cast<std::size_t>(match.value)];
+    const AddedToken& token = tokens_[match.value];
     from = match.end;
     // Behind a token that took the white space after it, a match may lie in what is gone already.
     if (match.begin < done || (token.single_word && !stands_alone(text, match.begin, match.end))) continue;

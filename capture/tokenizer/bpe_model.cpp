@@ -217,30 +217,28 @@ void BpeModel::append_merged(const std::vector<std::int32_t>& initial, std::vect
   std::vector<Symbol> symbols(initial.size());
   std::vector<Candidate> found;
   const auto candidate_at = [&](std::int32_t position) -> std::optional<Candidate> {
-    const std::int32_t next = symbols[static_cast<std::size_t>(position)].next;
+    const std::int32_t next = symbols[position].next;
     if (next >= n) return std::nullopt;
-    const Merge* merge = merges_.find(symbols[static_cast<std::size_t>(position)].id,
-                                      symbols[static_cast<std::size_t>(next)].id);
+    const Merge* merge = merges_.find(symbols[position].id, symbols[next].id);
     if (merge == nullptr) return std::nullopt;
     return Candidate{merge->rank, position, merge->id};
   };
-  for (std::int32_t i = 0; i < n; ++i)
-    symbols[static_cast<std::size_t>(i)] = {initial[static_cast<std::size_t>(i)], i - 1, i + 1};
+  for (std::int32_t i = 0; i < n; ++i) symbols[i] = {initial[i], i - 1, i + 1};
   for (std::int32_t i = 0; i < n; ++i)
     if (const auto candidate = candidate_at(i)) found.push_back(*candidate);
   std::priority_queue queue(std::less<Candidate>(), std::move(found));
   while (!queue.empty()) {
     const Candidate top = queue.top();
     queue.pop();
-    Symbol& left = symbols[static_cast<std::size_t>(top.position)];
+    Symbol& left = symbols[top.position];
     if (left.id == kMerged) continue;
     const auto now = candidate_at(top.position);
     if (!now || now->id != top.id) continue;
-    Symbol& right = symbols[static_cast<std::size_t>(left.next)];
+    Symbol& right = symbols[left.next];
     left.id = top.id;
     left.next = right.next;
     right.id = kMerged;
-    if (left.next < n) symbols[static_cast<std::size_t>(left.next)].previous = top.position;
+    if (left.next < n) symbols[left.next].previous = top.position;
     if (left.previous >= 0)
       if (const auto candidate = candidate_at(left.previous)) queue.push(*candidate);
     if (const auto candidate = candidate_at(top.position)) queue.push(*candidate);

@@ -25,9 +25,8 @@ class TokenwiseDecoder : public Decoder {
     text.reserve(tokens.text.size());
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const std::string_view token = std::string_view(tokens.text)
-                                         .substr(static_cast<std::size_t>(begin),
-                                                 static_cast<std::size_t>(tokens.offset[i + 1] - begin));
+      const std::string_view token =
+          std::string_view(tokens.text).substr(begin, tokens.offset[i + 1] - begin);
       begin = tokens.offset[i + 1];
       append(token, {i, i + 1 == tokens.size(), tokens.added[i]}, text);
       tokens.offset[i + 1] = static_cast<std::int64_t>(text.size());
@@ -89,7 +88,7 @@ class ReplaceDecoder : public Decoder {
     } else {
       std::size_t begin = 0;
       for (std::size_t i = 0; i < tokens.size(); ++i) {
-        const auto end = static_cast<std::size_t>(tokens.offset[i + 1]);
+        const std::size_t end = tokens.offset[i + 1];
         const std::string_view token = std::string_view(tokens.text).substr(begin, end - begin);
         pattern_->find_all(token, [&](std::size_t from, std::size_t to, bool is_match) {
           text.append(is_match ? content_ : token.substr(from, to - from));
@@ -111,7 +110,7 @@ class ReplaceDecoder : public Decoder {
       text.append(is_match ? content_ : tokens.text.substr(from, to - from));
       check_length(text.size());
       for (; i < tokens.offset.size() && static_cast<std::size_t>(tokens.offset[i]) <= to; ++i) {
-        const std::size_t into = static_cast<std::size_t>(tokens.offset[i]) - from;
+        const std::size_t into = tokens.offset[i] - from;
         const std::size_t moved = !is_match ? start + into : into > 0 ? text.size() : start;
         tokens.offset[i] = static_cast<std::int64_t>(moved);
       }
@@ -144,7 +143,7 @@ class StripDecoder : public Decoder {
     std::string text;
     std::size_t from = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const auto to = static_cast<std::size_t>(tokens.offset[i + 1]);
+      const std::size_t to = tokens.offset[i + 1];
       const std::string_view token = std::string_view(tokens.text).substr(from, to - from);
       const auto [begin, end] = kept(token);
       text.append(token, begin, end - begin);

@@ -228,7 +228,7 @@ Vocabulary::Added Vocabulary::add(std::string_view text, std::int32_t id) {
   bytes_.append(text);
   slots_[slot] = static_cast<std::uint32_t>(tokens_.size());
   if (static_cast<std::size_t>(id) >= by_id_.size()) by_id_.resize(static_cast<std::size_t>(id) + 1, 0);
-  by_id_[static_cast<std::size_t>(id)] = static_cast<std::uint32_t>(tokens_.size());
+  by_id_[id] = static_cast<std::uint32_t>(tokens_.size());
   return Added::kYes;
 }
 
@@ -240,11 +240,11 @@ std::optional<std::int32_t> Vocabulary::find(std::string_view text) const {
 }
 
 bool Vocabulary::contains(std::int32_t id) const {
-  return id >= 0 && static_cast<std::size_t>(id) < by_id_.size() && by_id_[static_cast<std::size_t>(id)] != 0;
+  return id >= 0 && static_cast<std::size_t>(id) < by_id_.size() && by_id_[id] != 0;
 }
 
 std::string_view Vocabulary::text(std::int32_t id) const {
-  return contains(id) ? text_of(tokens_[by_id_[static_cast<std::size_t>(id)] - 1]) : std::string_view();
+  return contains(id) ? text_of(tokens_[by_id_[id] - 1]) : std::string_view();
 }
 
 }  // namespace keyscope::tokenizer

@@ -67,8 +67,8 @@ std::vector<Indices> members(const Dendrogram& dendrogram) {
   for (std::size_t row = 0; row < dendrogram.leaves.size(); ++row)
     clusters.push_back({static_cast<Index>(row)});
   for (const Merge& merge : dendrogram.merges) {
-    Indices both = clusters.at(static_cast<std::size_t>(merge.first));
-    const Indices& other = clusters.at(static_cast<std::size_t>(merge.second));
+    Indices both = clusters.at(merge.first);
+    const Indices& other = clusters.at(merge.second);
     both.insert(both.end(), other.begin(), other.end());
     clusters.push_back(both);
   }
@@ -78,17 +78,14 @@ std::vector<Indices> members(const Dendrogram& dendrogram) {
 // Every cluster side by side, the smaller row number's side first.
 void expect_leaves_in_order(const Dendrogram& dendrogram) {
   std::vector<Index> place(dendrogram.leaves.size());
-  for (std::size_t i = 0; i < place.size(); ++i)
-    place.at(static_cast<std::size_t>(dendrogram.leaves[i])) = static_cast<Index>(i);
+  for (std::size_t i = 0; i < place.size(); ++i) place.at(dendrogram.leaves[i]) = static_cast<Index>(i);
   const auto clusters = members(dendrogram);
   const auto first_place = [&](const Indices& rows) {
-    return std::ranges::min(rows, {}, [&](Index row) { return place[static_cast<std::size_t>(row)]; });
+    return std::ranges::min(rows, {}, [&](Index row) { return place[row]; });
   };
   for (const Indices& rows : clusters) {
-    const auto [low, high] =
-        std::ranges::minmax(rows, {}, [&](Index row) { return place[static_cast<std::size_t>(row)]; });
-    EXPECT_EQ(place[static_cast<std::size_t>(high)] - place[static_cast<std::size_t>(low)] + 1,
-              std::ssize(rows));
+    const auto [low, high] = std::ranges::minmax(rows, {}, [&](Index row) { return place[row]; });
+    EXPECT_EQ(place[high] - place[low] + 1, std::ssize(rows));
     EXPECT_EQ(first_place(rows), std::ranges::min(rows)) << "the smallest row leads its cluster";
   }
 }

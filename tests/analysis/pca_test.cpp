@@ -104,8 +104,7 @@ TEST(Pca, MatchesScikitLearn) {
       EXPECT_NEAR(pca.explained_variance[k], golden["variance"][at].get<double>(),
                   1e-11 * golden["variance"][0].get<double>());
       EXPECT_NEAR(first(0, k), golden["first_row"][at].get<double>(), 1e-8);
-      for (Index j = 0; j < cols; ++j)
-        expected(j, k) = golden["axes"][at][static_cast<std::size_t>(j)].get<double>();
+      for (Index j = 0; j < cols; ++j) expected(j, k) = golden["axes"][at][j].get<double>();
     }
     EXPECT_LE(subspace_distance(pca.axes, expected), 1e-9) << cols << " columns";
   }

@@ -18,7 +18,7 @@ using Eigen::VectorXd;
 constexpr double kUnit = 0x1p-24;  // how far float32 rounds at most, relative
 
 std::vector<double> cosines_of(const MatrixView& rows, const VectorXd& anchor) {
-  std::vector<double> cosines(static_cast<std::size_t>(rows.rows()));
+  std::vector<double> cosines(rows.rows());
   quick_cosines(rows, row_moments(rows).inverse_norms, QuickAnchor(anchor), cosines);
   return cosines;
 }
@@ -64,9 +64,7 @@ void expect_accurate(const RowMatrixF& rows, const char* what) {
     const Wide inverse = norm == 0 ? 0 : 1 / norm;
     EXPECT_LE(std::abs(static_cast<Wide>(moments.inverse_norms[i]) - inverse), 4 * kUnit * inverse)
         << what << ", " << rows.cols() << " columns, row " << i;
-    EXPECT_LE(std::abs(static_cast<Wide>(cosines[static_cast<std::size_t>(i)]) -
-                       plain_cosine(rows, i, moments.mean)),
-              12 * kUnit)
+    EXPECT_LE(std::abs(static_cast<Wide>(cosines[i]) - plain_cosine(rows, i, moments.mean)), 12 * kUnit)
         << what << ", " << rows.cols() << " columns, row " << i;
   }
 }

@@ -97,14 +97,14 @@ double slow_output_error(const RowMatrixF& queries, const Positions& at, const R
     RowMatrixD weights = RowMatrixD::Zero(scores.rows(), scores.cols());
     for (Eigen::Index q = 0; q < scores.rows(); ++q) {
       for (const auto key : kept) {
-        const std::int64_t distance = at[static_cast<std::size_t>(q)] - key;
+        const std::int64_t distance = at[q] - key;
         if (distance >= 0 && (window == 0 || distance < window)) weights(q, key) = std::exp(scores(q, key));
       }
       if (weights.row(q).sum() > 0) weights.row(q) /= weights.row(q).sum();
     }
     return RowMatrixD(weights * values.cast<double>());
   };
-  Positions all(static_cast<std::size_t>(keys.rows()));
+  Positions all(keys.rows());
   std::iota(all.begin(), all.end(), 0);
   const RowMatrixD full = outputs(all);
   return (outputs(retained) - full).norm() / full.norm();

@@ -86,15 +86,14 @@ using Eigen::Index;
 // The slow, obvious reference.
 double plain_product(const RowMatrixF& rows, Index i, const std::vector<double>& vector) {
   double sum = 0;
-  for (Index j = 0; j < rows.cols(); ++j)
-    sum += static_cast<double>(rows(i, j)) * vector[static_cast<std::size_t>(j)];
+  for (Index j = 0; j < rows.cols(); ++j) sum += static_cast<double>(rows(i, j)) * vector[j];
   return sum;
 }
 
 TEST(RowProducts, EqualsThePlainLoopAtEveryWidth) {
   for (Index n_cols = 0; n_cols <= 70; ++n_cols) {
     const RowMatrixF rows = sample_rows(static_cast<std::uint64_t>(n_cols) + 1, 9, n_cols, 0.1);
-    const auto vector = sample_uniform(99, static_cast<std::size_t>(n_cols));
+    const auto vector = sample_uniform(99, n_cols);
     std::vector<double> products(9), squares(9), sum(vector.size(), 0.5);
     row_products(rows, vector, products, squares);
     add_rows(rows, sum);
@@ -103,8 +102,7 @@ TEST(RowProducts, EqualsThePlainLoopAtEveryWidth) {
       EXPECT_NEAR(products[at], plain_product(rows, i, vector), 1e-13) << n_cols << " columns, row " << i;
       EXPECT_NEAR(squares[at], rows.row(i).cast<double>().squaredNorm(), 1e-13);
     }
-    for (Index j = 0; j < n_cols; ++j)
-      EXPECT_NEAR(sum[static_cast<std::size_t>(j)], 0.5 + rows.col(j).cast<double>().sum(), 1e-13);
+    for (Index j = 0; j < n_cols; ++j) EXPECT_NEAR(sum[j], 0.5 + rows.col(j).cast<double>().sum(), 1e-13);
   }
 }
 

@@ -107,7 +107,7 @@ using Eigen::VectorXd;
 void expect_near(const VectorXd& found, const nlohmann::json& expected) {
   ASSERT_EQ(static_cast<std::size_t>(found.size()), expected.size());
   for (Index i = 0; i < found.size(); ++i)
-    EXPECT_NEAR(found[i], expected[static_cast<std::size_t>(i)].get<double>(), 1e-12) << "entry " << i;
+    EXPECT_NEAR(found[i], expected[i].get<double>(), 1e-12) << "entry " << i;
 }
 
 RowMatrixF golden_rows() {

@@ -93,7 +93,7 @@ TEST(Splitmix, NumbersLieInTheUnitInterval) {
   EXPECT_LT(unit_interval(~std::uint64_t{0}), 1);
   const auto numbers = sample_uniform(9, 50);
   for (std::uint64_t t = 0; t < 50; ++t)
-    EXPECT_EQ(unit_interval(splitmix(9 + t * kSplitmixStep)), numbers[static_cast<std::size_t>(t)]);
+    EXPECT_EQ(unit_interval(splitmix(9 + t * kSplitmixStep)), numbers[t]);
 }
 
 double binomial_below(int n_hits, int n_trials, double p) {

@@ -345,8 +345,7 @@ DrawnHead uneven_head(std::uint64_t seed, Index cols) {
   DrawnHead head = random_head(seed, cols);
   head.kind = "uneven";
   const auto exponents = sample_uniform(seed + 1, kKeys);
-  for (Index i = 0; i < kKeys; ++i)
-    head.keys.row(i) *= static_cast<float>(std::exp2(40 * exponents[static_cast<std::size_t>(i)] - 20));
+  for (Index i = 0; i < kKeys; ++i) head.keys.row(i) *= static_cast<float>(std::exp2(40 * exponents[i] - 20));
   return head;
 }
 
@@ -356,7 +355,7 @@ DrawnHead plane_head(std::uint64_t seed, Index /*cols*/) {
   DrawnHead head{"plane", RowMatrixF(kKeys, 2), RowMatrixF(kQueries, 2)};
   const auto angles = sample_uniform(seed, kKeys + kQueries);
   const auto turn = [&](RowMatrixF& rows, Index i, Index draw) {
-    const double angle = 2 * M_PI * angles[static_cast<std::size_t>(draw)];
+    const double angle = 2 * M_PI * angles[draw];
     rows(i, 0) = static_cast<float>(std::cos(angle));
     rows(i, 1) = static_cast<float>(std::sin(angle));
   };

@@ -18,7 +18,7 @@ Captured run_in_memory(const capture::Model& model, const capture::CaptureOption
 
 std::vector<std::int32_t> random_ids(std::int64_t n, std::int64_t vocab_size, unsigned seed) {
   std::mt19937 generator(seed);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> ids(n);
   for (auto& id : ids)
     id = static_cast<std::int32_t>(4 + generator() % static_cast<unsigned>(vocab_size - 4));
   return ids;

@@ -34,8 +34,7 @@ DrawnRecording::Head make_head(std::size_t run, std::size_t head) {
     made.trace.evicted_at.push_back(evicted_at(run, i));
     made.trace.evicted_margin.push_back(std::numeric_limits<float>::quiet_NaN());
     made.trace.attention_queries.push_back(static_cast<std::int32_t>(n_queries));
-    made.trace.attention_received.push_back(draws[static_cast<std::size_t>(i)] *
-                                            static_cast<double>(n_queries));
+    made.trace.attention_received.push_back(draws[i] * static_cast<double>(n_queries));
     made.trace.attention_last.push_back(0);
   }
   return made;
@@ -91,34 +90,31 @@ std::shared_ptr<const recording::RecordingInfo> DrawnRecording::info() const {
 RowMatrixF DrawnRecording::keys(int run, int layer, int kv_head, std::int64_t first,
                                 std::int64_t count) const {
   require_layer(layer);
-  return part(heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(kv_head)).keys, first,
-              count);
+  return part(heads.at(run).at(kv_head).keys, first, count);
 }
 
 RowMatrixF DrawnRecording::values(int run, int layer, int kv_head, std::int64_t first,
                                   std::int64_t count) const {
   require_layer(layer);
-  return part(heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(kv_head)).values, first,
-              count);
+  return part(heads.at(run).at(kv_head).values, first, count);
 }
 
 RowMatrixF DrawnRecording::queries(int run, int layer, int query_head, std::int64_t first,
                                    std::int64_t count) const {
   require_layer(layer);
-  const Head& head =
-      heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(query_head / kGroup));
-  return part(head.queries.at(static_cast<std::size_t>(query_head % kGroup)), first, count);
+  const Head& head = heads.at(run).at(query_head / kGroup);
+  return part(head.queries.at(query_head % kGroup), first, count);
 }
 
 recording::HeadTrace DrawnRecording::trace(int run, int layer, int kv_head) const {
   require_layer(layer);
-  return heads.at(static_cast<std::size_t>(run)).at(static_cast<std::size_t>(kv_head)).trace;
+  return heads.at(run).at(kv_head).trace;
 }
 
 RowMatrixF DrawnRecording::attention(int, int, int, std::int64_t, std::int64_t) const {
   throw FileError("fake recording: attention was not recorded");
 }
 
-RowMatrixF DrawnRecording::logits(int run) const { return all_logits.at(static_cast<std::size_t>(run)); }
+RowMatrixF DrawnRecording::logits(int run) const { return all_logits.at(run); }
 
 }  // namespace keyscope::measures

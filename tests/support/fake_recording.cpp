@@ -51,7 +51,7 @@ int FakeRecording::add_run(const std::string& policy, std::int64_t budget) {
   info.plan = {policy, policy, "{}", budget, block_size_, n_blocks, 0, false};
   for (std::int64_t start = 0; start < n_tokens_; start += block_size_)
     info.block_start.push_back(static_cast<std::int32_t>(start));
-  info.block_ms.assign(static_cast<std::size_t>(n_blocks), 1.0F);
+  info.block_ms.assign(n_blocks, 1.0F);
   info.blocks_done = n_blocks;
   info.n_tokens = n_tokens_;
   info_->runs.push_back(info);
@@ -59,7 +59,7 @@ int FakeRecording::add_run(const std::string& policy, std::int64_t budget) {
   for (int layer = 0; layer < model.n_layers; ++layer) {
     for (int head = 0; head < model.n_kv_heads; ++head) {
       keys_[{run, layer, head}] = RowMatrixF::Zero(n_tokens_, model.head_dim);
-      evicted_at_[{run, layer, head}].assign(static_cast<std::size_t>(n_tokens_), -1);
+      evicted_at_[{run, layer, head}].assign(n_tokens_, -1);
     }
     for (int head = 0; head < model.n_heads; ++head)
       queries_[{run, layer, head}] = RowMatrixF::Zero(n_tokens_, model.head_dim);

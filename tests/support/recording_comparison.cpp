@@ -95,9 +95,8 @@ void expect_same_trace(const HeadTrace& expected, const HeadTrace& found, const 
 
 void expect_same_layer(const Recording& expected, const Recording& found, const RecordingInfo& info, int run,
                        int layer) {
-  const std::int64_t n_tokens = info.runs[static_cast<std::size_t>(run)].n_tokens;
-  const std::string what =
-      info.runs[static_cast<std::size_t>(run)].plan.name + " layer " + std::to_string(layer);
+  const std::int64_t n_tokens = info.runs[run].n_tokens;
+  const std::string what = info.runs[run].plan.name + " layer " + std::to_string(layer);
   for (int h = 0; h < info.model.n_kv_heads; ++h) {
     expect_same_trace(expected.trace(run, layer, h), found.trace(run, layer, h), what);
     if (!info.heads.has(h)) continue;
@@ -138,7 +137,7 @@ void expect_holds_counted_blocks(const Recording& recording, const SyntheticCapt
   auto memory = MemoryRecording::create();
   memory->begin(capture.plan());
   for (int run = 0; run < static_cast<int>(info->runs.size()); ++run) {
-    const RunInfo& about = info->runs[static_cast<std::size_t>(run)];
+    const RunInfo& about = info->runs[run];
     for (int b = 0; b < about.blocks_done; ++b) memory->block(capture.block(run, b));
     if (!about.top_ids.empty()) memory->prompt_done(capture.prompt_result(run));
   }

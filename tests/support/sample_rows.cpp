@@ -20,24 +20,23 @@ std::vector<double> sample_uniform(std::uint64_t seed, std::size_t n) {
 }
 
 RowMatrixF sample_rows(std::uint64_t seed, Index n_rows, Index n_cols, double offset, Index halve_every) {
-  const auto numbers = sample_uniform(seed, static_cast<std::size_t>(n_rows * n_cols));
+  const auto numbers = sample_uniform(seed, n_rows * n_cols);
   RowMatrixF rows(n_rows, n_cols);
   for (Index i = 0; i < rows.size(); ++i) {
     const double scale =
         halve_every == 0 ? 1 : std::ldexp(1.0, static_cast<int>(-(i % n_cols / halve_every)));
-    rows.data()[i] = static_cast<float>((numbers[static_cast<std::size_t>(i)] - 0.5 + offset) * scale);
+    rows.data()[i] = static_cast<float>((numbers[i] - 0.5 + offset) * scale);
   }
   return rows;
 }
 
 RowMatrixF sample_low_rank_rows(std::uint64_t seed, Index n_rows, Index n_cols, Index rank) {
-  const auto left = sample_uniform(seed, static_cast<std::size_t>(n_rows * rank));
-  const auto right = sample_uniform(seed + 1, static_cast<std::size_t>(rank * n_cols));
+  const auto left = sample_uniform(seed, n_rows * rank);
+  const auto right = sample_uniform(seed + 1, rank * n_cols);
   RowMatrixD a(n_rows, rank);
   RowMatrixD b(rank, n_cols);
-  for (Index i = 0; i < a.size(); ++i) a.data()[i] = std::floor(left[static_cast<std::size_t>(i)] * 7) - 3;
-  for (Index i = 0; i < b.size(); ++i)
-    b.data()[i] = (std::floor(right[static_cast<std::size_t>(i)] * 1024) - 512) * 0x1p-10;
+  for (Index i = 0; i < a.size(); ++i) a.data()[i] = std::floor(left[i] * 7) - 3;
+  for (Index i = 0; i < b.size(); ++i) b.data()[i] = (std::floor(right[i] * 1024) - 512) * 0x1p-10;
   return (a * b).cast<float>();
 }
 

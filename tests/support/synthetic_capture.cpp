@@ -82,8 +82,7 @@ SyntheticCapture::SyntheticCapture(const SyntheticOptions& options) : options_(o
 }
 
 std::int64_t SyntheticCapture::n_blocks(int run) const {
-  return plan_->runs[static_cast<std::size_t>(run)].n_prompt_blocks +
-         std::max<std::int64_t>(n_generated(run) - 1, 0);
+  return plan_->runs[run].n_prompt_blocks + std::max<std::int64_t>(n_generated(run) - 1, 0);
 }
 
 std::int32_t SyntheticCapture::block_start(int block) const {
@@ -98,8 +97,7 @@ std::vector<std::int32_t> SyntheticCapture::evicted(int run, int block, int laye
   std::vector<std::int32_t> rows = present(run, block, layer, kv_head);
   const auto score = [&](std::int32_t i) { return number({9, run, layer, kv_head, i, block}); };
   std::stable_sort(rows.begin(), rows.end(), [&](auto a, auto b) { return score(a) < score(b); });
-  rows.resize(static_cast<std::size_t>(
-      std::max<std::int64_t>(static_cast<std::int64_t>(rows.size()) - options_.budget, 0)));
+  rows.resize(std::max<std::int64_t>(static_cast<std::int64_t>(rows.size()) - options_.budget, 0));
   std::sort(rows.begin(), rows.end());
   return rows;
 }
@@ -158,7 +156,7 @@ LayerBlock SyntheticCapture::layer_block(int run, int block, int layer, std::int
 
 std::shared_ptr<const BlockRecord> SyntheticCapture::block(int run, int block) const {
   auto record = std::make_shared<BlockRecord>();
-  const RunPlan& about = plan_->runs[static_cast<std::size_t>(run)];
+  const RunPlan& about = plan_->runs[run];
   record->run = run;
   record->block = block;
   record->prompt = block < about.n_prompt_blocks;
@@ -173,7 +171,7 @@ std::shared_ptr<const BlockRecord> SyntheticCapture::block(int run, int block) c
   const std::int64_t next = block + 1 - about.n_prompt_blocks;
   if (options_.next_ids && next >= 0 && next < n_generated(run)) {
     const TokenText text = generated(run);
-    record->next_id = text.id[static_cast<std::size_t>(next)];
+    record->next_id = text.id[next];
     record->next_text = text.token(next);
   }
   return record;
@@ -200,8 +198,7 @@ void SyntheticCapture::send(RecordSink& sink, std::int64_t n_blocks_to_send) con
     for (int b = 0; b < n_blocks(run); ++b) {
       if (left-- <= 0) return;
       sink.block(block(run, b));
-      if (b + 1 == plan_->runs[static_cast<std::size_t>(run)].n_prompt_blocks)
-        sink.prompt_done(prompt_result(run));
+      if (b + 1 == plan_->runs[run].n_prompt_blocks) sink.prompt_done(prompt_result(run));
     }
     sink.run_done(run, generated(run));
   }

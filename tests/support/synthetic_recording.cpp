@@ -116,13 +116,12 @@ recording::HeadTrace SyntheticRecording::trace(int run, int layer, int kv_head) 
   trace.evicted_at.assign(n, -1);
   trace.evicted_margin.assign(n, std::numeric_limits<float>::quiet_NaN());
   trace.attention_last.assign(n, 0);
-  const std::int64_t n_blocks = info_->runs[static_cast<std::size_t>(run)].blocks_done;
+  const std::int64_t n_blocks = info_->runs[run].blocks_done;
   for (std::size_t i = 0; i < n; ++i) {
     const auto place = static_cast<std::uint64_t>(layer * 64 + kv_head);
     trace.attention_received.push_back(0.5 * (1 + noise(place, i, 5)) / static_cast<double>(1 + i % 17));
     trace.attention_queries.push_back(static_cast<std::int32_t>(n - i));
-    if (info_->runs[static_cast<std::size_t>(run)].plan.budget == 0 ||
-        noise(place + static_cast<std::uint64_t>(run), i, 9) < -0.7F)
+    if (info_->runs[run].plan.budget == 0 || noise(place + static_cast<std::uint64_t>(run), i, 9) < -0.7F)
       continue;
     const std::int64_t gone = static_cast<std::int64_t>(i) / size_.block_size +
                               size_.budget / size_.block_size +

@@ -47,8 +47,8 @@ std::vector<SimulatedTrace> simulate_blocks(const std::string& policy_text,
   const auto n_tokens = static_cast<std::int32_t>(heads.front().keys.rows());
   std::vector<SimulatedTrace> traces(heads.size());
   for (auto& trace : traces) {
-    trace.evicted_at.assign(static_cast<std::size_t>(n_tokens), -1);
-    trace.margin.assign(static_cast<std::size_t>(n_tokens), std::numeric_limits<float>::quiet_NaN());
+    trace.evicted_at.assign(n_tokens, -1);
+    trace.margin.assign(n_tokens, std::numeric_limits<float>::quiet_NaN());
   }
   std::vector<Positions> present(heads.size());
   for (std::int32_t index = 0, start = 0; start < n_tokens; ++index, start += block) {
@@ -73,10 +73,9 @@ std::vector<SimulatedTrace> simulate_blocks(const std::string& policy_text,
       policy->force(input, budget, forced);
       const Selection selection = select_rows(scores, forced, budget);
       present[h].clear();
-      for (const auto row : selection.retained)
-        present[h].push_back(before[h][static_cast<std::size_t>(row)]);
+      for (const auto row : selection.retained) present[h].push_back(before[h][row]);
       for (std::size_t i = 0; i < selection.evicted.size(); ++i) {
-        const auto at = static_cast<std::size_t>(before[h][static_cast<std::size_t>(selection.evicted[i])]);
+        const auto at = static_cast<std::size_t>(before[h][selection.evicted[i]]);
         traces[h].evicted_at[at] = index;
         traces[h].margin[at] = selection.margin[i];
       }

@@ -22,7 +22,7 @@ namespace {
 using Rows = std::vector<std::int32_t>;
 
 Rows count_up(Eigen::Index n) {
-  Rows rows(static_cast<std::size_t>(n));
+  Rows rows(n);
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
 }
@@ -49,8 +49,7 @@ Rows retained_by(const std::string& policy, const RowMatrixF& keys, const Rows& 
   made->score(input, scores);
   made->force(input, budget, forced);
   Rows retained;
-  for (const auto row : select_rows(scores, forced, budget).retained)
-    retained.push_back(positions[static_cast<std::size_t>(row)]);
+  for (const auto row : select_rows(scores, forced, budget).retained) retained.push_back(positions[row]);
   return retained;
 }
 
@@ -77,8 +76,7 @@ TEST(KeyDiff, EqualsThePlainLoop) {
   const RowMatrixD wide = keys.cast<double>();
   const Eigen::VectorXd mean = wide.colwise().mean().transpose();
   for (Eigen::Index i = 0; i < wide.rows(); ++i)
-    EXPECT_NEAR(scores[static_cast<std::size_t>(i)],
-                -wide.row(i).dot(mean) / (wide.row(i).norm() * mean.norm()), 12 * 0x1p-24);
+    EXPECT_NEAR(scores[i], -wide.row(i).dot(mean) / (wide.row(i).norm() * mean.norm()), 12 * 0x1p-24);
 }
 
 TEST(KeyDiff, PairwiseIsTheDoubleSumAndRetainsAsTheNormalizedMean) {
@@ -334,8 +332,7 @@ TEST(Leverage, IsTheDiagonalOfTheProjection) {
   const RowMatrixD wide = keys.cast<double>();
   const Eigen::MatrixXd projection = wide * (wide.transpose() * wide).inverse() * wide.transpose();
   const auto scores = scores_of("leverage", keys);
-  for (Eigen::Index i = 0; i < wide.rows(); ++i)
-    EXPECT_NEAR(scores[static_cast<std::size_t>(i)], projection(i, i), 1e-10);
+  for (Eigen::Index i = 0; i < wide.rows(); ++i) EXPECT_NEAR(scores[i], projection(i, i), 1e-10);
   EXPECT_NEAR(std::accumulate(scores.begin(), scores.end(), 0.0), 8, 1e-10) << "the rank";
 }
 
@@ -355,16 +352,16 @@ std::vector<double> plain_log_det(const RowMatrixD& keys, double ridge) {
   const auto log_det = [](const Eigen::MatrixXd& matrix) {
     return 2 * Eigen::LLT<Eigen::MatrixXd>(matrix).matrixLLT().diagonal().array().log().sum();
   };
-  std::vector<double> gains(static_cast<std::size_t>(keys.rows()), -1);
+  std::vector<double> gains(keys.rows(), -1);
   for (Eigen::Index taken = 0; taken < keys.rows(); ++taken) {
     Eigen::Index best = -1;
     double most = -std::numeric_limits<double>::infinity();
     for (Eigen::Index i = 0; i < keys.rows(); ++i) {
-      if (gains[static_cast<std::size_t>(i)] >= 0) continue;
+      if (gains[i] >= 0) continue;
       const double gain = log_det(m + keys.row(i).transpose() * keys.row(i)) - log_det(m);
       if (gain > most + 1e-12) most = gain, best = i;
     }
-    gains[static_cast<std::size_t>(best)] = most;
+    gains[best] = most;
     m += keys.row(best).transpose() * keys.row(best);
   }
   return gains;

@@ -103,7 +103,7 @@ using Marks = std::vector<std::uint8_t>;
 
 Selection select(const std::vector<double>& scores, std::int64_t budget, Rows forced = {}) {
   Marks marks(scores.size());
-  for (const auto row : forced) marks[static_cast<std::size_t>(row)] = 1;
+  for (const auto row : forced) marks[row] = 1;
   return select_rows(scores, marks, budget);
 }
 
@@ -155,7 +155,7 @@ TEST(Selection, EqualsAStableSortOnManyTies) {
       const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
       return forced[i] != forced[j] ? forced[i] > forced[j] : scores[i] > scores[j];
     });
-    expected.resize(static_cast<std::size_t>(budget));
+    expected.resize(budget);
     std::sort(expected.begin(), expected.end());
     const Selection selection = select_rows(scores, forced, budget);
     EXPECT_EQ(selection.retained, expected) << "seed " << seed;

@@ -47,7 +47,7 @@ TEST_P(AttentionColumn, IsThatOfTheMatrix) {
   const auto info = recording->info();
   const int group = info->model.group_size();
   for (const int run : {0, 1}) {
-    const std::int64_t n = info->runs[static_cast<std::size_t>(run)].n_tokens;
+    const std::int64_t n = info->runs[run].n_tokens;
     RowMatrixD mean = RowMatrixD::Zero(n, n);
     for (int g = 0; g < group; ++g)
       mean += visible_attention(*recording, run, 1, g, 0, n).cast<double>() / group;
@@ -56,7 +56,7 @@ TEST_P(AttentionColumn, IsThatOfTheMatrix) {
       const auto column = attention_column(*recording, {run, 1, 0}, position, 0, n, kGoOn);
       ASSERT_EQ(std::ssize(column), n);
       for (std::int64_t query = 0; query < n; ++query) {
-        const double found = column[static_cast<std::size_t>(query)], expected = mean(query, position);
+        const double found = column[query], expected = mean(query, position);
         ASSERT_EQ(std::isnan(found), std::isnan(expected)) << query << " on " << position << ", run " << run;
         if (std::isnan(found)) continue;
         EXPECT_NEAR(found, expected, 1e-6) << query << " on " << position << ", run " << run;

@@ -38,7 +38,7 @@ Eigen::RowVectorXd output(const RowMatrixF& weights, std::int64_t query, const R
   Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(values.cols());
   double total = 0;
   for (Eigen::Index key = 0; key < values.rows(); ++key) {
-    if (!kept[static_cast<std::size_t>(key)]) continue;
+    if (!kept[key]) continue;
     total += weights(query, key);
     sum += weights(query, key) * values.row(key).cast<double>();
   }

@@ -343,10 +343,9 @@ TEST(HeadBounds, EveryRecordedHeadComesInOrder) {
   const auto heads = measure_all_bounds(recording, 0);
   ASSERT_EQ(heads.size(), 2U);
   for (int layer = 0; layer < 2; ++layer) {
-    EXPECT_EQ(heads[static_cast<std::size_t>(layer)].layer, layer);
-    EXPECT_EQ(heads[static_cast<std::size_t>(layer)].kv_head, 1);
-    EXPECT_EQ(heads[static_cast<std::size_t>(layer)].theorem.min_slack,
-              measure_bounds(recording, 0, layer, 1).theorem.min_slack);
+    EXPECT_EQ(heads[layer].layer, layer);
+    EXPECT_EQ(heads[layer].kv_head, 1);
+    EXPECT_EQ(heads[layer].theorem.min_slack, measure_bounds(recording, 0, layer, 1).theorem.min_slack);
   }
 }
 

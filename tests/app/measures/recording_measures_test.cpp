@@ -24,7 +24,7 @@ TEST(RecordingMeasures, AreInOrderWhateverTheThreads) {
   EXPECT_EQ(n_calls, 4);
   for (int run = 0; run < 2; ++run)
     for (int head = 0; head < 2; ++head) {
-      const auto& found = runs[static_cast<std::size_t>(run)].heads[static_cast<std::size_t>(head)];
+      const auto& found = runs[run].heads[head];
       EXPECT_EQ(found.kv_head, head);
       EXPECT_EQ(found.spearman, measure_head(recording, run, 3, head).spearman);
     }

@@ -92,8 +92,8 @@ TEST(SetObjective, OfManyHeadsSomeAreMeasured) {
   const auto heads = measure_set_objectives(recording, 0, {-1, 4});
   ASSERT_EQ(heads.size(), 4U);
   for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(heads[static_cast<std::size_t>(i)].layer, i) << "evenly spaced";
-    EXPECT_EQ(heads[static_cast<std::size_t>(i)].kv_head, 0);
+    EXPECT_EQ(heads[i].layer, i) << "evenly spaced";
+    EXPECT_EQ(heads[i].kv_head, 0);
   }
   EXPECT_THROW(measure_set_objectives(recording, 0, {2}), InvalidInput);
 }

@@ -50,8 +50,8 @@ TEST_P(Stories, ScoresAreThoseThatEvictedTheToken) {
     for (int kv_head = 0; kv_head < recording->info()->model.n_kv_heads; ++kv_head) {
       const auto trace = recording->trace(run, 0, kv_head);
       for (std::int32_t token = 0; token < kStoryPrompt; token += 3) {
-        const auto gone = trace.evicted_at[static_cast<std::size_t>(token)];
-        const float margin = trace.evicted_margin[static_cast<std::size_t>(token)];
+        const auto gone = trace.evicted_at[token];
+        const float margin = trace.evicted_margin[token];
         const ScoreHistory history = score_history(*recording, {run, 0, kv_head}, token, kNotCancelled);
         ASSERT_EQ(history.missing, "");
         for (const ScoreAtBlock& at : history.blocks) {
@@ -111,7 +111,7 @@ TEST_P(Stories, TheAfterlifeIsTheFullCachesAttention) {
   const auto trace = recording->trace(1, 1, 0);
   int n_gone = 0;
   for (std::int64_t token = 0; token < kStoryPrompt; ++token) {
-    const auto gone = trace.evicted_at[static_cast<std::size_t>(token)];
+    const auto gone = trace.evicted_at[token];
     const auto after = attention_afterwards(*recording, {1, 1, 0}, token, kNotCancelled);
     ASSERT_EQ(after.has_value(), gone >= 0);
     if (!after) continue;
@@ -135,7 +135,7 @@ TEST(TokenStory, RowsThatMoveAreScoredWhereTheyWere) {
   const auto trace = recording->trace(1, 0, 0);
   int n_judged = 0;
   for (std::int32_t token = 0; token < kStoryPrompt; ++token) {
-    const float margin = trace.evicted_margin[static_cast<std::size_t>(token)];
+    const float margin = trace.evicted_margin[token];
     if (std::isnan(margin)) continue;
     const auto history = score_history(*recording, {1, 0, 0}, token, kNotCancelled);
     const ScoreAtBlock& last = history.blocks.back();

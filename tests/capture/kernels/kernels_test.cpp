@@ -185,12 +185,12 @@ TEST_P(Loops, WeightedSums) {
 TEST_P(Loops, TransposedPanelsEndInZeros) {
   const int64_t n = 37, width = 20;
   const at::Tensor rows = input({n, width}, 17);
-  std::vector<float> panel(static_cast<std::size_t>(width * kPanel), NAN);
+  std::vector<float> panel(width * kPanel, NAN);
   loops().transpose_panel(rows.const_data_ptr(), n, width, panel.data());
   const auto values = doubles(rows);
   for (int64_t i = 0; i < width; ++i)
     for (int64_t row = 0; row < kPanel; ++row)
-      ASSERT_EQ(panel[static_cast<std::size_t>(i * kPanel + row)], row < n ? values[row * width + i] : 0);
+      ASSERT_EQ(panel[i * kPanel + row], row < n ? values[row * width + i] : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Loops,
@@ -234,18 +234,18 @@ TEST(Panels, AreSummedByColumnsFromARowOn) {
         double expected = 0.5;
         for (int64_t row = first; row < n_rows; ++row)
           expected += static_cast<double>(w[(column / kPanel * n_rows + row) * kPanel + column % kPanel]);
-        ASSERT_NEAR(sums[static_cast<std::size_t>(column)], expected, 3e-6) << kernels.level << ", " << first;
+        ASSERT_NEAR(sums[column], expected, 3e-6) << kernels.level << ", " << first;
       }
     }
 }
 
 TEST(Panels, ArePairedAlongColumnsAndAlongRows) {
   const int64_t n = 37, width = 12;
-  std::vector<std::uint16_t> rows(static_cast<std::size_t>(n * width));
+  std::vector<std::uint16_t> rows(n * width);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::uint16_t>(i + 1);
   const auto at = [&](int64_t row, int64_t column) { return row < n ? rows[row * width + column] : 0; };
   for (const Kernels& kernels : available()) {
-    std::vector<std::uint16_t> panel(static_cast<std::size_t>(kPanel * width), 0xffff);
+    std::vector<std::uint16_t> panel(kPanel * width, 0xffff);
     kernels.pair_columns(rows.data(), n, width, panel.data());
     for (int64_t i = 0; i < width; ++i)
       for (int64_t row = 0; row < kPanel; ++row)

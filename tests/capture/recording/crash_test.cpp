@@ -71,7 +71,7 @@ void send_all(RecordSink& sink, const SyntheticCapture& capture) {
     TokenText generated = capture.generated(run);
     generated.id.resize(4);
     generated.offset.resize(5);
-    generated.text.resize(static_cast<std::size_t>(generated.offset.back()));
+    generated.text.resize(generated.offset.back());
     sink.run_done(run, generated);
   }
   sink.end(true);

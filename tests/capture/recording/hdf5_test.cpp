@@ -146,7 +146,7 @@ class Heap {
   }
   bool sound(std::uint64_t room = 1 << 20) const {
     std::vector<std::byte> whole = bytes_;
-    whole.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size_, 1 << 16)));
+    whole.resize(std::min<std::uint64_t>(size_, 1 << 16));
     return is_sound_heap(whole, 8, room);
   }
 

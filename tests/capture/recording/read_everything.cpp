@@ -9,7 +9,7 @@ namespace {
 void read_layer(const Recording& recording, const RecordingInfo& info, int run, int layer) {
   for (int h = 0; h < info.model.n_kv_heads; ++h) {
     const HeadTrace trace = recording.trace(run, layer, h);
-    const RunInfo& about = info.runs[static_cast<std::size_t>(run)];
+    const RunInfo& about = info.runs[run];
     for (std::int64_t b = 0; b < about.blocks_done; ++b)
       retained_positions(trace.evicted_at, tokens_seen(about, b), b);
     if (!info.heads.has(h)) continue;
@@ -31,7 +31,7 @@ std::string read_everything(const std::string& path) {
     const auto info = recording->info();
     for (std::int64_t i = 0; i < info->n_prompt(); ++i) info->prompt.token(i);
     for (int run = 0; run < static_cast<int>(info->runs.size()); ++run) {
-      const TokenText& generated = info->runs[static_cast<std::size_t>(run)].generated;
+      const TokenText& generated = info->runs[run].generated;
       for (std::int64_t i = 0; i < generated.size(); ++i) generated.token(i);
       recording->logits(run);
       for (const int layer : info->layers) read_layer(*recording, *info, run, layer);

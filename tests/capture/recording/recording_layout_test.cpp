@@ -72,7 +72,7 @@ class Layout : public ::testing::Test {
     ASSERT_GE(dataset, 0) << path;
     const hid_t found = H5Dget_type(dataset), space = H5Dget_space(dataset);
     EXPECT_GT(H5Tequal(found, type), 0) << path;
-    Shape extent(static_cast<std::size_t>(H5Sget_simple_extent_ndims(space)));
+    Shape extent(H5Sget_simple_extent_ndims(space));
     H5Sget_simple_extent_dims(space, extent.data(), nullptr);
     EXPECT_EQ(extent, shape) << path;
     H5Sclose(space), H5Tclose(found), H5Dclose(dataset);
@@ -83,7 +83,7 @@ class Layout : public ::testing::Test {
                 properties = H5Dget_create_plist(dataset);
     Shape chunk(H5S_MAX_RANK);
     EXPECT_EQ(H5Pget_layout(properties), H5D_CHUNKED) << path;
-    chunk.resize(static_cast<std::size_t>(H5Pget_chunk(properties, H5S_MAX_RANK, chunk.data())));
+    chunk.resize(H5Pget_chunk(properties, H5S_MAX_RANK, chunk.data()));
     n_filters = H5Pget_nfilters(properties);
     H5Pclose(properties), H5Dclose(dataset);
     return chunk;

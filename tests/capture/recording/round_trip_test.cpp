@@ -83,13 +83,12 @@ TEST_P(RoundTrip, SumsAttentionOverPromptBlocks) {
     for (int b = 0; b < capture_->n_blocks(run); ++b) {
       const auto block = capture_->block(run, b);
       const LayerBlock& layer = block->layers[1];
-      for (const auto position : layer.evictions[1].position)
-        evicted_at[static_cast<std::size_t>(position)] = b;
+      for (const auto position : layer.evictions[1].position) evicted_at[position] = b;
       if (layer.attention.empty()) continue;
       const HeadAttention& head = layer.attention[1];
       for (std::size_t i = 0; i < head.position.size(); ++i) {
-        received[static_cast<std::size_t>(head.position[i])] += head.received[i];
-        queries[static_cast<std::size_t>(head.position[i])] += head.queries[i];
+        received[head.position[i]] += head.received[i];
+        queries[head.position[i]] += head.queries[i];
       }
     }
     EXPECT_EQ(trace.attention_received, received);

@@ -144,13 +144,12 @@ std::vector<std::int32_t> sort_out(const std::vector<double>& scores, std::int64
     const auto n_present = static_cast<std::int64_t>(present.size());
     if (n_present <= budget) continue;
     std::vector<std::int32_t> order = present;
-    std::stable_sort(order.begin(), order.end() - std::min(n_recent, budget), [&](auto i, auto j) {
-      return scores[static_cast<std::size_t>(i)] > scores[static_cast<std::size_t>(j)];
-    });
+    std::stable_sort(order.begin(), order.end() - std::min(n_recent, budget),
+                     [&](auto i, auto j) { return scores[i] > scores[j]; });
     std::rotate(order.begin(), order.end() - std::min(n_recent, budget), order.end());
     for (auto i = order.begin() + budget; i != order.end(); ++i)
-      evicted_at[static_cast<std::size_t>(*i)] = static_cast<std::int32_t>(b);
-    order.resize(static_cast<std::size_t>(budget));
+      evicted_at[*i] = static_cast<std::int32_t>(b);
+    order.resize(budget);
     std::sort(order.begin(), order.end());
     present = order;
   }

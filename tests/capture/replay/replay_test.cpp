@@ -264,7 +264,7 @@ TEST_F(ReplayFileTest, OfARunThatGeneratedReplaysThePrompt) {
   expect_same_run(*recording::open_recording(source), *replayed);
   EXPECT_EQ(replayed->info()->runs[0].n_tokens, 54);
   for (const int run : {1, 2}) {
-    EXPECT_EQ(replayed->info()->runs[static_cast<std::size_t>(run)].n_tokens, 50);
+    EXPECT_EQ(replayed->info()->runs[run].n_tokens, 50);
     expect_same_rows(*replayed, 0, *replayed, run, 50);
   }
   EXPECT_EQ(identity("sink", "keys"), identity("keydiff", "keys"));

@@ -91,8 +91,7 @@ std::vector<std::string> decode(const json& description, const std::vector<std::
   EXPECT_EQ(static_cast<std::size_t>(state.offset.back()), state.text.size());
   std::vector<std::string> shares;
   for (std::size_t i = 0; i < tokens.size(); ++i)
-    shares.push_back(state.text.substr(static_cast<std::size_t>(state.offset[i]),
-                                       static_cast<std::size_t>(state.offset[i + 1] - state.offset[i])));
+    shares.push_back(state.text.substr(state.offset[i], state.offset[i + 1] - state.offset[i]));
   return shares;
 }
 
