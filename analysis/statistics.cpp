@@ -31,6 +31,22 @@ void check_request(std::span<const double> samples, const BootstrapOptions& opti
         fmt::format("bootstrap: a confidence of {}; expected more than 0, less than 1", options.confidence));
 }
 
+double resampled_mean(std::span<const double> samples, std::uint64_t& state) {
+  const auto n = static_cast<double>(samples.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i, state += kSplitmixStep)
+    sum += samples[static_cast<std::size_t>(unit_interval(splitmix(state)) * n)];
+  return sum / n;
+}
+
+// The percentile interval that the means of the resamples give.
+void set_ends(BootstrapMean& result, const std::vector<double>& means, double confidence) {
+  const std::array<double, 2> tails{(1 - confidence) / 2, (1 + confidence) / 2};
+  const auto ends = quantiles(means, tails);
+  result.low = ends[0];
+  result.high = ends[1];
+}
+
 }  // namespace
 
 BootstrapMean bootstrap_mean(std::span<const double> samples, const BootstrapOptions& options) {
@@ -42,30 +58,10 @@ BootstrapMean bootstrap_mean(std::span<const double> samples, const BootstrapOpt
   if (samples.size() < 2) return result;
   std::vector<double> means(options.n_resamples);
   std::uint64_t state = options.seed;
-  for (double& mean : means) {
-    double sum = 0;
-    for (std::size_t i = 0; i < samples.size(); ++i, state += kSplitmixStep)
-      sum += samples[static_cast<std::size_t>(unit_interval(splitmix(state)) * n)];
-    mean = sum / n;
-  }
-  const std::array<double, 2> tails{(1 - options.confidence) / 2, (1 + options.confidence) / 2};
-  const auto ends = quantiles(means, tails);
-  result.low = ends[0];
-  result.high = ends[1];
+  for (double& mean : means) mean = resampled_mean(samples, state);
+  set_ends(result, means, options.confidence);
   return result;
 }
-
-namespace {
-
-double resampled_mean(std::span<const double> samples, std::uint64_t& state) {
-  const auto n = static_cast<double>(samples.size());
-  double sum = 0;
-  for (std::size_t i = 0; i < samples.size(); ++i, state += kSplitmixStep)
-    sum += samples[static_cast<std::size_t>(unit_interval(splitmix(state)) * n)];
-  return sum / n;
-}
-
-}  // namespace
 
 BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> strata,
                                         const BootstrapOptions& options) {
@@ -92,10 +88,7 @@ BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> str
     for (const std::vector<double>& samples : strata) all += resampled_mean(samples, state);
     mean = all / n_strata;
   }
-  const std::array<double, 2> tails{(1 - options.confidence) / 2, (1 + options.confidence) / 2};
-  const auto ends = quantiles(means, tails);
-  result.low = ends[0];
-  result.high = ends[1];
+  set_ends(result, means, options.confidence);
   return result;
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 using Eigen::Index;
 
-constexpr Index kHeads = 28 * 8;
+constexpr Index kHeads = Index{28} * 8;
 constexpr Index kTokens = 8192;
 constexpr Index kHeadDim = 128;
 constexpr Index kRetained = 2048;
@@ -100,7 +100,7 @@ std::uint32_t sum_words(const float* from, Index n) {
 
 void read_keys(benchmark::State& state) {
   const Heads& all = heads();
-  for (auto _ : state)
+  for ([[maybe_unused]] auto _ : state)
     for_each_head(
         [&](Index head) { benchmark::DoNotOptimize(sum_words(all.of(head).data(), kTokens * kHeadDim)); });
   state.SetBytesProcessed(state.iterations() * kHeads * kTokens * kHeadDim * 4);
@@ -111,7 +111,7 @@ BENCHMARK(read_keys)->UseRealTime()->Unit(benchmark::kMillisecond);
 void score_keydiff(benchmark::State& state) {
   const Heads& all = heads();
   std::vector<double> scores(kHeads * kTokens);
-  for (auto _ : state)
+  for ([[maybe_unused]] auto _ : state)
     for_each_head([&](Index head) {
       const MatrixView keys = all.of(head);
       const RowMoments moments = row_moments(keys);
@@ -124,7 +124,7 @@ BENCHMARK(score_keydiff)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void spearman(benchmark::State& state) {
   const Heads& all = heads();
-  for (auto _ : state)
+  for ([[maybe_unused]] auto _ : state)
     for_each_head([&](Index head) {
       benchmark::DoNotOptimize(analysis::spearman(Heads::of(all.first, head), Heads::of(all.second, head)));
     });
@@ -133,7 +133,7 @@ BENCHMARK(spearman)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void fit_pca(benchmark::State& state) {
   const Heads& all = heads();
-  for (auto _ : state)
+  for ([[maybe_unused]] auto _ : state)
     for_each_head([&](Index head) {
       const std::vector<MatrixView> blocks{all.of(head)};
       benchmark::DoNotOptimize(analysis::fit_pca(blocks, 2));
@@ -143,7 +143,7 @@ BENCHMARK(fit_pca)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void log_volume(benchmark::State& state) {
   const Heads& all = heads();
-  for (auto _ : state)
+  for ([[maybe_unused]] auto _ : state)
     for_each_head(
         [&](Index head) { benchmark::DoNotOptimize(analysis::log_volume(all.of(head).topRows(kRetained))); });
 }
@@ -152,7 +152,7 @@ BENCHMARK(log_volume)->UseRealTime()->Unit(benchmark::kMillisecond);
 // Of one head, by one thread.
 void cosine_matrix(benchmark::State& state) {
   const Heads& all = heads();
-  for (auto _ : state) benchmark::DoNotOptimize(analysis::cosine_matrix(all.of(0)));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(analysis::cosine_matrix(all.of(0)));
 }
 BENCHMARK(cosine_matrix)->UseRealTime()->Unit(benchmark::kMillisecond);
 

@@ -35,7 +35,7 @@ void score_keydiff(benchmark::State& state) {
   std::vector<double> scores(positions.size());
   const auto policy = make_policy(parse_policy("keydiff"), 0);
   const PolicyInput input{.keys = keys, .values = RowMatrixF(0, 0), .positions = positions};
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     policy->score(input, scores);
     benchmark::DoNotOptimize(scores.data());
   }
@@ -48,7 +48,8 @@ void select_from_scores(benchmark::State& state) {
   const RowMatrixF keys = draw_rows(state.range(0) / kHeadDim + 1, 0);
   const std::vector<double> scores(keys.data(), keys.data() + state.range(0));
   const std::vector<std::uint8_t> forced(scores.size());
-  for (auto _ : state) benchmark::DoNotOptimize(select_rows(scores, forced, state.range(0) - 128));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(select_rows(scores, forced, state.range(0) - 128));
 }
 BENCHMARK(select_from_scores)->Arg(2176)->Unit(benchmark::kMillisecond);
 
@@ -56,13 +57,13 @@ void fit_pca(benchmark::State& state) {
   const RowMatrixF keys = draw_rows(state.range(0), 0.5);
   const RowMatrixF queries = draw_rows(3 * state.range(0), -0.2);
   const std::vector<MatrixView> blocks{keys, queries};
-  for (auto _ : state) benchmark::DoNotOptimize(analysis::fit_pca(blocks, 3));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(analysis::fit_pca(blocks, 3));
 }
 BENCHMARK(fit_pca)->Arg(2048)->Unit(benchmark::kMillisecond);
 
 void log_volume(benchmark::State& state) {
   const RowMatrixF keys = draw_rows(state.range(0), 0.5);
-  for (auto _ : state) benchmark::DoNotOptimize(analysis::log_volume(keys));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(analysis::log_volume(keys));
 }
 BENCHMARK(log_volume)->Arg(2048)->Unit(benchmark::kMillisecond);
 
@@ -71,13 +72,14 @@ void spearman(benchmark::State& state) {
   const std::vector<double> values(drawn.data(), drawn.data() + drawn.size());
   const std::span<const double> both(values);
   const auto n = static_cast<std::size_t>(state.range(0));
-  for (auto _ : state) benchmark::DoNotOptimize(analysis::spearman(both.first(n), both.subspan(n, n)));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(analysis::spearman(both.first(n), both.subspan(n, n)));
 }
 BENCHMARK(spearman)->Arg(8192)->Unit(benchmark::kMillisecond);
 
 void cosine_matrix(benchmark::State& state) {
   const RowMatrixF keys = draw_rows(state.range(0), 0.5);
-  for (auto _ : state) benchmark::DoNotOptimize(analysis::cosine_matrix(keys));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(analysis::cosine_matrix(keys));
 }
 BENCHMARK(cosine_matrix)->Arg(2048)->Unit(benchmark::kMillisecond);
 
@@ -85,7 +87,8 @@ void mean_key_bounds(benchmark::State& state) {
   const RowMatrixF keys = draw_rows(state.range(0), 0.5);
   const RowMatrixF queries = draw_rows(2 * state.range(0), -0.2);
   const std::vector<std::int32_t> positions(queries.rows());
-  for (auto _ : state) benchmark::DoNotOptimize(analysis::mean_key_bounds(keys, queries, positions));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(analysis::mean_key_bounds(keys, queries, positions));
 }
 BENCHMARK(mean_key_bounds)->Arg(2048)->Unit(benchmark::kMillisecond);
 

@@ -12,6 +12,7 @@ if(KEYSCOPE_SANITIZE)
   target_compile_options(keyscope_options INTERFACE -fsanitize=${KEYSCOPE_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(keyscope_options INTERFACE -fsanitize=${KEYSCOPE_SANITIZE})
+  target_compile_definitions(keyscope_options INTERFACE _GLIBCXX_ASSERTIONS)  # indices, optional values, iterators
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # between the sanitizers' checks it no longer sees what is set
     target_compile_options(keyscope_options INTERFACE -Wno-maybe-uninitialized)
   endif()

@@ -77,7 +77,9 @@ const Reasons kOneUser{
 };
 
 const Reasons kJsonInHeaders{
+    {"app/adoption/tasks.hpp", "a task holds the JSON of its settings"},
     {"app/commands/eval.hpp", "holds the JSON that every task writes"},
+    {"app/evaluation/example.hpp", "an example holds JSON about it"},
     {"capture/tokenizer/tokenizer_json.hpp", "holds the parsed tokenizer.json"},
 };
 

@@ -83,7 +83,7 @@ class Measurement {
     settings.task_settings = task.settings;
     auto json = evaluation::settings_json(settings);
     json["examples_sha256"] = evaluation::examples_sha256(task.examples);
-    evaluation::ResultFolder folder(out_ / task.name, std::move(json), options_.discard);
+    evaluation::ResultFolder folder(out_ / task.name, json, options_.discard);
     folder.begin();
     const evaluation::EvaluationWatch watch{watch_.monitor.control, progress_of(task.name)};
     const auto evaluation =

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "app/adoption/adoption.hpp"
 #include "app/evaluation/evaluation.hpp"

@@ -180,15 +180,8 @@ using figures::Panel;
 enum class Along { kTokens, kBudget, kBlock };
 
 std::optional<std::int64_t> value_of(const Row& row, Along along) {
-  switch (along) {
-    case Along::kBudget:
-      return row.budget;
-    case Along::kBlock:
-      return row.block;
-    case Along::kTokens:
-      break;
-  }
-  return row.n_tokens;
+  if (along == Along::kTokens) return row.n_tokens;
+  return along == Along::kBudget ? row.budget : row.block;
 }
 
 std::set<std::int64_t> values_of(const std::vector<Row>& rows, Along along) {

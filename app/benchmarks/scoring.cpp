@@ -253,6 +253,7 @@ Benchmark measure_scoring(const ScoringOptions& options, Monitor& monitor) {
   std::vector<std::int64_t> sizes = options.n_keys;
   std::ranges::sort(sizes);
   std::vector<std::pair<MadeUpCache, std::vector<TimedPolicy>>> all;
+  all.reserve(sizes.size());
   for (const std::int64_t n_keys : sizes)
     all.emplace_back(MadeUpCache(n_keys, options), policies_for(n_keys, options));
   const std::int64_t total =

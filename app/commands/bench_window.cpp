@@ -145,6 +145,7 @@ std::string_view name_of(window::Gesture gesture) {
 
 std::vector<window::Gesture> gestures_of(const std::vector<std::string>& names) {
   std::vector<window::Gesture> gestures;
+  gestures.reserve(names.size());
   for (const auto& name : names) gestures.push_back(find_gesture(name).gesture);
   if (names.empty())
     for (const auto& each : window::named_gestures()) gestures.push_back(each.gesture);

@@ -10,6 +10,7 @@
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
 #include "app/commands/capture.hpp"

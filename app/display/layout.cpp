@@ -95,7 +95,7 @@ std::string cut_text(const std::string& text, float width, const TextMeasure& me
   while (length > 0) {
     --length;
     while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
-    const std::string cut = text.substr(0, length) + kEllipsis;
+    std::string cut = text.substr(0, length) + kEllipsis;
     if (measure(cut) <= width) return cut;
   }
   return kEllipsis;

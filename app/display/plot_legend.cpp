@@ -44,9 +44,8 @@ bool PlotLegend::draw_entry(DrawContext& context, const Entry& entry, float righ
   const ImVec2 centre(at.x + 0.5F * sign, at.y + 0.5F * size.y);
   const ImU32 ink = ink_colour(context.theme, entry.colour, off ? 0.35F : 1);
   if (entry.line != nullptr) list.AddLine({at.x, centre.y}, {at.x + sign, centre.y}, ink, context.px(2));
-  if (entry.points != nullptr || entry.line->marker)
-    draw_marker(list, entry.points != nullptr ? entry.points->marker : *entry.line->marker, centre,
-                context.px(10), ink, 0);
+  if (const auto marker = entry.points != nullptr ? std::optional(entry.points->marker) : entry.line->marker)
+    draw_marker(list, *marker, centre, context.px(10), ink, 0);
   const ImU32 colour = off ? with_alpha(context.theme.dim, 0.6F) : context.theme.text;
   const ImVec2 text_at(at.x + sign + context.px(6), at.y + 0.5F * (size.y - text.y));
   draw_text(list, context.fonts.small, text_at, colour, entry.label);

@@ -94,7 +94,7 @@ void apply_theme(const Theme& theme, float scale) {
 }
 
 ImU32 to_colour(figures::Colour colour, float alpha) {
-  return IM_COL32(colour.r, colour.g, colour.b, static_cast<int>(255 * alpha + 0.5F));
+  return IM_COL32(colour.r, colour.g, colour.b, std::lround(255 * alpha));
 }
 
 ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha) {
@@ -109,7 +109,7 @@ ImU32 text_on(ImU32 background) {
 }
 
 ImU32 with_alpha(ImU32 colour, float alpha) {
-  const auto a = static_cast<ImU32>(255 * alpha + 0.5F);
+  const auto a = static_cast<ImU32>(std::lround(255 * alpha));
   return (colour & ~IM_COL32_A_MASK) | (a << IM_COL32_A_SHIFT);
 }
 

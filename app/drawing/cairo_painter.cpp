@@ -149,7 +149,7 @@ void draw_lines(const Page& page, const Panel& panel, const PanelLayout& place) 
     cairo_stroke(page.cairo);
     if (!series.marker) continue;
     cairo_set_dash(page.cairo, nullptr, 0, 0);
-    const PointSeries look = marker_of(series);
+    const PointSeries look = marker_look(series.colour, *series.marker);
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
       if (std::isfinite(series.x[i]) && std::isfinite(series.y[i]))
         draw_marker(page, look, scale.page_x(series.x[i]) + series.dodge_pt, scale.page_y(series.y[i]));

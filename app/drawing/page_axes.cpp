@@ -189,8 +189,8 @@ namespace {
 constexpr double kTreeShare = 0.14, kMostTreeHeight = 48;  // of the plot's width; points
 constexpr double kBarHeight = 5, kBarGap = 2;
 
-double tree_height(const Panel& panel, double plot_width) {
-  return panel.order->merges.empty() ? 0 : std::min(kMostTreeHeight, kTreeShare * plot_width);
+double tree_height(const TokenOrder& order, double plot_width) {
+  return order.merges.empty() ? 0 : std::min(kMostTreeHeight, kTreeShare * plot_width);
 }
 
 void draw_bars(const Page& page, const TokenOrder& order, const PlotScale& scale, double bottom) {
@@ -224,22 +224,24 @@ void draw_tree(const Page& page, const TokenOrder& order, const PlotScale& scale
 }  // namespace
 
 double order_height(const Panel& panel, double plot_width) {
-  if (!panel.order || panel.order->token.empty()) return 0;
-  const double bars = panel.order->retained.empty() ? 0 : kBarHeight + kBarGap;
-  const double tree = tree_height(panel, plot_width);
+  const auto& order = panel.order;
+  if (!order || order->token.empty()) return 0;
+  const double bars = order->retained.empty() ? 0 : kBarHeight + kBarGap;
+  const double tree = tree_height(*order, plot_width);
   return tree + bars + (tree > 0 ? kBarGap : 0);
 }
 
 void draw_order(const Page& page, const Panel& panel, const PanelLayout& place) {
-  if (order_height(panel, place.plot.width) == 0) return;
+  const auto& order = panel.order;
+  if (!order || order_height(panel, place.plot.width) == 0) return;
   const PlotScale scale{place.ranges.x, place.ranges.y, place.plot};
   double bottom = place.plot.y - kBarGap;
-  if (!panel.order->retained.empty()) {
-    draw_bars(page, *panel.order, scale, bottom);
+  if (!order->retained.empty()) {
+    draw_bars(page, *order, scale, bottom);
     bottom -= kBarHeight + kBarGap;
   }
-  const double height = tree_height(panel, place.plot.width);
-  draw_tree(page, *panel.order, scale, {place.plot.x, bottom - height, place.plot.width, height});
+  const double height = tree_height(*order, place.plot.width);
+  draw_tree(page, *order, scale, {place.plot.x, bottom - height, place.plot.width, height});
 }
 
 }  // namespace keyscope::figures

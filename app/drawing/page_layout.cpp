@@ -233,7 +233,7 @@ PageLayout lay_out_page(cairo_t* cairo, const Figure& figure, double width) {
   double y = kPageMargin;
   if (!figure.title.empty()) y += text_height(cairo, figure.title, kTitleSize, page.text_width, true) + 5;
   LegendPlan legends = plan_legends(figure);
-  y = figure.multiples ? place_multiples(cairo, figure, y, page)
+  y = figure.multiples ? place_multiples(cairo, figure, *figure.multiples, y, page)
                        : place_panels(cairo, figure, legends, y, page);
 
   page.legend = std::move(legends.figure);
@@ -332,15 +332,15 @@ struct Sides {
   double left = 0, right = 0;
 };
 
-Sides sides_of(cairo_t* cairo, const Figure& figure, const MultiplesGrid& grid, const PanelRanges& ranges) {
-  const Panel& first = figure.panels.front();
+Sides sides_of(cairo_t* cairo, const Panel& first, const SmallMultiples& multiples, const MultiplesGrid& grid,
+               const PanelRanges& ranges) {
   const double label = line_height(cairo, {kLabelSize});
   const std::string beside = axis_label(first.y);
   Sides sides;
   sides.left =
       measure_text(cairo, beside, fit_label(cairo, beside, grid.bottom() - grid.top)).height + kBeside;
   if (grid.ticks) sides.left += tick_room(widest_tick(cairo, y_ticks(first, ranges, grid.cell_height)));
-  sides.right = kBeside + widest_text(cairo, figure.multiples->rows, kNameStyle) + kBeside + label;
+  sides.right = kBeside + widest_text(cairo, multiples.rows, kNameStyle) + kBeside + label;
   if (first.heatmap) sides.right += colour_bar_extent(cairo, *first.heatmap, grid.bottom() - grid.top);
   return sides;
 }
@@ -410,24 +410,25 @@ void place_cells(const Figure& figure, const MultiplesGrid& grid, const std::vec
 
 }  // namespace
 
-double place_multiples(cairo_t* cairo, const Figure& figure, double y, PageLayout& page) {
+double place_multiples(cairo_t* cairo, const Figure& figure, const SmallMultiples& multiples, double y,
+                       PageLayout& page) {
   const std::vector<PanelRanges> ranges = ranges_of(figure);
   const double names = line_height(cairo, {kLabelSize}) + line_height(cairo, kNameStyle) + 2;
   MultiplesGrid grid;
-  grid.n_rows = static_cast<int>(figure.multiples->rows.size());
-  grid.n_columns = static_cast<int>(figure.multiples->columns.size());
+  grid.n_rows = static_cast<int>(multiples.rows.size());
+  grid.n_columns = static_cast<int>(multiples.columns.size());
   grid.top = y + names;
   Sides sides;
   // The room beside the cells depends on their height, and that on the room: twice settles it.
   for (int again = 0; again < 3; ++again) {
     fit_cells(cairo, figure, page.text_width - sides.left - sides.right, grid);
     grid.ticks = share_axes(figure, ranges) && grid.cell_width >= kLeastTicked;
-    sides = sides_of(cairo, figure, grid, ranges.front());
+    sides = sides_of(cairo, figure.panels.front(), multiples, grid, ranges.front());
   }
   const double spare = page.text_width - sides.left - sides.right - (grid.right() - grid.left);
   grid.left = kPageMargin + sides.left + std::max(0.0, spare / 2);
   place_cells(figure, grid, ranges, page);
-  name_columns_and_rows(cairo, *figure.multiples, grid, y, page);
+  name_columns_and_rows(cairo, multiples, grid, y, page);
   if (const Panel& first = figure.panels.front(); first.heatmap) {
     const double bar =
         grid.right() + sides.right - colour_bar_extent(cairo, *first.heatmap, grid.bottom() - grid.top);

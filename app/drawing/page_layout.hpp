@@ -100,9 +100,10 @@ PageLayout lay_out_page(cairo_t* cairo, const Figure& figure, double width);
 // its rows to the right, the labels of the axes and the colour bar once for all. Ticks stand at the outer
 // cells where all cells have the same axes, and nowhere else. The grid is at most as high as a page; below a
 // legible size of its cells it grows.
-//   figure: with `multiples`, a panel for each
+//   multiples: of the figure, which has a panel for each
 //   returns where the grid ends; sets the page's panels and texts
-double place_multiples(cairo_t* cairo, const Figure& figure, double y, PageLayout& page);
+double place_multiples(cairo_t* cairo, const Figure& figure, const SmallMultiples& multiples, double y,
+                       PageLayout& page);
 
 inline constexpr double kTickLength = 2.5, kTickGap = 2;
 
@@ -190,8 +191,8 @@ struct PlacedPoint {
 void draw_space_frame(const Page& page, const Panel& panel, const PanelLayout& place);
 std::vector<PlacedPoint> place_in_space(const Panel& panel, const PanelLayout& place);
 
-// The look of a line's markers; its marker must be there.
-PointSeries marker_of(const LineSeries& line);
+// The look of a line's markers.
+PointSeries marker_look(Colour colour, Marker marker);
 
 // One marker of a series, at its own size, as in a legend.
 void draw_marker(const Page& page, const PointSeries& series, double x, double y);

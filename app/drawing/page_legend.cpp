@@ -80,7 +80,8 @@ void draw_key(const Page& page, const LegendEntry& entry) {
   cairo_line_to(page.cairo, entry.box.x + kKeyWidth, y);
   cairo_stroke(page.cairo);
   cairo_set_dash(page.cairo, nullptr, 0, 0);
-  if (entry.line->marker) draw_marker(page, marker_of(*entry.line), entry.box.x + kKeyWidth / 2, y);
+  if (const auto marker = entry.line->marker)
+    draw_marker(page, marker_look(entry.line->colour, *marker), entry.box.x + kKeyWidth / 2, y);
 }
 
 }  // namespace

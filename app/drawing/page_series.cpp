@@ -218,10 +218,10 @@ void draw_as_paths(const Page& page, const Panel& panel, const std::vector<Place
 
 }  // namespace
 
-PointSeries marker_of(const LineSeries& line) {
+PointSeries marker_look(Colour colour, Marker marker) {
   PointSeries look;
-  look.colour = line.colour;
-  look.marker = line.marker.value();
+  look.colour = colour;
+  look.marker = marker;
   look.size_px = 6;
   return look;
 }

@@ -211,15 +211,16 @@ std::vector<fs::path> folder_files(const fs::path& out, const std::string& task,
   return files;
 }
 
-ResultFolder::ResultFolder(fs::path out, Json settings, bool discard)
-    : out_(std::move(out), std::move(settings), "evaluation", discard) {
+ResultFolder::ResultFolder(fs::path out, const Json& settings, bool discard)
+    : out_(std::move(out), settings, "evaluation", discard) {
   if (out_.goes_on()) read_earlier();
   if (!out_.discarded()) return;
   const Json& earlier = *out_.discarded();
-  if (!earlier.contains("task") || !earlier["task"].is_string() || earlier["task"] == "")
+  const auto task = earlier.find("task");
+  if (task == earlier.end() || !task->is_string() || task->get_ref<const std::string&>().empty())
     throw FileError(fmt::format("{}: \"task\" is missing; expected an evaluation's settings",
                                 out_.settings_file().string()));
-  discarded_task_ = earlier["task"];
+  discarded_task_ = *task;
 }
 
 ResultFolder::~ResultFolder() {

@@ -36,7 +36,7 @@ class ResultFolder {
   // Opens OUT, or what will be it. Writes nothing before `begin`.
   //   discard: whether results of other settings may be thrown away
   //   throws FileError as OutFolder does, and where a line is damaged, naming it
-  ResultFolder(std::filesystem::path out, nlohmann::ordered_json settings, bool discard);
+  ResultFolder(std::filesystem::path out, const nlohmann::ordered_json& settings, bool discard);
   ~ResultFolder();
   ResultFolder(const ResultFolder&) = delete;
   ResultFolder& operator=(const ResultFolder&) = delete;

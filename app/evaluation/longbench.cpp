@@ -365,6 +365,7 @@ const LongBenchTask* find_longbench_task(std::string_view dataset) {
 
 std::string no_longbench_task(std::string_view dataset) {
   std::vector<std::string_view> names;
+  names.reserve(kTasks.size());
   for (const LongBenchTask& task : kTasks) names.push_back(task.name);
   if (std::ranges::find(kChinese, dataset) != kChinese.end())
     return fmt::format(

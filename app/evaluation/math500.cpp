@@ -258,6 +258,7 @@ class Problems {
 std::vector<std::pair<std::string, MathShares>> shares_by(const Problems& problems, std::size_t point,
                                                           const std::map<std::string, Indices>& groups) {
   std::vector<std::pair<std::string, MathShares>> shares;
+  shares.reserve(groups.size());
   for (const auto& [name, members] : groups) shares.emplace_back(name, problems.shares(point, members));
   return shares;
 }
@@ -287,8 +288,9 @@ std::vector<MathCell> math_report(const ScoreTable& table, std::span<const MathR
   std::iota(all.begin(), all.end(), 0);
   std::map<std::string, Indices> levels, subjects;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].level) levels[fmt::format("{}", *rows[i].level)].push_back(i);
-    if (!rows[i].subject.empty()) subjects[rows[i].subject].push_back(i);
+    const MathRow& row = rows[i];
+    if (row.level) levels[fmt::format("{}", *row.level)].push_back(i);
+    if (!row.subject.empty()) subjects[row.subject].push_back(i);
   }
   std::vector<MathCell> cells;
   for (std::size_t point = 0; point < table.grid().size(); ++point)

@@ -44,10 +44,10 @@ std::size_t count(std::string_view text, std::string_view part) {
 }
 
 // Units stand at the end: "5 \text{ cm}". None where they stand twice.
-std::optional<std::string> without_units(std::string text) {
+std::optional<std::string> without_units(std::string_view text) {
   constexpr std::string_view kUnits = "\\text{ ";
   if (count(text, kUnits) > 1) return std::nullopt;
-  return text.substr(0, text.find(kUnits));
+  return std::string(text.substr(0, text.find(kUnits)));
 }
 
 std::optional<std::string> with_braced_roots(const std::string& text) {
@@ -152,9 +152,9 @@ std::optional<std::string> hendrycks_normal(std::string_view answer) {
   static const Substitution kName(R"(\A[^=]{0,2}=([^=]*)\z)", "$1");
   auto text = without_units(replace_all_of(std::string(answer), kPlain));
   if (!text) return std::nullopt;
-  *text = replace_all_of(*std::move(text), kDecimals);
-  if (text->starts_with('.')) text->insert(0, 1, '0');
-  text = with_braced_roots(kName.apply(*text));
+  std::string plain = replace_all_of(*text, kDecimals);
+  if (plain.starts_with('.')) plain.insert(0, 1, '0');
+  text = with_braced_roots(kName.apply(plain));
   if (text) text = with_braced_fractions(replace_all(*std::move(text), " ", ""));
   if (!text) return std::nullopt;
   if (*text == "0.5") *text = "\\frac{1}{2}";
@@ -189,8 +189,8 @@ PCRE2_SPTR units(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(te
 
 struct Substitution::Compiled {
   struct Free {
-    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-    void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+    void operator()(pcre2_code* owned) const { pcre2_code_free(owned); }
+    void operator()(pcre2_match_context* owned) const { pcre2_match_context_free(owned); }
   };
   std::string expression, replacement;
   std::unique_ptr<pcre2_code, Free> code;

@@ -305,9 +305,11 @@ void MathScanner::skip_nothing() {
     return rest().starts_with(nothing) &&
            !(nothing.size() > 2 && rest().size() > nothing.size() && is_letter(rest()[nothing.size()]));
   };
-  for (const auto* found = kNothing.end();
-       (found = std::ranges::find_if(kNothing, is_next)) != kNothing.end();)
+  while (true) {
+    const auto* const found = std::ranges::find_if(kNothing, is_next);
+    if (found == kNothing.end()) return;
     at_ += found->size();
+  }
 }
 
 }  // namespace keyscope::evaluation

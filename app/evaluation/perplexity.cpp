@@ -96,6 +96,7 @@ std::string bin_score(const PerplexitySet& set, std::int64_t bin) {
 Scorer perplexity_scorer(const PerplexitySet& set) {
   return [&set](const Example&, const capture::Completion& completion) {
     std::vector<double> nll_nats;
+    nll_nats.reserve(completion.log_probabilities.size());
     for (const double log_probability : completion.log_probabilities) nll_nats.push_back(-log_probability);
     const std::vector<double> means = bin_means(nll_nats, set.bins);
     Scores scores{{"nll_nats", mean_of_bins(means, set.bins)}};

@@ -102,6 +102,7 @@ constexpr double kStep = 0.08;  // between the policies at one number of entries
 
 std::vector<nlohmann::ordered_json> phonebook_cells(const PhonebookTask& task) {
   std::vector<nlohmann::ordered_json> cells;
+  cells.reserve(task.entries.size());
   for (const std::int64_t entries : task.entries) cells.push_back({{"entries", entries}});
   return cells;
 }

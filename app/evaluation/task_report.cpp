@@ -150,6 +150,7 @@ std::int64_t Cell::budget_rows() const {
 
 ScoreMean Cell::score(std::string_view name, Interval interval, std::uint64_t seed) const {
   std::vector<double> scores;
+  scores.reserve(results.size());
   for (const ExampleResult* result : results) scores.push_back(result->score(name));
   if (interval == Interval::kBootstrap) {
     const auto mean = analysis::bootstrap_mean(scores, {.seed = seed});

@@ -49,7 +49,7 @@ constexpr std::array kMappedMeasures{
 };
 
 //   values: in order of layer and KV head
-Panel head_panel(const RecordingInfo& info, const std::vector<std::optional<double>>& values) {
+Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<double>>& values) {
   const int first = info.layers.front(), last = info.layers.back(), n_kv_heads = info.model.n_kv_heads;
   Heatmap heatmap;
   heatmap.values =
@@ -57,12 +57,17 @@ Panel head_panel(const RecordingInfo& info, const std::vector<std::optional<doub
   std::size_t at = 0;
   for (const int layer : info.layers)
     for (int kv_head = 0; kv_head < n_kv_heads; ++kv_head, ++at)
-      if (values[at]) heatmap.values(layer - first, kv_head) = static_cast<float>(*values[at]);
+      if (const auto& value = values[at]) heatmap.values(layer - first, kv_head) = static_cast<float>(*value);
   heatmap.x_first = -0.5;  // a cell's middle is its head's number
   heatmap.x_end = n_kv_heads - 0.5;
   heatmap.y_first = first - 0.5;
   heatmap.y_end = last + 0.5;
+  return heatmap;
+}
+
+Panel head_panel(Heatmap heatmap) {
   Panel panel;
+  panel.id = heatmap.id;
   panel.x.label = "KV head";
   panel.y.label = "layer";
   panel.heatmap = std::move(heatmap);
@@ -82,20 +87,20 @@ Figure key_query_cosine_figure(const recording::Recording& recording, const Figu
   for (const HeadMeasures& head : measures::measure_heads(recording, run))
     values.push_back(head.*measure.value);
 
-  Panel panel = head_panel(*info, values);
-  panel.id = panel.heatmap->id = measure.figure;
-  panel.heatmap->long_name = measure.label;
-  panel.heatmap->colour_map = ColourMap::kDiverging;
-  panel.heatmap->low = -1;
-  panel.heatmap->high = 1;
-  panel.heatmap->decimals = 2;  // which also say the sign where colours are printed in grey
+  Heatmap heatmap = head_heatmap(*info, values);
+  heatmap.id = measure.figure;
+  heatmap.long_name = measure.label;
+  heatmap.colour_map = ColourMap::kDiverging;
+  heatmap.low = -1;
+  heatmap.high = 1;
+  heatmap.decimals = 2;  // which also say the sign where colours are printed in grey
   Figure figure;
   figure.name = measure.figure;
   figure.title = measure.title;
   figure.caption = fmt::format("{}. Over all prompt tokens, queries of the whole group together.",
                                describe_run(*info, about));
   figure.view.runs = {about.plan.name};
-  figure.panels.push_back(std::move(panel));
+  figure.panels.push_back(head_panel(std::move(heatmap)));
   return figure;
 }
 
@@ -145,15 +150,16 @@ Figure head_map_figure(const recording::Recording& recording, const FigureReques
   const auto values = measured_values(recording, index, other, measure);
   const MeasureScale scale = measure_scale(measure, values, run.plan.name, reference);
 
-  Panel panel = head_panel(*info, values);
-  panel.id = panel.heatmap->id = measure.id;
+  Heatmap heatmap = head_heatmap(*info, values);
+  heatmap.id = measure.id;
+  heatmap.long_name = scale.name;
+  heatmap.units = measure.unit;
+  heatmap.colour_map = scale.colour_map;
+  heatmap.low = static_cast<float>(scale.low);
+  heatmap.high = static_cast<float>(scale.high);
+  heatmap.decimals = measure.decimals;
+  Panel panel = head_panel(std::move(heatmap));
   panel.note = missing_note(*info, measure, values);
-  panel.heatmap->long_name = scale.name;
-  panel.heatmap->units = measure.unit;
-  panel.heatmap->colour_map = scale.colour_map;
-  panel.heatmap->low = static_cast<float>(scale.low);
-  panel.heatmap->high = static_cast<float>(scale.high);
-  panel.heatmap->decimals = measure.decimals;
 
   Figure figure;
   figure.name = "head-map";

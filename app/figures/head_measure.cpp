@@ -92,6 +92,7 @@ const HeadMeasure& find_head_measure(std::string_view id) {
   const auto found = std::ranges::find(kMeasures, id, &HeadMeasure::id);
   if (found != kMeasures.end()) return *found;
   std::vector<std::string_view> ids;
+  ids.reserve(kMeasures.size());
   for (const HeadMeasure& measure : kMeasures) ids.emplace_back(measure.id);
   throw UsageError(fmt::format("there is no measure '{}'; measures: {}", id, fmt::join(ids, ", ")));
 }

@@ -365,6 +365,7 @@ const auto& find_choice(const Choices& choices, std::string_view name, const cha
   const auto found = std::ranges::find_if(choices, [&](const auto& choice) { return choice.id == name; });
   if (found != choices.end()) return *found;
   std::vector<std::string_view> ids;
+  ids.reserve(choices.size());
   for (const auto& choice : choices) ids.push_back(choice.id);
   throw UsageError(fmt::format("there is no {} '{}'; expected one of {}", what, name, fmt::join(ids, ", ")));
 }

@@ -185,9 +185,10 @@ std::string axis_label_of(const FigureRequest& request) {
 }
 
 std::string caption_of(const FigureRequest& request, const Panel& panel) {
-  if (request.order == MatrixOrder::kPosition) return "";
+  const auto& order = panel.order;
+  if (!order || request.order == MatrixOrder::kPosition) return "";
   std::string text = " Ordered by average linkage on 1 − cosine, which is the tree's height.";
-  if (!panel.order->retained.empty()) text += " Full bars: retained; half bars: evicted by then.";
+  if (!order->retained.empty()) text += " Full bars: retained; half bars: evicted by then.";
   return text;
 }
 

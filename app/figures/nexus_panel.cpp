@@ -95,16 +95,16 @@ void write_beside(Group& group, const Panel& panel, const PointSeries& series) {
 }
 
 // What the plotted points are coloured by; NaN for those of series that have one colour.
-void write_values(Group& group, const Panel& panel, const std::vector<Place>& places) {
+void write_values(Group& group, const Panel& panel, const ColourScale& scale,
+                  const std::vector<Place>& places) {
   std::vector<float> values;
   values.reserve(places.size());
   for (const Place& place : places) {
     const auto& of_series = panel.points[place.series].value;
     values.push_back(place.at < of_series.size() ? of_series[place.at] : std::nanf(""));
   }
-  Dataset dataset =
-      write_list(group, nexus_name(panel.scale->id), values, panel.scale->long_name, panel.scale->units);
-  if (!panel.scale->categories.empty()) dataset.set_texts("categories", panel.scale->categories);
+  Dataset dataset = write_list(group, nexus_name(scale.id), values, scale.long_name, scale.units);
+  if (!scale.categories.empty()) dataset.set_texts("categories", scale.categories);
 }
 
 // An axis without a name is one of categories.
@@ -139,7 +139,7 @@ void write_scatter(Group& group, const Panel& panel) {
   const Dataset signal = retention ? write_list(group, "retained", colour, "retained (1) or evicted (0)")
                                    : write_list(group, "series", colour, "which series the point belongs to");
   write_list(group, "token", token, "token position; -1: the point is no token");
-  if (panel.scale) write_values(group, panel, places);
+  if (panel.scale) write_values(group, panel, *panel.scale, places);
   attach_scale(signal, x, 0, "x");
   attach_scale(signal, y, 0, "y");
   set_plot(group, retention ? "retained" : "series", {"x", "y"}, {0, 0});

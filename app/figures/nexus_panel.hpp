@@ -31,15 +31,15 @@ inline constexpr hsize_t kListChunk = 65'536;
 
 // The file's type of a list of T.
 template <typename T>
-constexpr recording::hdf5::ElementType kTypeOf = recording::hdf5::ElementType::kOther;
+inline constexpr recording::hdf5::ElementType kTypeOf = recording::hdf5::ElementType::kOther;
 template <>
-constexpr recording::hdf5::ElementType kTypeOf<float> = recording::hdf5::ElementType::kFloat32;
+inline constexpr recording::hdf5::ElementType kTypeOf<float> = recording::hdf5::ElementType::kFloat32;
 template <>
-constexpr recording::hdf5::ElementType kTypeOf<double> = recording::hdf5::ElementType::kFloat64;
+inline constexpr recording::hdf5::ElementType kTypeOf<double> = recording::hdf5::ElementType::kFloat64;
 template <>
-constexpr recording::hdf5::ElementType kTypeOf<std::int32_t> = recording::hdf5::ElementType::kInt32;
+inline constexpr recording::hdf5::ElementType kTypeOf<std::int32_t> = recording::hdf5::ElementType::kInt32;
 template <>
-constexpr recording::hdf5::ElementType kTypeOf<std::uint8_t> = recording::hdf5::ElementType::kUInt8;
+inline constexpr recording::hdf5::ElementType kTypeOf<std::uint8_t> = recording::hdf5::ElementType::kUInt8;
 
 template <typename T>
 recording::hdf5::Dataset write_list(recording::hdf5::Group& group, const std::string& name,

@@ -53,6 +53,7 @@ std::string beyond(const std::string& label, const std::string& other) {
 RunNames names_of(const RecordingInfo& info, const std::vector<int>& runs) {
   const std::string prefix = info.runs[runs.front()].plan.policy + ", ";
   std::vector<std::string> labels;
+  labels.reserve(runs.size());
   for (const int run : runs) labels.push_back(run_label(info, run));
   const bool one_policy =
       std::ranges::all_of(labels, [&](const std::string& label) { return label.starts_with(prefix); });

@@ -191,6 +191,7 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Figure
     throw FileError(
         fmt::format("{}: no run that evicts was chosen: the full cache has no choice to make", info->source));
   std::vector<SpreadSeries> spreads;
+  spreads.reserve(kSets.size());
   for (const Set& set : kSets) spreads.emplace_back(set.id, set.label, set.colour, set.marker, 5);
   SpreadSeries gaps("gap", "retained minus best", kBlack, Marker::kDisc, 5);
   Panel left = empty_panel("objective", "Eq. A.2's objective", "Σ cos / N²");
@@ -215,6 +216,7 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Figure
     gaps.add(place, gap);
     for (std::size_t s = 0; s < kSets.size(); ++s) {
       std::vector<double> values;
+      values.reserve(heads.size());
       for (const SetObjective& head : heads) values.push_back(mean_cosine(head, head.*kSets.at(s).objective));
       spreads[s].add(place + kSetOffset * (static_cast<double>(s) - 1), values);
     }

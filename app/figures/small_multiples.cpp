@@ -9,6 +9,7 @@
 
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
+#include "app/figures/scales.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::figures {
@@ -41,7 +42,7 @@ struct Cells {
 };
 
 Cells choose_cells(const RecordingInfo& info, const Builder& builder, const FigureRequest& request) {
-  const HeadGrid& grid = *request.grid;
+  const HeadGrid grid = request.grid.value_or(HeadGrid());
   Cells cells{grid.layers.empty() ? info.layers : grid.layers, grid.heads,
               builder.scope == FigureScope::kQueryHead};
   const int group = info.model.group_size();
@@ -87,13 +88,12 @@ void use_common_labels(Panel& panel) {
 }
 
 void share_colour_scale(std::vector<Panel>& panels) {
-  if (!panels.front().heatmap) return;
-  float low = panels.front().heatmap->low, high = panels.front().heatmap->high;
-  for (const Panel& panel : panels) {
-    low = std::min(low, panel.heatmap->low);
-    high = std::max(high, panel.heatmap->high);
-  }
-  for (Panel& panel : panels) panel.heatmap->low = low, panel.heatmap->high = high;
+  Range range = Range::none();
+  for (const Panel& panel : panels)
+    if (const auto& map = panel.heatmap) range.include(map->low), range.include(map->high);
+  for (Panel& panel : panels)
+    if (auto& map = panel.heatmap)
+      map->low = static_cast<float>(range.low), map->high = static_cast<float>(range.high);
 }
 
 std::vector<std::string> names_of(const std::vector<int>& indices) {

@@ -309,7 +309,7 @@ void RecentList::note(const std::string& path) {
 void RecentList::refresh() { post({}); }
 
 // Every path is a kind of job of its own, so that none is replaced while it waits.
-void RecentList::post(std::string opened) {
+void RecentList::post(const std::string& opened) {
   if (file_.empty()) return;
   worker_.post("recent " + opened, [this, opened] {
     try {

@@ -64,7 +64,7 @@ class RecentList {
   std::vector<session::RecentFile> files() const;
 
  private:
-  void post(std::string opened);
+  void post(const std::string& opened);
 
   std::filesystem::path file_;
   std::function<void()> wake_;

@@ -129,7 +129,7 @@ std::string scale_note(const PanelContext& context, const HeadMap& map) {
   if (map.n_measured < n_heads && context.state().measures_error.empty())
     return fmt::format("{} of {} heads measured", map.n_measured, n_heads);
   if (!has_values(map)) return "no head has a value";
-  const std::string unit = choice_of(map).unit;
+  std::string unit = choice_of(map).unit;
   if (map.scale.colour_map != figures::ColourMap::kDiverging) return unit;
   return unit.empty() ? "0" : "0 " + unit;
 }
@@ -214,13 +214,16 @@ void draw_hatching(const PanelContext& context, ImVec2 low, ImVec2 high) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float step = context.px(7), h = high.y - low.y;
   list.PushClipRect(low, high, true);
-  for (float x = low.x - h; x < high.x; x += step)
+  const int n_lines = static_cast<int>(std::ceil((high.x - low.x + h) / step));
+  for (int i = 0; i < n_lines; ++i) {
+    const float x = low.x - h + static_cast<float>(i) * step;
     list.AddLine({x, high.y}, {x + h, low.y}, with_alpha(context.theme.dim, 0.35F));
+  }
   list.PopClipRect();
 }
 
 void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int r, int c) {
-  const auto at = static_cast<std::size_t>(r * grid.columns + c);
+  const std::size_t at = static_cast<std::size_t>(r) * grid.columns + c;
   if (at >= map.cells.size()) return;
   const auto& value = map.cells[at].value;
   ImDrawList& list = *ImGui::GetWindowDrawList();

@@ -289,16 +289,16 @@ void KeyspacePanel::draw_tile(PanelContext& context, const session::RunTile& til
   ImGui::PopID();
   ImGui::PopID();
   const Rect frame = plot.frame();
-  if (bar > 0 && plot.own_scale())
-    draw_colour_bar(context, *plot.own_scale(), {frame.right(), frame.y, bar, frame.height});
+  if (const auto& scale = plot.own_scale(); bar > 0 && scale)
+    draw_colour_bar(context, *scale, {frame.right(), frame.y, bar, frame.height});
 }
 
 // Equal for all tiles, so that their plots are equally large.
 float KeyspacePanel::own_bars_width(const PanelContext& context, float height) const {
   float width = 0;
   for (const auto& [id, plot] : plots_)
-    if (!shared_scale_ && plot->own_scale())
-      width = std::max(width, colour_bar_width(context, *plot->own_scale(), height));
+    if (const auto& scale = plot->own_scale(); scale && !shared_scale_)
+      width = std::max(width, colour_bar_width(context, *scale, height));
   return width;
 }
 

@@ -130,7 +130,7 @@ void KeyspacePlot::handle_mouse(PanelContext& context, KeyspaceScene& scene, con
   if (!mouse.outline.empty()) select_inside(context, scene, mouse.outline);
   if (mouse.menu) ImGui::OpenPopup("plot_menu");
   draw_menu(context, scene);
-  if (mouse.over) point_at(context, scene, tile, mouse);
+  if (mouse.over) point_at(context, scene, tile, *mouse.over, mouse.clicked);
 }
 
 void KeyspacePlot::select_inside(PanelContext& context, const KeyspaceScene& scene,
@@ -145,10 +145,10 @@ void KeyspacePlot::select_inside(PanelContext& context, const KeyspaceScene& sce
 }
 
 void KeyspacePlot::point_at(PanelContext& context, const KeyspaceScene& scene, const session::RunTile& tile,
-                            const PlotMouse::Outcome& mouse) {
+                            const Pixel& at, bool clicked) {
   update_index(scene.legend);
-  const auto token = index_.nearest(view_, *mouse.over, context.px(kPickRadiusPx));
-  if (mouse.clicked) context.session.lock(token ? std::optional<std::int64_t>(*token) : std::nullopt);
+  const auto token = index_.nearest(view_, at, context.px(kPickRadiusPx));
+  if (clicked) context.session.lock(token ? std::optional<std::int64_t>(*token) : std::nullopt);
   if (!token) return;
   context.hovered = *token;
   const std::int64_t block = picture_->key.block;

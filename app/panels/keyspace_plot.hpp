@@ -62,7 +62,7 @@ class KeyspacePlot {
   void update_index(const PlotLegend& legend);
   void handle_mouse(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile);
   void point_at(PanelContext& context, const KeyspaceScene& scene, const session::RunTile& tile,
-                const PlotMouse::Outcome& mouse);
+                const Pixel& at, bool clicked);
   void select_inside(PanelContext& context, const KeyspaceScene& scene, const std::vector<Pixel>& outline);
   void draw_menu(PanelContext& context, KeyspaceScene& scene);
   void draw_layer(PanelContext& context, const KeyspaceScene& scene, bool names);

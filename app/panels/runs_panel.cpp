@@ -95,7 +95,7 @@ Row row_of(const session::SessionState& state, const session::RunId& id) {
 }
 
 std::string detail_of(const Row& row, const session::RunChoice& choice) {
-  const std::string detail = run_detail(*row.info, *row.run);
+  std::string detail = run_detail(*row.info, *row.run);
   if (choice.id.source == 0) return detail;
   return choice.refusal.empty() ? "earlier, " + detail : choice.refusal;
 }

@@ -22,7 +22,8 @@ class RecentlyUsed {
 
   // Null where it is not there.
   Pointer find(const Key& key) {
-    const auto found = std::ranges::find_if(values_, [&](const Pointer& value) { return (*value).*kKey == key; });
+    const auto found =
+        std::ranges::find_if(values_, [&](const Pointer& value) { return (*value).*kKey == key; });
     if (found == values_.end()) return nullptr;
     values_.splice(values_.begin(), values_, found);
     return values_.front();

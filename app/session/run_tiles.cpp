@@ -62,6 +62,7 @@ std::string about_export(const SessionState& state) {
 
 void Session::list_choices() {
   std::vector<RecordingInfoPtr> earlier;
+  earlier.reserve(state_.earlier.size());
   for (const EarlierRun& run : state_.earlier) earlier.push_back(run.recording->info());
   state_.choices = run_choices(*state_.info, earlier, state_.selection.layer, state_.selection.kv_head);
 }
@@ -267,17 +268,18 @@ void Session::take(PointsRead&& result) {
   const auto known = points_.find(head);
   const bool is_late = known && result.points->sketched && known->n_tokens >= result.points->n_tokens;
   if (!is_late) points_.put(std::move(result.points));
-  const auto work = work_.find({head.source, head.run});
-  if (work != work_.end() && work->second.asked.points && work->second.asked.points->first == head)
-    work->second.asked.points.reset();
+  if (const auto work = work_.find({head.source, head.run}); work != work_.end()) {
+    auto& asked = work->second.asked.points;
+    if (asked && asked->first == head) asked.reset();
+  }
   want_shown();
 }
 
 void Session::take(PointsFailed&& result) {
   if (result.document != document_) return;
   const auto work = work_.find({result.head.source, result.head.run});
-  if (work == work_.end() || !work->second.asked.points || work->second.asked.points->first != result.head)
-    return;
+  if (work == work_.end()) return;
+  if (const auto& asked = work->second.asked.points; !asked || asked->first != result.head) return;
   if (work->first == state_.selected().id) state_.notice = {result.what, true, true};
   work->second.asked.points_error = std::move(result.what);
   want_shown();

@@ -166,7 +166,8 @@ std::optional<SelectionRequest> typed_selection(std::string_view text) {
   SelectionRequest request;
   while (!rest.empty()) {
     const auto word = take_word(rest);
-    const auto number = word ? take_number(rest) : std::nullopt;
+    if (!word) return std::nullopt;
+    const auto number = take_number(rest);
     if (!number) return std::nullopt;
     if (*word == Word::kLayer) request.layer = *number;
     if (*word == Word::kHead) request.kv_head = *number;

@@ -287,8 +287,8 @@ fs::path prompt_file(const std::string& key) { return fs::path(kPrompts) / (key.
 
 }  // namespace
 
-ResultFolder::ResultFolder(fs::path out, nlohmann::ordered_json settings, bool discard)
-    : out_(std::move(out), std::move(settings), "validation", discard) {}
+ResultFolder::ResultFolder(fs::path out, const nlohmann::ordered_json& settings, bool discard)
+    : out_(std::move(out), settings, "validation", discard) {}
 
 void ResultFolder::begin() {
   if (out_.discarded())

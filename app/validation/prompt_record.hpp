@@ -119,7 +119,7 @@ class ResultFolder {
   // Opens OUT, or what will be it. Writes nothing before `begin`.
   //   discard: whether results of other settings may be thrown away
   //   throws FileError as OutFolder does
-  ResultFolder(std::filesystem::path out, nlohmann::ordered_json settings, bool discard);
+  ResultFolder(std::filesystem::path out, const nlohmann::ordered_json& settings, bool discard);
 
   // Makes the folder ready: settings written, results of other settings gone.
   void begin();

@@ -131,6 +131,7 @@ std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Set
                                 n_measured, prompts.size()));
   }
   std::vector<PromptRecord> records;
+  records.reserve(keys.size());
   for (const std::string& key : keys) records.push_back(read_back(folder, key));
   return records;
 }
