@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope {
 
@@ -97,38 +98,30 @@ std::string read_small_file(const std::filesystem::path& path) {
 
 namespace {
 
-constexpr std::size_t kLine = 80;
+constexpr std::size_t kMostShown = 80;  // bytes
 
-// What of a text fits into a number of bytes, no character cut in two.
-std::string_view beginning(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return text;
-  std::size_t end = most;
-  while (end + 3 > most && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end);
-}
-
-std::string quoted(std::string_view text, std::size_t most) {
-  const Json json = std::string(beginning(text, most));
-  return json_text(json) + (text.size() > most ? "…" : "");
+// What of a text is shown, no character cut in two.
+std::string_view beginning(std::string_view text) {
+  return text.size() <= kMostShown ? text : text.substr(0, character_before(text, kMostShown + 1));
 }
 
 }  // namespace
 
-std::string shown(std::string_view text) { return quoted(text, kLine); }
+std::string shown(std::string_view text) {
+  return json_text(Json(std::string(beginning(text)))) + (text.size() > kMostShown ? "…" : "");
+}
 
 std::string shown_value(const Json& value) {
   if (value.is_string()) return shown(value.get_ref<const std::string&>());
   const std::string text = json_text(value);
-  return text.size() <= kLine ? text : std::string(beginning(text, kLine)) + "…";
+  return std::string(beginning(text)) + (text.size() > kMostShown ? "…" : "");
 }
-
-std::string in_quotes(std::string_view text) { return quoted(text, 40); }
 
 namespace {
 
 std::string describe(const nlohmann::json& value) {
   if (value.is_null()) return "null";
-  if (value.is_string()) return "the string " + in_quotes(value.get_ref<const std::string&>());
+  if (value.is_string()) return "the string " + shown(value.get_ref<const std::string&>());
   if (value.is_number() || value.is_boolean()) return json_text(value);
   return value.is_array() ? fmt::format("an array of {}", value.size()) : std::string("an object");
 }

@@ -42,9 +42,6 @@ std::string shown(std::string_view text);
 // A value of a JSON file as a message may show it: on one line, not longer than that.
 std::string shown_value(const nlohmann::json& value);
 
-// Text of a file as an error message may show it: quoted, control characters escaped, at most 40 bytes.
-std::string in_quotes(std::string_view text);
-
 // A value of a JSON file that remembers where it stands, so that every complaint names file and field.
 // All readers throw FileError where the value is not what they ask for.
 class JsonField {

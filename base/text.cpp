@@ -26,6 +26,12 @@ char32_t next_code_point(std::string_view text, std::size_t& at) {
   return static_cast<char32_t>(code_point);
 }
 
+std::size_t character_before(std::string_view text, std::size_t end) {
+  std::size_t at = end - 1;
+  while (at > 0 && continues_character(text[at])) --at;
+  return at;
+}
+
 void append_utf8(std::string& text, char32_t code_point) {
   std::uint8_t bytes[U8_MAX_LENGTH];
   std::size_t n = 0;

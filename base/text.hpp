@@ -20,6 +20,13 @@ char32_t next_code_point(std::string_view text, std::size_t& at);
 
 void append_utf8(std::string& text, char32_t code_point);
 
+// Whether a byte of UTF-8 continues a character, instead of beginning one.
+constexpr bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+// Where the character begins that the byte before `end` belongs to.
+//   end: from 1 to text.size()
+std::size_t character_before(std::string_view text, std::size_t end);
+
 // Text as Python's `bytes.decode("utf-8", errors="replace")` reads it: every maximal part of an ill-formed
 // sequence becomes one U+FFFD (Unicode 15, section 3.9, "substitution of maximal subparts"). Returns `text`
 // itself where it is valid; otherwise a view of `buffer`.

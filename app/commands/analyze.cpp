@@ -143,10 +143,8 @@ std::string share_cell(const std::optional<double>& value) {
 std::string heading(const std::string& title) {
   std::size_t columns = 0;
   for (std::size_t i = 0; i < title.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(title[i]);
-    const bool continuation = (byte & 0xC0U) == 0x80U;
-    const bool combining = byte == 0xCCU;  // U+0300…U+033F, the macron among them
-    columns += continuation || combining ? 0 : 1;
+    const bool combining = title[i] == '\xCC';  // U+0300…U+033F, the macron among them
+    columns += continues_character(title[i]) || combining ? 0 : 1;
   }
   const auto padding = columns < kColumnWidth ? kColumnWidth - columns : 0;
   return std::string(padding, ' ') + title;

@@ -110,8 +110,7 @@ std::vector<BenchColumn> columns_of(const Benchmark& benchmark) {
 
 // Columns on the terminal: code points, for the dash between two numbers is one.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return text.size() - std::ranges::count_if(text, continues_character);
 }
 
 std::string padded(const std::string& text, std::size_t width, bool left) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <optional>
 
+#include "base/text.hpp"
+
 namespace keyscope::window {
 
 namespace {
@@ -93,8 +95,7 @@ std::string cut_text(const std::string& text, float width, const TextMeasure& me
   static const std::string kEllipsis = "…";
   std::size_t length = text.size();
   while (length > 0) {
-    --length;
-    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+    length = character_before(text, length);
     std::string cut = text.substr(0, length) + kEllipsis;
     if (measure(cut) <= width) return cut;
   }

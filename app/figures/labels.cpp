@@ -106,7 +106,7 @@ namespace {
 // Bytes of the well-formed UTF-8 character at the start of `text`; 0 if there is none (Unicode, table 3-7).
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const auto continues = [&](std::size_t i) { return i < text.size() && continues_character(text[i]); };
   const unsigned lead = byte(0);
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;

@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t kMostCharacters = 12;  // of a token's text beside an axis
 
-bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
-
 // A label is well-formed UTF-8.
 std::string shortened(const std::string& label) {
   std::size_t n_characters = 0;

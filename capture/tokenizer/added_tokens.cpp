@@ -24,13 +24,6 @@ AddedToken read_added_token(const JsonField& field) {
   return token;
 }
 
-// Where the character that ends at `end` begins.
-std::size_t character_before(std::string_view text, std::size_t end) {
-  std::size_t at = end - 1;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U) --at;
-  return at;
-}
-
 bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   if (begin > 0) {
     std::size_t before = character_before(text, begin);
@@ -80,20 +73,19 @@ void AddedTokens::add(AddedToken token, const JsonField& field, const Vocabulary
   if (token.content.empty()) return;  // ignored by the tokenizers library as well
   const auto known_id = vocabulary.find(token.content);
   if (known_id && *known_id != token.id)
-    field.member("id").fail(fmt::format("{} for {}", token.id, in_quotes(token.content)),
+    field.member("id").fail(fmt::format("{} for {}", token.id, shown(token.content)),
                             fmt::format("{}, its id in model.vocab", *known_id));
   if (!known_id && vocabulary.contains(token.id))
-    field.member("id").fail(
-        fmt::format("{} for {}", token.id, in_quotes(token.content)),
-        "an id that is not " + in_quotes(vocabulary.text(token.id)) + "'s in model.vocab");
+    field.member("id").fail(fmt::format("{} for {}", token.id, shown(token.content)),
+                            "an id that is not " + shown(vocabulary.text(token.id)) + "'s in model.vocab");
   const auto same_id = by_id_.find(token.id);
   if (same_id != by_id_.end() && tokens_[same_id->second].content != token.content)
-    field.member("id").fail(fmt::format("{} for {}", token.id, in_quotes(token.content)),
-                            "an id that is not " + in_quotes(tokens_[same_id->second].content) + "'s");
+    field.member("id").fail(fmt::format("{} for {}", token.id, shown(token.content)),
+                            "an id that is not " + shown(tokens_[same_id->second].content) + "'s");
   const auto same_content = by_content_.find(token.content);
   if (same_content != by_content_.end()) {
     if (tokens_[same_content->second].id != token.id)
-      field.member("id").fail(fmt::format("{} for {}", token.id, in_quotes(token.content)),
+      field.member("id").fail(fmt::format("{} for {}", token.id, shown(token.content)),
                               fmt::format("{}, its id above", tokens_[same_content->second].id));
     tokens_[same_content->second] = std::move(token);
     return;

@@ -41,7 +41,7 @@ BpeModel::BpeModel(TokenizerJson& parts, const JsonField& model) {
   if (const auto unknown = model.optional("unk_token")) {
     unknown_id_ = vocabulary_.find(unknown->string());
     if (!unknown_id_ && vocabulary_.size() > 0)
-      unknown->fail(in_quotes(unknown->string()), "a token of model.vocab");
+      unknown->fail(shown(unknown->string()), "a token of model.vocab");
   }
   read_character_ids();
   read_merges(parts.merges, model);
@@ -50,7 +50,7 @@ BpeModel::BpeModel(TokenizerJson& parts, const JsonField& model) {
 void BpeModel::read_options(const JsonField& model) {
   const auto type = model.optional("type");
   if (type && type->string() != "BPE")
-    type->fail(in_quotes(type->string()), "\"BPE\" (others are not supported)");
+    type->fail(shown(type->string()), "\"BPE\" (others are not supported)");
   if (const auto dropout = model.optional("dropout"))
     if (dropout->number() != 0) dropout->fail_type("null or 0: dropout makes tokens random");
   prefix_ = model.string_or("continuing_subword_prefix", "");
@@ -78,7 +78,7 @@ void BpeModel::read_merges(const MergeList& merges, const JsonField& model) {
     const auto unknown = [&](std::string_view token) {
       throw FileError(
           fmt::format("{}: model.merges[{}]: found {} + {}, expected tokens of model.vocab ({} is not)",
-                      model.file(), rank, in_quotes(left), in_quotes(right), in_quotes(token)));
+                      model.file(), rank, shown(left), shown(right), shown(token)));
     };
     const auto left_id = vocabulary_.find(left);
     if (!left_id) unknown(left);
@@ -96,8 +96,7 @@ void BpeModel::read_merges(const MergeList& merges, const JsonField& model) {
 // characters stand at no merge's junction, no merge ever crosses, and the text can be parted exactly.
 void BpeModel::remember_junction(std::string_view left, std::string_view right) {
   if (left.empty() || right.empty()) return;
-  std::size_t last = left.size() - 1;
-  while (last > 0 && (static_cast<unsigned char>(left[last]) & 0xC0U) == 0x80U) --last;
+  std::size_t last = character_before(left, left.size());
   std::size_t first = 0;
   const char32_t before = next_code_point(left, last);
   const char32_t after = next_code_point(right, first);

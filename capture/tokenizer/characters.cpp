@@ -118,7 +118,7 @@ Metaspace::Prepend read_prepend(const JsonField& field) {
   if (name == "always") return Metaspace::Prepend::kAlways;
   if (name == "first") return Metaspace::Prepend::kFirst;
   if (name == "never") return Metaspace::Prepend::kNever;
-  scheme->fail(in_quotes(name), "always, first or never");
+  scheme->fail(shown(name), "always, first or never");
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ Metaspace read_metaspace(const JsonField& field) {
   std::size_t end = 0;
   if (!metaspace.replacement.empty()) next_code_point(metaspace.replacement, end);
   if (end == 0 || end != metaspace.replacement.size())
-    replacement.fail(in_quotes(metaspace.replacement), "one character");
+    replacement.fail(shown(metaspace.replacement), "one character");
   metaspace.prepend = read_prepend(field);
   metaspace.split = field.boolean_or("split", true);
   return metaspace;

@@ -57,7 +57,7 @@ std::optional<std::string> configured_template(const JsonField& config) {
   std::optional<std::string> found;
   std::vector<std::string> names;
   field->for_each([&](const JsonField& entry) {
-    names.push_back(in_quotes(entry.member("name").string()));
+    names.push_back(shown(entry.member("name").string()));
     if (entry.member("name").string() == "default") found = entry.member("template").string();
   });
   if (!found) field->fail(fmt::format("templates named {}", fmt::join(names, ", ")), "one named \"default\"");

@@ -259,7 +259,7 @@ std::unique_ptr<Decoder> read_decoder(const std::optional<JsonField>& field) {
   if (type == "Metaspace") return std::make_unique<MetaspaceDecoder>(read_metaspace(*field));
   if (type == "BPEDecoder") return read_word_end(*field);
   field->member("type").fail(
-      in_quotes(type),
+      shown(type),
       "Sequence, ByteLevel, ByteFallback, Replace, Fuse, Strip, Metaspace or BPEDecoder "
       "(others are not supported)");
 }

@@ -185,7 +185,7 @@ std::unique_ptr<Normalizer> read_normalizer(const std::optional<JsonField>& fiel
   if (type == "Lowercase") return std::make_unique<Lowercase>();
   if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   field->member("type").fail(
-      in_quotes(type),
+      shown(type),
       "Sequence, NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, StripAccents, Lowercase "
       "or ByteLevel (others are not supported)");
 }

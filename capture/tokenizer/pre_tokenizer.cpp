@@ -182,7 +182,7 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const std::optional<JsonField>&
   if (type == "WhitespaceSplit") return split_characters(is_space, SplitBehavior::kRemoved);
   if (type == "Punctuation") return read_punctuation(*field);
   if (type == "CharDelimiterSplit") return read_delimiter_split(*field);
-  field->member("type").fail(in_quotes(type),
+  field->member("type").fail(shown(type),
                              "Sequence, Split, ByteLevel, Digits, Metaspace, Whitespace, WhitespaceSplit, "
                              "Punctuation or CharDelimiterSplit (others are not supported)");
 }
@@ -230,7 +230,7 @@ SplitBehavior read_split_behavior(const JsonField& field) {
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (name == "Contiguous") return SplitBehavior::kContiguous;
-  field.fail(in_quotes(name), "Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
+  field.fail(shown(name), "Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
 void split_at(const SplitPattern& pattern, SplitBehavior behavior, bool invert, std::string_view text,
@@ -315,8 +315,7 @@ std::unique_ptr<SplitPattern> read_split_pattern(const JsonField& pattern) {
   try {
     return std::make_unique<RegexPattern>(expression);
   } catch (const InvalidInput& error) {
-    regex->fail(in_quotes(expression) + ", which PCRE2 refuses (" + error.what() + ")",
-                "a regular expression");
+    regex->fail(shown(expression) + ", which PCRE2 refuses (" + error.what() + ")", "a regular expression");
   }
 }
 
@@ -373,7 +372,7 @@ void RegexPattern::find_all(std::string_view text, StretchSink sink) const {
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0)
       throw InvalidInput(fmt::format("the split pattern {} gave up at byte {} of the text: {}",
-                                     in_quotes(compiled_->expression), from, pcre2_message(found)));
+                                     shown(compiled_->expression), from, pcre2_message(found)));
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
     if (range[1] < range[0]) throw InvalidInput("a split pattern with \\K in a look-around is not supported");
     if (gap < range[0]) sink(gap, range[0], false);

@@ -173,7 +173,7 @@ void PostProcessor::read(const JsonField& field) {
     templates_.push_back(
         {read_token_and_id(field.member("cls")), kText, read_token_and_id(field.member("sep"))});
   } else if (type != "ByteLevel") {
-    field.member("type").fail(in_quotes(type),
+    field.member("type").fail(shown(type),
                               "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel or Sequence "
                               "(others are not supported)");
   }
@@ -185,7 +185,7 @@ PostProcessor::Template PostProcessor::read_template(const JsonField& field) {
   field.member("single").for_each([&](const JsonField& part) {
     if (const auto sequence = part.optional("Sequence")) {
       const JsonField id = sequence->member("id");
-      if (id.string() != "A") id.fail(in_quotes(id.string()), "\"A\", the only text of a single sequence");
+      if (id.string() != "A") id.fail(shown(id.string()), "\"A\", the only text of a single sequence");
       ids.push_back(kText);
       return;
     }
@@ -193,7 +193,7 @@ PostProcessor::Template PostProcessor::read_template(const JsonField& field) {
     if (!special) part.fail("neither", "\"Sequence\" or \"SpecialToken\"");
     const JsonField name = special->member("id");
     const auto tokens = special_tokens ? special_tokens->optional(name.string()) : std::nullopt;
-    if (!tokens) name.fail(in_quotes(name.string()), "a name from special_tokens");
+    if (!tokens) name.fail(shown(name.string()), "a name from special_tokens");
     tokens->member("ids").for_each([&](const JsonField& id) { ids.push_back(read_id(id)); });
   });
   const auto n_texts = std::count(ids.begin(), ids.end(), kText);

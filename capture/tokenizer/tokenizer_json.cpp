@@ -131,7 +131,7 @@ class Reader : public nlohmann::json_sax<json> {
          "two tokens, as \"a b\" or [\"a\", \"b\"]");
   }
   [[noreturn]] void fail_token(const std::string& found) const {
-    fail(fmt::format("model.vocab[{}]", in_quotes(key_)), found,
+    fail(fmt::format("model.vocab[{}]", shown(key_)), found,
          fmt::format("an id from 0 to {}, given to no other token", kLargestId));
   }
   [[noreturn]] void refuse_entry(const std::string& found) const {
@@ -171,7 +171,7 @@ class Reader : public nlohmann::json_sax<json> {
     if (added == Vocabulary::Added::kTextTwice) fail_token("the token a second time");
     if (added == Vocabulary::Added::kIdTwice)
       fail_token(fmt::format("{}, which is also {}", id,
-                             in_quotes(result_.vocabulary.text(static_cast<std::int32_t>(id)))));
+                             shown(result_.vocabulary.text(static_cast<std::int32_t>(id)))));
   }
 
   void add_merge_text(const std::string& text) {
@@ -182,7 +182,7 @@ class Reader : public nlohmann::json_sax<json> {
     }
     const auto space = text.find(' ');
     if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
-      fail_merge("the string " + in_quotes(text));
+      fail_merge("the string " + shown(text));
     result_.merges.add(std::string_view(text).substr(0, space), std::string_view(text).substr(space + 1));
   }
 
