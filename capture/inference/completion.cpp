@@ -79,11 +79,9 @@ void require_memory(const Model& model, const CompletionSettings& settings,
   const std::int64_t available = model.available_memory();
   std::int64_t block_bytes = 0;
   for (const CompletionRequest& request : requests) {
-    const recording::RunPlan run = run_of(settings, request);
-    const std::int64_t n_prompt = std::ssize(request.prompt_ids);
-    check_memory(model.config(), run, n_prompt, element_bytes, transformer.arithmetic(), available);
     const MemoryNeed need =
-        memory_need(model.config(), run, n_prompt, element_bytes, transformer.arithmetic());
+        check_memory(model.config(), run_of(settings, request), std::ssize(request.prompt_ids), element_bytes,
+                     transformer.arithmetic(), available);
     block_bytes = std::max(block_bytes, need.block_bytes);
   }
   check_completion_memory(

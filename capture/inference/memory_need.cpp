@@ -169,10 +169,11 @@ std::int64_t whole_bytes(double bytes) {
   return bytes < static_cast<double>(kMost) ? static_cast<std::int64_t>(bytes) : kMost;
 }
 
-void check_memory(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
-                  std::int64_t element_bytes, Arithmetic arithmetic, std::int64_t available) {
+MemoryNeed check_memory(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                        std::int64_t element_bytes, Arithmetic arithmetic, std::int64_t available) {
   const MemoryNeed need = memory_need(config, run, n_prompt, element_bytes, arithmetic);
   require_fit(config, run, n_prompt, need, element_bytes, config.n_layers, available);
+  return need;
 }
 
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,

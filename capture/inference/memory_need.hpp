@@ -39,9 +39,10 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
                        const recording::RunPlan& run, std::int64_t element_bytes, Arithmetic arithmetic);
 
 // Refuses a run, or a plan with one, that needs more than `available` bytes.
+//   returns what the run needs
 //   throws Error with both figures and, where there is one, the budget that would fit
-void check_memory(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
-                  std::int64_t element_bytes, Arithmetic arithmetic, std::int64_t available);
+MemoryNeed check_memory(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                        std::int64_t element_bytes, Arithmetic arithmetic, std::int64_t available);
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
                   Arithmetic arithmetic, std::int64_t available);
 
