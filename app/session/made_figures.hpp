@@ -15,7 +15,6 @@
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/jobs.hpp"
-#include "app/session/recently_used.hpp"
 #include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
 
