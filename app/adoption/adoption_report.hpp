@@ -27,9 +27,8 @@ std::string geometry_folder(const std::string& budget);
 //   name: from OUT on
 bool is_of_report(const std::filesystem::path& name);
 
-// Before anything is measured for a report in OUT: writes OUT/settings.json, which distinguishes answers
-// of other settings, and files of others. What may be discarded is removed first, with all that was made of
-// it.
+// Before anything is measured for a report in OUT: writes OUT/settings.json, which distinguishes answers of
+// other settings, and files of others. What may be discarded goes first, with all that was made of it.
 //   throws FileError as results::OutFolder does, and, whatever may be discarded, where the results there are
 //   of another command
 void claim_folder(const std::filesystem::path& out, const evaluation::Settings& settings,

@@ -245,7 +245,7 @@ std::optional<PixelShift> whole_pixel_shift(const PlotView& from, const PlotView
     return std::nullopt;
   const double x = (from.centre().x - to.centre().x) * to.pixels_per_unit_x();
   const double y = (to.centre().y - from.centre().y) * to.pixels_per_unit_y();
-  constexpr double kFarthest = 0x1p30;  // pixels, an int's
+  constexpr double kFarthest = 0x1p30;  // pixels; an int holds them
   if (!(std::max(std::abs(x), std::abs(y)) < kFarthest)) return std::nullopt;
   const PixelShift shift{static_cast<int>(std::lround(x)), static_cast<int>(std::lround(y))};
   if (std::abs(x - shift.x) > kSamePixel || std::abs(y - shift.y) > kSamePixel) return std::nullopt;

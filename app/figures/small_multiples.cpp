@@ -42,7 +42,7 @@ struct Cells {
 };
 
 Cells choose_cells(const RecordingInfo& info, const Builder& builder, const FigureRequest& request) {
-  const HeadGrid grid = request.grid.value_or(HeadGrid());
+  const HeadGrid& grid = *request.grid;
   Cells cells{grid.layers.empty() ? info.layers : grid.layers, grid.heads,
               builder.scope == FigureScope::kQueryHead};
   const int group = info.model.group_size();
