@@ -16,7 +16,7 @@ class CallbackRef<void(Arguments...)> {
  public:
   template <typename Callable>
     requires(!std::is_same_v<std::remove_cvref_t<Callable>, CallbackRef>)
-  CallbackRef(Callable&& callable)  // NOLINT(google-explicit-constructor): stands in for a plain reference
+  CallbackRef(Callable&& callable)  // NOLINT(bugprone-forwarding-reference-overload)
       : callable_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* target, Arguments... arguments) {
           (*static_cast<std::remove_reference_t<Callable>*>(target))(std::forward<Arguments>(arguments)...);

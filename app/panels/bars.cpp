@@ -152,9 +152,9 @@ std::string how_many_are_shown(const PanelContext& context) {
   if (!points || state.selection.block < 0) return {};
   const std::string n_seen = format_count(
       state.selection.block < points->n_blocks() ? points->seen[state.selection.block] : points->n_tokens);
-  const std::string shown =
-      context.n_keys_shown ? fmt::format("showing {} of {} keys", format_count(*context.n_keys_shown), n_seen)
-                           : (n_seen == "1" ? "showing its key" : fmt::format("showing all {} keys", n_seen));
+  std::string shown = context.n_keys_shown
+                          ? fmt::format("showing {} of {} keys", format_count(*context.n_keys_shown), n_seen)
+                          : (n_seen == "1" ? "showing its key" : fmt::format("showing all {} keys", n_seen));
   if (!state.tokens) return shown;
   return fmt::format("{} token{} selected   {}", format_count(static_cast<long long>(state.tokens->size())),
                      state.tokens->size() == 1 ? "" : "s", shown);

@@ -220,7 +220,6 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
 namespace {
 
 using session::LiveStage;
-using session::LiveStatus;
 
 bool button(PanelContext& context, const char* label, const char* name, float width) {
   const bool clicked = ImGui::Button(label, {width, 0});

@@ -66,9 +66,11 @@ std::vector<Rect> tile_rects(const Rect& area, std::size_t n, float gap) {
   };
   const float w = share(area.width, columns), h = share(area.height, rows);
   std::vector<Rect> rects;
-  for (std::size_t i = 0; i < n; ++i)
-    rects.push_back({area.x + static_cast<float>(i % columns) * (w + gap),
-                     area.y + static_cast<float>(i / columns) * (h + gap), w, h});
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t column = i % columns, row = i / columns;
+    rects.push_back({area.x + static_cast<float>(column) * (w + gap),
+                     area.y + static_cast<float>(row) * (h + gap), w, h});
+  }
   return rects;
 }
 

@@ -65,10 +65,9 @@ std::int64_t tokens_to_keep(const HeadPoints* earlier, const HeadPoints& now) {
   return same ? earlier->n_tokens : 0;
 }
 
-RowMatrixF stack(const RowMatrixF* above, std::int64_t n_above, const RowMatrixF& below) {
-  if (n_above == 0) return below;
-  RowMatrixF all(n_above + below.rows(), below.cols());
-  all.topRows(n_above) = above->topRows(n_above);
+RowMatrixF stack(const Eigen::Ref<const RowMatrixF>& above, const RowMatrixF& below) {
+  RowMatrixF all(above.rows() + below.rows(), below.cols());
+  all.topRows(above.rows()) = above;
   all.bottomRows(below.rows()) = below;
   return all;
 }
@@ -111,8 +110,8 @@ void read_keys(const Recording& recording, const HeadPoints* earlier, HeadPoints
   const std::int64_t first = tokens_to_keep(earlier, points);
   const bool same_basis = first > 0 && earlier->basis == points.basis;
   const RowMatrixF keys = recording.keys(head.run, head.layer, head.kv_head, first, points.n_tokens - first);
-  points.keys = stack(first > 0 ? &earlier->keys : nullptr, first, keys);
-  points.coordinates = same_basis ? stack(&earlier->coordinates, first,
+  points.keys = first > 0 ? stack(earlier->keys.topRows(first), keys) : keys;
+  points.coordinates = same_basis ? stack(earlier->coordinates.topRows(first),
                                           figures::project_rows(*points.basis, keys, kComponents))
                                   : figures::project_rows(*points.basis, points.keys, kComponents);
   points.trace = recording.trace(head.run, head.layer, head.kv_head);

@@ -61,6 +61,7 @@ std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& option
                                  progress.add(run, block, n_tokens, n_layers);
                                }};
   std::vector<std::unique_ptr<PolicyRun>> runs;
+  runs.reserve(plan.runs.size());
   for (int run = 0; run < static_cast<int>(plan.runs.size()); ++run)
     runs.push_back(std::make_unique<PolicyRun>(context, run));
   if (plan.by_layers()) run_prompts_by_layers(context, runs);

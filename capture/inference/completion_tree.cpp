@@ -84,6 +84,7 @@ std::vector<CompletionTree::Course> CompletionTree::by_rule(std::int64_t positio
     rules[position > rules_[own].budget ? own : 0].push_back(request);
   }
   std::vector<Course> courses;
+  courses.reserve(rules.size());
   for (auto& [rule, requests] : rules) courses.push_back({rule, std::move(requests)});
   return courses;
 }

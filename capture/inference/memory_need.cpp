@@ -246,8 +246,8 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
   const std::int64_t width = model.dtype_name() == "float32" ? 4 : 2;
   const double layer_products =
       static_cast<double>(config.hidden_size) *
-      static_cast<double>(2 * (config.n_heads + config.n_kv_heads) * config.head_dim +
-                          3 * config.intermediate_size);
+      static_cast<double>(std::int64_t{2} * (config.n_heads + config.n_kv_heads) * config.head_dim +
+                          std::int64_t{3} * config.intermediate_size);
   double products = 0;
   for (const auto& run : plan.runs) {
     const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());

@@ -123,7 +123,7 @@ void PolicyRun::run_prompt_by_blocks() {
     take_output(hidden, first);
     if (position_ == n_prompt && run_plan_.max_generated > 0)
       generate_next(record->next_id, record->next_text);
-    deliver(std::move(record));
+    deliver(record);
   }
   for (int index = 0; index < static_cast<int>(layers_.size()); ++index) finish_prompt_layer(index);
 }
@@ -140,7 +140,7 @@ void PolicyRun::generate() {
     auto record = run_block({&id, 1}, hidden);
     last_logits_ = finite_logits(context_.model.transformer(), hidden, position_ - 1);
     generate_next(record->next_id, record->next_text);
-    deliver(std::move(record));
+    deliver(record);
   }
   outcome_.generation_seconds = seconds_since(started);
   for (const auto& held : layers_)
@@ -177,7 +177,7 @@ std::shared_ptr<recording::BlockRecord> PolicyRun::run_block(std::span<const std
   return record;
 }
 
-void PolicyRun::deliver(std::shared_ptr<const recording::BlockRecord> record) {
+void PolicyRun::deliver(const std::shared_ptr<const recording::BlockRecord>& record) {
   const std::int64_t n_tokens = record->n_new;
   for (recording::RecordSink* sink : context_.sinks) sink->block(record);
   context_.after_block(run_, block_, n_tokens, context_.model.config().n_layers);

@@ -51,7 +51,7 @@ class PolicyRun {
  private:
   LayerPlan layer_plan(int layer) const;
   std::shared_ptr<recording::BlockRecord> run_block(std::span<const std::int32_t> ids, at::Tensor& hidden);
-  void deliver(std::shared_ptr<const recording::BlockRecord> record);
+  void deliver(const std::shared_ptr<const recording::BlockRecord>& record);
 
   // float32 logits of hidden states; throws InvalidInput where one is not finite.
   void keep_top_logits();

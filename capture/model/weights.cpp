@@ -196,9 +196,8 @@ at::Tensor stored_tensor(const StoredTensor& stored, at::ScalarType type) {
 void advise_pages(std::span<const std::byte> data, int advice) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   // A page shared with a neighbouring tensor may go as well: it comes back when it is needed.
-  const auto begin = reinterpret_cast<std::uintptr_t>(data.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(data.data() + data.size());
-  madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  const std::uintptr_t into_page = reinterpret_cast<std::uintptr_t>(data.data()) % page;
+  madvise(const_cast<std::byte*>(data.data() - into_page), data.size() + into_page, advice);
 }
 
 }  // namespace
@@ -246,7 +245,7 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
 // The device first, which converts faster than the CPU does; from then on nobody needs the file's pages.
 at::Tensor WeightStore::bind_tensor(const std::string& name) const {
   const StoredTensor& stored = *checkpoint_->find(name);
-  const at::Tensor tensor = stored_tensor(stored, scalar_type(stored, name)).to(device_).to(dtype_);
+  at::Tensor tensor = stored_tensor(stored, scalar_type(stored, name)).to(device_).to(dtype_);
   if (!device_.is_cpu()) advise_pages(stored.data, MADV_DONTNEED);
   return tensor;
 }

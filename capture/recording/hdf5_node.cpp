@@ -126,6 +126,7 @@ std::vector<std::string> read_variable(hid_t attribute, hid_t space, H5T_cset_t 
   std::vector<char*> raw(n, nullptr);
   check(H5Aread(attribute, type.id(), raw.data()), where, "read an attribute");
   std::vector<std::string> texts;
+  texts.reserve(raw.size());
   for (const char* text : raw) texts.emplace_back(text == nullptr ? "" : text);
   H5Dvlen_reclaim(type.id(), space, H5P_DEFAULT, raw.data());
   return texts;
@@ -181,6 +182,7 @@ void Node::set_texts(const std::string& name, const std::vector<std::string>& te
   const Handle space = simple_space(texts.size(), where_);
   const Handle attribute = create_attribute(id(), name, type.id(), space.id(), where_);
   std::vector<const char*> pointers;
+  pointers.reserve(texts.size());
   for (const auto& text : texts) pointers.push_back(text.c_str());
   check(H5Awrite(attribute.id(), type.id(), pointers.data()), where_, "write attribute '" + name + "'");
 }

@@ -21,8 +21,6 @@ using hdf5::Dataset;
 using hdf5::Group;
 using hdf5::Shape;
 
-constexpr int kGzip = 4;
-
 void copy_attributes(const hdf5::Node& from, hdf5::Node& to) {
   for (const std::string& name : from.attribute_names()) {
     if (to.has_attribute(name)) continue;  // NX_class, set with the group

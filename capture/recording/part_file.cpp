@@ -40,7 +40,7 @@ int rename_without_replacing(const std::filesystem::path& from, const std::files
 
 }  // namespace
 
-PartFile::PartFile(std::filesystem::path out, bool replace)
+PartFile::PartFile(const std::filesystem::path& out, bool replace)
     : out_(output_path(out, replace)), part_(out_.string() + ".part"), replace_(replace) {
   if (!replace_) refuse_existing_part();
 }

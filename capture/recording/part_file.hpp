@@ -11,7 +11,7 @@ namespace keyscope::recording {
 class PartFile {
  public:
   // Looks whether OUT or a `.part` of a killed capture is in the way; with `replace` neither is.
-  PartFile(std::filesystem::path out, bool replace);
+  PartFile(const std::filesystem::path& out, bool replace);
 
   // A new OUT.part, locked against other writers. A stale one is removed if it may be replaced and nobody
   // writes to it.

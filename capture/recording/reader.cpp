@@ -83,6 +83,7 @@ std::vector<std::string> ordered_runs(const Group& runs) {
   if (order.empty()) throw FileError(runs.where() + ": holds no run");
   std::sort(order.begin(), order.end());
   std::vector<std::string> names;
+  names.reserve(order.size());
   for (auto& [index, name] : order) names.push_back(std::move(name));
   return names;
 }

@@ -23,9 +23,6 @@ using hdf5::ElementType;
 using hdf5::Group;
 using hdf5::Shape;
 
-constexpr hsize_t kTraceChunk = 8192;
-constexpr hsize_t kListChunk = 4096;
-
 // Space assigned now, zeros by `reserve_space`.
 DatasetOptions overwritten(Shape chunk) {
   DatasetOptions options;

@@ -15,6 +15,9 @@ inline constexpr std::int64_t kTopLogits = 10;
 inline constexpr hsize_t kRowChunkBytes =
     1 << 20;                                  // of a dataset of rows, and what is kept of it while it is read
 inline constexpr hsize_t kMatrixChunk = 256;  // edge of a matrix' chunks
+inline constexpr hsize_t kListChunk = 4096;   // elements of a list's
+inline constexpr hsize_t kTraceChunk = 8192;  // tokens of a trace's
+inline constexpr int kGzip = 4;               // level at which what changes no more is compressed
 
 // A count as HDF5 takes it.
 inline hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }

@@ -18,20 +18,19 @@ namespace keyscope::replay {
 
 namespace {
 
+using recording::kGzip;
+using recording::kListChunk;
+using recording::kTraceChunk;
 using recording::RecordingInfo;
 using recording::RunInfo;
+using recording::size;
 using recording::hdf5::Dataset;
 using recording::hdf5::DatasetOptions;
 using recording::hdf5::ElementType;
 using recording::hdf5::Group;
 using recording::hdf5::Shape;
 
-constexpr hsize_t kListChunk = 4096;
-constexpr hsize_t kTraceChunk = 8192;
-constexpr int kGzip = 4;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
 
 bool is_journal(const std::string& name) { return name.starts_with("partial_attention"); }
 

@@ -335,9 +335,9 @@ std::string pcre2_message(int code) {
 
 struct RegexPattern::Compiled {
   struct Free {
-    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-    void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
-    void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+    void operator()(pcre2_code* owned) const { pcre2_code_free(owned); }
+    void operator()(pcre2_match_data* owned) const { pcre2_match_data_free(owned); }
+    void operator()(pcre2_match_context* owned) const { pcre2_match_context_free(owned); }
   };
   std::string expression;
   std::unique_ptr<pcre2_code, Free> code;

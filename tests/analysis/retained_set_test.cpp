@@ -54,7 +54,7 @@ TEST(OutputError, MatchesNumPy) {
   const auto m = golden["m"].get<std::int32_t>();
   const RowMatrixF keys = sample_rows(seed, n, d, 0.4) * 8;
   const RowMatrixF values = sample_rows(seed + 1, n, d);
-  const RowMatrixF queries = sample_rows(seed + 2, golden["group"].get<std::int32_t>() * m, d, 0.1) * 8;
+  const RowMatrixF queries = sample_rows(seed + 2, golden["group"].get<Eigen::Index>() * m, d, 0.1) * 8;
   Positions positions;
   for (Eigen::Index i = 0; i < queries.rows(); ++i)
     positions.push_back(n - m + static_cast<std::int32_t>(i) % m);

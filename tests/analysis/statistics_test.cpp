@@ -120,7 +120,8 @@ TEST(ClopperPearson, OfOneInTwoHundred) {
 
 TEST(ClopperPearson, RisesBetweenWholeNumbers) {
   double before = 0;
-  for (double hits = 0; hits <= 20; hits += 0.125) {
+  for (int eighths = 0; eighths <= 160; ++eighths) {
+    const double hits = eighths / 8.0;
     const double high = clopper_pearson_high(hits, 20, 0.95);
     EXPECT_GT(high, before) << hits;
     before = high;

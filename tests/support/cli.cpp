@@ -26,15 +26,24 @@ CliProcess::CliProcess(const std::vector<std::string>& arguments, const std::fil
   _exit(127);
 }
 
+namespace {
+
+int signal_and_wait(pid_t child, int signal) {
+  int status = 0;
+  kill(child, signal);
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
 CliProcess::~CliProcess() {
-  if (child_ > 0) end_by(SIGKILL);
+  if (child_ > 0) signal_and_wait(child_, SIGKILL);
 }
 
 int CliProcess::end_by(int signal) {
   if (child_ <= 0) throw std::logic_error("the process was ended before");
-  int status = 0;
-  kill(child_, signal);
-  waitpid(child_, &status, 0);
+  const int status = signal_and_wait(child_, signal);
   child_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -54,7 +54,8 @@ RandomModel::RandomModel(const RandomModelShape& shape, unsigned seed) : state_(
             {"torch_dtype", "float32"},
             {"eos_token_id", 2}};
   const std::int64_t d = shape.hidden_size, f = shape.intermediate_size, v = shape.vocab_size;
-  const std::int64_t wide = shape.n_heads * shape.head_dim, narrow = shape.n_kv_heads * shape.head_dim;
+  const std::int64_t head_dim = shape.head_dim, wide = shape.n_heads * head_dim,
+                     narrow = shape.n_kv_heads * head_dim;
   const auto fan = [](std::int64_t n) { return 1.7F / std::sqrt(static_cast<float>(n)); };
   add("model.embed_tokens.weight", {v, d}, 1.7F);
   if (!shape.tied) add("lm_head.weight", {v, d}, 1.7F);

@@ -101,7 +101,7 @@ TEST(Registry, NumbersAreReadWhole) {
 using Rows = std::vector<std::int32_t>;
 using Marks = std::vector<std::uint8_t>;
 
-Selection select(const std::vector<double>& scores, std::int64_t budget, Rows forced = {}) {
+Selection select(const std::vector<double>& scores, std::int64_t budget, const Rows& forced = {}) {
   Marks marks(scores.size());
   for (const auto row : forced) marks[row] = 1;
   return select_rows(scores, marks, budget);

@@ -100,15 +100,16 @@ capture::ModelConfig four_layers() {
   return config;
 }
 
-constexpr std::int64_t kRow = 2 * 2 * 16 * 2;  // key and value, two heads of 16, two bytes each
+constexpr std::int64_t kRow = 128;         // key and value, two heads of 16, two bytes each
+constexpr std::int64_t kToken = 4 * kRow;  // of all four layers
 
 TEST(CacheMemory, OfTheFullCacheIsEveryToken) {
   const std::array<std::int64_t, 3> lengths{100, 200, 300};
   const auto memory = cache_memory(four_layers(), 2, lengths, nullptr, 64);
   EXPECT_DOUBLE_EQ(memory.occupancy, 1);
-  EXPECT_DOUBLE_EQ(memory.mean_bytes, 200.0 * 4 * kRow);
+  EXPECT_DOUBLE_EQ(memory.mean_bytes, 200.0 * kToken);
   EXPECT_EQ(memory.p95_length, 290);
-  EXPECT_EQ(memory.p95_bytes, 290 * 4 * kRow);
+  EXPECT_EQ(memory.p95_bytes, 290 * kToken);
   EXPECT_EQ(memory.p95_peak_bytes, memory.p95_bytes);
 }
 
@@ -118,9 +119,9 @@ TEST(CacheMemory, KeepsNoMoreThanTheBudget) {
   const results::Budget budget{150, 0};
   const auto memory = cache_memory(four_layers(), 2, lengths, &budget, 64);
   EXPECT_DOUBLE_EQ(memory.occupancy, (1 + 0.75 + 0.5) / 3);
-  EXPECT_DOUBLE_EQ(memory.mean_bytes, (100 + 150 + 150) / 3.0 * 4 * kRow);
-  EXPECT_EQ(memory.p95_bytes, 150 * 4 * kRow);
-  EXPECT_EQ(memory.p95_peak_bytes, (150 + 64) * 4 * kRow);
+  EXPECT_DOUBLE_EQ(memory.mean_bytes, (100 + 150 + 150) / 3.0 * kToken);
+  EXPECT_EQ(memory.p95_bytes, 150 * kToken);
+  EXPECT_EQ(memory.p95_peak_bytes, (150 + 64) * kToken);
 }
 
 TEST(CacheMemory, AShareFollowsEachPrompt) {
@@ -128,13 +129,13 @@ TEST(CacheMemory, AShareFollowsEachPrompt) {
   const results::Budget budget{0, 0.25};
   const auto memory = cache_memory(four_layers(), 2, lengths, &budget, 64);
   EXPECT_DOUBLE_EQ(memory.occupancy, 0.25);
-  EXPECT_DOUBLE_EQ(memory.mean_bytes, (25 + 100) / 2.0 * 4 * kRow);
+  EXPECT_DOUBLE_EQ(memory.mean_bytes, (25 + 100) / 2.0 * kToken);
 }
 
 TEST(CacheMemory, NeverPeaksAboveThePrompt) {
   const std::array<std::int64_t, 1> lengths{100};
   const results::Budget budget{90, 0};
-  EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * 4 * kRow);
+  EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * kToken);
 }
 
 // Blocks of 64 and 36: the second comes in when 20 rows are left of the first.
@@ -142,7 +143,7 @@ TEST(CacheMemory, PeaksWhereABlockEnds) {
   const std::array<std::int64_t, 1> lengths{100};
   const results::Budget budget{20, 0};
   const auto peak = [&](std::int64_t block) {
-    return cache_memory(four_layers(), 2, lengths, &budget, block).p95_peak_bytes / (4 * kRow);
+    return cache_memory(four_layers(), 2, lengths, &budget, block).p95_peak_bytes / kToken;
   };
   EXPECT_EQ(peak(64), 64);
   EXPECT_EQ(peak(50), 70);
@@ -152,7 +153,7 @@ TEST(CacheMemory, PeaksWhereABlockEnds) {
 TEST(CacheMemory, ABudgetOfMoreThanThereIsIsTheFullCache) {
   const std::array<std::int64_t, 1> lengths{100};
   const results::Budget budget{std::numeric_limits<std::int64_t>::max(), 0};
-  EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * 4 * kRow);
+  EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * kToken);
 }
 
 // Two of four layers see 64 tokens: of 128 they keep 64 anyway, which no policy saves.

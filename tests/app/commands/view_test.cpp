@@ -33,7 +33,7 @@ std::vector<std::string> words_of(const std::string& command, const ScratchFolde
 
 // A small recording whose name a shell would take apart.
 std::string recording_in(const ScratchFolder& folder) {
-  const std::string path = folder.file("it's a $HOME run.h5").string();
+  std::string path = folder.file("it's a $HOME run.h5").string();
   const CliResult made =
       run_cli({"capture", "--quiet", "--model", kDemoModel, "--prompt", "The magic number is 7.", "--policy",
                "none", "--policy", "keydiff", "--budget", "4", "--block", "2", "--out", path});

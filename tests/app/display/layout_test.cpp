@@ -123,8 +123,9 @@ TEST(PlaceTooltip, LiesTowardsTheMiddle) {
 
 TEST(PlaceTooltip, StaysInsideThePlotAndOffTheMouseWhereItFits) {
   for (const Pixel size : {Pixel{60, 40}, Pixel{300, 80}, Pixel{390, 120}})
-    for (float x = kPlot.x; x < kPlot.right(); x += 7)
-      for (float y = kPlot.y; y < kPlot.bottom(); y += 7) {
+    for (int column = 0; column < 400; column += 7)
+      for (int row = 0; row < 300; row += 7) {
+        const float x = kPlot.x + static_cast<float>(column), y = kPlot.y + static_cast<float>(row);
         const Pixel at = place_tooltip({x, y}, size, kPlot, kTooltipGap);
         EXPECT_GE(at.x, kPlot.x);
         EXPECT_LE(at.x + size.x, kPlot.right());

@@ -61,9 +61,8 @@ struct Picture {
 
   std::uint32_t pixel(int x, int y) const {
     const unsigned char* data = cairo_image_surface_get_data(surface.get());
-    return *reinterpret_cast<const std::uint32_t*>(data + y * cairo_image_surface_get_stride(surface.get()) +
-                                                   4 * x) &
-           0xFFFFFFU;
+    const std::ptrdiff_t stride = cairo_image_surface_get_stride(surface.get());
+    return *reinterpret_cast<const std::uint32_t*>(data + y * stride + std::ptrdiff_t{4} * x) & 0xFFFFFFU;
   }
 
   int count(Colour colour, int tolerance = 24) const {

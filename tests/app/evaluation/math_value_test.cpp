@@ -202,7 +202,7 @@ TEST(MathNormal, EqualsTheHarness) {
     SCOPED_TRACE(text);
     EXPECT_EQ(minerva_normal(text), golden["minerva"].get<std::string>());
     const auto hendrycks = hendrycks_normal(text);
-    const auto expected = golden["hendrycks"];
+    const auto& expected = golden["hendrycks"];
     EXPECT_EQ(hendrycks, expected.is_null() ? std::nullopt : std::optional(expected.get<std::string>()));
   }
 }

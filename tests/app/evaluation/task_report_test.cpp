@@ -15,7 +15,6 @@ namespace keyscope::evaluation {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Settings two_policies() {
   Settings settings;
@@ -66,7 +65,7 @@ class Cells : public ::testing::Test {
     for (int i = 0; i < 4; ++i)
       for (int point = 0; point < 2; ++point) {
         ExampleResult result;
-        result.budget = point * (10 + i);
+        result.budget = point == 0 ? 0 : 10 + i;
         result.scores = {{"recall", point == 0 ? i / 4.0 : 1.0}, {"exact", i % 2}};
         results_.push_back(result);
       }

@@ -47,7 +47,7 @@ TEST(Bounds, TheCaptionCountsWhatAnalyzeCounts) {
   for (int layer = 0; layer < 3; ++layer)
     for (int head = 0; head < 2; ++head)
       pairs += *measures::measure_head(recording, 0, layer, head).bound_pairs;
-  const std::int64_t all = 3 * 2 * 40 * 2 * 40;
+  constexpr std::int64_t kKeys = 40, kQueries = 80, kHeads = 6, all = kHeads * kKeys * kQueries;
   EXPECT_THAT(bounds_figure(recording, {}).caption,
               HasSubstr(fmt::format("α < 0 < β: {} of {} pairs ({:.1f} %), 0 violations", format_count(pairs),
                                     format_count(all), 100.0 * double(pairs) / double(all))));

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 bool in_font(char32_t character) { return character < 0x530; }  // Latin, Greek, Cyrillic
 
 struct Shown {
-  explicit Shown(std::vector<std::string> tokens) {
+  explicit Shown(const std::vector<std::string>& tokens) {
     const auto n = static_cast<std::int64_t>(tokens.size());
     recording = std::make_shared<figures::FakeRecording>(1, 1, 1, 1, n, n);
     recording->add_run("none", 0);
@@ -68,9 +68,9 @@ TEST(TextGlyphs, AnotherRecordingsJoinThem) {
 }
 
 // Every character is ten pixels wide.
-TextLayout lay_out(std::vector<std::string> labels, float width, std::vector<bool> breaks = {}) {
+TextLayout lay_out(const std::vector<std::string>& labels, float width, std::vector<bool> breaks = {}) {
   breaks.resize(labels.size());
-  return {std::move(labels), breaks, width,
+  return {labels, breaks, width,
           [](const std::string& text) { return 10 * static_cast<float>(text.size()); }};
 }
 

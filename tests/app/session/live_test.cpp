@@ -126,7 +126,7 @@ TEST_F(Pace, TheFirstBlockGoesByTheCapturesClock) {
 }
 
 TEST_F(Pace, FollowsAChange) {
-  for (int i = 1; i <= 5; ++i) report(100 * i, i);
+  for (int i = 1; i <= 5; ++i) report(std::int64_t{100} * i, i);
   EXPECT_DOUBLE_EQ(pace.prompt_rate(), 100);
   for (int i = 1; i <= 20; ++i) report(500 + 10 * i, 5 + i);
   EXPECT_NEAR(pace.prompt_rate(), 10, 1);

@@ -125,8 +125,8 @@ constexpr std::int64_t kBlock = 8;
 
 // A row of a KV head: key and value in two bytes an element, position (4), attention received (8) and from
 // how many queries (4).
-constexpr std::int64_t kRow = 2 * 16 * 2 + 4 + 8 + 4;
-constexpr std::int64_t kHeads = 3 * 2;  // layers × KV heads
+constexpr std::int64_t kRow = 64 + 4 + 8 + 4;
+constexpr std::int64_t kHeads = 6;  // layers × KV heads
 
 ModelConfig small_model() {
   ModelConfig config;
@@ -175,7 +175,7 @@ TEST(CompletionMemory, EveryPartingAboveABlockHoldsARun) {
   third[48] = 2;   // and this one at 48
   const auto memory =
       memory_of({request(longest, "none", 0), request(second, "none", 0), request(third, "none", 0)});
-  EXPECT_EQ(memory.cache_bytes, 3 * 64 * kHeads * kRow);
+  EXPECT_EQ(memory.cache_bytes, 3 * (64 * kHeads * kRow));
   EXPECT_EQ(memory.n_runs, 3);
   // Runs that evict hold less.
   const auto evicting =
@@ -186,10 +186,12 @@ TEST(CompletionMemory, EveryPartingAboveABlockHoldsARun) {
 
 // Of tokens 16 to 23, the last query's weights (4 bytes) and two windows' sums (8 each) of 4 query heads.
 TEST(CompletionMemory, CountsWhatWaitsForEvictionsOfASharedBlock) {
-  const Ids prompt = ids(24);
+  constexpr std::int64_t kLayers = 3, kQueryHeads = 4, kTokens = 24;
+  constexpr std::int64_t kWaiting = kTokens * (4 + 2 * 8) * kQueryHeads * kLayers;
+  const Ids prompt = ids(kTokens);
   const auto memory = memory_of({request(prompt, "tova", 16), request(prompt, "snapkv", 16),
                                  request(prompt, "snapkv:window=4", 16), request(prompt, "h2o", 16)});
-  EXPECT_EQ(memory.cache_bytes, 2 * 24 * kHeads * kRow + 24 * (4 + 2 * 8) * 4 * 3);
+  EXPECT_EQ(memory.cache_bytes, 2 * (24 * kHeads * kRow) + kWaiting);
 }
 
 TEST(CompletionMemory, TooMuchIsRefusedSayingWhatWouldNeedLess) {

@@ -36,8 +36,7 @@ class NumberedCache {
 
 at::Tensor numbered(int head, std::int64_t first, std::int64_t n) {
   at::Tensor rows = at::empty({n, 2}, at::TensorOptions().dtype(at::kFloat));
-  for (std::int64_t i = 0; i < 2 * n; ++i)
-    rows.mutable_data_ptr<float>()[i] = static_cast<float>(100 * head + first + i / 2);
+  for (std::int64_t i = 0; i < n; ++i) rows[i] = std::int64_t{100} * head + first + i;
   return rows;
 }
 

@@ -141,7 +141,7 @@ TEST_P(LayerSchedule, HoldsOneLayersCache) {
 
 TEST_P(LayerSchedule, StreamedWeightsGiveTheSameNumbers) {
   const test::RandomModel folder({.n_layers = 3});
-  const auto path = folder.save();
+  const auto& path = folder.save();
   CaptureOptions options;
   options.prompt_ids = test::random_ids(50, 50);
   options.policies = test::policies({"none"});

@@ -261,7 +261,8 @@ TEST(Panels, ArePairedAlongColumnsAndAlongRows) {
 TEST(Exponentials, AreThoseOfTheLibraryOverTheWholeRange) {
   // A row of two scores, x and 0, has weights 1 / (1 + e^-x) and 1 / (1 + e^x).
   for (const Kernels& kernels : available())
-    for (float x = -80; x <= 0; x += 0.37F) {
+    for (int step = 0; step <= 216; ++step) {
+      const float x = -80 + 0.37F * static_cast<float>(step);
       std::vector<float> scores(kPanel);
       scores[0] = x;
       const std::int32_t begin = 0, end = 2;

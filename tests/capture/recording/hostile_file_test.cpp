@@ -117,19 +117,19 @@ TEST_F(HostileFile, TokensBeyondAllStorageAreRefused) {
 }
 
 TEST_F(HostileFile, WrongTypesAreRefused) {
-  const std::vector<double> zeros(2 * 33 * 4);
+  const std::vector<double> zeros(264);
   change([&](hid_t file) { put(file, kKeys, H5T_IEEE_F64LE, {2, 33, 4}, zeros.data()); });
   expect_refused(kKeys, "found float64 (2, 33, 4); expected float32 (2, 33, 4)");
 }
 
 TEST_F(HostileFile, IntegersInPlaceOfFloatsAreRefused) {
-  const std::vector<std::int32_t> zeros(2 * 33 * 4);
+  const std::vector<std::int32_t> zeros(264);
   change([&](hid_t file) { put(file, kKeys, H5T_STD_I32LE, {2, 33, 4}, zeros.data()); });
   expect_refused(kKeys, "found int32");
 }
 
 TEST_F(HostileFile, ContradictingShapesAreRefused) {
-  const std::vector<float> zeros(2 * 34 * 4);
+  const std::vector<float> zeros(272);
   change([&](hid_t file) { put(file, kKeys, H5T_IEEE_F32LE, {2, 34, 4}, zeros.data()); });
   expect_refused(kKeys, "found float32 (2, 34, 4); expected float32 (2, 33, 4)");
   change([&](hid_t file) { put(file, kKeys, H5T_IEEE_F32LE, {4, 33, 2}, zeros.data()); });

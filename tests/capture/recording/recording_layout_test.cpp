@@ -26,7 +26,7 @@ namespace {
 
 class Layout : public ::testing::Test {
  protected:
-  void record(SyntheticOptions options = {}) {
+  void record(const SyntheticOptions& options = {}) {
     const auto path = folder_.path() / "a.h5";
     SyntheticCapture capture(options);
     auto writer = make_recording_writer(path, true);
@@ -354,7 +354,7 @@ TEST_F(HostileStore, UnknownRoundingIsRefused) {
 }
 
 TEST_F(HostileStore, NumbersThatWereNotRoundedAreRefused) {
-  const std::vector<float> keys(2 * 33 * 4, 1.00000012F);
+  const std::vector<float> keys(264, 1.00000012F);
   change([&](hid_t file) {
     overwrite(file, kKeydiffKeys, H5T_NATIVE_FLOAT, keys.data());
     say_rounded(file, "bfloat16");

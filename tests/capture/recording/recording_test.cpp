@@ -101,7 +101,6 @@ TEST(OpenProgress, WhatItThrowsEndsTheOpeningAndTheFileOpensAgain) {
 
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;

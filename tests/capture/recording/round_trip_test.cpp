@@ -64,7 +64,7 @@ TEST_P(RoundTrip, GivesEveryRowThatWasSent) {
         for (int h = 0; h < plan->model.n_heads; ++h) {
           const RowMatrixF rows = recording->attention(run, layer.layer, h, block->start, block->n_new);
           const auto sent =
-              view_rows(layer.attention_rows.data() + h * block->n_new * n_seen, block->n_new, n_seen);
+              view_rows(layer.attention_rows.data() + h * (block->n_new * n_seen), block->n_new, n_seen);
           EXPECT_EQ(rows.leftCols(n_seen), sent);
           EXPECT_TRUE((rows.rightCols(rows.cols() - n_seen).array() == 0).all());
         }

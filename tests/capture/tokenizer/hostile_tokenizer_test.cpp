@@ -21,7 +21,6 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 namespace fs = std::filesystem;
 
 class HostileTokenizer : public testing::Test {
