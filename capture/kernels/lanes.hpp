@@ -15,11 +15,11 @@ using std::uint16_t;
 using std::uint32_t;
 
 #if defined(__AVX512F__)
-constexpr int64_t kLanes = 16, kRegisters = 32;
+inline constexpr int64_t kLanes = 16, kRegisters = 32;
 #elif defined(__AVX__)
-constexpr int64_t kLanes = 8, kRegisters = 16;
+inline constexpr int64_t kLanes = 8, kRegisters = 16;
 #else
-constexpr int64_t kLanes = 4, kRegisters = 16;
+inline constexpr int64_t kLanes = 4, kRegisters = 16;
 #endif
 
 using Floats = float __attribute__((vector_size(4 * kLanes)));

@@ -9,13 +9,13 @@
 namespace keyscope::capture::kernels {
 namespace {  // NOLINT(google-build-namespaces)
 
-constexpr float kBelowAll = -3.0e38F;
-constexpr int64_t kVectors = kPanel / kLanes;
+inline constexpr float kBelowAll = -3.0e38F;
+inline constexpr int64_t kVectors = kPanel / kLanes;
 
 // Rows whose running values stay in the first cache, and rows that are summed by columns in float32 before
 // float64 takes them.
-constexpr int64_t kRowsAtOnce = 16;
-constexpr int64_t kRowsPerSum = 16;
+inline constexpr int64_t kRowsAtOnce = 16;
+inline constexpr int64_t kRowsPerSum = 16;
 static_assert(kRowsAtOnce % kRowsPerSum == 0);
 
 // Up to kRowsAtOnce rows of a tile. A panel's rows lie one after another, so every pass goes panel by panel

@@ -34,6 +34,11 @@ float bell(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   return noise(a, b, c) + noise(a, b, c + 1000) + noise(a, b, c + 2000);
 }
 
+// Of a KV head, among those of all layers.
+std::uint64_t head_number(std::int64_t layer, std::int64_t kv_head) {
+  return static_cast<std::uint64_t>(64 * layer + kv_head);
+}
+
 RowMatrixF cloud(std::uint64_t head, std::int64_t first, std::int64_t count, int head_dim, bool queries) {
   RowMatrixF rows(count, head_dim);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -41,10 +46,11 @@ RowMatrixF cloud(std::uint64_t head, std::int64_t first, std::int64_t count, int
     const bool outlier = token < 4 || token % 29 == 0;
     const double turn = 0.02 * static_cast<double>(token % 314);
     for (int d = 0; d < head_dim; ++d) {
-      const float spread = d < 2 ? 1.0F : 0.25F;
+      const int pair = d / 2;
+      const float spread = pair == 0 ? 1.0F : 0.25F;
       const float wave = d % 2 == 0 ? static_cast<float>(std::cos(turn)) : static_cast<float>(std::sin(turn));
       float value = spread * bell(head, token, static_cast<std::uint64_t>(d)) +
-                    2.5F * wave / static_cast<float>(1 + d / 2);
+                    2.5F * wave / static_cast<float>(1 + pair);
       if (outlier) value += 4.0F * noise(head, token % 7, static_cast<std::uint64_t>(d));
       rows(i, d) = queries ? -0.6F * value - (d == 0 ? 6.0F : 0.0F) : value + (d == 0 ? 3.0F : 0.0F);
     }
@@ -95,14 +101,14 @@ RowMatrixF SyntheticRecording::keys(int, int layer, int kv_head, std::int64_t fi
                                     std::int64_t count) const {
   ++key_reads_;
   if (broken_) throw FileError("synthetic: layer_00/keys: the bytes are damaged");
-  return cloud(static_cast<std::uint64_t>(layer * 64 + kv_head), first,
-               count < 0 ? size_.n_tokens - first : count, size_.head_dim, false);
+  return cloud(head_number(layer, kv_head), first, count < 0 ? size_.n_tokens - first : count, size_.head_dim,
+               false);
 }
 
 RowMatrixF SyntheticRecording::queries(int, int layer, int query_head, std::int64_t first,
                                        std::int64_t count) const {
   if (queries_broken_) throw FileError("synthetic: layer_00/queries: the bytes are damaged");
-  return cloud(static_cast<std::uint64_t>(layer * 64 + query_head / size_.group_size), first,
+  return cloud(head_number(layer, query_head / size_.group_size), first,
                count < 0 ? size_.n_tokens - first : count, size_.head_dim, true);
 }
 
@@ -118,7 +124,7 @@ recording::HeadTrace SyntheticRecording::trace(int run, int layer, int kv_head) 
   trace.attention_last.assign(n, 0);
   const std::int64_t n_blocks = info_->runs[run].blocks_done;
   for (std::size_t i = 0; i < n; ++i) {
-    const auto place = static_cast<std::uint64_t>(layer * 64 + kv_head);
+    const std::uint64_t place = head_number(layer, kv_head);
     trace.attention_received.push_back(0.5 * (1 + noise(place, i, 5)) / static_cast<double>(1 + i % 17));
     trace.attention_queries.push_back(static_cast<std::int32_t>(n - i));
     if (info_->runs[run].plan.budget == 0 || noise(place + static_cast<std::uint64_t>(run), i, 9) < -0.7F)
