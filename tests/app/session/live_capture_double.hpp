@@ -59,7 +59,7 @@ inline LiveCapture invented_capture(int n_blocks, int fail_at = -1) {
           progress.block = block + 1;
           progress.n_blocks = n_blocks;
           progress.tokens_done = std::int64_t{run * n_blocks + block + 1} * kBlock;
-          progress.tokens_total = std::int64_t{2 * n_blocks} * kBlock;
+          progress.tokens_total = std::int64_t{2} * n_blocks * kBlock;
           if (control.on_progress) control.on_progress(progress);
         }
         recording::PromptResult result;
