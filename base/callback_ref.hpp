@@ -14,6 +14,7 @@ class CallbackRef;
 template <typename... Arguments>
 class CallbackRef<void(Arguments...)> {
  public:
+  // Implicit, as it stands in for a plain reference; that it hides no copy, `requires` sees to.
   template <typename Callable>
     requires(!std::is_same_v<std::remove_cvref_t<Callable>, CallbackRef>)
   CallbackRef(Callable&& callable)  // NOLINT(bugprone-forwarding-reference-overload)
