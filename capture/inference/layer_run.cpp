@@ -158,12 +158,12 @@ int64_t LayerRun::queries_in_recorded_window(const Block& block) const {
 
 // Of the recorded heads, straight into the record.
 void LayerRun::want_weights(Block& block, AttentionWants& wanted) const {
-  const int group = group_size(), n_heads = cache().n_heads() * group;
+  const int n_kv_heads = cache().n_heads(), group = group_size();
   wanted.n_positions = block.end();
   const int64_t matrix = block.n() * wanted.n_positions;
   auto& rows = block.record.attention_rows;
-  rows.resize(std::int64_t{plan_.recording.heads.count(cache().n_heads())} * group * matrix);
-  for (int head = 0; head < n_heads; ++head) {
+  rows.resize(plan_.recording.heads.count(n_kv_heads) * (group * matrix));
+  for (int head = 0; head < n_kv_heads * group; ++head) {
     const int place = plan_.recording.heads.query_place(head, group);
     wanted.weights.push_back(place < 0 ? nullptr : rows.data() + place * matrix);
   }

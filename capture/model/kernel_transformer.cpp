@@ -138,7 +138,7 @@ void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
 // Whether LibTorch has a fast product of this type here. It has none of 16-bit numbers on processors too old
 // for oneDNN's, where it takes one dot product after another.
 bool multiplies_fast([[maybe_unused]] at::ScalarType type) {
-#if defined(__x86_64__) && !defined(__clang__)  // which knows no name for the second
+#if defined(__x86_64__) && !defined(__clang__)  // clang 16 has no name for the second
   if (type == at::kBFloat16) return __builtin_cpu_supports("avx512dq") != 0;
   if (type == at::kHalf) return __builtin_cpu_supports("avx512fp16") != 0;
 #endif
