@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include <Eigen/Cholesky>
@@ -127,7 +128,12 @@ std::optional<Eigenpairs> iterated_eigenpairs(const MatrixXd& matrix, Index n_pa
   const Index n_vectors = std::min(matrix.rows(), std::max(2 * n_pairs + 1, kKrylovVectors));
   Spectra::SymEigsSolver<Spectra::DenseSymMatProd<double>> solver(product, n_pairs, n_vectors);
   solver.init();
-  solver.compute(Spectra::SortRule::LargestAlge, kMaxRestarts, 1e-14);
+  try {
+    solver.compute(Spectra::SortRule::LargestAlge, kMaxRestarts, 1e-14);
+  } catch (
+      const std::runtime_error&) {  // beyond the rank nothing but rounding is iterated, and may not settle
+    return std::nullopt;
+  }
   if (solver.info() != Spectra::CompInfo::Successful) return std::nullopt;
   Eigenpairs pairs{solver.eigenvalues(), solver.eigenvectors()};
   if (relative_residual(matrix, pairs) > kResidualLimit || !none_is_missed(matrix, pairs))

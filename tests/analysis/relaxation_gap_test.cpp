@@ -5,11 +5,11 @@
 #include <numeric>
 #include <vector>
 
-#include <Eigen/QR>
 #include <gtest/gtest.h>
 
 #include "analysis/retained_set.hpp"
 #include "base/errors.hpp"
+#include "tests/support/dense_algebra.hpp"
 #include "tests/support/goldens.hpp"
 #include "tests/support/sample_rows.hpp"
 
@@ -88,8 +88,7 @@ TEST(RelaxationGap, SearchComesCloseToTheOptimum) {
 
 TEST(RelaxationGap, IgnoresScaleAndRotation) {
   const RowMatrixF keys = sample_rows(3, 60, 8, 0.2);
-  const MatrixXd random = sample_rows(4, 8, 8).cast<double>();
-  const MatrixXd rotation = Eigen::HouseholderQR<MatrixXd>(random).householderQ();
+  const MatrixXd rotation = random_rotation(4, 8);
   const RelaxationGap gap = relaxation_gap(keys, 20);
   EXPECT_EQ(relaxation_gap(RowMatrixF(keys * 0x1p20F), 20).best, gap.best);
   EXPECT_EQ(relaxation_gap(keys, 20).best, gap.best) << "no chance in it";

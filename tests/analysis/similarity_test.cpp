@@ -5,12 +5,12 @@
 #include <numeric>
 #include <vector>
 
-#include <Eigen/QR>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "tests/support/dense_algebra.hpp"
 #include "tests/support/goldens.hpp"
 #include "tests/support/sample_rows.hpp"
 
@@ -74,8 +74,7 @@ TEST(HeadGeometry, TopKeyIsTheOneThatThePolicyScoresHighest) {
 
 TEST(HeadGeometry, TurnsAndScalesWithTheHead) {
   const RowMatrixF keys = sample_rows(1, 40, 8, 0.3), queries = sample_rows(2, 80, 8, -0.2);
-  const MatrixXd random = sample_rows(3, 8, 8).cast<double>();
-  const MatrixXd rotation = Eigen::HouseholderQR<MatrixXd>(random).householderQ();
+  const MatrixXd rotation = random_rotation(3, 8);
   const auto before = measure_head_geometry(keys, queries);
   const auto after = measure_head_geometry((keys.cast<double>() * rotation * 4).cast<float>(),
                                            (queries.cast<double>() * rotation).cast<float>());

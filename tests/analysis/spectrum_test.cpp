@@ -5,13 +5,11 @@
 #include <limits>
 #include <vector>
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/QR>
-#include <Eigen/SVD>
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "tests/support/dense_algebra.hpp"
 #include "tests/support/goldens.hpp"
 #include "tests/support/sample_rows.hpp"
 
@@ -46,9 +44,8 @@ TEST(LogVolume, WorkedByHand) {
 
 TEST(LogVolume, IsTheSumOfLogEigenvalues) {
   const RowMatrixF keys = sample_rows(1, 100, 16, 0.2);
-  const MatrixXd wide = keys.cast<double>();
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(wide.transpose() * wide);
-  EXPECT_NEAR(log_volume(keys).log_volume_nats, solver.eigenvalues().array().log().sum(), 1e-10);
+  const VectorXd eigenvalues = ascending_eigenpairs(dense_gram(keys.cast<double>())).values;
+  EXPECT_NEAR(log_volume(keys).log_volume_nats, eigenvalues.array().log().sum(), 1e-10);
 }
 
 TEST(LogVolume, IgnoresOrderAndRotationAndFollowsScale) {
@@ -58,8 +55,7 @@ TEST(LogVolume, IgnoresOrderAndRotationAndFollowsScale) {
   const LogVolume scaled = log_volume(keys * 4);
   EXPECT_NEAR(scaled.log_volume_nats, volume.log_volume_nats + 8 * std::log(16), 1e-11);
   EXPECT_NEAR(scaled.regularised_log_volume_nats, volume.regularised_log_volume_nats, 1e-13);
-  const MatrixXd random = sample_rows(3, 8, 8).cast<double>();
-  const MatrixXd rotation = Eigen::HouseholderQR<MatrixXd>(random).householderQ();
+  const MatrixXd rotation = random_rotation(3, 8);
   const RowMatrixF turned = (keys.cast<double>() * rotation).cast<float>();
   EXPECT_NEAR(log_volume(turned).log_volume_nats, volume.log_volume_nats, 1e-5);
 }
@@ -118,7 +114,7 @@ TEST(SingularValues, MatchADirectDecomposition) {
   for (const Index halve_every : {0, 1})
     for (const auto& [n, d] : {std::pair<Index, Index>{90, 30}, {30, 90}, {30, 30}, {1, 8}, {8, 1}}) {
       const RowMatrixF rows = sample_rows(1, n, d, 0.2, halve_every);
-      const VectorXd expected = Eigen::BDCSVD<MatrixXd>(MatrixXd(rows.cast<double>())).singularValues();
+      const VectorXd expected = dense_singular_values(rows.cast<double>());
       const VectorXd found = sorted_roots(rows);
       ASSERT_EQ(found.size(), expected.size());
       for (Index i = 0; i < found.size(); ++i)
@@ -176,8 +172,7 @@ TEST(Spectrum, LiesBetweenOneAndTheRank) {
 TEST(Spectrum, IgnoresOrderRotationAndScale) {
   const RowMatrixF keys = sample_rows(2, 40, 8, 0.3);
   const Spectrum spectrum = measure_spectrum(keys);
-  const MatrixXd random = sample_rows(3, 8, 8).cast<double>();
-  const MatrixXd rotation = Eigen::HouseholderQR<MatrixXd>(random).householderQ();
+  const MatrixXd rotation = random_rotation(3, 8);
   const RowMatrixF turned = (keys.cast<double>() * rotation).cast<float>();
   for (const auto& [changed, tolerance] : {std::pair<RowMatrixF, double>{keys.colwise().reverse(), 1e-11},
                                            {keys * 0x1p60F, 1e-11},

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include <Eigen/Dense>
+#include <Eigen/Cholesky>
 #include <gtest/gtest.h>
 
 #include "analysis/policies/registry.hpp"
@@ -330,7 +330,8 @@ TEST(Cur, IsTheProductOfSquaredNorms) {
 TEST(Leverage, IsTheDiagonalOfTheProjection) {
   const RowMatrixF keys = sample_rows(6, 40, 8, 0.3);
   const RowMatrixD wide = keys.cast<double>();
-  const Eigen::MatrixXd projection = wide * (wide.transpose() * wide).inverse() * wide.transpose();
+  const Eigen::MatrixXd gram = wide.transpose() * wide;
+  const Eigen::MatrixXd projection = wide * Eigen::LLT<Eigen::MatrixXd>(gram).solve(wide.transpose());
   const auto scores = scores_of("leverage", keys);
   for (Eigen::Index i = 0; i < wide.rows(); ++i) EXPECT_NEAR(scores[i], projection(i, i), 1e-10);
   EXPECT_NEAR(std::accumulate(scores.begin(), scores.end(), 0.0), 8, 1e-10) << "the rank";
