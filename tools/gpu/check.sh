@@ -48,7 +48,7 @@ if [[ ! -f $pack/pack.json || -n $archive ]]; then
   [[ -f $archive ]] || die "no archive: name what pack.sh wrote with --archive"
   scratch=$(mktemp -d)
   pack=$scratch/gpu-check
-  "$python" -m tarfile -e "$archive" "$scratch"
+  "$python" -W ignore::DeprecationWarning -m tarfile -e "$archive" "$scratch"
 fi
 
 # check.py ends in time by itself; whoever stops this stops it.

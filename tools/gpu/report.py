@@ -82,13 +82,14 @@ COLUMNS = (("ttft ms", "ttft_ms", 9, 1, 1), ("least", "ttft_ms_min", 9, 1, 1), (
 
 
 def merged_rows(report: Report) -> list[tuple[str, dict]]:
-    """Rows of all parts, with the shape; those of one shape, tool, policy and block put together."""
+    """Rows of all parts, with the shape; those of one shape, tool, policy and block put together. Where two have the same
+    field the first counts: the time to the first token is that of prefill, not of a run beside recording."""
     rows: dict[tuple, dict] = {}
     for part in report.parts:
         shape = part.name.split("/")[0]
         for row in part.rows:
             key = (shape, row["tool"], row["policy"], row["block"])
-            rows.setdefault(key, {}).update(row)
+            rows[key] = row | rows.get(key, {})
     return [(key[0], row) for key, row in rows.items()]
 
 
