@@ -128,10 +128,10 @@ std::optional<Eigenpairs> iterated_eigenpairs(const MatrixXd& matrix, Index n_pa
   const Index n_vectors = std::min(matrix.rows(), std::max(2 * n_pairs + 1, kKrylovVectors));
   Spectra::SymEigsSolver<Spectra::DenseSymMatProd<double>> solver(product, n_pairs, n_vectors);
   solver.init();
+  // Beyond the rank nothing but rounding is iterated, and what Spectra solves inside may not converge.
   try {
     solver.compute(Spectra::SortRule::LargestAlge, kMaxRestarts, 1e-14);
-  } catch (
-      const std::runtime_error&) {  // beyond the rank nothing but rounding is iterated, and may not settle
+  } catch (const std::runtime_error&) {
     return std::nullopt;
   }
   if (solver.info() != Spectra::CompInfo::Successful) return std::nullopt;

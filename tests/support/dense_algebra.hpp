@@ -1,24 +1,18 @@
 #pragma once
 
-// What tests compare with: slow and dense, compiled once for all suites, and optimised.
+// What tests compare with: Eigen's dense solver, compiled once for all suites, and optimised, as they are
+// not.
 
 #include <cstdint>
 
 #include <Eigen/Core>
 
+#include "analysis/pca.hpp"
+
 namespace keyscope {
 
-struct AscendingEigenpairs {
-  Eigen::VectorXd values;
-  Eigen::MatrixXd vectors;  // unit vectors in columns
-};
-
-// By Eigen's solver.
-AscendingEigenpairs ascending_eigenpairs(const Eigen::MatrixXd& symmetric);
-
-// Descending; columns are turned by pairs until all are orthogonal (one-sided Jacobi, Golub and Van Loan, 4th
-// edition, 8.6.4), which finds the small ones as well as the large ones.
-Eigen::VectorXd dense_singular_values(const Eigen::MatrixXd& matrix);
+// All pairs, descending.
+analysis::Eigenpairs all_eigenpairs(const Eigen::MatrixXd& symmetric);
 
 // AᵀA.
 Eigen::MatrixXd dense_gram(const Eigen::MatrixXd& a);
