@@ -22,7 +22,7 @@ std::vector<Json> later_heads(const std::string& model, const std::string& promp
       run_cli({"capture", "--model", model, "--prompt-file", kDemoModel + "/prompts/" + prompt, "--policy",
                "none", "--record", "keys,queries,attention", "--out", recording, "--quiet"});
   EXPECT_EQ(capture.status, 0) << capture.err;
-  const CliResult analysis = run_cli({"analyze", recording, "--json", "-", "--quiet"});
+  const CliResult analysis = run_cli({"analyze", recording, "--no-bounds", "--json", "-", "--quiet"});
   EXPECT_EQ(analysis.status, 0) << analysis.err;
   const Json report = parse_json(analysis.out);
   std::vector<Json> heads;
