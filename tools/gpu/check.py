@@ -44,10 +44,10 @@ def parse():
     parser.add_argument("--policies", default="none,keydiff,snapkv,h2o")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
     for option, default, what in (("tokens", 2048, "of the prompt"), ("budget", 1024, "rows kept per KV head"),
-                                  ("block", 128, "prompt tokens per block"), ("generate", 33, "tokens after it"),
+                                  ("block", 128, "prompt tokens per block"), ("generate", 17, "tokens after it"),
                                   ("repeat", 3, "samples of every time")):
         parser.add_argument("--" + option, type=int, default=default, help=f"{what} (default {default})")
-    parser.add_argument("--limit", type=float, default=480, help="seconds for everything (default 480)")
+    parser.add_argument("--limit", type=float, default=465, help="seconds for everything (default 465)")
     parser.add_argument("--part-limit", action="append", default=[], metavar="KIND=SECONDS",
                         help=f"seconds for each part of a kind: {', '.join(LIMITS_S)}")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu-check-results"),

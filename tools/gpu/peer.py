@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times Transformers or kvpress on a model, as Keyscope is timed; a process of its own for each.
 
-    peer.py transformers|kvpress MODEL --device cuda --tokens 2048 --budget 1024 --block 128 --generate 33 --repeat 3
+    peer.py transformers|kvpress MODEL --device cuda --tokens 2048 --budget 1024 --block 128 --generate 17 --repeat 3
 
 Prints a line of JSON after each measurement: {"row": …}, whose last one for a policy and a kind counts, {"failed": …}
 or {"absent": …}. Exit status: 0, 1 where a measurement failed, 3 where what it needs is not there.
@@ -129,7 +129,7 @@ def parse():
     parser.add_argument("model")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtype", default="bfloat16")
-    for option, default in (("tokens", 2048), ("budget", 1024), ("block", 128), ("generate", 33), ("repeat", 3),
+    for option, default in (("tokens", 2048), ("budget", 1024), ("block", 128), ("generate", 17), ("repeat", 3),
                             ("threads", 2)):
         parser.add_argument("--" + option, type=int, default=default)
     return parser.parse_args()
