@@ -6,14 +6,13 @@
 #include <stdexcept>
 #include <utility>
 
-#include <Eigen/Cholesky>
-#include <Eigen/Eigenvalues>
 #include <Spectra/MatOp/DenseSymMatProd.h>
 #include <Spectra/SymEigsSolver.h>
 #include <fmt/format.h>
 
 #include "analysis/matrix_view.hpp"
 #include "analysis/row_kernels.hpp"
+#include "analysis/symmetric_solvers.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
@@ -109,10 +108,8 @@ constexpr Index kMaxRestarts = 100;
 constexpr double kResidualLimit = 1e-10;  // of the trace; an eigenvalue is off by no more
 
 Eigenpairs dense_eigenpairs(const MatrixXd& matrix, Index n_pairs) {
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(matrix);
-  // Ascending; a numerically failed solve of a finite matrix shows in the residual.
-  return {solver.eigenvalues().tail(n_pairs).reverse(),
-          solver.eigenvectors().rightCols(n_pairs).rowwise().reverse()};
+  const auto [values, vectors] = ascending_eigenpairs(matrix);
+  return {values.tail(n_pairs).reverse(), vectors.rightCols(n_pairs).rowwise().reverse()};
 }
 
 // Whether all eigenvalues but those found are below the least of these, up to the residual's limit: whether
@@ -120,7 +117,7 @@ Eigenpairs dense_eigenpairs(const MatrixXd& matrix, Index n_pairs) {
 bool none_is_missed(const MatrixXd& matrix, const Eigenpairs& pairs) {
   MatrixXd rest = pairs.vectors * pairs.values.asDiagonal() * pairs.vectors.transpose() - matrix;
   rest.diagonal().array() += pairs.values.minCoeff() + kResidualLimit * matrix.trace();
-  return Eigen::LLT<MatrixXd>(rest).info() == Eigen::Success;
+  return is_positive_definite(rest);
 }
 
 std::optional<Eigenpairs> iterated_eigenpairs(const MatrixXd& matrix, Index n_pairs) {

@@ -5,6 +5,7 @@
 #include <Eigen/Core>
 
 #include "analysis/matrix_view.hpp"
+#include "analysis/symmetric_solvers.hpp"
 
 namespace keyscope::analysis {
 
@@ -30,15 +31,10 @@ Pca fit_pca(std::span<const MatrixView> blocks, int n_components);
 //   throws InvalidInput where the widths differ
 RowMatrixD project(const Pca& pca, const MatrixView& rows);
 
-// Eigenvalues and orthonormal eigenvectors, A V = V Λ.
-struct Eigenpairs {
-  Eigen::VectorXd values;   // (n_pairs) descending
-  Eigen::MatrixXd vectors;  // (n, n_pairs)
-};
-
-// The pairs of the largest eigenvalues. Lanczos iterations where they are fewer work than a dense solver;
-// their result is taken only where its residual is within 1e-10 of the trace and a Cholesky factorisation
-// proves that no larger eigenvalue was missed, as repeated ones can be. Otherwise the dense solver's.
+// The pairs of the largest eigenvalues, the largest first. Lanczos iterations where they are fewer work than
+// a dense solver; their result is taken only where its residual is within 1e-10 of the trace and a Cholesky
+// factorisation proves that no larger eigenvalue was missed, as repeated ones can be. Otherwise the dense
+// solver's.
 //   matrix: (n, n) symmetric, positive semidefinite but for rounding, finite; 1 <= n_pairs <= n
 Eigenpairs leading_eigenpairs(const Eigen::MatrixXd& matrix, Eigen::Index n_pairs);
 

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include <Eigen/Cholesky>
-#include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 
 #include "analysis/matrix_view.hpp"
 #include "analysis/row_kernels.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/symmetric_solvers.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
@@ -46,18 +45,15 @@ VectorXd singular_values(const MatrixXd& a) {
   MatrixXd mirrored = MatrixXd::Zero(2 * d, 2 * d);
   mirrored.topRightCorner(d, d) = a;
   mirrored.bottomLeftCorner(d, d) = a.transpose();
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(mirrored, Eigen::EigenvaluesOnly);
-  return solver.eigenvalues().tail(d);
+  return ascending_eigenvalues(mirrored).tail(d);
 }
 
 // Of rows at least as many as columns.
 VectorXd squares_of_tall(const MatrixView& rows) {
   GramSum gram(rows.cols());
   gram.add_around(rows, VectorXd::Zero(rows.cols()));
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(gram.matrix(), Eigen::EigenvaluesOnly);
-  const VectorXd& eigenvalues = solver.eigenvalues();  // ascending
-  const double largest = eigenvalues[eigenvalues.size() - 1];
-  if (solver.info() == Eigen::Success && eigenvalues[0] > kGramResolves * largest) return eigenvalues;
+  const VectorXd eigenvalues = ascending_eigenvalues(gram.matrix());
+  if (eigenvalues[0] > kGramResolves * eigenvalues[eigenvalues.size() - 1]) return eigenvalues;
   const Eigen::HouseholderQR<MatrixXd> qr(rows.cast<double>());
   return singular_values(qr.matrixQR().topRows(rows.cols()).triangularView<Eigen::Upper>()).array().square();
 }
@@ -82,8 +78,7 @@ double regularised_log_det(const MatrixView& keys) {
   gram.add_scaled(keys, (norms.array() == 0).select(0.0, norms.cwiseInverse()));
   MatrixXd shifted = gram.matrix();
   shifted.diagonal().array() += 1;
-  const Eigen::LLT<MatrixXd> cholesky(shifted);  // eigenvalues >= 1: always positive definite
-  return 2 * cholesky.matrixLLT().diagonal().array().log().sum();
+  return log_det(shifted);  // eigenvalues >= 1: always positive definite
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-#include <Eigen/Eigenvalues>
+#include <Eigen/Core>
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/symmetric_solvers.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
@@ -18,11 +19,10 @@ class Leverage : public Policy {
     const RowMatrixD keys = input.keys.cast<double>();
     const Eigen::MatrixXd gram = keys.transpose() * keys;
     if (!gram.allFinite()) throw InvalidInput("policy leverage: the keys hold NaN or Inf");
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(gram);
-    const double cut = kSmallestEigenvalue * eigen.eigenvalues().maxCoeff();
-    const Eigen::ArrayXd weight =
-        (eigen.eigenvalues().array() > cut).select(eigen.eigenvalues().array().inverse().sqrt(), 0.0);
-    const Eigen::MatrixXd whitening = eigen.eigenvectors() * weight.matrix().asDiagonal();
+    const auto [values, vectors] = ascending_eigenpairs(gram);
+    const double cut = kSmallestEigenvalue * values.maxCoeff();
+    const Eigen::ArrayXd weight = (values.array() > cut).select(values.array().inverse().sqrt(), 0.0);
+    const Eigen::MatrixXd whitening = vectors * weight.matrix().asDiagonal();
     Eigen::Map<Eigen::VectorXd>(scores.data(), keys.rows()) = (keys * whitening).rowwise().squaredNorm();
   }
 };

@@ -7,7 +7,7 @@
 
 #include <Eigen/Core>
 
-#include "analysis/pca.hpp"
+#include "analysis/symmetric_solvers.hpp"
 
 namespace keyscope {
 
