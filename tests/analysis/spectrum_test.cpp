@@ -18,7 +18,9 @@ namespace keyscope::analysis {
 
 namespace {
 
+using Eigen::Index;
 using Eigen::MatrixXd;
+using Eigen::VectorXd;
 
 TEST(LogVolume, MatchesNumPySvd) {
   for (const auto& golden : read_goldens("analysis_goldens.json", "log_volume")) {
@@ -100,9 +102,6 @@ TEST(LogVolume, RefusesWhatHasNoVolume) {
     EXPECT_THROW(log_volume(keys), InvalidInput);
   }
 }
-
-using Eigen::Index;
-using Eigen::VectorXd;
 
 VectorXd sorted_roots(const RowMatrixF& rows) {
   VectorXd roots = squared_singular_values(rows).cwiseMax(0).cwiseSqrt();
