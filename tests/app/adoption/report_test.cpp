@@ -31,12 +31,12 @@ class Report : public ::testing::Test {
   static std::vector<std::string> words(const std::string& out, const std::vector<std::string>& more = {}) {
     std::vector<std::string> all{"report",    "--model",    kDemoModel, "--out", out,
                                  "--budgets", "25%,4096",   "--length", "256",   "--block",
-                                 "32",        "--examples", "20"};
+                                 "32",        "--examples", "10"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
   static std::vector<std::string> untimed(const std::string& out, std::vector<std::string> more = {}) {
-    for (const char* word : {"--policies", "keydiff,sink", "--repeat", "0", "--diagnose", "4"})
+    for (const char* word : {"--policies", "keydiff,sink", "--repeat", "0", "--diagnose", "2"})
       more.emplace_back(word);
     return words(out, more);
   }
@@ -51,7 +51,7 @@ TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
   for (int i = 0; i < 200; ++i) sentences += "The prince was silent for a while and then he spoke again. ";
   std::ofstream(text) << sentences;
   const CliResult run = run_cli(
-      words(path("out"), {"--policies", "keydiff,sink", "--text", text, "--repeat", "2", "--diagnose", "4"}));
+      words(path("out"), {"--policies", "keydiff,sink", "--text", text, "--repeat", "2", "--diagnose", "2"}));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("Rule: "));
   const Json json = parse_json(read_file(path("out/report.json")));
@@ -71,7 +71,7 @@ TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
       EXPECT_EQ(task["after_eviction"], 0) << task;
     }
   }
-  EXPECT_EQ(json["tasks"][0]["n"], 20);
+  EXPECT_EQ(json["tasks"][0]["n"], 10);
   for (const char* file : {"report.html", "report.h5", "figures/accuracy-by-memory.svg",
                            "figures/first-token-by-memory.svg", "figures/redundancy-by-memory.svg"})
     EXPECT_TRUE(fs::exists(path("out") + "/" + file)) << file;
@@ -165,7 +165,7 @@ TEST_F(Report, AModelThatSolvesNothingIsAdvisedNothing) {
   EXPECT_TRUE(json["recommendation"]["policy"].is_null());
   const Json task = json["candidates"][0]["tasks"][0];
   EXPECT_EQ(task["verdict"], "cannot tell");
-  EXPECT_EQ(task["affected"], 20);
+  EXPECT_EQ(task["affected"], 10);
   EXPECT_THAT(task["reason"], HasSubstr("the full cache itself scores 0.0 % [0.0, 0.0]"));
   EXPECT_THAT(read_file(path("out/report.html")), HasSubstr("the full cache itself scores 0.0 %"));
 }
