@@ -52,7 +52,7 @@ VectorXd singular_values(const MatrixXd& a) {
 VectorXd squares_of_tall(const MatrixView& rows) {
   GramSum gram(rows.cols());
   gram.add_around(rows, VectorXd::Zero(rows.cols()));
-  const VectorXd eigenvalues = ascending_eigenvalues(gram.matrix());
+  VectorXd eigenvalues = ascending_eigenvalues(gram.matrix());
   if (eigenvalues[0] > kGramResolves * eigenvalues[eigenvalues.size() - 1]) return eigenvalues;
   const Eigen::HouseholderQR<MatrixXd> qr(rows.cast<double>());
   return singular_values(qr.matrixQR().topRows(rows.cols()).triangularView<Eigen::Upper>()).array().square();
