@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include <Eigen/QR>
 
@@ -45,7 +46,9 @@ VectorXd singular_values(const MatrixXd& a) {
   MatrixXd mirrored = MatrixXd::Zero(2 * d, 2 * d);
   mirrored.topRightCorner(d, d) = a;
   mirrored.bottomLeftCorner(d, d) = a.transpose();
-  return ascending_eigenvalues(mirrored).tail(d);
+  const VectorXd eigenvalues = ascending_eigenvalues(mirrored);
+  if (!eigenvalues.allFinite()) throw std::runtime_error("singular values: the solver does not converge");
+  return eigenvalues.tail(d);
 }
 
 // Of rows at least as many as columns.

@@ -4,8 +4,8 @@
 
 namespace keyscope::analysis {
 
-// Dense solvers of symmetric matrices, compiled once: every file that named them compiled them anew for ten
-// seconds and more. A matrix is (n, n), n >= 1, and finite; its lower triangle is read.
+// Dense solvers of symmetric matrices, here so that they are compiled once: a file that names Eigen's takes
+// ten seconds longer. A matrix is (n, n), n >= 1, and finite; its lower triangle is read.
 
 // Eigenvalues and orthonormal eigenvectors, A V = V Λ.
 struct Eigenpairs {
