@@ -1,5 +1,6 @@
 #include "base/json.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -49,7 +50,38 @@ std::string json_text(const nlohmann::ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+namespace {
+
+// Puts what Python writes for a number that JSON has not into quotes.
+std::string with_quoted_constants(std::string_view text) {
+  std::string quoted;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at + 1;
+    if (text[at] == '"') {  // a string, as it is
+      while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+      end = std::min(end + 1, text.size());
+    } else {
+      for (const std::string_view constant : {"NaN", "Infinity", "-Infinity"}) {
+        if (!text.substr(at).starts_with(constant)) continue;
+        quoted.append(1, '"').append(constant).append(1, '"');
+        at += constant.size();
+        end = at;
+        break;
+      }
+    }
+    quoted.append(text, at, end - at);
+    at = end;
+  }
+  return quoted;
+}
+
+}  // namespace
+
 Json parse_json_object(std::string_view text, const std::string& where) {
+  if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos) {
+    const std::string quoted = with_quoted_constants(text);
+    if (quoted != text) return parse_json_object(quoted, where);
+  }
   // The parser would pass over a byte order mark, which JSON does not allow.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '{')

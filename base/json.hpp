@@ -23,6 +23,8 @@ std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
 // Parses a JSON object as untrusted files need it: the whole text, nothing else; every key once (nlohmann
 // alone keeps the last of two without a word); nesting bounded, so that a file of brackets costs no memory.
+// NaN, Infinity and -Infinity, which are no JSON and which Python writes, are read as strings: no field takes
+// them for a number, and who does not ask for the field is not disturbed.
 //   where: the file's name, for messages
 //   throws FileError naming it
 nlohmann::json parse_json_object(std::string_view text, const std::string& where);

@@ -60,7 +60,7 @@ void run_with_model(ModelArguments& arguments, const ModelBenchmark& run) {
   arguments.outputs.check();
   const capture::ModelOptions model_options = options.model_options();
   benchmarks::cases_of(options.sweep({}));  // a policy that is not known is said before anything is read
-  const auto model = capture::Model::load(options.model_folder(), model_options);
+  const auto model = options.model().load(model_options);
   const auto prompt = options.prompt(model->config(), model->tokenizer());
   const benchmarks::Sweep sweep = options.sweep(prompt);
   const Benchmark benchmark = watched("tokens", arguments.outputs.quiet,
@@ -75,7 +75,7 @@ void run_memory(ModelArguments& arguments) {
   arguments.outputs.check();
   const capture::ModelOptions model_options = options.model_options();
   benchmarks::cases_of(options.sweep({}));
-  const std::filesystem::path folder = options.model_folder();
+  const std::filesystem::path folder = options.model().folder();
   const capture::ModelConfig config = capture::read_config(folder);
   const auto tokenizer =
       std::filesystem::exists(folder / "tokenizer.json") ? tokenizer::Tokenizer::load(folder) : nullptr;
@@ -210,7 +210,7 @@ void BenchModelOptions::add_to(CLI::App& command, std::int64_t repeat) {
   sweep_.policies = {"none", "keydiff", "sink", "tova", "h2o", "snapkv"};
   sweep_.budgets = {1024};
   sweep_.blocks = {128};
-  model_.add_folder(command)->required();
+  model_.add_model(command)->required();
   prompt_.add_to(command);
   command.add_option("--policy", sweep_.policies, policy_help())
       ->allow_extra_args(false)

@@ -37,7 +37,7 @@ class BenchModelOptions {
   // Also `--generate`, for those that time it.
   void add_generate(CLI::App& command);
 
-  const std::string& model_folder() const { return model_.folder(); }
+  const ModelChoice& model() const { return model_; }
   //   throws UsageError on a value that cannot be understood
   capture::ModelOptions model_options() const;
 

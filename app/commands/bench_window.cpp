@@ -79,7 +79,7 @@ nlohmann::ordered_json row_of(const char* name, const Spread& seconds) {
 }
 
 void run_live(const LiveArguments& arguments) {
-  require_writable(arguments.window.json, arguments.live.model_folder());
+  require_writable(arguments.window.json, arguments.live.model().folder());
   const window::LiveTimes times = measure_live(arguments);
   const Spread alone = benchmarks::spread_of(times.alone).value();
   const Spread in_window = benchmarks::spread_of(times.in_window).value();
@@ -93,7 +93,7 @@ void run_live(const LiveArguments& arguments) {
   if (!arguments.window.json.given()) return;
   write_json(arguments.window.json, {{"format", 1},
                                      {"benchmark", "live"},
-                                     {"model", arguments.live.model_folder()},
+                                     {"model", arguments.live.model().name()},
                                      {"size", arguments.window.size},
                                      {"repeat", arguments.repeat},
                                      {"slowdown", slowdown},

@@ -36,9 +36,9 @@ void run_capture_command(const CaptureArguments& arguments) {
   options.command = command_line();
   if (!arguments.out.empty()) output_path(arguments.out, arguments.force);
   // Before the weights, which take longer.
-  tokenizer::check_prompt_form(arguments.options.model_folder(), arguments.options.prompt.form());
-  const auto model =
-      capture::Model::load(arguments.options.model_folder(), arguments.options.model_options());
+  const ModelChoice& choice = arguments.options.model();
+  tokenizer::check_prompt_form(choice.folder(), arguments.options.prompt.form());
+  const auto model = choice.load(arguments.options.model_options());
   options.prompt_ids = arguments.options.prompt.read(model->tokenizer(), model->folder());
   if (!arguments.options.budget_file().empty())
     options.budgets = read_budget_file(arguments.options.budget_file(), model->config());

@@ -58,7 +58,7 @@ std::vector<int> parse_index_list(const std::string& text, const std::string& op
 }
 
 void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool offline) {
-  CLI::Option* model = model_.add_folder(command);
+  CLI::Option* model = model_.add_model(command);
   if (model_required) model->required();
   prompt.add_to(command);
   command.add_option("--policy", policies_, policy_help())->allow_extra_args(false);

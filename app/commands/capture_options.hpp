@@ -63,7 +63,7 @@ class CaptureCommandOptions {
   void add_to(CLI::App& command, bool model_required, bool offline);
 
   bool model_given() const { return model_.given(); }
-  const std::string& model_folder() const { return model_.folder(); }
+  const ModelChoice& model() const { return model_; }
   capture::ModelOptions model_options() const;
 
   // Everything but the prompt ids, which need the model's tokenizer.

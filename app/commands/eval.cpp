@@ -244,7 +244,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
 }
 
 void EvalOptions::add_to(CLI::App& command) {
-  model.add_folder(command)->required();
+  model.add_model(command)->required();
   command
       .add_option("--policy", policies, policy_help() + "; none always runs, as what they are compared with")
       ->allow_extra_args(false);
@@ -277,7 +277,7 @@ evaluation::Settings EvalOptions::settings(const std::string& task,
 }
 
 std::shared_ptr<const capture::Model> EvalOptions::load_model() const {
-  auto loaded = capture::Model::load(model.folder(), model.options());
+  auto loaded = model.load(model.options());
   if (loaded->tokenizer() == nullptr)
     throw FileError(fmt::format("{}: there is no tokenizer.json; an evaluation needs one", model.folder()));
   return loaded;

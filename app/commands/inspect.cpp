@@ -24,6 +24,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "capture/model/config.hpp"
+#include "capture/model/model_cache.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/recording.hpp"
@@ -91,6 +92,10 @@ Json inspect_model(const fs::path& folder) {
   const std::string dtype = config.dtype.empty() ? "float32" : config.dtype;
   const std::int64_t row_values = std::int64_t{2} * config.n_layers * config.n_kv_heads * config.head_dim;
   Json json{{"kind", "model"}, {"path", folder.string()}};
+  if (const auto cached = capture::cached_model(folder)) {
+    json["repository"] = cached->repository;
+    json["commit"] = cached->commit;
+  }
   json["architecture"] = config.model_type;
   json["layers"] = config.n_layers;
   json["query_heads"] = config.n_heads;
@@ -169,6 +174,7 @@ Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
   json["model"] = {{"name", info->model.name},           {"layers", info->model.n_layers},
                    {"query_heads", info->model.n_heads}, {"kv_heads", info->model.n_kv_heads},
                    {"head_dim", info->model.head_dim},   {"sha256", from.model_sha256}};
+  if (!from.model_commit.empty()) json["model"]["commit"] = from.model_commit;
   constexpr std::size_t kPreviewBytes = 160;
   json["prompt"] = {{"tokens", info->n_prompt()},
                     {"sha256", from.prompt_sha256},
@@ -211,7 +217,17 @@ Json inspect_figures(const fs::path& path, const hdf5::Group& root) {
 // What a model folder, a recording or a figure file holds; weights, keys and queries are not read.
 // `kind` is "model", "recording" or "figures".
 //   throws FileError where it is none of these, or damaged
-nlohmann::ordered_json inspect_path(const fs::path& path) {
+// What is there, or else a model's name in the cache; what ends as recordings and figure files do names a
+// file.
+fs::path place_of(const fs::path& path) {
+  const bool is_file_name =
+      std::ranges::any_of(std::initializer_list<const char*>{".h5", ".hdf5", ".nxs", ".nx5", ".part"},
+                          [&](const char* extension) { return path.extension() == extension; });
+  return is_file_name ? path : capture::find_model(path.string());
+}
+
+Json inspect_path(const fs::path& named) {
+  const fs::path path = place_of(named);
   if (fs::is_directory(path)) return inspect_model(path);
   const hdf5::File file = hdf5::File::open(path);
   const hdf5::Group root = file.root();
@@ -326,9 +342,12 @@ void run_inspect(const InspectArguments& arguments) {
 
 void add_inspect(CLI::App& app) {
   auto arguments = std::make_shared<InspectArguments>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "What a model folder, a recording or a figure file holds");
-  command->add_option("PATH", arguments->path, "A model folder, a recording (or its .part), a figure file")
+  CLI::App* command = app.add_subcommand("inspect", "What a model, a recording or a figure file holds");
+  command
+      ->add_option(
+          "PATH", arguments->path,
+          "A model folder, ORG/NAME[@REVISION] of a model in the Hugging Face cache, a recording (or its "
+          ".part), a figure file")
       ->required();
   command
       ->add_option(

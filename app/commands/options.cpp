@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "app/figures/catalogue.hpp"
+#include "capture/model/model_cache.hpp"
 
 namespace keyscope::commands {
 
@@ -65,8 +66,18 @@ void add_discard(CLI::App& command, bool& force) {
 
 void add_quiet(CLI::App& command, bool& quiet) { command.add_flag("--quiet", quiet, "No progress"); }
 
-CLI::Option* ModelChoice::add_folder(CLI::App& command) {
-  return command.add_option("--model", folder_, "A model folder in Hugging Face layout");
+CLI::Option* ModelChoice::add_model(CLI::App& command) {
+  return command.add_option(
+      "--model", name_,
+      "A model folder in Hugging Face layout, or ORG/NAME[@REVISION] in the Hugging Face cache");
+}
+
+std::string ModelChoice::folder() const { return given() ? capture::find_model(name_).string() : name_; }
+
+std::shared_ptr<const capture::Model> ModelChoice::load(const capture::ModelOptions& options) const {
+  auto model = capture::Model::load(folder(), options);
+  for (const std::string& note : model->notes()) fmt::print(stderr, "keyscope: note: {}\n", note);
+  return model;
 }
 
 void ModelChoice::add_arithmetic(CLI::App& command) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,16 +56,22 @@ void add_quiet(CLI::App& command, bool& quiet);
 // which a command's own options stand.
 class ModelChoice {
  public:
-  CLI::Option* add_folder(CLI::App& command);  // `--model`; not required unless the command says so
-  void add_arithmetic(CLI::App& command);      // the others
+  CLI::Option* add_model(CLI::App& command);  // `--model`; not required unless the command says so
+  void add_arithmetic(CLI::App& command);     // the others
 
-  bool given() const { return !folder_.empty(); }
-  const std::string& folder() const { return folder_; }
+  bool given() const { return !name_.empty(); }
+  const std::string& name() const { return name_; }  // as it was given
+  // Where the model is.
+  //   throws FileError as capture::find_model does
+  std::string folder() const;
+  // The model itself. What its user should know of it goes to stderr.
+  //   throws as Model::load does
+  std::shared_ptr<const capture::Model> load(const capture::ModelOptions& options) const;
   //   throws UsageError on a word that `--dtype` or `--device` does not take
   capture::ModelOptions options() const;
 
  private:
-  std::string folder_, dtype_ = "auto", device_ = "auto";
+  std::string name_, dtype_ = "auto", device_ = "auto";
   int threads_ = 0;
 };
 

@@ -26,6 +26,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "capture/model/config.hpp"
+#include "capture/model/model_cache.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::commands {
@@ -35,6 +36,7 @@ using results::PromptLengths;
 
 struct PromptsArguments {
   std::string file, model, out;
+  std::filesystem::path folder;  // of the model
   std::vector<std::int64_t> budgets;
   std::optional<std::int64_t> max_tokens;
   JsonTarget json;
@@ -49,7 +51,7 @@ std::unique_ptr<tokenizer::Tokenizer> load_tokenizer(const std::filesystem::path
 }
 
 PromptLengths measure_lengths(const PromptsArguments& arguments, const capture::ModelConfig& config) {
-  const auto tokenizer = load_tokenizer(arguments.model);
+  const auto tokenizer = load_tokenizer(arguments.folder);
   std::vector<std::int64_t> lengths;
   for (const auto& prompt :
        results::read_prompts(arguments.file, config, tokenizer.get(), arguments.max_tokens))
@@ -103,11 +105,9 @@ void write_lengths_figure(const PromptsArguments& arguments, const capture::Mode
   }
   recording::Origin origin;
   origin.provenance = provenance_now();
-  const std::filesystem::path folder = std::filesystem::path(arguments.model).lexically_normal();
-  origin.model = {
-      config.raw_json,   (folder.has_filename() ? folder : folder.parent_path()).filename().string(),
-      config.n_layers,   config.n_heads,
-      config.n_kv_heads, config.head_dim};
+  origin.model = {config.raw_json,   capture::model_name(arguments.folder),
+                  config.n_layers,   config.n_heads,
+                  config.n_kv_heads, config.head_dim};
   figures::write_nexus(arguments.out, {figure}, origin, arguments.force);
 }
 
@@ -119,7 +119,8 @@ void run_prompts(PromptsArguments& arguments) {
     refuse_same_file(arguments.file, arguments.out);
   }
   if (arguments.json.given()) require_writable(arguments.json, arguments.file);
-  const capture::ModelConfig config = capture::read_config(arguments.model);
+  arguments.folder = capture::find_model(arguments.model);
+  const capture::ModelConfig config = capture::read_config(arguments.folder);
   const PromptLengths lengths = measure_lengths(arguments, config);
   if (!arguments.out.empty()) write_lengths_figure(arguments, config, lengths);
   if (arguments.json.given()) write_json(arguments.json, to_json(lengths));
@@ -137,8 +138,10 @@ void add_prompts(CLI::App& app) {
                    "A file with a JSON object a line: {\"prompt\": \"text\"} or {\"ids\": [1, 80]}")
       ->required();
   command
-      ->add_option("--model", arguments->model,
-                   "A model folder; only its config.json and tokenizer.json are needed")
+      ->add_option(
+          "--model", arguments->model,
+          "A model folder, or ORG/NAME[@REVISION] in the Hugging Face cache; only its config.json and "
+          "tokenizer.json are needed")
       ->required();
   command->add_option("--budget", arguments->budgets, "N: rows kept per KV head, repeatable")
       ->allow_extra_args(false)

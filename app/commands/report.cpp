@@ -169,7 +169,7 @@ void run_report(const ReportArguments& arguments) {
   const JsonTarget json{arguments.json, arguments.force};
   if (json.given() && !json.is_stdout()) check_json(arguments);
   require_writable(json, arguments.model.folder(), arguments.out);
-  const auto model = capture::Model::load(arguments.model.folder(), arguments.model.options());
+  const auto model = arguments.model.load(arguments.model.options());
   const adoption::TaskList tasks(asked_tasks(arguments), *model);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
@@ -187,7 +187,7 @@ void run_report(const ReportArguments& arguments) {
 }
 
 void add_work_options(CLI::App& command, ReportArguments& arguments) {
-  arguments.model.add_folder(command)->required();
+  arguments.model.add_model(command)->required();
   add_out(command, arguments.out, "report")->required();
   command
       .add_option("--tasks,--task", arguments.tasks,

@@ -19,6 +19,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "capture/model/model_cache.hpp"
 #include "capture/tokenizer/chat_template.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
@@ -75,10 +76,10 @@ std::vector<std::int32_t> read_ids(const std::string& text, const std::string& w
 // A tokenizer as the options want it used.
 class Converter {
  public:
-  explicit Converter(const TokenizeArguments& arguments)
-      : arguments_(arguments), tokenizer_(tokenizer::Tokenizer::load(arguments.model)) {
+  explicit Converter(const TokenizeArguments& arguments) : arguments_(arguments) {
     std::error_code error;
-    const std::filesystem::path model = arguments.model;
+    const std::filesystem::path model = capture::find_model(arguments.model);
+    tokenizer_ = tokenizer::Tokenizer::load(model);
     const auto folder = std::filesystem::is_directory(model, error) ? model : model.parent_path();
     if (arguments.chat.form().chat) template_ = tokenizer::ChatTemplate::load(folder);
   }
@@ -135,7 +136,9 @@ void add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "The token ids of a text, and back");
   command
       ->add_option("--model", arguments->model,
-                   "A model folder; only its tokenizer.json is needed (and its chat template, with --chat)")
+                   "A model folder, or ORG/NAME[@REVISION] in the Hugging Face cache; only its "
+                   "tokenizer.json is needed "
+                   "(and its chat template, with --chat)")
       ->required();
   auto* text = command->add_option("--prompt", arguments->prompt, "The text itself (with --decode, the ids)");
   command->add_option("--prompt-file", arguments->prompt_file, "A UTF-8 text file; - is stdin")

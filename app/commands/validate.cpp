@@ -114,7 +114,7 @@ std::vector<validation::PromptRecord> measure_prompts(const ValidateArguments& a
 
 void run_validate(const ValidateArguments& arguments) {
   validation::Settings settings = validation_settings(arguments);
-  const auto model = capture::Model::load(arguments.model.folder(), model_options(arguments));
+  const auto model = arguments.model.load(model_options(arguments));
   const auto prompts =
       results::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
@@ -134,7 +134,7 @@ void run_validate(const ValidateArguments& arguments) {
 }
 
 void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
-  arguments.model.add_folder(command)->required();
+  arguments.model.add_model(command)->required();
   command
       .add_option("--prompts", arguments.prompts,
                   "A file with a JSON object a line: {\"prompt\": \"text\"} or {\"ids\": [1, 80]}, either "

@@ -205,10 +205,12 @@ bool LiveForm::draw_run(PanelContext& context, const session::LiveProblems& prob
 
 std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   const session::LiveProblems found = problems();
-  label(context, "Model folder (Hugging Face layout)", found.model);
+  label(context, "Model: a folder, or ORG/NAME in the Hugging Face cache", found.model);
   ImGui::SetNextItemWidth(-1);
   text_field(context, "##model", "", &model_);
   note_widget(context, "model");
+  for (const std::string& name : session::suggested_models(model_))
+    if (ImGui::Selectable(name.c_str())) model_ = name;
   draw_prompt(context, found.prompt);
   draw_policies(context, found.policies);
   draw_numbers(context, found);

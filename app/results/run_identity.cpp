@@ -13,11 +13,12 @@
 #include "base/errors.hpp"
 #include "base/text.hpp"
 #include "capture/model/model.hpp"
+#include "capture/model/model_cache.hpp"
 
 namespace keyscope::results {
 
 ModelIdentity identity_of(const capture::Model& model, const capture::HashProgress& progress) {
-  const std::string name = std::filesystem::canonical(model.folder()).filename().string();
+  const std::string name = capture::model_name(std::filesystem::canonical(model.folder()));
   std::string buffer;  // results are JSON, which is UTF-8, and a folder may be called anything
   return {std::string(replace_invalid_utf8(name, buffer)), model.model_sha256(),
           capture::sha256_with_weights(model, progress), model.dtype_name(), model.device_name()};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <exception>
 #include <fstream>
 #include <initializer_list>
@@ -17,6 +18,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "capture/model/model_cache.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -190,7 +192,7 @@ LiveCapture make_live_capture(LiveRequest request) {
                                         capture::CaptureControl& control) {
     std::unique_ptr<recording::RecordSink> file;  // made first: an existing file is refused before any work
     if (!request.out.empty()) file = recording::make_recording_writer(request.out, request.replace);
-    const auto model = capture::Model::load(request.model_folder, request.model);
+    const auto model = capture::Model::load(capture::find_model(request.model_folder), request.model);
     capture::CaptureOptions options = request.options;
     options.prompt_ids = prompt_ids(*model, request);
     std::vector<recording::RecordSink*> all(sinks.begin(), sinks.end());
@@ -203,9 +205,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string model_problem(const fs::path& folder) {
+std::string model_problem(const fs::path& named) {
   std::error_code error;
-  if (folder.empty()) return "name a model folder, or drop one on the window";
+  if (named.empty()) return "name a model folder, or drop one on the window";
+  fs::path folder;
+  try {
+    folder = capture::find_model(named.string());
+  } catch (const FileError& missing) {
+    const std::string_view what = missing.what(), name = named.native();
+    if (named.is_absolute() || name.starts_with('.')) return "there is no such folder";
+    return std::string(what.starts_with(name) ? what.substr(std::min(name.size() + 2, what.size())) : what);
+  }
   if (!fs::is_directory(folder, error)) return "there is no such folder";
   if (!fs::is_regular_file(folder / "config.json", error)) return "no model: there is no config.json in it";
   return {};
@@ -237,6 +247,19 @@ std::string LiveProblems::first() const {
   for (const std::string* problem : {&model, &prompt, &policies, &budget, &block, &generate, &out})
     if (!problem->empty()) return *problem;
   return {};
+}
+
+std::vector<std::string> suggested_models(std::string_view typed) {
+  constexpr std::size_t kMost = 4;
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  std::vector<std::string> suggested;
+  if (typed.empty() || model_problem(std::string(typed)).empty()) return suggested;
+  for (const std::string& name : capture::cached_models())
+    if (suggested.size() < kMost && !std::ranges::search(name, typed, same).empty())
+      suggested.push_back(name);
+  return suggested;
 }
 
 LiveProblems check_live(const LiveRequest& request) {

@@ -23,7 +23,7 @@ namespace keyscope::session {
 // A model to run live. The prompt is `options.prompt_ids` if there are any, else `prompt` as the model's
 // tokenizer reads it, or the text of `prompt_file`.
 struct LiveRequest {
-  std::filesystem::path model_folder;
+  std::filesystem::path model_folder;  // or ORG/NAME[@REVISION]
   capture::ModelOptions model;
   std::string prompt;
   std::filesystem::path prompt_file;       // read instead of `prompt` when it runs; empty: none
@@ -131,6 +131,10 @@ struct LiveProblems {
 };
 
 LiveProblems check_live(const LiveRequest& request);
+
+// Models of the Hugging Face cache whose names hold what was typed, in any case: four at most, none once it
+// names a model.
+std::vector<std::string> suggested_models(std::string_view typed);
 
 // What a path that was dropped on the window is.
 enum class DroppedKind {

@@ -41,7 +41,8 @@ std::vector<BoundTallies> measure_bounds(const recording::Recording& recording,
 }
 
 // How one prompt is captured: every policy, with all rows and the last logits.
-capture::CaptureOptions prompt_capture_options(const Settings& settings, const results::Prompt& prompt) {
+capture::CaptureOptions prompt_capture_options(const capture::Model& model, const Settings& settings,
+                                               const results::Prompt& prompt) {
   capture::CaptureOptions options;
   options.prompt_ids = prompt.ids;
   options.policies = settings.policies;
@@ -49,7 +50,7 @@ capture::CaptureOptions prompt_capture_options(const Settings& settings, const r
   options.block_size = settings.block_size;
   options.schedule = capture::Schedule::kLayer;
   options.record_values = true;
-  options.record_logits = true;
+  options.record_logits = model.has_head();
   options.score_last = settings.score_last;
   options.seed = settings.seed;
   return options;
@@ -61,7 +62,7 @@ capture::CaptureOptions prompt_capture_options(const Settings& settings, const r
 PromptRecord measure_prompt(const capture::Model& model, const Settings& settings,
                             const results::Prompt& prompt, const std::filesystem::path& recording,
                             capture::CaptureControl& control, const std::atomic<bool>& cancelled) {
-  const capture::CaptureOptions options = prompt_capture_options(settings, prompt);
+  const capture::CaptureOptions options = prompt_capture_options(model, settings, prompt);
   const auto memory = recording::MemoryRecording::create();
   std::vector<recording::RecordSink*> sinks{memory.get()};
   std::unique_ptr<recording::RecordSink> file;
@@ -215,7 +216,7 @@ namespace {
 std::int64_t needed_bytes(const capture::Model& model, const Settings& settings,
                           const results::Prompt& prompt) {
   const auto estimate = capture::estimate_capture(
-      model, capture::plan_capture(model, prompt_capture_options(settings, prompt)));
+      model, capture::plan_capture(model, prompt_capture_options(model, settings, prompt)));
   return estimate.disk_bytes + estimate.cache_bytes;
 }
 

@@ -226,6 +226,9 @@ constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 22;
 
 // (n, vocab), row after row.
 at::Tensor checked_logits(const Transformer& transformer, const at::Tensor& hidden, std::int64_t first) {
+  if (!transformer.weights().head().defined())
+    throw InvalidInput(
+        "the model was saved without its head (there is no lm_head.weight): it gives no next token");
   at::Tensor logits = transformer.logits(hidden).contiguous();
   const float* data = logits.const_data_ptr<float>();
   if (!std::all_of(data, data + logits.numel(), [](float logit) { return std::isfinite(logit); }))

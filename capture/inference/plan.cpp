@@ -17,6 +17,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "capture/inference/capture.hpp"
+#include "capture/model/model_cache.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
@@ -182,6 +183,7 @@ recording::Provenance provenance(const Model& model, const CaptureOptions& optio
       fmt::format("keyscope {}, LibTorch {}.{}.{}, HDF5 {}.{}.{}", KEYSCOPE_VERSION, TORCH_VERSION_MAJOR,
                   TORCH_VERSION_MINOR, TORCH_VERSION_PATCH, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
   origin.model_sha256 = options.model_sha256.empty() ? model.model_sha256() : options.model_sha256;
+  if (const auto cached = cached_model(model.folder())) origin.model_commit = cached->commit;
   origin.prompt_sha256 = hash_ids(options.prompt_ids);
   origin.seed = static_cast<std::int64_t>(options.seed);
   origin.device = model.device_name();
@@ -206,14 +208,16 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
   check_options(options);
   check_budgets(model.config(), options);
   check_prompt(model, options);
+  if (!model.has_head() && (options.generate > 0 || options.record_logits))
+    throw FileError(
+        fmt::format("{}: holds no lm_head.weight, so that there are no next tokens; expected a model "
+                    "with its head, or neither --generate nor logits to record",
+                    model.folder().string()));
   const ModelConfig& config = model.config();
   recording::RecordPlan plan;
   plan.provenance = provenance(model, options);
-  const auto folder = std::filesystem::absolute(model.folder()).lexically_normal();
-  plan.model = {
-      config.raw_json,   (folder.has_filename() ? folder : folder.parent_path()).filename().string(),
-      config.n_layers,   config.n_heads,
-      config.n_kv_heads, config.head_dim};
+  plan.model = {config.raw_json, model_name(model.folder()), config.n_layers,
+                config.n_heads,  config.n_kv_heads,          config.head_dim};
   if (const tokenizer::Tokenizer* tokenizer = model.tokenizer()) {
     plan.prompt = tokenizer->token_text(options.prompt_ids);
   } else {

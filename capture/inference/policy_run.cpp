@@ -101,8 +101,10 @@ void PolicyRun::take_output(const at::Tensor& hidden, std::int64_t first) {
     prompt_result_.logits.insert(prompt_result_.logits.end(), logits.begin(), logits.end());
   }
   if (first + n != n_prompt) return;
-  last_logits_ = finite_logits(context_.model.transformer(), hidden.narrow(0, n - 1, 1), n_prompt - 1);
-  keep_top_logits();
+  if (context_.model.has_head()) {
+    last_logits_ = finite_logits(context_.model.transformer(), hidden.narrow(0, n - 1, 1), n_prompt - 1);
+    keep_top_logits();
+  }
   position_ = n_prompt;
   block_ = static_cast<int>(run_plan_.n_prompt_blocks);
   outcome_.prompt_seconds += seconds_since(started);

@@ -15,6 +15,7 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "capture/model/family.hpp"
+#include "capture/model/model_cache.hpp"
 
 namespace keyscope::capture {
 
@@ -446,7 +447,7 @@ std::vector<std::int32_t> read_eos(const ConfigFields& fields) {
   return ids;
 }
 
-const Family& check_architecture(const ConfigFields& fields, const ModelConfig& config) {
+const Family& read_architecture(const ConfigFields& fields, ModelConfig& config) {
   const Family* family = find_family(config.model_type);
   if (family == nullptr) {
     std::vector<std::string_view> known;
@@ -456,10 +457,13 @@ const Family& check_architecture(const ConfigFields& fields, const ModelConfig& 
   }
   if (fields.has("architectures")) {
     const Json& list = fields.at("architectures");
-    if (!list.is_array() ||
-        std::find(list.begin(), list.end(), std::string(family->architecture)) == list.end())
+    const auto lists = [&](std::string_view name) {
+      return list.is_array() && std::ranges::find(list, Json(name)) != list.end();
+    };
+    config.headless = !lists(family->architecture) && lists(family->base_class);
+    if (!config.headless && !lists(family->architecture))
       fields.fail("architectures", shown_value(list),
-                  fmt::format("a list with \"{}\"", family->architecture));
+                  fmt::format("a list with \"{}\" or \"{}\"", family->architecture, family->base_class));
   }
   if (fields.has("quantization_config"))
     fields.fail("quantization_config", shown_value(fields.at("quantization_config")),
@@ -476,8 +480,8 @@ std::string read_dtype(const ConfigFields& fields) {
     std::string dtype = fields.text_or(name, "");
     if (dtype.empty()) continue;
     if (dtype.starts_with("torch.")) dtype.erase(0, 6);  // as some older files spell it
-    if (dtype != "float32" && dtype != "bfloat16" && dtype != "float16")
-      fields.fail(name, shown(dtype), "float32, bfloat16 or float16");
+    if (dtype != "float32" && dtype != "bfloat16" && dtype != "float16" && dtype != "auto")
+      fields.fail(name, shown(dtype), "float32, bfloat16, float16 or auto");
     if (!found.empty() && found != dtype) fields.fail(name, shown(dtype), found + ", as dtype says");
     found = dtype;
   }
@@ -493,7 +497,7 @@ ModelConfig parse_config(std::string raw_json, const std::string& where) {
   const ConfigFields fields(json, where);
   config.model_type = fields.text_or("model_type", "");
   config.dtype = read_dtype(fields);
-  const Family& family = check_architecture(fields, config);
+  const Family& family = read_architecture(fields, config);
   read_shape(fields, family, config);
   read_rope(fields, family, config);
   read_windows(fields, family, config);
@@ -506,8 +510,8 @@ ModelConfig read_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   std::error_code unused;
   if (!fs::exists(path, unused))
-    throw FileError(fmt::format("{}: holds no config.json; expected a model folder in Hugging Face layout",
-                                folder.string()));
+    throw FileError(fmt::format("{}: holds no config.json; expected a model folder in Hugging Face layout{}",
+                                folder.string(), fetch_advice(folder)));
   ModelConfig config = parse_config(read_small_file(path), path.string());
   const fs::path generation = folder / "generation_config.json";
   std::error_code ignored;

@@ -38,7 +38,8 @@ enum class HiddenActivation { kSilu, kGeluTanh };
 struct ModelConfig {
   std::string raw_json;  // config.json as read
   std::string model_type;
-  std::string dtype;  // as the file says: float32, bfloat16, float16, or empty
+  std::string
+      dtype;  // as the file says: float32, bfloat16, float16, auto (as the weights are stored), or empty
   int n_layers = 0;
   int n_heads = 0;
   int n_kv_heads = 0;  // divides n_heads
@@ -61,6 +62,7 @@ struct ModelConfig {
   bool unit_offset_norms = false;    // norms multiply by 1 + weight
   bool post_norms = false;           // attention's and the MLP's output are normalised before they are added
   bool fused_projections = false;    // q, k, v are stored as one matrix, gate and up as another
+  bool headless = false;             // saved without its head, which the checkpoint may lack
   bool tie_word_embeddings = false;  // one matrix for the embedding and the head
   bool qkv_bias = false;             // of the projections to queries, keys and values
   bool output_bias = false;          // of attention's output projection

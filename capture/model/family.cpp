@@ -26,16 +26,18 @@ const std::vector<Family>& known_families() {
   using Kind = RopeScaling::Kind;
   static const std::vector<Family> kFamilies{
       // Llama 1 to 3.x, TinyLlama, SmolLM2
-      {.model_type = "llama", .architecture = "LlamaForCausalLM"},
+      {.model_type = "llama", .architecture = "LlamaForCausalLM", .base_class = "LlamaModel"},
       // Qwen2, Qwen2.5
       {.model_type = "qwen2",
        .architecture = "Qwen2ForCausalLM",
+       .base_class = "Qwen2Model",
        .qkv_bias = true,
        .window = kQwenWindows,
        .default_context = 32768,
        .default_kv_heads = 32},
       {.model_type = "qwen3",
        .architecture = "Qwen3ForCausalLM",
+       .base_class = "Qwen3Model",
        .qk_norm = true,
        .window = kQwenWindows,
        .default_context = 32768,
@@ -43,11 +45,13 @@ const std::vector<Family>& known_families() {
        .default_head_dim = 128},
       {.model_type = "mistral",
        .architecture = "MistralForCausalLM",
+       .base_class = "MistralModel",
        .window = {.layers = WindowedLayers::kAll, .size = 4096},
        .default_context = 131072,
        .default_kv_heads = 8},
       {.model_type = "gemma2",
        .architecture = "Gemma2ForCausalLM",
+       .base_class = "Gemma2Model",
        .unit_offset_norms = true,
        .post_norms = true,
        .scaled_embeddings = true,
@@ -66,6 +70,7 @@ const std::vector<Family>& known_families() {
       // Gemma 3's models of text alone, and the text part of those saved by themselves
       {.model_type = "gemma3_text",
        .architecture = "Gemma3ForCausalLM",
+       .base_class = "Gemma3TextModel",
        .qk_norm = true,
        .unit_offset_norms = true,
        .post_norms = true,
@@ -87,6 +92,7 @@ const std::vector<Family>& known_families() {
       // Phi-3, Phi-3.5 mini; its long contexts were first called by other names
       {.model_type = "phi3",
        .architecture = "Phi3ForCausalLM",
+       .base_class = "Phi3Model",
        .fused_projections = true,
        .window = {.layers = WindowedLayers::kAll},
        .rope_names = {{"longrope", Kind::kLongRope}, {"su", Kind::kLongRope}, {"yarn", Kind::kLongRope}},

@@ -38,6 +38,7 @@ const std::vector<RopeName>& usual_rope_names();
 struct Family {
   std::string_view model_type;    // as config.json names it
   std::string_view architecture;  // the class that its `architectures` lists
+  std::string_view base_class;    // or, where it was saved without its head, this one
   bool qkv_bias = false;          // always biases of queries, keys and values, whatever `attention_bias` says
   bool qk_norm = false;           // RMSNorm over each head's query and key, before RoPE
   bool unit_offset_norms = false;  // norms multiply by 1 + weight

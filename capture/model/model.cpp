@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/errors.hpp"
 #include "base/sha256.hpp"
@@ -22,7 +24,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-at::ScalarType choose_dtype(DType wanted, const ModelConfig& config) {
+// `auto`: as the weights are stored.
+std::string dtype_of(const ModelConfig& config, const Checkpoint& checkpoint) {
+  if (config.dtype != "auto") return config.dtype;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (tensor->dtype == "F32") return "float32";
+    if (tensor->dtype == "BF16") return "bfloat16";
+    if (tensor->dtype == "F16") return "float16";
+  }
+  return {};
+}
+
+at::ScalarType choose_dtype(DType wanted, const std::string& dtype) {
   switch (wanted) {
     case DType::kFloat32:
       return at::kFloat;
@@ -33,8 +46,8 @@ at::ScalarType choose_dtype(DType wanted, const ModelConfig& config) {
     case DType::kAuto:
       break;
   }
-  if (config.dtype == "bfloat16") return at::kBFloat16;
-  if (config.dtype == "float16") return at::kHalf;
+  if (dtype == "bfloat16") return at::kBFloat16;
+  if (dtype == "float16") return at::kHalf;
   return at::kFloat;
 }
 
@@ -79,8 +92,8 @@ class LoadedModel : public Model {
         config_(read_config(folder_)),
         checkpoint_(folder_),
         device_(options.device) {
-    const at::ScalarType dtype = choose_dtype(options.dtype, config_);
-    const WeightBytes needed = capture::weight_bytes(checkpoint_, dtype);
+    const at::ScalarType dtype = choose_dtype(options.dtype, dtype_of(config_, checkpoint_));
+    const WeightBytes needed = capture::weight_bytes(checkpoint_, config_, dtype);
     residency_ = residency_for(needed, options, folder_, device_);
     weight_bytes_ = residency_ == Residency::kWhole ? needed.all : needed.streamed();
     check_threads(options.threads);
@@ -118,6 +131,25 @@ class LoadedModel : public Model {
 };
 
 }  // namespace
+
+bool Model::has_head() const { return transformer().weights().head().defined(); }
+
+std::vector<std::string> Model::notes() const {
+  constexpr std::size_t kMostNamed = 5;
+  std::vector<std::string> notes;
+  const auto& unused = transformer().weights().unused();
+  const std::span named(unused.data(), std::min(unused.size(), kMostNamed));
+  if (!unused.empty())
+    notes.push_back(fmt::format("{}: {} of its tensors {} not part of the model and left out: {}{}",
+                                folder().string(), unused.size(), unused.size() == 1 ? "is" : "are",
+                                fmt::join(named, ", "), unused.size() > kMostNamed ? ", …" : ""));
+  if (!has_head())
+    notes.push_back(
+        fmt::format("{}: holds no lm_head.weight, as it was saved without its head: keys, queries and "
+                    "attention are there, next tokens and logits are not",
+                    folder().string()));
+  return notes;
+}
 
 std::shared_ptr<const Model> Model::load(const fs::path& folder, const ModelOptions& options) {
   std::error_code error;

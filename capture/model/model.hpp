@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/model/config.hpp"
 #include "capture/model/memory.hpp"
@@ -55,6 +56,12 @@ class Model {
   virtual std::int64_t weight_bytes() const = 0;  // in memory at once, as this model's dtype
   virtual Residency residency() const = 0;
   virtual int threads() const = 0;
+
+  // Whether it gives next tokens: a model that was saved without its head does not.
+  bool has_head() const;
+  // What its user should know and nothing fails of, in sentences: tensors that are not used, a head that is
+  // not there.
+  std::vector<std::string> notes() const;
 };
 
 // How far the hash over a model's weights has come: bytes of them, of all.

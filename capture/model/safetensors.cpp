@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/model/model_cache.hpp"
 
 namespace keyscope::capture {
 
@@ -202,22 +202,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A shard's name is a plain one: what an index says must not lead out of the model's folder.
-void check_shard_name(const std::string& shard, const fs::path& folder, const fs::path& index) {
-  const bool plain = !shard.empty() && shard != "." && shard != ".." &&
-                     shard.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
-  if (!plain)
-    throw FileError(fmt::format("{}: weight_map names {}, expected a plain file name inside the folder",
+// What an index says must not climb out of the model's folder. Where a link on the disk leads is its owner's
+// business: caches of models keep their files elsewhere.
+void check_shard_name(const std::string& shard, const fs::path& index) {
+  const fs::path name(shard);
+  const bool climbs = std::ranges::find(name, fs::path("..")) != name.end();
+  const bool names_a_file = name.has_filename() && name.filename() != ".";
+  if (!names_a_file || climbs || name.is_absolute() ||
+      shard.find_first_of(std::string("\\\0", 2)) != std::string::npos)
+    throw FileError(fmt::format("{}: weight_map names {}, expected a file name inside the folder",
                                 index.string(), shown(shard)));
+}
+
+// Why a file that should be there cannot be opened; empty where it is there.
+std::string absence(const fs::path& file) {
   std::error_code error;
-  const fs::path resolved = fs::weakly_canonical(folder / shard, error);
-  const fs::path home = fs::weakly_canonical(folder, error);
-  if (!fs::exists(resolved, error))
-    throw FileError(
-        fmt::format("{}: weight_map names {}, which is not in the folder", index.string(), shard));
-  if (resolved.parent_path() != home)
-    throw FileError(fmt::format("{}: {} leads out of the model's folder, to {}", index.string(), shard,
-                                resolved.string()));
+  if (fs::exists(file, error)) return {};
+  if (!fs::is_symlink(file, error)) return "is not in the folder";
+  return fmt::format("is a link to {}, which is not there", fs::read_symlink(file, error).string());
 }
 
 Json read_weight_map(const fs::path& index) {
@@ -234,41 +236,60 @@ Checkpoint::Checkpoint(const fs::path& folder) {
   std::error_code error;
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
-  source_ = (fs::exists(single, error) ? single : index).string();
-  if (fs::exists(single, error)) {
+  const auto is_there = [&](const fs::path& file) {
+    return fs::exists(file, error) || fs::is_symlink(file, error);
+  };
+  if (is_there(single)) {
+    source_ = single.string();
+    if (const std::string why = absence(single); !why.empty())
+      throw FileError(fmt::format("{}: {}{}", source_, why, fetch_advice(folder)));
     files_.push_back(std::make_unique<SafetensorsFile>(single));
     for (const auto& [name, tensor] : files_.back()->tensors()) tensors_.emplace(name, &tensor);
-  } else if (fs::exists(index, error)) {
+  } else if (is_there(index)) {
+    source_ = index.string();
     open_sharded(folder, index);
   } else {
     throw FileError(
         fmt::format("{}: has neither model.safetensors nor model.safetensors.index.json; expected the "
-                    "weights of a Hugging Face model",
-                    folder.string()));
+                    "weights of a Hugging Face model{}",
+                    folder.string(), fetch_advice(folder)));
   }
 }
 
 void Checkpoint::open_sharded(const fs::path& folder, const fs::path& index) {
   const Json weight_map = read_weight_map(index);
-  std::set<std::string> shards;
+  std::map<std::string, const SafetensorsFile*> opened;  // null for a file that is not there
   for (const auto& [tensor, shard] : weight_map.items()) {
     if (!shard.is_string())
       throw FileError(fmt::format("{}: weight_map has no file name for {}", index.string(), shown(tensor)));
-    if (shards.insert(shard.get<std::string>()).second) check_shard_name(shard, folder, index);
+    if (opened.try_emplace(shard.get<std::string>()).second)
+      check_shard_name(shard.get_ref<const std::string&>(), index);
   }
-  std::map<std::string, const SafetensorsFile*> opened;
-  for (const std::string& shard : shards) {
+  for (auto& [shard, file] : opened) {
+    if (!absence(folder / shard).empty()) continue;
     files_.push_back(std::make_unique<SafetensorsFile>(folder / shard));
-    opened[shard] = files_.back().get();
+    file = files_.back().get();
   }
-  for (const auto& [tensor, shard] : weight_map.items()) {
-    const auto& held = opened.at(shard.get<std::string>())->tensors();
-    const auto found = held.find(tensor);
-    if (found == held.end())
-      throw FileError(fmt::format("{}: weight_map says that {} holds {}, and it does not", index.string(),
-                                  shard.get<std::string>(), shown(tensor)));
-    tensors_.emplace(tensor, &found->second);
+  for (const auto& [tensor, name] : weight_map.items()) {
+    const auto& shard = name.get_ref<const std::string&>();
+    const SafetensorsFile* file = opened.at(shard);
+    const auto found = file == nullptr ? TensorTable::const_iterator() : file->tensors().find(tensor);
+    if (file != nullptr && found != file->tensors().end()) {
+      tensors_.emplace(tensor, &found->second);
+    } else {
+      missing_.emplace(tensor, fmt::format("weight_map says that it is in {}, which {}", shard,
+                                           file == nullptr ? absence(folder / shard) + fetch_advice(folder)
+                                                           : "does not hold it"));
+    }
   }
+  for (const auto& file : files_)
+    for (const auto& [name, tensor] : file->tensors())
+      if (tensors_.emplace(name, &tensor).second) missing_.erase(name);
+}
+
+std::string Checkpoint::why_missing(std::string_view name) const {
+  const auto found = missing_.find(name);
+  return found == missing_.end() ? std::string() : found->second;
 }
 
 const StoredTensor* Checkpoint::find(std::string_view name) const {

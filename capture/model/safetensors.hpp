@@ -54,11 +54,13 @@ class SafetensorsFile {
 // All weights of a model folder: `model.safetensors`, or the files that `model.safetensors.index.json` names.
 class Checkpoint {
  public:
-  //   throws FileError where no weights are there, or the index names files outside the folder, missing
-  //   files, or tensors that their file does not hold
+  //   throws FileError where no weights are there, or the index names files outside the folder. A tensor that
+  //   the index names and no file holds is one that is not there: it may be a tied one, or of no use.
   explicit Checkpoint(const std::filesystem::path& folder);
 
   const StoredTensor* find(std::string_view name) const;  // null if there is none
+  // What the index says of a tensor that is not there; empty where it says nothing.
+  std::string why_missing(std::string_view name) const;
   const std::map<std::string, const StoredTensor*, std::less<>>& tensors() const { return tensors_; }
   const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
   std::int64_t data_bytes() const;                       // of all tensors
@@ -70,6 +72,7 @@ class Checkpoint {
   std::string source_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;  // ascending by name
   std::map<std::string, const StoredTensor*, std::less<>> tensors_;
+  std::map<std::string, std::string, std::less<>> missing_;
 };
 
 }  // namespace keyscope::capture

@@ -21,8 +21,42 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
-constexpr const char* kHead = "lm_head.weight";
+// Without what stands before them.
+constexpr std::string_view kEmbedding = "embed_tokens.weight";
+constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kLayers = "layers.";
+
+// How a checkpoint calls what the decoder needs: "model.layers.0.…" where it was saved with its head,
+// "layers.0.…" without, something longer as a part of a larger model.
+struct TensorNames {
+  std::string decoder;  // what stands before all but the head
+  std::string embedding, head;
+};
+
+// What stands before the embedding, or where a tied one is stored as the head alone, before the first layer.
+std::string decoder_prefix(const Checkpoint& checkpoint) {
+  for (const std::string_view last : {kEmbedding, std::string_view("layers.0.input_layernorm.weight")}) {
+    std::set<std::string> prefixes;
+    for (const auto& [name, tensor] : checkpoint.tensors())
+      if (name.ends_with(last)) prefixes.insert(name.substr(0, name.size() - last.size()));
+    std::erase_if(prefixes,
+                  [](const std::string& prefix) { return !prefix.empty() && prefix.back() != '.'; });
+    if (prefixes.size() == 1) return *prefixes.begin();
+  }
+  return "model.";
+}
+
+TensorNames tensor_names(const Checkpoint& checkpoint) {
+  TensorNames names;
+  names.decoder = decoder_prefix(checkpoint);
+  names.embedding = names.decoder + std::string(kEmbedding);
+  names.head = kHead;  // beside the decoder
+  if (names.decoder.size() > std::string_view("model.").size() && names.decoder.ends_with(".model.")) {
+    const std::string beside = names.decoder.substr(0, names.decoder.size() - 6) + names.head;
+    if (checkpoint.find(names.head) == nullptr && checkpoint.find(beside) != nullptr) names.head = beside;
+  }
+  return names;
+}
 
 // A tensor that the model needs: where it goes, what it is called, what shape it must have.
 struct Wanted {
@@ -51,13 +85,11 @@ struct Fused {
   std::vector<Place> places;
 };
 
-std::string layer_prefix(int index) { return fmt::format("model.layers.{}.", index); }
-
 // What a layer of this model has, and where it goes.
 class LayerPlan {
  public:
-  LayerPlan(LayerWeights& layer, const ModelConfig& config, int index)
-      : config_(config), prefix_(layer_prefix(index)) {
+  LayerPlan(LayerWeights& layer, const ModelConfig& config, const std::string& decoder, int index)
+      : config_(config), prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)) {
     const std::int64_t d = config.hidden_size, f = config.intermediate_size;
     const std::int64_t wide = std::int64_t{config.n_heads} * config.head_dim;
     const std::int64_t narrow = std::int64_t{config.n_kv_heads} * config.head_dim;
@@ -125,39 +157,77 @@ class LayerPlan {
   std::vector<Fused> fused_;
 };
 
+// A model without a head was saved without one: it gives hidden states and no next token.
 std::vector<Wanted> outer_tensors(at::Tensor& embedding, at::Tensor& head, at::Tensor& final_norm,
-                                  const ModelConfig& config, const Checkpoint& checkpoint) {
+                                  const ModelConfig& config, const TensorNames& names,
+                                  const Checkpoint& checkpoint) {
   const Shape table{config.vocab_size, config.hidden_size};
-  std::vector<Wanted> wanted{{&final_norm, "model.norm.weight", {config.hidden_size}}};
+  std::vector<Wanted> wanted{{&final_norm, names.decoder + "norm.weight", {config.hidden_size}}};
   if (config.tie_word_embeddings) {
-    const bool only_head = checkpoint.find(kEmbedding) == nullptr && checkpoint.find(kHead) != nullptr;
-    wanted.push_back({&embedding, only_head ? kHead : kEmbedding, table});
+    const bool only_head =
+        checkpoint.find(names.embedding) == nullptr && checkpoint.find(names.head) != nullptr;
+    wanted.push_back({&embedding, only_head ? names.head : names.embedding, table});
   } else {
-    wanted.push_back({&embedding, kEmbedding, table});
-    wanted.push_back({&head, kHead, table});
+    wanted.push_back({&embedding, names.embedding, table});
+    // A name without "model." before it was given by a model without a head.
+    const bool may_lack_head = config.headless || names.decoder.empty();
+    if (!may_lack_head || checkpoint.find(names.head) != nullptr)
+      wanted.push_back({&head, names.head, table});
   }
   return wanted;
 }
 
-// A tensor that nothing asks for means that configuration and weights are not of one model: more layers,
-// biases that would be left out, scales of a quantized format. Rotary frequencies were once stored beside the
-// weights.
-void refuse_unknown(const Checkpoint& checkpoint, const std::vector<Wanted>& wanted, bool tied) {
-  std::set<std::string_view> known;
-  for (const Wanted& tensor : wanted) known.insert(tensor.name);
-  if (tied) known.insert({kEmbedding, kHead});
-  for (const auto& [name, stored] : checkpoint.tensors())
-    if (!known.contains(name) && !name.ends_with("rotary_emb.inv_freq"))
+// Everything that the decoder of this configuration is made of.
+std::vector<Wanted> decoder_tensors(const ModelConfig& config, const TensorNames& names,
+                                    std::vector<Wanted> outer) {
+  LayerWeights unused;
+  for (int i = 0; i < config.n_layers; ++i) {
+    const LayerPlan plan(unused, config, names.decoder, i);
+    outer.insert(outer.end(), plan.tensors().begin(), plan.tensors().end());
+  }
+  return outer;
+}
+
+// Within a layer, what nothing is computed with: rotary frequencies, which were once stored beside the
+// weights, adapters that were left behind, scales of a quantized cache, masks.
+bool is_leftover(std::string_view name) {
+  return std::ranges::any_of(
+      std::initializer_list<std::string_view>{".rotary_emb.", ".lora_", ".adapter", ".k_scale", ".v_scale",
+                                              ".attention.bias", ".attention.masked_bias"},
+      [&](std::string_view part) { return name.find(part) != name.npos; });
+}
+
+// A tensor of the decoder that nothing asks for means that configuration and weights are not of one model:
+// more layers, biases that would be left out, scales of a quantized format.
+//   throws FileError naming it
+//   returns the tensors that have no part in the decoder: another head, adapters
+std::vector<std::string> unused_tensors(const Checkpoint& checkpoint, const std::vector<Wanted>& wanted,
+                                        const ModelConfig& config, const TensorNames& names) {
+  std::set<std::string_view> known, modules;
+  for (const Wanted& tensor : wanted) {
+    known.insert(tensor.name);
+    modules.insert(std::string_view(tensor.name).substr(0, tensor.name.rfind('.')));
+  }
+  if (config.tie_word_embeddings) known.insert({names.embedding, names.head});
+  std::vector<std::string> unused;
+  for (const auto& [name, stored] : checkpoint.tensors()) {
+    if (known.contains(name)) continue;
+    const bool of_layers = name.starts_with(names.decoder + std::string(kLayers));
+    const bool of_known = modules.contains(std::string_view(name).substr(0, name.rfind('.')));
+    if ((of_layers || of_known) && !is_leftover(name))
       throw FileError(
           fmt::format("{}: tensor {} has no place in the model that config.json describes; are the two "
                       "of one model?",
                       stored->file, shown(name)));
+    unused.push_back(name);
+  }
+  return unused;
 }
 
 // Where both of a tied pair are stored they are the same matrix.
-void check_tied_pair(const Checkpoint& checkpoint) {
-  const StoredTensor* embedding = checkpoint.find(kEmbedding);
-  const StoredTensor* head = checkpoint.find(kHead);
+void check_tied_pair(const Checkpoint& checkpoint, const TensorNames& names) {
+  const StoredTensor* embedding = checkpoint.find(names.embedding);
+  const StoredTensor* head = checkpoint.find(names.head);
   if (embedding == nullptr || head == nullptr) return;
   const bool same =
       embedding->dtype == head->dtype && embedding->shape == head->shape &&
@@ -166,14 +236,17 @@ void check_tied_pair(const Checkpoint& checkpoint) {
     throw FileError(
         fmt::format("{}: {} and {} differ, and tie_word_embeddings in config.json says that they are "
                     "one",
-                    head->file, kHead, kEmbedding));
+                    head->file, names.head, names.embedding));
 }
 
 const StoredTensor& checked(const Checkpoint& checkpoint, const Wanted& wanted) {
   const StoredTensor* stored = checkpoint.find(wanted.name);
-  if (stored == nullptr)
-    throw FileError(fmt::format("{}: tensor {} is missing, expected [{}] as config.json implies",
-                                checkpoint.source(), wanted.name, fmt::join(wanted.shape, ", ")));
+  if (stored == nullptr) {
+    const std::string why = checkpoint.why_missing(wanted.name);
+    throw FileError(fmt::format("{}: tensor {} is missing, expected [{}] as config.json implies{}{}",
+                                checkpoint.source(), wanted.name, fmt::join(wanted.shape, ", "),
+                                why.empty() ? "" : "; ", why));
+  }
   if (stored->shape != wanted.shape)
     throw FileError(fmt::format("{}: tensor {} is [{}], expected [{}] as config.json implies", stored->file,
                                 wanted.name, fmt::join(stored->shape, ", "), fmt::join(wanted.shape, ", ")));
@@ -205,16 +278,13 @@ void advise_pages(std::span<const std::byte> data, int advice) {
 WeightStore::WeightStore(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype,
                          Residency residency, at::Device device)
     : checkpoint_(&checkpoint), config_(config), dtype_(dtype), residency_(residency), device_(device) {
-  const auto outer = outer_tensors(embedding_, head_, final_norm_, config, checkpoint);
-  std::vector<Wanted> wanted = outer;
-  LayerWeights unused;
-  for (int i = 0; i < config.n_layers; ++i) {
-    const LayerPlan plan(unused, config, i);
-    wanted.insert(wanted.end(), plan.tensors().begin(), plan.tensors().end());
-  }
+  const TensorNames names = tensor_names(checkpoint);
+  decoder_ = names.decoder;
+  const auto outer = outer_tensors(embedding_, head_, final_norm_, config, names, checkpoint);
+  const std::vector<Wanted> wanted = decoder_tensors(config, names, outer);
   for (const Wanted& tensor : wanted) checked(checkpoint, tensor);
-  refuse_unknown(checkpoint, wanted, config.tie_word_embeddings);
-  if (config.tie_word_embeddings) check_tied_pair(checkpoint);
+  unused_ = unused_tensors(checkpoint, wanted, config, names);
+  if (config.tie_word_embeddings) check_tied_pair(checkpoint, names);
   for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name);
   if (config.tie_word_embeddings) head_ = embedding_;
   if (residency == Residency::kStreamed) return;
@@ -228,7 +298,7 @@ std::shared_ptr<const LayerWeights> WeightStore::layer(int index) const {
 
 std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
-  const LayerPlan plan(*layer, config_, index);
+  const LayerPlan plan(*layer, config_, decoder_, index);
   for (const Wanted& tensor : plan.tensors())
     if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name);
   for (const Fused& fused : plan.fused()) {
@@ -257,22 +327,27 @@ void WeightStore::release(int index) const { advise(index, MADV_DONTNEED); }
 void WeightStore::advise(int index, int advice) const {
   if (residency_ == Residency::kWhole || index < 0 || index >= config_.n_layers) return;
   LayerWeights unused;
-  const LayerPlan plan(unused, config_, index);
+  const LayerPlan plan(unused, config_, decoder_, index);
   for (const Wanted& tensor : plan.tensors()) advise_pages(checkpoint_->find(tensor.name)->data, advice);
 }
 
-WeightBytes weight_bytes(const Checkpoint& checkpoint, at::ScalarType dtype) {
+WeightBytes weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype) {
+  const TensorNames names = tensor_names(checkpoint);
+  at::Tensor embedding, head, norm;
+  const std::string layers = names.decoder + std::string(kLayers);
   WeightBytes bytes;
-  std::map<std::string, std::int64_t, std::less<>> layers;
-  constexpr std::string_view kLayers = "model.layers.";
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    const std::int64_t n = tensor->n_elements() * static_cast<std::int64_t>(c10::elementSize(dtype));
+  std::map<std::string, std::int64_t, std::less<>> by_layer;
+  for (const Wanted& wanted :
+       decoder_tensors(config, names, outer_tensors(embedding, head, norm, config, names, checkpoint))) {
+    const StoredTensor* stored = checkpoint.find(wanted.name);
+    if (stored == nullptr) continue;  // which is said when the weights are read
+    const std::int64_t n = stored->n_elements() * static_cast<std::int64_t>(c10::elementSize(dtype));
     bytes.all += n;
-    if (!name.starts_with(kLayers)) {
+    if (!wanted.name.starts_with(layers)) {
       bytes.outside_layers += n;
       continue;
     }
-    std::int64_t& layer = layers[name.substr(0, name.find('.', kLayers.size()))];
+    std::int64_t& layer = by_layer[wanted.name.substr(0, wanted.name.find('.', layers.size()))];
     layer += n;
     bytes.largest_layer = std::max(bytes.largest_layer, layer);
   }

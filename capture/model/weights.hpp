@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -32,14 +33,20 @@ struct LayerWeights {
 class WeightStore {
  public:
   // Finds every tensor of the architecture and checks all shapes and dtypes before anything is allocated. A
-  // tied pair may be stored under either name.
+  // tied pair may be stored under either name. Names may begin with "model.", with nothing, as those of a
+  // model that was saved without its head, or with anything else that all share.
   //   throws FileError naming file, tensor, what was found and what was expected
   WeightStore(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype,
               Residency residency, at::Device device = at::kCPU);
 
   const at::Tensor& embedding() const { return embedding_; }    // (vocab, D)
   const at::Tensor& final_norm() const { return final_norm_; }  // (D)
-  const at::Tensor& head() const { return head_; }  // (vocab, D); the embedding itself where the two are tied
+  // (vocab, D); the embedding itself where the two are tied; undefined where the checkpoint has no head.
+  const at::Tensor& head() const { return head_; }
+
+  // Tensors of the checkpoint that the decoder has no use for, ascending by name: other heads, adapters,
+  // buffers.
+  const std::vector<std::string>& unused() const { return unused_; }
 
   // A layer's weights, for as long as the result is held.
   std::shared_ptr<const LayerWeights> layer(int index) const;
@@ -60,11 +67,13 @@ class WeightStore {
   at::ScalarType dtype_;
   Residency residency_;
   at::Device device_;
+  std::string decoder_;  // what stands before the names of its tensors
+  std::vector<std::string> unused_;
   at::Tensor embedding_, final_norm_, head_;
   std::vector<std::shared_ptr<const LayerWeights>> layers_;  // empty where they are streamed
 };
 
-// What a checkpoint takes in memory as `dtype`.
-WeightBytes weight_bytes(const Checkpoint& checkpoint, at::ScalarType dtype);
+// What a model of this configuration needs of a checkpoint takes in memory as `dtype`.
+WeightBytes weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype);
 
 }  // namespace keyscope::capture

@@ -216,6 +216,7 @@ constexpr std::pair<const char*, std::string Provenance::*> kTexts[]{
     {"configuration", &Provenance::configuration},
     {"versions", &Provenance::versions},
     {"model_sha256", &Provenance::model_sha256},
+    {"model_commit", &Provenance::model_commit},
     {"prompt_sha256", &Provenance::prompt_sha256},
     {"device", &Provenance::device},
     {"schedule", &Provenance::schedule},
@@ -223,7 +224,8 @@ constexpr std::pair<const char*, std::string Provenance::*> kTexts[]{
 
 void write_provenance(Group& entry, const Provenance& from) {
   Group group = entry.create_group("provenance", "NXcollection");
-  for (const auto& [name, text] : kTexts) group.set_text(name, from.*text);
+  for (const auto& [name, text] : kTexts)
+    if (text != &Provenance::model_commit || !from.model_commit.empty()) group.set_text(name, from.*text);
   group.set_integer("seed", from.seed);
 }
 

@@ -51,16 +51,17 @@ struct Provenance {
   std::string configuration;  // JSON: every option with its value
   std::string versions;       // keyscope's, LibTorch's, HDF5's
   std::string model_sha256;
-  std::string prompt_sha256;  // of the ids as little-endian int32
+  std::string prompt_sha256;      // of the ids as little-endian int32
   std::int64_t seed = 0;
   std::string device;
   std::string schedule = "block";  // or "layer": see RecordSink
   std::string started;             // ISO 8601, UTC
+  std::string model_commit = {};   // of a model in the Hugging Face cache; else empty
 };
 
 struct ModelInfo {
   std::string config;  // config.json as read
-  std::string name;    // the model folder's name
+  std::string name;    // the model folder's name, or ORG/NAME
   int n_layers = 0;
   int n_heads = 0;
   int n_kv_heads = 0;

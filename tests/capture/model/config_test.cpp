@@ -185,6 +185,63 @@ const std::vector<Fault>& faults() {
 INSTANTIATE_TEST_SUITE_P(All, FaultyConfig, ::testing::ValuesIn(faults()),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(Config, TheClassWithoutAHeadIsKnownByItsName) {
+  Folder folder;
+  EXPECT_FALSE(folder.read().headless);
+  folder.config()["architectures"] = {"LlamaModel"};
+  EXPECT_TRUE(folder.read().headless);
+  folder.config()["architectures"] = {"LlamaModel", "LlamaForCausalLM"};
+  EXPECT_FALSE(folder.read().headless);
+}
+
+// Python writes them as they are, and reads them back.
+TEST(Config, NumbersThatJsonHasNotDisturbOnlyWhoAsksForThem) {
+  Folder folder;
+  const std::string sound = json_text(folder.config());
+  const auto with = [&](const std::string& fields) {
+    folder.write("config.json", "{" + fields + "," + sound.substr(1));
+    return read_config(folder.path());
+  };
+  const std::string unasked = R"("a": NaN, "b": [Infinity, {"c": -Infinity}], "d\"": "NaN, \\\" Infinity")";
+  EXPECT_EQ(with(unasked).hidden_size, 24);
+  EXPECT_THAT(with(unasked).raw_json, HasSubstr("\"a\": NaN"));
+  folder.config()["rms_norm_eps"] = "EPS";
+  std::string text = json_text(folder.config());
+  text.replace(text.find("\"EPS\""), 5, "NaN");
+  folder.write("config.json", text);
+  EXPECT_THAT([&] { read_config(folder.path()); },
+              ::testing::ThrowsMessage<FileError>(HasSubstr("rms_norm_eps is \"NaN\", expected a positive")));
+}
+
+TEST(Config, ScalingsMayBeSaidTwiceWhereTheyAgree) {
+  const Json yarn{{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 64}};
+  const Json llama3{{"rope_type", "llama3"},
+                    {"factor", 8},
+                    {"low_freq_factor", 1},
+                    {"high_freq_factor", 4},
+                    {"original_max_position_embeddings", 64}};
+  const Json linear{{"rope_type", "linear"}, {"factor", 2}};
+  const Json none{{"rope_type", "default"}};
+  for (const Json& scaling : {yarn, llama3, linear, none}) {
+    Folder folder;
+    folder.config()["rope_theta"] = 500.0;
+    folder.config()["rope_scaling"] = scaling;
+    const ModelConfig once = folder.read();
+    Json both = scaling;
+    both["rope_theta"] = 500;
+    both["type"] = both["rope_type"];
+    folder.config()["rope_parameters"] = both;
+    folder.config()["rope_scaling"] = scaling == none ? Json() : scaling;
+    EXPECT_EQ(folder.complaint(), "") << json_text(scaling);
+    EXPECT_EQ(folder.read().rope_scaling, once.rope_scaling) << json_text(scaling);
+    EXPECT_EQ(folder.read().rope_theta, 500);
+    folder.config().erase("rope_theta");
+    folder.config()["rope_scaling"] = nullptr;
+    EXPECT_EQ(folder.read().rope_scaling, once.rope_scaling) << json_text(scaling);
+    EXPECT_EQ(folder.read().rope_theta, 500);
+  }
+}
+
 TEST(Config, RefusesTwoScalingsThatDisagree) {
   Folder folder;
   const Json linear{{"rope_type", "linear"}, {"factor", 4}};

@@ -29,8 +29,10 @@ namespace {
 
 using test::RandomModel;
 using test::safetensors_of;
+using test::TensorMap;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 const std::filesystem::path kDemoModel = KEYSCOPE_SOURCE_DIR "/assets/demo_model";
 const std::string kEmbedding = "model.embed_tokens.weight";
@@ -139,16 +141,105 @@ TEST(Model, RefusesAConfigurationThatContradictsItsTensors) {
   EXPECT_THAT(with("intermediate_size", 1 << 30), HasSubstr("mlp."));
 }
 
-TEST(Model, RefusesTensorsThatTheConfigurationDoesNotKnow) {
-  RandomModel folder;
-  folder.tensors["model.layers.0.self_attn.q_proj.bias"] = {"F32", {32}, std::string(128, '\0')};
-  EXPECT_THAT(complaint(folder.save()), HasSubstr("model.layers.0.self_attn.q_proj.bias"));
+TEST(Model, RefusesTensorsOfTheDecoderThatTheConfigurationDoesNotKnow) {
+  for (const char* name :
+       {"model.layers.0.self_attn.q_proj.bias", "model.layers.0.self_attn.q_norm.weight",
+        "model.layers.1.mlp.down_proj.weight_scale_inv", "model.norm.bias", "model.embed_tokens.scales"}) {
+    RandomModel folder;
+    folder.tensors[name] = {"F32", {32}, std::string(128, '\0')};
+    EXPECT_THAT(complaint(folder.save()), HasSubstr(name));
+  }
 }
 
-TEST(Model, OldRotaryBuffersAreNoWeights) {
+TEST(Model, LeavesOutWhatIsNoPartOfTheDecoderAndSaysSo) {
   RandomModel folder;
-  folder.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {"F32", {4}, std::string(16, '\0')};
-  EXPECT_EQ(complaint(folder.save()), "");
+  const auto expected = logits_of(*Model::load(folder.save(), {}));
+  const std::int64_t bytes = Model::load(folder.folder(), {})->weight_bytes();
+  EXPECT_THAT(Model::load(folder.folder(), {})->notes(), IsEmpty());
+  for (const char* name :
+       {"model.layers.0.self_attn.rotary_emb.inv_freq", "model.rotary_emb.cos_cached",
+        "v_head.summary.weight", "score.weight", "model.layers.0.self_attn.q_proj.lora_A.weight",
+        "model.layers.0.self_attn.k_proj.k_scale", "visual.patch_embed.proj.weight"})
+    folder.tensors[name] = {"I64", {4}, std::string(32, '\0')};
+  const auto model = Model::load(folder.save(), {});
+  EXPECT_EQ(logits_of(*model), expected);
+  EXPECT_EQ(model->weight_bytes(), bytes);
+  ASSERT_EQ(model->notes().size(), 1U);
+  EXPECT_THAT(model->notes()[0], AllOf(HasSubstr("7 of its tensors"), HasSubstr("rotary_emb.inv_freq")));
+}
+
+// Renames tensors: "model." becomes `prefix`.
+TensorMap renamed(const TensorMap& tensors, const std::string& prefix) {
+  TensorMap result;
+  for (const auto& [name, tensor] : tensors)
+    result[name.starts_with("model.") ? prefix + name.substr(6) : name] = tensor;
+  return result;
+}
+
+TEST(Model, TensorsMayHaveAnyPrefix) {
+  for (const bool tied : {true, false}) {
+    const RandomModel whole({.tied = tied});
+    const auto expected = logits_of(*Model::load(whole.save(), {}));
+    for (const char* prefix :
+         {"", "language_model.model.", "model.language_model.", "base_model.model.model."}) {
+      RandomModel folder({.tied = tied});
+      folder.tensors = renamed(whole.tensors, prefix);
+      EXPECT_EQ(logits_of(*Model::load(folder.save(), {})), expected) << prefix;
+      EXPECT_EQ(Model::load(folder.folder(), {})->weight_bytes(),
+                Model::load(whole.folder(), {})->weight_bytes());
+    }
+  }
+}
+
+TEST(Model, AModelSavedWithoutItsHeadGivesNoNextToken) {
+  RandomModel folder({.tied = false});
+  folder.tensors.erase("lm_head.weight");
+  EXPECT_THAT(complaint(folder.save()), HasSubstr("lm_head.weight"));  // LlamaForCausalLM has one
+  folder.config["architectures"] = {"LlamaModel"};
+  auto model = Model::load(folder.save(), {});
+  EXPECT_FALSE(model->has_head());
+  ASSERT_EQ(model->notes().size(), 1U);
+  EXPECT_THAT(model->notes()[0], HasSubstr("no lm_head.weight"));
+  folder.tensors = renamed(folder.tensors, "");
+  EXPECT_FALSE(Model::load(folder.save(), {})->has_head());
+  RandomModel tied;
+  tied.config["architectures"] = {"LlamaModel"};
+  tied.tensors = renamed(tied.tensors, "");
+  model = Model::load(tied.save(), {});
+  EXPECT_TRUE(model->has_head());
+  EXPECT_THAT(model->notes(), IsEmpty());
+}
+
+TEST(Model, AnIndexMayNameATiedHeadThatNoFileHolds) {
+  const RandomModel folder;
+  nlohmann::json map;
+  for (const auto& [name, tensor] : folder.tensors) map[name] = "a.safetensors";
+  map["lm_head.weight"] = "a.safetensors";
+  map["model.rotary_emb.inv_freq"] = "gone.safetensors";
+  const auto expected = logits_of(*Model::load(folder.save(), {}));
+  std::filesystem::remove(folder.folder() / "model.safetensors");
+  folder.write("a.safetensors", safetensors_of(folder.tensors));
+  folder.write("model.safetensors.index.json", json_text(nlohmann::json{{"weight_map", map}}));
+  EXPECT_EQ(logits_of(*Model::load(folder.folder(), {})), expected);
+  map["model.layers.1.mlp.up_proj.weight"] = "b.safetensors";
+  folder.write("model.safetensors.index.json", json_text(nlohmann::json{{"weight_map", map}}));
+  EXPECT_EQ(complaint(folder.folder()), "");  // it is in the other file
+  TensorMap fewer = folder.tensors;
+  fewer.erase("model.layers.1.mlp.up_proj.weight");
+  folder.write("a.safetensors", safetensors_of(fewer));
+  EXPECT_THAT(complaint(folder.folder()), AllOf(HasSubstr("model.layers.1.mlp.up_proj.weight is missing"),
+                                                HasSubstr("b.safetensors, which is not in the folder")));
+}
+
+TEST(Model, AnAutomaticDtypeIsThatOfTheWeights) {
+  RandomModel folder;
+  folder.config["torch_dtype"] = "auto";
+  EXPECT_EQ(Model::load(folder.save(), {})->dtype_name(), "float32");
+  for (auto& [name, tensor] : folder.tensors) {
+    tensor.dtype = "BF16";
+    tensor.bytes.resize(tensor.bytes.size() / 2);
+  }
+  EXPECT_EQ(Model::load(folder.save(), {})->dtype_name(), "bfloat16");
 }
 
 TEST(Model, RefusesWeightsThatAreNoFloats) {

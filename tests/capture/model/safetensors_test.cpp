@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,31 +60,59 @@ TEST(Checkpoint, ReadsShards) {
   EXPECT_EQ(checkpoint.find("x")->data.size(), 2U);
 }
 
-TEST(Checkpoint, RefusesShardNamesThatAreNoPlainFileNames) {
+TEST(Checkpoint, RefusesShardNamesThatClimbOutOfTheFolder) {
   const RandomModel model;
   for (const std::string& name :
        {std::string("../w.safetensors"), std::string("/etc/passwd"), std::string(".."), std::string("."),
-        std::string(), std::string("sub/w.safetensors"), std::string("sub\\w.safetensors"),
-        std::string("a\0b", 3)}) {
+        std::string(), std::string("sub/../../w.safetensors"), std::string("sub/"),
+        std::string("sub\\w.safetensors"), std::string("a\0b", 3)}) {
     model.write(kIndex, index_naming(name));
-    EXPECT_THAT(complaint(model.folder()), HasSubstr("plain file name")) << name;
+    EXPECT_THAT(complaint(model.folder()), HasSubstr("file name inside the folder")) << name;
   }
 }
 
-TEST(Checkpoint, RefusesAShardThatLeadsOutOfTheFolder) {
+// Model caches link their files to where they are kept, and disks that are full to larger ones.
+TEST(Checkpoint, LinksLeadWhereTheirOwnerSays) {
   const RandomModel model, elsewhere;
-  elsewhere.write("w.safetensors", safetensors_of({{"w", kOne}}));
-  std::filesystem::create_symlink(elsewhere.folder() / "w.safetensors", model.folder() / "w.safetensors");
-  model.write(kIndex, index_naming("w.safetensors"));
-  EXPECT_THAT(complaint(model.folder()), HasSubstr("leads out"));
+  elsewhere.write("blob", safetensors_of({{"w", kOne}}));
+  std::filesystem::create_directories(model.folder() / "sub");
+  std::filesystem::create_symlink(elsewhere.folder() / "blob", elsewhere.folder() / "link");
+  const auto relative = std::filesystem::relative(elsewhere.folder() / "link", model.folder());
+  for (const auto& [name, target] : {std::pair{"absolute.safetensors", elsewhere.folder() / "blob"},
+                                     std::pair{"relative.safetensors", relative},
+                                     std::pair{"link_to_a_link.safetensors", elsewhere.folder() / "link"},
+                                     std::pair{"sub/below.safetensors", elsewhere.folder() / "blob"}}) {
+    std::filesystem::create_symlink(target, model.folder() / name);
+    model.write(kIndex, index_naming(name));
+    EXPECT_EQ(complaint(model.folder()), "") << name;
+    EXPECT_NE(Checkpoint(model.folder()).find("w"), nullptr) << name;
+  }
 }
 
-TEST(Checkpoint, SaysWhichShardOrTensorIsMissing) {
+TEST(Checkpoint, ATensorThatNoFileHoldsIsMissingAndHasAReason) {
   const RandomModel model;
-  model.write(kIndex, index_naming("gone.safetensors"));
-  EXPECT_THAT(complaint(model.folder()), HasSubstr("gone.safetensors"));
-  model.write("gone.safetensors", safetensors_of({{"other", kOne}}));
-  EXPECT_THAT(complaint(model.folder()), HasSubstr("w"));
+  model.write("a.safetensors", safetensors_of({{"x", kOne}}));
+  model.write(kIndex, R"({"weight_map":{"w":"a.safetensors","x":"a.safetensors","y":"gone.safetensors"}})");
+  EXPECT_EQ(complaint(model.folder()), "");
+  const Checkpoint checkpoint(model.folder());
+  EXPECT_NE(checkpoint.find("x"), nullptr);
+  EXPECT_EQ(checkpoint.find("w"), nullptr);
+  EXPECT_THAT(checkpoint.why_missing("w"), HasSubstr("a.safetensors, which does not hold it"));
+  EXPECT_THAT(checkpoint.why_missing("y"), HasSubstr("gone.safetensors, which is not in the folder"));
+  EXPECT_EQ(checkpoint.why_missing("x"), "");
+  std::filesystem::create_symlink("nowhere", model.folder() / "gone.safetensors");
+  EXPECT_THAT(Checkpoint(model.folder()).why_missing("y"),
+              HasSubstr("a link to nowhere, which is not there"));
+}
+
+TEST(Checkpoint, FindsWhatTheIndexForgot) {
+  const RandomModel model;
+  model.write("a.safetensors", safetensors_of({{"w", kOne}, {"x", kOne}}));
+  model.write("b.safetensors", safetensors_of({{"y", kOne}}));
+  model.write(kIndex, R"({"weight_map":{"w":"a.safetensors","x":"b.safetensors"}})");  // x is in the other
+  const Checkpoint checkpoint(model.folder());
+  for (const char* name : {"w", "x", "y"}) EXPECT_NE(checkpoint.find(name), nullptr) << name;
+  EXPECT_EQ(checkpoint.why_missing("x"), "");
 }
 
 TEST(Checkpoint, RefusesADamagedIndex) {
@@ -99,6 +128,9 @@ TEST(Checkpoint, RefusesADamagedIndex) {
 TEST(Checkpoint, SaysThatThereAreNoWeights) {
   const RandomModel model;
   EXPECT_THAT(complaint(model.folder()), HasSubstr("neither model.safetensors nor"));
+  std::filesystem::create_symlink("../blobs/gone", model.folder() / "model.safetensors");
+  EXPECT_THAT(complaint(model.folder()),
+              HasSubstr("model.safetensors: is a link to ../blobs/gone, which is not there"));
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
