@@ -192,6 +192,11 @@ void JsonField::for_each(const std::function<void(const JsonField&)>& visit) con
     visit(JsonField((*value_)[i], file_, fmt::format("{}[{}]", path_, i)));
 }
 
+void JsonField::for_each_member(const std::function<void(const JsonField&)>& visit) const {
+  if (!value_->is_object()) fail_type("an object");
+  for (const auto& [name, value] : value_->items()) visit(member(name));
+}
+
 std::string JsonField::string() const {
   if (!value_->is_string()) fail_type("a string");
   return value_->get<std::string>();

@@ -63,6 +63,7 @@ class JsonField {
   JsonField member(const std::string& name) const;                          // must be there
   std::optional<JsonField> optional(const std::string& name) const;         // absent and null are the same
   void for_each(const std::function<void(const JsonField&)>& visit) const;  // of an array
+  void for_each_member(const std::function<void(const JsonField&)>& visit) const;  // of an object
 
   std::string string() const;
   bool boolean() const;

@@ -73,6 +73,7 @@ void add_requests(std::vector<figures::FigureRequest>& requests, const Recording
 
 std::vector<std::string> chosen_names(const RecordingInfo& info, const ExportArguments& arguments) {
   std::vector<std::string> names;
+  names.reserve(arguments.names.size());
   for (const auto& name : arguments.names) names.emplace_back(figures::figure_name(name));
   if (!names.empty()) return names;
   for (const auto name : figures::figure_names()) {

@@ -1,18 +1,13 @@
 #include "app/evaluation/math_normal.hpp"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <pcre2.h>
 
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -74,8 +69,8 @@ std::optional<std::string> with_braced_fractions(const std::string& text) {
 
 // a/b of whole numbers. None where there is one slash between other things.
 std::optional<std::string> with_fraction_for_slash(const std::string& text) {
-  static const Substitution kWhole(R"(\A[+-]?\d+(?:_\d+)*/[+-]?\d+(?:_\d+)*\z)", "");
-  static const Substitution kSlash(R"(\A(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)\z)", R"(\frac{$1}{$2})");
+  static const Substitution kWhole(R"(\A[+-]?\d+(?:_\d+)*/[+-]?\d+(?:_\d+)*\Z)", "");
+  static const Substitution kSlash(R"(\A(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)\Z)", R"(\frac{$1}{$2})");
   if (std::ranges::count(text, '/') != 1) return text;
   if (!matches(kWhole, text)) return std::nullopt;
   return kSlash.apply(text);
@@ -99,7 +94,7 @@ const Substitution& unit_words() {
 std::vector<Substitution> glued(std::span<const std::string_view> units) {
   std::vector<Substitution> steps;
   for (const std::string_view unit : units)
-    steps.emplace_back(fmt::format(R"(\\[a-zA-Z]+(*SKIP)(*FAIL)|{})", unit), "");
+    steps.emplace_back(fmt::format(R"((\\[a-zA-Z]+)|{})", unit), "$1");
   return steps;
 }
 
@@ -138,7 +133,7 @@ std::string with_braces(std::string text) {
 }
 
 std::string without_thousands_commas(std::string text) {
-  static const Substitution kGrouped(R"(\A-?\d{1,3}(?:,\d{3})+\z)", "");
+  static const Substitution kGrouped(R"(\A-?\d{1,3}(?:,\d{3})+\Z)", "");
   return matches(kGrouped, text) ? replace_all(std::move(text), ",", "") : text;
 }
 
@@ -149,7 +144,7 @@ std::optional<std::string> hendrycks_normal(std::string_view answer) {
                                {"dfrac", "frac"}, {"\\left", ""}, {"\\right", ""}, {"^{\\circ}", ""},
                                {"^\\circ", ""},   {"\\$", ""}};
   static const Literals kDecimals{{"\\%", ""}, {" .", " 0."}, {"{.", "{0."}};
-  static const Substitution kName(R"(\A[^=]{0,2}=([^=]*)\z)", "$1");
+  static const Substitution kName(R"(\A[^=]{0,2}=([^=]*)\Z)", "$1");
   auto text = without_units(replace_all_of(std::string(answer), kPlain));
   if (!text) return std::nullopt;
   std::string plain = replace_all_of(*text, kDecimals);
@@ -172,71 +167,23 @@ std::string minerva_normal(std::string_view answer) {
   return without_thousands_commas(std::move(text));
 }
 
-namespace {
-
-// A few steps a character for the expressions here; bounds the time on texts made to be slow.
-constexpr std::uint32_t kMatchLimit = 50'000'000;
-
-std::string pcre2_message(int code) {
-  PCRE2_UCHAR message[256];
-  if (pcre2_get_error_message(code, message, sizeof message) < 0) return fmt::format("error {}", code);
-  return reinterpret_cast<const char*>(message);
-}
-
-PCRE2_SPTR units(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
-
-}  // namespace
-
-struct Substitution::Compiled {
-  struct Free {
-    void operator()(pcre2_code* owned) const { pcre2_code_free(owned); }
-    void operator()(pcre2_match_context* owned) const { pcre2_match_context_free(owned); }
-  };
-  std::string expression, replacement;
-  std::unique_ptr<pcre2_code, Free> code;
-  std::unique_ptr<pcre2_match_context, Free> context;
-};
-
-Substitution::Substitution(const std::string& expression, std::string replacement)
-    : compiled_(std::make_unique<Compiled>()) {
-  int error = 0;
-  PCRE2_SIZE where = 0;
-  compiled_->expression = expression;
-  compiled_->replacement = std::move(replacement);
-  compiled_->code.reset(
-      pcre2_compile(units(expression), expression.size(), PCRE2_UTF | PCRE2_UCP, &error, &where, nullptr));
-  if (!compiled_->code)
-    throw InvalidInput(fmt::format("{}: {} at byte {}", expression, pcre2_message(error), where));
-  compiled_->context.reset(pcre2_match_context_create(nullptr));
-  if (!compiled_->context) throw std::bad_alloc();
-  pcre2_set_match_limit(compiled_->context.get(), kMatchLimit);
-}
-
-Substitution::~Substitution() = default;
-Substitution::Substitution(Substitution&&) noexcept = default;
-
 std::string Substitution::apply(std::string_view text) const {
-  std::string buffer;
+  std::string buffer, result;
   const std::string_view valid = replace_invalid_utf8(text, buffer);
-  constexpr std::uint32_t kOptions = PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
-  std::string result(valid.size() + 64, '\0');
-  // Once more with room for all of it, where the first guess was too little.
-  for (;;) {
-    PCRE2_SIZE size = result.size();
-    const int n =
-        pcre2_substitute(compiled_->code.get(), units(valid), valid.size(), 0, kOptions, nullptr,
-                         compiled_->context.get(), units(compiled_->replacement),
-                         compiled_->replacement.size(), reinterpret_cast<PCRE2_UCHAR*>(result.data()), &size);
-    if (n == PCRE2_ERROR_NOMEMORY && size > result.size()) {
-      result.resize(size);
-      continue;
+  std::size_t done = 0;
+  expression_.for_each_match(valid, [&](std::span<const Regex::Range> groups) {
+    result.append(valid, done, groups[0].begin - done);
+    done = groups[0].end;
+    for (std::size_t i = 0; i < replacement_.size(); ++i) {
+      if (replacement_[i] != '$' || replacement_.substr(i).starts_with("$$")) {
+        i += replacement_[i] == '$' ? 1 : 0;
+        result.push_back(replacement_[i]);
+      } else if (const std::size_t n = replacement_[++i] - '0'; n < groups.size() && groups[n].found()) {
+        result.append(valid, groups[n].begin, groups[n].end - groups[n].begin);
+      }
     }
-    if (n < 0)
-      throw InvalidInput(fmt::format("the expression {} gave up on a text of {} bytes: {}",
-                                     compiled_->expression, valid.size(), pcre2_message(n)));
-    result.resize(size);
-    return result;
-  }
+  });
+  return result.append(valid, done);
 }
 
 std::string replace_all(std::string text, std::string_view from, std::string_view to) {

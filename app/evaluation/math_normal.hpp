@@ -1,9 +1,11 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "base/regex.hpp"
 
 namespace keyscope::evaluation {
 
@@ -25,24 +27,22 @@ std::optional<std::string> hendrycks_normal(std::string_view answer);
 //   out of \left) and keeps tuples of digits apart
 std::string minerva_normal(std::string_view answer);
 
-// A regular expression and what all its matches become, as Python's `re.sub` does it, through PCRE2 with
-// Unicode's classes.
+// A regular expression and what all its matches become, as Python's `re.sub` does it.
 class Substitution {
  public:
-  //   expression: PCRE2's syntax; a dot takes all but new lines
-  //   replacement: $1, $2, … stand for groups, $$ for a dollar sign
-  //   throws InvalidInput, with PCRE2's words, on an expression that does not compile
-  Substitution(const std::string& expression, std::string replacement);
-  ~Substitution();
-  Substitution(Substitution&&) noexcept;
+  //   expression: Python's syntax
+  //   replacement: $1 to $9 stand for groups, $$ for a dollar sign
+  //   throws InvalidInput on an expression that does not compile
+  Substitution(const std::string& expression, std::string replacement)
+      : expression_(expression, Regex::Syntax::kPython), replacement_(std::move(replacement)) {}
 
   //   text: UTF-8, ill-formed bytes are read as U+FFFD
   //   throws InvalidInput where matching gives up
   std::string apply(std::string_view text) const;
 
  private:
-  struct Compiled;
-  std::unique_ptr<Compiled> compiled_;
+  Regex expression_;
+  std::string replacement_;
 };
 
 // Every occurrence of `from`, which is not empty, from the left.

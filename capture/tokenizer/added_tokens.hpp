@@ -3,10 +3,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/callback_ref.hpp"
@@ -43,24 +45,31 @@ class TextTrie {
 
 // A token beside the model's vocabulary, found in the text before anything else is done to it.
 struct AddedToken {
-  std::int32_t id = 0;
   std::string content;
   bool single_word = false;  // only between characters that are no word characters
   bool lstrip = false;       // takes the white space before it
   bool rstrip = false;       // takes the white space behind it
   bool normalized = true;    // is looked for, itself normalised, in the normalised text
   bool special = false;      // left out by decode(…, skip_special)
+  bool operator==(const AddedToken&) const = default;
 };
+
+// What one of a file's lists says of a token: an object, or its content alone.
+//   special: what it is where that is not said
+//   throws FileError on fields of another shape
+AddedToken read_added_token(const JsonField& field, bool special = false);
 
 // Receives the parts of a text in order: a token's id, or text between tokens (id is nullopt; never empty).
 using AddedTokenSink = CallbackRef<void(std::optional<std::int32_t> id, std::size_t begin, std::size_t end)>;
 
-// The `added_tokens` of a tokenizer: leftmost-longest search for hundreds of them in one pass.
+// The added tokens of a tokenizer: leftmost-longest search for hundreds of them in one pass.
+//
+// Their ids are those of the tokenizers library, whatever the file says: a token of the vocabulary keeps its
+// id there; another one gets the first id behind the vocabulary and behind all that were added before it.
 class AddedTokens {
  public:
-  //   field: an array, or nothing
-  //   throws FileError on fields of another shape and on ids that contradict the vocabulary or each other
-  AddedTokens(const std::optional<JsonField>& field, const Vocabulary& vocabulary,
+  //   tokens: in the order in which they are added; a later one of the same content has its flags count
+  AddedTokens(const std::vector<AddedToken>& tokens, const Vocabulary& vocabulary,
               const Normalizer* normalizer);
 
   // Searches for the tokens that are not `normalized`, in the text as it is given.
@@ -70,19 +79,31 @@ class AddedTokens {
 
   // nullptr if the id is no added token's.
   const AddedToken* find(std::int32_t id) const;
-  const AddedToken* find(std::string_view content) const;
+  // What a token is decoded to: its content, normalised where that is how it is looked for.
+  //   id: one that find knows
+  std::string_view decoded(std::int32_t id) const { return decoded_.at(id); }
+  bool is_special(std::string_view content) const { return special_.contains(std::string(content)); }
 
   std::int32_t largest_id() const { return largest_id_; }  // -1 if there are none
 
  private:
-  void add(AddedToken token, const JsonField& field, const Vocabulary& vocabulary);
+  void add(const AddedToken& token, const Vocabulary& vocabulary);
   void split(const TextTrie& trie, std::string_view text, AddedTokenSink sink) const;
 
-  std::vector<AddedToken> tokens_;
-  std::unordered_map<std::int32_t, std::size_t> by_id_;  // index into tokens_
-  std::unordered_map<std::string, std::size_t> by_content_;
-  TextTrie raw_, normalized_;
+  std::unordered_map<std::int32_t, AddedToken> by_id_;
+  std::unordered_map<std::int32_t, std::string> decoded_;
+  std::unordered_map<std::string, std::int32_t> ids_;
+  std::unordered_set<std::string> special_;  // contents that any entry says are special
+  TextTrie raw_, normalized_;                // contents to ids
   std::int32_t largest_id_ = -1;
 };
+
+// What Transformers 5 adds to the `added_tokens` of a tokenizer.json from the files that lie beside it:
+// tokenizer_config.json's `added_tokens_decoder`, named and additional special tokens; where that decoder is
+// missing, also special_tokens_map.json's and added_tokens.json's.
+//   known: those of tokenizer.json
+//   throws FileError where one of the files is damaged
+std::vector<AddedToken> tokens_beside(const std::filesystem::path& folder,
+                                      const std::vector<AddedToken>& known);
 
 }  // namespace keyscope::tokenizer

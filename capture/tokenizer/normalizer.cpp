@@ -8,6 +8,7 @@
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
+#include <unicode/uniset.h>
 #include <unicode/unistr.h>
 
 #include "base/errors.hpp"
@@ -22,6 +23,10 @@ void check_icu(UErrorCode status, const char* work) {
   if (U_FAILURE(status) != 0) throw Error(fmt::format("ICU could not {}: {}", work, u_errorName(status)));
 }
 
+// The tokenizers library normalises by tables of Unicode 9; to them, what was assigned since has no
+// decomposition, combines with nothing and is no mark.
+constexpr unsigned kUnicodeOfTables = 9;
+
 class UnicodeForm : public Normalizer {
  public:
   using GetInstance = const icu::Normalizer2* (*)(UErrorCode&);
@@ -29,28 +34,34 @@ class UnicodeForm : public Normalizer {
     UErrorCode status = U_ZERO_ERROR;
     form_ = get_instance(status);
     check_icu(status, "load its normalisation data");
+    known_.applyPattern(icu::UnicodeString::fromUTF8(fmt::format("[:age={}.0:]", kUnicodeOfTables)), status);
+    check_icu(status, "list the characters of an older Unicode");
+    known_.freeze();
   }
 
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     UErrorCode status = U_ZERO_ERROR;
-    if (form_->isNormalizedUTF8(text, status) != 0) return;
+    if (form_->isNormalizedUTF8(text, status) != 0) return false;
     std::string normalized;
     icu::StringByteSink<std::string> sink(&normalized, static_cast<std::int32_t>(text.size()));
-    form_->normalizeUTF8(0, text, sink, nullptr, status);
+    icu::FilteredNormalizer2(*form_, known_).normalizeUTF8(0, text, sink, nullptr, status);
     check_icu(status, "normalise a text");
     text = std::move(normalized);
+    return false;
   }
 
  private:
   const icu::Normalizer2* form_;  // ICU's own, never freed
+  icu::UnicodeSet known_;
 };
 
 class Prepend : public Normalizer {
  public:
   explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     if (!text.empty()) text.insert(0, prefix_);
     check_length(text.size());
+    return false;
   }
 
  private:
@@ -61,14 +72,20 @@ class Replace : public Normalizer {
  public:
   Replace(std::unique_ptr<SplitPattern> pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     std::string replaced;
+    bool start_gone = false;
     replaced.reserve(text.size() + text.size() / 4);
     pattern_->find_all(text, [&](std::size_t begin, std::size_t end, bool is_match) {
+      // Of a match that is replaced, its last character is what is left.
+      std::size_t first = 0;
+      if (is_match && begin == 0 && end > 0) next_code_point(text, first);
+      start_gone = start_gone || (first > 0 && (content_.empty() || end > first));
       is_match ? replaced.append(content_) : replaced.append(text, begin, end - begin);
       check_length(replaced.size());
     });
     text = std::move(replaced);
+    return start_gone;
   }
 
  private:
@@ -79,7 +96,7 @@ class Replace : public Normalizer {
 class Strip : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     std::size_t begin = 0;
     std::size_t end = 0;  // behind the last character that is kept
     bool leading = left_;
@@ -90,29 +107,43 @@ class Strip : public Normalizer {
       if (!space || !right_) end = at;
     }
     text = text.substr(begin, std::max(begin, end) - begin);
+    return begin > 0;
   }
 
  private:
   bool left_, right_;
 };
 
+// A combining mark by those tables. In later ones, two of them are letters, and one that was none is a mark.
+bool is_accent(char32_t c) {
+  if (c == 0x1CF2 || c == 0x1CF3) return true;
+  if ((character_classes(c) & kMark) == 0 || c == 0x111C9) return false;
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] <= kUnicodeOfTables;
+}
+
 // All combining marks, as the tokenizers library does.
 class StripAccents : public Normalizer {
  public:
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     std::string kept;
+    bool start_gone = false;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t begin = at;
-      if ((character_classes(next_code_point(text, at)) & kMark) == 0) kept.append(text, begin, at - begin);
+      const bool goes = is_accent(next_code_point(text, at));
+      if (!goes) kept.append(text, begin, at - begin);
+      start_gone = start_gone || (goes && begin == 0);
     }
     text = std::move(kept);
+    return start_gone;
   }
 };
 
 // Character by character, as the tokenizers library does: no final sigma.
 class Lowercase : public Normalizer {
  public:
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     std::string lowered;
     for (std::size_t at = 0; at < text.size();) {
       const char32_t c = next_code_point(text, at);
@@ -121,15 +152,17 @@ class Lowercase : public Normalizer {
       if (c == 0x130) append_utf8(lowered, 0x307);
     }
     text = std::move(lowered);
+    return false;
   }
 };
 
 class ByteLevelNormalizer : public Normalizer {
  public:
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     std::string characters;
     append_byte_characters(text, characters);
     text = std::move(characters);
+    return false;
   }
 };
 
@@ -140,16 +173,18 @@ constexpr std::size_t kShortText = 4096;  // of which prefixes may be
 class NormalizerSequence : public Normalizer {
  public:
   explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> steps) : steps_(std::move(steps)) {}
-  void normalize(std::string& text) const override {
+  bool normalize(std::string& text) const override {
     const std::size_t before = text.size();
+    bool start_gone = false;
     for (const auto& step : steps_) {
-      step->normalize(text);
+      start_gone = step->normalize(text) || start_gone;
       // Steps that each double a text would go on for long until the limit of all texts stops them.
       if (text.size() > kMostGrowth * before + kShortText)
         throw InvalidInput(
             fmt::format("the tokenizer's normalizer makes {} bytes of {}; expected at most {} times as many",
                         text.size(), before, kMostGrowth));
     }
+    return start_gone;
   }
 
  private:

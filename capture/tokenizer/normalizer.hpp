@@ -14,7 +14,9 @@ class Normalizer {
   virtual ~Normalizer() = default;
 
   //   text: valid UTF-8, before and after
-  virtual void normalize(std::string& text) const = 0;
+  //   returns whether what began the text is gone without a trace: to the tokenizers library, what is left
+  //   does not stand where a text starts (Metaspace's `first`)
+  virtual bool normalize(std::string& text) const = 0;
 };
 
 // The `normalizer` field: null (returns nullptr), NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip,

@@ -1,14 +1,11 @@
 #include "capture/tokenizer/pre_tokenizer.hpp"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <pcre2.h>
 
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -238,17 +235,20 @@ void split_at(const SplitPattern& pattern, SplitBehavior behavior, bool invert, 
   if (behavior == SplitBehavior::kIsolated || behavior == SplitBehavior::kRemoved) {
     const bool keep_delimiters = behavior == SplitBehavior::kIsolated;
     pattern.find_all(text, [&](std::size_t begin, std::size_t end, bool is_match) {
-      if (keep_delimiters || is_match == invert) sink(begin, end);
+      if (begin < end && (keep_delimiters || is_match == invert)) sink(begin, end);
     });
     return;
   }
+  const auto sink_filled = [&](std::size_t begin, std::size_t end) {
+    if (begin < end) sink(begin, end);
+  };
   std::vector<Stretch> stretches;
   pattern.find_all(text, [&](std::size_t begin, std::size_t end, bool is_match) {
     stretches.push_back({begin, end, is_match != invert});
   });
-  if (behavior == SplitBehavior::kMergedWithPrevious) merge_with_previous(stretches, sink);
-  if (behavior == SplitBehavior::kMergedWithNext) merge_with_next(stretches, sink);
-  if (behavior == SplitBehavior::kContiguous) join_rows(stretches, sink);
+  if (behavior == SplitBehavior::kMergedWithPrevious) merge_with_previous(stretches, sink_filled);
+  if (behavior == SplitBehavior::kMergedWithNext) merge_with_next(stretches, sink_filled);
+  if (behavior == SplitBehavior::kContiguous) join_rows(stretches, sink_filled);
 }
 
 namespace {
@@ -315,76 +315,20 @@ std::unique_ptr<SplitPattern> read_split_pattern(const JsonField& pattern) {
   try {
     return std::make_unique<RegexPattern>(expression);
   } catch (const InvalidInput& error) {
-    regex->fail(shown(expression) + ", which PCRE2 refuses (" + error.what() + ")", "a regular expression");
+    regex->fail(shown(expression) + ", which Oniguruma refuses (" + error.what() + ")",
+                "a regular expression");
   }
 }
-
-namespace {
-
-// Generous for sane patterns (a few steps a character), seconds at most for catastrophic ones.
-constexpr std::uint32_t kMatchLimit = 50'000'000;
-constexpr std::uint32_t kHeapLimitKib = 1U << 20;
-
-std::string pcre2_message(int code) {
-  PCRE2_UCHAR message[256];
-  if (pcre2_get_error_message(code, message, sizeof message) < 0) return fmt::format("error {}", code);
-  return reinterpret_cast<const char*>(message);
-}
-
-}  // namespace
-
-struct RegexPattern::Compiled {
-  struct Free {
-    void operator()(pcre2_code* owned) const { pcre2_code_free(owned); }
-    void operator()(pcre2_match_data* owned) const { pcre2_match_data_free(owned); }
-    void operator()(pcre2_match_context* owned) const { pcre2_match_context_free(owned); }
-  };
-  std::string expression;
-  std::unique_ptr<pcre2_code, Free> code;
-  std::unique_ptr<pcre2_match_context, Free> context;
-};
-
-RegexPattern::RegexPattern(const std::string& expression) : compiled_(std::make_unique<Compiled>()) {
-  int error = 0;
-  PCRE2_SIZE where = 0;
-  compiled_->expression = expression;
-  compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
-                                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &where,
-                                      nullptr));
-  if (!compiled_->code) throw InvalidInput(fmt::format("{} at byte {}", pcre2_message(error), where));
-  compiled_->context.reset(pcre2_match_context_create(nullptr));
-  if (!compiled_->context) throw std::bad_alloc();
-  pcre2_set_match_limit(compiled_->context.get(), kMatchLimit);
-  pcre2_set_heap_limit(compiled_->context.get(), kHeapLimitKib);
-}
-
-RegexPattern::~RegexPattern() = default;
 
 void RegexPattern::find_all(std::string_view text, StretchSink sink) const {
-  const std::unique_ptr<pcre2_match_data, Compiled::Free> data(
-      pcre2_match_data_create_from_pattern(compiled_->code.get(), nullptr));
-  if (!data) throw std::bad_alloc();
+  if (text.empty()) return;  // not even an empty match is in it, to the tokenizers library
   std::size_t gap = 0;
-  for (std::size_t from = 0; from <= text.size();) {
-    const int found =
-        pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                    PCRE2_NO_UTF_CHECK, data.get(), compiled_->context.get());
-    if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0)
-      throw InvalidInput(fmt::format("the split pattern {} gave up at byte {} of the text: {}",
-                                     shown(compiled_->expression), from, pcre2_message(found)));
-    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
-    if (range[1] < range[0]) throw InvalidInput("a split pattern with \\K in a look-around is not supported");
-    if (gap < range[0]) sink(gap, range[0], false);
-    if (range[0] < range[1]) sink(range[0], range[1], true);
-    gap = range[1];
-    from = range[1];
-    // An empty match cuts here and the search goes on behind the next character.
-    if (range[0] == range[1]) {
-      if (from == text.size()) break;
-      next_code_point(text, from);
-    }
-  }
+  regex_.for_each_match(text, [&](std::span<const Regex::Range> groups) {
+    const auto [begin, end] = groups.front();
+    if (gap < begin) sink(gap, begin, false);
+    sink(begin, end, true);
+    gap = end;
+  });
   if (gap < text.size()) sink(gap, text.size(), false);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/callback_ref.hpp"
 #include "base/json.hpp"
+#include "base/regex.hpp"
 
 namespace keyscope::tokenizer {
 
@@ -29,7 +30,7 @@ class PreTokenizer {
 //   throws FileError on another type, by name, and on fields of another shape
 std::unique_ptr<PreTokenizer> read_pre_tokenizer(const std::optional<JsonField>& field);
 
-// Receives one stretch [begin, end) of a text and whether the pattern matched it.
+// Receives one stretch [begin, end) of a text and whether the pattern matched it. A match may be empty.
 using StretchSink = CallbackRef<void(std::size_t begin, std::size_t end, bool is_match)>;
 
 // Something that finds its non-overlapping matches in a text, from left to right.
@@ -44,8 +45,8 @@ class SplitPattern {
 };
 
 // The `pattern` field of Split and Replace: {"String": …} or {"Regex": …}. A known regular expression gets
-// its linear-time scanner, another one PCRE2.
-//   throws FileError on another shape, an empty string, and an expression that PCRE2 does not understand
+// its linear-time scanner, another one Oniguruma.
+//   throws FileError on another shape, an empty string, and an expression that Oniguruma does not understand
 std::unique_ptr<SplitPattern> read_split_pattern(const JsonField& pattern);
 
 // Every character that fulfils `predicate` is a match by itself.
@@ -69,20 +70,17 @@ using RangeSink = CallbackRef<void(std::size_t begin, std::size_t end)>;
 void split_at(const SplitPattern& pattern, SplitBehavior behavior, bool invert, std::string_view text,
               RangeSink sink);
 
-// A regular expression through PCRE2, with Unicode classes: the way for split patterns that no scanner knows,
-// and the scanners' oracle in tests. Time per match is bounded by a limit, not linear.
-// PCRE2's \s has U+180E besides White_Space; the tokenizers library's has not.
+// A regular expression in the tokenizers library's own engine and syntax: the way for split patterns that no
+// scanner knows, and the scanners' oracle in tests.
 class RegexPattern : public SplitPattern {
  public:
-  //   throws InvalidInput, with PCRE2's words, on an expression that does not compile
-  explicit RegexPattern(const std::string& expression);
-  ~RegexPattern() override;
+  //   throws InvalidInput, with Oniguruma's words, on an expression that does not compile
+  explicit RegexPattern(const std::string& expression) : regex_(expression) {}
 
   void find_all(std::string_view text, StretchSink sink) const override;
 
  private:
-  struct Compiled;
-  std::unique_ptr<Compiled> compiled_;
+  Regex regex_;
 };
 
 }  // namespace keyscope::tokenizer

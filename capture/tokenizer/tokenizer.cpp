@@ -42,14 +42,26 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& folder_or_file
                                                               : folder_or_file;
 }
 
+//   folder: with the files beside tokenizer.json; empty: there are none
+std::vector<AddedToken> read_added_tokens(const std::optional<JsonField>& field,
+                                          const std::filesystem::path& folder) {
+  std::vector<AddedToken> tokens;
+  if (field) field->for_each([&](const JsonField& entry) { tokens.push_back(read_added_token(entry)); });
+  if (folder.empty()) return tokens;
+  const auto others = tokens_beside(folder, tokens);
+  tokens.insert(tokens.end(), others.begin(), others.end());
+  return tokens;
+}
+
 // normalise → added tokens → pre-tokenise → merge, and back through the decoder.
 class BpeTokenizer : public Tokenizer {
  public:
-  BpeTokenizer(TokenizerJson parts, const JsonField& root)
+  BpeTokenizer(TokenizerJson parts, const JsonField& root, const std::filesystem::path& folder)
       : normalizer_(read_normalizer(root.optional("normalizer"))),
         pre_tokenizer_(read_pre_tokenizer(root.optional("pre_tokenizer"))),
         model_(parts, root.member("model")),
-        added_(root.optional("added_tokens"), model_.vocabulary(), normalizer_.get()),
+        added_(read_added_tokens(root.optional("added_tokens"), folder), model_.vocabulary(),
+               normalizer_.get()),
         post_processor_(root.optional("post_processor")),
         decoder_(read_decoder(root.optional("decoder"))) {}
 
@@ -88,7 +100,7 @@ class BpeTokenizer : public Tokenizer {
     std::string normalized;
     if (normalizer_) {
       normalized = text;
-      normalizer_->normalize(normalized);
+      at_start = !normalizer_->normalize(normalized) && at_start;
       text = normalized;
     }
     added_.split_normalized(text, [&](std::optional<std::int32_t> id, std::size_t begin, std::size_t end) {
@@ -105,9 +117,8 @@ class BpeTokenizer : public Tokenizer {
     tokens.offset.reserve(ids.size() + 1);
     for (const std::int32_t id : ids) {
       const AddedToken* added = added_.find(id);
-      if (added != nullptr && added->special && skip_special) continue;
-      tokens.add(added != nullptr ? std::string_view(added->content) : model_.vocabulary().text(id),
-                 added != nullptr);
+      if (added != nullptr && skip_special && added_.is_special(added->content)) continue;
+      tokens.add(added != nullptr ? added_.decoded(id) : model_.vocabulary().text(id), added != nullptr);
     }
     decoder_->decode(tokens);
     return tokens;
@@ -123,15 +134,24 @@ class BpeTokenizer : public Tokenizer {
 
 }  // namespace
 
+namespace {
+
+std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text, const std::string& name,
+                                          const std::filesystem::path& folder) {
+  TokenizerJson parts = parse_tokenizer_json(text, name);
+  const nlohmann::json document = std::move(parts.document);
+  return std::make_unique<BpeTokenizer>(std::move(parts), JsonField(document, name, ""), folder);
+}
+
+}  // namespace
+
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& folder_or_file) {
   const auto path = tokenizer_file(folder_or_file);
-  return parse(read_tokenizer_file(path), path.string());
+  return make_tokenizer(read_tokenizer_file(path), path.string(), folder_of(path));
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name) {
-  TokenizerJson parts = parse_tokenizer_json(json, name);
-  const nlohmann::json document = std::move(parts.document);
-  return std::make_unique<BpeTokenizer>(std::move(parts), JsonField(document, name, ""));
+  return make_tokenizer(json, name, {});
 }
 
 namespace {

@@ -16,9 +16,8 @@ namespace keyscope::tokenizer {
 
 // A model's `tokenizer.json` (the format of Hugging Face's tokenizers library) with a BPE model: byte-level
 // (GPT-2, Llama 3, Qwen) and SentencePiece-style (normaliser or Metaspace, byte fallback: Llama 2, Mistral,
-// TinyStories). Ids equal the library's for the same file; `tokenizer_config.json` is not read, as
-// Transformers 5 takes no id from it where there is a tokenizer.json. Immutable after loading: safe from
-// several threads.
+// TinyStories). Ids equal the library's for the same file, with the tokens that Transformers adds from the
+// files beside it. Immutable after loading: safe from several threads.
 class Tokenizer {
  public:
   // Reads DIR/tokenizer.json (or the file itself).
@@ -39,8 +38,8 @@ class Tokenizer {
 
   // The text of ids, special tokens included unless `skip_special`. Bytes that are no UTF-8 (a character's
   // tokens cut apart) are kept; the library shows U+FFFD for them. Added tokens show their content as
-  // written. An id that no token has adds nothing: models pad their vocabularies, so such ids can be
-  // generated.
+  // written, or normalised where that is how they are found. An id that no token has adds nothing: models pad
+  // their vocabularies, so such ids can be generated.
   virtual std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const = 0;
 
   // Ids with the bytes that each adds to decode(ids): a space that the decoder strips in front of the text is

@@ -135,7 +135,7 @@ TEST_F(HostileTokenizer, LongTextsAreNotRepeatedInMessages) {
 TEST_F(HostileTokenizer, ATextThatDoublesAgainAndAgainIsStopped) {
   json document = parse_json(good_[1]);
   const json twice{
-      {"type", "Replace"}, {"pattern", {{"Regex", "(?s)."}}}, {"content", std::string(4096, 'a')}};
+      {"type", "Replace"}, {"pattern", {{"Regex", "(?m)."}}}, {"content", std::string(4096, 'a')}};
   document["normalizer"] = {{"type", "Sequence"}, {"normalizers", json::array({twice, twice, twice, twice})}};
   EXPECT_THROW(Tokenizer::parse(json_text(document), "f")->encode("ab", false), InvalidInput);
 }

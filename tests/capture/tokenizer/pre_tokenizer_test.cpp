@@ -1,5 +1,6 @@
 #include "capture/tokenizer/pre_tokenizer.hpp"
 
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,7 +11,9 @@
 #include <unicode/uchar.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/tokenizer/characters.hpp"
+#include "capture/tokenizer/normalizer.hpp"
 
 namespace keyscope::tokenizer {
 
@@ -84,6 +87,35 @@ TEST(PreTokenizer, SplitByUnknownExpression) {
   EXPECT_THAT(split(split_by("Regex", R"(\d+)", "Removed", true), "a1b22"), ElementsAre("1", "22"));
 }
 
+// goldens/make_split_goldens.py, by the tokenizers library
+TEST(PreTokenizer, ExpressionsMeanWhatOnigurumaSays) {
+  const json goldens = parse_json(read_file(std::filesystem::path(KEYSCOPE_SOURCE_DIR) /
+                                            "tests/capture/tokenizer/goldens/splits.golden.json"));
+  const auto texts = goldens.at("texts").get<std::vector<std::string>>();
+  ASSERT_GT(goldens.at("cases").size(), 20U);
+  for (const json& each : goldens.at("cases")) {
+    const auto expression = each.at("expression").get<std::string>();
+    const json replacing{{"type", "Replace"}, {"pattern", {{"Regex", expression}}}, {"content", "<>"}};
+    const auto normalizer = read_normalizer(JsonField(replacing, "tokenizer.json", "normalizer"));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(json(split(split_by("Regex", expression.c_str(), "Isolated"), texts[i])),
+                each.at("isolated")[i])
+          << each.at("name") << ": " << texts[i];
+      std::string replaced = texts[i];
+      normalizer->normalize(replaced);
+      EXPECT_EQ(replaced, each.at("replaced")[i]) << each.at("name") << ": " << texts[i];
+    }
+    for (const auto& [behavior, expected] : each.at("splits").items()) {
+      const bool invert = behavior.ends_with(" inverted");
+      const std::string word = behavior.substr(0, behavior.find(' '));
+      EXPECT_EQ(json(split(split_by("Regex", expression.c_str(), word.c_str(), invert),
+                           each.at("split").get<std::string>())),
+                expected)
+          << each.at("name") << ", " << behavior;
+    }
+  }
+}
+
 std::string split_error(const json& description) {
   try {
     split(description, "");
@@ -128,8 +160,8 @@ TEST(RegexPattern, MatchesAndGapsCoverTheText) {
 }
 
 TEST(RegexPattern, EmptyMatchesCutWithoutTakingAnything) {
-  EXPECT_EQ(marked("(?=b)", "aébéb"), "aé|bé|b|");
-  EXPECT_EQ(marked("x*", "axé"), "a|[x]é|");
+  EXPECT_EQ(marked("(?=b)", "aébéb"), "aé|[]bé|[]b|");
+  EXPECT_EQ(marked("x*", "axé"), "[]a|[x]é|[]");
 }
 
 TEST(RegexPattern, DoesNotCompile) {

@@ -84,7 +84,7 @@ TEST(WordScanner, AnUnknownExpressionHasNone) {
 }
 
 // What the classes, the white space rules and the contractions distinguish. Without U+180E: white space to
-// PCRE2.
+// Oniguruma.
 const std::vector<std::string> kAtoms{
     "a",      "b",      "s",  "t",    "l",    "L",      "S",      "A",      "Z",      "é",
     "É",      "ſ",      "ß",  "ж",    "Ж",    "中",     "ʰ",      "ª",      "ǅ",      "क",
@@ -105,7 +105,7 @@ std::string random_text(std::mt19937& random, int most) {
   return text;
 }
 
-TEST(WordScanner, AgreesWithPcre2OnRandomText) {
+TEST(WordScanner, AgreesWithOnigurumaOnRandomText) {
   std::mt19937 random(7);
   std::vector<std::string> texts;
   for (int i = 0; i < 4000; ++i) texts.push_back(random_text(random, 16));
