@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
@@ -106,6 +107,16 @@ Descriptor::~Descriptor() {
 
 void fail_to(std::string_view action, const std::string& where, int error) {
   throw FileError(fmt::format("{}: cannot {}: {}", where, action, std::generic_category().message(error)));
+}
+
+FileLock try_lock(int descriptor, int& error) {
+  error = 0;
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    error = errno;
+    return error == EWOULDBLOCK ? FileLock::kBusy : FileLock::kNone;
+  }
+  return FileLock::kHeld;
 }
 
 void sync_data(int descriptor, const std::string& where) {

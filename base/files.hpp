@@ -78,6 +78,13 @@ class Descriptor {
 void sync_data(int descriptor, const std::string& where);
 void sync_path(const std::filesystem::path& file_or_folder);
 
+// Whether this process now holds a file's lock, which goes with the descriptor. Some file systems of clusters
+// (NFS, Lustre) have no locks: who is told so works on without.
+enum class FileLock { kHeld, kBusy, kNone };
+
+//   error: what the system said, where there is none
+FileLock try_lock(int descriptor, int& error);
+
 // A file opened to be read.
 //   expected: what it should be, for the message: "a text file"
 //   throws FileError where it is a folder or cannot be opened

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -11,7 +12,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "app/evaluation/niah.hpp"
@@ -254,8 +254,16 @@ void ResultFolder::open_lines() {
   const fs::path path = file(kExamples);
   descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(path, "cannot be written");
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0)
+  int error = 0;
+  const FileLock lock = try_lock(descriptor_, error);
+  if (lock == FileLock::kBusy)
     throw FileError(fmt::format("{}: another evaluation is writing there", path.string()));
+  if (lock == FileLock::kNone)
+    fmt::print(
+        stderr,
+        "keyscope: warning: {}: this file system has no locks ({}), so nothing keeps another evaluation from "
+        "writing there as well\n",
+        path.string(), std::strerror(error));
   if (ftruncate(descriptor_, whole_bytes_) != 0) fail(path, "cannot be cut after its last whole line");
   sync_data(descriptor_, path.string());
   sync_path(out_.path());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 namespace keyscope::capture {
 
@@ -29,8 +30,10 @@ Residency choose_residency(const WeightBytes& needed, bool may_stream, std::int6
 //   throws Error where the system does not say
 std::int64_t peak_resident_memory();
 
-// Bytes that can still be taken without swapping: what the kernel calls available, or what is left of the
-// control group's limit if that is less. The largest int64 where neither is known.
-std::int64_t available_memory();
+// Bytes that can still be taken without swapping: what the kernel calls available, or what the limits of the
+// process's control group and of the groups around it leave (Slurm, systemd, containers; version 1 and 2) if
+// that is less. The largest int64 where nothing is known.
+//   root: where /proc and /sys are looked for
+std::int64_t available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace keyscope::capture

@@ -7,11 +7,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/hdf5_node.hpp"
 
 namespace keyscope::recording::hdf5 {
@@ -236,8 +236,8 @@ H5FD_t* open_output(const char* name, unsigned flags, hid_t file_access, haddr_t
     keep_error(state, "create the file");
     return nullptr;
   }
-  // A file system without locks answers otherwise.
-  if (flock(state.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (int error = 0; try_lock(state.descriptor, error) == FileLock::kBusy) {
+    errno = error;
     keep_error(state, "lock the file");
     ::close(state.descriptor);
     return nullptr;

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -59,8 +58,8 @@ hdf5::File PartFile::create() const {
   // file that no longer has this name came too late.
   const Descriptor stale(part_, O_RDWR);
   if (stale.id() >= 0) {
-    const bool locked = flock(stale.id(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-    if (!locked || !same_file(stale.id(), part_))
+    int error = 0;
+    if (try_lock(stale.id(), error) == FileLock::kBusy || !same_file(stale.id(), part_))
       throw FileError(part_.string() + ": another capture is writing to it; name another file");
     if (::unlink(part_.c_str()) != 0) fail_to("replace", part_.string(), errno);
   }

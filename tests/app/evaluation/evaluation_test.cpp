@@ -1,6 +1,8 @@
 #include "app/evaluation/evaluation.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -13,12 +15,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
+
+namespace {
+int lock_error = 0;  // what locks fail with; 0: they do not
+}  // namespace
+
+// In the place of the system's, for the whole test.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (lock_error == 0) return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+  errno = lock_error;
+  return -1;
+}
 
 namespace keyscope::evaluation {
 
@@ -338,6 +353,23 @@ TEST_F(ResultFolders, OnlyOneWritesAtATime) {
   ResultFolder first(out_, settings_, false), second(out_, settings_, false);
   first.begin();
   EXPECT_THAT(message([&] { second.begin(); }), HasSubstr("another evaluation is writing there"));
+}
+
+TEST_F(ResultFolders, AFileSystemWithoutLocksIsWorkedOnWithAWarning) {
+  for (const int error : {ENOLCK, ENOTSUP, EOPNOTSUPP, ENOSYS}) {
+    std::filesystem::remove_all(out_);
+    lock_error = error;
+    testing::internal::CaptureStderr();
+    {
+      ResultFolder folder(out_, settings_, false);
+      folder.begin();
+    }
+    const std::string said = testing::internal::GetCapturedStderr();
+    lock_error = 0;
+    EXPECT_THAT(said, HasSubstr("keyscope: warning: ")) << error;
+    EXPECT_THAT(said, HasSubstr("this file system has no locks")) << error;
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  }
 }
 
 TEST_F(ResultFolders, AFolderOfSomethingElseIsLeftAlone) {
