@@ -89,7 +89,9 @@ std::int64_t dtype_bytes(const std::string& dtype) {
 
 Json inspect_model(const fs::path& folder) {
   const capture::ModelConfig config = capture::read_config(folder);
-  const std::string dtype = config.dtype.empty() ? "float32" : config.dtype;
+  std::string dtype = config.dtype;
+  if (dtype == "auto") dtype = has_weights(folder) ? capture::Checkpoint(folder).float_dtype() : "";
+  if (dtype.empty()) dtype = "float32";
   const std::int64_t row_values = std::int64_t{2} * config.n_layers * config.n_kv_heads * config.head_dim;
   Json json{{"kind", "model"}, {"path", folder.string()}};
   if (const auto cached = capture::cached_model(folder)) {

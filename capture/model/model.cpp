@@ -24,17 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// `auto`: as the weights are stored.
-std::string dtype_of(const ModelConfig& config, const Checkpoint& checkpoint) {
-  if (config.dtype != "auto") return config.dtype;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (tensor->dtype == "F32") return "float32";
-    if (tensor->dtype == "BF16") return "bfloat16";
-    if (tensor->dtype == "F16") return "float16";
-  }
-  return {};
-}
-
 at::ScalarType choose_dtype(DType wanted, const std::string& dtype) {
   switch (wanted) {
     case DType::kFloat32:
@@ -92,7 +81,8 @@ class LoadedModel : public Model {
         config_(read_config(folder_)),
         checkpoint_(folder_),
         device_(options.device) {
-    const at::ScalarType dtype = choose_dtype(options.dtype, dtype_of(config_, checkpoint_));
+    const at::ScalarType dtype =
+        choose_dtype(options.dtype, config_.dtype == "auto" ? checkpoint_.float_dtype() : config_.dtype);
     const WeightBytes needed = capture::weight_bytes(checkpoint_, config_, dtype);
     residency_ = residency_for(needed, options, folder_, device_);
     weight_bytes_ = residency_ == Residency::kWhole ? needed.all : needed.streamed();

@@ -297,6 +297,15 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : found->second;
 }
 
+std::string Checkpoint::float_dtype() const {
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor->dtype == "F32") return "float32";
+    if (tensor->dtype == "BF16") return "bfloat16";
+    if (tensor->dtype == "F16") return "float16";
+  }
+  return {};
+}
+
 std::int64_t Checkpoint::data_bytes() const {
   std::int64_t n = 0;
   for (const auto& [name, tensor] : tensors_) n += static_cast<std::int64_t>(tensor->data.size());

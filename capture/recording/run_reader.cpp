@@ -243,7 +243,8 @@ StoreType read_store(const Group& layer) {
 void check_layer_rows(const Group& layer, const RecordingInfo& info, const RunInfo& run) {
   check_heads(layer, info);
   const int n_recorded = info.heads.count(info.model.n_kv_heads);
-  const hsize_t n_kv_heads = size(n_recorded), n_heads = size(n_recorded * info.model.group_size());
+  const hsize_t n_kv_heads = size(n_recorded),
+                n_heads = size(std::int64_t{n_recorded} * info.model.group_size());
   const hsize_t head_dim = size(info.model.head_dim), n_tokens = size(run.n_tokens);
   const Roomy rows = info.complete ? Roomy{} : Roomy{1};
   const Roomy matrix = info.complete ? Roomy{} : Roomy{1, 2};

@@ -46,6 +46,7 @@ TEST(Checkpoint, ReadsOneFile) {
   EXPECT_EQ(checkpoint.files().size(), 1U);
   ASSERT_NE(checkpoint.find("model.norm.weight"), nullptr);
   EXPECT_EQ(checkpoint.find("model.norm.bias"), nullptr);
+  EXPECT_EQ(checkpoint.float_dtype(), "float32");
 }
 
 TEST(Checkpoint, ReadsShards) {
@@ -57,6 +58,7 @@ TEST(Checkpoint, ReadsShards) {
   ASSERT_EQ(checkpoint.files().size(), 2U);
   EXPECT_EQ(checkpoint.files()[0]->path().filename(), "a.safetensors");
   EXPECT_EQ(checkpoint.data_bytes(), 4);
+  EXPECT_EQ(checkpoint.float_dtype(), "");
   EXPECT_EQ(checkpoint.find("x")->data.size(), 2U);
 }
 
