@@ -51,7 +51,7 @@ struct Provenance {
   std::string configuration;  // JSON: every option with its value
   std::string versions;       // keyscope's, LibTorch's, HDF5's
   std::string model_sha256;
-  std::string prompt_sha256;      // of the ids as little-endian int32
+  std::string prompt_sha256;  // of the ids as little-endian int32
   std::int64_t seed = 0;
   std::string device;
   std::string schedule = "block";  // or "layer": see RecordSink
