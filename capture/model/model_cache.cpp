@@ -120,7 +120,7 @@ fs::path find_model(const std::string& name) {
         fmt::format("{}: is no folder; expected a model folder in Hugging Face layout, or ORG/NAME of a "
                     "model in the cache {}",
                     name, model_cache().string()));
-  const fs::path folder = repository / "snapshots" / commit_of(repository, request->revision);
+  fs::path folder = repository / "snapshots" / commit_of(repository, request->revision);
   if (fs::is_directory(folder, error)) return folder;
   const auto there = names_in(repository / "snapshots");
   const std::string others =
