@@ -103,7 +103,7 @@ TEST(PreTokenizer, ExpressionsMeanWhatOnigurumaSays) {
           << each.at("name") << ": " << texts[i];
       std::string replaced = texts[i];
       normalizer->normalize(replaced);
-      EXPECT_EQ(replaced, each.at("replaced")[i]) << each.at("name") << ": " << texts[i];
+      EXPECT_EQ(json(replaced), each.at("replaced")[i]) << each.at("name") << ": " << texts[i];
     }
     for (const auto& [behavior, expected] : each.at("splits").items()) {
       const bool invert = behavior.ends_with(" inverted");
