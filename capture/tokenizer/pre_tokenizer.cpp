@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unicode/uchar.h>
 
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -144,7 +145,15 @@ std::unique_ptr<PreTokenizer> split_characters(bool (*predicate)(char32_t), Spli
 
 bool is_number(char32_t c) { return (character_classes(c) & kNumber) != 0; }
 bool is_space(char32_t c) { return (character_classes(c) & kSpace) != 0; }
-bool is_punctuation(char32_t c) { return (character_classes(c) & kPunctuation) != 0; }
+
+// To the tokenizers library, whose table is of Unicode 8; two of its characters are none in later ones.
+bool is_punctuation(char32_t c) {
+  if (c == 0x166D || c == 0x111C9) return true;
+  if ((character_classes(c) & kPunctuation) == 0) return false;
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] <= 8;
+}
 
 std::unique_ptr<PreTokenizer> read_punctuation(const JsonField& field) {
   const auto behavior = field.optional("behavior");

@@ -79,6 +79,8 @@ TEST(PreTokenizer, WordsSpacesAndPunctuation) {
   EXPECT_THAT(split({{"type", "WhitespaceSplit"}}, " a\u00a0b\u200bc "), ElementsAre("a", "b\u200bc"));
   EXPECT_THAT(split({{"type", "Punctuation"}}, "a.b!!c$+<¡"),
               ElementsAre("a", ".", "b", "!", "!", "c", "$", "+", "<", "¡"));
+  EXPECT_THAT(split({{"type", "Punctuation"}}, "a\U00011661b\u166Dc"),
+              ElementsAre("a\U00011661b", "\u166D", "c"));
   EXPECT_THAT(split({{"type", "CharDelimiterSplit"}, {"delimiter", "-"}}, "a--b"), ElementsAre("a", "b"));
 }
 
