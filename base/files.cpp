@@ -109,13 +109,9 @@ void fail_to(std::string_view action, const std::string& where, int error) {
   throw FileError(fmt::format("{}: cannot {}: {}", where, action, std::generic_category().message(error)));
 }
 
-FileLock try_lock(int descriptor, int& error) {
-  error = 0;
-  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    error = errno;
-    return error == EWOULDBLOCK ? FileLock::kBusy : FileLock::kNone;
-  }
+FileLock try_lock(int descriptor) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+    if (errno != EINTR) return errno == EWOULDBLOCK ? FileLock::kBusy : FileLock::kNone;
   return FileLock::kHeld;
 }
 

@@ -79,11 +79,9 @@ void sync_data(int descriptor, const std::string& where);
 void sync_path(const std::filesystem::path& file_or_folder);
 
 // Whether this process now holds a file's lock, which goes with the descriptor. Some file systems of clusters
-// (NFS, Lustre) have no locks: who is told so works on without.
+// (NFS, Lustre) have no locks: who is told so works on without. Where it is not held, errno says why.
 enum class FileLock { kHeld, kBusy, kNone };
-
-//   error: what the system said, where there is none
-FileLock try_lock(int descriptor, int& error);
+FileLock try_lock(int descriptor);
 
 // A file opened to be read.
 //   expected: what it should be, for the message: "a text file"

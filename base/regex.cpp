@@ -66,8 +66,6 @@ Regex::Regex(const std::string& expression, Syntax syntax) : compiled_(std::make
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 
-const std::string& Regex::expression() const { return compiled_->expression; }
-
 void Regex::for_each_match(std::string_view text, MatchVisitor visit) const {
   const std::unique_ptr<OnigRegion, Compiled::Free> region(onig_region_new());
   const std::unique_ptr<OnigMatchParam, Compiled::Free> limits(onig_new_match_param());

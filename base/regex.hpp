@@ -38,8 +38,6 @@ class Regex {
   //   for every byte of the text), so that one that goes back and forth is an error and no long wait
   void for_each_match(std::string_view text, MatchVisitor visit) const;
 
-  const std::string& expression() const;
-
  private:
   struct Compiled;
   std::unique_ptr<Compiled> compiled_;

@@ -216,9 +216,6 @@ Json inspect_figures(const fs::path& path, const hdf5::Group& root) {
   return json;
 }
 
-// What a model folder, a recording or a figure file holds; weights, keys and queries are not read.
-// `kind` is "model", "recording" or "figures".
-//   throws FileError where it is none of these, or damaged
 // What is there, or else a model's name in the cache; what ends as recordings and figure files do names a
 // file.
 fs::path place_of(const fs::path& path) {
@@ -228,6 +225,9 @@ fs::path place_of(const fs::path& path) {
   return is_file_name ? path : capture::find_model(path.string());
 }
 
+// What a model, a recording or a figure file holds; weights, keys and queries are not read. `kind` is
+// "model", "recording" or "figures".
+//   throws FileError where it is none of these, or damaged
 Json inspect_path(const fs::path& named) {
   const fs::path path = place_of(named);
   if (fs::is_directory(path)) return inspect_model(path);

@@ -254,8 +254,7 @@ void ResultFolder::open_lines() {
   const fs::path path = file(kExamples);
   descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(path, "cannot be written");
-  int error = 0;
-  const FileLock lock = try_lock(descriptor_, error);
+  const FileLock lock = try_lock(descriptor_);
   if (lock == FileLock::kBusy)
     throw FileError(fmt::format("{}: another evaluation is writing there", path.string()));
   if (lock == FileLock::kNone)
@@ -263,7 +262,7 @@ void ResultFolder::open_lines() {
         stderr,
         "keyscope: warning: {}: this file system has no locks ({}), so nothing keeps another evaluation from "
         "writing there as well\n",
-        path.string(), std::strerror(error));
+        path.string(), std::strerror(errno));
   if (ftruncate(descriptor_, whole_bytes_) != 0) fail(path, "cannot be cut after its last whole line");
   sync_data(descriptor_, path.string());
   sync_path(out_.path());

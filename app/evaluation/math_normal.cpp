@@ -175,7 +175,7 @@ std::string Substitution::apply(std::string_view text) const {
     result.append(valid, done, groups[0].begin - done);
     done = groups[0].end;
     for (std::size_t i = 0; i < replacement_.size(); ++i) {
-      if (replacement_[i] != '$' || replacement_.substr(i).starts_with("$$")) {
+      if (replacement_[i] != '$' || replacement_.compare(i, 2, "$$") == 0) {
         i += replacement_[i] == '$' ? 1 : 0;
         result.push_back(replacement_[i]);
       } else if (const std::size_t n = replacement_[++i] - '0'; n < groups.size() && groups[n].found()) {

@@ -236,8 +236,7 @@ H5FD_t* open_output(const char* name, unsigned flags, hid_t file_access, haddr_t
     keep_error(state, "create the file");
     return nullptr;
   }
-  if (int error = 0; try_lock(state.descriptor, error) == FileLock::kBusy) {
-    errno = error;
+  if (try_lock(state.descriptor) == FileLock::kBusy) {
     keep_error(state, "lock the file");
     ::close(state.descriptor);
     return nullptr;

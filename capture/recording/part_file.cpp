@@ -58,8 +58,7 @@ hdf5::File PartFile::create() const {
   // file that no longer has this name came too late.
   const Descriptor stale(part_, O_RDWR);
   if (stale.id() >= 0) {
-    int error = 0;
-    if (try_lock(stale.id(), error) == FileLock::kBusy || !same_file(stale.id(), part_))
+    if (try_lock(stale.id()) == FileLock::kBusy || !same_file(stale.id(), part_))
       throw FileError(part_.string() + ": another capture is writing to it; name another file");
     if (::unlink(part_.c_str()) != 0) fail_to("replace", part_.string(), errno);
   }

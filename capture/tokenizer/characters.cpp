@@ -46,6 +46,12 @@ unsigned character_classes(char32_t code_point) {
   return classes;
 }
 
+unsigned unicode_age(char32_t code_point) {
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(code_point), age);
+  return age[0];
+}
+
 bool is_word_character(char32_t code_point) {
   const auto c = static_cast<UChar32>(code_point);
   const std::uint32_t category = U_MASK(u_charType(c));

@@ -24,6 +24,10 @@ enum CharacterClass : unsigned {
 // so they split as symbols do.
 unsigned character_classes(char32_t code_point);
 
+// The major version of Unicode that assigned it; 0 where none has. The tokenizers library's tables are of
+// several.
+unsigned unicode_age(char32_t code_point);
+
 // \w: alphabetic, mark, decimal number, connector punctuation, join control.
 bool is_word_character(char32_t code_point);
 

@@ -118,9 +118,7 @@ class Strip : public Normalizer {
 bool is_accent(char32_t c) {
   if (c == 0x1CF2 || c == 0x1CF3) return true;
   if ((character_classes(c) & kMark) == 0 || c == 0x111C9) return false;
-  UVersionInfo age;
-  u_charAge(static_cast<UChar32>(c), age);
-  return age[0] <= kUnicodeOfTables;
+  return unicode_age(c) <= kUnicodeOfTables;
 }
 
 // All combining marks, as the tokenizers library does.

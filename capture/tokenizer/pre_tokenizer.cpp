@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <unicode/uchar.h>
 
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -149,10 +148,7 @@ bool is_space(char32_t c) { return (character_classes(c) & kSpace) != 0; }
 // To the tokenizers library, whose table is of Unicode 8; two of its characters are none in later ones.
 bool is_punctuation(char32_t c) {
   if (c == 0x166D || c == 0x111C9) return true;
-  if ((character_classes(c) & kPunctuation) == 0) return false;
-  UVersionInfo age;
-  u_charAge(static_cast<UChar32>(c), age);
-  return age[0] <= 8;
+  return (character_classes(c) & kPunctuation) != 0 && unicode_age(c) <= 8;
 }
 
 std::unique_ptr<PreTokenizer> read_punctuation(const JsonField& field) {
