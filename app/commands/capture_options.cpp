@@ -180,16 +180,28 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
 
 }  // namespace
 
-void ChatOptions::add_to(CLI::App& command, std::initializer_list<CLI::Option*> excluded) {
+void ChatOptions::add_to(CLI::App& command, std::initializer_list<CLI::Option*> texts,
+                         std::initializer_list<CLI::Option*> excluded) {
   auto* chat = command.add_flag("--chat", form_.chat,
                                 "The text is the user's turn: put it into the model's chat template");
   command.add_option("--system", form_.system, "With --chat: the text of the system turn")->needs(chat);
-  for (auto* option : excluded) chat->excludes(option);
+  auto* messages = command.add_option(
+      "--messages", messages_file_,
+      "A conversation for the chat template: a JSON file with an array of messages, or a request with "
+      "\"messages\", \"tools\" and the template's own options; - is stdin");
+  messages->excludes(chat);
+  for (auto* option : texts) messages->excludes(option);
+  for (auto* option : excluded) {
+    chat->excludes(option);
+    messages->excludes(option);
+  }
 }
 
 tokenizer::PromptForm ChatOptions::form() const {
   if (form_.system) require_utf8(*form_.system, "--system");
-  return form_;
+  tokenizer::PromptForm form = form_;
+  if (messages_file_) form.messages = *messages_file_ == "-" ? "standard input" : *messages_file_;
+  return form;
 }
 
 void PromptOptions::add_to(CLI::App& command) {
@@ -198,7 +210,7 @@ void PromptOptions::add_to(CLI::App& command) {
   auto* ids = command.add_option("--prompt-ids", ids_file_, "A JSON array of token ids, used as they are");
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
-  chat_.add_to(command, {ids});
+  chat_.add_to(command, {text, file}, {ids});
   command.add_option("--max-tokens", max_tokens_, "Keep only the first N prompt tokens")
       ->check(one_or_more());
 }
@@ -206,6 +218,7 @@ void PromptOptions::add_to(CLI::App& command) {
 std::optional<std::string> PromptOptions::text() const {
   if (text_) require_utf8(*text_, "--prompt");
   if (text_) return text_;
+  if (chat_.messages_file()) return read_text(*chat_.messages_file());
   return file_ ? std::optional(read_text(*file_)) : std::nullopt;
 }
 
@@ -216,7 +229,7 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokeni
     ids = parse_ids(read_text(*ids_file_), *ids_file_);
   } else {
     const auto prompt = text();
-    if (!prompt) throw UsageError("a prompt is needed: --prompt, --prompt-file or --prompt-ids");
+    if (!prompt) throw UsageError("a prompt is needed: --prompt, --prompt-file, --messages or --prompt-ids");
     if (tokenizer == nullptr)
       throw FileError("the model's folder has no tokenizer.json, so text cannot be read; give --prompt-ids");
     ids = tokenizer::encode_prompt(*tokenizer, model_folder, *prompt, form());

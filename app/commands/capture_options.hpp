@@ -16,26 +16,29 @@
 
 namespace keyscope::commands {
 
-// How a text becomes a prompt: `--chat`, `--system`.
+// What is put into a chat template: `--chat`, `--system`, `--messages`.
 class ChatOptions {
  public:
-  //   excluded: options that mean another way of reading
-  void add_to(CLI::App& command, std::initializer_list<CLI::Option*> excluded);
+  //   texts: options that give a text, which --messages does instead; excluded: other ways of reading
+  void add_to(CLI::App& command, std::initializer_list<CLI::Option*> texts,
+              std::initializer_list<CLI::Option*> excluded);
 
   //   throws FileError on a system text that is no UTF-8
   tokenizer::PromptForm form() const;
+  const std::optional<std::string>& messages_file() const { return messages_file_; }
 
  private:
   tokenizer::PromptForm form_;
+  std::optional<std::string> messages_file_;
 };
 
-// Where a prompt comes from: `--prompt`, `--prompt-file`, `--prompt-ids`, `--chat`, `--system`,
+// Where a prompt comes from: `--prompt`, `--prompt-file`, `--prompt-ids`, `--chat`, `--system`, `--messages`,
 // `--max-tokens`.
 class PromptOptions {
  public:
   void add_to(CLI::App& command);
 
-  bool given() const { return text_ || file_ || ids_file_; }
+  bool given() const { return text_ || file_ || ids_file_ || chat_.messages_file(); }
 
   // The prompt's ids, tokenised as the model's tokenizer does with its special tokens, or in its chat
   // template.

@@ -76,18 +76,18 @@ std::vector<std::int32_t> read_ids(const std::string& text, const std::string& w
 // A tokenizer as the options want it used.
 class Converter {
  public:
-  explicit Converter(const TokenizeArguments& arguments) : arguments_(arguments) {
+  explicit Converter(const TokenizeArguments& arguments)
+      : arguments_(arguments), form_(arguments.chat.form()) {
     std::error_code error;
     const std::filesystem::path model = capture::find_model(arguments.model);
     tokenizer_ = tokenizer::Tokenizer::load(model);
     const auto folder = std::filesystem::is_directory(model, error) ? model : model.parent_path();
-    if (arguments.chat.form().chat) template_ = tokenizer::ChatTemplate::load(folder);
+    if (form_.chat || !form_.messages.empty()) template_ = tokenizer::ChatTemplate::load(folder);
   }
 
   json encode(const std::string& text) const {
     if (!template_) return tokenizer_->encode(text, arguments_.special);
-    const auto prompt = template_->render(text, arguments_.chat.form().system, tokenizer::local_today());
-    return tokenizer_->encode(prompt, false);
+    return tokenizer_->encode(tokenizer::chat_text(*template_, text, form_), false);
   }
 
   // A line of JSON, in the direction that was asked for.
@@ -98,6 +98,7 @@ class Converter {
 
  private:
   const TokenizeArguments& arguments_;
+  tokenizer::PromptForm form_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::optional<tokenizer::ChatTemplate> template_;
 };
@@ -105,8 +106,9 @@ class Converter {
 void check_usage(const TokenizeArguments& arguments) {
   if (arguments.lines && arguments.prompt)
     throw UsageError("--lines reads stdin or --prompt-file; it does not go with --prompt");
-  if (!arguments.lines && !arguments.decode && !arguments.prompt && !arguments.prompt_file)
-    throw UsageError("a text is needed: --prompt, --prompt-file or --lines");
+  if (!arguments.lines && !arguments.decode && !arguments.prompt && !arguments.prompt_file &&
+      !arguments.chat.messages_file())
+    throw UsageError("a text is needed: --prompt, --prompt-file, --messages or --lines");
 }
 
 void run_tokenize(const TokenizeArguments& arguments) {
@@ -118,7 +120,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
                                        : converter.encode(*arguments.prompt));
   }
 
-  TextInput input(arguments.prompt_file.value_or("-"));
+  TextInput input(arguments.chat.messages_file().value_or(arguments.prompt_file.value_or("-")));
   if (arguments.lines) {
     std::string line;
     for (std::int64_t n = 1; std::getline(input.stream(), line); ++n)
@@ -141,17 +143,18 @@ void add_tokenize(CLI::App& app) {
                    "(and its chat template, with --chat)")
       ->required();
   auto* text = command->add_option("--prompt", arguments->prompt, "The text itself (with --decode, the ids)");
-  command->add_option("--prompt-file", arguments->prompt_file, "A UTF-8 text file; - is stdin")
-      ->excludes(text);
-  command->add_flag("--lines", arguments->lines,
-                    "One JSON string a line in, one JSON array of ids a line out");
+  auto* file = command->add_option("--prompt-file", arguments->prompt_file, "A UTF-8 text file; - is stdin");
+  file->excludes(text);
+  auto* lines = command->add_flag("--lines", arguments->lines,
+                                  "One JSON string a line in, one JSON array of ids a line out");
   auto* decode =
       command->add_flag("--decode", arguments->decode,
                         "The other way: JSON arrays of ids in (by default from stdin), JSON strings out");
   auto* special = command->add_flag(
       "--special", arguments->special,
       "Add the model's special tokens (begin of text and the like); with --decode, show them");
-  arguments->chat.add_to(*command, {decode, special});  // a chat template writes its special tokens itself
+  // A chat template writes its special tokens itself.
+  arguments->chat.add_to(*command, {text, file, lines}, {decode, special});
   command->footer(
       "Example:\n"
       "  keyscope tokenize --model assets/demo_model --prompt \"The magic number\"");

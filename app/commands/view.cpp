@@ -102,10 +102,10 @@ void add_figure_settings(CLI::App& command, ViewArguments& arguments) {
 // What only a live run understands does nothing without one.
 void refuse_live_options(const CLI::App& command) {
   for (const char* name :
-       {"--prompt", "--prompt-file", "--prompt-ids", "--chat",       "--system",   "--max-tokens",
-        "--policy", "--budget",      "--oracle",     "--positions",  "--generate", "--ignore-eos",
-        "--layers", "--heads",       "--record",     "--score-last", "--store",    "--compress",
-        "--dtype",  "--device",      "--threads",    "--seed",       "--out"})
+       {"--prompt",     "--prompt-file", "--prompt-ids", "--chat",    "--system",     "--messages",
+        "--max-tokens", "--policy",      "--budget",     "--oracle",  "--positions",  "--generate",
+        "--ignore-eos", "--layers",      "--heads",      "--record",  "--score-last", "--store",
+        "--compress",   "--dtype",       "--device",     "--threads", "--seed",       "--out"})
     if (command.get_option(name)->count() > 0)
       throw UsageError(fmt::format("view: {} is for a live run, and needs a --model", name));
 }

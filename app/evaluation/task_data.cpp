@@ -1,7 +1,7 @@
 #include "app/evaluation/task_data.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -164,7 +164,15 @@ std::vector<std::string> texts_field(const nlohmann::json& row, const char* fiel
 
 namespace {
 
-constexpr std::chrono::year_month_day kDay = std::chrono::July / 26 / 2024;
+std::tm scored_day() {
+  std::tm day{};
+  day.tm_year = 124;
+  day.tm_mon = 6;
+  day.tm_mday = 26;
+  day.tm_wday = 5;
+  day.tm_yday = 207;
+  return day;
+}
 
 std::optional<tokenizer::ChatTemplate> chat_template(const std::filesystem::path& model_folder, ChatUse use) {
   switch (use) {
@@ -202,7 +210,7 @@ std::vector<std::int32_t> PromptEncoder::plain(const std::string& text) const {
 
 std::vector<std::int32_t> PromptEncoder::turn(const std::string& text) const {
   if (!template_) return plain(text);
-  return tokenizer_.encode(template_->render(text, std::nullopt, kDay), false);
+  return tokenizer_.encode(template_->render(text, std::nullopt, scored_day()), false);
 }
 
 }  // namespace keyscope::evaluation

@@ -1,9 +1,6 @@
 #include "capture/tokenizer/chat_template.hpp"
 
-#include <algorithm>
 #include <array>
-#include <ctime>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -15,16 +12,17 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "capture/tokenizer/characters.hpp"
-#include "capture/tokenizer/template_skeleton.hpp"
+#include "capture/jinja/lexer.hpp"
 
 namespace keyscope::tokenizer {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::uintmax_t kLargestTemplateFile = std::uintmax_t{1} << 26U;
+constexpr int kDeepestRequest = 100;  // of a request in JSON
 
 // nullopt where there is no such file.
 std::optional<std::string> read_if_there(const fs::path& path) {
@@ -42,75 +40,118 @@ std::optional<std::string> read_if_there(const fs::path& path) {
 json read_json(const fs::path& path) {
   const auto text = read_if_there(path);
   if (!text) return json::object();
-  constexpr int kDeepest = 16;
-  const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; };
+  const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= 16; };
   json document = json::parse(*text, shallow, false);
   if (!document.is_object())
     throw FileError(fmt::format("{}: found no JSON object, expected one", path.string()));
   return document;
 }
 
-// The template in tokenizer_config.json; of several the one that Transformers takes where there are no tools.
-std::optional<std::string> configured_template(const JsonField& config) {
+struct Source {
+  std::string file, text;
+};
+
+std::map<std::string, Source> template_files(const fs::path& folder) {
+  std::map<std::string, Source> sources;
+  const auto add = [&](const std::string& name, const fs::path& path) {
+    if (auto text = read_if_there(path)) sources[name] = {path.string(), *std::move(text)};
+  };
+  add("default", folder / "chat_template.jinja");
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder / "additional_chat_templates", error))
+    if (entry.path().extension() == ".jinja") add(entry.path().stem().string(), entry.path());
+  return sources;
+}
+
+// The templates in tokenizer_config.json.
+std::map<std::string, Source> configured_templates(const JsonField& config) {
+  std::map<std::string, Source> sources;
   const auto field = config.optional("chat_template");
-  if (!field || !field->is_array()) return field ? std::optional(field->string()) : std::nullopt;
-  std::optional<std::string> found;
-  std::vector<std::string> names;
-  field->for_each([&](const JsonField& entry) {
-    names.push_back(shown(entry.member("name").string()));
-    if (entry.member("name").string() == "default") found = entry.member("template").string();
-  });
-  if (!found) field->fail(fmt::format("templates named {}", fmt::join(names, ", ")), "one named \"default\"");
-  return found;
+  if (!field) return sources;
+  const auto add = [&](const std::string& name, const JsonField& text) {
+    sources[name] = {fmt::format("{}: {}", text.file(), text.path()), text.string()};
+  };
+  if (!field->is_array())
+    add("default", *field);
+  else
+    field->for_each(
+        [&](const JsonField& entry) { add(entry.member("name").string(), entry.member("template")); });
+  return sources;
 }
 
-// A token as written, or as an object with its content.
-std::optional<std::string> special_token_text(const JsonField& document, const std::string& name) {
-  const auto field = document.optional(name);
-  if (!field) return std::nullopt;
-  return field->is_object() ? field->member("content").string() : field->string();
+// Those that Transformers passes to templates, each written as a text or as an object with its content;
+// tokenizer_config.json has the last word.
+ChatTemplate::SpecialTokens special_tokens(const JsonField& map, const JsonField& config) {
+  ChatTemplate::SpecialTokens tokens;
+  for (const JsonField& document : {map, config})
+    for (const char* name :
+         {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
+      if (const auto field = document.optional(name))
+        tokens[name] = field->is_object() ? field->member("content").string() : field->string();
+  return tokens;
 }
 
-// Python's str.isspace: White_Space, and the four separators of ASCII.
-bool is_python_space(char32_t c) { return (character_classes(c) & kSpace) != 0 || (c >= 0x1C && c <= 0x1F); }
-
-// Takes away the white space at both ends of text[from, end).
-void strip(std::string& text, std::size_t from) {
-  std::size_t first = from;
-  for (std::size_t at = from; at < text.size() && is_python_space(next_code_point(text, at));) first = at;
-  std::size_t last = first;
-  for (std::size_t at = first; at < text.size();)
-    if (!is_python_space(next_code_point(text, at))) last = at;
-  text.erase(last);
-  text.erase(from, first - from);
+jinja::Template parsed(std::string_view source, const std::string& file) {
+  std::string buffer;
+  try {
+    return jinja::Template(replace_invalid_utf8(source, buffer));
+  } catch (const jinja::SyntaxError& error) {
+    throw FileError(fmt::format("{}: line {}: {}", file, error.line(), error.what()));
+  }
 }
 
-// The text that stands in place of {{ default_system }}; nullopt where the skeletons differ.
-std::optional<std::string> match(const std::string& skeleton, const std::string& kind) {
-  static const std::string kDefault = skeleton_output("default_system");
-  const auto at = kind.find(kDefault);
-  if (at == std::string::npos) return skeleton == kind ? std::optional<std::string>("") : std::nullopt;
-  const std::string_view before = std::string_view(kind).substr(0, at);
-  const std::string_view behind = std::string_view(kind).substr(at + kDefault.size());
-  if (skeleton.size() < before.size() + behind.size() || !skeleton.starts_with(before) ||
-      !skeleton.ends_with(behind))
-    return std::nullopt;
-  std::string text = skeleton.substr(before.size(), skeleton.size() - before.size() - behind.size());
-  return is_plain_text(text) ? std::optional(std::move(text)) : std::nullopt;
+// A message without what is null, its reasoning under all names that templates know it by.
+ordered_json as_passed(const ordered_json& message) {
+  ordered_json given = ordered_json::object();
+  for (const auto& [key, value] : message.items())
+    if (!value.is_null()) given[key] = value;
+  for (const char* key : {"reasoning_content", "thinking", "reasoning"}) {
+    if (!given.contains(key)) continue;
+    const ordered_json reasoning = given[key];
+    ordered_json aliased{{"thinking", reasoning}};
+    aliased.update(given);
+    aliased["reasoning_content"] = reasoning;
+    return aliased;
+  }
+  return given;
 }
 
-// strftime's "%d %b %Y" in the C locale, which Python stays in unless told otherwise.
-std::string date_text(std::chrono::year_month_day date) {
-  constexpr std::array<const char*, 12> kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  return fmt::format("{:02} {} {}", static_cast<unsigned>(date.day()),
-                     kMonths.at(static_cast<unsigned>(date.month()) - 1), static_cast<int>(date.year()));
+// A request's members as the template's variables, its messages as Transformers passes them.
+ordered_json variables_of(const ordered_json& request, const ChatTemplate::SpecialTokens& tokens,
+                          const std::string& name) {
+  ordered_json variables;
+  for (const auto& [token, text] : tokens) variables[token] = text;
+  variables["tools"] = nullptr;
+  variables["documents"] = nullptr;
+  variables["add_generation_prompt"] = true;
+  if (request.is_object()) variables.update(request);
+  if (request.is_array()) variables["messages"] = request;
+  const auto messages = variables.find("messages");
+  if (messages == variables.end() || !messages->is_array() || messages->empty())
+    throw FileError(
+        fmt::format("{}: found no messages; expected an array such as [{{\"role\": \"user\", "
+                    "\"content\": \"Hello\"}}], or an object with it as \"messages\"",
+                    name));
+  if (variables.contains("continue_final_message"))
+    throw FileError(fmt::format("{}: continue_final_message is not supported", name));
+  for (ordered_json& message : *messages) {
+    if (!message.is_object())
+      throw FileError(fmt::format("{}: message {} is {}, expected an object with \"role\" and \"content\"",
+                                  name, &message - &messages->front(), json_text(message)));
+    message = as_passed(message);
+  }
+  return variables;
 }
 
-std::string kind_names() {
-  std::string names;
-  for (const auto& kind : chat_kinds()) names += (names.empty() ? "" : "; ") + kind.name;
-  return names;
+ordered_json one_turn(std::string_view user, const std::optional<std::string>& system) {
+  const auto message = [](const char* role, std::string_view content) {
+    std::string buffer;
+    return ordered_json{{"role", role}, {"content", replace_invalid_utf8(content, buffer)}};
+  };
+  ordered_json messages = ordered_json::array();
+  if (system) messages.push_back(message("system", *system));
+  messages.push_back(message("user", user));
+  return messages;
 }
 
 }  // namespace
@@ -124,110 +165,106 @@ ChatTemplate ChatTemplate::load(const fs::path& model_folder) {
 }
 
 std::optional<ChatTemplate> ChatTemplate::load_if_there(const fs::path& model_folder) {
-  const fs::path file = model_folder / "chat_template.jinja";
   const fs::path config_file = model_folder / "tokenizer_config.json";
-  const json config_json = read_json(config_file);
-  const JsonField config(config_json, config_file.string(), "");
-  std::string name = file.string();
-  auto source = read_if_there(file);
-  if (!source) {
-    name = config_file.string() + ": chat_template";
-    source = configured_template(config);
+  const fs::path map_file = model_folder / "special_tokens_map.json";
+  const json config_json = read_json(config_file), map_json = read_json(map_file);
+  const JsonField config(config_json, config_file.string(), ""), map(map_json, map_file.string(), "");
+  auto sources = template_files(model_folder);
+  if (sources.empty()) sources = configured_templates(config);
+  if (sources.empty()) return std::nullopt;
+  std::map<std::string, Named> templates;
+  std::vector<std::string> names;
+  for (const auto& [name, source] : sources) {
+    names.push_back(shown(name));
+    if (name == "default" || name == "tool_use")
+      templates.emplace(name, Named{source.file, parsed(source.text, source.file)});
   }
-  if (!source) return std::nullopt;
-  const json map_json = read_json(model_folder / "special_tokens_map.json");
-  const JsonField map(map_json, (model_folder / "special_tokens_map.json").string(), "");
-  SpecialTokens tokens;
-  for (const JsonField& document : {map, config}) {  // tokenizer_config.json has the last word
-    if (auto bos = special_token_text(document, "bos_token")) tokens.bos = std::move(bos);
-    if (auto eos = special_token_text(document, "eos_token")) tokens.eos = std::move(eos);
-  }
-  return ChatTemplate(*source, std::move(tokens), std::move(name));
+  if (!templates.contains("default"))
+    throw FileError(fmt::format("{}: found templates named {}, expected one named \"default\"",
+                                sources.begin()->second.file, fmt::join(names, ", ")));
+  return ChatTemplate(std::move(templates), special_tokens(map, config));
 }
 
+ChatTemplate::ChatTemplate(std::map<std::string, Named> templates, SpecialTokens tokens)
+    : templates_(std::move(templates)), tokens_(std::move(tokens)) {}
+
 ChatTemplate::ChatTemplate(std::string_view source, SpecialTokens tokens, std::string name)
-    : tokens_(std::move(tokens)), name_(std::move(name)) {
-  const auto skeleton = template_skeleton(source, plain_chat_conditions());
-  for (const auto& kind : chat_kinds()) {
-    const auto known = template_skeleton(kind.source, plain_chat_conditions());
-    const auto default_system = skeleton && known ? match(*skeleton, *known) : std::nullopt;
-    if (!default_system) continue;
-    kind_ = &kind;
-    default_system_ = *default_system;
-    return;
+    : tokens_(std::move(tokens)) {
+  jinja::Template jinja = parsed(source, name);
+  templates_.emplace("default", Named{std::move(name), std::move(jinja)});
+}
+
+const ChatTemplate::Named& ChatTemplate::template_for(const ordered_json& variables) const {
+  const auto with_tools = templates_.find("tool_use");
+  if (with_tools != templates_.end() && !variables["tools"].is_null()) return with_tools->second;
+  return templates_.at("default");
+}
+
+std::string ChatTemplate::render(const ordered_json& request, const std::string& name,
+                                 const std::tm& now) const {
+  const ordered_json variables = variables_of(request, tokens_, name);
+  const auto& [file, jinja] = template_for(variables);
+  try {
+    return jinja.render(variables, now);
+  } catch (const jinja::RenderError& error) {
+    if (error.is_raised())
+      throw UsageError(fmt::format("the chat template refuses these messages: {} ({}, line {})", error.what(),
+                                   file, error.line()));
+    const std::string_view what = error.what();
+    const bool misses_token = what.ends_with("_token' is undefined");
+    throw FileError(fmt::format(
+        "{}: line {}: {}{}", file, error.line(), what,
+        misses_token ? "; neither tokenizer_config.json nor special_tokens_map.json has it" : ""));
   }
-  throw FileError(
-      fmt::format("{}: found a template of no kind that is known here, and none is rendered by guess; known "
-                  "are: {}. Render the "
-                  "prompt with Transformers' apply_chat_template and give its ids as --prompt-ids",
-                  name_, kind_names()));
 }
 
 std::string ChatTemplate::render(std::string_view user, const std::optional<std::string>& system,
-                                 std::chrono::year_month_day today) const {
-  if (system && kind_->with_system.empty())
+                                 const std::tm& now) const {
+  const std::string name = "the prompt";
+  std::string text = render(one_turn(user, system), name, now);
+  // A template without a place for a system text may say nothing about it.
+  const std::string probe = "systemtextprobe";
+  if (system && render(one_turn(user, probe), name, now).find(probe) == std::string::npos)
     throw UsageError(
-        fmt::format("--system: this template ({}) has no system turn; put the text into the prompt ({})",
-                    kind_->name, name_));
-  std::string user_buffer, system_buffer;
-  user = replace_invalid_utf8(user, user_buffer);
-  const std::string_view system_text = system ? replace_invalid_utf8(*system, system_buffer) : "";
-  const bool with_system = system && !(system->empty() && kind_->drops_empty_system);
-  const std::string_view form = with_system ? kind_->with_system : kind_->prompt;
-  std::string text;
-  std::size_t strip_from = 0;
-  for (std::size_t at = 0; at < form.size();) {
-    const std::size_t open = std::min(form.find('{', at), form.size());
-    text += form.substr(at, open - at);
-    if (open == form.size()) break;
-    const std::size_t close = form.find('}', open);
-    const std::string_view name = form.substr(open + 1, close - open - 1);
-    at = close + 1;
-    if (name == "strip")
-      strip_from = text.size();
-    else if (name == "/strip")
-      strip(text, strip_from);
-    else
-      text += slot(name, user, system_text, today);
-  }
+        fmt::format("--system: this template has no system turn; put the text into the prompt ({})",
+                    templates_.at("default").file));
   return text;
 }
 
-std::string ChatTemplate::slot(std::string_view slot, std::string_view user, std::string_view system,
-                               std::chrono::year_month_day today) const {
-  if (slot == "user") return std::string(user);
-  if (slot == "system") return std::string(system);
-  if (slot == "default") return default_system_;
-  if (slot == "date") return date_text(today);
-  return slot == "bos" ? special_token(tokens_.bos, "bos_token") : special_token(tokens_.eos, "eos_token");
-}
-
-const std::string& ChatTemplate::special_token(const std::optional<std::string>& token,
-                                               const char* field) const {
-  if (!token)
-    throw FileError(fmt::format(
-        "{}: the template names {}, and neither tokenizer_config.json nor special_tokens_map.json has it",
-        name_, field));
-  return *token;
-}
-
-std::chrono::year_month_day local_today() {
+std::tm local_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   localtime_r(&now, &parts);
-  return {std::chrono::year(parts.tm_year + 1900),
-          std::chrono::month(static_cast<unsigned>(parts.tm_mon + 1)),
-          std::chrono::day(static_cast<unsigned>(parts.tm_mday))};
+  return parts;
 }
 
 void check_prompt_form(const fs::path& model_folder, const PromptForm& form) {
-  if (form.chat) ChatTemplate::load(model_folder).render("", form.system, local_today());
+  if (!form.chat && form.messages.empty()) return;
+  const auto chat = ChatTemplate::load(model_folder);
+  if (form.chat) chat.render("text", form.system, local_now());
+}
+
+std::string chat_text(const ChatTemplate& chat, std::string_view text, const PromptForm& form) {
+  if (form.chat) return chat.render(text, form.system, local_now());
+  const auto too_deep = [](int depth, ordered_json::parse_event_t, ordered_json&) {
+    if (depth > kDeepestRequest)
+      throw FileError(fmt::format("found values nested deeper than {}", kDeepestRequest));
+    return true;
+  };
+  ordered_json request;
+  try {
+    request = ordered_json::parse(text, too_deep);
+  } catch (const ordered_json::exception& error) {
+    throw FileError(
+        fmt::format("{}: found no JSON ({}), expected an array of messages", form.messages, error.what()));
+  }
+  return chat.render(request, form.messages, local_now());
 }
 
 std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const fs::path& model_folder,
                                         std::string_view text, const PromptForm& form) {
-  if (!form.chat) return tokenizer.encode(text, true);
-  return tokenizer.encode(ChatTemplate::load(model_folder).render(text, form.system, local_today()), false);
+  if (!form.chat && form.messages.empty()) return tokenizer.encode(text, true);
+  return tokenizer.encode(chat_text(ChatTemplate::load(model_folder), text, form), false);
 }
 
 }  // namespace keyscope::tokenizer

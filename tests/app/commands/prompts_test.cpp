@@ -138,11 +138,29 @@ TEST_F(Chat, AFolderWithoutATemplateSaysWhatWasLookedFor) {
   }
 }
 
-TEST_F(Chat, AnUnknownTemplateIsNeverGuessed) {
-  set_template("{{ messages[-1].content }}");
+TEST_F(Chat, ATemplateThatIsNoneSaysWhere) {
+  set_template("a\n{{ messages[-1].content ");
   const CliResult result = run({"capture", "--prompt", "x", "--chat", "--dry-run"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("chat_template.jinja"), HasSubstr("no kind that is known")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("chat_template.jinja: line 2: "), HasSubstr("expected '}}'")));
+}
+
+TEST_F(Chat, AConversationOfMessages) {
+  std::ofstream(folder_.file("talk.json")) << R"([{"role": "system", "content": "Be brief."},
+      {"role": "user", "content": "Which key?"}])";
+  const std::string file = folder_.file("talk.json").string();
+  EXPECT_EQ(run({"tokenize", "--messages", file}).out, ids(system_ + user_));
+  const CliResult request = run({"tokenize", "--messages", "-"},
+                                R"({"messages": [{"role": "user", "content": "Which key?"}],
+                                    "add_generation_prompt": false})");
+  EXPECT_EQ(request.out, ids("<|im_start|>user\nWhich key?<|im_end|>\n")) << request.err;
+  const auto n_ids = parse_json(ids(system_ + user_)).size();
+  EXPECT_THAT(run({"capture", "--messages", file, "--dry-run"}).err,
+              HasSubstr(fmt::format("\n{} prompt tokens", n_ids)));
+  const CliResult none = run({"tokenize", "--messages", "-"}, "{}");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("standard input: found no messages"), HasSubstr("\"role\"")));
+  EXPECT_EQ(run({"tokenize", "--messages", file, "--prompt", "x"}).status, 2);
 }
 
 TEST_F(Chat, ASystemTextWithoutAPlaceIsWrongUsage) {

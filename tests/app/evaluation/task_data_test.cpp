@@ -57,8 +57,8 @@ TEST_F(ChatUses, ATemplateMakesATurn) {
   EXPECT_FALSE(PromptEncoder(*tokenizer_, folder, ChatUse::kNever).has_chat());
 }
 
-TEST_F(ChatUses, ATemplateOfNoKnownKindIsNotPassedOver) {
-  const fs::path folder = with_template("{{ something_else }}");
+TEST_F(ChatUses, ATemplateThatIsNoneIsNotPassedOver) {
+  const fs::path folder = with_template("{{ something_else");
   EXPECT_THROW(PromptEncoder(*tokenizer_, folder, ChatUse::kIfThere), FileError);
   EXPECT_NO_THROW(PromptEncoder(*tokenizer_, folder, ChatUse::kNever));
 }

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,6 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "capture/tokenizer/template_skeleton.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::tokenizer {
@@ -27,27 +25,30 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 // goldens/make_chat_goldens.py, by Transformers
-const json& golden() {
-  static const json kGolden = [] {
-    return parse_json(
+const nlohmann::ordered_json& golden() {
+  static const nlohmann::ordered_json kGolden = [] {
+    return parse_ordered_json(
         read_file(fs::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/tokenizer/goldens/chat.golden.json"));
   }();
   return kGolden;
 }
 
-std::chrono::year_month_day golden_day() {
-  return {std::chrono::year(golden()["today"][0]), std::chrono::month(golden()["today"][1].get<unsigned>()),
-          std::chrono::day(golden()["today"][2].get<unsigned>())};
+std::tm golden_day() {
+  std::tm day{};
+  day.tm_year = golden()["today"][0].get<int>() - 1900;
+  day.tm_mon = golden()["today"][1].get<int>() - 1;
+  day.tm_mday = golden()["today"][2].get<int>();
+  return day;
 }
 
-std::optional<std::string> text_or_none(const json& value) {
+std::optional<std::string> text_or_none(const nlohmann::ordered_json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<std::string>());
 }
 
 ChatTemplate golden_template(const std::string& name) {
-  const json& entry = golden()["templates"][name];
+  const auto& entry = golden()["templates"][name];
   return {entry["template"].get<std::string>(),
-          {entry["bos"].get<std::string>(), entry["eos"].get<std::string>()},
+          {{"bos_token", entry["bos"].get<std::string>()}, {"eos_token", entry["eos"].get<std::string>()}},
           name};
 }
 
@@ -55,7 +56,7 @@ TEST(ChatTemplate, RendersAsTransformers) {
   int n_cases = 0;
   for (const auto& [name, entry] : golden()["templates"].items()) {
     const ChatTemplate chat = golden_template(name);
-    for (const json& expected : entry["cases"]) {
+    for (const auto& expected : entry["cases"]) {
       SCOPED_TRACE(name + json_text(expected));
       const auto user = expected["user"].get<std::string>();
       const auto system = text_or_none(expected["system"]);
@@ -71,61 +72,70 @@ TEST(ChatTemplate, RendersAsTransformers) {
   EXPECT_GE(n_cases, 24 * 16);
 }
 
-TEST(ChatTemplate, EveryKindHasItsTemplate) {
-  std::set<std::string> met, known;
-  for (const auto& [name, entry] : golden()["templates"].items()) met.insert(golden_template(name).kind());
-  for (const auto& kind : chat_kinds()) known.insert(kind.name);
-  EXPECT_EQ(met, known);
+TEST(ChatTemplate, RendersConversationsAsTransformers) {
+  int n_cases = 0;
+  for (const auto& [name, entry] : golden()["templates"].items()) {
+    const ChatTemplate chat = golden_template(name);
+    for (const auto& expected : entry["conversations"]) {
+      SCOPED_TRACE(name + json_text(expected));
+      const nlohmann::ordered_json& request = expected["request"];
+      if (expected.contains("text")) {
+        EXPECT_EQ(chat.render(request, "request", golden_day()), expected["text"].get<std::string>());
+      } else {
+        EXPECT_ANY_THROW(chat.render(request, "request", golden_day()));
+      }
+      ++n_cases;
+    }
+  }
+  EXPECT_GE(n_cases, 24 * 6);
 }
 
 TEST(ChatTemplate, TellsTheDateOfTheDay) {
-  using namespace std::chrono_literals;
-  const std::string text =
-      golden_template("Llama 3.2").render("x", std::nullopt, 2024y / std::chrono::December / 31);
+  std::tm day{};
+  day.tm_year = 124;
+  day.tm_mon = 11;
+  day.tm_mday = 31;
+  const std::string text = golden_template("Llama 3.2").render("x", std::nullopt, day);
   EXPECT_THAT(text, HasSubstr("Today Date: 31 Dec 2024\n"));
 }
 
-// The slightest difference in what is printed makes another template of it.
-TEST(ChatTemplate, AnUnknownTemplateIsRefused) {
-  const auto known = golden()["templates"]["Qwen2"]["template"].get<std::string>();
-  EXPECT_NO_THROW(ChatTemplate(known, {}, "x"));
-  const auto changed = [&](const std::string& from, const std::string& to) {
-    std::string text = known;
-    text.replace(text.find(from), from.size(), to);
-    return text;
-  };
-  for (const auto& text : {changed("'\\n' + message", "' ' + message"),
-                           changed("message['content']", "message['content'] | trim"),
-                           changed("assistant\\n", "assistant\\n<think>"), changed("loop.first and ", ""),
-                           known + "!", changed("{% endfor %}", "{{ eos_token }}{% endfor %}"),
-                           changed("{% endfor %}", ""), std::string("{{ messages }}"), std::string()})
-    try {
-      const ChatTemplate chat(text, {}, "model/chat_template.jinja");
-      ADD_FAILURE() << text << " was taken for " << chat.kind();
-    } catch (const FileError& error) {
-      EXPECT_THAT(error.what(),
-                  AllOf(HasSubstr("model/chat_template.jinja"), HasSubstr("no kind that is known"),
-                        HasSubstr("Llama 3"), HasSubstr("--prompt-ids")));
-    }
+TEST(ChatTemplate, WhatTheTemplateRefusesIsTheUsersToMend) {
+  const ChatTemplate chat("{{ raise_exception('Roles must alternate') }}", {}, "model/chat_template.jinja");
+  try {
+    chat.render("x", std::nullopt, golden_day());
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("refuses these messages: Roles must alternate"),
+                                    HasSubstr("model/chat_template.jinja, line 1")));
+  }
 }
 
-// A branch that needs tools cannot matter, whatever it holds; one that depends on anything else can.
-TEST(ChatTemplate, BranchesThatCannotBeTakenMakeNoDifference) {
-  const auto known = golden()["templates"]["SmolLM2"]["template"].get<std::string>();
-  const ChatTemplate chat(
-      "{% if tools %}{% macro f(x) %}{{ x }}{% endmacro %}{{ f(tools) }}{% endif %}" + known, {}, "x");
-  EXPECT_EQ(chat.render("q", "s", golden_day()), golden_template("SmolLM2").render("q", "s", golden_day()));
-  EXPECT_THROW(ChatTemplate("{% if documents or true %}x{% endif %}" + known, {}, "x"), FileError);
+TEST(ChatTemplate, WhatIsNoJinjaIsRefusedAtOnce) {
+  try {
+    const ChatTemplate chat("a\n{% if x %}", {}, "model/chat_template.jinja");
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("model/chat_template.jinja: line 2: found"));
+  }
 }
 
 TEST(ChatTemplate, ASpecialTokenThatIsNotThereIsAskedFor) {
   const auto text = golden()["templates"]["TinyLlama"]["template"].get<std::string>();
   try {
-    ChatTemplate(text, {"<s>", std::nullopt}, "model").render("x", std::nullopt, golden_day());
+    ChatTemplate(text, {{"bos_token", "<s>"}}, "model").render("x", std::nullopt, golden_day());
     FAIL();
   } catch (const FileError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("eos_token"), HasSubstr("tokenizer_config.json")));
   }
+}
+
+TEST(ChatTemplate, ARequestHasMessages) {
+  const ChatTemplate chat("{{ messages[0].content }}", {}, "model");
+  for (const char* request : {"[]", "{}", "7", "{\"messages\": {}}", "{\"messages\": []}", "[7]"})
+    EXPECT_THROW(chat.render(parse_ordered_json(request), "request.json", golden_day()), FileError)
+        << request;
+  EXPECT_THROW(chat_text(chat, "[", {false, std::nullopt, "request.json"}), FileError);
+  EXPECT_THROW(chat_text(chat, std::string(100'000, '['), {false, std::nullopt, "request.json"}), FileError);
 }
 
 // --- where a template is looked for
@@ -168,6 +178,28 @@ TEST_F(ChatTemplateFolder, OfSeveralTheDefault) {
   EXPECT_THAT(complaint(), AllOf(HasSubstr("chat_template"), HasSubstr("tool_use"), HasSubstr("default")));
 }
 
+TEST_F(ChatTemplateFolder, WithToolsTheOneForTools) {
+  const json tool_use{{"name", "tool_use"}, {"template", "tools: {{ tools[0] }}"}};
+  write("tokenizer_config.json",
+        json_text(json{{"chat_template", {tool_use, {{"name", "default"}, {"template", "plain"}}}}}));
+  const auto with_tools =
+      parse_ordered_json(R"({"messages": [{"role": "user", "content": "x"}], "tools": ["a"]})");
+  EXPECT_EQ(ChatTemplate::load(folder_.path()).render(with_tools, "request", golden_day()), "tools: a");
+  EXPECT_EQ(rendered(), "plain");
+  fs::create_directory(folder_.path() / "additional_chat_templates");
+  write("additional_chat_templates/tool_use.jinja", "file: {{ tools[0] }}");
+  write("chat_template.jinja", "plain file");
+  EXPECT_EQ(ChatTemplate::load(folder_.path()).render(with_tools, "request", golden_day()), "file: a");
+  EXPECT_EQ(rendered(), "plain file");
+}
+
+TEST_F(ChatTemplateFolder, LineEndsAndMarksOfEveryEditor) {
+  write("chat_template.jinja", "{% for m in messages %}\r\n{{ m.content }}\r\n{% endfor %}\r\n");
+  EXPECT_EQ(rendered(), "x\n");
+  write("chat_template.jinja", "\xEF\xBB\xBF{{ messages[0].content }}");
+  EXPECT_EQ(rendered(), "\xEF\xBB\xBFx");  // as Transformers has it: a mark is text
+}
+
 TEST_F(ChatTemplateFolder, SpecialTokensAsTextOrObjectInEitherFile) {
   write("chat_template.jinja", zephyr_);
   write("special_tokens_map.json", json_text(json{{"eos_token", "<map>"}}));
@@ -192,7 +224,7 @@ TEST_F(ChatTemplateFolder, IsLoadedWhereItIsThere) {
   const auto found = ChatTemplate::load_if_there(folder_.path());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->render("x", std::nullopt, golden_day()), rendered());
-  write("chat_template.jinja", "{{ something_else }}");
+  write("chat_template.jinja", "{{ something_else");
   EXPECT_THROW(ChatTemplate::load_if_there(folder_.path()), FileError);
 }
 
@@ -220,96 +252,22 @@ class RealChat : public testing::Test {
 TEST_F(RealChat, IdsOfLlama3) {
   const auto tokenizer = Tokenizer::load(tokenizers_ / "llama3");
   const ChatTemplate chat = golden_template(golden()["ids"]["llama3"]["template"]);
-  for (const json& expected : golden()["ids"]["llama3"]["cases"]) {
+  for (const auto& expected : golden()["ids"]["llama3"]["cases"]) {
     const auto text =
         chat.render(expected["user"].get<std::string>(), text_or_none(expected["system"]), golden_day());
     EXPECT_EQ(tokenizer->encode(text, false), expected["ids"].get<std::vector<std::int32_t>>()) << expected;
   }
-  EXPECT_THROW(ChatTemplate::load(tokenizers_ / "llama3"), FileError);
 }
 
 TEST_F(RealChat, IdsOfQwen3) {
   const auto tokenizer = Tokenizer::load(tokenizers_ / "qwen3");
-  for (const json& expected : golden()["ids"]["qwen3"]["cases"]) {
-    const PromptForm form{true, text_or_none(expected["system"])};
+  for (const auto& expected : golden()["ids"]["qwen3"]["cases"]) {
+    const PromptForm form{true, text_or_none(expected["system"]), ""};
     EXPECT_EQ(encode_prompt(*tokenizer, tokenizers_ / "qwen3", expected["user"].get<std::string>(), form),
               expected["ids"].get<std::vector<std::int32_t>>())
         << expected;
   }
 }
-
-std::optional<std::string> skeleton(const std::string& source) {
-  static const KnownConditions kKnown{{condition_text("yes"), true}, {condition_text("no"), false}};
-  return template_skeleton(source, kKnown);
-}
-
-void expect_same(const std::string& a, const std::string& b) {
-  ASSERT_TRUE(skeleton(a)) << a;
-  EXPECT_EQ(skeleton(a), skeleton(b)) << a << "\n" << b;
-}
-
-TEST(TemplateSkeleton, SpellingMakesNoDifference) {
-  expect_same("{{ m['role'] }}", "{{m.role}}");
-  expect_same("{{ 'a' + x + \"b\" }}", "a{{ x }}b");
-  expect_same("{{ '<|x|>' + '\\n' + (x | trim) + 'b' + 'c' }}", "{{'<|x|>\n'}}{{ x|trim }}bc");
-  expect_same("{% if (x == 'a') %}b{% endif %}", "{%- if x == \"a\" -%}{#- why -#} b {%- endif %}");
-  expect_same("{{ raise_exception('this') }}", "{{ raise_exception(\"that\") }}");
-}
-
-TEST(TemplateSkeleton, MeaningMakesADifference) {
-  EXPECT_NE(skeleton("{{ x }}"), skeleton("x"));
-  EXPECT_NE(skeleton("{{ 'x' }}"), skeleton("{{ x }}"));
-  EXPECT_NE(skeleton("{{ 'a' if x + y }}"), skeleton("{{ 'a' if x }}{{ y }}"));
-  EXPECT_NE(skeleton("{{ a ~ b + c }}"), skeleton("{{ a ~ b }}{{ c }}"));
-  EXPECT_NE(skeleton("{{ f('a', b) }}"), skeleton("{{ f('a, b') }}"));
-  EXPECT_NE(skeleton("{{ f('\\' , \\'') }}"), skeleton("{{ f('', '') }}"));
-  EXPECT_NE(skeleton("{% if (a) or (b) %}x{% endif %}"), skeleton("{% if a) or (b %}x{% endif %}"));
-  EXPECT_NE(skeleton("{% if x in ['a'] %}x{% endif %}"), skeleton("{% if x in.a %}x{% endif %}"));
-}
-
-TEST(TemplateSkeleton, KnownConditionsLeaveWhatIsReached) {
-  expect_same("{% if yes %}a{% else %}b{% endif %}", "a");
-  expect_same("{% if (no) %}a{% else %}b{% endif %}", "b");
-  expect_same("{% if no %}a{% elif x %}b{% elif yes %}c{% elif y %}d{% endif %}",
-              "{% if x %}b{% else %}c{% endif %}");
-  expect_same("{% if x %}a{% elif no %}{% for y in z %}{{ y }}{% endfor %}{% endif %}",
-              "{% if x %}a{% endif %}");
-  expect_same("{% for x in y %}{% if no %}a{% endif %}{% endfor %}b", "b");
-  expect_same("{% if x %}{% else %}{% endif %}", "");
-  EXPECT_NE(skeleton("{% if yes or x %}a{% endif %}"), skeleton("a"));
-}
-
-TEST(TemplateSkeleton, WhatIsNotFollowedHasNone) {
-  for (const std::string source :
-       {"{{ x", "{% if x %}", "{% endif %}", "{% for x in y %}{% endif %}", "{% if x %}a{% endfor %}",
-        "{% if x %}a{% else %}b{% else %}c{% endif %}", "{% for x in y %}a{% else %}b{% endfor %}",
-        "{% if %}a{% endif %}", "{% raw %}{% endraw %}", "{{ 'x }}", "{{ '\\x41' }}", "{{ (x }}", "{{ }}",
-        "{% %}", "a\x02x\x03", "{#", "{{-", "{%"})
-    EXPECT_FALSE(skeleton(source)) << source;
-  std::string deep;
-  for (int i = 0; i < 100'000; ++i) deep += "{% if x %}";
-  EXPECT_FALSE(skeleton(deep));
-}
-
-TEST(TemplateSkeleton, EveryBeginningOfATemplateIsRead) {
-  const std::string whole =
-      "{%- if x['a'] -%} {{- 'b\\n' + \"c\" }}{# d #}\n{% else %}{%+ set y = (1, 'z') +%}{% endif %}";
-  for (std::size_t n = 0; n < whole.size(); ++n) EXPECT_NO_THROW(skeleton(whole.substr(0, n))) << n;
-}
-
-// goldens/make_chat_goldens.py, by Jinja
-TEST(TemplateSkeleton, PrintsWhiteSpaceAsJinja) {
-  const auto golden = parse_json(read_file(std::filesystem::path(KEYSCOPE_SOURCE_DIR) /
-                                           "tests/capture/tokenizer/goldens/chat.golden.json"));
-  const KnownConditions known{{condition_text("1"), true}};
-  ASSERT_GE(golden["white_space"].size(), 80U);
-  for (const auto& expected : golden["white_space"])
-    EXPECT_EQ(template_skeleton(expected["template"].get<std::string>(), known),
-              expected["printed"].get<std::string>())
-        << expected;
-}
-
-TEST(TemplateSkeleton, AConditionIsAnExpression) { EXPECT_THROW(condition_text("'x"), InvalidInput); }
 
 }  // namespace
 

@@ -4,14 +4,13 @@
     KEYSCOPE_TEST_DATA=… python3 make_chat_goldens.py     (transformers, jinja2, tokenizers)
 
 Each template is kept with the prompts that it renders (or that it raises on, or whose system text it passes over) for
-a user's turn with and without a system text. Ids are of the real tokenizers of Llama 3 and Qwen3 in the folder that
-KEYSCOPE_TEST_DATA names. The date is fixed, and what is drawn at random has a seed.
+a user's turn with and without a system text, and with whole conversations. Ids are of the real tokenizers of Llama 3 and Qwen3 in the folder that
+KEYSCOPE_TEST_DATA names. The date is fixed.
 """
 import datetime
 import json
 import os
 import pathlib
-import random
 
 import jinja2
 import tokenizers
@@ -23,7 +22,6 @@ from chat_templates import TEMPLATES
 
 HERE = pathlib.Path(__file__).parent
 DATA = pathlib.Path(os.environ["KEYSCOPE_TEST_DATA"])
-SEED = 7
 TODAY = datetime.datetime(2025, 3, 4, 12)
 USERS = ["Which key is evicted first?", "  two\nlines {user} \u3000\n", "", "\x1c\u00a0 é日 {{ bos_token }} <|im_end|>[/INST]"]
 SYSTEMS = [None, "Answer briefly.", " \tkeep {system}\n ", ""]
@@ -62,30 +60,38 @@ def rendered_cases(bos, eos, template):
             except jinja2.exceptions.TemplateError as error:
                 case["raises"] = str(error)
             cases.append(case)
-    return {"bos": bos, "eos": eos, "template": template, "cases": cases}
+    return {"bos": bos, "eos": eos, "template": template, "cases": cases,
+            "conversations": conversations(tokenizer, template)}
 
 
-def white_space_cases():
-    """Templates of text, comments, outputs and blocks with every sign, as Jinja prints them."""
-    draw = random.Random(SEED)
-    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+REQUESTS = [
+    [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nTwo. "},
+     {"role": "user", "content": "Three?"}],
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " One?\n"},
+     {"role": "assistant", "content": "Two.", "reasoning": "because", "tool_calls": None}, {"role": "user", "content": "Three?"}],
+    {"messages": [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Two."}],
+     "add_generation_prompt": False},
+    {"messages": [{"role": "user", "content": "One?"}], "enable_thinking": False},
+    {"messages": [{"role": "user", "content": "One?"}], "tools": [
+        {"type": "function", "function": {"name": "look", "description": "Looks <up>, é", "parameters": {
+            "type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}}}]},
+    [{"role": "user", "content": "One?"}, {"role": "user", "content": "Two?"}],
+]
 
-    def sign():
-        return draw.choice(["", "", "-", "+"])
 
-    def piece(depth):
-        kind = draw.choice(["text", "text", "output", "comment", "block"])
-        if kind == "text" or (kind == "block" and depth == 2):
-            return "".join(draw.choice([" ", "  ", "\n", "\t", "\r\n", "a", "%}", "'"]) for _ in range(4))
-        if kind == "output":
-            return "{{" + draw.choice(["", "-"]) + " 'b}}' + \"c\\n\" " + draw.choice(["", "-"]) + "}}"
-        if kind == "comment":
-            return "{#" + sign() + " d {{ " + sign() + "#}"
-        inside = "".join(piece(depth + 1) for _ in range(draw.randrange(3)))
-        return "{%" + sign() + " if 1 " + sign() + "%}" + inside + "{%" + sign() + " endif " + sign() + "%}"
-
-    templates = ["".join(piece(0) for _ in range(6)) for _ in range(80)]
-    return [{"template": text, "printed": environment.from_string(text).render()} for text in templates]
+def conversations(tokenizer, template):
+    cases = []
+    for request in REQUESTS:
+        case = {"request": request}
+        options = {} if isinstance(request, list) else {key: value for key, value in request.items() if key != "messages"}
+        messages = request if isinstance(request, list) else request["messages"]
+        options.setdefault("add_generation_prompt", True)
+        try:
+            case["text"] = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, **options)
+        except jinja2.exceptions.TemplateError as error:
+            case["raises"] = str(error)
+        cases.append(case)
+    return cases
 
 
 def ids_of(folder, template):
@@ -99,16 +105,14 @@ def main():
     golden = {
         "versions": {"transformers": transformers.__version__, "jinja2": jinja2.__version__,
                      "tokenizers": tokenizers.__version__},
-        "seed": SEED,
         "today": [TODAY.year, TODAY.month, TODAY.day],
         "templates": {name: rendered_cases(*parts) for name, parts in TEMPLATES.items()},
-        "white_space": white_space_cases(),
         "ids": {"llama3": {"template": "Llama 3.2", "cases": ids_of("llama3", TEMPLATES["Llama 3.2"][2])},
                 "qwen3": {"template": "Qwen3", "cases": ids_of("qwen3", None)}},
     }
     text = json.dumps(golden, ensure_ascii=True, indent=None, separators=(",", ":"))
     # One line per template and per case: differences stay readable.
-    for mark in ('{"user":', '"templates":', '"white_space":', '{"template":', '"ids":{', '{"bos":'):
+    for mark in ('{"user":', '{"request":', '"templates":', '{"template":', '"ids":{', '{"bos":'):
         text = text.replace(mark, "\n" + mark)
     (HERE / "chat.golden.json").write_text(text + "\n")
 
