@@ -219,9 +219,7 @@ std::int64_t samples_for(std::int64_t examples, std::size_t each) {
 }
 
 const tokenizer::Tokenizer& tokenizer_of(const capture::Model& model) {
-  if (model.tokenizer() == nullptr)
-    throw UsageError("the model has no tokenizer.json; tasks are asked as text");
-  return *model.tokenizer();
+  return model.folder_tokenizer().require("tasks are asked as text");
 }
 
 Task niah_task(std::string_view name, std::int64_t n_distractors, const TaskListOptions& options,

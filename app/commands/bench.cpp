@@ -61,7 +61,7 @@ void run_with_model(ModelArguments& arguments, const ModelBenchmark& run) {
   const capture::ModelOptions model_options = options.model_options();
   benchmarks::cases_of(options.sweep({}));  // a policy that is not known is said before anything is read
   const auto model = options.model().load(model_options);
-  const auto prompt = options.prompt(model->config(), model->tokenizer());
+  const auto prompt = options.prompt(model->config(), model->folder_tokenizer());
   const benchmarks::Sweep sweep = options.sweep(prompt);
   const Benchmark benchmark = watched("tokens", arguments.outputs.quiet,
                                       [&](Monitor& monitor) { return run(*model, sweep, prompt, monitor); });
@@ -77,9 +77,7 @@ void run_memory(ModelArguments& arguments) {
   benchmarks::cases_of(options.sweep({}));
   const std::filesystem::path folder = options.model().folder();
   const capture::ModelConfig config = capture::read_config(folder);
-  const auto tokenizer =
-      std::filesystem::exists(folder / "tokenizer.json") ? tokenizer::Tokenizer::load(folder) : nullptr;
-  const auto prompt = options.prompt(config, tokenizer.get());
+  const auto prompt = options.prompt(config, tokenizer::FolderTokenizer(folder));
   const benchmarks::Sweep sweep = options.sweep(prompt);
   const Benchmark benchmark = watched("runs", arguments.outputs.quiet, [&](Monitor& monitor) {
     return benchmarks::measure_peak_memory(folder, model_options, sweep, prompt, monitor);
@@ -253,7 +251,7 @@ benchmarks::Sweep BenchModelOptions::sweep(const std::vector<std::int32_t>& prom
 }
 
 std::vector<std::int32_t> BenchModelOptions::prompt(const capture::ModelConfig& config,
-                                                    const tokenizer::Tokenizer* tokenizer) const {
+                                                    const tokenizer::FolderTokenizer& tokenizer) const {
   if (prompt_.given()) return prompt_.read(tokenizer, model_.folder());
   const std::int64_t room = config.context_length - std::max<std::int64_t>(sweep_.generate - 1, 0);
   const std::int64_t n_tokens = sweep_.n_tokens.empty() ? std::clamp<std::int64_t>(room, 1, kTokens)

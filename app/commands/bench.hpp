@@ -47,7 +47,7 @@ class BenchModelOptions {
   // The prompt that was given, else ids drawn at random, as many as are asked for at most.
   //   throws InvalidInput where that is more than the model's context
   std::vector<std::int32_t> prompt(const capture::ModelConfig& config,
-                                   const tokenizer::Tokenizer* tokenizer) const;
+                                   const tokenizer::FolderTokenizer& tokenizer) const;
 
  private:
   std::vector<capture::Schedule> schedules() const;

@@ -39,7 +39,7 @@ void run_capture_command(const CaptureArguments& arguments) {
   const ModelChoice& choice = arguments.options.model();
   tokenizer::check_prompt_form(choice.folder(), arguments.options.prompt.form());
   const auto model = choice.load(arguments.options.model_options());
-  options.prompt_ids = arguments.options.prompt.read(model->tokenizer(), model->folder());
+  options.prompt_ids = arguments.options.prompt.read(model->folder_tokenizer(), model->folder());
   if (!arguments.options.budget_file().empty())
     options.budgets = read_budget_file(arguments.options.budget_file(), model->config());
   const recording::RecordPlan plan = capture::plan_capture(*model, options);

@@ -222,7 +222,7 @@ std::optional<std::string> PromptOptions::text() const {
   return file_ ? std::optional(read_text(*file_)) : std::nullopt;
 }
 
-std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokenizer,
+std::vector<std::int32_t> PromptOptions::read(const tokenizer::FolderTokenizer& tokenizer,
                                               const std::filesystem::path& model_folder) const {
   std::vector<std::int32_t> ids;
   if (ids_file_) {
@@ -230,9 +230,8 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::Tokenizer* tokeni
   } else {
     const auto prompt = text();
     if (!prompt) throw UsageError("a prompt is needed: --prompt, --prompt-file, --messages or --prompt-ids");
-    if (tokenizer == nullptr)
-      throw FileError("the model's folder has no tokenizer.json, so text cannot be read; give --prompt-ids");
-    ids = tokenizer::encode_prompt(*tokenizer, model_folder, *prompt, form());
+    ids = tokenizer::encode_prompt(tokenizer.require("give the prompt as --prompt-ids"), model_folder,
+                                   *prompt, form());
   }
   if (max_tokens_ && static_cast<std::int64_t>(ids.size()) > *max_tokens_) ids.resize(*max_tokens_);
   return ids;

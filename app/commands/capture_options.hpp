@@ -42,9 +42,10 @@ class PromptOptions {
 
   // The prompt's ids, tokenised as the model's tokenizer does with its special tokens, or in its chat
   // template.
-  //   tokenizer: may be null, then only `--prompt-ids` works; model_folder: where a chat template is looked
-  //   for throws UsageError unless exactly one source was given, FileError on a file that cannot be read
-  std::vector<std::int32_t> read(const tokenizer::Tokenizer* tokenizer,
+  //   tokenizer: where there is none, only `--prompt-ids` works; model_folder: where a chat template is
+  //   looked for throws UsageError unless exactly one source was given, FileError on a file that cannot be
+  //   read
+  std::vector<std::int32_t> read(const tokenizer::FolderTokenizer& tokenizer,
                                  const std::filesystem::path& model_folder) const;
 
   // The prompt as text, its file read; empty where token ids were given. For a model that is loaded later.

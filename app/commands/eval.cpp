@@ -278,8 +278,7 @@ evaluation::Settings EvalOptions::settings(const std::string& task,
 
 std::shared_ptr<const capture::Model> EvalOptions::load_model() const {
   auto loaded = model.load(model.options());
-  if (loaded->tokenizer() == nullptr)
-    throw FileError(fmt::format("{}: there is no tokenizer.json; an evaluation needs one", model.folder()));
+  loaded->folder_tokenizer().require("an evaluation needs one");
   return loaded;
 }
 

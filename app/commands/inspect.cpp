@@ -68,6 +68,7 @@ Json weights_json(const fs::path& folder) {
 
 // The family of a tokenizer.json, by what sets the families apart.
 std::string tokenizer_kind(const fs::path& file) {
+  if (file.extension() == ".model") return "SentencePiece";
   const auto json = parse_json(read_file(file));
   const auto model = json.is_object() ? json.find("model") : json.end();
   if (!json.is_object() || model == json.end() || !model->is_object())
@@ -78,9 +79,11 @@ std::string tokenizer_kind(const fs::path& file) {
 }
 
 Json tokenizer_json(const fs::path& folder) {
-  const fs::path file = folder / "tokenizer.json";
-  if (!fs::exists(file)) return nullptr;
-  return {{"kind", tokenizer_kind(file)}, {"vocabulary", tokenizer::Tokenizer::load(folder)->vocab_size()}};
+  const auto file = tokenizer::Tokenizer::file_in(folder);
+  if (!file) return nullptr;
+  const tokenizer::FolderTokenizer tokenizer(folder);
+  if (tokenizer.get() == nullptr) return {{"not supported", tokenizer.refusal()}};
+  return {{"kind", tokenizer_kind(*file)}, {"vocabulary", tokenizer.get()->vocab_size()}};
 }
 
 std::int64_t dtype_bytes(const std::string& dtype) {
@@ -118,6 +121,16 @@ Json inspect_model(const fs::path& folder) {
 }
 
 // --- recording ---
+
+// How the prompt begins: its text, or without a tokenizer its tokens as they are shown.
+std::string prompt_beginning(const recording::RecordingInfo& info) {
+  constexpr std::size_t kPreviewBytes = 160;
+  if (!info.prompt.text.empty()) return info.prompt.text.substr(0, kPreviewBytes);
+  std::string tokens;
+  for (std::int64_t i = 0; i < info.n_prompt() && tokens.size() < kPreviewBytes; ++i)
+    tokens += measures::token_bytes(info, 0, i);
+  return tokens;
+}
 
 Json run_json(const recording::RunInfo& run) {
   Json json{{"run", run.plan.name}, {"policy", run.plan.policy}};
@@ -177,10 +190,8 @@ Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
                    {"query_heads", info->model.n_heads}, {"kv_heads", info->model.n_kv_heads},
                    {"head_dim", info->model.head_dim},   {"sha256", from.model_sha256}};
   if (!from.model_commit.empty()) json["model"]["commit"] = from.model_commit;
-  constexpr std::size_t kPreviewBytes = 160;
-  json["prompt"] = {{"tokens", info->n_prompt()},
-                    {"sha256", from.prompt_sha256},
-                    {"begins", info->prompt.text.substr(0, kPreviewBytes)}};
+  json["prompt"] = {
+      {"tokens", info->n_prompt()}, {"sha256", from.prompt_sha256}, {"begins", prompt_beginning(*info)}};
   json["capture"] = {{"command", from.command},   {"started", from.started}, {"device", from.device},
                      {"schedule", from.schedule}, {"seed", from.seed},       {"versions", from.versions}};
   json["recorded_layers"] = info->layers;

@@ -43,18 +43,10 @@ struct PromptsArguments {
   bool force = false;
 };
 
-// Null where the folder has none: the file then gives ids.
-std::unique_ptr<tokenizer::Tokenizer> load_tokenizer(const std::filesystem::path& model) {
-  std::error_code error;
-  if (!std::filesystem::exists(model / "tokenizer.json", error)) return nullptr;
-  return tokenizer::Tokenizer::load(model);
-}
-
 PromptLengths measure_lengths(const PromptsArguments& arguments, const capture::ModelConfig& config) {
-  const auto tokenizer = load_tokenizer(arguments.folder);
+  const tokenizer::FolderTokenizer tokenizer(arguments.folder);
   std::vector<std::int64_t> lengths;
-  for (const auto& prompt :
-       results::read_prompts(arguments.file, config, tokenizer.get(), arguments.max_tokens))
+  for (const auto& prompt : results::read_prompts(arguments.file, config, tokenizer, arguments.max_tokens))
     lengths.push_back(std::ssize(prompt.ids));
   return results::measure_lengths(std::move(lengths), arguments.budgets);
 }

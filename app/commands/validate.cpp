@@ -115,8 +115,8 @@ std::vector<validation::PromptRecord> measure_prompts(const ValidateArguments& a
 void run_validate(const ValidateArguments& arguments) {
   validation::Settings settings = validation_settings(arguments);
   const auto model = arguments.model.load(model_options(arguments));
-  const auto prompts =
-      results::read_prompts(arguments.prompts, model->config(), model->tokenizer(), arguments.max_tokens);
+  const auto prompts = results::read_prompts(arguments.prompts, model->config(), model->folder_tokenizer(),
+                                             arguments.max_tokens);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   validation::check_lengths(settings, prompts, arguments.prompts);
   validation::ResultFolder folder(arguments.out, validation::settings_json(settings), arguments.force);

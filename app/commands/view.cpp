@@ -221,7 +221,7 @@ session::LiveRequest live_request(const CaptureCommandOptions& options, const st
   if (const auto text = options.prompt.text())
     live.prompt = *text;
   else
-    live.options.prompt_ids = options.prompt.read(nullptr, folder);
+    live.options.prompt_ids = options.prompt.read({}, folder);
   return live;
 }
 

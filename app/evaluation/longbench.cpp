@@ -111,10 +111,7 @@ class LongBenchCollection {
   }
 
   static const tokenizer::Tokenizer& tokenizer_of(const capture::Model& model) {
-    if (model.tokenizer() == nullptr)
-      throw FileError(fmt::format("{}: there is no tokenizer.json; expected one, since LongBench is text",
-                                  model.folder().string()));
-    return *model.tokenizer();
+    return model.folder_tokenizer().require("LongBench is text");
   }
 
   const LongBenchOptions& options_;

@@ -30,10 +30,7 @@ constexpr const char* kPlainPrompt = "Problem:\n{problem}\n\nSolution:";
 constexpr const char* kNextProblem = "Problem:";
 
 const tokenizer::Tokenizer& tokenizer_of(const capture::Model& model) {
-  if (model.tokenizer() == nullptr)
-    throw FileError(fmt::format("{}: there is no tokenizer.json; expected one, since problems are text",
-                                model.folder().string()));
-  return *model.tokenizer();
+  return model.folder_tokenizer().require("problems are text");
 }
 
 void check(const MathOptions& options) {

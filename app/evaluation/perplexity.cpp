@@ -76,15 +76,13 @@ void add_text(const fs::path& path, const PerplexityOptions& options, const Wind
 }  // namespace
 
 PerplexitySet read_texts(const PerplexityOptions& options, const capture::Model& model) {
-  if (model.tokenizer() == nullptr)
-    throw FileError(fmt::format("{}: there is no tokenizer.json; expected one, since texts are read",
-                                model.folder().string()));
+  const tokenizer::Tokenizer& tokenizer = model.folder_tokenizer().require("texts are read");
   for (const fs::path& path : options.texts) check_utf8(path.string(), "--text");
   const WindowRule rule = rule_of(options, model);
   PerplexitySet set;
   set.bins = {rule.stride, std::min(options.bins, rule.stride)};
   set.first_scored = rule.length - rule.stride;
-  for (const fs::path& path : options.texts) add_text(path, options, rule, *model.tokenizer(), set);
+  for (const fs::path& path : options.texts) add_text(path, options, rule, tokenizer, set);
   return set;
 }
 

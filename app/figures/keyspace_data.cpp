@@ -253,9 +253,7 @@ std::vector<float> classes(const RecordingInfo& info, const HeadAtBlock& head) {
   for (std::int64_t i = 0; i < head.n_seen; ++i) {
     const std::int64_t after = i - info.n_prompt();
     const bool known = after < generated.size();
-    const std::string bytes = after < 0 ? info.prompt.token(i)
-                              : known   ? generated.token(after)
-                                        : std::string();
+    const std::string bytes = known ? measures::token_bytes(info, head.run, i) : std::string();
     values.push_back(known ? static_cast<float>(token_class(bytes)) : kNone);
   }
   return values;

@@ -100,7 +100,11 @@ ordered_json scores_json(const ScoreHistory& history) {
 
 std::string token_bytes(const RecordingInfo& info, int run, std::int64_t position) {
   const TokenPlace place = find_token(info, run, position);
-  return place.tokens ? place.tokens->token(place.index) : std::string();
+  if (!place.tokens) return "";
+  // Without a tokenizer no token of the prompt has a text: then it is shown as its id.
+  if (info.prompt.text.empty() && info.n_prompt() > 0)
+    return fmt::format("⟨{}⟩", place.tokens->id[place.index]);
+  return place.tokens->token(place.index);
 }
 
 std::int32_t token_id(const RecordingInfo& info, int run, std::int64_t position) {

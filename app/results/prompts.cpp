@@ -52,7 +52,7 @@ std::vector<std::int32_t> ids_field(const json& row, const std::string& where) {
   return ids;
 }
 
-std::vector<std::int32_t> read_ids(const json& row, const tokenizer::Tokenizer* tokenizer,
+std::vector<std::int32_t> read_ids(const json& row, const tokenizer::FolderTokenizer& tokenizer,
                                    const std::string& where) {
   const bool text = row.contains("prompt"), ids = row.contains("ids");
   if (text == ids)
@@ -62,12 +62,8 @@ std::vector<std::int32_t> read_ids(const json& row, const tokenizer::Tokenizer* 
   if (ids) return ids_field(row, where);
   const std::string prompt = text_field(row, "prompt", where);
   if (prompt.empty()) throw FileError(fmt::format("{}: \"prompt\" is empty; expected a text", where));
-  if (tokenizer == nullptr)
-    throw FileError(
-        fmt::format("{}: \"prompt\" is a text, and the model's folder has no tokenizer.json; "
-                    "expected \"ids\"",
-                    where));
-  return tokenizer->encode(prompt, true);
+  return tokenizer.require(fmt::format("{}: \"prompt\" is a text; expected \"ids\"", where))
+      .encode(prompt, true);
 }
 
 void check_ids(const std::vector<std::int32_t>& ids, const capture::ModelConfig& model,
@@ -86,7 +82,7 @@ void check_ids(const std::vector<std::int32_t>& ids, const capture::ModelConfig&
 }
 
 Prompt read_row(const std::string& text, std::int64_t line, const std::string& where,
-                const capture::ModelConfig& model, const tokenizer::Tokenizer* tokenizer,
+                const capture::ModelConfig& model, const tokenizer::FolderTokenizer& tokenizer,
                 std::optional<std::int64_t> max_tokens) {
   if (text.find_first_not_of(" \t\r") == std::string::npos)
     throw FileError(fmt::format("{}: the line is empty; expected a JSON object with \"prompt\"", where));
@@ -97,16 +93,16 @@ Prompt read_row(const std::string& text, std::int64_t line, const std::string& w
   prompt.ids = read_ids(row, tokenizer, where);
   if (max_tokens && std::ssize(prompt.ids) > *max_tokens) prompt.ids.resize(*max_tokens);
   check_ids(prompt.ids, model, where);
-  if (tokenizer != nullptr)
+  if (tokenizer.get() != nullptr)
     prompt.beginning =
-        tokenizer->decode(std::span(prompt.ids).first(std::min(prompt.ids.size(), kShownTokens)), true);
+        tokenizer.get()->decode(std::span(prompt.ids).first(std::min(prompt.ids.size(), kShownTokens)), true);
   return prompt;
 }
 
 }  // namespace
 
 std::vector<Prompt> read_prompts(const std::filesystem::path& path, const capture::ModelConfig& model,
-                                 const tokenizer::Tokenizer* tokenizer,
+                                 const tokenizer::FolderTokenizer& tokenizer,
                                  std::optional<std::int64_t> max_tokens) {
   std::ifstream file = open_file(path, "a file of prompts");
   std::vector<Prompt> prompts;

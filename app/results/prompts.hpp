@@ -31,7 +31,7 @@ struct Prompt {
 //   cannot be read, a prompt is empty, longer than the model's context or has ids that the model has not, and
 //   where two lines give the same tokens, which would count twice
 std::vector<Prompt> read_prompts(const std::filesystem::path& path, const capture::ModelConfig& model,
-                                 const tokenizer::Tokenizer* tokenizer,
+                                 const tokenizer::FolderTokenizer& tokenizer,
                                  std::optional<std::int64_t> max_tokens);
 
 // Where figures of many prompts come from: the model, and the tokens of all prompts, one after another.

@@ -174,11 +174,10 @@ std::string read_prompt(const std::filesystem::path& path) {
 std::vector<std::int32_t> prompt_ids(const capture::Model& model, const LiveRequest& request) {
   std::vector<std::int32_t> ids = request.options.prompt_ids;
   if (ids.empty()) {
-    if (model.tokenizer() == nullptr)
-      throw FileError(fmt::format("{}: there is no tokenizer.json, so text cannot be read; give --prompt-ids",
-                                  model.folder().string()));
+    const tokenizer::Tokenizer& tokenizer =
+        model.folder_tokenizer().require("give the prompt as --prompt-ids");
     const std::string text = request.prompt_file.empty() ? request.prompt : read_prompt(request.prompt_file);
-    ids = tokenizer::encode_prompt(*model.tokenizer(), model.folder(), text, request.form);
+    ids = tokenizer::encode_prompt(tokenizer, model.folder(), text, request.form);
   }
   if (request.max_tokens && static_cast<std::int64_t>(ids.size()) > *request.max_tokens)
     ids.resize(*request.max_tokens);

@@ -1,6 +1,6 @@
-#include "capture/jinja/expression_parser.hpp"
-
 #include <fmt/ranges.h>
+
+#include "capture/jinja/expression_parser.hpp"
 
 namespace keyscope::jinja {
 namespace {

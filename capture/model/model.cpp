@@ -91,13 +91,12 @@ class LoadedModel : public Model {
     const c10::InferenceMode inference;
     transformer_ = Transformer::make(arithmetic_for(options, device_), config_,
                                      WeightStore(checkpoint_, config_, dtype, residency_, device_.device()));
-    std::error_code ignored;
-    if (fs::exists(folder_ / "tokenizer.json", ignored)) tokenizer_ = tokenizer::Tokenizer::load(folder_);
+    tokenizer_ = tokenizer::FolderTokenizer(folder_);
   }
 
   const ModelConfig& config() const override { return config_; }
   const fs::path& folder() const override { return folder_; }
-  const tokenizer::Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+  const tokenizer::FolderTokenizer& folder_tokenizer() const override { return tokenizer_; }
   const Transformer& transformer() const override { return *transformer_; }
   std::string device_name() const override { return device_.name(); }
   std::int64_t available_memory() const override { return device_.available_memory(); }
@@ -117,7 +116,7 @@ class LoadedModel : public Model {
   Residency residency_ = Residency::kWhole;
   int threads_ = 1;
   std::unique_ptr<Transformer> transformer_;
-  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
+  tokenizer::FolderTokenizer tokenizer_;
 };
 
 }  // namespace
@@ -138,6 +137,8 @@ std::vector<std::string> Model::notes() const {
         fmt::format("{}: holds no lm_head.weight, as it was saved without its head: keys, queries and "
                     "attention are there, next tokens and logits are not",
                     folder().string()));
+  if (const std::string& refusal = folder_tokenizer().refusal(); !refusal.empty())
+    notes.push_back(refusal + "; tokens are shown as their ids, and prompts are given as --prompt-ids");
   return notes;
 }
 

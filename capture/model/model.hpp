@@ -43,7 +43,9 @@ class Model {
   virtual ~Model() = default;
   virtual const ModelConfig& config() const = 0;
   virtual const std::filesystem::path& folder() const = 0;
-  virtual const tokenizer::Tokenizer* tokenizer() const = 0;  // null where the folder has none
+  virtual const tokenizer::FolderTokenizer& folder_tokenizer() const = 0;
+  // Null where the folder has none that can be used.
+  const tokenizer::Tokenizer* tokenizer() const { return folder_tokenizer().get(); }
   virtual const Transformer& transformer() const = 0;
 
   // Over config.json's bytes, then for each weight file, ascending by name: its name, a zero byte, its size
@@ -60,7 +62,7 @@ class Model {
   // Whether it gives next tokens: a model that was saved without its head does not.
   bool has_head() const;
   // What its user should know and nothing fails of, in sentences: tensors that are not used, a head that is
-  // not there.
+  // not there, a tokenizer that cannot be used.
   std::vector<std::string> notes() const;
 };
 

@@ -35,7 +35,8 @@ void PieceCache::add(std::string_view piece, const std::int32_t* ids, std::size_
 
 BpeModel::BpeModel(TokenizerJson& parts, const JsonField& model) {
   read_options(model);
-  if (!parts.has_vocabulary) model.fail("no object \"vocab\"", "token texts with their ids");
+  if (!parts.has_vocabulary || parts.has_scores)
+    model.fail("no object \"vocab\"", "token texts with their ids");
   if (!parts.has_merges) model.fail("no array \"merges\"", "pairs of tokens");
   vocabulary_ = std::move(parts.vocabulary);
   if (const auto unknown = model.optional("unk_token")) {
@@ -48,9 +49,6 @@ BpeModel::BpeModel(TokenizerJson& parts, const JsonField& model) {
 }
 
 void BpeModel::read_options(const JsonField& model) {
-  const auto type = model.optional("type");
-  if (type && type->string() != "BPE")
-    type->fail(shown(type->string()), "\"BPE\" (others are not supported)");
   if (const auto dropout = model.optional("dropout"))
     if (dropout->number() != 0) dropout->fail_type("null or 0: dropout makes tokens random");
   prefix_ = model.string_or("continuing_subword_prefix", "");

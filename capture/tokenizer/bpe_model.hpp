@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/json.hpp"
+#include "capture/tokenizer/token_model.hpp"
 #include "capture/tokenizer/tokenizer_json.hpp"
 
 namespace keyscope::tokenizer {
@@ -60,37 +60,19 @@ class MergeTable {
   unsigned shift_ = 64;
 };
 
-// Pieces that were merged before, with their ids. One per call of encode, so that models stay immutable.
-class PieceCache {
- public:
-  // nullptr if the piece is not known.
-  const std::vector<std::int32_t>* find(std::string_view piece) const;
-  // Takes short pieces until it is full.
-  void add(std::string_view piece, const std::int32_t* ids, std::size_t n_ids);
-
- private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-  std::unordered_map<std::string, std::vector<std::int32_t>, Hash, std::equal_to<>> ids_;
-};
-
 // Byte-pair encoding (Sennrich et al., "Neural machine translation of rare words with subword units", 2016)
 // as the tokenizers library's `BPE` does it: characters become tokens, bytes (byte_fallback) or the unknown
 // token, then the neighbours of lowest rank merge, leftmost first, until none are left.
-class BpeModel {
+class BpeModel : public TokenModel {
  public:
   //   parts: moved from; model: the field `model`
-  //   throws FileError on merges or an unk_token that name unknown tokens, dropout, and models that are not
-  //   BPE
+  //   throws FileError on merges or an unk_token that name unknown tokens, and dropout
   BpeModel(TokenizerJson& parts, const JsonField& model);
 
-  // Appends the ids of a piece: O(n log n) in its length, linear where it falls into parts that cannot merge.
-  //   piece: valid UTF-8
-  void encode(std::string_view piece, PieceCache& cache, std::vector<std::int32_t>& ids) const;
+  // O(n log n) in the piece's length, linear where it falls into parts that cannot merge.
+  void encode(std::string_view piece, PieceCache& cache, std::vector<std::int32_t>& ids) const override;
 
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
   struct Symbol {

@@ -154,6 +154,33 @@ class Lowercase : public Normalizer {
   }
 };
 
+// What SentencePiece's nmt rules do to control characters and white space.
+class Nmt : public Normalizer {
+ public:
+  bool normalize(std::string& text) const override {
+    std::string result;
+    bool start_gone = false;
+    for (std::size_t at = 0; at < text.size();) {
+      const bool is_first = at == 0;
+      const char32_t c = next_code_point(text, at);
+      start_gone = start_gone || (is_first && is_dropped(c));
+      if (!is_dropped(c)) append_utf8(result, is_space(c) ? U' ' : c);
+    }
+    text = std::move(result);
+    return start_gone;
+  }
+
+ private:
+  static bool is_dropped(char32_t c) {
+    return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F ||
+           c == 0x9F;
+  }
+  static bool is_space(char32_t c) {
+    return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
+           c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+  }
+};
+
 class ByteLevelNormalizer : public Normalizer {
  public:
   bool normalize(std::string& text) const override {
@@ -217,10 +244,12 @@ std::unique_ptr<Normalizer> read_normalizer(const std::optional<JsonField>& fiel
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "Lowercase") return std::make_unique<Lowercase>();
   if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
+  if (type == "Nmt") return std::make_unique<Nmt>();
+  if (type == "Precompiled") return read_precompiled(*field);
   field->member("type").fail(
       shown(type),
-      "Sequence, NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, StripAccents, Lowercase "
-      "or ByteLevel (others are not supported)");
+      "Sequence, NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, StripAccents, Lowercase, ByteLevel, Nmt or "
+      "Precompiled (others are not supported)");
 }
 
 }  // namespace keyscope::tokenizer

@@ -20,8 +20,12 @@ class Normalizer {
 };
 
 // The `normalizer` field: null (returns nullptr), NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip,
-// StripAccents, Lowercase, ByteLevel and Sequence.
+// StripAccents, Lowercase, ByteLevel, Nmt, Precompiled and Sequence.
 //   throws FileError on another type, by name, and on fields of another shape
 std::unique_ptr<Normalizer> read_normalizer(const std::optional<JsonField>& field);
+
+// The normaliser `Precompiled`: SentencePiece's table of replacements.
+//   throws FileError where the table is damaged
+std::unique_ptr<Normalizer> read_precompiled(const JsonField& field);
 
 }  // namespace keyscope::tokenizer

@@ -13,10 +13,13 @@
 #include "base/text.hpp"
 #include "capture/tokenizer/added_tokens.hpp"
 #include "capture/tokenizer/bpe_model.hpp"
+#include "capture/tokenizer/composed_tokenizer.hpp"
 #include "capture/tokenizer/decoder.hpp"
 #include "capture/tokenizer/normalizer.hpp"
 #include "capture/tokenizer/pre_tokenizer.hpp"
+#include "capture/tokenizer/token_model.hpp"
 #include "capture/tokenizer/tokenizer_json.hpp"
+#include "capture/tokenizer/unigram_model.hpp"
 
 namespace keyscope::tokenizer {
 
@@ -36,10 +39,14 @@ std::string read_tokenizer_file(const std::filesystem::path& path) {
   return read_file(path, size);
 }
 
-std::filesystem::path tokenizer_file(const std::filesystem::path& folder_or_file) {
-  std::error_code error;
-  return std::filesystem::is_directory(folder_or_file, error) ? folder_or_file / "tokenizer.json"
-                                                              : folder_or_file;
+// The `model` field.
+std::unique_ptr<TokenModel> read_model(TokenizerJson& parts, const JsonField& model) {
+  // Files from before `type` was written have merges or not.
+  const std::string otherwise = parts.has_scores ? "Unigram" : "BPE";
+  const std::string type = model.string_or("type", otherwise);
+  if (type == "BPE") return std::make_unique<BpeModel>(parts, model);
+  if (type == "Unigram") return std::make_unique<UnigramModel>(parts, model);
+  model.member("type").fail(shown(type), "\"BPE\" or \"Unigram\" (others are not supported)");
 }
 
 //   folder: with the files beside tokenizer.json; empty: there are none
@@ -53,105 +60,133 @@ std::vector<AddedToken> read_added_tokens(const std::optional<JsonField>& field,
   return tokens;
 }
 
-// normalise → added tokens → pre-tokenise → merge, and back through the decoder.
-class BpeTokenizer : public Tokenizer {
+// normalise → added tokens → pre-tokenise → model, and back through the decoder.
+class JsonTokenizer : public ComposedTokenizer {
  public:
-  BpeTokenizer(TokenizerJson parts, const JsonField& root, const std::filesystem::path& folder)
+  JsonTokenizer(TokenizerJson parts, const JsonField& root, const std::filesystem::path& folder)
       : normalizer_(read_normalizer(root.optional("normalizer"))),
         pre_tokenizer_(read_pre_tokenizer(root.optional("pre_tokenizer"))),
-        model_(parts, root.member("model")),
-        added_(read_added_tokens(root.optional("added_tokens"), folder), model_.vocabulary(),
-               normalizer_.get()),
-        post_processor_(root.optional("post_processor")),
-        decoder_(read_decoder(root.optional("decoder"))) {}
-
-  std::vector<std::int32_t> encode(std::string_view text, bool add_special) const override {
-    check_length(text.size());
-    std::string buffer;
-    const std::string_view valid = replace_invalid_utf8(text, buffer);
-    std::vector<std::int32_t> ids;
-    ids.reserve(valid.size() / 4 + 8);
-    PieceCache cache;
-    added_.split_raw(valid, [&](std::optional<std::int32_t> id, std::size_t begin, std::size_t end) {
-      if (id) return ids.push_back(*id);
-      encode_text(valid.substr(begin, end - begin), begin == 0, cache, ids);
-    });
-    if (add_special) post_processor_.apply(ids);
-    return ids;
-  }
-
-  std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
-    return decode_tokens(ids, skip_special).text;
-  }
-
-  recording::TokenText token_text(std::span<const std::int32_t> ids) const override {
-    DecodedTokens tokens = decode_tokens(ids, false);
-    return {{ids.begin(), ids.end()}, std::move(tokens.text), std::move(tokens.offset)};
-  }
-
-  std::int64_t vocab_size() const override {
-    return std::int64_t{1} + std::max(model_.vocabulary().largest_id(), added_.largest_id());
+        model_(read_model(parts, root.member("model"))) {
+    compose(
+        model_->vocabulary(),
+        {read_added_tokens(root.optional("added_tokens"), folder), model_->vocabulary(), normalizer_.get()},
+        PostProcessor(root.optional("post_processor")), read_decoder(root.optional("decoder")));
   }
 
  private:
-  // Text between added tokens that are matched as they are written.
   void encode_text(std::string_view text, bool at_start, PieceCache& cache,
-                   std::vector<std::int32_t>& ids) const {
+                   std::vector<std::int32_t>& ids) const override {
     std::string normalized;
     if (normalizer_) {
       normalized = text;
       at_start = !normalizer_->normalize(normalized) && at_start;
       text = normalized;
     }
-    added_.split_normalized(text, [&](std::optional<std::int32_t> id, std::size_t begin, std::size_t end) {
+    added().split_normalized(text, [&](std::optional<std::int32_t> id, std::size_t begin, std::size_t end) {
       if (id) return ids.push_back(*id);
       const std::string_view part = text.substr(begin, end - begin);
-      if (!pre_tokenizer_) return model_.encode(part, cache, ids);
+      if (!pre_tokenizer_) return model_->encode(part, cache, ids);
       pre_tokenizer_->split(part, at_start && begin == 0,
-                            [&](std::string_view piece, bool) { model_.encode(piece, cache, ids); });
+                            [&](std::string_view piece, bool) { model_->encode(piece, cache, ids); });
     });
-  }
-
-  DecodedTokens decode_tokens(std::span<const std::int32_t> ids, bool skip_special) const {
-    DecodedTokens tokens;
-    tokens.offset.reserve(ids.size() + 1);
-    for (const std::int32_t id : ids) {
-      const AddedToken* added = added_.find(id);
-      if (added != nullptr && skip_special && added_.is_special(added->content)) continue;
-      tokens.add(added != nullptr ? added_.decoded(id) : model_.vocabulary().text(id), added != nullptr);
-    }
-    decoder_->decode(tokens);
-    return tokens;
   }
 
   std::unique_ptr<Normalizer> normalizer_;
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
-  BpeModel model_;
-  AddedTokens added_;
-  PostProcessor post_processor_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<TokenModel> model_;
 };
-
-}  // namespace
-
-namespace {
 
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text, const std::string& name,
                                           const std::filesystem::path& folder) {
   TokenizerJson parts = parse_tokenizer_json(text, name);
   const nlohmann::json document = std::move(parts.document);
-  return std::make_unique<BpeTokenizer>(std::move(parts), JsonField(document, name, ""), folder);
+  return std::make_unique<JsonTokenizer>(std::move(parts), JsonField(document, name, ""), folder);
 }
 
 }  // namespace
 
+std::optional<std::filesystem::path> Tokenizer::file_in(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const char* name : {"tokenizer.json", "tokenizer.model"})
+    if (std::filesystem::exists(folder / name, error)) return folder / name;
+  return std::nullopt;
+}
+
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& folder_or_file) {
-  const auto path = tokenizer_file(folder_or_file);
-  return make_tokenizer(read_tokenizer_file(path), path.string(), folder_of(path));
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(folder_or_file, error);
+  const auto path =
+      is_folder ? file_in(folder_or_file).value_or(folder_or_file / "tokenizer.json") : folder_or_file;
+  const std::string text = read_tokenizer_file(path);
+  return path.extension() == ".model" ? load_sentencepiece(path, text)
+                                      : make_tokenizer(text, path.string(), folder_of(path));
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name) {
   return make_tokenizer(json, name, {});
+}
+
+FolderTokenizer::FolderTokenizer(const std::filesystem::path& folder) : folder_(folder) {
+  try {
+    if (Tokenizer::file_in(folder)) tokenizer_ = Tokenizer::load(folder);
+  } catch (const FileError& error) {
+    refusal_ = error.what();
+  }
+}
+
+const Tokenizer& FolderTokenizer::require(std::string_view why) const {
+  if (tokenizer_) return *tokenizer_;
+  if (!refusal_.empty()) throw FileError(fmt::format("{}; {}", refusal_, why));
+  throw FileError(
+      fmt::format("{}: found neither tokenizer.json nor tokenizer.model; {}", folder_.string(), why));
+}
+
+std::vector<std::int32_t> ComposedTokenizer::encode(std::string_view text, bool add_special) const {
+  check_length(text.size());
+  std::string buffer;
+  const std::string_view valid = replace_invalid_utf8(text, buffer);
+  std::vector<std::int32_t> ids;
+  ids.reserve(valid.size() / 4 + 8);
+  PieceCache cache;
+  added().split_raw(valid, [&](std::optional<std::int32_t> id, std::size_t begin, std::size_t end) {
+    if (id) return ids.push_back(*id);
+    encode_text(valid.substr(begin, end - begin), begin == 0, cache, ids);
+  });
+  if (add_special) post_processor_.apply(ids);
+  return ids;
+}
+
+std::string ComposedTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
+  return decode_tokens(ids, skip_special).text;
+}
+
+recording::TokenText ComposedTokenizer::token_text(std::span<const std::int32_t> ids) const {
+  DecodedTokens tokens = decode_tokens(ids, false);
+  return {{ids.begin(), ids.end()}, std::move(tokens.text), std::move(tokens.offset)};
+}
+
+std::int64_t ComposedTokenizer::vocab_size() const {
+  return std::int64_t{1} + std::max(vocabulary_->largest_id(), added().largest_id());
+}
+
+DecodedTokens ComposedTokenizer::decode_tokens(std::span<const std::int32_t> ids, bool skip_special) const {
+  DecodedTokens tokens;
+  tokens.offset.reserve(ids.size() + 1);
+  for (const std::int32_t id : ids) {
+    const AddedToken* token = added().find(id);
+    if (token != nullptr && skip_special && added().is_special(token->content)) continue;
+    tokens.add(token != nullptr ? added().decoded(id) : vocabulary_->text(id), token != nullptr);
+  }
+  decoder_->decode(tokens);
+  return tokens;
+}
+
+void ComposedTokenizer::compose(const Vocabulary& vocabulary, AddedTokens added, PostProcessor post_processor,
+                                std::unique_ptr<Decoder> decoder) {
+  vocabulary_ = &vocabulary;
+  added_ = std::move(added);
+  post_processor_ = std::move(post_processor);
+  decoder_ = std::move(decoder);
 }
 
 namespace {

@@ -14,13 +14,17 @@
 
 namespace keyscope::tokenizer {
 
-// A model's `tokenizer.json` (the format of Hugging Face's tokenizers library) with a BPE model: byte-level
-// (GPT-2, Llama 3, Qwen) and SentencePiece-style (normaliser or Metaspace, byte fallback: Llama 2, Mistral,
-// TinyStories). Ids equal the library's for the same file, with the tokens that Transformers adds from the
-// files beside it. Immutable after loading: safe from several threads.
+// A model's `tokenizer.json` (the format of Hugging Face's tokenizers library) with a BPE or Unigram model:
+// byte-level (GPT-2, Llama 3, Qwen) and SentencePiece-style (normaliser or Metaspace, byte fallback: Llama 2,
+// Mistral, TinyStories). Ids equal the library's for the same file, with the tokens that Transformers adds
+// from the files beside it. Or its `tokenizer.model`, by SentencePiece itself, where there is no other.
+// Immutable after loading: safe from several threads.
 class Tokenizer {
  public:
-  // Reads DIR/tokenizer.json (or the file itself).
+  // DIR/tokenizer.json, else DIR/tokenizer.model; none where there is neither.
+  static std::optional<std::filesystem::path> file_in(const std::filesystem::path& folder);
+
+  // Reads the file that a folder has (or the file itself).
   //   throws FileError on a missing or damaged file, and where it asks for something unsupported, by name
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& folder_or_file);
 
@@ -32,8 +36,8 @@ class Tokenizer {
   // The ids of UTF-8 text as Transformers' `tokenizer(text)` gives them: special tokens written in the text
   // are recognised; the post-processor's (BOS and the like) are added if `add_special`. Invalid UTF-8 is read
   // as U+FFFD, as Python's decoding with errors="replace" would.
-  //   throws InvalidInput on text of more than 512 MiB, and where a split pattern that only PCRE2 knows gives
-  //   up
+  //   throws InvalidInput on text of more than 512 MiB, where a split pattern takes too long, and where a
+  //   character has no token and there is none for the unknown
   virtual std::vector<std::int32_t> encode(std::string_view text, bool add_special) const = 0;
 
   // The text of ids, special tokens included unless `skip_special`. Bytes that are no UTF-8 (a character's
@@ -47,6 +51,27 @@ class Tokenizer {
   virtual recording::TokenText token_text(std::span<const std::int32_t> ids) const = 0;
 
   virtual std::int64_t vocab_size() const = 0;  // largest id + 1, added tokens included
+};
+
+// The tokenizer of a model's folder, or why there is none: a model works without one, on token ids.
+class FolderTokenizer {
+ public:
+  FolderTokenizer() = default;  // none, without a reason
+  explicit FolderTokenizer(const std::filesystem::path& folder);
+
+  const Tokenizer* get() const { return tokenizer_.get(); }  // null where there is none
+
+  //   why: what a tokenizer is needed for, as the end of a message
+  //   throws FileError where there is none
+  const Tokenizer& require(std::string_view why) const;
+
+  // Why the file that is there cannot be used; empty where it can, and where there is no file.
+  const std::string& refusal() const { return refusal_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::string refusal_;
 };
 
 // What is put around the ids of a text: "begin of text" and the like.

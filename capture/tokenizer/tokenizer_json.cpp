@@ -1,7 +1,9 @@
 #include "capture/tokenizer/tokenizer_json.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -37,11 +39,18 @@ class Reader : public nlohmann::json_sax<json> {
 
   bool null() override { return scalar(json(nullptr), "null"); }
   bool boolean(bool value) override { return scalar(json(value), value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) override { return scalar(json(value), std::to_string(value)); }
-  bool number_float(number_float_t value, const string_t& text) override { return scalar(json(value), text); }
+  bool number_integer(number_integer_t value) override {
+    if (table_ == Table::kScores) return set_score(static_cast<double>(value));
+    return scalar(json(value), std::to_string(value));
+  }
+  bool number_float(number_float_t value, const string_t& text) override {
+    if (table_ == Table::kScores) return set_score(value);
+    return scalar(json(value), text);
+  }
   bool binary(binary_t&) override { return false; }
 
   bool number_unsigned(number_unsigned_t value) override {
+    if (table_ == Table::kScores) return set_score(static_cast<double>(value));
     if (table_ != Table::kVocabulary) return scalar(json(value), std::to_string(value));
     add_token(value);
     return true;
@@ -50,6 +59,10 @@ class Reader : public nlohmann::json_sax<json> {
   bool string(string_t& value) override {
     if (table_ == Table::kMerges) {
       add_merge_text(value);
+      return true;
+    }
+    if (table_ == Table::kScores && in_pair_ && pair_.empty()) {
+      pair_.push_back(value);
       return true;
     }
     return scalar(json(std::move(value)), "a string");
@@ -63,9 +76,7 @@ class Reader : public nlohmann::json_sax<json> {
   bool start_object(std::size_t) override {
     if (table_ != Table::kNone) refuse_entry("an object");
     if (at_model_field("vocab")) {
-      if (result_.has_vocabulary) fail("model.vocab", "it twice", "it once");
-      table_ = Table::kVocabulary;
-      result_.has_vocabulary = true;
+      open_vocabulary(Table::kVocabulary);
       return true;
     }
     open(json::object());
@@ -82,9 +93,10 @@ class Reader : public nlohmann::json_sax<json> {
   }
 
   bool start_array(std::size_t) override {
-    if (table_ == Table::kMerges && !in_pair_) {
+    if ((table_ == Table::kMerges || table_ == Table::kScores) && !in_pair_) {
       in_pair_ = true;
       pair_.clear();
+      score_.reset();
       return true;
     }
     if (table_ != Table::kNone) refuse_entry("an array");
@@ -92,6 +104,11 @@ class Reader : public nlohmann::json_sax<json> {
       if (result_.has_merges) fail("model.merges", "it twice", "it once");
       table_ = Table::kMerges;
       result_.has_merges = true;
+      return true;
+    }
+    if (at_model_field("vocab")) {
+      open_vocabulary(Table::kScores);
+      result_.has_scores = true;
       return true;
     }
     open(json::array());
@@ -103,6 +120,10 @@ class Reader : public nlohmann::json_sax<json> {
       open_.pop_back();
     } else if (in_pair_) {
       in_pair_ = false;
+      if (table_ == Table::kScores) {
+        add_scored_token();
+        return true;
+      }
       if (pair_.size() != 2) fail_merge(fmt::format("an array of {}", pair_.size()));
       result_.merges.add(pair_[0], pair_[1]);
     } else {
@@ -120,7 +141,7 @@ class Reader : public nlohmann::json_sax<json> {
   }
 
  private:
-  enum class Table { kNone, kVocabulary, kMerges };
+  enum class Table { kNone, kVocabulary, kScores, kMerges };
 
   [[noreturn]] void fail(const std::string& path, const std::string& found,
                          const std::string& expected) const {
@@ -130,17 +151,44 @@ class Reader : public nlohmann::json_sax<json> {
     fail(fmt::format("model.merges[{}]", result_.merges.size()), found,
          "two tokens, as \"a b\" or [\"a\", \"b\"]");
   }
+  [[noreturn]] void fail_score(const std::string& found) const {
+    fail(fmt::format("model.vocab[{}]", result_.scores.size()), found,
+         "a token and its score, as [\"a\", -3.5]");
+  }
   [[noreturn]] void fail_token(const std::string& found) const {
     fail(fmt::format("model.vocab[{}]", shown(key_)), found,
          fmt::format("an id from 0 to {}, given to no other token", kLargestId));
   }
   [[noreturn]] void refuse_entry(const std::string& found) const {
     if (table_ == Table::kMerges) fail_merge(found);
+    if (table_ == Table::kScores) fail_score(found);
     fail_token(found);
   }
 
   bool at_model_field(std::string_view name) const {
     return open_.size() == 2 && in_model_ && open_.back()->is_object() && key_ == name;
+  }
+
+  void open_vocabulary(Table table) {
+    if (result_.has_vocabulary) fail("model.vocab", "it twice", "it once");
+    table_ = table;
+    result_.has_vocabulary = true;
+  }
+
+  bool set_score(double score) {
+    if (!in_pair_ || pair_.empty() || score_) fail_score(fmt::format("{}", score));
+    score_ = score;
+    return true;
+  }
+
+  void add_scored_token() {
+    if (pair_.empty() || !score_) fail_score(pair_.empty() ? "neither" : "a token alone");
+    if (!std::isfinite(*score_)) fail_score(fmt::format("the score {}", *score_));
+    const auto id = static_cast<std::int32_t>(result_.scores.size());
+    if (id > kLargestId) fail_score(fmt::format("more than {} tokens", kLargestId));
+    if (result_.vocabulary.add(pair_[0], id) != Vocabulary::Added::kYes)
+      fail_score(fmt::format("the token {} a second time", shown(pair_[0])));
+    result_.scores.push_back(*score_);
   }
 
   bool scalar(json value, const std::string& found) {
@@ -194,6 +242,7 @@ class Reader : public nlohmann::json_sax<json> {
   bool in_model_ = false;  // the container at depth 2 is the field `model`
   bool in_pair_ = false;
   std::vector<std::string> pair_;
+  std::optional<double> score_;
 };
 
 }  // namespace

@@ -70,17 +70,20 @@ class MergeList {
 // go straight from the parser to where they are used, which takes a third of the time of a document with all.
 // NOLINTNEXTLINE(bugprone-exception-escape): a moved document throws nothing
 struct TokenizerJson {
-  nlohmann::json document;  // without model.vocab and model.merges
-  Vocabulary vocabulary;    // model.vocab
-  MergeList merges;         // model.merges, from "a b" or ["a", "b"]
+  nlohmann::json document;     // without model.vocab and model.merges
+  Vocabulary vocabulary;       // model.vocab
+  std::vector<double> scores;  // by id, where model.vocab is a list of tokens with scores (Unigram)
+  MergeList merges;            // model.merges, from "a b" or ["a", "b"]
   bool has_vocabulary = false;
+  bool has_scores = false;
   bool has_merges = false;
 };
 
 // Parses a file's text.
 //   file: its name, for messages
-//   throws FileError on text that is no JSON (UTF-8 included), nested deeper than 64, a vocabulary that is no
-//   object of distinct ids 0 … kLargestId, and merges that are no array of pairs
+//   throws FileError on text that is no JSON (UTF-8 included), nested deeper than 64, a vocabulary that is
+//   neither an object of distinct ids 0 … kLargestId nor a list of distinct tokens with finite scores, and
+//   merges that are no array of pairs
 TokenizerJson parse_tokenizer_json(std::string_view text, const std::string& file);
 
 }  // namespace keyscope::tokenizer

@@ -11,16 +11,21 @@ where there is one. Needs the packages of requirements.txt beside it; nothing of
 
 import argparse
 import concurrent.futures
+import functools
+import io
 import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import unicodedata
 
+import sentencepiece
 import tokenizers
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -82,6 +87,10 @@ PLAIN = {
     "metaspace, first": lambda: pre_tokenizers.Metaspace(prepend_scheme="first"),
     "metaspace, never": lambda: pre_tokenizers.Metaspace(prepend_scheme="never", split=False),
     "none": lambda: None,
+    "unigram, metaspace": lambda: pre_tokenizers.Metaspace(),
+    "unigram, words, then metaspace": lambda: pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="first")]),
+    "unigram with bytes": lambda: None,
 }
 
 NORMALIZERS = {
@@ -96,6 +105,9 @@ NORMALIZERS = {
     "llama 2": lambda: normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
     "replace": lambda: normalizers.Sequence(
         [normalizers.Replace(Regex(r"\s{2,}|x+"), " "), normalizers.Replace("``", '"')]),
+    "nmt": normalizers.Nmt,
+    "sentencepiece": lambda: normalizers.Sequence(
+        [normalizers.Precompiled(replacements("nmt_nfkc_cf")), normalizers.Replace(Regex(" {2,}"), " ")]),
 }
 
 # Of added tokens whose characters all stand for bytes, such as "Ü", the library's ByteLevel decoder makes stray bytes,
@@ -108,8 +120,89 @@ ADDED = [AddedToken("<|s|>", special=True), AddedToken("<l>", lstrip=True, norma
 LLAMA2_DECODER = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
 
 
-def is_byte_level(name):
-    return name in EXPRESSIONS or "byte" in name
+def kind_of_model(name):
+    if name.startswith("unigram"):
+        return "unigram with bytes" if "bytes" in name else "unigram"
+    return "bytes" if name in EXPRESSIONS or "byte" in name else "characters"
+
+
+@functools.cache
+def replacements(rule):
+    """SentencePiece's table of replacements, out of a model that is trained for it."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_writer=model, vocab_size=300,
+                                             normalization_rule_name=rule, hard_vocab_limit=False, minloglevel=2)
+    parsed = sentencepiece_model_pb2.ModelProto()
+    parsed.ParseFromString(model.getvalue())
+    return parsed.normalizer_spec.precompiled_charsmap
+
+
+SENTENCEPIECE = {  # models that are a tokenizer.model alone
+    "Llama's": {"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
+                "remove_extra_whitespaces": False, "split_digits": True},
+    "unigram, nmt_nfkc": {"model_type": "unigram", "normalization_rule_name": "nmt_nfkc"},
+    "unigram with bytes and symbols": {"model_type": "unigram", "byte_fallback": True, "user_defined_symbols": ["<l>", "x"]},
+}
+
+
+def tie(model, a, b):
+    """Whether both part the same text, at the same price."""
+    text, price = ("".join(map(model.id_to_piece, a)), sum(map(model.get_score, a)))
+    other, other_price = ("".join(map(model.id_to_piece, b)), sum(map(model.get_score, b)))
+    return text == other and abs(price - other_price) < 1e-3
+
+
+def compare_sentencepiece(program, name, options, legacy, texts):
+    """Ids and text of a tokenizer.model against SentencePiece itself, between its special tokens.
+
+    Where two ways to part a text have the same score, as "." + ".." and ".." + ".", SentencePiece takes one or the
+    other by the rounding of single precision, and versions differ; Keyscope takes what the tokenizers library takes.
+    """
+    stored = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES * 3), model_writer=stored, vocab_size=700,
+                                             hard_vocab_limit=False, minloglevel=2, **options)
+    parsed = sentencepiece_model_pb2.ModelProto.FromString(stored.getvalue())
+    first = sentencepiece.SentencePieceProcessor(model_proto=parsed.SerializeToString())
+    if not legacy:
+        parsed.normalizer_spec.add_dummy_prefix = False
+    later = sentencepiece.SentencePieceProcessor(model_proto=parsed.SerializeToString())
+    special = {"<unk>": 0, "<s>": 1, "</s>": 2}
+
+    def ids_of(text):
+        ids, done = [1], 0
+        for part in re.split("(<unk>|</?s>)", text):
+            if part:
+                ids += [special[part]] if part in special else (first if done == 0 else later).encode(part)
+            done += len(part)
+        return ids
+
+    differences = []
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "tokenizer.model").write_bytes(stored.getvalue())
+        pathlib.Path(folder, "tokenizer_config.json").write_text(
+            json.dumps({"tokenizer_class": "LlamaTokenizer", "legacy": legacy}))
+        expected = [ids_of(text) for text in texts]
+        found = run_keyscope(program, folder, texts, "--special")
+        for text, theirs, ours in zip(texts, expected, found, strict=True):
+            if theirs != ours and not tie(first, theirs, ours):
+                differences.append(f"{name}: ids of {text!r}: {ours}, not {theirs}")
+        plain = [ids[1:] for ids in expected if not set(ids[1:]) & {0, 1, 2}]  # SentencePiece shows these its own way
+        for ids, ours in zip(plain, run_keyscope(program, folder, plain, "--decode", "--special"), strict=True):
+            if first.decode(ids) != ours:
+                differences.append(f"{name}: text of {ids}: {ours!r}, not {first.decode(ids)!r}")
+    return differences
+
+
+def make_unigram(with_bytes):
+    """A Unigram model of some hundred tokens."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<unk>"] + ([f"<0x{byte:02X}>" for byte in range(256)] if with_bytes else [])
+    tokenizer.train_from_iterator(SENTENCES * 3, trainers.UnigramTrainer(
+        vocab_size=700, show_progress=False, unk_token="<unk>", special_tokens=special))
+    model = json.loads(tokenizer.to_str())["model"]
+    model["byte_fallback"] = with_bytes
+    return model
 
 
 def make_model(byte_level):
@@ -137,7 +230,7 @@ def make_tokenizer(model, pre_name, normalizer_name):
         tokenizer.pre_tokenizer = pre
     if (normalizer := NORMALIZERS[normalizer_name]()) is not None:
         tokenizer.normalizer = normalizer
-    if is_byte_level(pre_name):
+    if kind_of_model(pre_name) == "bytes":
         tokenizer.decoder = decoders.ByteLevel()
     elif "metaspace" in pre_name:
         tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
@@ -162,7 +255,7 @@ class Texts:
         self.words = [word for sentence in SENTENCES for word in sentence.split()]
         self.atoms = ["'s", "'LL", "'re", "’t", " ", "  ", "   ", "\n", "\r\n", "\n\n", "\t", "\u00a0", "\u3000", "\u2028",
                       "\x0b", "\x85", ".", "!?", "...", "``", "(", "[", "]", "|", "/", "_", "-", "1", "123456", "x", "xx",
-                      "ABC", "deadbeef", "word", "words", "\u0301", "ß", "ſ", "İ", "ǅ", "가", "각", "\u200d", "\u200b"]
+                      "ABC", "deadbeef", "word", "words", "<s>", "</s>", "<unk>", "\u0301", "ß", "ſ", "İ", "ǅ", "가", "각", "\u200d", "\u200b"]
         self.atoms += [token.content for token in ADDED]
 
     def one(self):
@@ -227,18 +320,27 @@ def main():
     parser.add_argument("--only", default="", help="combinations whose name holds this")
     arguments = parser.parse_args()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    byte_model, character_model = make_model(True), make_model(False)
+    models_by_kind = {"bytes": make_model(True), "characters": make_model(False), "unigram": make_unigram(False),
+                      "unigram with bytes": make_unigram(True)}
     names = [(pre, normalizer) for pre in [*EXPRESSIONS, *PLAIN] for normalizer in NORMALIZERS
              if arguments.only in f"{pre} + {normalizer}"]
-    share = -(-arguments.texts // len(names))
+    share = -(-arguments.texts // (len(names) + 2 * len(SENTENCEPIECE)))
     source = Texts(arguments.seed)
     n_texts = n_different = 0
 
     def work(job):
         (pre, normalizer), texts = job
-        model = byte_model if is_byte_level(pre) else character_model
-        return compare(arguments.keyscope, f"{pre} + {normalizer}", make_tokenizer(model, pre, normalizer), texts)
+        tokenizer = make_tokenizer(models_by_kind[kind_of_model(pre)], pre, normalizer)
+        return compare(arguments.keyscope, f"{pre} + {normalizer}", tokenizer, texts)
 
+    for name, options in SENTENCEPIECE.items():
+        for legacy in (True, False):
+            if arguments.only in f"tokenizer.model, {name}":
+                differences = compare_sentencepiece(arguments.keyscope, f"tokenizer.model, {name}", options, legacy,
+                                                    [source.one() for _ in range(share)])
+                n_texts += share
+                n_different += len(differences)
+                print(*differences[:5], sep="\n" if differences else "", end="")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = ((name, [source.one() for _ in range(share)]) for name in names)
         for (name, differences) in zip(names, pool.map(work, jobs), strict=True):

@@ -127,6 +127,29 @@ TEST_F(Chat, CaptureTakesThePromptInTheTemplate) {
   EXPECT_THAT(result.err, HasSubstr(fmt::format("\n{} prompt tokens", n_ids)));
 }
 
+// Token ids need no tokenizer: none that is there, and none that is supported.
+TEST(PromptIds, NeedNoTokenizer) {
+  const ScratchFolder folder;
+  for (const char* name : {"config.json", "model.safetensors"})
+    fs::create_symlink(kModel / name, folder.file(name));
+  std::ofstream(folder.file("ids.json")) << "[1, 80, 147, 5]";
+  const std::string model = folder.path().string(), ids = folder.file("ids.json").string();
+  for (const bool unsupported : {false, true}) {
+    if (unsupported) std::ofstream(folder.file("tokenizer.json")) << R"({"model": {"type": "WordPiece"}})";
+    const std::string file = folder.file(unsupported ? "b.h5" : "a.h5").string();
+    const CliResult captured =
+        run_cli({"capture", "--model", model, "--prompt-ids", ids, "--generate", "2", "--out", file});
+    ASSERT_EQ(captured.status, 0) << captured.err;
+    EXPECT_EQ(captured.err.find("WordPiece") != std::string::npos, unsupported) << captured.err;
+    const CliResult shown = run_cli({"inspect", file});
+    EXPECT_THAT(shown.out, HasSubstr("⟨1⟩⟨80⟩⟨147⟩⟨5⟩"));
+    EXPECT_EQ(run_cli({"analyze", file, "--no-bounds", "--quiet"}).status, 0);
+    const CliResult text = run_cli({"capture", "--model", model, "--prompt", "x", "--dry-run"});
+    EXPECT_EQ(text.status, 1);
+    EXPECT_THAT(text.err, AllOf(HasSubstr("tokenizer.json"), HasSubstr("--prompt-ids")));
+  }
+}
+
 TEST_F(Chat, AFolderWithoutATemplateSaysWhatWasLookedFor) {
   for (const char* command : {"capture", "tokenize", "view"}) {
     std::vector<std::string> arguments{command, "--model", kModel.string(), "--prompt", "x", "--chat"};

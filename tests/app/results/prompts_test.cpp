@@ -80,7 +80,7 @@ class PromptsFile : public ::testing::Test {
 
   std::vector<Prompt> read(const std::string& text, std::optional<std::int64_t> max_tokens = std::nullopt) {
     std::ofstream(folder_.file("p.jsonl"), std::ios::binary) << text;
-    return read_prompts(folder_.file("p.jsonl"), model_, tokenizer_.get(), max_tokens);
+    return read_prompts(folder_.file("p.jsonl"), model_, tokenizer_, max_tokens);
   }
 
   std::string error_of(const std::string& text) {
@@ -94,8 +94,7 @@ class PromptsFile : public ::testing::Test {
 
   test::ScratchFolder folder_;
   capture::ModelConfig model_;
-  std::unique_ptr<tokenizer::Tokenizer> tokenizer_ =
-      tokenizer::Tokenizer::load(KEYSCOPE_SOURCE_DIR "/assets/demo_model");
+  tokenizer::FolderTokenizer tokenizer_{KEYSCOPE_SOURCE_DIR "/assets/demo_model"};
 };
 
 TEST_F(PromptsFile, HoldsTextAndIds) {
@@ -103,7 +102,7 @@ TEST_F(PromptsFile, HoldsTextAndIds) {
       "{\"prompt\": \"The magic number\", \"name\": \"first\", \"answers\": [1]}\n{\"ids\": [5, 6, 7]}\r\n");
   ASSERT_EQ(prompts.size(), 2u);
   EXPECT_EQ(prompts[0].name, "first");
-  EXPECT_EQ(prompts[0].ids, tokenizer_->encode("The magic number", true));
+  EXPECT_EQ(prompts[0].ids, tokenizer_.get()->encode("The magic number", true));
   EXPECT_EQ(prompts[0].beginning, "The magic number");
   EXPECT_EQ(prompts[1].name, "line 2");
   EXPECT_EQ(prompts[1].line, 2);
@@ -141,12 +140,12 @@ TEST_F(PromptsFile, BadRowsAreNamed) {
 
 TEST_F(PromptsFile, AFileWithoutPromptsIsRefused) {
   EXPECT_THAT(error_of(""), HasSubstr("there is no prompt"));
-  EXPECT_THROW(read_prompts(folder_.file("none.jsonl"), model_, nullptr, std::nullopt), FileError);
-  EXPECT_THROW(read_prompts(folder_.path(), model_, nullptr, std::nullopt), FileError);
+  EXPECT_THROW(read_prompts(folder_.file("none.jsonl"), model_, {}, std::nullopt), FileError);
+  EXPECT_THROW(read_prompts(folder_.path(), model_, {}, std::nullopt), FileError);
 }
 
 TEST_F(PromptsFile, WithoutATokenizerIdsStillWork) {
-  tokenizer_ = nullptr;
+  tokenizer_ = {};
   EXPECT_THAT(read("{\"ids\": [1, 2]}").front().beginning, IsEmpty());
   EXPECT_THAT(error_of("{\"prompt\": \"a\"}"), HasSubstr("tokenizer.json"));
 }

@@ -186,8 +186,8 @@ TEST(BpeModel, SaysWhatIsWrong) {
               HasSubstr("model.dropout"));
   EXPECT_THAT(model_error({{"vocab", vocab}, {"merges", json::array()}, {"byte_fallback", 1}}),
               HasSubstr("model.byte_fallback: found 1, expected true or false"));
-  EXPECT_THAT(model_error({{"type", "Unigram"}, {"vocab", vocab}, {"merges", json::array()}}),
-              HasSubstr("model.type: found \"Unigram\", expected \"BPE\""));
+  EXPECT_THAT(model_error({{"vocab", json::array({json::array({"a", -1.5})})}, {"merges", json::array()}}),
+              HasSubstr("model: found no object \"vocab\""));
 }
 
 }  // namespace

@@ -116,12 +116,23 @@ TEST_F(HostileTokenizer, SaysFileFieldFoundAndExpected) {
                 d["model"]["vocab"] = json::array({json::array({"a", 0.5})});
               }),
               HasSubstr("model: found no object \"vocab\""));
-  EXPECT_THAT(complaint_after([](json& d) { d["normalizer"]["type"] = "Nmt"; }),
+  EXPECT_THAT(complaint_after([](json& d) { d["normalizer"]["type"] = "BertNormalizer"; }),
               HasSubstr("normalizer.type"));
   EXPECT_THAT(complaint_after([](json& d) { d["model"]["vocab"]["a"] = -5; }),
               HasSubstr("model.vocab[\"a\"]"));
   EXPECT_THAT(complaint_after([](json& d) { d["added_tokens"] = 1; }), HasSubstr("added_tokens: found 1"));
   EXPECT_THAT(complaint_after([](json& d) { d["model"].erase("merges"); }), HasSubstr("\"merges\""));
+  const auto unigram = [&](const char* vocab, const char* more = "") {
+    return complaint(std::string(R"({"model": {"type": "Unigram", "vocab": )") + vocab + more + "}}");
+  };
+  EXPECT_EQ(unigram(R"([["a", -1.5], ["b", 0]])", R"(, "unk_id": 0)"), "");
+  EXPECT_THAT(unigram(R"([["a", -1.5], ["a", 0]])"),
+              HasSubstr("model.vocab[1]: found the token \"a\" a second time"));
+  EXPECT_THAT(unigram(R"([["a"]])"), HasSubstr("model.vocab[0]: found a token alone"));
+  EXPECT_THAT(unigram(R"([["a", "b"]])"), HasSubstr("model.vocab[0]"));
+  EXPECT_THAT(unigram(R"([7])"), HasSubstr("model.vocab[0]"));
+  EXPECT_THAT(unigram(R"([])"), HasSubstr("model: found no array \"vocab\""));
+  EXPECT_THAT(unigram(R"([["a", 0]])", R"(, "unk_id": 1)"), HasSubstr("model.unk_id: found 1"));
   EXPECT_EQ(complaint_after([](json&) {}), "");
 }
 

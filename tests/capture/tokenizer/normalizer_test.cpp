@@ -69,11 +69,34 @@ TEST(Normalizer, SequenceGoesInOrder) {
 TEST(Normalizer, NoneAndOthers) {
   EXPECT_EQ(read_normalizer(std::nullopt), nullptr);
   try {
-    normalize({{"type", "Sequence"}, {"normalizers", {{{"type", "Precompiled"}}}}}, "");
+    normalize({{"type", "Sequence"}, {"normalizers", {{{"type", "BertNormalizer"}}}}}, "");
     FAIL() << "expected FileError";
   } catch (const FileError& error) {
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr("tokenizer.json: normalizer.normalizers[0].type: found \"Precompiled\""));
+    EXPECT_THAT(
+        error.what(),
+        testing::HasSubstr("tokenizer.json: normalizer.normalizers[0].type: found \"BertNormalizer\""));
+  }
+}
+
+// A damaged table is refused, or reads nothing that it does not have.
+TEST(Normalizer, PrecompiledTablesThatAreDamaged) {
+  const json whole = parse_json(read_file(std::filesystem::path(KEYSCOPE_SOURCE_DIR) /
+                                          "tests/capture/tokenizer/goldens/unigram.tokenizer.json"));
+  const auto table = whole["normalizer"]["normalizers"][1]["precompiled_charsmap"].get<std::string>();
+  const auto with = [](const std::string& text) {
+    return normalize({{"type", "Precompiled"}, {"precompiled_charsmap", text}}, "a①ﬁ e\u0301…\u3000🙂");
+  };
+  EXPECT_EQ(with(table), "a1fi \u00e9... 🙂");
+  EXPECT_THROW(with(""), FileError);
+  EXPECT_THROW(with("no Base64!"), FileError);
+  for (std::size_t n = 4; n < table.size(); n += 4) {
+    std::string damaged = table;
+    damaged[n] = damaged[n] == 'A' ? '/' : 'A';
+    for (const std::string& text : {table.substr(0, n), damaged}) try {
+        with(text);
+      } catch (const FileError&) {
+        continue;
+      }
   }
 }
 

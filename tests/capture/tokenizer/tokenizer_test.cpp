@@ -16,6 +16,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::tokenizer {
 
@@ -76,8 +77,89 @@ TEST_P(GoldenTokenizer, EncodesAndDecodesAsTheLibrary) {
 INSTANTIATE_TEST_SUITE_P(Shapes, GoldenTokenizer,
                          testing::Values("gpt2", "gpt2_prefix_space", "llama3", "qwen", "cl100k", "qwen35",
                                          "o200k", "tekken", "smollm", "digit_runs", "other_patterns",
-                                         "llama2", "mistral", "metaspace", "word_ends", "words_only"),
+                                         "llama2", "mistral", "metaspace", "word_ends", "words_only",
+                                         "unigram", "unigram_bytes"),
                          [](const auto& shape) { return std::string(shape.param); });
+
+// A folder with a tokenizer.model alone, and what tokenizer_config.json says.
+std::unique_ptr<Tokenizer> with_model(const test::ScratchFolder& folder, const std::string& name,
+                                      const json& config) {
+  fs::copy_file(kGoldens / (name + ".model"), folder.file("tokenizer.model"),
+                fs::copy_options::overwrite_existing);
+  std::ofstream(folder.file("tokenizer_config.json")) << json_text(config);
+  return Tokenizer::load(folder.path());
+}
+
+TEST(SentencePiece, EncodesAsTheLibraryBetweenSpecialTokens) {
+  const test::ScratchFolder folder;
+  for (const std::string name : {"sentencepiece_bpe", "sentencepiece_unigram"}) {
+    const json golden = parse_json(read_file(kGoldens / (name + ".golden.json")));
+    const auto legacy = with_model(folder, name, json::object());
+    const auto newer = with_model(folder, name, {{"legacy", false}});
+    EXPECT_GE(golden["cases"].size(), 150U) << name;
+    for (const json& expected : golden["cases"]) {
+      SCOPED_TRACE(name + json_text(expected));
+      const auto text = expected["text"].get<std::string>();
+      EXPECT_EQ(newer->encode(text, false), expected["ids"].get<std::vector<std::int32_t>>());
+      EXPECT_EQ(legacy->encode(text, false), expected["legacy_ids"].get<std::vector<std::int32_t>>());
+      expect_shares_join(*newer, newer->encode(text, true));
+    }
+  }
+}
+
+TEST(SentencePiece, WhatStandsAroundATextIsTheConfigurations) {
+  const test::ScratchFolder folder;
+  const auto ids = [&](const json& config) {
+    return with_model(folder, "sentencepiece_bpe", config)->encode("the", true);
+  };
+  const auto plain = ids(json::object());
+  auto framed = plain;
+  framed.insert(framed.begin(), 1);
+  EXPECT_EQ(ids({{"tokenizer_class", "LlamaTokenizer"}}), framed);
+  EXPECT_EQ(ids({{"tokenizer_class", "LlamaTokenizer"}, {"add_bos_token", false}}), plain);
+  framed.push_back(2);
+  EXPECT_EQ(ids({{"add_bos_token", true}, {"add_eos_token", true}}), framed);
+}
+
+TEST(SentencePiece, ComesBackAsText) {
+  const test::ScratchFolder folder;
+  const auto tokenizer = with_model(folder, "sentencepiece_bpe", {{"legacy", false}});
+  for (const std::string text : {"The keys", "a  b", "東京 🚀", "x\ny"})
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, false)), text);
+}
+
+TEST(SentencePiece, EveryBeginningOfAFileIsReadOrRefused) {
+  const test::ScratchFolder folder;
+  const std::string whole = read_file(kGoldens / "sentencepiece_bpe.model");
+  for (std::size_t n = 0; n < whole.size(); n += n < 200 ? 1 : 97) {
+    std::ofstream(folder.file("tokenizer.model"), std::ios::binary) << whole.substr(0, n);
+    try {
+      Tokenizer::load(folder.path());
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("tokenizer.model: ")) << n;
+    }
+  }
+}
+
+TEST(FolderTokenizer, WorksWithoutAndSaysWhy) {
+  const test::ScratchFolder folder;
+  const auto why = [&] {
+    const FolderTokenizer tokenizer(folder.path());
+    EXPECT_EQ(tokenizer.get(), nullptr);
+    try {
+      tokenizer.require("texts are read");
+    } catch (const FileError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_THAT(why(), testing::EndsWith("found neither tokenizer.json nor tokenizer.model; texts are read"));
+  EXPECT_EQ(FolderTokenizer(folder.path()).refusal(), "");
+  std::ofstream(folder.file("tokenizer.json")) << R"({"model": {"type": "WordPiece", "vocab": {}}})";
+  EXPECT_THAT(why(), testing::AllOf(testing::HasSubstr("model.type: found \"WordPiece\""),
+                                    testing::EndsWith("; texts are read")));
+  EXPECT_NE(FolderTokenizer(folder.path()).refusal(), "");
+}
 
 TEST(Tokenizer, InvalidUtf8IsReadAsReplacementCharacters) {
   const auto tokenizer = Tokenizer::load(kGoldens / "gpt2.tokenizer.json");

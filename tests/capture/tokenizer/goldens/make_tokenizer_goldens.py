@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Golden tokenizations: small BPE tokenizers of every supported shape, and what Hugging Face's `tokenizers`
+"""Golden tokenizations: small BPE and Unigram tokenizers of every supported shape, and what Hugging Face's `tokenizers`
 library makes of several hundred tricky texts with them.
 
     python make_tokenizer_goldens.py        writes texts.json and <name>.golden.json here, and <name>.tokenizer.json
                                             where that is not there: training breaks its ties differently every time
 
-Made with tokenizers 0.23.3. The training text and the texts are generated from the lists below; seed 20240607.
+Made with tokenizers 0.23.3 and sentencepiece 0.2.3. The training text and the texts are generated from the lists below; seed 20240607.
 """
 
+import io
 import itertools
 import json
 import pathlib
 import random
+import re
+import tempfile
 
+import sentencepiece as sentencepiece_library
 import tokenizers
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 SEED = 20240607
@@ -208,8 +213,102 @@ def words_only():
     return tokenizer
 
 
+RULES = [("①", "1"), ("ﬁ", "fi"), ("…", "..."), ("e\u0301", "\u00e9"), ("\u3000", " "), ("\u200b", ""), ("ａ", "a"), ("½", "1⁄2")]
+
+
+def train_model(**options):
+    """A tokenizer.model of SentencePiece."""
+    stored = io.BytesIO()
+    sentencepiece_library.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES * 3), model_writer=stored, hard_vocab_limit=False, minloglevel=2, **options)
+    return stored.getvalue()
+
+
+def rule_table():
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as file:
+        for old, new in RULES:
+            codes = lambda text: " ".join(f"{ord(c):X}" for c in text)
+            file.write(f"{codes(old)}\t{codes(new)}\n")
+        file.flush()
+        return train_model(vocab_size=300, normalization_rule_tsv=file.name)
+
+
+def train_unigram(tokenizer, special, **options):
+    tokenizer.train_from_iterator(SENTENCES * 3, trainers.UnigramTrainer(
+        vocab_size=500, show_progress=False, unk_token="<unk>", special_tokens=special, **options))
+    return tokenizer
+
+
+def unigram():
+    """T5's shape: SentencePiece's replacements, words, unknown characters fused."""
+    tokenizer = Tokenizer(models.Unigram())
+    table = sentencepiece_model_pb2.ModelProto.FromString(rule_table()).normalizer_spec.precompiled_charsmap
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Nmt(), normalizers.Precompiled(table), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    train_unigram(tokenizer, ["<pad>", "</s>", "<unk>"])
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
+
+
+def unigram_bytes():
+    """Llama's shape with a unigram model: no words, bytes to fall back to."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Sequence(SENTENCEPIECE_DECODER)
+    train_unigram(tokenizer, ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)])
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.pre_tokenizer = None
+
+    def with_fallback(document):
+        document["model"]["byte_fallback"] = True
+        document["added_tokens"] = [token for token in document["added_tokens"] if token["id"] < 3]
+
+    return edited(tokenizer, with_fallback)
+
+
+SENTENCEPIECE_MODELS = {
+    "sentencepiece_bpe": {"model_type": "bpe", "vocab_size": 500, "byte_fallback": True, "split_digits": True,
+                          "normalization_rule_name": "identity", "remove_extra_whitespaces": False},
+    "sentencepiece_unigram": {"model_type": "unigram", "vocab_size": 350, "normalization_rule_name": "identity",
+                              "user_defined_symbols": ["<|im_end|>", "x"]},
+}
+
+
+def has_tie(model, text):
+    """Whether two ways to part a text have the same score: SentencePiece's versions take one or the other."""
+    best = model.nbest_encode(text, nbest_size=2)
+    scores = [sum(map(model.get_score, ids)) for ids in best]
+    return len(scores) > 1 and abs(scores[0] - scores[1]) < 1e-3
+
+
+def write_sentencepiece(texts):
+    for name, options in SENTENCEPIECE_MODELS.items():
+        path = HERE / f"{name}.model"
+        if not path.exists():
+            path.write_bytes(train_model(**options))
+        first = sentencepiece_library.SentencePieceProcessor(model_file=str(path))
+        parsed = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+        parsed.normalizer_spec.add_dummy_prefix = False
+        later = sentencepiece_library.SentencePieceProcessor(model_proto=parsed.SerializeToString())
+        cases = []
+        for text in texts:
+            parts = [part for part in re.split("(<unk>|</?s>)", text) if part]
+            is_unigram = options["model_type"] == "unigram"
+            if "\x00" in text or (is_unigram and any(has_tie(first, part) for part in parts)):
+                continue
+            special = {"<unk>": 0, "<s>": 1, "</s>": 2}
+            ids = lambda rest: [id for i, part in enumerate(parts) for id in
+                                ([special[part]] if part in special else (first if i == 0 else rest).encode(part))]
+            cases.append({"text": text, "ids": ids(later), "legacy_ids": ids(first)})
+        (HERE / f"{name}.golden.json").write_text(json.dumps(
+            {"sentencepiece": sentencepiece_library.__version__, "cases": cases}, separators=(",", ":")) + "\n")
+        print(name, path.stat().st_size, len(cases))
+
+
 SHAPES = [gpt2, gpt2_prefix_space, llama3, qwen, cl100k, qwen35, o200k, tekken, smollm, digit_runs, other_patterns,
-          llama2, mistral, metaspace, word_ends, words_only]
+          llama2, mistral, metaspace, word_ends, words_only, unigram, unigram_bytes]
 
 HAND_MADE = [
     "", " ", "  ", "   ", "\n", "\r\n", "\n\n \n", " \t\n ", "\t\tx", "a", " a", "  a", "a ", "a  ", "a b", "a  b",
@@ -275,6 +374,7 @@ def main():
         result["tokenizers"] = tokenizers.__version__
         (HERE / f"{shape.__name__}.golden.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
         print(shape.__name__, path.stat().st_size, tokenizer.get_vocab_size())
+    write_sentencepiece(texts)
 
 
 if __name__ == "__main__":
