@@ -157,7 +157,7 @@ namespace {
 
 // Rows of one KV head in one layer that may stay: a window's and a budget's, if there are any.
 std::int64_t most_rows(const capture::ModelConfig& config, int layer, std::int64_t n_tokens,
-                       const results::Budget* budget) {
+                       const analysis::Budget* budget) {
   std::int64_t rows = n_tokens;
   if (config.window(layer) > 0) rows = std::min(rows, config.window(layer));
   if (budget != nullptr) rows = std::min(rows, budget->rows_for(n_tokens));
@@ -176,7 +176,7 @@ std::int64_t peak_rows(std::int64_t most, std::int64_t n_tokens, std::int64_t bl
 
 // Over all layers, after a prompt.
 std::int64_t sum_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
-                      const results::Budget* budget) {
+                      const analysis::Budget* budget) {
   std::int64_t rows = 0;
   for (int layer = 0; layer < config.n_layers; ++layer) rows += most_rows(config, layer, n_tokens, budget);
   return rows;
@@ -184,7 +184,7 @@ std::int64_t sum_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
 
 // Likewise, at the peak.
 std::int64_t sum_peak_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
-                           const results::Budget* budget, std::int64_t block_size) {
+                           const analysis::Budget* budget, std::int64_t block_size) {
   std::int64_t rows = 0;
   for (int layer = 0; layer < config.n_layers; ++layer)
     rows += peak_rows(most_rows(config, layer, n_tokens, budget), n_tokens, block_size);
@@ -203,7 +203,7 @@ std::int64_t row_bytes(const capture::ModelConfig& config, std::int64_t element_
 }
 
 CacheMemory cache_memory(const capture::ModelConfig& config, std::int64_t element_bytes,
-                         std::span<const std::int64_t> lengths, const results::Budget* budget,
+                         std::span<const std::int64_t> lengths, const analysis::Budget* budget,
                          std::int64_t block_size) {
   if (lengths.empty()) throw InvalidInput("prompt lengths: none are given; expected at least one");
   const auto bytes = static_cast<double>(row_bytes(config, element_bytes));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/policies/budget.hpp"
 #include "analysis/statistics.hpp"
 #include "app/adoption/recommendation.hpp"
 #include "app/benchmarks/benchmark.hpp"
@@ -32,7 +33,7 @@ std::int64_t row_bytes(const capture::ModelConfig& config, std::int64_t element_
 //   throws InvalidInput otherwise
 //   source: KeyDiff (arXiv 2504.15364), Table 9; quantiles as `analysis::quantiles` defines them
 CacheMemory cache_memory(const capture::ModelConfig& config, std::int64_t element_bytes,
-                         std::span<const std::int64_t> lengths, const results::Budget* budget,
+                         std::span<const std::int64_t> lengths, const analysis::Budget* budget,
                          std::int64_t block_size);
 
 // One task under the full cache and under every candidate.

@@ -127,7 +127,8 @@ class Measurement {
     for (const auto& policy : settings_.policies) sweep.policies.push_back(policy.text);
     for (const auto& budget : settings_.budgets) {
       const std::int64_t rows = budget.budget.rows_for(n_tokens);
-      if (std::ranges::find(sweep.budgets, rows) == sweep.budgets.end()) sweep.budgets.push_back(rows);
+      if (std::ranges::find(sweep.budgets, rows, &analysis::Budget::rows) == sweep.budgets.end())
+        sweep.budgets.emplace_back(rows);
     }
     sweep.blocks = {settings_.blocks.front()};
     sweep.n_tokens = {n_tokens};

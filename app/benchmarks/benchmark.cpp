@@ -120,8 +120,8 @@ std::vector<Case> cases_of(const Sweep& sweep) {
         for (const std::string& policy : sweep.policies) {
           const analysis::PolicySpec spec = analysis::parse_policy(policy);
           const bool evicts = spec.name != "none";
-          for (const std::int64_t budget : evicts ? sweep.budgets : std::vector<std::int64_t>{0})
-            cases.push_back({policy, spec, budget, block, schedule, n_tokens});
+          for (const analysis::Budget& budget : evicts ? sweep.budgets : std::vector{analysis::Budget()})
+            cases.push_back({policy, spec, budget.rows_for(n_tokens), block, schedule, n_tokens});
         }
   return cases;
 }

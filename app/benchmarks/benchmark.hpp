@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "app/figures/figure.hpp"
 #include "capture/inference/capture.hpp"
@@ -100,7 +101,8 @@ struct Monitor {
 // What is varied; every combination is run, but `none`, which has no budget, once for all budgets.
 struct Sweep {
   std::vector<std::string> policies;  // as on the command line
-  std::vector<std::int64_t> budgets, blocks, n_tokens;
+  std::vector<analysis::Budget> budgets;
+  std::vector<std::int64_t> blocks, n_tokens;
   std::vector<capture::Schedule> schedules;
   std::int64_t generate = 0;
   std::int64_t repeat = 1;

@@ -213,7 +213,7 @@ void BenchModelOptions::add_to(CLI::App& command, std::int64_t repeat) {
   command.add_option("--policy", sweep_.policies, policy_help())
       ->allow_extra_args(false)
       ->capture_default_str();
-  add_counts(command, "--budget", sweep_.budgets, "N[,N…]: rows kept per KV head (default 1024)");
+  add_budgets(command, sweep_.budgets, "1024");
   add_counts(command, "--block", sweep_.blocks, "B[,B…]: prompt tokens per block (default 128)");
   add_counts(command, "--tokens", sweep_.n_tokens,
              "Prompt lengths (default: the whole of a given prompt, else 2048 ids at random)");

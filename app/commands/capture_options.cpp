@@ -62,8 +62,7 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
   if (model_required) model->required();
   prompt.add_to(command);
   command.add_option("--policy", policies_, policy_help())->allow_extra_args(false);
-  command.add_option("--budget", budget_, "N: rows kept per KV head; every policy but none needs it")
-      ->check(one_or_more());
+  add_budget(command, budget_);
   add_block(command, block_);
   if (offline) {
     schedule_ = "layer";

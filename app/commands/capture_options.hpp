@@ -89,7 +89,7 @@ class CaptureCommandOptions {
   std::string schedule_ = "block";
   std::string positions_ = "true";
   std::string budget_file_;
-  std::int64_t budget_ = 0;
+  analysis::Budget budget_;
   std::int64_t block_ = 128;
   std::int64_t generate_ = 0;
   std::int64_t score_last_ = 32;

@@ -44,6 +44,28 @@ CLI::Validator not_empty() {
   return {check, ""};
 }
 
+CLI::Option* add_budget(CLI::App& command, analysis::Budget& budget) {
+  return command.add_option_function<std::string>(
+      "--budget", [&budget](const std::string& text) { budget = analysis::parse_budget(text); },
+      "N: rows kept per KV head, such as 256, or a share of the prompt's tokens, such as 25% or 0.25");
+}
+
+CLI::Option* add_budgets(CLI::App& command, std::vector<analysis::Budget>& budgets,
+                         const std::string& by_default) {
+  const auto read = [&budgets](const std::vector<std::string>& texts) {
+    budgets.clear();
+    for (const std::string& text : texts) budgets.push_back(analysis::parse_budget(text));
+  };
+  return command
+      .add_option_function<std::vector<std::string>>(
+          "--budget", read,
+          fmt::format(
+              "N[,N…]: rows kept per KV head, or shares of the prompt's tokens such as 25% (default {})",
+              by_default))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
 void add_block(CLI::App& command, std::int64_t& block) {
   command.add_option("--block", block, "B: prompt tokens per block")
       ->check(one_or_more())

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "analysis/policies/budget.hpp"
 #include "app/commands/cli_fwd.hpp"
 #include "base/errors.hpp"
 #include "capture/model/model.hpp"
@@ -35,6 +36,11 @@ Value choose(const std::string& option, const std::string& word, const std::map<
 }
 
 // Options that commands which run a model have in common, each the same wherever it stands.
+
+// `--budget`: N, rows or a share of the prompt; `add_budgets`: several, with commas between them.
+CLI::Option* add_budget(CLI::App& command, analysis::Budget& budget);
+CLI::Option* add_budgets(CLI::App& command, std::vector<analysis::Budget>& budgets,
+                         const std::string& by_default);
 
 // `--block`: B, 1 or more.
 void add_block(CLI::App& command, std::int64_t& block);

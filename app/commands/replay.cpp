@@ -151,9 +151,7 @@ void run_replay_command(const ReplayArguments& arguments) {
 void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
   command.add_option("FILE", arguments.file, "A recording with a run that kept everything")->required();
   command.add_option("--policy", arguments.policies, policy_help())->required()->allow_extra_args(false);
-  command.add_option("--budget", arguments.options.budget, "N: rows kept per KV head")
-      ->required()
-      ->check(one_or_more());
+  add_budget(command, arguments.options.budget)->required();
   command.add_option("--block", arguments.options.block_size, "B: prompt tokens per block")
       ->check(one_or_more())
       ->capture_default_str();

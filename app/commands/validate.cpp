@@ -80,7 +80,7 @@ validation::Settings validation_settings(const ValidateArguments& arguments) {
   policies.reserve(arguments.policies.size());
   for (const std::string& text : arguments.policies) policies.push_back(analysis::parse_policy(text));
   settings.policies = validation::complete_policies(std::move(policies));
-  settings.budget = results::parse_budget(arguments.budget);
+  settings.budget = analysis::parse_budget(arguments.budget);
   settings.block_size = arguments.block;
   settings.max_tokens = arguments.max_tokens;
   settings.seed = arguments.seed;

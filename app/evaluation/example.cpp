@@ -40,7 +40,7 @@ std::vector<AskedPolicy> parse_policies(const std::vector<std::string>& texts) {
 std::vector<AskedBudget> parse_budgets(const std::vector<std::string>& texts) {
   std::vector<AskedBudget> budgets;
   budgets.reserve(texts.size());
-  for (const std::string& text : texts) budgets.push_back({text, results::parse_budget(text)});
+  for (const std::string& text : texts) budgets.push_back({text, analysis::parse_budget(text)});
   return budgets;
 }
 

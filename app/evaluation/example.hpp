@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "app/results/run_identity.hpp"
 #include "capture/inference/completion.hpp"
@@ -26,7 +27,7 @@ struct AskedPolicy {
 // A budget as it was asked for.
 struct AskedBudget {
   std::string text;  // "64", "25%"
-  results::Budget budget;
+  analysis::Budget budget;
 };
 
 // All that the numbers of an evaluation depend on, but for the examples.
@@ -45,7 +46,7 @@ struct GridPoint {
   std::string policy;  // as asked for
   analysis::PolicySpec spec;
   std::string budget_text;  // as asked for; empty for `none`
-  results::Budget budget;   // without meaning for `none`
+  analysis::Budget budget;  // without meaning for `none`
   std::int64_t block = 0;
 
   bool evicts() const { return spec.name != "none"; }

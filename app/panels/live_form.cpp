@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
+#include "app/display/glfw_window.hpp"
 #include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/session/live.hpp"
+#include "base/errors.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::window {
@@ -41,9 +43,18 @@ void number_column(PanelContext& context, const std::string& text, const char* n
   ImGui::EndGroup();
 }
 
+// None where it cannot be read.
+analysis::Budget read_budget(const std::string& text) {
+  try {
+    return analysis::parse_budget(text);
+  } catch (const UsageError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
-LiveForm::LiveForm() {
+LiveForm::LiveForm() : counter_([] { GlfwWindow::wake(); }) {
   for (const auto& entry : analysis::registered_policies()) names_.push_back(entry.name);
   chosen_.assign(names_.size(), 0);
   for (std::size_t i = 0; i < names_.size(); ++i) chosen_[i] = names_[i] == "none" || names_[i] == "keydiff";
@@ -57,7 +68,7 @@ void LiveForm::fill(const session::LiveRequest& request) {
   ids_from_ = "a file";
   out_ = request.out.string();
   replace_ = request.replace;
-  budget_ = request.options.budget > 0 ? static_cast<int>(request.options.budget) : budget_;
+  if (request.options.budget.is_given()) budget_ = request.options.budget.text();
   block_ = static_cast<int>(request.options.block_size);
   generate_ = static_cast<int>(request.options.generate);
   if (request.options.policies.empty()) return;
@@ -70,7 +81,7 @@ void LiveForm::fill_from(const recording::RecordingInfo& info, int run) {
   base_.options.prompt_ids = info.prompt.id;
   ids_from_ = std::filesystem::path(info.source).filename().string();
   const recording::RunPlan& plan = info.runs[run].plan;
-  if (plan.budget > 0) budget_ = static_cast<int>(plan.budget);
+  if (plan.budget > 0) budget_ = std::to_string(plan.budget);
   block_ = static_cast<int>(plan.block_size);
   generate_ = static_cast<int>(plan.max_generated);
   for (std::size_t i = 0; i < names_.size(); ++i)
@@ -105,7 +116,7 @@ session::LiveRequest LiveForm::request() const {
                                            [&](const auto& policy) { return policy.name == names_[i]; });
     if (chosen_[i] && !there) request.options.policies.push_back({names_[i], {}});
   }
-  request.options.budget = budget_;
+  request.options.budget = read_budget(budget_);
   request.options.block_size = block_;
   request.options.generate = generate_;
   return request;
@@ -146,11 +157,30 @@ void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& 
   const float width = std::min(context.px(170), (ImGui::GetContentRegionAvail().x - 2 * gap) / 3);
   // Placed by hand: SameLine would set the labels on the fields' baseline.
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  number_column(context, "Budget (rows per KV head)", "budget", budget_, width, problems.budget);
+  ImGui::BeginGroup();
+  label(context, fit_text(context.fonts.small, "Budget (rows per KV head, or a share)", width),
+        problems.budget);
+  ImGui::SetNextItemWidth(width);
+  text_field(context, "##budget", "256, or 25%", &budget_);
+  note_widget(context, "budget");
+  ImGui::EndGroup();
   ImGui::SetCursorScreenPos({at.x + width + gap, at.y});
   number_column(context, "Block (tokens)", "block", block_, width, problems.block);
   ImGui::SetCursorScreenPos({at.x + 2 * (width + gap), at.y});
   number_column(context, "Tokens to generate", "generate", generate_, width, problems.generate);
+  if (const std::string text = amounts(request()); !text.empty()) dim_text(context, text);
+}
+
+std::string LiveForm::amounts(const session::LiveRequest& request) {
+  const auto n_tokens = counter_.count(request);
+  if (!n_tokens) return {};
+  const analysis::Budget& budget = request.options.budget;
+  std::string text = fmt::format("The prompt has {}", counted(*n_tokens, "token"));
+  if (!budget.is_given()) return text;
+  const std::int64_t rows = budget.rows_for(*n_tokens);
+  if (rows >= *n_tokens) return text + "; the budget keeps all of them";
+  const std::string share = format_share(static_cast<double>(rows) / static_cast<double>(*n_tokens), 1);
+  return text + fmt::format("; the budget keeps {} of them, {}", format_count(rows), share);
 }
 
 void LiveForm::draw_out(PanelContext& context, const std::string& problem) {

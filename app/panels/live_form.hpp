@@ -44,6 +44,10 @@ class LiveForm {
   static void draw_look(PanelContext& context);
   bool draw_run(PanelContext& context, const session::LiveProblems& problems);
 
+  // "1,234 tokens; 25% of them are 309 rows": what the prompt and the budget amount to.
+  std::string amounts(const session::LiveRequest& request);
+
+  session::PromptCounter counter_;
   session::LiveRequest base_;  // what the form has no fields for
   std::string model_;
   std::string prompt_;
@@ -53,7 +57,7 @@ class LiveForm {
   bool replace_ = false;            // whether `out_` may exist
   std::vector<std::string> names_;  // of the registered policies
   std::vector<char> chosen_;
-  int budget_ = 256;
+  std::string budget_ = "256";
   int block_ = 64;
   int generate_ = 0;
 };

@@ -1,12 +1,8 @@
 #include "app/results/run_identity.hpp"
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <string>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
@@ -34,38 +30,6 @@ void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model) 
 
 nlohmann::ordered_json policy_json(const analysis::PolicySpec& policy, std::uint64_t seed) {
   return {{"name", policy.name}, {"options", analysis::with_defaults(policy, seed).options}};
-}
-
-std::int64_t Budget::rows_for(std::int64_t n_tokens) const {
-  // 0.29 is no double, and 750 times the one next to it lies below 217.5.
-  constexpr double kRoundOff = 1e-9;
-  if (rows > 0) return rows;
-  return std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(std::floor(share * static_cast<double>(n_tokens) + 0.5 + kRoundOff)));
-}
-
-std::string Budget::text() const {
-  if (rows > 0) return std::to_string(rows);
-  return share == 1 ? "100%" : fmt::format("{}", share);  // "1" would be a row
-}
-
-Budget parse_budget(std::string_view text) {
-  const char* const end = text.data() + text.size();
-  Budget budget;
-  if (const auto [stop, error] = std::from_chars(text.data(), end, budget.rows);
-      error == std::errc() && stop == end && budget.rows >= 1)
-    return budget;
-  budget.rows = 0;
-  const bool percent = text.ends_with('%');
-  if (const auto [stop, error] = std::from_chars(text.data(), end, budget.share);
-      error == std::errc() && stop + (percent ? 1 : 0) == end) {
-    if (percent) budget.share /= 100;
-    if (budget.share > 0 && budget.share <= 1) return budget;
-  }
-  throw UsageError(
-      fmt::format("--budget: found '{}'; expected rows, such as 64, or a share of the prompt, such as 0.25 "
-                  "or 25%",
-                  text));
 }
 
 }  // namespace keyscope::results

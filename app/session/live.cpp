@@ -270,7 +270,8 @@ LiveProblems check_live(const LiveRequest& request) {
   if (options.policies.empty()) problems.policies = "choose at least one";
   const bool evicts =
       std::ranges::any_of(options.policies, [](const auto& policy) { return policy.name != "none"; });
-  if (evicts && options.budget < 1 && options.budgets.empty()) problems.budget = "at least 1";
+  if (evicts && !options.budget.is_given() && options.budgets.empty())
+    problems.budget = "rows such as 256, or a share such as 25%";
   if (options.block_size < 1) problems.block = "at least 1";
   if (options.generate < 0) problems.generate = "0 or more";
   if (!request.out.empty() && !request.replace && fs::exists(request.out, error))
@@ -279,6 +280,63 @@ LiveProblems check_live(const LiveRequest& request) {
   if (!request.out.empty() && fs::is_directory(request.out, error))
     problems.out = "this is a folder; name a file";
   return problems;
+}
+
+PromptCounter::PromptCounter(std::function<void()> wake)
+    : wake_(std::move(wake)), thread_([this] { run(); }) {}
+
+PromptCounter::~PromptCounter() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+  }
+  asked_.notify_one();
+  thread_.join();
+}
+
+std::optional<std::int64_t> PromptCounter::count(const LiveRequest& request) {
+  if (const auto n = std::ssize(request.options.prompt_ids); n > 0)
+    return std::min<std::int64_t>(n, request.max_tokens.value_or(n));
+  Prompt prompt{request.model_folder, request.prompt_file, request.prompt, request.form, request.max_tokens};
+  const std::scoped_lock lock(mutex_);
+  if (counted_ == prompt) return n_tokens_;
+  if (wanted_ != prompt) {
+    wanted_ = std::move(prompt);
+    asked_.notify_one();
+  }
+  return std::nullopt;
+}
+
+std::int64_t PromptCounter::count_tokens(const Prompt& prompt, const tokenizer::FolderTokenizer& tokenizer) {
+  const std::string text = prompt.file.empty() ? prompt.text : read_prompt(prompt.file);
+  const auto n = std::ssize(tokenizer::encode_prompt(
+      tokenizer.require("text is counted"), capture::find_model(prompt.model.string()), text, prompt.form));
+  return std::min<std::int64_t>(n, prompt.most.value_or(n));
+}
+
+void PromptCounter::run() {
+  fs::path model;
+  tokenizer::FolderTokenizer tokenizer;  // of `model`: loading one takes longer than most prompts
+  std::unique_lock lock(mutex_);
+  while (true) {
+    asked_.wait(lock, [this] { return ends_ || (wanted_ && wanted_ != counted_); });
+    if (ends_) return;
+    const Prompt prompt = *wanted_;
+    lock.unlock();
+    std::optional<std::int64_t> n_tokens;
+    try {
+      if (prompt.model != model)
+        tokenizer = tokenizer::FolderTokenizer(capture::find_model(prompt.model.string()));
+      model = prompt.model;
+      n_tokens = count_tokens(prompt, tokenizer);
+    } catch (const std::exception&) {
+      // Not to be counted: no such model yet, a prompt that is no text. What is wrong is said elsewhere.
+    }
+    lock.lock();
+    counted_ = prompt;
+    n_tokens_ = n_tokens;
+    wake_();
+  }
 }
 
 DroppedKind kind_of_dropped(const fs::path& path) {

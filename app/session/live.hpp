@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -131,6 +132,39 @@ struct LiveProblems {
 };
 
 LiveProblems check_live(const LiveRequest& request);
+
+// How many tokens the prompt of a request has, counted on a thread of its own while it is written.
+class PromptCounter {
+ public:
+  //   wake: called on that thread when a count is there
+  explicit PromptCounter(std::function<void()> wake);
+  PromptCounter(const PromptCounter&) = delete;
+  PromptCounter& operator=(const PromptCounter&) = delete;
+  ~PromptCounter();
+
+  // Of this request; nullopt where it is not counted yet, and where it cannot be: running it says why.
+  std::optional<std::int64_t> count(const LiveRequest& request);
+
+ private:
+  // What the number of tokens depends on.
+  struct Prompt {
+    std::filesystem::path model, file;
+    std::string text;
+    tokenizer::PromptForm form;
+    std::optional<std::int64_t> most;
+    bool operator==(const Prompt&) const = default;
+  };
+  void run();
+  static std::int64_t count_tokens(const Prompt& prompt, const tokenizer::FolderTokenizer& tokenizer);
+
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::optional<Prompt> wanted_, counted_;
+  std::optional<std::int64_t> n_tokens_;  // of counted_; none where it cannot be counted
+  bool ends_ = false;
+  std::thread thread_;
+};
 
 // Models of the Hugging Face cache whose names hold what was typed, in any case: four at most, none once it
 // names a model.

@@ -46,7 +46,7 @@ capture::CaptureOptions prompt_capture_options(const capture::Model& model, cons
   capture::CaptureOptions options;
   options.prompt_ids = prompt.ids;
   options.policies = settings.policies;
-  options.budget = settings.budget.rows_for(std::ssize(prompt.ids));
+  options.budget = settings.budget;
   options.block_size = settings.block_size;
   options.schedule = capture::Schedule::kLayer;
   options.record_values = true;
@@ -72,7 +72,7 @@ PromptRecord measure_prompt(const capture::Model& model, const Settings& setting
   PromptRecord record;
   record.key = prompt_key(settings_json(settings), prompt.ids);
   record.n_tokens = std::ssize(prompt.ids);
-  record.budget = options.budget;
+  record.budget = options.budget.rows_for(record.n_tokens);
   measures::MeasureOptions measured;
   measured.pca = false;
   measured.bounds = false;  // by measure_bounds, which looks at the lemma as well

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "app/results/prompts.hpp"
 #include "app/results/run_identity.hpp"
@@ -23,7 +24,7 @@ namespace keyscope::validation {
 struct Settings {
   results::ModelIdentity model;
   std::vector<analysis::PolicySpec> policies;  // `none` first, then one `keydiff`, then the others
-  results::Budget budget;
+  analysis::Budget budget = analysis::Budget::of_share(0.25);
   std::int64_t block_size = 128;
   std::optional<std::int64_t> max_tokens;
   std::int64_t score_last = 32;  // prompt positions whose logits and attention outputs are compared

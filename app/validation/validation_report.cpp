@@ -54,7 +54,7 @@ std::string describe_extent(const Report& report) {
 }
 
 std::string describe_eviction(const Report& report) {
-  const results::Budget& budget = report.settings.budget;
+  const analysis::Budget& budget = report.settings.budget;
   const std::string rows =
       budget.rows > 0 ? counted(budget.rows, "row") : fmt::format("{:g} of the prompt", budget.share);
   return fmt::format("N = {}, B = {}", rows, report.settings.block_size);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"
@@ -63,7 +64,8 @@ enum class Schedule {
 struct CaptureOptions {
   std::vector<std::int32_t> prompt_ids;
   std::vector<analysis::PolicySpec> policies;
-  std::int64_t budget = 0;  // N: rows per KV head; needed by every policy but `none`
+  analysis::Budget
+      budget;  // N: rows per KV head, or a share of the prompt; needed by every policy but `none`
   // (n_layers, n_kv_heads) budgets, row after row, where they are not the same everywhere; else empty.
   std::vector<std::int64_t> budgets;
   std::int64_t block_size = 128;  // B

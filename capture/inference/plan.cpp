@@ -35,13 +35,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// N of a policy that evicts, where they differ the largest.
+std::int64_t largest_budget(const CaptureOptions& options) {
+  return options.budgets.empty() ? options.budget.rows_for(std::ssize(options.prompt_ids))
+                                 : std::ranges::max(options.budgets);
+}
+
 // Places in the cache never exceed N + B, whatever the length of the text.
 void check_cache_positions(const ModelConfig& config, const CaptureOptions& options) {
   if (!config.layer_windows.empty())
     throw UsageError(
         "--positions cache: this model has layers with a sliding window, which is kept by true "
         "positions; leave the option out");
-  const std::int64_t budget = options.budgets.empty() ? options.budget : std::ranges::max(options.budgets);
+  const std::int64_t budget = largest_budget(options);
   const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
   const bool evicts = std::ranges::all_of(
       options.policies, [](const analysis::PolicySpec& spec) { return spec.name != "none"; });
@@ -122,7 +128,7 @@ std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
     run.name = recording::next_run_name(spec.name, runs);
     run.parameters = recording::parameters_json(analysis::with_defaults(spec, options.seed).options);
     if (spec.name != "none") {
-      run.budget = options.budgets.empty() ? options.budget : std::ranges::max(options.budgets);
+      run.budget = largest_budget(options);
       run.budgets = options.budgets;
       run.oracle = options.oracle;
       run.cache_positions = options.cache_positions;
@@ -144,7 +150,7 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
   for (const auto& spec : options.policies)
     policies.push_back({{"name", spec.name}, {"options", spec.options}});
   json["policies"] = std::move(policies);
-  json["budget"] = options.budget;
+  json["budget"] = options.budget.rows_for(std::ssize(options.prompt_ids));
   if (!options.budgets.empty()) json["budgets"] = options.budgets;
   json["block"] = options.block_size;
   json["schedule"] = schedule_name(options.schedule);
@@ -200,8 +206,9 @@ void check_options(const CaptureOptions& options) {
   if (options.generate < 0) throw UsageError("--generate: expected at least 0");
   if (options.score_last < 1) throw UsageError("--score-last: expected at least 1");
   for (const analysis::PolicySpec& spec : options.policies)
-    if (spec.name != "none" && options.budget < 1 && options.budgets.empty())
-      throw UsageError(fmt::format("policy {} needs a --budget of at least 1 row per KV head", spec.name));
+    if (spec.name != "none" && !options.budget.is_given() && options.budgets.empty())
+      throw UsageError(fmt::format(
+          "policy {} needs a --budget: rows per KV head, or a share of the prompt such as 25%", spec.name));
 }
 
 recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& options) {

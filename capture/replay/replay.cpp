@@ -206,7 +206,8 @@ void check_options(const ReplayOptions& options) {
   if (std::ranges::none_of(options.policies, evicts))
     throw UsageError(
         "replay: a --policy that evicts is needed; the run that evicts nothing is there already");
-  if (options.budget < 1) throw UsageError("replay: a --budget of at least 1 row per KV head is needed");
+  if (!options.budget.is_given())
+    throw UsageError("replay: a --budget is needed: rows per KV head, or a share of the prompt such as 25%");
 }
 
 void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions& options) {
@@ -222,7 +223,7 @@ void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions&
     run.oracle = needs.attention();
     if (run.oracle) parameters["oracle"] = oracle_statistic(needs);
     run.parameters = recording::parameters_json(parameters);
-    run.budget = options.budget;
+    run.budget = options.budget.rows_for(info.n_prompt());
     run.block_size = options.block_size;
     run.n_prompt_blocks = (info.n_prompt() - 1) / options.block_size + 1;
     run.replayed = true;
@@ -251,7 +252,7 @@ std::string configuration_json(const ReplayPlan& plan, const RecordingInfo& info
   Json policies = Json::array();
   for (const auto& spec : plan.policies) policies.push_back({{"name", spec.name}, {"options", spec.options}});
   json["policies"] = std::move(policies);
-  json["budget"] = options.budget;
+  json["budget"] = options.budget.rows_for(info.n_prompt());
   json["block"] = options.block_size;
   json["layers"] = options.layers;
   json["seed"] = options.seed;

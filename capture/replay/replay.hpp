@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/recording.hpp"
@@ -26,7 +27,7 @@ Source open_source(const std::string& path);
 struct ReplayOptions {
   std::string run = "none";                    // whose keys
   std::vector<analysis::PolicySpec> policies;  // `none` adds nothing: that run is there
-  std::int64_t budget = 0;                     // N: rows per KV head
+  analysis::Budget budget;                     // N: rows per KV head, or a share of the prompt
   std::int64_t block_size = 128;               // B
   std::vector<int> layers;                     // empty: all that were recorded
   std::uint64_t seed = 0;

@@ -72,6 +72,7 @@ struct PromptForm {
   bool chat = false;                  // as the user's turn of the model's chat template
   std::optional<std::string> system;  // only with `chat`
   std::string messages;               // the text is a request in JSON: its name, for messages; else empty
+  bool operator==(const PromptForm&) const = default;
 };
 
 // Throws what encode_prompt would throw of the chat template, whatever the text.

@@ -116,7 +116,7 @@ TEST(CacheMemory, OfTheFullCacheIsEveryToken) {
 // By hand: of 100, 200 and 300 tokens, 150 rows keep 1, 3/4 and 1/2 (Table 9 of the paper).
 TEST(CacheMemory, KeepsNoMoreThanTheBudget) {
   const std::array<std::int64_t, 3> lengths{100, 200, 300};
-  const results::Budget budget{150, 0};
+  const analysis::Budget budget = 150;
   const auto memory = cache_memory(four_layers(), 2, lengths, &budget, 64);
   EXPECT_DOUBLE_EQ(memory.occupancy, (1 + 0.75 + 0.5) / 3);
   EXPECT_DOUBLE_EQ(memory.mean_bytes, (100 + 150 + 150) / 3.0 * kToken);
@@ -126,7 +126,7 @@ TEST(CacheMemory, KeepsNoMoreThanTheBudget) {
 
 TEST(CacheMemory, AShareFollowsEachPrompt) {
   const std::array<std::int64_t, 2> lengths{100, 400};
-  const results::Budget budget{0, 0.25};
+  const analysis::Budget budget = analysis::Budget::of_share(0.25);
   const auto memory = cache_memory(four_layers(), 2, lengths, &budget, 64);
   EXPECT_DOUBLE_EQ(memory.occupancy, 0.25);
   EXPECT_DOUBLE_EQ(memory.mean_bytes, (25 + 100) / 2.0 * kToken);
@@ -134,14 +134,14 @@ TEST(CacheMemory, AShareFollowsEachPrompt) {
 
 TEST(CacheMemory, NeverPeaksAboveThePrompt) {
   const std::array<std::int64_t, 1> lengths{100};
-  const results::Budget budget{90, 0};
+  const analysis::Budget budget = 90;
   EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * kToken);
 }
 
 // Blocks of 64 and 36: the second comes in when 20 rows are left of the first.
 TEST(CacheMemory, PeaksWhereABlockEnds) {
   const std::array<std::int64_t, 1> lengths{100};
-  const results::Budget budget{20, 0};
+  const analysis::Budget budget = 20;
   const auto peak = [&](std::int64_t block) {
     return cache_memory(four_layers(), 2, lengths, &budget, block).p95_peak_bytes / kToken;
   };
@@ -152,7 +152,7 @@ TEST(CacheMemory, PeaksWhereABlockEnds) {
 
 TEST(CacheMemory, ABudgetOfMoreThanThereIsIsTheFullCache) {
   const std::array<std::int64_t, 1> lengths{100};
-  const results::Budget budget{std::numeric_limits<std::int64_t>::max(), 0};
+  const analysis::Budget budget = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(cache_memory(four_layers(), 2, lengths, &budget, 64).p95_peak_bytes, 100 * kToken);
 }
 
@@ -162,7 +162,7 @@ TEST(CacheMemory, ASlidingWindowIsNoSaving) {
   config.layer_windows = {64, 0, 64, 0};
   const std::array<std::int64_t, 1> lengths{128};
   EXPECT_EQ(cache_memory(config, 2, lengths, nullptr, 16).p95_bytes, (64 + 128 + 64 + 128) * kRow);
-  const results::Budget budget{96, 0};
+  const analysis::Budget budget = 96;
   const auto memory = cache_memory(config, 2, lengths, &budget, 16);
   EXPECT_EQ(memory.p95_bytes, (64 + 96 + 64 + 96) * kRow);
   EXPECT_EQ(memory.p95_peak_bytes, (80 + 112 + 80 + 112) * kRow);

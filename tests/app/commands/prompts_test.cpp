@@ -127,6 +127,41 @@ TEST_F(Chat, CaptureTakesThePromptInTheTemplate) {
   EXPECT_THAT(result.err, HasSubstr(fmt::format("\n{} prompt tokens", n_ids)));
 }
 
+// Rows, percent and a fraction are written one way everywhere; 12 tokens, of which a quarter are 3.
+TEST(Budgets, AreWrittenOneWay) {
+  const ScratchFolder folder;
+  std::ofstream(folder.file("ids.json")) << "[1, 80, 147, 5, 6, 7, 8, 9, 10, 11, 12, 13]";
+  const std::vector<std::string> prompt{"--prompt-ids", folder.file("ids.json").string(), "--block", "4"};
+  const auto with = [&](std::vector<std::string> arguments, const std::string& budget) {
+    arguments.insert(arguments.end(),
+                     {"--policy", "keydiff", "--budget", budget, "--block", "4", "--quiet", "--force"});
+    return run_cli(arguments);
+  };
+  const std::string recording = folder.file("a.h5").string(), out = folder.file("b.h5").string();
+  for (const std::string budget : {"3", "25%", "0.25"}) {
+    SCOPED_TRACE(budget);
+    ASSERT_EQ(with({"capture", "--model", kModel.string(), "--prompt-ids", prompt[1], "--policy", "none",
+                    "--out", recording},
+                   budget)
+                  .status,
+              0);
+    EXPECT_EQ(parse_json(run_cli({"inspect", recording, "--json", "-"}).out)["runs"][1]["budget"], 3);
+    const CliResult replayed = with({"replay", recording, "--out", out, "--json", "-"}, budget);
+    EXPECT_EQ(parse_json(replayed.out)["runs"][0]["budget"], 3) << replayed.err;
+    const CliResult timed =
+        run_cli({"bench", "prefill", "--model", kModel.string(), "--prompt-ids", prompt[1], "--policy",
+                 "keydiff", "--budget", budget, "--block", "4", "--repeat", "1", "--quiet", "--json", "-"});
+    EXPECT_EQ(parse_json(timed.out)["rows"][0]["budget"], 3) << timed.err;
+  }
+  for (const std::string budget : {"0", "-1", "101%", "much"}) {
+    EXPECT_EQ(
+        with({"capture", "--model", kModel.string(), "--prompt-ids", prompt[1], "--dry-run"}, budget).status,
+        2);
+    EXPECT_EQ(with({"replay", recording, "--dry-run"}, budget).status, 2);
+    EXPECT_EQ(with({"view", recording, "--model", kModel.string()}, budget).status, 2);
+  }
+}
+
 // Token ids need no tokenizer: none that is there, and none that is supported.
 TEST(PromptIds, NeedNoTokenizer) {
   const ScratchFolder folder;

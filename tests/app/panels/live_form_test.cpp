@@ -32,9 +32,19 @@ TEST(LiveForm, GivesBackWhatTheCommandLineAskedFor) {
   EXPECT_EQ(form.problems().first(), "");
   const session::LiveRequest request = form.request();
   EXPECT_EQ(request.prompt, "hello");
-  EXPECT_EQ(request.options.budget, 32);
+  EXPECT_EQ(request.options.budget.rows, 32);
   ASSERT_EQ(request.options.policies.size(), 1U);
   EXPECT_EQ(request.options.policies[0].name, "keydiff");
+}
+
+TEST(LiveForm, TakesAShareOfThePrompt) {
+  const test::ScratchFolder folder;
+  session::LiveRequest request = request_into(folder);
+  request.options.budget = analysis::parse_budget("25%");
+  LiveForm form;
+  form.fill(request);
+  EXPECT_EQ(form.problems().first(), "");
+  EXPECT_EQ(form.request().options.budget.rows_for(100), 25);
 }
 
 TEST(LiveForm, LeaveToReplaceEndsWithTheFirstRun) {
@@ -85,7 +95,7 @@ TEST(LiveForm, ARecordingIsRunAgainFromItsTokens) {
   EXPECT_EQ(form.problems().first(), "");
   const session::LiveRequest request = form.request();
   EXPECT_EQ(request.options.prompt_ids, info->prompt.id);
-  EXPECT_EQ(request.options.budget, 128);
+  EXPECT_EQ(request.options.budget.rows, 128);
   EXPECT_EQ(request.options.block_size, 64);
   EXPECT_EQ(request.options.policies.size(), 3U);
   form.take_prompt_file(folder.file("config.json").string());

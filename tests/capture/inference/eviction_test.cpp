@@ -62,7 +62,7 @@ class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedu
     options.prompt_ids = golden["prompt"].get<std::vector<std::int32_t>>();
     options.policies = {
         {golden["policy"].get<std::string>(), golden["options"].get<std::map<std::string, std::string>>()}};
-    options.budget = golden["budget"];
+    options.budget = golden["budget"].get<std::int64_t>();
     options.block_size = golden["block"];
     options.generate = golden["generate"];
     options.ignore_eos = true;
