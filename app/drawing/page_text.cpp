@@ -4,6 +4,8 @@
 
 #include <pango/pangocairo.h>
 
+#include "base/errors.hpp"
+
 namespace keyscope::figures {
 namespace {
 
@@ -14,6 +16,23 @@ struct Unref {
   void operator()(PangoLayout* layout) const { g_object_unref(layout); }
 };
 using Layout = std::unique_ptr<PangoLayout, Unref>;
+
+using FontDescription = std::unique_ptr<PangoFontDescription, void (*)(PangoFontDescription*)>;
+
+// Without any font, Pango measures with what happens to lie in memory: pages of a million points' height.
+//   throws Error where there is none
+void require_fonts(PangoContext* context, const PangoFontDescription* wanted) {
+  static const bool kThere = [&] {
+    PangoFont* font = pango_font_map_load_font(pango_context_get_font_map(context), context, wanted);
+    if (font == nullptr) return false;
+    g_object_unref(font);
+    return true;
+  }();
+  if (!kThere)
+    throw Error(
+        "no font was found, so figures cannot be drawn; install one, such as Debian's fonts-dejavu-core, or "
+        "let fontconfig know where yours are (FONTCONFIG_FILE, FONTCONFIG_PATH)");
+}
 
 Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& style) {
   Layout layout(pango_cairo_create_layout(cairo));
@@ -29,12 +48,12 @@ Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& sty
   pango_context_set_round_glyph_positions(context, false);
   pango_layout_set_auto_dir(layout.get(), false);  // a token in Hebrew before its position stays before it
 
-  PangoFontDescription* font = pango_font_description_new();
-  pango_font_description_set_family_static(font, kFamilies);
-  pango_font_description_set_absolute_size(font, style.size_pt * PANGO_SCALE);
-  if (style.bold) pango_font_description_set_weight(font, PANGO_WEIGHT_BOLD);
-  pango_layout_set_font_description(layout.get(), font);
-  pango_font_description_free(font);
+  const FontDescription font(pango_font_description_new(), pango_font_description_free);
+  pango_font_description_set_family_static(font.get(), kFamilies);
+  pango_font_description_set_absolute_size(font.get(), style.size_pt * PANGO_SCALE);
+  if (style.bold) pango_font_description_set_weight(font.get(), PANGO_WEIGHT_BOLD);
+  require_fonts(context, font.get());
+  pango_layout_set_font_description(layout.get(), font.get());
 
   const std::string valid = valid_utf8(text);
   pango_layout_set_text(layout.get(), valid.data(), static_cast<int>(valid.size()));

@@ -158,7 +158,7 @@ void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& 
   // Placed by hand: SameLine would set the labels on the fields' baseline.
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImGui::BeginGroup();
-  label(context, fit_text(context.fonts.small, "Budget (rows per KV head, or a share)", width),
+  label(context, fit_text(context.fonts.small, "Budget (rows, or a share)", width),
         problems.budget);
   ImGui::SetNextItemWidth(width);
   text_field(context, "##budget", "256, or 25%", &budget_);

@@ -1,3 +1,6 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -57,6 +60,19 @@ TEST_F(FigureOfHeads, ListsMakeRowsAndColumns) {
   EXPECT_EQ(grid("score-attention", {"--layers", "all"}).columns.size(), 4U);
   EXPECT_EQ(grid("cosine-matrix", {"--kv-heads", "all"}).rows.size(), 4U);
   EXPECT_EQ(grid("attention", {"--layer", "1", "--query-heads", "all"}).columns.size(), 8U);
+}
+
+// A container may have none; what Pango would measure then is left over in memory.
+TEST_F(FigureOfHeads, WithoutFontsSaysSo) {
+  std::ofstream(path("fonts.conf")) << "<fontconfig></fontconfig>";
+  setenv("FONTCONFIG_FILE", path("fonts.conf").c_str(), 1);
+  for (const char* name : {"a.svg", "a.pdf", "a.png"}) {
+    const CliResult result = run_cli({"figure", path("r.h5"), "keyspace", "--out", path(name)});
+    EXPECT_EQ(result.status, 1) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("no font was found"), HasSubstr("fonts-dejavu-core")));
+    EXPECT_FALSE(std::filesystem::exists(path(name)));
+  }
+  unsetenv("FONTCONFIG_FILE");
 }
 
 TEST_F(FigureOfHeads, ContradictionsAreWrongUsage) {

@@ -1,7 +1,9 @@
 #include "app/session/live.hpp"
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <semaphore>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -27,6 +29,29 @@ LiveRequest sound_request(const ScratchFolder& folder) {
   request.options.budget = 32;
   request.options.block_size = 16;
   return request;
+}
+
+TEST(PromptCounter, CountsWhatStandsThere) {
+  std::counting_semaphore<> done(0);
+  PromptCounter counter([&] { done.release(); });
+  LiveRequest request;
+  request.model_folder = std::filesystem::path(KEYSCOPE_SOURCE_DIR) / "assets/demo_model";
+  request.prompt = "The magic number is";
+  EXPECT_EQ(counter.count(request), std::nullopt);
+  done.acquire();
+  const auto tokenizer = tokenizer::Tokenizer::load(request.model_folder);
+  EXPECT_EQ(counter.count(request), std::ssize(tokenizer->encode(request.prompt, true)));
+  request.max_tokens = 2;
+  EXPECT_EQ(counter.count(request), std::nullopt);
+  done.acquire();
+  EXPECT_EQ(counter.count(request), 2);
+  request.model_folder = "/none";
+  EXPECT_EQ(counter.count(request), std::nullopt);
+  done.acquire();
+  EXPECT_EQ(counter.count(request), std::nullopt);
+  request.options.prompt_ids = {1, 2, 3};
+  request.max_tokens.reset();
+  EXPECT_EQ(counter.count(request), 3);
 }
 
 TEST(CheckLive, ASoundRequestHasNoProblem) {
