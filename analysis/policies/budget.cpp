@@ -42,10 +42,10 @@ Budget parse_budget(std::string_view text) {
     if (percent) budget.share /= 100;
     if (budget.share > 0 && budget.share <= 1) return budget;
   }
-  throw UsageError(
-      fmt::format("--budget: found '{}'; expected rows, such as 64, or a share of the prompt, such as 0.25 "
-                  "or 25%",
-                  text));
+  throw UsageError(fmt::format(
+      "--budget: found '{}'; expected 1 or more rows, such as 64, or a share of the prompt, such as 0.25 "
+      "or 25%",
+      text));
 }
 
 }  // namespace keyscope::analysis

@@ -131,7 +131,11 @@ void LiveForm::draw_prompt(PanelContext& context, const std::string& problem) {
     if (ImGui::Button("Write another prompt")) base_.options.prompt_ids.clear();
     return;
   }
-  label(context, base_.form.chat ? "Prompt: the user's turn of the chat template" : "Prompt", problem);
+  label(context,
+        base_.form.chat               ? "Prompt: the user's turn of the chat template"
+        : base_.form.messages.empty() ? "Prompt"
+                                      : "Prompt: messages for the chat template, as JSON",
+        problem);
   const float height = std::min(context.px(104), 0.17F * ImGui::GetIO().DisplaySize.y);
   ImGui::BeginDisabled(!prompt_file_.empty());
   text_area(context, "##prompt", &prompt_, {-1, height});
@@ -158,8 +162,7 @@ void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& 
   // Placed by hand: SameLine would set the labels on the fields' baseline.
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImGui::BeginGroup();
-  label(context, fit_text(context.fonts.small, "Budget (rows, or a share)", width),
-        problems.budget);
+  label(context, fit_text(context.fonts.small, "Budget (rows, or a share)", width), problems.budget);
   ImGui::SetNextItemWidth(width);
   text_field(context, "##budget", "256, or 25%", &budget_);
   note_widget(context, "budget");

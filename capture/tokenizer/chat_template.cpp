@@ -1,6 +1,7 @@
 #include "capture/tokenizer/chat_template.hpp"
 
-#include <array>
+#include <algorithm>
+#include <initializer_list>
 #include <system_error>
 #include <utility>
 
@@ -79,15 +80,43 @@ std::map<std::string, Source> configured_templates(const JsonField& config) {
   return sources;
 }
 
-// Those that Transformers passes to templates, each written as a text or as an object with its content;
-// tokenizer_config.json has the last word.
+// The special tokens of a tokenizer whose files do not speak of them: those of Transformers' class for it.
+ChatTemplate::SpecialTokens tokens_of_class(const JsonField& config) {
+  const std::string name = config.string_or("tokenizer_class", "");
+  const auto is_any = [&](std::initializer_list<std::string_view> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view each) { return name.starts_with(each); });
+  };
+  if (is_any({"LlamaTokenizer", "CodeLlamaTokenizer", "Phi3Tokenizer"}))
+    return {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+  if (is_any({"GemmaTokenizer"}))
+    return {{"bos_token", "<bos>"},
+            {"eos_token", "<eos>"},
+            {"unk_token", "<unk>"},
+            {"pad_token", "<pad>"},
+            {"mask_token", "<mask>"}};
+  if (is_any({"Qwen2Tokenizer"}))
+    return {{"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}};
+  if (is_any({"GPT2Tokenizer"}))
+    return {{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}};
+  return {};
+}
+
+// Those that Transformers passes to templates, each written as a text, as an object with its content, or as
+// null where there is none; tokenizer_config.json has the last word.
 ChatTemplate::SpecialTokens special_tokens(const JsonField& map, const JsonField& config) {
-  ChatTemplate::SpecialTokens tokens;
+  ChatTemplate::SpecialTokens tokens = tokens_of_class(config);
   for (const JsonField& document : {map, config})
-    for (const char* name :
-         {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
-      if (const auto field = document.optional(name))
-        tokens[name] = field->is_object() ? field->member("content").string() : field->string();
+    document.for_each_member([&](const JsonField& field) {
+      const std::string& name = field.path();
+      const auto known = {"bos_token", "eos_token", "unk_token", "sep_token",
+                          "pad_token", "cls_token", "mask_token"};
+      if (std::find(known.begin(), known.end(), name) == known.end()) return;
+      if (field.is_null())
+        tokens.erase(name);
+      else
+        tokens[name] = field.is_object() ? field.member("content").string() : field.string();
+    });
   return tokens;
 }
 

@@ -206,6 +206,12 @@ TEST_F(ChatTemplateFolder, SpecialTokensAsTextOrObjectInEitherFile) {
   EXPECT_EQ(rendered(), "<|user|>\nx<map>\n<|assistant|>\n");
   write("tokenizer_config.json", json_text(json{{"eos_token", {{"content", "<config>"}}}}));
   EXPECT_EQ(rendered(), "<|user|>\nx<config>\n<|assistant|>\n");
+  write("special_tokens_map.json", "{}");
+  write("tokenizer_config.json", json_text(json{{"tokenizer_class", "LlamaTokenizerFast"}}));
+  EXPECT_EQ(rendered(), "<|user|>\nx</s>\n<|assistant|>\n") << "what Transformers' class says";
+  write("tokenizer_config.json",
+        json_text(json{{"tokenizer_class", "LlamaTokenizerFast"}, {"eos_token", nullptr}}));
+  EXPECT_THROW(rendered(), FileError);
 }
 
 TEST_F(ChatTemplateFolder, NoneAtAllSaysWhatWasLookedFor) {
