@@ -227,7 +227,7 @@ class Interpreter {
   }
 
   void assign(const Node& target, const Value& value, Scope& scope) {
-    heap_.charge_bytes(sizeof(Value) + sizeof(target.text));
+    heap_.charge_bytes(sizeof(Value) + sizeof(std::string_view));
     if (target.kind == Part::kName) return scope.set(target.text, value);
     if (target.kind == Part::kMember) {
       const Value object = evaluate(*target.parts[0], scope);
