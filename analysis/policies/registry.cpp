@@ -180,4 +180,39 @@ std::int64_t round_half_up(double fraction, std::int64_t whole) {
   return static_cast<std::int64_t>(std::floor(fraction * static_cast<double>(whole) + 0.5 + 1e-9));
 }
 
+Budget Budget::of_share(double share) {
+  Budget budget;
+  budget.share = share;
+  return budget;
+}
+
+std::int64_t Budget::rows_for(std::int64_t n_tokens) const {
+  if (rows > 0 || share <= 0) return rows;
+  return std::max<std::int64_t>(1, round_half_up(share, n_tokens));
+}
+
+std::string Budget::text() const {
+  if (rows > 0) return std::to_string(rows);
+  return share == 1 ? "100%" : fmt::format("{}", share);  // "1" would be a row
+}
+
+Budget parse_budget(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  Budget budget;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, budget.rows);
+      error == std::errc() && stop == end && budget.rows >= 1)
+    return budget;
+  budget.rows = 0;
+  const bool percent = text.ends_with('%');
+  if (const auto [stop, error] = std::from_chars(text.data(), end, budget.share);
+      error == std::errc() && stop + (percent ? 1 : 0) == end) {
+    if (percent) budget.share /= 100;
+    if (budget.share > 0 && budget.share <= 1) return budget;
+  }
+  throw UsageError(fmt::format(
+      "--budget: found '{}'; expected 1 or more rows, such as 64, or a share of the prompt, such as 0.25 "
+      "or 25%",
+      text));
+}
+
 }  // namespace keyscope::analysis

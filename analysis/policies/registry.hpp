@@ -33,6 +33,10 @@ std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed);
 // Every option of the policy with its value, defaults included, keys ascending: what a recording stores.
 PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed);
 
+// "64": rows; "0.25" or "25%": a share.
+//   throws UsageError on anything else
+Budget parse_budget(std::string_view text);
+
 // Reading the values of a policy's options: the whole text must be the value, with nothing before or after
 // it. `key` is one of `spec.options`. All
 //   throw UsageError naming policy, key, the value found and what is accepted

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policies/budget.hpp"
+#include "analysis/policies/policy.hpp"
 #include "analysis/statistics.hpp"
 #include "app/adoption/recommendation.hpp"
 #include "app/benchmarks/benchmark.hpp"

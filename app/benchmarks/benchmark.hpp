@@ -9,7 +9,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "app/figures/figure.hpp"
 #include "capture/inference/capture.hpp"

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "analysis/policies/registry.hpp"
 #include "app/figures/catalogue.hpp"
 #include "capture/model/model_cache.hpp"
 

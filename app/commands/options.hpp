@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/policies/budget.hpp"
+#include "analysis/policies/policy.hpp"
 #include "app/commands/cli_fwd.hpp"
 #include "base/errors.hpp"
 #include "capture/model/model.hpp"

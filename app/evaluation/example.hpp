@@ -11,7 +11,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "app/results/run_identity.hpp"
 #include "capture/inference/completion.hpp"

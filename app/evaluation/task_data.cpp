@@ -166,11 +166,7 @@ namespace {
 
 std::tm scored_day() {
   std::tm day{};
-  day.tm_year = 124;
-  day.tm_mon = 6;
-  day.tm_mday = 26;
-  day.tm_wday = 5;
-  day.tm_yday = 207;
+  strptime("2024-07-26", "%Y-%m-%d", &day);
   return day;
 }
 

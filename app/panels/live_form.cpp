@@ -171,7 +171,9 @@ void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& 
   number_column(context, "Block (tokens)", "block", block_, width, problems.block);
   ImGui::SetCursorScreenPos({at.x + 2 * (width + gap), at.y});
   number_column(context, "Tokens to generate", "generate", generate_, width, problems.generate);
-  if (const std::string text = amounts(request()); !text.empty()) dim_text(context, text);
+  // Always a line, so that nothing jumps while a prompt is written.
+  const std::string text = amounts(request());
+  dim_text(context, text.empty() ? " " : text);
 }
 
 std::string LiveForm::amounts(const session::LiveRequest& request) {

@@ -335,7 +335,9 @@ void PromptCounter::run() {
     lock.lock();
     counted_ = prompt;
     n_tokens_ = n_tokens;
+    lock.unlock();
     wake_();
+    lock.lock();
   }
 }
 

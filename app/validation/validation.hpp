@@ -10,7 +10,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "app/results/prompts.hpp"
 #include "app/results/run_identity.hpp"

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"

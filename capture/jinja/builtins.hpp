@@ -49,6 +49,8 @@ std::string replace(Heap& heap, const std::string& text, const Arguments& argume
 
 // Its text as a value; a string stays what it is.
 Value text_of(Heap& heap, const Value& value);
+// Charges for a search, whose worst case is the product of both lengths.
+void charge_search(Heap& heap, std::string_view text, std::string_view part);
 // Where `part` begins in text at or behind `from`; npos: nowhere.
 std::size_t find_text(Heap& heap, std::string_view text, std::string_view part, std::size_t from);
 // Python's str.splitlines.

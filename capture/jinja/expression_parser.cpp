@@ -37,7 +37,7 @@ Pointer ExpressionParser::parse_expression() {
 Pointer ExpressionParser::parse_or() {
   Pointer left = parse_and();
   while (is("or")) {
-    const int line = take().line;
+    const int line = take().line;  // before what stands behind it
     left = make(Part::kOr, line, "", std::move(left), parse_and());
   }
   return left;

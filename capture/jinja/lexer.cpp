@@ -1,5 +1,3 @@
-#include "capture/jinja/lexer.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,6 +8,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "capture/jinja/syntax.hpp"
 #include "capture/jinja/value.hpp"
 
 namespace keyscope::jinja {

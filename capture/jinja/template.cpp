@@ -93,7 +93,8 @@ class Interpreter {
     Step(Interpreter& interpreter, const Node& node) : interpreter_(interpreter) {
       interpreter_.heap_.charge_steps();
       interpreter_.line_ = node.line;
-      if (++interpreter_.n_nested_ > kMostNestedCalls) throw Failure("the template calls itself too deeply");
+      if (++interpreter_.n_nested_ > kMostNestedCalls)
+        throw LimitReached("the template calls itself too deeply");
     }
     ~Step() { --interpreter_.n_nested_; }
     Step(const Step&) = delete;

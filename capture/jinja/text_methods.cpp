@@ -36,10 +36,13 @@ void check_plain(std::initializer_list<Value> values) {
       throw Failure("this is not supported for a text marked by `safe` or `escape`");
 }
 
+void charge_search(Heap& heap, std::string_view text, std::string_view part) {
+  heap.charge_steps(text.size() / 64 * (1 + part.size() / 64));
+}
+
 std::size_t find_text(Heap& heap, std::string_view text, std::string_view part, std::size_t from) {
   if (from > text.size()) return std::string_view::npos;
-  // The worst case of a search is the product of both lengths.
-  heap.charge_steps((text.size() - from) / 64 * (1 + part.size() / 64));
+  charge_search(heap, text.substr(from), part);
   return text.find(part, from);
 }
 
@@ -165,7 +168,7 @@ std::optional<std::int64_t> find_character(Heap& heap, const std::string& text, 
   const auto [begin, end] = bounds_of(text, given[1], given[2]);
   if (begin > text.size()) return std::nullopt;
   const std::string_view within = std::string_view(text).substr(begin, end - begin);
-  heap.charge_steps(within.size() / 64 * (1 + part.size() / 64));
+  charge_search(heap, within, part);
   const auto at = from_right ? within.rfind(part) : within.find(part);
   if (at == within.npos) return std::nullopt;
   return static_cast<std::int64_t>(count_characters(std::string_view(text).substr(0, begin + at)));
@@ -178,7 +181,7 @@ std::int64_t count_parts(Heap& heap, const std::string& text, const Arguments& a
   if (begin > text.size()) return 0;
   const std::string_view within = std::string_view(text).substr(begin, end - begin);
   if (part.empty()) return static_cast<std::int64_t>(count_characters(within)) + 1;
-  heap.charge_steps(within.size() / 64 * (1 + part.size() / 64));
+  charge_search(heap, within, part);
   std::int64_t n = 0;
   for (auto at = within.find(part); at != within.npos; at = within.find(part, at + part.size())) ++n;
   return n;

@@ -52,7 +52,7 @@ std::vector<std::string> split_at(Heap& heap, std::string_view text, std::string
                                   std::size_t most, bool from_right) {
   std::vector<Span> cuts;
   if (from_right) {
-    heap.charge_steps(text.size() / 64 * (1 + separator.size() / 64));
+    charge_search(heap, text, separator);
     for (std::size_t end = text.size(); end >= separator.size() && cuts.size() < most;) {
       const auto at = text.rfind(separator, end - separator.size());
       if (at == text.npos) break;
@@ -66,7 +66,7 @@ std::vector<std::string> split_at(Heap& heap, std::string_view text, std::string
       heap.charge_steps();
       cuts.push_back({at, from = at + separator.size()});
     }
-    heap.charge_steps(text.size() / 64 * (1 + separator.size() / 64));
+    charge_search(heap, text, separator);
   }
   std::vector<std::string> parts;
   std::size_t from = 0;
@@ -131,7 +131,7 @@ Value partition(Heap& heap, const std::string& text, const Arguments& arguments,
   const auto given = arguments.bind("partition", {"sep"}, 1);
   const std::string& separator = text_argument(*given[0]);
   if (separator.empty()) throw Failure("empty separator");
-  heap.charge_steps(text.size() / 64 * (1 + separator.size() / 64));
+  charge_search(heap, text, separator);
   const auto at = from_right ? text.rfind(separator) : text.find(separator);
   if (at == text.npos)
     return list_of(
@@ -145,7 +145,7 @@ std::string replace(Heap& heap, const std::string& text, const Arguments& argume
   const std::string& from = text_argument(*given[0]);
   const std::string& to = text_argument(*given[1]);
   const std::size_t most = most_of(given[2]);
-  heap.charge_steps(text.size() / 64 * (1 + from.size() / 64));
+  charge_search(heap, text, from);
   std::string result;
   std::size_t done = 0, n = 0;
   const auto put = [&](std::size_t until) {

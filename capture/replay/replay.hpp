@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/policies/budget.hpp"
 #include "analysis/policies/policy.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/recording.hpp"

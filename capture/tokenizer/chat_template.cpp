@@ -13,7 +13,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "capture/jinja/lexer.hpp"
+#include "capture/jinja/syntax.hpp"
 
 namespace keyscope::tokenizer {
 namespace {

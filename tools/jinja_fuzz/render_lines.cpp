@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
-#include "capture/jinja/lexer.hpp"
+#include "capture/jinja/syntax.hpp"
 #include "capture/jinja/template.hpp"
 
 namespace {

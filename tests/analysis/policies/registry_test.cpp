@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/policies/budget.hpp"
+#include "analysis/policies/policy.hpp"
 #include "analysis/policies/row_selection.hpp"
 #include "base/errors.hpp"
 #include "tests/support/sample_rows.hpp"

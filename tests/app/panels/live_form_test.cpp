@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/policies/registry.hpp"
 #include "tests/app/session/settled_session.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "capture/jinja/lexer.hpp"
+#include "capture/jinja/syntax.hpp"
 #include "capture/jinja/template.hpp"
 
 namespace keyscope::jinja {
@@ -21,10 +21,7 @@ using ::testing::HasSubstr;
 
 std::tm some_day() {
   std::tm day{};
-  day.tm_year = 124;
-  day.tm_mon = 6;
-  day.tm_mday = 26;
-  day.tm_wday = 5;
+  strptime("2024-07-26", "%Y-%m-%d", &day);
   return day;
 }
 
