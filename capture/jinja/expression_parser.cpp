@@ -61,8 +61,8 @@ Pointer ExpressionParser::parse_not() {
 
 Pointer ExpressionParser::parse_compare() {
   const int line = now().line;
-  Pointer first = parse_binary(0);
-  Pointer node;
+  Pointer node = parse_binary(0);
+  bool is_chain = false;
   while (true) {
     std::string op;
     if (is_any({"==", "!=", "<", "<=", ">", ">=", "in"})) {
@@ -74,10 +74,10 @@ Pointer ExpressionParser::parse_compare() {
     } else {
       break;
     }
-    if (!node) node = make(Part::kCompare, line, "", std::move(first));
+    if (!std::exchange(is_chain, true)) node = make(Part::kCompare, line, "", std::move(node));
     add(*node, make(Part::kOperand, line, std::move(op), parse_binary(0)));
   }
-  return node ? std::move(node) : std::move(first);
+  return node;
 }
 
 // + and -, then ~, then * / // %, then **.
@@ -114,7 +114,8 @@ Pointer ExpressionParser::parse_unary(bool with_filters) {
   else
     node = parse_primary();
   node = parse_postfix(std::move(node));
-  return with_filters ? parse_filters(std::move(node)) : std::move(node);
+  if (with_filters) return parse_filters(std::move(node));
+  return node;
 }
 
 Pointer ExpressionParser::parse_primary() {

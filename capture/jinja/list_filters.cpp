@@ -54,6 +54,7 @@ struct Keyed {
 std::vector<Keyed> keyed(Heap& heap, const std::vector<Value>& items, const std::optional<Value>& attribute,
                          bool case_sensitive, const std::optional<Value>& otherwise = {}) {
   std::vector<Keyed> result;
+  result.reserve(items.size());
   for (const Value& item : items)
     result.push_back({without_case(heap, part_of(heap, item, attribute, otherwise), case_sensitive), item});
   return result;
@@ -67,6 +68,7 @@ void sort_by_key(Heap& heap, std::vector<Keyed>& items, bool reverse) {
 
 std::vector<Value> items_alone(const std::vector<Keyed>& keyed_items) {
   std::vector<Value> items;
+  items.reserve(keyed_items.size());
   for (const Keyed& each : keyed_items) items.push_back(each.item);
   return items;
 }
@@ -101,6 +103,7 @@ Value sort(Heap& heap, const Value& value, const Arguments& arguments) {
   std::vector<Keyed> items;
   for (const Value& item : items_of(heap, value)) {
     std::vector<Value> keys;
+    keys.reserve(attributes.size());
     for (const auto& attribute : attributes)
       keys.push_back(without_case(heap, part_of(heap, item, attribute), is_on(given[1])));
     items.push_back({heap.list(std::move(keys)), item});
@@ -116,6 +119,7 @@ Value dictsort(Heap& heap, const Value& value, const Arguments& arguments) {
   const std::string by = given[1] ? text_argument(*given[1]) : "key";
   if (by != "key" && by != "value") throw Failure("dictsort: expected by=\"key\" or by=\"value\"");
   std::vector<Keyed> items;
+  items.reserve(value.dict->entries.size());
   for (const auto& [key, item] : value.dict->entries)
     items.push_back({without_case(heap, by == "key" ? key : item, is_on(given[0])), heap.tuple({key, item})});
   sort_by_key(heap, items, is_on(given[2]));

@@ -16,6 +16,7 @@ namespace {
 
 Value view(Heap& heap, const Dict& dict, std::string_view name) {
   std::vector<Value> items;
+  items.reserve(dict.entries.size());
   for (const auto& [key, value] : dict.entries)
     items.push_back(name == "keys" ? key : name == "values" ? value : heap.tuple({key, value}));
   return heap.sequence(Kind::kView, std::move(items), fmt::format("dict_{}", name));
@@ -187,7 +188,7 @@ Value attribute_of(Heap& heap, const Value& value, std::string_view name) {
 Value item_of(Heap& heap, const Value& value, const Value& key) {
   heap.charge_steps();
   if (value.is_undefined()) throw Failure(value.text());
-  if (!key.is(Kind::kList) && !key.is(Kind::kDict))  // those are no keys of anything
+  if (is_hashable(key))
     if (const auto item = item_at(heap, value, key)) return *item;
   if (key.is_string()) return attribute_of(heap, value, key.text());
   return heap.undefined(fmt::format("{} has no element {}", owner(value), to_repr(heap, key)));
@@ -221,6 +222,7 @@ Value slice_of(Heap& heap, const Value& value, const Value& start, const Value& 
   heap.charge_bytes(places.size() * sizeof(std::size_t));
   if (!value.is_string()) {
     std::vector<Value> items;
+    items.reserve(places.size());
     for (const std::size_t i : places) items.push_back(value.sequence->items[i]);
     return heap.sequence(value.is(Kind::kRange) ? Kind::kList : value.kind, std::move(items));
   }

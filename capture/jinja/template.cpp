@@ -195,13 +195,13 @@ class Interpreter {
     if (!any && node.parts[4]) execute(*node.parts[4], add_scope(&scope), output);
   }
 
+  // A `break` or `continue` inside leaves before the body is used.
   Flow execute_set_block(const Node& node, Scope& scope) {
     std::string text;
-    const Flow flow = execute(*node.parts[1], add_scope(&scope), text);
-    Value value = heap_.string(std::move(text));
-    if (node.parts[2]) value = evaluate_filter(*node.parts[2], scope, &value);
-    assign(*node.parts[0], value, scope);
-    return flow;
+    if (const Flow flow = execute(*node.parts[1], add_scope(&scope), text); flow != Flow::kOn) return flow;
+    const Value body = heap_.string(std::move(text));
+    assign(*node.parts[0], node.parts[2] ? filter_body(*node.parts[2], scope, body) : body, scope);
+    return Flow::kOn;
   }
 
   Flow execute_with(const Node& node, Scope& scope, std::string& output) {
@@ -213,10 +213,9 @@ class Interpreter {
 
   Flow execute_filter_block(const Node& node, Scope& scope, std::string& output) {
     std::string text;
-    const Flow flow = execute(*node.parts[1], add_scope(&scope), text);
-    const Value body = heap_.string(std::move(text));
-    print(to_text(heap_, evaluate_filter(*node.parts[0], scope, &body)), output);
-    return flow;
+    if (const Flow flow = execute(*node.parts[1], add_scope(&scope), text); flow != Flow::kOn) return flow;
+    print(to_text(heap_, filter_body(*node.parts[0], scope, heap_.string(std::move(text)))), output);
+    return Flow::kOn;
   }
 
   void execute_call(const Node& node, Scope& scope, std::string& output) {
@@ -340,7 +339,7 @@ class Interpreter {
       case Part::kInvoke:
         return evaluate_invoke(node, scope);
       case Part::kFilter:
-        return evaluate_filter(node, scope, nullptr);
+        return evaluate_filter(node, scope);
       case Part::kTest:
         return evaluate_test(node, scope);
       case Part::kNot:
@@ -373,6 +372,7 @@ class Interpreter {
 
   std::vector<Value> evaluate_all(const Node& node, Scope& scope) {
     std::vector<Value> values;
+    values.reserve(node.parts.size());
     for (const auto& part : node.parts) values.push_back(evaluate(*part, scope));
     return values;
   }
@@ -438,12 +438,16 @@ class Interpreter {
     return invoke(callee, evaluate_arguments(node, 1, scope));
   }
 
-  //   body: what the innermost filter of a chain without an operand is for
-  Value evaluate_filter(const Node& node, Scope& scope, const Value* body) {
-    const Value operand = !node.parts[0] ? *body
-                          : body != nullptr && node.parts[0]->kind == Part::kFilter
-                              ? evaluate_filter(*node.parts[0], scope, body)
-                              : evaluate(*node.parts[0], scope);
+  Value evaluate_filter(const Node& node, Scope& scope) {
+    return apply_filter(node, scope, evaluate(*node.parts[0], scope));
+  }
+
+  // A chain of filters whose innermost has no operand, for `body`.
+  Value filter_body(const Node& node, Scope& scope, const Value& body) {
+    return apply_filter(node, scope, node.parts[0] ? filter_body(*node.parts[0], scope, body) : body);
+  }
+
+  Value apply_filter(const Node& node, Scope& scope, const Value& operand) {
     const Arguments arguments = evaluate_arguments(node, 1, scope);
     line_ = node.line;
     return call_filter(heap_, node.text, operand, arguments);

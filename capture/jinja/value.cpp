@@ -254,8 +254,7 @@ bool less(Heap& heap, const Value& a, const Value& b, int depth) {
 }
 
 void check_hashable(const Value& key) {
-  if (key.kind == Kind::kList || key.kind == Kind::kDict)
-    throw Failure(fmt::format("unhashable type: '{}'", type_name(key)));
+  if (!is_hashable(key)) throw Failure(fmt::format("unhashable type: '{}'", type_name(key)));
 }
 
 }  // namespace
@@ -269,6 +268,15 @@ void fail_operands(std::string_view op, const Value& a, const Value& b) {
   if (a.is_undefined()) throw Failure(a.text());
   if (b.is_undefined()) throw Failure(b.text());
   throw Failure(fmt::format("{} is not supported between {} and {}", op, type_name(a), type_name(b)));
+}
+
+bool is_hashable(const Value& key, int depth) {
+  check_depth(depth);
+  if (key.kind == Kind::kList || key.kind == Kind::kDict) return false;
+  if (key.kind != Kind::kTuple) return true;
+  const auto& items = key.sequence->items;
+  return std::all_of(items.begin(), items.end(),
+                     [&](const Value& item) { return is_hashable(item, depth + 1); });
 }
 
 bool are_equal(Heap& heap, const Value& a, const Value& b) { return equal(heap, a, b, 0); }

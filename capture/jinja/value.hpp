@@ -188,6 +188,7 @@ std::string to_text(Heap& heap, const Value& value);  // str(value)
 std::string to_repr(Heap& heap, const Value& value);  // repr(value)
 std::string real_text(double value);                  // "1e+20", "0.5", "3.0"
 
+bool is_hashable(const Value& key, int depth = 0);  // lists and dicts are no keys, nor tuples that hold them
 // nullptr where there is no such key.
 const Value* find(Heap& heap, const Dict& dict, const Value& key);
 void set(Heap& heap, Dict& dict, const Value& key, const Value& value);

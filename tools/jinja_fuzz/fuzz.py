@@ -83,7 +83,7 @@ def reference(source, variables):
 
 def compare(jobs, renderer):
     lines = "\n".join(json.dumps({"template": source, "variables": variables}) for _, source, variables in jobs)
-    results = subprocess.run([renderer], input=lines, capture_output=True, text=True, check=False).stdout.splitlines()
+    results = subprocess.run([renderer], input=lines, capture_output=True, text=True, check=False).stdout.split("\n")[:-1]
     counts = {"same": 0, "both fail": 0, "not supported": 0, "different": 0}
     for i, (name, source, variables) in enumerate(jobs):
         got = json.loads(results[i]) if i < len(results) else {"error": "the program died"}
