@@ -172,7 +172,7 @@ void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& 
   ImGui::SetCursorScreenPos({at.x + 2 * (width + gap), at.y});
   number_column(context, "Tokens to generate", "generate", generate_, width, problems.generate);
   // Always a line, so that nothing jumps while a prompt is written.
-  const std::string text = amounts(request());
+  const std::string text = problems.prompt.empty() ? amounts(request()) : "";
   dim_text(context, text.empty() ? " " : text);
 }
 
