@@ -17,7 +17,7 @@ void begin_panel(const char* name, const Rect& rect) {
 void end_panel() { ImGui::End(); }
 
 void dim_text(const DrawContext& context, const std::string& text) {
-  ImGui::PushFont(context.fonts.small);
+  push_font(context.fonts.small);
   ImGui::PushStyleColor(ImGuiCol_Text, context.theme.dim);
   ImGui::TextUnformatted(text.c_str());
   ImGui::PopStyleColor();
@@ -25,30 +25,27 @@ void dim_text(const DrawContext& context, const std::string& text) {
 }
 
 void heading(const DrawContext& context, const char* text) {
-  ImGui::PushFont(context.fonts.bold);
+  push_font(context.fonts.bold);
   ImGui::TextUnformatted(text);
   ImGui::PopFont();
 }
 
-ImTextureID texture_id(unsigned int texture) {
-  // ImGui's OpenGL backend wants the number as a pointer.
-  return reinterpret_cast<ImTextureID>(std::uintptr_t{texture});  // NOLINT(performance-no-int-to-ptr)
+ImTextureID texture_id(unsigned int texture) { return ImTextureID{texture}; }
+
+ImVec2 text_size(const Font& font, const std::string& text) {
+  return font.face->CalcTextSizeA(font.size, FLT_MAX, 0, text.c_str(), text.c_str() + text.size());
 }
 
-ImVec2 text_size(ImFont* font, const std::string& text) {
-  return font->CalcTextSizeA(font->FontSize, FLT_MAX, 0, text.c_str(), text.c_str() + text.size());
-}
-
-TextMeasure measure_of(ImFont* font) {
+TextMeasure measure_of(const Font& font) {
   return [font](const std::string& text) { return text_size(font, text).x; };
 }
 
-std::string fit_text(ImFont* font, const std::string& text, float width) {
+std::string fit_text(const Font& font, const std::string& text, float width) {
   return cut_text(text, width, measure_of(font));
 }
 
-void draw_text(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour, const std::string& text) {
-  list.AddText(font, font->FontSize, at, colour, text.c_str(), text.c_str() + text.size());
+void draw_text(ImDrawList& list, const Font& font, ImVec2 at, ImU32 colour, const std::string& text) {
+  list.AddText(font.face, font.size, at, colour, text.c_str(), text.c_str() + text.size());
 }
 
 }  // namespace keyscope::window

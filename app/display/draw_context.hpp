@@ -33,13 +33,13 @@ void dim_text(const DrawContext& context, const std::string& text);
 void heading(const DrawContext& context, const char* text);
 
 // How wide a text is in a font.
-TextMeasure measure_of(ImFont* font);
+TextMeasure measure_of(const Font& font);
 
 // `text` cut to `width` pixels, with an ellipsis where it was cut.
-std::string fit_text(ImFont* font, const std::string& text, float width);
+std::string fit_text(const Font& font, const std::string& text, float width);
 
-void draw_text(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour, const std::string& text);
-ImVec2 text_size(ImFont* font, const std::string& text);
+void draw_text(ImDrawList& list, const Font& font, ImVec2 at, ImU32 colour, const std::string& text);
+ImVec2 text_size(const Font& font, const std::string& text);
 
 // An OpenGL texture by the name that ImGui takes.
 ImTextureID texture_id(unsigned int texture);

@@ -1,14 +1,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include <imgui.h>
-
-#include "app/display/gl_objects.hpp"
 #include "app/display/plot_view.hpp"
 
 namespace keyscope::window {
@@ -40,43 +35,6 @@ std::vector<PixelRect> exposed_parts(int width, int height, PixelShift shift);
 
 // Whether `shift` brings the lines of `from` onto those of `to` in the part of the picture that it keeps.
 bool lines_follow(const PlotGrid& from, const PlotGrid& to, int width, int height, PixelShift shift);
-
-// What is known of one of ImGui's draw lists, to tell whether it draws what it drew before.
-struct ListMark {
-  std::string owner;       // the window that it belongs to
-  std::uint64_t hash = 0;  // of all that it draws
-  PixelRect bounds;        // pixels outside of them it leaves alone
-  bool operator==(const ListMark&) const = default;
-};
-
-// The parts of a picture that differ between two frames, apart from each other: where a list changed, came or
-// went. All of the picture where lists that stay lie above each other in another order.
-//   before, now: from the lowest list to the uppermost
-std::vector<PixelRect> changed_parts(const std::vector<ListMark>& before, const std::vector<ListMark>& now,
-                                     const PixelRect& whole);
-
-// The part of two rectangles that both have; without width or height where there is none.
-PixelRect common_part(const PixelRect& a, const PixelRect& b);
-
-// The window's last picture, in which only what ImGui draws otherwise than before is drawn again: a frame
-// costs what it changes. Without a graphics card nearly all of a frame is filling pixels.
-class KeptFrame {
- public:
-  // Draws what ImGui::Render made, and copies the picture into the framebuffer that is bound.
-  //   background: the colour under everything
-  void draw(ImDrawData& data, ImU32 background, int width, int height);
-
-  // How many pixels were drawn the last time, of all.
-  double share_drawn() const { return share_drawn_; }
-
- private:
-  void draw_part(const ImDrawData& data, const PixelRect& part, ImU32 background);
-
-  RenderTarget picture_;
-  std::vector<ListMark> marks_;
-  ImU32 background_ = 0;
-  double share_drawn_ = 0;
-};
 
 // When frames may be drawn while a model runs, because drawing takes the processor from it: at once where
 // somebody uses the window; else four times a second at most, and where frames are slow, for want of a

@@ -46,22 +46,6 @@ GlProgram::GlProgram(const char* vertex_source, const char* fragment_source) {
 
 GlProgram::~GlProgram() { glDeleteProgram(name_); }
 
-namespace {
-
-std::vector<GLuint>& changed_textures() {
-  static std::vector<GLuint> textures;
-  return textures;
-}
-
-}  // namespace
-
-void note_texture_change(GLuint texture) {
-  if (std::ranges::find(changed_textures(), texture) == changed_textures().end())
-    changed_textures().push_back(texture);
-}
-
-std::vector<GLuint> take_changed_textures() { return std::exchange(changed_textures(), {}); }
-
 void RenderTarget::resize(int width, int height) {
   if (width == width_ && height == height_) return;
   glBindTexture(GL_TEXTURE_2D, texture_.get());

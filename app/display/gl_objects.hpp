@@ -1,8 +1,5 @@
 #pragma once
 
-#include <utility>
-#include <vector>
-
 #include <epoxy/gl.h>
 
 namespace keyscope::window {
@@ -56,11 +53,6 @@ class GlProgram {
   GLuint name_ = 0;
 };
 
-// Textures whose pixels have changed, so that whatever shows them must be drawn again: noted by those who
-// draw into them, and taken once a frame. On the thread of the OpenGL context.
-void note_texture_change(GLuint texture);
-std::vector<GLuint> take_changed_textures();
-
 // A colour texture with a framebuffer that draws into it, and depths beside it.
 class RenderTarget {
  public:
@@ -70,11 +62,7 @@ class RenderTarget {
   int width() const { return width_; }
   int height() const { return height_; }
   GLuint texture() const { return texture_.get(); }
-  // To be drawn into, which is noted as a change of the texture.
-  GLuint framebuffer() const {
-    note_texture_change(texture_.get());
-    return framebuffer_.get();
-  }
+  GLuint framebuffer() const { return framebuffer_.get(); }
 
  private:
   GlTexture texture_;

@@ -53,6 +53,9 @@ WindowSize primary_default_size() {
 void reach_window_system() {
   struct Glfw {
     Glfw() {
+      // Under Wayland no window can say where it stands, so that panels could not be torn off.
+      const char* x11 = std::getenv("DISPLAY");
+      if (x11 != nullptr && *x11 != '\0') glfwInitHint(GLFW_PLATFORM, GLFW_PLATFORM_X11);
       if (glfwInit() != GLFW_TRUE)
         throw Error(
             fmt::format("the window system cannot be reached ({}); is DISPLAY right?", last_glfw_error()));
@@ -89,27 +92,10 @@ GlfwWindow::~GlfwWindow() { glfwDestroyWindow(window_); }
 
 // Set before ImGui's own callbacks, which call these.
 void GlfwWindow::install_callbacks() {
-  glfwSetKeyCallback(window_, [](GLFWwindow* window, int key, int scancode, int action, int modifiers) {
-    self(window).input_ = true;
-    if (action != GLFW_PRESS && action != GLFW_REPEAT) return;
-    const char* printed = glfwGetKeyName(key, scancode);
-    const int meant = printed_key(key, printed != nullptr ? printed : "");
-    if (meant != GLFW_KEY_SLASH) self(window).keys_.push_back({meant, modifiers});  // comes as a sign
-  });
   glfwSetDropCallback(window_, [](GLFWwindow* window, int count, const char** paths) {
     self(window).input_ = true;
     for (int i = 0; i < count; ++i) self(window).dropped_.emplace_back(paths[i]);
   });
-  glfwSetCharCallback(window_, [](GLFWwindow* window, unsigned sign) {
-    self(window).input_ = true;
-    // On each keyboard by other keys: what it is called in the list of actions is one of them.
-    if (sign == '?') self(window).keys_.push_back({GLFW_KEY_SLASH, GLFW_MOD_SHIFT});
-  });
-  glfwSetMouseButtonCallback(window_, [](GLFWwindow* window, int, int, int) { self(window).input_ = true; });
-  glfwSetCursorPosCallback(window_, [](GLFWwindow* window, double, double) { self(window).input_ = true; });
-  glfwSetScrollCallback(window_, [](GLFWwindow* window, double, double) { self(window).input_ = true; });
-  glfwSetCursorEnterCallback(window_, [](GLFWwindow* window, int) { self(window).input_ = true; });
-  glfwSetWindowFocusCallback(window_, [](GLFWwindow* window, int) { self(window).input_ = true; });
   glfwSetFramebufferSizeCallback(window_, [](GLFWwindow* window, int, int) { self(window).input_ = true; });
   glfwSetWindowRefreshCallback(window_, [](GLFWwindow* window) { self(window).input_ = true; });
   glfwSetWindowCloseCallback(window_, [](GLFWwindow* window) { self(window).input_ = true; });
@@ -141,18 +127,8 @@ void GlfwWindow::hide() { glfwHideWindow(window_); }
 
 void GlfwWindow::wake() { glfwPostEmptyEvent(); }
 
-std::vector<KeyPress> GlfwWindow::take_keys() { return std::exchange(keys_, {}); }
 std::vector<std::string> GlfwWindow::take_dropped_files() { return std::exchange(dropped_, {}); }
 bool GlfwWindow::take_input() { return std::exchange(input_, false); }
-
-int printed_key(int key, std::string_view printed) {
-  if (printed.size() != 1) return key;
-  const char sign = printed.front();
-  if (sign >= 'a' && sign <= 'z') return GLFW_KEY_A + (sign - 'a');
-  if (sign >= 'A' && sign <= 'Z') return GLFW_KEY_A + (sign - 'A');
-  // Another sign where an American keyboard has a letter: nothing that is printed there is meant by one.
-  return key >= GLFW_KEY_A && key <= GLFW_KEY_Z ? GLFW_KEY_UNKNOWN : key;
-}
 
 WindowSize default_size(float content_scale, WindowSize work_area) {
   const float scale = content_scale > 0 ? content_scale : 1;

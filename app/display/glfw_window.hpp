@@ -3,15 +3,9 @@
 struct GLFWwindow;
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace keyscope::window {
-
-struct KeyPress {
-  int key = 0;  // GLFW_KEY_… by what is printed on it, see printed_key
-  int modifiers = 0;
-};
 
 // A window with an OpenGL 3.3 core context that is current on this thread. One at a time.
 class GlfwWindow {
@@ -35,25 +29,17 @@ class GlfwWindow {
   void hide();
   static void wake();  // from any thread: ends wait_events
 
-  // What came in since the last time. No key press is lost, however short.
-  std::vector<KeyPress> take_keys();
+  // What came in since the last time.
   std::vector<std::string> take_dropped_files();
-  bool take_input();  // whether anything happened that may change the picture
+  bool take_input();  // whether the window itself changed, or something was dropped on it
 
  private:
   void install_callbacks();
 
   GLFWwindow* window_ = nullptr;
-  std::vector<KeyPress> keys_;
   std::vector<std::string> dropped_;
   bool input_ = true;
 };
-
-// The key by the letter that is printed on it, where that is one of A to Z: GLFW goes by the place of a key
-// on an American keyboard, where Z lies elsewhere than on a German one. Digits stay as they are: where Shift
-// is needed for them, other signs are printed.
-//   key: GLFW_KEY_…; printed: what glfwGetKeyName says, empty for keys that print nothing
-int printed_key(int key, std::string_view printed);
 
 struct WindowSize {
   int width = 0, height = 0;

@@ -25,7 +25,7 @@ constexpr float kMostNamePx = 150;  // of a category, whatever it says: the plot
 std::string name_of(const figures::Axis& axis) { return figures::name_with_units(axis.label, axis.units); }
 
 // Beside the plot, whose height does not depend on how many lines these are.
-std::vector<std::string> y_name(ImFont* font, const figures::Panel& panel, const PlotView& view) {
+std::vector<std::string> y_name(const Font& font, const figures::Panel& panel, const PlotView& view) {
   return name_lines(name_of(panel.y), view.height(), measure_of(font));
 }
 
@@ -78,7 +78,7 @@ std::vector<Tick> all_y_ticks(const DrawContext& context, const figures::Panel& 
 
 void cut_names(const DrawContext& context, const figures::Axis& axis, std::vector<Tick>& ticks) {
   if (axis.categories.empty()) return;
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   for (Tick& tick : ticks) tick.label = cut_text(tick.label, context.px(kMostNamePx), measure_of(font));
 }
 
@@ -106,7 +106,7 @@ bool stand_upright(const DrawContext& context, const std::vector<Tick>& ticks, c
   return false;
 }
 
-float widest(ImFont* font, const std::vector<Tick>& ticks) {
+float widest(const Font& font, const std::vector<Tick>& ticks) {
   float width = 0;
   for (const Tick& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
   return width;
@@ -122,7 +122,7 @@ figures::Extent plane_extent(const figures::Panel& panel) {
 
 AxisMargins axis_margins(const DrawContext& context, const figures::Panel& panel, const PlotView& view,
                          bool names) {
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   const float line = text_size(font, "0").y;
   const float ticks = widest(font, y_ticks(context, panel, view));
   const auto name = [&](std::size_t n_lines) {
@@ -139,7 +139,7 @@ AxisMargins axis_margins(const DrawContext& context, const figures::Panel& panel
 PlotGrid draw_plot_axes(const DrawContext& context, const figures::Panel& panel, const PlotView& view,
                         bool names) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   const float gap = context.px(kTickGapPx), line = text_size(font, "0").y;
   const float bottom = view.top() + view.height();
   PlotGrid grid;

@@ -95,11 +95,11 @@ std::vector<figures::ScaleTick> bar_ticks(const DrawContext& context, const figu
 }
 
 // The name of what is shown, along the bar.
-std::vector<std::string> lines_of_name(ImFont* font, const figures::ColourScale& scale, float height) {
+std::vector<std::string> lines_of_name(const Font& font, const figures::ColourScale& scale, float height) {
   return name_lines(figures::name_with_units(scale.long_name, scale.units), height, measure_of(font));
 }
 
-float widest_label(ImFont* font, const std::vector<figures::ScaleTick>& ticks) {
+float widest_label(const Font& font, const std::vector<figures::ScaleTick>& ticks) {
   float width = 0;
   for (const auto& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
   return width;
@@ -132,14 +132,14 @@ float draw_blocks(const DrawContext& context, const figures::ColourScale& scale,
 }  // namespace
 
 float colour_bar_width(const DrawContext& context, const figures::ColourScale& scale, float height) {
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   return context.px(kColourBarPx + 3 * kLegendGapPx) + widest_label(font, bar_ticks(context, scale, height)) +
          static_cast<float>(lines_of_name(font, scale, height).size()) * text_size(font, "0").y;
 }
 
 void draw_colour_bar(const DrawContext& context, const figures::ColourScale& scale, const Rect& bar) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   const float gap = context.px(kLegendGapPx), left = bar.x + gap, right = left + context.px(kColourBarPx);
   float inked = bar.height;
   if (scale.categories.empty())
@@ -151,11 +151,11 @@ void draw_colour_bar(const DrawContext& context, const figures::ColourScale& sca
     const float y = bar.bottom() - static_cast<float>(tick.share) * bar.height;
     if (scale.categories.empty()) list.AddLine({right - context.px(3), y}, {right, y}, context.theme.border);
     // Those at the ends stay beside the bar.
-    const float text_y = std::clamp(y - 0.5F * font->FontSize, bar.y, bar.bottom() - font->FontSize);
+    const float text_y = std::clamp(y - 0.5F * font.size, bar.y, bar.bottom() - font.size);
     draw_text(list, font, {right + gap, text_y}, context.theme.dim, tick.label);
   }
   const auto name = lines_of_name(font, scale, bar.height);
-  const float first = bar.right() - static_cast<float>(name.size()) * font->FontSize;
+  const float first = bar.right() - static_cast<float>(name.size()) * font.size;
   draw_vertical_lines(list, font, {first, bar.y + 0.5F * bar.height}, context.theme.text, name);
 }
 
@@ -230,7 +230,7 @@ void draw_marker(ImDrawList& list, Marker marker, ImVec2 at, float diameter, ImU
 }
 
 // ImGui has no rotated text: it is drawn level and its vertices are turned about the centre.
-void draw_vertical_text(ImDrawList& list, ImFont* font, ImVec2 centre, ImU32 colour,
+void draw_vertical_text(ImDrawList& list, const Font& font, ImVec2 centre, ImU32 colour,
                         const std::string& text) {
   const ImVec2 size = text_size(font, text);
   const int first = list.VtxBuffer.Size;
@@ -246,7 +246,7 @@ void draw_vertical_text(ImDrawList& list, ImFont* font, ImVec2 centre, ImU32 col
   }
 }
 
-void draw_vertical_lines(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour,
+void draw_vertical_lines(ImDrawList& list, const Font& font, ImVec2 at, ImU32 colour,
                          const std::vector<std::string>& lines) {
   const float height = text_size(font, "0").y;
   for (std::size_t i = 0; i < lines.size(); ++i)

@@ -44,11 +44,12 @@ void draw_marker(ImDrawList& list, figures::Marker marker, ImVec2 at, float diam
                  ImU32 outline);
 
 // Text that reads upwards, its centre at `centre`.
-void draw_vertical_text(ImDrawList& list, ImFont* font, ImVec2 centre, ImU32 colour, const std::string& text);
+void draw_vertical_text(ImDrawList& list, const Font& font, ImVec2 centre, ImU32 colour,
+                        const std::string& text);
 
 // Lines of it one after another towards the right, each at the middle of the first's height.
 //   at: the left edge of the first line, and the middle of all of them
-void draw_vertical_lines(ImDrawList& list, ImFont* font, ImVec2 at, ImU32 colour,
+void draw_vertical_lines(ImDrawList& list, const Font& font, ImVec2 at, ImU32 colour,
                          const std::vector<std::string>& lines);
 
 }  // namespace keyscope::window

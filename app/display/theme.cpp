@@ -11,11 +11,12 @@
 #include <vector>
 
 #include <fontconfig/fontconfig.h>
-#include <imgui_freetype.h>
 
 namespace keyscope::window {
 
 namespace {
+
+constexpr float kTextPx = 14;
 
 constexpr ImU32 rgb(unsigned hex) {
   return IM_COL32((hex >> 16U) & 0xFFU, (hex >> 8U) & 0xFFU, hex & 0xFFU, 0xFFU);
@@ -46,7 +47,7 @@ void set_colours(const Theme& theme, ImVec4* colours) {
   colours[ImGuiCol_ScrollbarGrabHovered] = colours[ImGuiCol_ScrollbarGrabActive] = vec4(theme.dim);
   colours[ImGuiCol_TextSelectedBg] = vec4(with_alpha(theme.accent, 0.35F));
   colours[ImGuiCol_ModalWindowDimBg] = ImVec4(0, 0, 0, theme.light ? 0.25F : 0.5F);
-  colours[ImGuiCol_NavHighlight] = vec4(theme.accent);
+  colours[ImGuiCol_NavCursor] = vec4(theme.accent);
 }
 
 }  // namespace
@@ -88,6 +89,7 @@ void apply_theme(const Theme& theme, float scale) {
   style.ItemInnerSpacing = ImVec2(6, 4);
   style.WindowMinSize = ImVec2(16, 16);
   style.ScaleAllSizes(scale);
+  style.FontSizeBase = std::round(kTextPx * scale);
   style.WindowBorderSize = style.PopupBorderSize = 1;
   set_colours(theme, style.Colors);
   ImGui::GetStyle() = style;
@@ -114,13 +116,6 @@ ImU32 with_alpha(ImU32 colour, float alpha) {
 }
 
 namespace {
-
-// First and last code points, pairwise.
-constexpr ImWchar kUiGlyphs[] = {0x20,   0x17F,  0x370,  0x3FF,  0x2010, 0x205E, 0x2070, 0x208E, 0x2190,
-                                 0x21FF, 0x2200, 0x22FF, 0x25A0, 0x25FF, 0xFFFD, 0xFFFD, 0};
-constexpr ImWchar kTokenGlyphs[] = {0x20,   0x52F,  0x1E00, 0x1EFF, 0x2010, 0x205E, 0x2070, 0x209F,
-                                    0x20A0, 0x20BF, 0x2100, 0x214F, 0x2150, 0x218F, 0x2190, 0x23FF,
-                                    0x2500, 0x25FF, 0x2600, 0x27BF, 0xFFFD, 0xFFFD, 0};
 
 std::string first_existing(std::initializer_list<const char*> paths) {
   std::error_code error;
@@ -153,75 +148,44 @@ std::string mono_path() {
                          "/usr/share/fonts/truetype/liberation/LiberationMono-Regular.ttf"});
 }
 
-// First and last code points, pairwise, as ImGui wants them: up to the ends of what its characters hold.
-std::vector<ImWchar> ranges_of(const std::set<char32_t>& characters) {
-  std::vector<ImWchar> ranges;
-  for (const char32_t character : characters)
-    if (character <= IM_UNICODE_CODEPOINT_MAX)
-      ranges.insert(ranges.end(), 2, static_cast<ImWchar>(character));
-  if (!ranges.empty()) ranges.push_back(0);
-  return ranges;
-}
-
-// Characters behind those of the font that was added last. The ranges have to outlive the atlas' making.
-class Fallbacks {
- public:
-  explicit Fallbacks(const std::set<char32_t>& more) : fonts_(fallback_fonts(more)) {
-    for (const FallbackFont& font : fonts_) ranges_.push_back(ranges_of(font.glyphs));
-  }
-
-  void merge(float size_px) const {
-    for (std::size_t i = 0; i < fonts_.size(); ++i) {
-      if (ranges_[i].empty()) continue;
-      ImFontConfig config;
-      config.MergeMode = true;
-      config.FontNo = fonts_[i].index;
-      ImGui::GetIO().Fonts->AddFontFromFileTTF(fonts_[i].path.c_str(), std::round(size_px), &config,
-                                               ranges_[i].data());
-    }
-  }
-
- private:
-  std::vector<FallbackFont> fonts_;
-  std::vector<std::vector<ImWchar>> ranges_;
-};
-
-ImFont* add_font(const std::string& path, float size_px, const ImWchar* glyphs) {
+ImFont* add_font(const std::string& path) {
   ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
   if (!path.empty())
-    if (ImFont* font = atlas.AddFontFromFileTTF(path.c_str(), std::round(size_px), nullptr, glyphs))
-      return font;
-  ImFontConfig built_in;
-  built_in.SizePixels = std::max(13.0F, 13 * std::round(size_px / 14));
-  return atlas.AddFontDefault(&built_in);
+    if (ImFont* font = atlas.AddFontFromFileTTF(path.c_str())) return font;
+  return atlas.AddFontDefaultVector();
 }
 
 }  // namespace
 
-bool has_glyph(const Fonts& fonts, char32_t character) {
-  return character < 0x20 || character > IM_UNICODE_CODEPOINT_MAX ||
-         fonts.mono->FindGlyphNoFallback(static_cast<ImWchar>(character)) != nullptr;
+Fonts load_fonts(float scale) {
+  const std::string bold_file = bold_path().empty() ? regular_path() : bold_path();
+  const std::string mono_file = mono_path().empty() ? regular_path() : mono_path();
+  ImFont* regular = add_font(regular_path());
+  ImFont* bold = add_font(bold_file);
+  const auto size = [&](float px) { return std::round(px * scale); };
+  return {{regular, size(kTextPx)},
+          {bold, size(kTextPx)},
+          {regular, size(12)},
+          {bold, size(17)},
+          {add_font(mono_file), size(13)}};
 }
 
-Fonts load_fonts(float scale, const std::set<char32_t>& more) {
-  ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
-  atlas.Clear();
-  atlas.FontBuilderIO = ImGuiFreeType::GetBuilderForFreeType();
-  atlas.FontBuilderFlags = ImGuiFreeTypeBuilderFlags_LightHinting;
-  const std::string regular = regular_path();
-  const std::string bold = bold_path().empty() ? regular : bold_path();
-  const std::string mono = mono_path().empty() ? regular : mono_path();
-  const Fallbacks fallbacks(more);
-  Fonts fonts;
-  fonts.regular = add_font(regular, 14 * scale, kUiGlyphs);
-  fonts.bold = add_font(bold, 14 * scale, kUiGlyphs);
-  fonts.small = add_font(regular, 12 * scale, kUiGlyphs);
-  fallbacks.merge(12 * scale);  // tokens' texts stand beside matrices
-  fonts.title = add_font(bold, 17 * scale, kUiGlyphs);
-  fonts.mono = add_font(mono, 13 * scale, kTokenGlyphs);
-  fallbacks.merge(13 * scale);
-  atlas.Build();
-  return fonts;
+void push_font(const Font& font) { ImGui::PushFont(font.face, font.size); }
+
+bool has_glyph(const Fonts& fonts, char32_t character) {
+  return character < 0x20 || character > IM_UNICODE_CODEPOINT_MAX ||
+         fonts.mono.face->IsGlyphInFont(static_cast<ImWchar>(character));
+}
+
+void add_fallbacks(const Fonts& fonts, const std::set<char32_t>& missing) {
+  for (const FallbackFont& font : fallback_fonts(missing))
+    for (ImFont* face : {fonts.mono.face, fonts.small.face}) {
+      ImFontConfig config;
+      config.MergeMode = true;
+      config.DstFont = face;
+      config.FontNo = static_cast<ImU32>(font.index);
+      ImGui::GetIO().Fonts->AddFontFromFileTTF(font.path.c_str(), 0, &config);
+    }
 }
 
 namespace {

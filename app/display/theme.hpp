@@ -40,21 +40,30 @@ ImU32 ink_colour(const Theme& theme, figures::Colour colour, float alpha = 1);
 ImU32 with_alpha(ImU32 colour, float alpha);
 ImU32 text_on(ImU32 background);  // black or white, whichever is easier to read there
 
-struct Fonts {
-  ImFont* regular = nullptr;
-  ImFont* bold = nullptr;
-  ImFont* small = nullptr;
-  ImFont* title = nullptr;
-  ImFont* mono = nullptr;  // tokens
+// A face at a size in pixels.
+struct Font {
+  ImFont* face = nullptr;
+  float size = 0;
 };
 
-// Loads DejaVu (or another font of the system) at sizes for `scale`, with the glyphs that tokens of European
-// languages, code and mathematics need; ImGui's built-in font where there is none. Not within a frame.
-//   more: what else is to be drawn, with whichever font of the system has it
-Fonts load_fonts(float scale, const std::set<char32_t>& more = {});
+struct Fonts {
+  Font regular, bold, small, title;
+  Font mono;  // tokens
+};
 
-// Whether the font for tokens has a glyph, or could have none: ImGui's characters end with the first plane.
+// Loads DejaVu (or another font of the system) at sizes for `scale`; ImGui's built-in font where there is
+// none.
+Fonts load_fonts(float scale);
+
+// ImGui's text is in it until ImGui::PopFont.
+void push_font(const Font& font);
+
+// Whether tokens can be drawn with it: their font has a glyph, or could have none, for ImGui's characters end
+// with the first plane.
 bool has_glyph(const Fonts& fonts, char32_t character);
+
+// Puts other fonts of the system behind those of tokens and small text, for what they lack.
+void add_fallbacks(const Fonts& fonts, const std::set<char32_t>& missing);
 
 // A font of the system, and what of a text is to be drawn with it.
 struct FallbackFont {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <imgui.h>
-#include <imgui_stdlib.h>
 
 #include "app/display/draw_context.hpp"
 
@@ -26,6 +25,15 @@ OutlinedFrame::OutlinedFrame(const DrawContext& context) {
   ImGui::PushStyleColor(ImGuiCol_Border, context.theme.outline);
 }
 
+// Lets a text grow while it is typed.
+int resize_text(ImGuiInputTextCallbackData* data) {
+  if (data->EventFlag != ImGuiInputTextFlags_CallbackResize) return 0;
+  auto& text = *static_cast<std::string*>(data->UserData);
+  text.resize(static_cast<std::size_t>(data->BufTextLen));
+  data->Buf = text.data();
+  return 0;
+}
+
 OutlinedFrame::~OutlinedFrame() {
   ImGui::PopStyleColor();
   ImGui::PopStyleVar();
@@ -46,12 +54,14 @@ bool tick_box(const DrawContext& context, const char* label, bool* value) {
 bool text_field(const DrawContext& context, const char* id, const char* hint, std::string* value,
                 ImGuiInputTextFlags flags) {
   const OutlinedFrame outlined(context);
-  return ImGui::InputTextWithHint(id, hint, value, flags);
+  return ImGui::InputTextWithHint(id, hint, value->data(), value->capacity() + 1,
+                                  flags | ImGuiInputTextFlags_CallbackResize, resize_text, value);
 }
 
 bool text_area(const DrawContext& context, const char* id, std::string* value, ImVec2 size) {
   const OutlinedFrame outlined(context);
-  return ImGui::InputTextMultiline(id, value, size);
+  return ImGui::InputTextMultiline(id, value->data(), value->capacity() + 1, size,
+                                   ImGuiInputTextFlags_CallbackResize, resize_text, value);
 }
 
 bool number_field(const DrawContext& context, const char* id, int* value) {

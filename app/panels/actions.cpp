@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <GLFW/glfw3.h>
 #include <fmt/format.h>
+#include <imgui.h>
 
 #include "app/session/export_view.hpp"
 #include "app/session/live.hpp"
@@ -17,28 +17,28 @@ namespace keyscope::window {
 
 namespace {
 
-constexpr int kControl = GLFW_MOD_CONTROL, kShift = GLFW_MOD_SHIFT;
-constexpr int kModifiers = GLFW_MOD_CONTROL | GLFW_MOD_SHIFT | GLFW_MOD_ALT | GLFW_MOD_SUPER;
+constexpr int kControl = ImGuiMod_Ctrl, kShift = ImGuiMod_Shift;
 
 struct KeyName {
   int key;
   std::string_view name;
 };
-constexpr KeyName kKeyNames[] = {{GLFW_KEY_LEFT, "←"},     {GLFW_KEY_RIGHT, "→"},   {GLFW_KEY_UP, "↑"},
-                                 {GLFW_KEY_DOWN, "↓"},     {GLFW_KEY_HOME, "Home"}, {GLFW_KEY_END, "End"},
-                                 {GLFW_KEY_SPACE, "Space"}};
+constexpr KeyName kKeyNames[] = {{ImGuiKey_LeftArrow, "←"}, {ImGuiKey_RightArrow, "→"},
+                                 {ImGuiKey_UpArrow, "↑"},   {ImGuiKey_DownArrow, "↓"},
+                                 {ImGuiKey_Home, "Home"},   {ImGuiKey_End, "End"},
+                                 {ImGuiKey_Space, "Space"}};
 
 std::string key_name(int key) {
   const auto named = std::ranges::find(kKeyNames, key, &KeyName::key);
-  return named != std::end(kKeyNames) ? std::string(named->name)
-                                      : std::string(1, static_cast<char>(key));  // GLFW's letters are ASCII
+  if (named != std::end(kKeyNames)) return std::string(named->name);
+  const bool digit = key >= ImGuiKey_0 && key <= ImGuiKey_9;
+  return std::string(1, static_cast<char>(digit ? '0' + (key - ImGuiKey_0) : 'A' + (key - ImGuiKey_A)));
 }
 
 // Which key of the shortcut's was pressed; -1: none.
 int place_in(const Shortcut& shortcut, const KeyPress& press) {
   const bool meant = shortcut.key != 0 && press.key >= shortcut.key &&
-                     press.key < shortcut.key + shortcut.n_keys &&
-                     (press.modifiers & kModifiers) == shortcut.modifiers;
+                     press.key < shortcut.key + shortcut.n_keys && press.modifiers == shortcut.modifiers;
   return meant ? press.key - shortcut.key : -1;
 }
 
@@ -46,7 +46,7 @@ int place_in(const Shortcut& shortcut, const KeyPress& press) {
 
 std::string shortcut_text(const Shortcut& shortcut) {
   if (shortcut.key == 0) return {};
-  if (shortcut.key == GLFW_KEY_SLASH && shortcut.modifiers == kShift) return "?";
+  if (shortcut.key == ImGuiKey_Slash && shortcut.modifiers == kShift) return "?";
   std::string text;
   if ((shortcut.modifiers & kControl) != 0) text += "Ctrl + ";
   if ((shortcut.modifiers & kShift) != 0) text += "Shift + ";
@@ -65,6 +65,19 @@ void perform(const Action& action, ActionTarget& target, int nth) {
   const std::string_view refusal = action.refusal(target.session());
   if (refusal.empty()) return action.act(target, nth);
   target.session().notify({fmt::format("{}: {}.", action.name, refusal), false});
+}
+
+std::vector<KeyPress> pressed_keys() {
+  const ImGuiIO& io = ImGui::GetIO();
+  std::vector<KeyPress> presses;
+  for (int key = ImGuiKey_NamedKey_BEGIN; key < ImGuiKey_NamedKey_END; ++key) {
+    const bool keyboard = key < ImGuiKey_GamepadStart && key != ImGuiKey_Slash;
+    if (keyboard && ImGui::IsKeyPressed(static_cast<ImGuiKey>(key))) presses.push_back({key, io.KeyMods});
+  }
+  // On each keyboard by other keys: what it is called in the list of actions is one of them.
+  for (const ImWchar sign : io.InputQueueCharacters)
+    if (sign == '?') presses.push_back({ImGuiKey_Slash, ImGuiMod_Shift});
+  return presses;
 }
 
 bool perform_key(const KeyPress& press, bool in_dialog, ActionTarget& target) {
@@ -178,184 +191,184 @@ using T = ActionTarget;
 constexpr std::array kActions{
     Action{"palette",
            "Find an action",
-           {GLFW_KEY_P, kControl},
+           {ImGuiKey_P, kControl},
            {},
            kEverywhere,
            always,
            [](T& t, int) { t.open_dialog(Dialog::kPalette); }},
     Action{"open",
            "Open a recording or figures",
-           {GLFW_KEY_O, kControl},
+           {ImGuiKey_O, kControl},
            {},
            kEverywhere,
            always,
            [](T& t, int) { t.open_dialog(Dialog::kOpen); }},
     Action{"live",
            "Run a model",
-           {GLFW_KEY_R, kControl},
+           {ImGuiKey_R, kControl},
            {},
            kEverywhere,
            always,
            [](T& t, int) { t.open_dialog(Dialog::kLive); }},
     Action{"rerun",
            "Run this prompt again, with another policy or budget",
-           {GLFW_KEY_R, kControl | kShift},
+           {ImGuiKey_R, kControl | kShift},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.prepare_rerun(); }},
     Action{"export",
            "Export this view",
-           {GLFW_KEY_E, kControl},
+           {ImGuiKey_E, kControl},
            {},
            kEverywhere,
            needs_recording,
            [](T& t, int) { t.open_dialog(Dialog::kExport); }},
     Action{"copy_command",
            "Copy the command for this view",
-           {GLFW_KEY_C, kControl | kShift},
+           {ImGuiKey_C, kControl | kShift},
            {},
            kPanels,
            needs_command,
            [](T& t, int) { copy_command(t); }},
     Action{"find",
            "Find text",
-           {GLFW_KEY_F, kControl},
+           {ImGuiKey_F, kControl},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.find_text(); }},
     Action{"undo",
            "Undo a selection",
-           {GLFW_KEY_Z, kControl},
+           {ImGuiKey_Z, kControl},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().undo(); }},
     Action{"redo",
            "Redo a selection",
-           {GLFW_KEY_Y, kControl},
-           {GLFW_KEY_Z, kControl | kShift},
+           {ImGuiKey_Y, kControl},
+           {ImGuiKey_Z, kControl | kShift},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().redo(); }},
     Action{"previous_block",
            "Block before",
-           {GLFW_KEY_LEFT},
+           {ImGuiKey_LeftArrow},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().step_block(-1); }},
     Action{"next_block",
            "Block after",
-           {GLFW_KEY_RIGHT},
+           {ImGuiKey_RightArrow},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().step_block(1); }},
     Action{"first_block",
            "First block",
-           {GLFW_KEY_HOME},
+           {ImGuiKey_Home},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().show_first_block(); }},
     Action{"last_block",
            "Last block",
-           {GLFW_KEY_END},
+           {ImGuiKey_End},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().show_last_block(); }},
     Action{"play",
            "Play the blocks",
-           {GLFW_KEY_SPACE},
+           {ImGuiKey_Space},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().toggle_play(); }},
     Action{"layer_above",
            "Layer above",
-           {GLFW_KEY_UP},
+           {ImGuiKey_UpArrow},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().move_layer(-1); }},
     Action{"layer_below",
            "Layer below",
-           {GLFW_KEY_DOWN},
+           {ImGuiKey_DownArrow},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().move_layer(1); }},
     Action{"previous_head",
            "KV head before",
-           {GLFW_KEY_LEFT, kShift},
+           {ImGuiKey_LeftArrow, kShift},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().move_kv_head(-1); }},
     Action{"next_head",
            "KV head after",
-           {GLFW_KEY_RIGHT, kShift},
+           {ImGuiKey_RightArrow, kShift},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { t.session().move_kv_head(1); }},
     Action{"run",
            "Policy, by its place in the list",
-           {GLFW_KEY_1, 0, 9},
+           {ImGuiKey_1, 0, 9},
            {},
            kPanels,
            needs_recording,
            [](T& t, int nth) { t.session().select_run(nth); }},
     Action{"beside",
            "Policy beside the selected one, by its place in the list",
-           {GLFW_KEY_1, kShift, 9},
+           {ImGuiKey_1, kShift, 9},
            {},
            kPanels,
            needs_recording,
            [](T& t, int nth) { toggle_nth_beside(t.session(), nth); }},
     Action{"next_measure",
            "Next measure on the head map",
-           {GLFW_KEY_M},
+           {ImGuiKey_M},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { next_measure(t.session()); }},
     Action{"queries",
            "Queries in the key space, shown or hidden",
-           {GLFW_KEY_Q},
+           {ImGuiKey_Q},
            {},
            kPanels,
            needs_recording,
            [](T& t, int) { toggle_queries(t.session()); }},
     Action{
-        "fit", "Fit the view", {GLFW_KEY_F}, {}, kPanels, needs_recording, [](T& t, int) { t.fit_view(); }},
+        "fit", "Fit the view", {ImGuiKey_F}, {}, kPanels, needs_recording, [](T& t, int) { t.fit_view(); }},
     Action{"previous_figure",
            "Figure before, of a file of figures",
-           {GLFW_KEY_UP},
-           {GLFW_KEY_LEFT},
+           {ImGuiKey_UpArrow},
+           {ImGuiKey_LeftArrow},
            kPanels,
            needs_figures,
            [](T& t, int) { step_figure(t.session(), -1); }},
     Action{"next_figure",
            "Figure after",
-           {GLFW_KEY_DOWN},
-           {GLFW_KEY_RIGHT},
+           {ImGuiKey_DownArrow},
+           {ImGuiKey_RightArrow},
            kPanels,
            needs_figures,
            [](T& t, int) { step_figure(t.session(), 1); }},
     Action{"first_figure",
            "First figure",
-           {GLFW_KEY_HOME},
+           {ImGuiKey_Home},
            {},
            kPanels,
            needs_figures,
            [](T& t, int) { t.session().select_figure(0); }},
     Action{"last_figure",
            "Last figure",
-           {GLFW_KEY_END},
+           {ImGuiKey_End},
            {},
            kPanels,
            needs_figures,
@@ -390,21 +403,21 @@ constexpr std::array kActions{
            [](T& t, int) { t.session().cancel_jobs(); }},
     Action{"theme",
            "Dark or light",
-           {GLFW_KEY_T, kControl},
+           {ImGuiKey_T, kControl},
            {},
            kEverywhere,
            always,
            [](T& t, int) { t.toggle_theme(); }},
     Action{"help",
            "Keys and mouse",
-           {GLFW_KEY_SLASH, kShift},
+           {ImGuiKey_Slash, kShift},
            {},
            kPanels,
            always,
            [](T& t, int) { t.open_dialog(Dialog::kHelp); }},
     Action{"quit",
            "Close the window",
-           {GLFW_KEY_Q, kControl},
+           {ImGuiKey_Q, kControl},
            {},
            kEverywhere,
            always,

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "app/display/glfw_window.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/remembered.hpp"
 #include "app/session/session.hpp"
@@ -27,8 +26,17 @@ class ActionTarget {
   virtual void copy_text(const std::string& text) = 0;  // to the clipboard
 };
 
+// A key that was pressed, or is held so long that it counts again.
+struct KeyPress {
+  int key = 0;        // ImGuiKey_…, by what is printed on it
+  int modifiers = 0;  // ImGuiMod_…
+};
+
+// Those of this frame, by ImGui.
+std::vector<KeyPress> pressed_keys();
+
 struct Shortcut {
-  int key = 0;  // GLFW_KEY_…; 0: none
+  int key = 0;  // ImGuiKey_…; 0: none
   int modifiers = 0;
   int n_keys = 1;  // keys in a row that ask for the first, the second …: 1 to 9
 };

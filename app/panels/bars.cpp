@@ -95,7 +95,7 @@ std::optional<session::JobStatus> job_in_work(const session::SessionState& state
 
 // Cancel and a bar, before the words, which grow and shrink. Returns where these begin.
 float draw_job(PanelContext& context, const session::JobStatus& job, const Rect& rect, float left) {
-  ImGui::PushFont(context.fonts.small);
+  push_font(context.fonts.small);
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(8), context.px(1)});
   ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.height - ImGui::GetFrameHeight())});
   ImGui::BeginDisabled(job.cancelled);
@@ -174,14 +174,14 @@ const Action* draw_top_bar(PanelContext& context, const Rect& rect) {
   const std::string name = name_room < context.px(30)
                                ? std::string()
                                : fit_text(context.fonts.title, source_name(context.state()), name_room);
-  draw_text(list, context.fonts.title, {left, rect.y + 0.5F * (rect.height - context.fonts.title->FontSize)},
+  draw_text(list, context.fonts.title, {left, rect.y + 0.5F * (rect.height - context.fonts.title.size)},
             context.theme.text, name);
   const float detail = left + text_size(context.fonts.title, name).x + context.px(14);
   const float room = buttons - detail - context.px(16);
   if (context.state().loaded() && room > context.px(60)) {
     const std::string facts = describe_recording(*context.state().info);
     draw_text(list, context.fonts.small,
-              {detail, rect.y + 0.5F * (rect.height - context.fonts.small->FontSize) + context.px(1)},
+              {detail, rect.y + 0.5F * (rect.height - context.fonts.small.size) + context.px(1)},
               context.theme.dim, fit_text(context.fonts.small, facts, room));
   }
   end_panel();
@@ -194,8 +194,8 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
   ImGui::PopStyleVar();
   const auto& state = context.state();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImFont* font = context.fonts.small;
-  const float y = rect.y + 0.5F * (rect.height - font->FontSize);
+  const Font& font = context.fonts.small;
+  const float y = rect.y + 0.5F * (rect.height - font.size);
 
   float left_x = rect.x + context.px(20);
   StatusText left = status_text(context);

@@ -81,7 +81,7 @@ KeyList::KeyList(const PanelContext& context) : margin_(context.px(20)) {
 
 void KeyList::draw_row(const PanelContext& context, const Row& row, float x) const {
   ImGui::SetCursorPosX(x);
-  ImGui::PushFont(context.fonts.bold);
+  push_font(context.fonts.bold);
   ImGui::TextUnformatted(row.keys.c_str());
   ImGui::PopFont();
   ImGui::SameLine();
@@ -145,7 +145,7 @@ void begin_popup(const PanelContext& context, float width, float top) {
 
 void begin_dialog(const PanelContext& context, const char* title, float width) {
   begin_popup(context, width, -1);
-  ImGui::PushFont(context.fonts.title);
+  push_font(context.fonts.title);
   ImGui::TextUnformatted(title);
   ImGui::PopFont();
   ImGui::Dummy({0, context.px(2)});
@@ -208,7 +208,7 @@ void Dialogs::draw_open(PanelContext& context) {
     listed_folder_ = folder.string();
     listed_ = list_folder(folder);
   }
-  ImGui::BeginChild("files", {0, context.px(220)}, true);
+  ImGui::BeginChild("files", {0, context.px(220)}, ImGuiChildFlags_Borders);
   ImGuiListClipper clipper;  // a folder may hold thousands: all are listed, those in sight are drawn
   clipper.Begin(static_cast<int>(listed_.size()));
   while (clipper.Step())

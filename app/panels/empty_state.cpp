@@ -9,9 +9,9 @@
 namespace keyscope::window {
 namespace {
 
-void centred(PanelContext& context, ImFont* font, ImU32 colour, const std::string& text, float& y,
+void centred(PanelContext& context, const Font& font, ImU32 colour, const std::string& text, float& y,
              const Rect& rect) {
-  ImGui::PushFont(font);
+  push_font(font);
   const float wrap = std::min(context.px(720), rect.width - context.px(80));
   const ImVec2 size = ImGui::CalcTextSize(text.c_str(), nullptr, false, wrap);
   ImGui::SetCursorScreenPos({rect.x + 0.5F * (rect.width - size.x), y});
@@ -53,20 +53,20 @@ bool draw_recent(PanelContext& context, const session::RecentFile& file, const R
     list.AddRectFilled({row.x, row.y}, {row.right(), row.bottom()}, context.theme.hover, context.px(4));
   if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) ImGui::SetTooltip("%s", file.path.c_str());
   const std::filesystem::path path(file.path);
-  ImFont* font = context.fonts.regular;
-  ImFont* small = context.fonts.small;
+  const Font& font = context.fonts.regular;
+  const Font& small = context.fonts.small;
   const std::string where = file.missing ? "is gone" : path.parent_path().string();
   const std::string name = fit_text(font, path.filename().string(), 0.6F * row.width);
   const float left = row.x + context.px(10);
   const ImU32 dim = file.missing ? with_alpha(context.theme.dim, 0.6F) : context.theme.dim;
-  draw_text(list, font, {left, row.y + 0.5F * (row.height - font->FontSize)},
+  draw_text(list, font, {left, row.y + 0.5F * (row.height - font.size)},
             file.missing ? dim : context.theme.text, name);
   const float room = row.width - context.px(36) - text_size(font, name).x;
   const std::string shown = fit_text(small, where, room);
-  draw_text(list, small,
-            {row.right() - context.px(10) - text_size(small, shown).x,
-             row.y + 0.5F * (row.height - small->FontSize)},
-            dim, shown);
+  draw_text(
+      list, small,
+      {row.right() - context.px(10) - text_size(small, shown).x, row.y + 0.5F * (row.height - small.size)},
+      dim, shown);
   return clicked;
 }
 

@@ -70,7 +70,6 @@ void FigurePanel::make(const PanelContext& context, Made wanted) {
   try {
     const auto image = figures::draw_to_image(made_.file->figures[made_.figure], made_.width, made_.height,
                                               kDpi * context.scale, !made_.light);
-    note_texture_change(texture_.get());
     glBindTexture(GL_TEXTURE_2D, texture_.get());
     glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB8, image.width, image.height, 0, GL_BGRA, GL_UNSIGNED_BYTE,
                  image.bgrx.data());
@@ -97,7 +96,7 @@ void FigurePanel::draw_picture(PanelContext& context, const Rect& rect) {
     end_panel();
     return;
   }
-  ImGui::BeginChild("picture", room, false, ImGuiWindowFlags_HorizontalScrollbar);
+  ImGui::BeginChild("picture", room, 0, ImGuiWindowFlags_HorizontalScrollbar);
   // In the middle, on whole pixels, so that text stays sharp.
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImGui::SetCursorScreenPos(
@@ -193,7 +192,7 @@ void draw_figure_settings(PanelContext& context, const std::string& figure) {
   if (!reduces && !figures::understands(figure, FigureOption::kRanks)) return;
   FigureSettings settings = context.state().figure_settings;
   bool after_another = false;
-  ImGui::PushFont(context.fonts.small);
+  push_font(context.fonts.small);
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(4), context.px(2)});
   tick(context, figure, FigureOption::kRanks, "ranks", "ranks",
        "Ranks instead of values, which is what Spearman's rho compares", settings.ranks, after_another);
@@ -310,7 +309,7 @@ void FigureView::draw_tiles(PanelContext& context, const std::vector<session::Ru
 
 void FigureView::draw_heading(PanelContext& context, const session::RunTile& selected, float width) {
   const figures::Figure& figure = *selected.shown.figure;
-  ImGui::PushFont(context.fonts.title);
+  push_font(context.fonts.title);
   ImGui::PushTextWrapPos(0);
   ImGui::TextUnformatted(figure.title.c_str());
   ImGui::PopTextWrapPos();

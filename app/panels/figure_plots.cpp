@@ -108,7 +108,7 @@ void FigurePlots::draw_one(PanelContext& context, FigureScene& scene, const sess
   PlotPanel& plot = *plots_[at];
   const std::string name = name_of(tile, at);
   ImGui::SetCursorScreenPos({cell.x, cell.y});
-  ImGui::BeginChild(name.c_str(), {cell.width, cell.height}, false,
+  ImGui::BeginChild(name.c_str(), {cell.width, cell.height}, 0,
                     ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
   const auto& panel = plot.panel();
   if (plots_.size() > 1 && !panel.title.empty())

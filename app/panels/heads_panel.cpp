@@ -23,7 +23,7 @@ constexpr float kReferenceShare = 0.4F;
 void draw_measure(PanelContext& context, std::size_t index, const MeasureChoice& choice) {
   const bool chosen = index == context.state().measure;
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float line = context.fonts.regular->FontSize, small = context.fonts.small->FontSize;
+  const float line = context.fonts.regular.size, small = context.fonts.small.size;
   const ImVec2 size(ImGui::GetContentRegionAvail().x, line + small + context.px(9));
   ImGui::PushID(choice.id);
   if (ImGui::Selectable("##choose", chosen, 0, size)) context.session.choose_measure(index);
@@ -148,7 +148,7 @@ void draw_colour_bar(PanelContext& context, const HeadMap& map) {
     const float x1 = at.x + width * static_cast<float>(i + 1) / kSteps;
     list.AddRectFilledMultiColor({x0, at.y}, {x1, at.y + height}, left, right, right, left);
   }
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   const float text_y = at.y + height + context.px(3);
   const auto end_of_scale = [&](double value) {
     return has_values(map) ? session::format_measure(choice_of(map), value) : std::string();
@@ -161,7 +161,7 @@ void draw_colour_bar(PanelContext& context, const HeadMap& map) {
       fit_text(font, scale_note(context, map), width - 2 * std::max(low_w, high_w) - context.px(8));
   draw_text(list, font, {at.x + 0.5F * (width - text_size(font, middle).x), text_y}, context.theme.dim,
             middle);
-  ImGui::Dummy({width, height + context.px(3) + font->FontSize});
+  ImGui::Dummy({width, height + context.px(3) + font.size});
 }
 
 // Where the cells lie.
@@ -189,12 +189,12 @@ Grid lay_out_grid(const PanelContext& context, float height) {
 // Labels of rows and columns, as many as there is room for.
 void draw_grid_labels(const PanelContext& context, const Grid& grid) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   const auto& layers = context.state().info->layers;
-  const int every_row = std::max(1, static_cast<int>(std::ceil(font->FontSize * 1.1F / grid.cell_h)));
+  const int every_row = std::max(1, static_cast<int>(std::ceil(font.size * 1.1F / grid.cell_h)));
   for (int r = 0; r < grid.rows; r += every_row) {
     const std::string label = std::to_string(layers[r]);
-    const float y = grid.origin.y + (static_cast<float>(r) + 0.5F) * grid.cell_h - 0.5F * font->FontSize;
+    const float y = grid.origin.y + (static_cast<float>(r) + 0.5F) * grid.cell_h - 0.5F * font.size;
     const bool selected = layers[r] == context.state().selection.layer;
     draw_text(list, font, {grid.origin.x - context.px(7) - text_size(font, label).x, y},
               selected ? context.theme.text : context.theme.dim, label);
@@ -306,7 +306,7 @@ void draw_heads_panel(PanelContext& context, const Rect& rect) {
   const HeadMap& map = context.state().map;
   draw_heading(context, map);
   draw_map_choice(context);
-  const float bar = context.px(8 + 3 + 8) + context.fonts.small->FontSize;
+  const float bar = context.px(8 + 3 + 8) + context.fonts.small.size;
   const std::string& error = context.state().measures_error;
   const float room = ImGui::GetContentRegionAvail().y - bar - (error.empty() ? 0 : context.px(44));
   draw_map(context, map, std::max(context.px(40), room));

@@ -150,7 +150,7 @@ void draw_keyspace_title(PanelContext& context, const session::KeyspacePicture* 
   const float title_width = text_size(context.fonts.title, title).x;
   const bool beside = ImGui::GetContentRegionAvail().x >= title_width + controls + 5 * gap;
   const float y = ImGui::GetCursorPosY();
-  ImGui::PushFont(context.fonts.title);
+  push_font(context.fonts.title);
   ImGui::TextUnformatted(title.c_str());
   ImGui::PopFont();
   ImGui::SameLine();

@@ -25,7 +25,7 @@ void label(const PanelContext& context, const std::string& text, const std::stri
   dim_text(context, text);
   if (problem.empty()) return;
   ImGui::SameLine(0, context.px(10));
-  ImGui::PushFont(context.fonts.small);
+  push_font(context.fonts.small);
   ImGui::PushStyleColor(ImGuiCol_Text, context.theme.error);
   ImGui::TextUnformatted(problem.c_str());
   ImGui::PopStyleColor();

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <GLFW/glfw3.h>
 #include <fmt/format.h>
 
 #include "app/display/widgets.hpp"
@@ -26,10 +25,12 @@ struct KeyMove {
   int key;
   std::ptrdiff_t by;
 };
-constexpr std::array kMoves{KeyMove{GLFW_KEY_UP, -1}, KeyMove{GLFW_KEY_DOWN, 1},
-                            KeyMove{GLFW_KEY_PAGE_UP, -kPage}, KeyMove{GLFW_KEY_PAGE_DOWN, kPage}};
+constexpr std::array kMoves{KeyMove{ImGuiKey_UpArrow, -1}, KeyMove{ImGuiKey_DownArrow, 1},
+                            KeyMove{ImGuiKey_PageUp, -kPage}, KeyMove{ImGuiKey_PageDown, kPage}};
 
-bool is_enter(const KeyPress& press) { return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER; }
+bool is_enter(const KeyPress& press) {
+  return press.key == ImGuiKey_Enter || press.key == ImGuiKey_KeypadEnter;
+}
 
 }  // namespace
 
@@ -84,16 +85,16 @@ bool Palette::draw_row(PanelContext& context, std::size_t place) {
   if (here) list.AddRectFilled(at, {at.x + size.x, at.y + size.y}, context.theme.selected, context.px(4));
   const bool refused = !entry.refusal.empty();
   const std::string& right = refused ? entry.refusal : entry.hint;
-  ImFont* small = context.fonts.small;
+  const Font& small = context.fonts.small;
   const float most = 0.6F * size.x;
   const std::string hint = fit_text(small, right, most);
   const float hint_x = at.x + size.x - context.px(10) - text_size(small, hint).x;
   const float name_x = at.x + context.px(10);
-  ImFont* font = context.fonts.regular;
-  draw_text(list, font, {name_x, at.y + 0.5F * (size.y - font->FontSize)},
+  const Font& font = context.fonts.regular;
+  draw_text(list, font, {name_x, at.y + 0.5F * (size.y - font.size)},
             refused ? with_alpha(context.theme.dim, 0.7F) : context.theme.text,
             fit_text(font, entry.name, hint_x - name_x - context.px(12)));
-  draw_text(list, small, {hint_x, at.y + 0.5F * (size.y - small->FontSize)},
+  draw_text(list, small, {hint_x, at.y + 0.5F * (size.y - small.size)},
             refused ? with_alpha(context.theme.dim, 0.7F) : context.theme.dim, hint);
   return clicked;
 }

@@ -107,7 +107,7 @@ void PlotPanel::draw_picture(GLuint texture) const {
 // Where the figure has them and the cells are large enough.
 void PlotPanel::draw_cell_numbers(const PanelContext& context, const figures::Heatmap& map) const {
   if (map.decimals < 0) return;
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   const double w = map.x_step * view_.pixels_per_unit_x(), h = map.y_step * view_.pixels_per_unit_y();
   const ImVec2 room = text_size(font, fmt::format("{:.{}f}", map.low < 0 ? -0.5 : 0.5, map.decimals));
   if (room.x + context.px(4) > w || room.y > h) return;

@@ -130,9 +130,9 @@ void draw_run_row(PanelContext& context, std::size_t nth) {
                        selected ? context.theme.selected : context.theme.hover, context.px(4));
   if (selected)
     list.AddRectFilled(at, {at.x + context.px(3), at.y + size.y}, context.theme.accent, context.px(2));
-  ImFont* small = context.fonts.small;
-  const float text_y = at.y + 0.5F * (size.y - context.fonts.regular->FontSize);
-  const float small_y = at.y + 0.5F * (size.y - small->FontSize);
+  const Font& small = context.fonts.small;
+  const float text_y = at.y + 0.5F * (size.y - context.fonts.regular.size);
+  const float small_y = at.y + 0.5F * (size.y - small.size);
   if (nth < 9)
     draw_text(list, small, {at.x + context.px(10), small_y}, context.theme.dim, std::to_string(nth + 1));
   beside.draw(context, hovered);
@@ -163,7 +163,7 @@ void draw_runs_panel(PanelContext& context, const Rect& rect) {
   if (context.state().loaded()) {
     const float room = ImGui::GetContentRegionAvail().y - live_controls_height(context);
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
-    ImGui::BeginChild("list", {0, std::max(context.px(kRowHeight), room)}, false);
+    ImGui::BeginChild("list", {0, std::max(context.px(kRowHeight), room)});
     const std::size_t n_runs = context.state().choices.size();
     for (std::size_t nth = 0; nth < n_runs; ++nth) draw_run_row(context, nth);
     ImGui::EndChild();

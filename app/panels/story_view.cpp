@@ -21,7 +21,7 @@ using measures::TokenStory;
 constexpr float kPlotPx = 72;
 constexpr std::size_t kPeers = 4;  // shown of each kind; `inspect --token` lists more
 
-float line_height(const PanelContext& context) { return context.fonts.small->FontSize + context.px(4); }
+float line_height(const PanelContext& context) { return context.fonts.small.size + context.px(4); }
 
 void wrapped(PanelContext& context, const std::string& text) {
   ImGui::PushTextWrapPos(0);
@@ -136,7 +136,7 @@ void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest)
   const float share = largest > 0 ? static_cast<float>(peer.weight / largest) : 0;
   const float y = at.y + context.px(2);
   list.AddRectFilled({at.x, y + context.px(2)},
-                     {at.x + share * bar, y + context.fonts.small->FontSize - context.px(1)},
+                     {at.x + share * bar, y + context.fonts.small.size - context.px(1)},
                      with_alpha(context.theme.accent, 0.3F), context.px(2));
   const std::string value = format_share(peer.weight, 2);
   const float value_w = text_size(context.fonts.small, value).x;
@@ -170,7 +170,7 @@ void draw_afterwards(PanelContext& context, const TokenStory& story) {
   std::string text = fmt::format("it would still have received {:.3g}", after.received);
   if (after.received_in_all > 0)
     text += fmt::format(", {} of all it gets", format_share(after.received / after.received_in_all, 1));
-  ImGui::PushFont(context.fonts.small);
+  push_font(context.fonts.small);
   ImGui::PushTextWrapPos(0);
   ImGui::TextUnformatted(fmt::format("{}, from {} queries", text, format_count(after.n_queries)).c_str());
   ImGui::PopTextWrapPos();
@@ -181,14 +181,13 @@ void draw_afterwards(PanelContext& context, const TokenStory& story) {
 
 float story_height(const PanelContext& context) {
   const float peers = 2 * (1 + static_cast<float>(kPeers)) * line_height(context);
-  return context.fonts.bold->FontSize + context.px(kPlotPx) + 5 * line_height(context) + peers +
-         context.px(30);
+  return context.fonts.bold.size + context.px(kPlotPx) + 5 * line_height(context) + peers + context.px(30);
 }
 
 void draw_story(PanelContext& context, const Rect& rect) {
   const auto& made = context.state().story;
   ImGui::SetCursorScreenPos({rect.x, rect.y});
-  ImGui::BeginChild("story", {rect.width, rect.height}, false);
+  ImGui::BeginChild("story", {rect.width, rect.height});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
   heading(context, "Its story");
   if (made.story && !made.story->scores.blocks.empty()) {

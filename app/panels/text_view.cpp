@@ -159,7 +159,7 @@ void TextView::draw_tools(PanelContext& context) {
 void TextView::draw_token(const PanelContext& context, std::int64_t token, float x, float y) const {
   const auto& state = context.state();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImFont* font = context.fonts.mono;
+  const Font& font = context.fonts.mono;
   const float width = layout_.place(token).width, line = context.px(kTextLinePx);
   const auto at = static_cast<std::size_t>(token);
   const bool seen = at < strengths_.size();
@@ -183,7 +183,7 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
   }
   draw_text(list, font, {x, y}, ink, layout_.label(token));
   if (evicted) {
-    const float middle = y + 0.56F * font->FontSize;
+    const float middle = y + 0.56F * font.size;
     list.AddLine({x, middle}, {x + width, middle}, ink);
   }
 }
@@ -191,7 +191,7 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
 // Only lines in sight are looked at: the length of the text costs nothing.
 void TextView::draw_lines(PanelContext& context, float height) {
   const float line = context.px(kTextLinePx);
-  ImGui::BeginChild("lines", {0, height}, false, ImGuiWindowFlags_AlwaysVerticalScrollbar);
+  ImGui::BeginChild("lines", {0, height}, 0, ImGuiWindowFlags_AlwaysVerticalScrollbar);
   const float width = std::max(context.px(60), ImGui::GetContentRegionAvail().x - context.px(4));
   update_layout(context, std::floor(width));
   if (scroll_to_ && *scroll_to_ < layout_.n_tokens()) {
@@ -294,8 +294,9 @@ std::optional<std::int64_t> TextLayout::token_at(std::int64_t line, float x) con
   return std::nullopt;
 }
 
-bool TextGlyphs::take(const session::SessionState& state, const Has& has) {
-  if (!state.loaded()) return false;
+std::set<char32_t> TextGlyphs::take(const session::SessionState& state, const Has& has) {
+  std::set<char32_t> missing;
+  if (!state.loaded()) return missing;
   if (state.recording.get() != recording_) {
     recording_ = state.recording.get();
     run_ = state.selection.run;
@@ -305,16 +306,16 @@ bool TextGlyphs::take(const session::SessionState& state, const Has& has) {
     run_ = state.selection.run;
     n_read_ = std::min(n_read_, state.info->n_prompt());
   }
-  const std::size_t n_before = found_.size();
   const std::int64_t n = std::max(state.info->n_prompt(), state.run().n_tokens);
   for (; n_read_ < n; ++n_read_) {
     const std::string label = figures::text_label(session::token_bytes(*state.info, run_, n_read_));
     for (std::size_t at = 0; at < label.size();) {
       const char32_t character = next_code_point(label, at);
-      if (found_.size() < kMostGlyphs && !has(character)) found_.insert(character);
+      if (found_.size() < kMostGlyphs && !has(character) && found_.insert(character).second)
+        missing.insert(character);
     }
   }
-  return found_.size() > n_before;
+  return missing;
 }
 
 void draw_token_tooltip(PanelContext& context, const session::TokenFacts& facts, const Rect& plot) {
@@ -338,7 +339,7 @@ void draw_token_tooltip(PanelContext& context, const session::TokenFacts& facts,
                                  plot, context.px(16));
   ImGui::SetNextWindowPos({at.x, at.y}, ImGuiCond_Always);
   ImGui::BeginTooltip();
-  ImGui::PushFont(context.fonts.mono);
+  push_font(context.fonts.mono);
   ImGui::TextUnformatted(text.c_str());
   ImGui::PopFont();
   for (const std::string& line : lines) dim_text(context, line);

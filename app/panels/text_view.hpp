@@ -111,11 +111,9 @@ class TextGlyphs {
 
   using Has = std::function<bool(char32_t character)>;
 
-  // Reads what is new of the selected run's text; whether a character came that is not there yet.
+  // What is new of the selected run's text and the font does not have.
   //   has: whether the font has it
-  bool take(const session::SessionState& state, const Has& has);
-
-  const std::set<char32_t>& found() const { return found_; }
+  std::set<char32_t> take(const session::SessionState& state, const Has& has);
 
  private:
   std::set<char32_t> found_;

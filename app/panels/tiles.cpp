@@ -115,10 +115,10 @@ void draw_tile_title(PanelContext& context, const session::RunTile& tile, const 
   float x = title.x + context.px(kTitleGapPx) + 0.5F * context.px(kSignPx);
   draw_marker(list, look.marker, {x, y}, context.px(kSignPx), ink_colour(context.theme, look.colour), 0);
   x += context.px(kSignPx);
-  const auto put = [&](ImFont* font, ImU32 colour, const std::string& text) {
+  const auto put = [&](const Font& font, ImU32 colour, const std::string& text) {
     const std::string fitted = fit_text(font, text, room_end - x);
     if (text.empty() || room_end - x < context.px(16)) return;
-    draw_text(list, font, {x, y - 0.5F * font->FontSize}, colour, fitted);
+    draw_text(list, font, {x, y - 0.5F * font.size}, colour, fitted);
     x += text_size(font, fitted).x + context.px(kTitleGapPx);
   };
   const session::TileTitle words = session::tile_title(tile);
@@ -132,7 +132,7 @@ void draw_tile_title(PanelContext& context, const session::RunTile& tile, const 
 void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect) {
   const std::string& why = tile.refusal.empty() ? tile.shown.error : tile.refusal;
   const std::string text = tile.waiting() ? "reading …" : why;
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddRect({rect.x, rect.y}, {rect.right(), rect.bottom()}, context.theme.border);
   const std::string fitted = fit_text(font, text, rect.width - context.px(kTitleGapPx));

@@ -49,7 +49,7 @@ void draw_play_button(PanelContext& context, float size) {
 void draw_follow(PanelContext& context, const Rect& rect, float width) {
   ImGui::SetCursorScreenPos({rect.right() - width - context.px(10), rect.y + context.px(6)});
   bool following = context.state().following;
-  ImGui::PushFont(context.fonts.small);
+  push_font(context.fonts.small);
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(3), context.px(2)});
   if (tick_box(context, "follow", &following))
     following ? context.session.show_last_block()
@@ -171,7 +171,7 @@ void TimelinePanel::draw_generated(PanelContext& context, const Track& track) co
   // On a ground of its own: the bars of evictions stand behind it.
   const float pad = context.px(3);
   list.AddRectFilled({track.right - width - pad, track.top},
-                     {track.right + pad, track.top + context.fonts.small->FontSize + pad},
+                     {track.right + pad, track.top + context.fonts.small.size + pad},
                      with_alpha(context.theme.panel, 0.85F), pad);
   draw_text(list, context.fonts.small, {track.right - width, track.top}, context.theme.dim, name);
 }

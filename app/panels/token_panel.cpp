@@ -42,7 +42,7 @@ void draw_row(PanelContext& context, std::int64_t token, float height) {
   if (state.token() == token)
     list.AddRectFilled(at, {at.x + width, at.y + height}, context.theme.selected, context.px(3));
   const std::string position = format_count(token);
-  ImFont *small = context.fonts.small, *mono = context.fonts.mono;
+  const Font &small = context.fonts.small, &mono = context.fonts.mono;
   const float text_x = at.x + context.px(kPositionPx);
   draw_text(list, small, {text_x - context.px(10) - text_size(small, position).x, at.y + context.px(2)},
             context.theme.dim, position);
@@ -54,7 +54,7 @@ void draw_row(PanelContext& context, std::int64_t token, float height) {
     ink = context.theme.light ? IM_COL32(0x9A, 0x65, 0x00, 0xFF) : to_colour(figures::kOrange, 0.9F);
   draw_text(list, mono, {text_x, at.y + context.px(1)}, ink, text);
   if (fate == Fate::kEvicted) {
-    const float y = at.y + context.px(1) + 0.56F * mono->FontSize;
+    const float y = at.y + context.px(1) + 0.56F * mono.size;
     list.AddLine({text_x, y}, {text_x + text_size(mono, text).x, y}, ink);
   }
   if (clicked && fate != Fate::kToCome) context.session.lock(token);
@@ -68,7 +68,7 @@ void draw_selection_list(PanelContext& context, const Rect& rect) {
   ImGui::SetCursorScreenPos({rect.x, rect.y});
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
   ImGui::BeginChild("selected", {rect.width, rect.height});
-  const float height = context.fonts.mono->FontSize + context.px(4);
+  const float height = context.fonts.mono.size + context.px(4);
   ImGuiListClipper rows;  // only those in sight are looked at
   rows.Begin(static_cast<int>(tokens->size()), height);
   while (rows.Step())
@@ -126,8 +126,8 @@ int line_of(const std::vector<Word>& words, std::int64_t position) {
 void draw_word(PanelContext& context, const Word& word, ImVec2 at, std::int64_t n_seen) {
   const auto& state = context.state();
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  ImFont* font = context.fonts.mono;
-  const float height = font->FontSize;
+  const Font& font = context.fonts.mono;
+  const float height = font.size;
   const std::int32_t gone = state.selected().points->trace.evicted_at[word.position];
   const bool evicted = gone >= 0 && gone <= state.selection.block;
   const bool focused = state.token() == word.position;
@@ -161,7 +161,7 @@ void draw_text_strip(PanelContext& context, const Rect& rect) {
       std::min(inside ? state.locked.value_or(end) : state.token().value_or(end), points->n_tokens - 1);
   const std::int64_t first = std::max<std::int64_t>(0, focus - kBefore);
   const auto words = lay_out(context, first, std::min(points->n_tokens, focus + kAfter), rect.width);
-  const float line_h = context.fonts.mono->FontSize + context.px(4);
+  const float line_h = context.fonts.mono.size + context.px(4);
   const int n_lines = std::max(1, static_cast<int>(rect.height / line_h));
   const int last_line = words.empty() ? 0 : words.back().line;
   const int top = std::clamp(line_of(words, focus) - n_lines / 2, 0, std::max(0, last_line - n_lines + 1));
@@ -189,13 +189,13 @@ void fact(PanelContext& context, const char* label, const std::string& value, Im
           const char* meaning = nullptr) {
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float width = ImGui::GetContentRegionAvail().x;
-  ImFont* font = context.fonts.small;
+  const Font& font = context.fonts.small;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   draw_text(list, font, at, context.theme.dim, label);
   const float room = width - text_size(font, label).x - context.px(10);
   const std::string shown = fit_text(font, value, room);
   draw_text(list, font, {at.x + width - text_size(font, shown).x, at.y}, colour, shown);
-  ImGui::Dummy({width, font->FontSize + context.px(1)});
+  ImGui::Dummy({width, font.size + context.px(1)});
   if (meaning != nullptr && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", meaning);
 }
 
@@ -218,7 +218,7 @@ void draw_fate(PanelContext& context, const TokenFacts& facts) {
 void draw_no_facts(PanelContext& context) {
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float width = ImGui::GetContentRegionAvail().x;
-  const float box_h = context.fonts.mono->FontSize + context.px(12);
+  const float box_h = context.fonts.mono.size + context.px(12);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddRectFilled(at, {at.x + width, at.y + box_h}, context.theme.hover, context.px(4));
   draw_text(list, context.fonts.small, {at.x + context.px(8), at.y + context.px(6)}, context.theme.dim,
@@ -232,8 +232,8 @@ void draw_no_facts(PanelContext& context) {
 void draw_facts(PanelContext& context, const TokenFacts& facts) {
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float width = ImGui::GetContentRegionAvail().x;
-  ImFont* font = context.fonts.mono;
-  const float box_h = font->FontSize + context.px(12);
+  const Font& font = context.fonts.mono;
+  const float box_h = font.size + context.px(12);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddRectFilled(at, {at.x + width, at.y + box_h}, context.theme.hover, context.px(4));
   const std::string text = facts.text.empty() ? std::string("(text not recorded)") : facts.text;
@@ -287,8 +287,7 @@ void draw_token_measures(PanelContext& context) {
 
 float measures_height(const PanelContext& context) {
   const auto rows = static_cast<float>(kHeadMeasures);
-  return context.fonts.bold->FontSize + rows * (context.fonts.small->FontSize + context.px(4)) +
-         context.px(8);
+  return context.fonts.bold.size + rows * (context.fonts.small.size + context.px(4)) + context.px(8);
 }
 
 void draw_separator(PanelContext& context) {
@@ -324,7 +323,7 @@ void draw_below_facts(PanelContext& context, float end) {
   const float wanted = (has_story ? story_height(context) : measures_height(context)) + context.px(16);
   const bool has_below = has_story || end - top >= wanted;
   const float text_end = has_below ? std::max(top, end - wanted) : end;
-  const float least_text = context.px(12) + context.fonts.bold->FontSize + 3 * context.fonts.mono->FontSize;
+  const float least_text = context.px(12) + context.fonts.bold.size + 3 * context.fonts.mono.size;
   const bool has_text = text_end - top >= least_text;
   if (has_text) draw_text_part(context, text_end);
   if (!has_below) return;
@@ -361,7 +360,7 @@ void draw_token_panel(PanelContext& context, const Rect& rect) {
     draw_no_facts(context);
   ImGui::PopStyleVar();
   // A fixed height, so that nothing moves when a token comes under the cursor.
-  ImGui::SetCursorPosY(facts_top + context.px(34) + 8 * (context.fonts.small->FontSize + context.px(4)));
+  ImGui::SetCursorPosY(facts_top + context.px(34) + 8 * (context.fonts.small.size + context.px(4)));
   draw_below_facts(context, rect.bottom() - context.px(8));
   end_panel();
 }

@@ -235,7 +235,7 @@ void draw_settled(WindowApp& app) {
     app.draw_frame();
     app.window().swap();
   }
-  app.window().take_input();
+  app.take_input();
 }
 
 // A window of its own each time: what an earlier run left in memory is not looked at. It is open before the

@@ -253,7 +253,7 @@ void run_loop(WindowApp& app, const std::function<bool()>& done) {
   FrameRate rate;
   while (!app.window().should_close() && !app.ui().wants_close() && !asked_to_close) {
     app.window().wait_events(frames > 0 ? frame_wait(app, rate) : waiting_time(app));
-    const bool input = app.window().take_input();
+    const bool input = app.take_input();
     if (input) rate.note_input(FrameRate::Clock::now());
     if (done && done()) return;
     // Taking in what has come has workers read more, which takes the processor from the model as well.

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <fstream>
 
-#include <GLFW/glfw3.h>
-#include <backends/imgui_impl_glfw.h>
-#include <backends/imgui_impl_opengl3.h>
 #include <epoxy/gl.h>
 #include <fmt/format.h>
 #include <imgui.h>
+#include <imgui_impl_glfw.h>
+#include <imgui_impl_opengl3.h>
+#include <imgui_internal.h>
 #include <nlohmann/json.hpp>
 
 #include "app/panels/panels.hpp"
@@ -45,8 +45,12 @@ WindowApp::WindowApp(const Options& options)
   if (!options.settings.empty()) session_.remember_in(options.settings / "views");
 }
 
+bool WindowApp::take_input() {
+  const bool changed = window_.take_input();
+  return changed || !ImGui::GetCurrentContext()->InputEventsQueue.empty();
+}
+
 void WindowApp::handle_input() {
-  for (const KeyPress& press : window_.take_keys()) ui_.handle_key(press);
   for (const std::string& path : window_.take_dropped_files()) ui_.take_dropped(path);
 }
 
@@ -57,26 +61,23 @@ void WindowApp::draw_frame() {
   draw_frame(width, height);
 }
 
-void WindowApp::upload_fonts() {
-  ImGui_ImplOpenGL3_DestroyFontsTexture();
-  ImGui_ImplOpenGL3_CreateFontsTexture();
-  note_texture_change(static_cast<GLuint>(reinterpret_cast<std::uintptr_t>(ImGui::GetIO().Fonts->TexID)));
-}
-
 void WindowApp::draw_frame(int width, int height) {
-  if (ui_.fit_fonts()) upload_fonts();
   GLint framebuffer = 0;
   glGetIntegerv(GL_DRAW_FRAMEBUFFER_BINDING, &framebuffer);
   ImGui_ImplOpenGL3_NewFrame();
   ImGui_ImplGlfw_NewFrame();
   ImGui::GetIO().DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
   ImGui::GetIO().DisplayFramebufferScale = ImVec2(1, 1);
-  if (pointer_) ImGui::GetIO().MousePos = ImVec2(pointer_->x, pointer_->y);
+  if (pointer_) ImGui::GetIO().AddMousePosEvent(pointer_->x, pointer_->y);
   ImGui::NewFrame();
   ui_.draw(static_cast<float>(width), static_cast<float>(height));
   ImGui::Render();
   glBindFramebuffer(GL_FRAMEBUFFER, static_cast<GLuint>(framebuffer));
-  frame_.draw(*ImGui::GetDrawData(), ui_.theme().background, width, height);
+  glViewport(0, 0, width, height);
+  const ImVec4 background = ImGui::ColorConvertU32ToFloat4(ui_.theme().background);
+  glClearColor(background.x, background.y, background.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
 }
 
 void WindowApp::write_state() {
@@ -145,8 +146,12 @@ void Ui::perform_if(const Action* action) {
 }
 
 void Ui::handle_key(const KeyPress& press) {
-  if (press.key == GLFW_KEY_ESCAPE) {
-    dialogs_.current() == Dialog::kNone ? session_.release() : dialogs_.close();
+  if (press.key == ImGuiKey_Escape) {
+    const int n_dialogs = dialogs_.current() == Dialog::kNone ? 0 : 1;
+    if (ImGui::GetCurrentContext()->OpenPopupStack.Size > n_dialogs)
+      ImGui::ClosePopupToLevel(n_dialogs, true);  // a menu or list above it
+    else
+      n_dialogs == 0 ? session_.release() : dialogs_.close();
     return;
   }
   if (dialogs_.take_key(press, *this)) return;
@@ -175,14 +180,9 @@ void Ui::draw_panels(PanelContext& context, const Layout& layout) {
   if (!layout.timeline.empty()) timeline_.draw(context, layout.timeline);
 }
 
-bool Ui::fit_fonts() {
-  const auto has = [&](char32_t character) { return has_glyph(fonts_, character); };
-  if (!glyphs_.take(session_.state(), has)) return false;
-  fonts_ = load_fonts(scale_, glyphs_.found());
-  return true;
-}
-
 void Ui::draw(float width, float height) {
+  for (const KeyPress& press : pressed_keys()) handle_key(press);
+  add_fallbacks(fonts_, glyphs_.take(session_.state(), [&](char32_t c) { return has_glyph(fonts_, c); }));
   play();
   PanelContext context{{theme_, fonts_, scale_}, session_};
   const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "app/display/frame.hpp"
 #include "app/display/glfw_window.hpp"
 #include "app/panels/actions.hpp"
 #include "app/panels/dialogs.hpp"
@@ -35,12 +34,8 @@ class Ui : public ActionTarget {
   KeyspacePanel& keyspace() { return keyspace_; }
   FigureView& figure_view() { return figure_view_; }
 
-  void handle_key(const KeyPress& press);
   void take_dropped(const std::filesystem::path& path);
   void draw(float width, float height);
-
-  // Gives the fonts what the text that came needs; before a frame. Whether the atlas is another one now.
-  bool fit_fonts();
 
   // Whether something moves, so that the next frame should not wait for input.
   bool wants_frames() const { return wants_frames_; }
@@ -49,6 +44,7 @@ class Ui : public ActionTarget {
   std::string describe() const;
 
  private:
+  void handle_key(const KeyPress& press);
   void draw_panels(PanelContext& context, const Layout& layout);
   void perform_if(const Action* action);
   void play();
@@ -110,7 +106,8 @@ class WindowApp {
   Ui& ui() { return ui_; }
   GlfwWindow& window() { return window_; }
 
-  void handle_input();  // keys and dropped files
+  bool take_input();    // whether there is anything that may change the picture
+  void handle_input();  // dropped files
   void draw_frame();    // into whatever framebuffer is bound, of this size
   void draw_frame(int width, int height);
   // Where the pointer is in the next frames, instead of where the window has it; nothing: as the window has
@@ -119,14 +116,11 @@ class WindowApp {
   void write_state();  // where it changed since the last time
 
  private:
-  void upload_fonts();
-
   GlfwWindow window_;
   ImguiContext imgui_;
   session::Session session_;  // ends before the window that its workers wake
   float scale_;
   Ui ui_;
-  KeptFrame frame_;
   std::optional<Pixel> pointer_;
   std::filesystem::path state_file_;
   std::string written_state_;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <GLFW/glfw3.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -167,25 +166,6 @@ TEST(DefaultSize, ARememberedOneIsCutToTheScreen) {
   EXPECT_EQ(least.width, kLeastSize.width) << "even where the screen is smaller";
   EXPECT_EQ(least.height, kLeastSize.height);
   EXPECT_EQ(within({3000, 2000}, {}).width, 3000);
-}
-
-TEST(PrintedKey, LettersGoByWhatIsPrintedOnThem) {
-  EXPECT_EQ(printed_key(GLFW_KEY_Z, "z"), GLFW_KEY_Z);
-  EXPECT_EQ(printed_key(GLFW_KEY_Y, "z"), GLFW_KEY_Z) << "QWERTZ";
-  EXPECT_EQ(printed_key(GLFW_KEY_W, "z"), GLFW_KEY_Z) << "AZERTY";
-  EXPECT_EQ(printed_key(GLFW_KEY_SEMICOLON, "m"), GLFW_KEY_M) << "AZERTY";
-  EXPECT_EQ(printed_key(GLFW_KEY_Q, "A"), GLFW_KEY_A);
-}
-
-TEST(PrintedKey, AnotherSignOnALettersPlaceIsNoLetter) {
-  EXPECT_EQ(printed_key(GLFW_KEY_Q, ";"), GLFW_KEY_UNKNOWN) << "Dvorak has it elsewhere";
-}
-
-TEST(PrintedKey, AllElseGoesByItsPlace) {
-  EXPECT_EQ(printed_key(GLFW_KEY_1, "&"), GLFW_KEY_1) << "AZERTY prints digits on Shift";
-  EXPECT_EQ(printed_key(GLFW_KEY_LEFT, ""), GLFW_KEY_LEFT);
-  EXPECT_EQ(printed_key(GLFW_KEY_SLASH, "-"), GLFW_KEY_SLASH);
-  EXPECT_EQ(printed_key(GLFW_KEY_M, "\xD0\xBC"), GLFW_KEY_M) << "of another script: by place";
 }
 
 TEST(Settings, ComeBackAsTheyWere) {

@@ -2,7 +2,6 @@
 
 #include <set>
 
-#include <GLFW/glfw3.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,17 +48,17 @@ TEST(Actions, ShortcutsAreSaidAsTheyArePressed) {
 
 TEST(Actions, KeysReachTheWindowAndTheSession) {
   NotingTarget target;
-  EXPECT_TRUE(perform_key({GLFW_KEY_O, GLFW_MOD_CONTROL}, false, target));
-  EXPECT_TRUE(perform_key({GLFW_KEY_T, GLFW_MOD_CONTROL | GLFW_MOD_CAPS_LOCK}, true, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_O, ImGuiMod_Ctrl}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_T, ImGuiMod_Ctrl}, true, target));
   EXPECT_THAT(target.asked, ElementsAre("dialog 1", "theme"));
   target.session().show(session::small_recording());
-  EXPECT_TRUE(perform_key({GLFW_KEY_3, 0}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_3, 0}, false, target));
   EXPECT_EQ(target.session().state().selection.run, 2);
-  EXPECT_TRUE(perform_key({GLFW_KEY_1, GLFW_MOD_SHIFT}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_1, ImGuiMod_Shift}, false, target));
   EXPECT_EQ(target.session().state().tiles.size(), 2U) << "the first run stands beside the third";
-  EXPECT_TRUE(perform_key({GLFW_KEY_RIGHT, GLFW_MOD_SHIFT}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_RightArrow, ImGuiMod_Shift}, false, target));
   EXPECT_EQ(target.session().state().selection.kv_head, 1);
-  EXPECT_TRUE(perform_key({GLFW_KEY_HOME, 0}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_Home, 0}, false, target));
   EXPECT_EQ(target.session().state().selection.block, 0);
 }
 
@@ -67,20 +66,20 @@ TEST(Actions, DialogsAndFieldsKeepTheKeysThatAreTheirs) {
   NotingTarget target;
   target.session().show(session::small_recording());
   const auto before = target.session().state().selection;
-  EXPECT_FALSE(perform_key({GLFW_KEY_HOME, 0}, true, target));
-  EXPECT_FALSE(perform_key({GLFW_KEY_2, 0}, true, target));
-  EXPECT_FALSE(perform_key({GLFW_KEY_Z, GLFW_MOD_CONTROL}, true, target));
+  EXPECT_FALSE(perform_key({ImGuiKey_Home, 0}, true, target));
+  EXPECT_FALSE(perform_key({ImGuiKey_2, 0}, true, target));
+  EXPECT_FALSE(perform_key({ImGuiKey_Z, ImGuiMod_Ctrl}, true, target));
   EXPECT_EQ(target.session().state().selection, before);
-  EXPECT_FALSE(perform_key({GLFW_KEY_J, GLFW_MOD_CONTROL}, false, target));
+  EXPECT_FALSE(perform_key({ImGuiKey_J, ImGuiMod_Ctrl}, false, target));
   EXPECT_THAT(target.asked, IsEmpty());
 }
 
 TEST(Actions, TheCommandIsCopiedAndSaid) {
   NotingTarget target;
-  EXPECT_TRUE(perform_key({GLFW_KEY_C, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_C, ImGuiMod_Ctrl | ImGuiMod_Shift}, false, target));
   EXPECT_THAT(target.asked, IsEmpty());
   target.session().show(session::small_recording());
-  EXPECT_TRUE(perform_key({GLFW_KEY_C, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_C, ImGuiMod_Ctrl | ImGuiMod_Shift}, false, target));
   ASSERT_EQ(target.asked.size(), 1U);
   EXPECT_THAT(target.asked[0], HasSubstr("--run keydiff --layer 0 --kv-head 0 --block 4 --view keyspace"));
   EXPECT_THAT(target.session().state().notice.text, HasSubstr(target.asked[0].substr(5)));
@@ -88,7 +87,7 @@ TEST(Actions, TheCommandIsCopiedAndSaid) {
 
 TEST(Actions, WhatCannotBeDoneSaysWhy) {
   NotingTarget target;
-  EXPECT_TRUE(perform_key({GLFW_KEY_E, GLFW_MOD_CONTROL}, false, target));
+  EXPECT_TRUE(perform_key({ImGuiKey_E, ImGuiMod_Ctrl}, false, target));
   EXPECT_THAT(target.asked, IsEmpty());
   EXPECT_THAT(target.session().state().notice.text, HasSubstr("no recording is open"));
 }

@@ -1,6 +1,5 @@
 #include "app/panels/palette.hpp"
 
-#include <GLFW/glfw3.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,10 +104,10 @@ TEST(Palette, EnterChoosesWhatTheArrowsPointAt) {
   NotingTarget target;
   Palette palette;
   palette.open(target.session(), {});
-  EXPECT_TRUE(palette.takes({GLFW_KEY_DOWN, 0}));
-  EXPECT_FALSE(palette.takes({GLFW_KEY_HOME, 0}));  // the field's
-  EXPECT_FALSE(palette.take_key({GLFW_KEY_DOWN, 0}));
-  const auto chosen = palette.take_key({GLFW_KEY_ENTER, 0});
+  EXPECT_TRUE(palette.takes({ImGuiKey_DownArrow, 0}));
+  EXPECT_FALSE(palette.takes({ImGuiKey_Home, 0}));  // the field's
+  EXPECT_FALSE(palette.take_key({ImGuiKey_DownArrow, 0}));
+  const auto chosen = palette.take_key({ImGuiKey_Enter, 0});
   ASSERT_TRUE(chosen);
   EXPECT_EQ(chosen->name, "Run a model");
   chosen->act(target);

@@ -13,6 +13,7 @@ namespace keyscope::window {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 bool in_font(char32_t character) { return character < 0x530; }  // Latin, Greek, Cyrillic
 
@@ -39,32 +40,29 @@ struct Shown {
 TEST(TextGlyphs, AreThoseThatFontsDoNotHaveAnyway) {
   const Shown shown({"a", "Жé", "字字", " ש", "\xE5\xAD"});  // the last: two bytes of three
   TextGlyphs glyphs;
-  EXPECT_TRUE(glyphs.take(shown.state, in_font));
-  EXPECT_THAT(glyphs.found(), ElementsAre(U'ש', U'字'));
-  EXPECT_FALSE(glyphs.take(shown.state, in_font)) << "nothing came since";
+  EXPECT_THAT(glyphs.take(shown.state, in_font), ElementsAre(U'ש', U'字'));
+  EXPECT_THAT(glyphs.take(shown.state, in_font), IsEmpty()) << "nothing came since";
 }
 
 TEST(TextGlyphs, OfATextThatGrowsOnlyWhatIsNewIsRead) {
   const Shown shown({"a", "字"});
   TextGlyphs glyphs;
-  EXPECT_TRUE(glyphs.take(shown.state, in_font));
+  EXPECT_THAT(glyphs.take(shown.state, in_font), ElementsAre(U'字'));
   recording::RunInfo& run = shown.recording->edit_info().runs.front();
   run.generated.id = {7};
   run.generated.text = "한";
   run.generated.offset = {0, 3};
   run.n_tokens = 3;
-  EXPECT_TRUE(glyphs.take(shown.state, in_font));
-  EXPECT_THAT(glyphs.found(), ElementsAre(U'字', U'한'));
+  EXPECT_THAT(glyphs.take(shown.state, in_font), ElementsAre(U'한'));
 }
 
 TEST(TextGlyphs, AnotherRecordingsJoinThem) {
   TextGlyphs glyphs;
-  EXPECT_FALSE(glyphs.take(session::SessionState{}, in_font));
+  EXPECT_THAT(glyphs.take(session::SessionState{}, in_font), IsEmpty());
   const Shown first({"字"}), same({"字"}), other({"ש"});
-  EXPECT_TRUE(glyphs.take(first.state, in_font));
-  EXPECT_FALSE(glyphs.take(same.state, in_font));
-  EXPECT_TRUE(glyphs.take(other.state, in_font));
-  EXPECT_THAT(glyphs.found(), ElementsAre(U'ש', U'字'));
+  EXPECT_THAT(glyphs.take(first.state, in_font), ElementsAre(U'字'));
+  EXPECT_THAT(glyphs.take(same.state, in_font), IsEmpty());
+  EXPECT_THAT(glyphs.take(other.state, in_font), ElementsAre(U'ש'));
 }
 
 // Every character is ten pixels wide.
