@@ -106,8 +106,8 @@ void HeatmapLayer::draw_cells(const PlotView& view, const Theme& theme) {
   glUseProgram(program_.get());
   glUniform1f(program_.uniform("height_px"), static_cast<float>(target_.height()));
   glUniform2f(program_.uniform("first_cell"),
-              static_cast<float>((view.x_low() - about_.x_first) / about_.x_step),
-              static_cast<float>((-view.y_high() - about_.y_first) / about_.y_step));
+              static_cast<float>((view.limits().x_low - about_.x_first) / about_.x_step),
+              static_cast<float>((view.limits().y_low - about_.y_first) / about_.y_step));
   glUniform2f(program_.uniform("cells_per_px"), static_cast<float>(x_cells), static_cast<float>(y_cells));
   glUniform2f(program_.uniform("n_cells"),
               n_cells(about_.x_last() - about_.x_first, about_.x_step, whole.cols()),

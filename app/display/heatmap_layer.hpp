@@ -48,8 +48,8 @@ class HeatmapPyramid {
 };
 
 // A heatmap, drawn with OpenGL into a texture as large as the plot: cells as R32F textures, one a level of
-// the pyramid, and a colour table. Rows go downwards: cell (r, c) lies at y = -(y_first + r y_step) of the
-// plane.
+// the pyramid, and a colour table. The plane goes
+// downwards, as rows do.
 class HeatmapLayer {
  public:
   HeatmapLayer();

@@ -66,30 +66,6 @@ Layout make_layout(float width, float height, float scale, float runs_height) {
   return layout;
 }
 
-namespace {
-
-struct Halves {
-  std::string first, second;
-};
-
-// The break that leaves the longer line shortest; if neither does, the one that fills the first line.
-std::optional<Halves> break_in_two(const std::string& name, float room, const TextMeasure& measure) {
-  std::optional<Halves> best;
-  float longest = std::numeric_limits<float>::infinity();
-  for (std::size_t space = name.find(' '); space != std::string::npos; space = name.find(' ', space + 1)) {
-    Halves halves{name.substr(0, space), name.substr(space + 1)};
-    const float first = measure(halves.first);
-    if (first > room) break;
-    const float longer = std::max(first, measure(halves.second));
-    if (longer > longest && longest <= room) break;
-    longest = longer;
-    best = std::move(halves);
-  }
-  return best;
-}
-
-}  // namespace
-
 std::string cut_text(const std::string& text, float width, const TextMeasure& measure) {
   if (measure(text) <= width) return text;
   static const std::string kEllipsis = "…";
@@ -100,13 +76,6 @@ std::string cut_text(const std::string& text, float width, const TextMeasure& me
     if (measure(cut) <= width) return cut;
   }
   return kEllipsis;
-}
-
-std::vector<std::string> name_lines(const std::string& name, float room, const TextMeasure& measure) {
-  if (measure(name) <= room) return {name};
-  if (auto halves = break_in_two(name, room, measure))
-    return {std::move(halves->first), cut_text(halves->second, room, measure)};
-  return {cut_text(name, room, measure)};
 }
 
 }  // namespace keyscope::window

@@ -78,87 +78,6 @@ bool PlotLegend::draw(DrawContext& context, const figures::Panel& panel) {
   return changed;
 }
 
-namespace {
-
-constexpr float kColourBarPx = 12, kLegendGapPx = 6, kTickPx = 60;
-constexpr float kCategoryPx = 22;  // at most
-constexpr int kGradientSteps = 64;
-
-float category_height(const DrawContext& context, const figures::ColourScale& scale, float height) {
-  return std::min(context.px(kCategoryPx), height / static_cast<float>(scale.categories.size()));
-}
-
-std::vector<figures::ScaleTick> bar_ticks(const DrawContext& context, const figures::ColourScale& scale,
-                                          float height) {
-  return figures::ticks_of(scale, std::max(2, static_cast<int>(height / context.px(kTickPx))),
-                           category_height(context, scale, height) / height);
-}
-
-// The name of what is shown, along the bar.
-std::vector<std::string> lines_of_name(const Font& font, const figures::ColourScale& scale, float height) {
-  return name_lines(figures::name_with_units(scale.long_name, scale.units), height, measure_of(font));
-}
-
-float widest_label(const Font& font, const std::vector<figures::ScaleTick>& ticks) {
-  float width = 0;
-  for (const auto& tick : ticks) width = std::max(width, text_size(font, tick.label).x);
-  return width;
-}
-
-void draw_gradient(ImDrawList& list, const figures::ColourScale& scale, float left, float right,
-                   const Rect& bar) {
-  const auto& table = figures::colour_table(scale.colour_map);
-  for (int i = 0; i < kGradientSteps; ++i) {
-    const ImU32 below = to_colour(table[i * 255 / kGradientSteps]);
-    const ImU32 above = to_colour(table[(i + 1) * 255 / kGradientSteps]);
-    const float y0 = bar.bottom() - bar.height * static_cast<float>(i) / kGradientSteps;
-    const float y1 = bar.bottom() - bar.height * static_cast<float>(i + 1) / kGradientSteps;
-    list.AddRectFilledMultiColor({left, y1}, {right, y0}, above, above, below, below);
-  }
-}
-
-// Returns how high the blocks are together.
-float draw_blocks(const DrawContext& context, const figures::ColourScale& scale, float left, float right,
-                  const Rect& bar) {
-  const float height = category_height(context, scale, bar.height);
-  for (std::size_t i = 0; i < scale.categories.size(); ++i) {
-    const float y = bar.y + static_cast<float>(i) * height;
-    ImGui::GetWindowDrawList()->AddRectFilled({left, y}, {right, y + height},
-                                              ink_colour(context.theme, figures::category_colour(i)));
-  }
-  return height * static_cast<float>(scale.categories.size());
-}
-
-}  // namespace
-
-float colour_bar_width(const DrawContext& context, const figures::ColourScale& scale, float height) {
-  const Font& font = context.fonts.small;
-  return context.px(kColourBarPx + 3 * kLegendGapPx) + widest_label(font, bar_ticks(context, scale, height)) +
-         static_cast<float>(lines_of_name(font, scale, height).size()) * text_size(font, "0").y;
-}
-
-void draw_colour_bar(const DrawContext& context, const figures::ColourScale& scale, const Rect& bar) {
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const Font& font = context.fonts.small;
-  const float gap = context.px(kLegendGapPx), left = bar.x + gap, right = left + context.px(kColourBarPx);
-  float inked = bar.height;
-  if (scale.categories.empty())
-    draw_gradient(list, scale, left, right, bar);
-  else
-    inked = draw_blocks(context, scale, left, right, bar);
-  list.AddRect({left, bar.y}, {right, bar.y + inked}, context.theme.border);
-  for (const auto& tick : bar_ticks(context, scale, bar.height)) {
-    const float y = bar.bottom() - static_cast<float>(tick.share) * bar.height;
-    if (scale.categories.empty()) list.AddLine({right - context.px(3), y}, {right, y}, context.theme.border);
-    // Those at the ends stay beside the bar.
-    const float text_y = std::clamp(y - 0.5F * font.size, bar.y, bar.bottom() - font.size);
-    draw_text(list, font, {right + gap, text_y}, context.theme.dim, tick.label);
-  }
-  const auto name = lines_of_name(font, scale, bar.height);
-  const float first = bar.right() - static_cast<float>(name.size()) * font.size;
-  draw_vertical_lines(list, font, {first, bar.y + 0.5F * bar.height}, context.theme.text, name);
-}
-
 using figures::Marker;
 
 namespace {
@@ -227,30 +146,6 @@ void draw_marker(ImDrawList& list, Marker marker, ImVec2 at, float diameter, ImU
       break;
     }
   }
-}
-
-// ImGui has no rotated text: it is drawn level and its vertices are turned about the centre.
-void draw_vertical_text(ImDrawList& list, const Font& font, ImVec2 centre, ImU32 colour,
-                        const std::string& text) {
-  const ImVec2 size = text_size(font, text);
-  const int first = list.VtxBuffer.Size;
-  const ImVec2 corner(std::floor(centre.x - 0.5F * size.x), std::floor(centre.y - 0.5F * size.y));
-  // Clipping is by the level text's rectangle, so it must not apply.
-  list.PushClipRectFullScreen();
-  draw_text(list, font, corner, colour, text);
-  list.PopClipRect();
-  const ImVec2 about(std::floor(centre.x), std::floor(centre.y));
-  for (int i = first; i < list.VtxBuffer.Size; ++i) {
-    ImVec2& at = list.VtxBuffer[i].pos;
-    at = ImVec2(about.x + (at.y - about.y), about.y - (at.x - about.x));
-  }
-}
-
-void draw_vertical_lines(ImDrawList& list, const Font& font, ImVec2 at, ImU32 colour,
-                         const std::vector<std::string>& lines) {
-  const float height = text_size(font, "0").y;
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    draw_vertical_text(list, font, {at.x + (static_cast<float>(i) + 0.5F) * height, at.y}, colour, lines[i]);
 }
 
 }  // namespace keyscope::window

@@ -32,24 +32,8 @@ class PlotLegend {
   std::vector<std::string> hidden_;
 };
 
-// The room that a colour scale takes at the right of a plot of this height, in pixels.
-float colour_bar_width(const DrawContext& context, const figures::ColourScale& scale, float height);
-
-// The scale itself, with ticks and the name of what is shown; `bar.width` is the room above. Categories are
-// blocks with their names, the first at the top.
-void draw_colour_bar(const DrawContext& context, const figures::ColourScale& scale, const Rect& bar);
-
 // One marker of a figure at `at`, outlined in `outline` so that it stands off the points under it.
 void draw_marker(ImDrawList& list, figures::Marker marker, ImVec2 at, float diameter, ImU32 fill,
                  ImU32 outline);
-
-// Text that reads upwards, its centre at `centre`.
-void draw_vertical_text(ImDrawList& list, const Font& font, ImVec2 centre, ImU32 colour,
-                        const std::string& text);
-
-// Lines of it one after another towards the right, each at the middle of the first's height.
-//   at: the left edge of the first line, and the middle of all of them
-void draw_vertical_lines(ImDrawList& list, const Font& font, ImVec2 at, ImU32 colour,
-                         const std::vector<std::string>& lines);
 
 }  // namespace keyscope::window

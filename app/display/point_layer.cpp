@@ -12,6 +12,7 @@ namespace keyscope::window {
 
 namespace {
 
+constexpr int kShareBeyond = 8;     // of the plot, that the picture has beyond it on every side
 constexpr float kStrokePx = 1.6F;  // of rings, at scale 1
 constexpr float kDiscAlpha = 0.95F;
 constexpr float kRingAlpha = 0.85F;  // what is retained comes first
@@ -20,31 +21,6 @@ constexpr float kMostFading = 0.55F;       // of what is farthest away, towards 
 constexpr float kUnselectedFading = 0.8F;  // of what is not selected
 constexpr float kMissingFading = 0.45F;    // of what has no value
 constexpr float kLeastCoverage = 0.35F;    // in space
-
-// OpenGL's rows go upwards.
-void scissor(const PixelRect& part, int height) {
-  glScissor(part.x_low, height - part.y_high, part.x_high - part.x_low, part.y_high - part.y_low);
-}
-
-void clear_to(ImU32 colour) {
-  const ImVec4 c = ImGui::ColorConvertU32ToFloat4(colour);
-  glClearColor(c.x, c.y, c.z, 1);
-  glClear(GL_COLOR_BUFFER_BIT);
-}
-
-// Lines one pixel wide, as clears of a column or row: they lie under the points at no cost.
-void draw_grid(const PlotGrid& grid, ImU32 colour, const PixelRect& part, int height) {
-  for (const int x : grid.x_px) {
-    if (x < part.x_low || x >= part.x_high) continue;
-    scissor({x, part.y_low, x + 1, part.y_high}, height);
-    clear_to(colour);
-  }
-  for (const int y : grid.y_px) {
-    if (y < part.y_low || y >= part.y_high) continue;
-    scissor({part.x_low, y, part.x_high, y + 1}, height);
-    clear_to(colour);
-  }
-}
 
 ImU32 mix(ImU32 from, ImU32 to, float share) {
   const ImVec4 a = ImGui::ColorConvertU32ToFloat4(from), b = ImGui::ColorConvertU32ToFloat4(to);
@@ -97,61 +73,42 @@ PointLayer::PointLayer() : program_(shaders::points_vert, shaders::points_frag) 
   glBindVertexArray(0);
 }
 
-void PointLayer::draw(const figures::Panel& panel, std::uint64_t panel_revision, const PlotView& view,
-                      const PlotGrid& grid, const Theme& theme, const std::vector<std::string>& hidden,
-                      float scale) {
-  const int width = std::max(1, static_cast<int>(std::lround(view.width())));
-  const int height = std::max(1, static_cast<int>(std::lround(view.height())));
-  Content content{panel_revision, theme.light, hidden, scale};
-  const bool same = !empty_ && content == content_ && width == shown().width() && height == shown().height();
-  const auto shift = same ? whole_pixel_shift(whole_view_, view) : std::nullopt;
-  if (shift && *shift == shift_ && grid == grid_) return;
-  content_ = std::move(content);
-  if (shift && !panel.is_3d() && scroll(*shift, panel, view, grid, theme)) return;
-
-  shown().resize(width, height);
-  points_drawn_ = 0;
-  draw_part({0, 0, width, height}, panel, view, grid, theme);
-  empty_ = false;
-  whole_view_ = view;
-  shift_ = {};
-  grid_ = grid;
-}
-
-// Moves what is there and draws what comes into sight; false where nothing that is there can be used.
-bool PointLayer::scroll(PixelShift shift, const figures::Panel& panel, const PlotView& view,
-                        const PlotGrid& grid, const Theme& theme) {
-  const int width = shown().width(), height = shown().height();
-  const PixelShift step{shift.x - shift_.x, shift.y - shift_.y};
-  if (std::abs(step.x) >= width || std::abs(step.y) >= height ||
-      !lines_follow(grid_, grid, width, height, step))
+// Whether the picture has all of what `view` shows; then `shown_` says where.
+bool PointLayer::still_shows(const PlotView& view) {
+  if (empty_ || view.pixels_per_unit_x() != view_.pixels_per_unit_x() ||
+      view.pixels_per_unit_y() != view_.pixels_per_unit_y())
     return false;
-  RenderTarget& next = targets_[1 - shown_];
-  next.resize(width, height);
-  glBindFramebuffer(GL_READ_FRAMEBUFFER, shown().framebuffer());
-  glBindFramebuffer(GL_DRAW_FRAMEBUFFER, next.framebuffer());
-  glDisable(GL_SCISSOR_TEST);
-  const int left = std::max(0, step.x), right = std::min(width, width + step.x);
-  const int bottom = std::max(0, -step.y), top = std::min(height, height - step.y);  // upwards, as in OpenGL
-  glBlitFramebuffer(left - step.x, bottom + step.y, right - step.x, top + step.y, left, bottom, right, top,
-                    GL_COLOR_BUFFER_BIT, GL_NEAREST);
-  shown_ = 1 - shown_;
-  points_drawn_ = 0;
-  for (const PixelRect& part : exposed_parts(width, height, step)) draw_part(part, panel, view, grid, theme);
-  shift_ = shift;
-  grid_ = grid;
-  return true;
+  const Pixel corner = view_.to_pixel(view.limits().x_low, view.limits().y_high);
+  const int width = static_cast<int>(view.width()), height = static_cast<int>(view.height());
+  const int left = static_cast<int>(std::lround(corner.x)), top = static_cast<int>(std::lround(corner.y));
+  shown_ = {left, top, left + width, top + height};
+  return left >= 0 && top >= 0 && shown_.x_high <= target_.width() && shown_.y_high <= target_.height();
 }
 
-void PointLayer::draw_part(const PixelRect& part, const figures::Panel& panel, const PlotView& view,
-                           const PlotGrid& grid, const Theme& theme) {
-  const int width = shown().width(), height = shown().height();
-  glBindFramebuffer(GL_FRAMEBUFFER, shown().framebuffer());
-  glEnable(GL_SCISSOR_TEST);
-  scissor(part, height);
-  clear_to(theme.plot);
-  draw_grid(grid, theme.grid, part, height);
-  scissor(part, height);
+void PointLayer::draw(const figures::Panel& panel, std::uint64_t panel_revision, const PlotView& view,
+                      const Theme& theme, const std::vector<std::string>& hidden, float scale) {
+  points_drawn_ = 0;
+  Content content{panel_revision, theme.light, hidden, scale};
+  if (content == content_ && still_shows(view)) return;
+  content_ = std::move(content);
+  const int width = std::max(1, static_cast<int>(view.width()));
+  const int height = std::max(1, static_cast<int>(view.height()));
+  const int beyond_x = width / kShareBeyond, beyond_y = height / kShareBeyond;
+  target_.resize(width + 2 * beyond_x, height + 2 * beyond_y);
+  view_ = view;
+  view_.pan(0, 0);  // so that its new frame does not fit it again
+  view_.set_frame(0, 0, static_cast<float>(target_.width()), static_cast<float>(target_.height()));
+  shown_ = {beyond_x, beyond_y, beyond_x + width, beyond_y + height};
+  draw_all(panel, theme);
+  empty_ = false;
+}
+
+void PointLayer::draw_all(const figures::Panel& panel, const Theme& theme) {
+  const int width = target_.width(), height = target_.height();
+  glBindFramebuffer(GL_FRAMEBUFFER, target_.framebuffer());
+  glDisable(GL_SCISSOR_TEST);
+  glClearColor(0, 0, 0, 0);
+  glClear(GL_COLOR_BUFFER_BIT);
   begin_depth(panel);
   glEnable(GL_BLEND);
   glBlendFunc(GL_ONE, GL_ONE_MINUS_SRC_ALPHA);
@@ -166,11 +123,10 @@ void PointLayer::draw_part(const PixelRect& part, const figures::Panel& panel, c
     glUniform2f(program_.uniform("viewport_px"), static_cast<float>(width + 2 * beyond),
                 static_cast<float>(height + 2 * beyond));
     glUniform1f(program_.uniform("beyond_px"), static_cast<float>(beyond));
-    draw_series(panel, series, part, view, theme);
+    draw_series(panel, series, theme);
   }
   glBindVertexArray(0);
   glUseProgram(0);
-  glDisable(GL_SCISSOR_TEST);
   glDisable(GL_DEPTH_TEST);
   glBindFramebuffer(GL_FRAMEBUFFER, 0);
 }
@@ -214,12 +170,13 @@ void PointLayer::fill_vertices(const figures::Panel& panel, const figures::Point
 }
 
 void PointLayer::draw_series(const figures::Panel& panel, const figures::PointSeries& series,
-                             const PixelRect& part, const PlotView& view, const Theme& theme) {
+                             const Theme& theme) {
+  const PixelRect part{0, 0, target_.width(), target_.height()};
   const float diameter = series.size_px * content_.scale;
   if (panel.is_3d())
-    nearest_centres(series, view, part, diameter, centres_seen_, nearest_);
+    nearest_centres(series, view_, part, diameter, centres_seen_, nearest_);
   else
-    visible_centres(series, view, part, diameter, centres_seen_, occupied_);
+    visible_centres(series, view_, part, diameter, centres_seen_, occupied_);
   if (centres_seen_.empty()) return;
   fill_vertices(panel, series, theme);
   const bool disc = series.marker == figures::Marker::kDisc;

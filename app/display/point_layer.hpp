@@ -1,17 +1,21 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "app/display/frame.hpp"
 #include "app/display/gl_objects.hpp"
 #include "app/display/plot_view.hpp"
 #include "app/display/theme.hpp"
 #include "app/figures/figure.hpp"
 
 namespace keyscope::window {
+
+// A part of a picture in pixels from its top left corner: x_low <= x < x_high, y_low <= y < y_high.
+struct PixelRect {
+  int x_low = 0, y_low = 0, x_high = 0, y_high = 0;
+  bool operator==(const PixelRect&) const = default;
+};
 
 // A point's centre in pixels of the plot, and which of its series it is.
 struct VisibleCentre {
@@ -33,27 +37,30 @@ void visible_centres(const figures::PointSeries& series, const PlotView& view, c
 void nearest_centres(const figures::PointSeries& series, const PlotView& view, const PixelRect& part,
                      float diameter_px, std::vector<VisibleCentre>& out, std::vector<std::uint32_t>& nearest);
 
-// A panel's discs, rings and crosses, drawn with OpenGL into a texture as large as the plot, by their values
-// where these have a scale. Drawn again only when something about it changed, and in the plane only at the
-// edges when it was panned by whole pixels; what is laid over it (cursor, markers) costs nothing here.
-// In space, where the points' `z` is their depth, the nearest is in front, without sorting, and the farther
-// away, the paler.
+// A panel's discs, rings and crosses, drawn with OpenGL into a texture somewhat larger than the plot, by their
+// values where these have a scale: drawn again only when something about them or the scale changed, or when
+// the plot was panned beyond what is there. Between them the picture is transparent, and its colours are
+// premultiplied by their alpha. In space, where the points' `z` is their depth, the nearest is in front,
+// without sorting, and the farther away, the paler.
 class PointLayer {
  public:
   PointLayer();
 
-  // Draws if `panel_revision`, the view, its grid, the theme or `hidden` differ from the last time.
+  // Draws where what is there does not show the panel in this view.
   void draw(const figures::Panel& panel, std::uint64_t panel_revision, const PlotView& view,
-            const PlotGrid& grid, const Theme& theme, const std::vector<std::string>& hidden, float scale);
+            const Theme& theme, const std::vector<std::string>& hidden, float scale);
 
   // Whether a series is drawn here; other markers are few and laid over.
   static bool draws(const figures::PointSeries& series);
 
-  GLuint texture() const { return targets_[shown_].texture(); }
+  GLuint texture() const { return target_.texture(); }
+  int width() const { return target_.width(); }
+  int height() const { return target_.height(); }
+  PixelRect shown() const { return shown_; }  // the part of the texture that the plot shows
   std::int64_t points_drawn() const { return points_drawn_; }  // the last time
 
  private:
-  // What a picture depends on, besides its view and grid.
+  // What a picture depends on, besides its view.
   struct Content {
     std::uint64_t panel = 0;
     bool light = false;
@@ -62,26 +69,20 @@ class PointLayer {
     bool operator==(const Content&) const = default;
   };
 
-  RenderTarget& shown() { return targets_[shown_]; }
-  bool scroll(PixelShift shift, const figures::Panel& panel, const PlotView& view, const PlotGrid& grid,
-              const Theme& theme);
-  void draw_part(const PixelRect& part, const figures::Panel& panel, const PlotView& view,
-                 const PlotGrid& grid, const Theme& theme);
-  void draw_series(const figures::Panel& panel, const figures::PointSeries& series, const PixelRect& part,
-                   const PlotView& view, const Theme& theme);
+  bool still_shows(const PlotView& view);
+  void draw_all(const figures::Panel& panel, const Theme& theme);
+  void draw_series(const figures::Panel& panel, const figures::PointSeries& series, const Theme& theme);
   void begin_depth(const figures::Panel& panel);
   void fill_vertices(const figures::Panel& panel, const figures::PointSeries& series, const Theme& theme);
 
   GlProgram program_;
   GlVertexArray vertices_;
   GlBuffer centres_;
-  std::array<RenderTarget, 2> targets_;  // what is shown, and what the next picture is made in
-  std::size_t shown_ = 0;
+  RenderTarget target_;
   bool empty_ = true;
   Content content_;
-  PlotGrid grid_;
-  PlotView whole_view_;  // of the last picture that was drawn whole
-  PixelShift shift_;     // since then
+  PlotView view_;    // of the whole picture, whose frame begins at zero
+  PixelRect shown_;
   // As the vertex shader takes it.
   struct Vertex {
     float x = 0, y = 0, depth = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fontconfig/fontconfig.h>
+#include <implot.h>
 
 namespace keyscope::window {
 
@@ -72,6 +73,28 @@ Theme make_theme(bool light) {
   return theme;
 }
 
+namespace {
+
+void apply_plot_theme(const Theme& theme, float scale) {
+  ImPlotStyle style;
+  style.PlotPadding = ImVec2(4 * scale, 6 * scale);
+  style.LabelPadding = ImVec2(5 * scale, 4 * scale);
+  style.PlotMinSize = ImVec2(40 * scale, 20 * scale);
+  style.MajorTickLen = style.MinorTickLen = ImVec2(0, 0);
+  style.MinorAlpha = 0.7F;
+  style.Colors[ImPlotCol_FrameBg] = style.Colors[ImPlotCol_AxisBg] = ImVec4(0, 0, 0, 0);
+  style.Colors[ImPlotCol_PlotBg] = vec4(theme.plot);
+  style.Colors[ImPlotCol_PlotBorder] = vec4(theme.border);
+  style.Colors[ImPlotCol_AxisGrid] = vec4(theme.grid);
+  style.Colors[ImPlotCol_AxisText] = vec4(theme.dim);
+  style.Colors[ImPlotCol_AxisBgHovered] = vec4(theme.hover);
+  style.Colors[ImPlotCol_AxisBgActive] = vec4(theme.selected);
+  style.Colors[ImPlotCol_Selection] = vec4(theme.accent);
+  ImPlot::GetStyle() = style;
+}
+
+}  // namespace
+
 void apply_theme(const Theme& theme, float scale) {
   ImGuiStyle style;
   style.WindowRounding = 6;
@@ -93,6 +116,7 @@ void apply_theme(const Theme& theme, float scale) {
   style.WindowBorderSize = style.PopupBorderSize = 1;
   set_colours(theme, style.Colors);
   ImGui::GetStyle() = style;
+  apply_plot_theme(theme, scale);
 }
 
 ImU32 to_colour(figures::Colour colour, float alpha) {

@@ -11,8 +11,13 @@ std::string name_with_units(const std::string& name, const std::string& units) {
 }
 
 std::vector<Tick> ticks_of(const Axis& axis, double low, double high, int n_wanted, bool cells) {
-  if (axis.categories.empty()) return linear_ticks(low, high, n_wanted, cells || axis.counted);
+  if (axis.categories.empty() && !cells) return linear_ticks(low, high, n_wanted, axis.counted);
   std::vector<Tick> ticks;
+  if (axis.categories.empty()) {
+    ticks = linear_ticks(low - 0.5, high - 0.5, n_wanted, true);
+    for (Tick& tick : ticks) tick.value += 0.5;
+    return ticks;
+  }
   for (std::size_t i = 0; i < axis.categories.size(); ++i)
     if (const auto at = static_cast<double>(i); at >= low && at <= high)
       ticks.push_back({at, axis.categories[i]});

@@ -151,10 +151,10 @@ void FigurePlots::describe(nlohmann::ordered_json& json) const {
   json["error"] = shown_.error;
   json["panels"] = nlohmann::ordered_json::array();
   for (const auto& plot : plots_) {
-    const PlotView& view = plot->view();
+    const figures::Extent limits = plot->view().limits();
     nlohmann::ordered_json panel;
     panel["id"] = plot->panel().id;
-    panel["limits"] = {view.x_low(), view.x_high(), view.y_low(), view.y_high()};
+    panel["limits"] = {limits.x_low, limits.x_high, limits.y_low, limits.y_high};
     if (const auto& map = plot->panel().heatmap) {
       panel["shape"] = {map->values.rows(), map->values.cols()};
       panel["range"] = {map->low, map->high};

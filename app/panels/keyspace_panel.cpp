@@ -326,8 +326,8 @@ void KeyspacePanel::draw_tiles(PanelContext& context, const std::vector<session:
 
 nlohmann::ordered_json KeyspacePanel::describe() const {
   nlohmann::ordered_json json;
-  const PlotView& view = scene_.view;
-  json["limits"] = {view.x_low(), view.x_high(), view.y_low(), view.y_high()};
+  const figures::Extent limits = scene_.view.limits();
+  json["limits"] = {limits.x_low, limits.x_high, limits.y_low, limits.y_high};
   json["hidden"] = scene_.legend.hidden();
   json["points_drawn"] = points_drawn();
   json["orbit"] = {scene_.orbit.azimuth, scene_.orbit.elevation};

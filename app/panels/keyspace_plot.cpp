@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
+#include <implot.h>
 #include <nlohmann/json.hpp>
 
 #include "app/display/plot_axes.hpp"
@@ -80,53 +82,39 @@ void KeyspacePlot::update_index(const PlotLegend& legend) {
   index_is_old_ = false;
 }
 
-void KeyspacePlot::draw_layer(PanelContext& context, const KeyspaceScene& scene, bool names) {
-  const PlotGrid grid = in_space() ? PlotGrid{} : draw_plot_axes(context, seen_, view_, names);
-  layer_.draw(seen_, revision_, view_, grid, context.theme, scene.legend.hidden(), context.scale);
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  const ImVec2 low(view_.left(), view_.top());
-  const ImVec2 high(view_.left() + view_.width(), view_.top() + view_.height());
-  list.AddImage(texture_id(layer_.texture()), low, high, {0, 1}, {1, 0});  // OpenGL's rows go upwards
-  list.AddRect(low, high, context.theme.border);
-  list.PushClipRect(low, high, true);
+void KeyspacePlot::draw_content(PanelContext& context, const KeyspaceScene& scene) {
+  layer_.draw(seen_, revision_, view_, context.theme, scene.legend.hidden(), context.scale);
+  ImPlot::PushPlotClipRect();
+  draw_picture(layer_, view_);
   if (in_space()) draw_space_frame(context, seen_, scene.box, scene.orbit, view_);
   draw_means(context, scene.legend);
   if (const auto held = context.state().locked) draw_token(context, *held, true);
   if (const auto token = context.state().hovered) draw_token(context, *token, false);
-  mouse_.draw(context);
-  list.PopClipRect();
+  ImPlot::PopPlotClipRect();
 }
 
 void KeyspacePlot::draw(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile,
                         const Rect& rect) {
+  if (rect.width <= context.px(60) || rect.height <= context.px(40)) return;
   // Without the axes' names where the plot would be too small.
   const bool names = rect.height >= context.px(kLeastHeightForAxisNames) &&
                      rect.width >= context.px(kLeastWidthForAxisNames);
-  const AxisMargins margins =
-      in_space() ? AxisMargins{0, context.px(8)} : axis_margins(context, seen_, view_, names);
-  const Rect plot{rect.x + margins.left, rect.y + context.px(2), rect.width - margins.left,
-                  rect.height - margins.below - context.px(2)};
-  if (plot.width <= context.px(40) || plot.height <= context.px(20)) return;
-  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.width), std::round(plot.height));
-  scene.view.set_frame(view_.left(), view_.top(), view_.width(), view_.height());
   view_.follow(scene.view);
-  ImGui::SetCursorScreenPos({view_.left(), view_.top()});
-  ImGui::InvisibleButton("plot", {view_.width(), view_.height()},
-                         ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight |
-                             ImGuiButtonFlags_MouseButtonMiddle);
-  if (tile.selected) context.widgets["plot"] = {view_.left(), view_.top(), view_.width(), view_.height()};
-  handle_mouse(context, scene, tile);
+  const std::string name =
+      tile.selected ? std::string("plot") : fmt::format("plot_{}_{}", tile.id.source, tile.id.run);
+  if (!plot_.begin(context, name, rect, seen_, view_, names, true)) return;
   turn(scene);
-  draw_layer(context, scene, names);
+  draw_content(context, scene);
+  take_mouse(context, scene, tile, plot_.end(context, view_));
 }
 
-void KeyspacePlot::handle_mouse(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile) {
-  const std::uint64_t before = view_.revision();
-  const PlotMouse::Outcome mouse = mouse_.handle(context, view_, {.turns = in_space(), .selects = true});
-  if (mouse.fit) view_.fit(scene.extent, seen_.equal_aspect);
-  if (view_.revision() != before) scene.view.follow(view_);
+void KeyspacePlot::take_mouse(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile,
+                              const PlotMouse& mouse) {
+  scene.view = view_;
+  if (mouse.fit) scene.view.fit(scene.extent, seen_.equal_aspect);
   if (mouse.turned.x != 0 || mouse.turned.y != 0)
     scene.orbit.drag(mouse.turned.x * kTurnPerPixel, mouse.turned.y * kTurnPerPixel);
+  if (mouse.fit || mouse.turned.x != 0 || mouse.turned.y != 0) context.wants_frames = true;
   if (!mouse.outline.empty()) select_inside(context, scene, mouse.outline);
   if (mouse.menu) ImGui::OpenPopup("plot_menu");
   draw_menu(context, scene);
@@ -171,7 +159,7 @@ void KeyspacePlot::draw_menu(PanelContext& context, KeyspaceScene& scene) {
 }
 
 void KeyspacePlot::draw_means(const PanelContext& context, const PlotLegend& legend) const {
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImDrawList& list = *ImPlot::GetPlotDrawList();
   const ImU32 outline = context.theme.light ? IM_COL32_WHITE : IM_COL32(10, 13, 18, 255);
   for (const figures::PointSeries& series : seen_.points) {
     if (PointLayer::draws(series) || series.x.empty() || legend.hides(series.id)) continue;
@@ -198,7 +186,7 @@ void KeyspacePlot::draw_token(PanelContext& context, std::int64_t token, bool he
   const auto found = find(token);
   if (!found) return;
   const Pixel at = view_.to_pixel(found->series->x[found->at], found->series->y[found->at]);
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImDrawList& list = *ImPlot::GetPlotDrawList();
   const figures::PointSeries& series = *found->series;
   const float value = seen_.scale && !series.value.empty() ? series.value[found->at] : 0;
   const bool valued = seen_.scale && !series.value.empty() && !std::isnan(value);

@@ -5,9 +5,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "app/display/plot.hpp"
 #include "app/display/plot_legend.hpp"
-#include "app/display/plot_view.hpp"
-#include "app/display/point_layer.hpp"
 #include "app/figures/scales.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/keyspace_view.hpp"
@@ -60,12 +59,13 @@ class KeyspacePlot {
 
   void turn(const KeyspaceScene& scene);
   void update_index(const PlotLegend& legend);
-  void handle_mouse(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile);
+  void take_mouse(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile,
+                  const PlotMouse& mouse);
   void point_at(PanelContext& context, const KeyspaceScene& scene, const session::RunTile& tile,
                 const Pixel& at, bool clicked);
   void select_inside(PanelContext& context, const KeyspaceScene& scene, const std::vector<Pixel>& outline);
   void draw_menu(PanelContext& context, KeyspaceScene& scene);
-  void draw_layer(PanelContext& context, const KeyspaceScene& scene, bool names);
+  void draw_content(PanelContext& context, const KeyspaceScene& scene);
   void draw_means(const PanelContext& context, const PlotLegend& legend) const;
   std::optional<Found> find(std::int64_t token) const;
   void draw_token(PanelContext& context, std::int64_t token, bool held) const;
@@ -84,7 +84,7 @@ class KeyspacePlot {
   bool index_is_old_ = true;  // made anew when the cursor asks for it
   PlotView view_;
   PointLayer layer_;
-  PlotMouse mouse_;
+  Plot plot_;
 };
 
 }  // namespace keyscope::window

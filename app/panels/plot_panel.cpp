@@ -6,8 +6,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <implot.h>
 
-#include "app/display/plot_axes.hpp"
 #include "app/display/plot_legend.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/scales.hpp"
@@ -21,7 +21,6 @@ namespace {
 
 constexpr float kFigurePickRadiusPx = 9;
 constexpr float kCurvePx = 1.6F, kMarkerPx = 6;
-constexpr float kTopMargin = 7;  // half a line, which the topmost tick stands out by
 constexpr float kLeastHeightForLegend = 150, kLeastHeightForNames = 120;
 
 }  // namespace
@@ -97,13 +96,6 @@ void PlotPanel::hide_as(const PlotPanel& other) {
   rebuild_index();
 }
 
-void PlotPanel::draw_picture(GLuint texture) const {
-  // OpenGL's rows go upwards.
-  ImGui::GetWindowDrawList()->AddImage(texture_id(texture), {view_.left(), view_.top()},
-                                       {view_.left() + view_.width(), view_.top() + view_.height()}, {0, 1},
-                                       {1, 0});
-}
-
 // Where the figure has them and the cells are large enough.
 void PlotPanel::draw_cell_numbers(const PanelContext& context, const figures::Heatmap& map) const {
   if (map.decimals < 0) return;
@@ -115,51 +107,50 @@ void PlotPanel::draw_cell_numbers(const PanelContext& context, const figures::He
     for (Eigen::Index col = 0; col < map.values.cols(); ++col) {
       const float value = map.values(row, col);
       const Pixel at = view_.to_pixel(map.x_first + (static_cast<double>(col) + 0.5) * map.x_step,
-                                      -(map.y_first + (static_cast<double>(row) + 0.5) * map.y_step));
+                                      map.y_first + (static_cast<double>(row) + 0.5) * map.y_step);
       if (std::isnan(value) || !view_.contains(at)) continue;
       const std::string text = format_signed(value, map.decimals);
       const ImVec2 size = text_size(font, text);
-      draw_text(*ImGui::GetWindowDrawList(), font, {at.x - 0.5F * size.x, at.y - 0.5F * size.y},
+      draw_text(*ImPlot::GetPlotDrawList(), font, {at.x - 0.5F * size.x, at.y - 0.5F * size.y},
                 text_on(to_colour(figures::colour_of(map, value))), text);
     }
 }
 
-void PlotPanel::draw_content(PanelContext& context, const PlotGrid& grid) {
+void PlotPanel::draw_content(PanelContext& context) {
   if (panel_.heatmap) {
     heatmap_->draw(view_, context.theme);
-    draw_picture(heatmap_->texture());
+    draw_picture(*heatmap_, view_);
     draw_cell_numbers(context, *panel_.heatmap);
   } else {
     if (!points_) points_ = std::make_unique<PointLayer>();
-    points_->draw(seen(), revision_, view_, grid, context.theme, legend_.hidden(), context.scale);
-    draw_picture(points_->texture());
+    points_->draw(seen(), revision_, view_, context.theme, legend_.hidden(), context.scale);
+    draw_picture(*points_, view_);
   }
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImDrawList& list = *ImPlot::GetPlotDrawList();
   const ImU32 outline = context.theme.light ? IM_COL32_WHITE : IM_COL32(10, 13, 18, 255);
   for (const figures::PointSeries& series : seen().points) {
     if (PointLayer::draws(series) || legend_.hides(series.id)) continue;
     for (std::size_t i = 0; i < series.x.size(); ++i) {
-      const Pixel at = view_.to_pixel(series.x[i], plane_y(panel_, series.y[i]));
+      const Pixel at = view_.to_pixel(series.x[i], series.y[i]);
       if (view_.contains(at))
         draw_marker(list, series.marker, {at.x, at.y}, context.px(series.size_px),
                     ink_colour(context.theme, series.colour), series.x.size() == 1 ? outline : 0);
     }
   }
   for (const figures::BandSeries& band : panel_.bands)
-    if (!legend_.hides(band.id)) draw_band(list, context.theme, band, view_);
+    if (!legend_.hides(band.id)) draw_band(context.theme, band);
   for (const figures::LineSeries& series : panel_.lines)
-    if (!legend_.hides(series.id))
-      draw_line(list, context.theme, series, view_, context.px(kCurvePx), context.px(kMarkerPx));
+    if (!legend_.hides(series.id)) draw_line(context, series, view_);
 }
 
 // A larger disc around the token's point; in a matrix of tokens, its column and row.
 void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
-  ImDrawList& list = *ImGui::GetWindowDrawList();
+  ImDrawList& list = *ImPlot::GetPlotDrawList();
   if (panel_.heatmap) {
     const std::int64_t place = panel_.order ? panel_.order->place_of(token) : token;
     if (place < 0) return;
     const auto at = static_cast<double>(place) + 0.5;
-    const Pixel pixel = view_.to_pixel(at, -at);
+    const Pixel pixel = view_.to_pixel(at, at);
     const ImU32 colour = with_alpha(context.theme.text, 0.55F);
     if (!rows_alone_) list.AddLine({pixel.x, view_.top()}, {pixel.x, view_.top() + view_.height()}, colour);
     list.AddLine({view_.left(), pixel.y}, {view_.left() + view_.width(), pixel.y}, colour);
@@ -177,7 +168,7 @@ void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
 
 // Cells are closed at their low end, as in `Heatmap`.
 std::optional<PlotHit> PlotPanel::matrix_hit(const figures::Heatmap& map, PlotPoint at) const {
-  const double x = at.x, y = -at.y;
+  const double x = at.x, y = at.y;
   const double column = std::floor((x - map.x_first) / map.x_step),
                row = std::floor((y - map.y_first) / map.y_step);
   if (column < 0 || row < 0 || column >= static_cast<double>(map.values.cols()) ||
@@ -223,29 +214,17 @@ std::optional<PlotHit> PlotPanel::hit(const PanelContext& context, Pixel at) con
 
 PlotPanel::Outcome PlotPanel::draw_plot(PanelContext& context, const Rect& plot, const std::string& name,
                                         bool names) {
-  view_.set_frame(std::round(plot.x), std::round(plot.y), std::round(plot.width), std::round(plot.height));
-  ImGui::SetCursorScreenPos({view_.left(), view_.top()});
-  ImGui::InvisibleButton(name.c_str(), {view_.width(), view_.height()},
-                         ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight |
-                             ImGuiButtonFlags_MouseButtonMiddle);
-  context.widgets[name] = {view_.left(), view_.top(), view_.width(), view_.height()};
-  const PlotMouse::Outcome mouse = mouse_.handle(context, view_, {.selects = selects_});
-  if (mouse.fit) fit();
-  if (!mouse.outline.empty()) select_inside(context, mouse.outline);
-
-  const PlotGrid grid = draw_plot_axes(context, panel_, view_, names);
-  const ImVec2 low(view_.left(), view_.top());
-  const ImVec2 high(view_.left() + view_.width(), view_.top() + view_.height());
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  list.PushClipRect(low, high, true);
-  draw_content(context, grid);
+  if (!plot_.begin(context, name, plot, panel_, view_, names, selects_)) return {};
+  ImPlot::PushPlotClipRect();
+  draw_content(context);
   if (of_tokens_) {
     if (const auto held = context.state().locked) draw_token(context, *held);
     if (const auto token = context.state().hovered) draw_token(context, *token);
   }
-  mouse_.draw(context);
-  list.PopClipRect();
-  list.AddRect(low, high, context.theme.border);
+  ImPlot::PopPlotClipRect();
+  const PlotMouse mouse = plot_.end(context, view_);
+  if (mouse.fit) fit();
+  if (!mouse.outline.empty()) select_inside(context, mouse.outline);
   Outcome outcome{std::nullopt, mouse.clicked, mouse.menu};
   if (mouse.over) outcome.hit = hit(context, *mouse.over);
   return outcome;
@@ -259,138 +238,81 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
   update_selection(context);
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const bool names = rect.bottom() - at.y >= context.px(kLeastHeightForNames);
-  const AxisMargins margins = axis_margins(context, panel_, view_, names);
-  Rect plot{at.x + margins.left, at.y + context.px(kTopMargin),
-            rect.right() - context.px(8) - at.x - margins.left,
-            rect.bottom() - margins.below - at.y - context.px(kTopMargin)};
-  const float bar = panel_.heatmap && with_bar ? colour_bar_width(context, *panel_.heatmap, plot.height) : 0;
-  plot.width -= bar;
+  Rect plot{at.x, at.y, rect.right() - at.x, rect.bottom() - at.y};
   const float above = order_.height(context, plot.height);
   plot.y += above;
   plot.height -= above;
+  const float bar = panel_.heatmap && with_bar ? colour_bar_width(context, *panel_.heatmap, view_.height()) : 0;
+  plot.width -= bar;
   if (plot.width < context.px(40) || plot.height < context.px(20)) return {};
   Outcome outcome = draw_plot(context, plot, name, names);
   order_.draw(context, view_, above);
-  if (bar > 0) draw_colour_bar(context, *panel_.heatmap, {plot.right(), plot.y, bar, plot.height});
+  if (bar > 0) draw_colour_bar(context, *panel_.heatmap, {plot.right(), view_.top(), bar, view_.height()});
   return outcome;
 }
 
 namespace {
 
-constexpr float kDashPx = 6, kDashGapPx = 4;
+constexpr float kDashPx = 6, kDashGapPx = 4, kFarPx = 1e4F;
 constexpr float kBandAlpha = 0.18F;
-constexpr float kFarPx = 1e5F;  // so far outside the plot that the slope there cannot be seen
 
-// What came into one column of pixels.
-struct Column {
-  float x = 0;
-  Pixel first, last, lowest, highest;
-  bool empty = true;
-
-  void add(Pixel at) {
-    if (empty) {
-      first = last = lowest = highest = at;
-      x = std::floor(at.x);
-      empty = false;
-      return;
-    }
-    last = at;
-    if (at.y > lowest.y) lowest = at;
-    if (at.y < highest.y) highest = at;
-  }
-
-  void append_to(std::vector<Pixel>& line) {
-    if (empty) return;
-    const auto push = [&](Pixel at) {
-      if (line.empty() || line.back().x != at.x || line.back().y != at.y) line.push_back(at);
+// ImPlot's lines are solid.
+void draw_dashes(ImDrawList& list, Pixel from, Pixel to, float& walked, ImU32 colour, float width) {
+  const float length = std::hypot(to.x - from.x, to.y - from.y);
+  float done = 0;
+  while (done < length) {
+    const float phase = std::fmod(walked + done, kDashPx + kDashGapPx);
+    const bool inked = phase < kDashPx;
+    const float step = std::min(length - done, (inked ? kDashPx : kDashPx + kDashGapPx) - phase + 0.01F);
+    const auto at = [&](float share) {
+      return ImVec2(from.x + share * (to.x - from.x), from.y + share * (to.y - from.y));
     };
-    push(first), push(lowest), push(highest), push(last);
-    empty = true;
+    if (inked) list.AddLine(at(done / length), at((done + step) / length), colour, width);
+    done += step;
   }
-};
+  walked += length;
+}
 
-void draw_dashes(ImDrawList& list, const std::vector<Pixel>& line, ImU32 colour, float width) {
-  float walked = 0;  // along the line, over all its pieces
-  for (std::size_t i = 1; i < line.size(); ++i) {
-    const Pixel from = line[i - 1], to = line[i];
-    const float length = std::hypot(to.x - from.x, to.y - from.y);
-    float done = 0;
-    while (done < length) {
-      const float phase = std::fmod(walked + done, kDashPx + kDashGapPx);
-      const bool inked = phase < kDashPx;
-      const float step = std::min(length - done, (inked ? kDashPx : kDashPx + kDashGapPx) - phase + 0.01F);
-      const auto at = [&](float share) {
-        return ImVec2(from.x + share * (to.x - from.x), from.y + share * (to.y - from.y));
-      };
-      if (inked) list.AddLine(at(done / length), at((done + step) / length), colour, width);
-      done += step;
-    }
-    walked += length;
+void draw_dashed_line(const PanelContext& context, const figures::LineSeries& series, const PlotView& view) {
+  float walked = 0;
+  // So far outside that the slope there cannot be seen.
+  const auto near_sight = [&](Pixel at) {
+    return Pixel{std::clamp(at.x, view.left() - kFarPx, view.left() + view.width() + kFarPx),
+                 std::clamp(at.y, view.top() - kFarPx, view.top() + view.height() + kFarPx)};
+  };
+  for (std::size_t i = 1; i < series.x.size(); ++i) {
+    const Pixel from = near_sight(view.to_pixel(series.x[i - 1], series.y[i - 1]));
+    const Pixel to = near_sight(view.to_pixel(series.x[i], series.y[i]));
+    if (std::isfinite(from.y) && std::isfinite(to.y))
+      draw_dashes(*ImPlot::GetPlotDrawList(), from, to, walked, ink_colour(context.theme, series.colour),
+                  context.px(kCurvePx));
   }
 }
 
 }  // namespace
 
-std::vector<std::vector<Pixel>> thinned_line(const figures::LineSeries& series, const PlotView& view) {
-  std::vector<std::vector<Pixel>> lines;
-  std::vector<Pixel> line;
-  Column column;
-  const auto end_line = [&] {
-    column.append_to(line);
-    if (!line.empty()) lines.push_back(std::move(line));
-    line.clear();
-  };
-  for (std::size_t i = 0; i < series.x.size(); ++i) {
-    if (!std::isfinite(series.x[i]) || !std::isfinite(series.y[i])) {
-      end_line();
-      continue;
-    }
-    Pixel at = view.to_pixel(series.x[i], series.y[i]);
-    at.x = std::clamp(at.x, view.left() - kFarPx, view.left() + view.width() + kFarPx);
-    at.y = std::clamp(at.y, view.top() - kFarPx, view.top() + view.height() + kFarPx);
-    if (!column.empty && std::floor(at.x) != column.x) column.append_to(line);
-    column.add(at);
-  }
-  end_line();
-  return lines;
-}
-
-void draw_band(ImDrawList& list, const Theme& theme, const figures::BandSeries& band, const PlotView& view) {
-  const ImU32 colour = ink_colour(theme, band.colour, kBandAlpha);
-  const auto at = [&](std::size_t i, float y) {
-    const Pixel pixel = view.to_pixel(band.x[i], y);
-    return ImVec2(std::clamp(pixel.x, -kFarPx, kFarPx), std::clamp(pixel.y, -kFarPx, kFarPx));
-  };
-  const auto known = [&](std::size_t i) { return std::isfinite(band.low[i]) && std::isfinite(band.high[i]); };
-  // Unsmoothed: smoothed edges of neighbours would show as seams.
-  const ImDrawListFlags flags = list.Flags;
-  list.Flags &= ~ImDrawListFlags_AntiAliasedFill;
-  for (std::size_t i = 1; i < band.x.size(); ++i)
-    if (known(i - 1) && known(i))
-      list.AddQuadFilled(at(i - 1, band.high[i - 1]), at(i, band.high[i]), at(i, band.low[i]),
-                         at(i - 1, band.low[i - 1]), colour);
-  list.Flags = flags;
-}
-
-void draw_line(ImDrawList& list, const Theme& theme, const figures::LineSeries& series, const PlotView& view,
-               float width, float marker_px) {
-  const ImU32 colour = ink_colour(theme, series.colour);
-  std::vector<ImVec2> points;
-  for (const std::vector<Pixel>& line : thinned_line(series, view)) {
-    if (series.dashed) {
-      draw_dashes(list, line, colour, width);
-      continue;
-    }
-    points.clear();
-    for (const Pixel at : line) points.emplace_back(at.x, at.y);
-    list.AddPolyline(points.data(), static_cast<int>(points.size()), colour, 0, width);
-  }
+void PlotPanel::draw_line(const PanelContext& context, const figures::LineSeries& series, const PlotView& view) {
+  const ImU32 colour = ink_colour(context.theme, series.colour);
+  if (series.dashed)
+    draw_dashed_line(context, series, view);
+  else
+    ImPlot::PlotLine(series.id.c_str(), series.x.data(), series.y.data(), static_cast<int>(series.x.size()),
+                     {ImPlotProp_LineColor, colour, ImPlotProp_LineWeight, context.px(kCurvePx),
+                      ImPlotProp_Flags, int{ImPlotItemFlags_NoFit}});
   if (!series.marker) return;
   for (std::size_t i = 0; i < series.x.size(); ++i) {
     if (!std::isfinite(series.x[i]) || !std::isfinite(series.y[i])) continue;
     const Pixel at = view.to_pixel(series.x[i], series.y[i]);
-    if (view.contains(at)) draw_marker(list, *series.marker, {at.x, at.y}, marker_px, colour, 0);
+    if (view.contains(at))
+      draw_marker(*ImPlot::GetPlotDrawList(), *series.marker, {at.x, at.y}, context.px(kMarkerPx), colour, 0);
   }
+}
+
+void PlotPanel::draw_band(const Theme& theme, const figures::BandSeries& band) {
+  ImPlot::PlotShaded(band.id.c_str(), band.x.data(), band.low.data(), band.high.data(),
+                     static_cast<int>(band.x.size()),
+                     {ImPlotProp_FillColor, ink_colour(theme, band.colour, kBandAlpha), ImPlotProp_Flags,
+                      int{ImPlotItemFlags_NoFit}});
 }
 
 }  // namespace keyscope::window

@@ -8,6 +8,7 @@
 #include <imgui.h>
 
 #include "app/display/heatmap_layer.hpp"
+#include "app/display/plot.hpp"
 #include "app/display/plot_axes.hpp"
 #include "app/display/plot_legend.hpp"
 #include "app/display/plot_view.hpp"
@@ -70,10 +71,11 @@ class PlotPanel {
 
  private:
   Outcome draw_plot(PanelContext& context, const Rect& plot, const std::string& name, bool names);
-  void draw_content(PanelContext& context, const PlotGrid& grid);
-  void draw_picture(GLuint texture) const;
+  void draw_content(PanelContext& context);
   void draw_cell_numbers(const PanelContext& context, const figures::Heatmap& map) const;
   void draw_token(PanelContext& context, std::int64_t token) const;
+  static void draw_line(const PanelContext& context, const figures::LineSeries& series, const PlotView& view);
+  static void draw_band(const Theme& theme, const figures::BandSeries& band);
   std::optional<PlotHit> hit(const PanelContext& context, Pixel at) const;
   std::optional<PlotHit> matrix_hit(const figures::Heatmap& map, PlotPoint at) const;
   void select_inside(PanelContext& context, const std::vector<Pixel>& outline) const;
@@ -94,23 +96,10 @@ class PlotPanel {
   std::uint64_t revision_ = 0;
   PlotView view_;
   PlotLegend legend_;
-  PlotMouse mouse_;
+  Plot plot_;
   PointIndex index_;
   std::unique_ptr<PointLayer> points_;     // made when a panel has some
   std::unique_ptr<HeatmapLayer> heatmap_;  // likewise
 };
-
-// A line's points on the screen, in stretches without gaps (a value that is not finite is one). Points that
-// fall into one column of pixels become at most four of them (first, lowest, highest, last), which draw the
-// same picture: a line of 100,000 points costs no more than the plot is wide.
-std::vector<std::vector<Pixel>> thinned_line(const figures::LineSeries& series, const PlotView& view);
-
-// All of a series, with its marker where it has one.
-//   width: of the line, in pixels
-void draw_line(ImDrawList& list, const Theme& theme, const figures::LineSeries& series, const PlotView& view,
-               float width, float marker_px);
-
-// What lies between a band's edges, lightly; a value that is not finite is a gap.
-void draw_band(ImDrawList& list, const Theme& theme, const figures::BandSeries& band, const PlotView& view);
 
 }  // namespace keyscope::window

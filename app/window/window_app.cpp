@@ -9,6 +9,7 @@
 #include <imgui_impl_glfw.h>
 #include <imgui_impl_opengl3.h>
 #include <imgui_internal.h>
+#include <implot.h>
 #include <nlohmann/json.hpp>
 
 #include "app/panels/panels.hpp"
@@ -20,6 +21,7 @@ namespace keyscope::window {
 ImguiContext::ImguiContext(GlfwWindow& window) {
   IMGUI_CHECKVERSION();
   ImGui::CreateContext();
+  ImPlot::CreateContext();
   ImGuiIO& io = ImGui::GetIO();
   io.IniFilename = nullptr;  // the working folder is not ours to write to
   io.LogFilename = nullptr;
@@ -31,6 +33,7 @@ ImguiContext::ImguiContext(GlfwWindow& window) {
 ImguiContext::~ImguiContext() {
   ImGui_ImplOpenGL3_Shutdown();
   ImGui_ImplGlfw_Shutdown();
+  ImPlot::DestroyContext();
   ImGui::DestroyContext();
 }
 

@@ -22,6 +22,7 @@ class Layer : public ::testing::Test {
  protected:
   void SetUp() override {
     view_.set_frame(0, 0, kWidth, kHeight);
+    view_.set_downwards(true);
     heatmap_.values = RowMatrixF(40, 60);
     for (Eigen::Index i = 0; i < heatmap_.values.size(); ++i)
       heatmap_.values.data()[i] = 0.001F * static_cast<float>((i * 37) % 1000);
@@ -30,9 +31,8 @@ class Layer : public ::testing::Test {
     heatmap_.low = 0.01F;
   }
 
-  // The plane's extent, as the panel sets it: rows downwards.
   void fit() {
-    view_.fit({heatmap_.x_first, heatmap_.x_last(), -heatmap_.y_last(), -heatmap_.y_first}, false);
+    view_.fit({heatmap_.x_first, heatmap_.x_last(), heatmap_.y_first, heatmap_.y_last()}, false);
   }
 
   std::vector<std::uint8_t> drawn(HeatmapLayer& layer) const {
@@ -52,9 +52,9 @@ class Layer : public ::testing::Test {
   Colour expected(Pixel pixel) const {
     const PlotPoint at = view_.to_plane({pixel.x + 0.5F, pixel.y + 0.5F});
     const double col = (at.x - heatmap_.x_first) / heatmap_.x_step,
-                 row = (-at.y - heatmap_.y_first) / heatmap_.y_step;
-    const bool inside = at.x >= heatmap_.x_first && at.x < heatmap_.x_last() && -at.y >= heatmap_.y_first &&
-                        -at.y < heatmap_.y_last();
+                 row = (at.y - heatmap_.y_first) / heatmap_.y_step;
+    const bool inside = at.x >= heatmap_.x_first && at.x < heatmap_.x_last() && at.y >= heatmap_.y_first &&
+                        at.y < heatmap_.y_last();
     if (!inside) return channels(theme_.plot);
     const float value = heatmap_.values(static_cast<Eigen::Index>(std::floor(row)),
                                         static_cast<Eigen::Index>(std::floor(col)));
