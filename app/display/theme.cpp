@@ -41,7 +41,15 @@ void set_colours(const Theme& theme, ImVec4* colours) {
   colours[ImGuiCol_HeaderHovered] = vec4(theme.hover);
   colours[ImGuiCol_CheckMark] = colours[ImGuiCol_SliderGrab] = colours[ImGuiCol_SliderGrabActive] =
       vec4(theme.accent);
-  colours[ImGuiCol_TitleBg] = colours[ImGuiCol_TitleBgActive] = vec4(theme.panel);
+  colours[ImGuiCol_TitleBg] = colours[ImGuiCol_TitleBgActive] = vec4(theme.background);
+  for (const int tab : {ImGuiCol_Tab, ImGuiCol_TabDimmed, ImGuiCol_TitleBgCollapsed})
+    colours[tab] = vec4(theme.background);
+  for (const int tab : {ImGuiCol_TabSelected, ImGuiCol_TabDimmedSelected}) colours[tab] = vec4(theme.panel);
+  colours[ImGuiCol_TabHovered] = vec4(theme.hover);
+  colours[ImGuiCol_TabSelectedOverline] = vec4(theme.accent);
+  colours[ImGuiCol_TabDimmedSelectedOverline] = vec4(theme.border);
+  colours[ImGuiCol_DockingPreview] = vec4(with_alpha(theme.accent, 0.4F));
+  colours[ImGuiCol_DockingEmptyBg] = vec4(theme.background);
   colours[ImGuiCol_Separator] = vec4(theme.border);
   colours[ImGuiCol_ScrollbarBg] = none;
   colours[ImGuiCol_ScrollbarGrab] = vec4(theme.border);
@@ -111,6 +119,10 @@ void apply_theme(const Theme& theme, float scale) {
   style.ItemSpacing = ImVec2(8, 6);
   style.ItemInnerSpacing = ImVec2(6, 4);
   style.WindowMinSize = ImVec2(16, 16);
+  style.WindowMenuButtonPosition = ImGuiDir_None;
+  style.DockingSeparatorSize = 4;
+  style.TabBarOverlineSize = 2;
+  style.TabCloseButtonMinWidthSelected = style.TabCloseButtonMinWidthUnselected = 0;  // where it is pointed at
   style.ScaleAllSizes(scale);
   style.FontSizeBase = std::round(kTextPx * scale);
   style.WindowBorderSize = style.PopupBorderSize = 1;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <imgui_internal.h>
 
 #include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
@@ -24,6 +25,7 @@ struct BarButton {
 
 constexpr std::array<BarButton, 5> kButtons{
     {{"Open", "open"}, {"Run a model", "live"}, {"Export", "export"}, {"Theme", "theme"}, {"?", "help"}}};
+constexpr float kTopHeight = 46, kStatusHeight = 27;
 
 std::string hint(const PanelContext& context, const Action& action) {
   const std::string keys = shortcut_text(action.shortcut);
@@ -51,10 +53,92 @@ std::vector<BarButton> fitting_buttons(const PanelContext& context, float room, 
   return buttons;
 }
 
+// One view of the menu: those that are open have a tick. What was not recorded is dim, and says so.
+void draw_view_item(PanelContext& context, const session::ViewChoice& view) {
+  const auto& state = context.state();
+  const auto& open = state.arrangement.views;
+  const bool is_open = std::ranges::find(open, view.name) != open.end();
+  const bool recorded =
+      view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
+  if (ImGui::MenuItem(view.label.c_str(), nullptr, is_open, recorded)) {
+    if (is_open && state.view == view.name)
+      context.session.close_view(view.name);
+    else
+      context.session.choose_view(view.name);
+  }
+  note_widget(context, "menu_" + view.name);
+  if (!recorded && ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+    ImGui::SetTooltip("was not recorded");
+}
+
+void draw_views_menu(PanelContext& context) {
+  if (!ImGui::BeginPopup("views_menu")) return;
+  const auto& views = session::view_choices();
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (i == session::n_view_tabs()) ImGui::Separator();
+    draw_view_item(context, views[i]);
+  }
+  ImGui::EndPopup();
+}
+
+// How panels and views lie: ways that there are, the user's own, and which panels there are at all.
+void draw_layout_menu(PanelContext& context, Workspace& workspace) {
+  if (!ImGui::BeginPopup("layout_menu")) return;
+  for (const NamedLayout& layout : named_layouts()) {
+    if (ImGui::MenuItem(layout.name.data(), nullptr, workspace.layout() == layout.name))
+      Workspace::choose(context.session, layout.name);
+    note_widget(context, fmt::format("layout_{}", layout.name));
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", layout.about.data());
+  }
+  ImGui::SeparatorText("Yours");
+  for (const std::string& name : workspace.saved())
+    if (ImGui::MenuItem(name.c_str())) workspace.restore(context.session, name);
+  static std::string name;  // of one menu, which is open or not
+  ImGui::SetNextItemWidth(context.px(130));
+  text_field(context, "##layout_name", "Name", &name);
+  note_widget(context, "layout_name");
+  ImGui::SameLine();
+  ImGui::BeginDisabled(!session::is_arrangement_name(name));
+  if (ImGui::Button("Keep")) {
+    workspace.save(context.session, name);
+    name.clear();
+    ImGui::CloseCurrentPopup();
+  }
+  note_widget(context, "layout_keep");
+  ImGui::EndDisabled();
+  ImGui::SeparatorText("Panels");
+  for (const PanelName& panel : kPanelNames) {
+    if (ImGui::MenuItem(panel.title.data(), nullptr, !workspace.is_closed(panel.kind)))
+      workspace.toggle(panel.kind);
+    note_widget(context, fmt::format("panel_{}", panel.id));
+  }
+  ImGui::EndPopup();
+}
+
+// The two menus, while a recording is open; returns where they begin.
+float draw_menus(PanelContext& context, Workspace& workspace, const Rect& rect, float right) {
+  if (!context.state().loaded()) return right;
+  const float gap = context.px(6), y = rect.y + 0.5F * (rect.height - ImGui::GetFrameHeight());
+  const auto width = [&](const char* label) {
+    return text_size(context.fonts.regular, label).x + 2 * ImGui::GetStyle().FramePadding.x;
+  };
+  const float left = right - width("Views ▾") - width("Layout ▾") - 2 * gap - context.px(8);
+  ImGui::SetCursorScreenPos({left, y});
+  if (ImGui::Button("Views ▾")) ImGui::OpenPopup("views_menu");
+  note_widget(context, "views");
+  draw_views_menu(context);
+  ImGui::SameLine(0, gap);
+  if (ImGui::Button("Layout ▾")) ImGui::OpenPopup("layout_menu");
+  note_widget(context, "layout");
+  draw_layout_menu(context, workspace);
+  return left;
+}
+
 const Action* draw_buttons(PanelContext& context, const Rect& rect, float& left) {
   const float gap = context.px(6);
   float width = 0;
-  const auto buttons = fitting_buttons(context, rect.width - context.px(24), gap, width);
+  const float menus = context.state().loaded() ? context.px(190) : 0;
+  const auto buttons = fitting_buttons(context, rect.width - menus - context.px(24), gap, width);
   left = rect.right() - width - context.px(12);
   ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.height - ImGui::GetFrameHeight())});
   const Action* clicked = nullptr;
@@ -119,7 +203,7 @@ std::string what_can_be_done(const session::SessionState& state) {
     return state.look.projection == figures::Projection::kPca3d
                ? "drag: turn   Shift+drag: pan   wheel: zoom   right-drag: select   ?: all keys"
                : "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
-  const auto& figure = state.selected().shown.figure;
+  const auto& figure = state.selected().figure(state.view).made.figure;
   if (state.loaded() && figure && !figure->panels.empty() && session::has_tokens(figure->panels.front()))
     return "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
   if (state.loaded())
@@ -160,14 +244,24 @@ std::string how_many_are_shown(const PanelContext& context) {
                      state.tokens->size() == 1 ? "" : "s", shown);
 }
 
+// At an edge of the main window, whose other windows lie between such bars.
+Rect begin_bar(const PanelContext& context, const char* name, ImGuiDir edge, float height) {
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
+  ImGui::BeginViewportSideBar(name, ImGui::GetMainViewport(), edge, context.px(height),
+                              ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings |
+                                  ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse);
+  ImGui::PopStyleVar();
+  const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  return {at.x, at.y, size.x, size.y};
+}
+
 }  // namespace
 
-const Action* draw_top_bar(PanelContext& context, const Rect& rect) {
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
-  begin_panel("top", rect);
-  ImGui::PopStyleVar();
+const Action* draw_top_bar(PanelContext& context, Workspace& workspace) {
+  const Rect rect = begin_bar(context, "top", ImGuiDir_Up, kTopHeight);
   float buttons = 0;
   const Action* clicked = draw_buttons(context, rect, buttons);
+  buttons = draw_menus(context, workspace, rect, buttons);
   const float left = rect.x + context.px(20);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float name_room = buttons - left - context.px(16);
@@ -184,14 +278,12 @@ const Action* draw_top_bar(PanelContext& context, const Rect& rect) {
               {detail, rect.y + 0.5F * (rect.height - context.fonts.small.size) + context.px(1)},
               context.theme.dim, fit_text(context.fonts.small, facts, room));
   }
-  end_panel();
+  ImGui::End();
   return clicked;
 }
 
-void draw_status_bar(PanelContext& context, const Rect& rect) {
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
-  begin_panel("status", rect);
-  ImGui::PopStyleVar();
+void draw_status_bar(PanelContext& context) {
+  const Rect rect = begin_bar(context, "status", ImGuiDir_Down, kStatusHeight);
   const auto& state = context.state();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const Font& font = context.fonts.small;
@@ -211,95 +303,6 @@ void draw_status_bar(PanelContext& context, const Rect& rect) {
       text_size(font, left.text).x > right_x - left_x)
     ImGui::SetTooltip("%s", left.text.c_str());
   draw_text(list, font, {right_x, y}, context.theme.dim, right);
-  end_panel();
-}
-
-namespace {
-
-using session::ViewChoice;
-
-constexpr float kHeight = 30, kPadding = 10, kGap = 2;
-
-bool is_recorded(const PanelContext& context, const ViewChoice& view) {
-  return view.name == session::kTextView || figures::is_recorded(*context.state().info, view.name);
-}
-
-float tab_width(const PanelContext& context, const std::string& label) {
-  return text_size(context.fonts.regular, label).x + 2 * context.px(kPadding);
-}
-
-// One tab at the cursor; true if it was clicked.
-bool draw_tab(PanelContext& context, const std::string& name, const std::string& label, bool selected,
-              bool available) {
-  const ImVec2 at = ImGui::GetCursorScreenPos();
-  const ImVec2 size(tab_width(context, label), context.px(kHeight));
-  const bool clicked = ImGui::InvisibleButton(name.c_str(), size);
-  const bool hovered = ImGui::IsItemHovered();
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  if (selected || hovered)
-    list.AddRectFilled(at, {at.x + size.x, at.y + size.y},
-                       selected ? context.theme.selected : context.theme.hover, context.px(5));
-  const ImVec2 text = text_size(context.fonts.regular, label);
-  const ImU32 colour = selected ? context.theme.text : context.theme.dim;
-  draw_text(list, context.fonts.regular, {at.x + context.px(kPadding), at.y + 0.5F * (size.y - text.y)},
-            available ? colour : with_alpha(context.theme.dim, 0.5F), label);
-  context.widgets["view_" + name] = {at.x, at.y, size.x, size.y};
-  return clicked;
-}
-
-// The views without a tab of their own.
-void draw_menu(PanelContext& context, std::size_t n_tabs) {
-  if (!ImGui::BeginPopup("more_views")) return;
-  const auto& views = session::view_choices();
-  for (std::size_t i = n_tabs; i < views.size(); ++i) {
-    const bool available = is_recorded(context, views[i]);
-    ImGui::PushStyleColor(ImGuiCol_Text, available ? context.theme.text : context.theme.dim);
-    if (ImGui::MenuItem(views[i].label.c_str(), nullptr, context.state().view == views[i].name))
-      context.session.choose_view(views[i].name);
-    ImGui::PopStyleColor();
-    note_widget(context, "view_" + views[i].name);
-  }
-  ImGui::EndPopup();
-}
-
-}  // namespace
-
-float view_tabs_height(const PanelContext& context) { return context.px(kHeight); }
-
-void draw_view_tabs(PanelContext& context, const Rect& rect) {
-  ImGui::SetNextWindowPos({rect.x, rect.y});
-  ImGui::SetNextWindowSize({rect.width, rect.height});
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 0);
-  ImGui::Begin("views", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav |
-                   ImGuiWindowFlags_NoScrollWithMouse);
-  ImGui::PopStyleVar(2);
-  const auto& views = session::view_choices();
-  const auto& chosen = context.state().view;
-  const auto at = std::ranges::find(views, chosen, &ViewChoice::name) - views.begin();
-  // The menu's tab has the name of what was chosen there.
-  const auto tab_of_menu = [&](std::size_t n_tabs) {
-    const bool in_menu = at >= static_cast<std::ptrdiff_t>(n_tabs);
-    return (in_menu ? views[at].label : std::string("More")) + " ▾";
-  };
-  std::size_t n_tabs = session::n_view_tabs();
-  const auto needed = [&] {
-    float width = tab_width(context, tab_of_menu(n_tabs));
-    for (std::size_t i = 0; i < n_tabs; ++i) width += tab_width(context, views[i].label) + context.px(kGap);
-    return width;
-  };
-  while (n_tabs > 1 && needed() > rect.width) --n_tabs;  // what does not fit is in the menu
-  for (std::size_t i = 0; i < n_tabs; ++i) {
-    if (draw_tab(context, views[i].name, views[i].label, views[i].name == chosen,
-                 is_recorded(context, views[i])))
-      context.session.choose_view(views[i].name);
-    ImGui::SameLine(0, context.px(kGap));
-  }
-  if (draw_tab(context, "more", tab_of_menu(n_tabs), at >= static_cast<std::ptrdiff_t>(n_tabs), true))
-    ImGui::OpenPopup("more_views");
-  draw_menu(context, n_tabs);
   ImGui::End();
 }
 

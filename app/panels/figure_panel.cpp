@@ -235,7 +235,7 @@ void FigureView::take(const std::vector<session::RunTile>& tiles) {
   bool changed = keep_with_runs(figures_, tiles);
   bool other_axes = false;
   for (const session::RunTile& tile : tiles) {
-    const FigurePlots::Change change = figures_[tile.id].take(tile.shown);
+    const FigurePlots::Change change = figures_[tile.id].take(tile.figure(name_).made);
     changed = changed || change != FigurePlots::Change::kNone;
     if (!tile.selected) continue;
     selected_ = tile.id;
@@ -299,7 +299,7 @@ void FigureView::draw_tiles(PanelContext& context, const std::vector<session::Ru
     if (figure.shown().figure && figure.size() <= scene_.views.size())
       figure.draw(context, scene_, tiles[at], room, !shared_scale_);
     else
-      draw_tile_refusal(context, tiles[at], room);
+      draw_tile_refusal(context, tiles[at], room, tiles[at].figure(name_).made.error);
     if (i == 0 && !alone) link_legends(figure);
   }
   if (!shared_scale_) return;
@@ -308,15 +308,15 @@ void FigureView::draw_tiles(PanelContext& context, const std::vector<session::Ru
 }
 
 void FigureView::draw_heading(PanelContext& context, const session::RunTile& selected, float width) {
-  const figures::Figure& figure = *selected.shown.figure;
+  const figures::Figure& figure = *selected.figure(name_).made.figure;
   push_font(context.fonts.title);
   ImGui::PushTextWrapPos(0);
   ImGui::TextUnformatted(figure.title.c_str());
   ImGui::PopTextWrapPos();
   ImGui::PopFont();
   const std::string caption =
-      selected.making ? "reading …"
-      : context.state().comparing()
+      selected.figure(name_).making ? "reading …"
+      : context.state().comparing(name_)
           ? fmt::format("{} runs side by side. {}", context.state().tiles.size(), figure.caption)
           : figure.caption;
   dim_text(context, fit_text(context.fonts.small, caption, width));
@@ -325,26 +325,24 @@ void FigureView::draw_heading(PanelContext& context, const session::RunTile& sel
 
 void FigureView::draw(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
-  const auto tiles = state.tiles;  // a copy: what is clicked while they are drawn changes them
+  const auto tiles = state.tiles_of(name_);  // a copy: what is clicked while they are drawn changes them
   take(tiles);
-  begin_panel("figure_view", rect);
   const session::RunTile& own = *std::ranges::find_if(tiles, &session::RunTile::selected);
-  if (!own.shown.figure) {
-    heading(context, own.making ? "Reading …" : "This cannot be shown");
+  const session::RunTile::Figure& shown = own.figure(name_);
+  if (!shown.made.figure) {
+    heading(context, shown.making ? "Reading …" : "This cannot be shown");
     ImGui::PushTextWrapPos(0);
-    if (!own.making) dim_text(context, own.shown.error);
+    if (!shown.making) dim_text(context, shown.made.error);
     ImGui::PopTextWrapPos();
-    end_panel();
     return;
   }
   const float width = ImGui::GetContentRegionAvail().x;
   draw_heading(context, own, width);
-  draw_figure_settings(context, own.shown.key.name);
+  draw_figure_settings(context, name_);
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const Rect inner{at.x, at.y, width, rect.bottom() - ImGui::GetStyle().WindowPadding.y - at.y};
+  const Rect inner{at.x, at.y, width, rect.bottom() - at.y};
   if (inner.height > context.px(40)) draw_tiles(context, tiles, inner);
   if (std::exchange(scene_.wants_fit, false)) fit();
-  end_panel();
 }
 
 nlohmann::ordered_json FigureView::describe() const {

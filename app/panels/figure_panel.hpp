@@ -3,6 +3,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -44,6 +46,8 @@ class FigurePanel {
 // `keyscope figure` writes into files is the same description.
 class FigureView {
  public:
+  explicit FigureView(std::string name) : name_(std::move(name)) {}  // of the figure
+
   void draw(PanelContext& context, const Rect& rect);
   void fit();
   // The view of its first panel, null without one.
@@ -60,6 +64,7 @@ class FigureView {
   void draw_tiles(PanelContext& context, const std::vector<session::RunTile>& tiles, const Rect& area);
   void link_legends(const FigurePlots& leading);
 
+  std::string name_;
   std::map<session::RunId, FigurePlots> figures_;
   session::RunId selected_;
   FigureScene scene_;

@@ -289,20 +289,20 @@ void draw_map(PanelContext& context, const HeadMap& map, float height) {
 void draw_heading(PanelContext& context, const HeadMap& map) {
   const float width = ImGui::GetContentRegionAvail().x;
   const std::string axes = "layer ↓  KV head →";
+  if (map.title.empty()) return dim_text(context, axes);
   const float axes_w = text_size(context.fonts.small, axes).x;
-  const std::string title = map.title.empty() ? "Heads" : map.title;
-  const bool both = text_size(context.fonts.bold, title).x + context.px(8) + axes_w <= width;
-  heading(context, fit_text(context.fonts.bold, title, width).c_str());
+  const bool both = text_size(context.fonts.bold, map.title).x + context.px(8) + axes_w <= width;
+  const float right = ImGui::GetCursorPosX() + width;
+  heading(context, fit_text(context.fonts.bold, map.title, width).c_str());
   if (!both) return;
   ImGui::SameLine();
-  ImGui::SetCursorPosX(ImGui::GetWindowContentRegionMax().x - axes_w);
+  ImGui::SetCursorPosX(right - axes_w);
   dim_text(context, axes);
 }
 
 }  // namespace
 
-void draw_heads_panel(PanelContext& context, const Rect& rect) {
-  begin_panel("heads", rect);
+void draw_heads_panel(PanelContext& context) {
   const HeadMap& map = context.state().map;
   draw_heading(context, map);
   draw_map_choice(context);
@@ -318,7 +318,6 @@ void draw_heads_panel(PanelContext& context, const Rect& rect) {
     ImGui::TextWrapped("%s", error.c_str());
     ImGui::PopStyleColor();
   }
-  end_panel();
 }
 
 }  // namespace keyscope::window

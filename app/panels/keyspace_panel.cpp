@@ -108,7 +108,7 @@ void draw_keyspace_controls(PanelContext& context) {
 
 // Beside the name: what is long stays on one line, so that the plot keeps its place while things are read.
 std::string policy_of(const session::SessionState& state) {
-  if (state.comparing()) return fmt::format("{} runs side by side", state.tiles.size());
+  if (state.comparing(session::kKeyspaceView)) return fmt::format("{} runs side by side", state.tiles.size());
   const auto& plan = state.run().plan;
   std::string text = plan.policy == "none" ? std::string("none: full cache")
                                            : fmt::format("{}, N = {}", plan.name, format_count(plan.budget));
@@ -342,9 +342,8 @@ nlohmann::ordered_json KeyspacePanel::describe() const {
 
 void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
-  const auto tiles = state.tiles;  // a copy: what is clicked while they are drawn changes them
+  const auto tiles = state.tiles_of(session::kKeyspaceView);  // a copy: what is clicked while they are drawn changes them
   take(context, tiles);
-  begin_panel("keyspace", rect);
   const KeyspacePlot* plot = selected();
   draw_keyspace_title(context, plot != nullptr ? plot->picture() : nullptr);
   if (plot == nullptr) {
@@ -352,7 +351,6 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
       ImGui::TextWrapped("These keys cannot be shown. %s", state.notice.text.c_str());
     else
       dim_text(context, state.selected().reading ? "reading the head's keys …" : "nothing was read yet");
-    end_panel();
     return;
   }
   update_view(context);
@@ -363,8 +361,7 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
       scene_.legend.draw(context, legend_of_))
     for (const auto& [id, each] : plots_) each->note_hidden();
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  draw_tiles(context, tiles, {at.x, at.y, rect.right() - context.px(14) - at.x, rect.bottom() - at.y});
-  end_panel();
+  draw_tiles(context, tiles, {at.x, at.y, rect.right() - at.x, rect.bottom() - at.y});
 }
 
 }  // namespace keyscope::window

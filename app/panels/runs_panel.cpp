@@ -72,7 +72,7 @@ void BesideButton::draw(PanelContext& context, bool row_hovered) const {
 }
 
 constexpr float kRowHeight = 30;
-constexpr float kHeadingHeight = 44;
+constexpr float kTabHeight = 52;  // with what is around the list
 
 std::string run_detail(const recording::RecordingInfo& info, const recording::RunInfo& run) {
   if (run.blocks_done == 0) return "waiting";
@@ -152,14 +152,12 @@ void draw_run_row(PanelContext& context, std::size_t nth) {
 }  // namespace
 
 float runs_panel_height(const PanelContext& context) {
-  if (!context.state().loaded()) return context.px(kHeadingHeight) + live_controls_height(context);
+  if (!context.state().loaded()) return context.px(kTabHeight) + live_controls_height(context);
   const auto n_runs = static_cast<float>(context.state().choices.size());
-  return context.px(kHeadingHeight + kRowHeight * n_runs) + live_controls_height(context);
+  return context.px(kTabHeight + kRowHeight * n_runs) + live_controls_height(context);
 }
 
-void draw_runs_panel(PanelContext& context, const Rect& rect) {
-  begin_panel("runs", rect);
-  heading(context, "Policies");
+void draw_runs_panel(PanelContext& context) {
   if (context.state().loaded()) {
     const float room = ImGui::GetContentRegionAvail().y - live_controls_height(context);
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(2)});
@@ -170,7 +168,6 @@ void draw_runs_panel(PanelContext& context, const Rect& rect) {
     ImGui::PopStyleVar();
   }
   draw_live_controls(context);
-  end_panel();
 }
 
 }  // namespace keyscope::window

@@ -232,15 +232,13 @@ void TextView::draw_lines(PanelContext& context, float height) {
 }
 
 void TextView::draw(PanelContext& context, const Rect& rect) {
-  begin_panel("text_view", rect);
   draw_tools(context);
   update_shades(context);
   if (context.state().locked != held_) {  // by another panel
     held_ = context.state().locked;
     if (held_) scroll_to(*held_);
   }
-  draw_lines(context, rect.bottom() - ImGui::GetStyle().WindowPadding.y - ImGui::GetCursorScreenPos().y);
-  end_panel();
+  draw_lines(context, rect.bottom() - ImGui::GetCursorScreenPos().y);
 }
 
 nlohmann::ordered_json TextView::describe() const {

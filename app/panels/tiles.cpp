@@ -129,9 +129,9 @@ void draw_tile_title(PanelContext& context, const session::RunTile& tile, const 
   put(context.fonts.small, context.theme.dim, kept);
 }
 
-void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect) {
-  const std::string& why = tile.refusal.empty() ? tile.shown.error : tile.refusal;
-  const std::string text = tile.waiting() ? "reading …" : why;
+void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect,
+                       const std::string& why) {
+  const std::string text = tile.waiting() ? "reading …" : tile.refusal.empty() ? why : tile.refusal;
   const Font& font = context.fonts.small;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddRect({rect.x, rect.y}, {rect.right(), rect.bottom()}, context.theme.border);

@@ -50,7 +50,9 @@ float tile_title_height(const PanelContext& context);
 void draw_tile_title(PanelContext& context, const session::RunTile& tile, const Rect& rect);
 
 // Why a tile is empty, or that it is being read.
-void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect);
+//   why: where the tile itself has no reason
+void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect,
+                       const std::string& why = {});
 
 // One of the tiles: where it lies, without its title.
 Rect below_title(const PanelContext& context, const Rect& tile);

@@ -177,7 +177,6 @@ void TimelinePanel::draw_generated(PanelContext& context, const Track& track) co
 }
 
 void TimelinePanel::draw(PanelContext& context, const Rect& rect) {
-  begin_panel("timeline", rect);
   const auto& state = context.state();
   heading(context, fmt::format("Block {}", std::max<std::int64_t>(0, state.selection.block)).c_str());
   ImGui::SameLine();
@@ -199,7 +198,6 @@ void TimelinePanel::draw(PanelContext& context, const Rect& rect) {
   const float top = with_bars ? below : y;
   draw_slider(context, {rect.x + context.px(48), top, rect.width - context.px(60), y + button - top},
               with_bars);
-  end_panel();
 }
 
 }  // namespace keyscope::window

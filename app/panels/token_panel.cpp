@@ -340,15 +340,11 @@ void draw_below_facts(PanelContext& context, float end) {
 }  // namespace
 
 void draw_token_panel(PanelContext& context, const Rect& rect) {
-  begin_panel("token", rect);
   const auto& state = context.state();
   const auto token = state.token();
-  heading(context, "Token");
-  if (state.locked) {
-    ImGui::SameLine();
-    dim_text(context, state.hovered && state.hovered != state.locked ? "hovered; another is held"
+  dim_text(context, !state.locked ? "pointed at"
+                    : state.hovered && state.hovered != state.locked ? "pointed at; another is held"
                                                                      : "held; Esc releases");
-  }
   const auto points = state.selected().points;
   const bool known = token && points && state.selection.block >= 0 && *token < points->n_tokens &&
                      state.selection.block < points->n_blocks();
@@ -362,7 +358,6 @@ void draw_token_panel(PanelContext& context, const Rect& rect) {
   // A fixed height, so that nothing moves when a token comes under the cursor.
   ImGui::SetCursorPosY(facts_top + context.px(34) + 8 * (context.fonts.small.size + context.px(4)));
   draw_below_facts(context, rect.bottom() - context.px(8));
-  end_panel();
 }
 
 }  // namespace keyscope::window

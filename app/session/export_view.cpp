@@ -100,7 +100,7 @@ std::string_view view_command_refusal(const SessionState& state) {
 std::string view_command(const SessionState& state) {
   if (state.figure_file) return fmt::format("keyscope view {}", file_word(state.figure_path));
   const std::string file = file_word(state.path);
-  if (!is_figure_view(state.view) || state.comparing())
+  if (!is_figure_view(state.view) || state.comparing(state.view))
     return fmt::format("keyscope view {} {} --view {}{}", file,
                        selection_options(*state.info, state.selection), quote_word(state.view),
                        view_options(state));

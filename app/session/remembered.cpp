@@ -99,6 +99,34 @@ FigureSettings settings_in(const nlohmann::json& json) {
   return settings;
 }
 
+constexpr std::size_t kMostDocking = 1 << 16;
+
+std::vector<std::string> names_in(const nlohmann::json& json, const char* name) {
+  std::vector<std::string> names;
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_array()) return names;
+  for (const auto& entry : *found)
+    if (entry.is_string()) names.push_back(entry.get<std::string>());
+  return names;
+}
+
+nlohmann::json arrangement_to_json(const Arrangement& arrangement) {
+  return {{"docking", arrangement.docking},
+          {"layout", arrangement.layout},
+          {"views", arrangement.views},
+          {"closed", arrangement.closed}};
+}
+
+// Views that there are, each once; without any there is no arrangement.
+Arrangement arrangement_in(const nlohmann::json& json) {
+  Arrangement arrangement{text_in(json, "docking"), text_in(json, "layout"), {}, names_in(json, "closed")};
+  if (arrangement.docking.size() > kMostDocking) arrangement.docking.clear();
+  for (std::string& view : names_in(json, "views"))
+    if (is_view(view) && std::ranges::find(arrangement.views, view) == arrangement.views.end())
+      arrangement.views.push_back(std::move(view));
+  return arrangement;
+}
+
 void prune(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   std::error_code error;
@@ -132,6 +160,8 @@ std::optional<RememberedView> recall_view(const fs::path& folder, const std::str
   view.measure = text_in(json, "measure");
   if (const auto look = json.find("look"); look != json.end() && look->is_object())
     view.look = look_in(*look);
+  if (const auto arrangement = json.find("arrangement"); arrangement != json.end() && arrangement->is_object())
+    view.arrangement = arrangement_in(*arrangement);
   if (const auto settings = json.find("settings"); settings != json.end() && settings->is_object())
     view.settings = settings_in(*settings);
   return view;
@@ -145,6 +175,7 @@ void remember_view(const fs::path& folder, const std::string& recording, const R
                       {"measure", view.measure},
                       {"look", look_to_json(view.look)},
                       {"settings", settings_to_json(view.settings)}};
+  if (!view.arrangement.views.empty()) json["arrangement"] = arrangement_to_json(view.arrangement);
   if (view.selection.run) json["run"] = *view.selection.run;
   if (view.selection.layer) json["layer"] = *view.selection.layer;
   if (view.selection.kv_head) json["kv_head"] = *view.selection.kv_head;
@@ -152,6 +183,44 @@ void remember_view(const fs::path& folder, const std::string& recording, const R
   if (!view.selection.beside.empty()) json["beside"] = view.selection.beside;
   write_settings(file_for(folder, full), json);
   prune(folder);
+}
+
+Arrangement usual_arrangement() {
+  Arrangement arrangement;
+  constexpr std::size_t kAtFirst = 6;  // tabs that have room; all others are in a menu
+  for (std::size_t i = 0; i < std::min(kAtFirst, n_view_tabs()); ++i) arrangement.views.push_back(view_choices()[i].name);
+  return arrangement;
+}
+
+bool is_arrangement_name(std::string_view name) {
+  constexpr std::size_t kMostLetters = 40;
+  const auto is_fit = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ' ' || c == '-' ||
+           c == '_';
+  };
+  return !name.empty() && name.size() <= kMostLetters && std::ranges::all_of(name, is_fit) && name.front() != ' ' &&
+         name.back() != ' ';
+}
+
+std::vector<std::string> arrangement_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".json" && is_arrangement_name(entry->path().stem().string()))
+      names.push_back(entry->path().stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::optional<Arrangement> read_arrangement(const fs::path& folder, const std::string& name) {
+  if (folder.empty() || !is_arrangement_name(name)) return std::nullopt;
+  Arrangement arrangement = arrangement_in(read_settings(folder / (name + ".json")));
+  return arrangement.views.empty() ? std::nullopt : std::optional(std::move(arrangement));
+}
+
+void write_arrangement(const fs::path& folder, const std::string& name, const Arrangement& arrangement) {
+  if (!folder.empty() && is_arrangement_name(name))
+    write_settings(folder / (name + ".json"), arrangement_to_json(arrangement));
 }
 
 Selection remembered_selection(const recording::RecordingInfo& info, const RememberedView& remembered) {

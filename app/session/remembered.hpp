@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,6 +15,23 @@
 
 namespace keyscope::session {
 
+// Where the window's panels and views lie.
+struct Arrangement {
+  std::string docking;              // by Dear ImGui; empty: by the layout of this name
+  std::string layout;               // that it began with
+  std::vector<std::string> views;   // that are open, of view_choices(); never empty
+  std::vector<std::string> closed;  // panels that are not shown
+  bool operator==(const Arrangement&) const = default;
+};
+Arrangement usual_arrangement();
+
+// Those that the user gave names, one file each in `folder`. A name is 1 to 40 letters, digits, spaces, hyphens
+// and underscores.
+std::vector<std::string> arrangement_names(const std::filesystem::path& folder);
+std::optional<Arrangement> read_arrangement(const std::filesystem::path& folder, const std::string& name);
+bool is_arrangement_name(std::string_view name);
+void write_arrangement(const std::filesystem::path& folder, const std::string& name, const Arrangement& arrangement);
+
 // How a recording was looked at when it was left.
 struct RememberedView {
   SelectionRequest selection;
@@ -21,6 +39,7 @@ struct RememberedView {
   std::string measure;  // id of one of measure_choices()
   figures::KeyspaceLook look = {};
   FigureSettings settings = {};
+  Arrangement arrangement = {};  // without views: none is remembered
   bool operator==(const RememberedView&) const = default;
 };
 

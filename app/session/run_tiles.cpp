@@ -45,14 +45,32 @@ void show_points(RunTile& tile, std::shared_ptr<const HeadPoints> points, std::i
       std::count_if(first, first + tile.n_seen, [&](std::int32_t gone) { return gone < 0 || gone > block; });
 }
 
+const RunTile::Figure& RunTile::figure(std::string_view view) const {
+  static const Figure none;
+  const auto found = figures.find(view);
+  return found != figures.end() ? found->second : none;
+}
+
+bool RunTile::waiting() const {
+  return reading || settling || drawing ||
+         std::ranges::any_of(figures, [](const auto& figure) { return figure.second.making; });
+}
+
 // Which runs stand side by side.
 
-bool SessionState::comparing() const { return loaded() && !beside.empty() && is_of_one_run(view); }
+bool SessionState::comparing(std::string_view in) const {
+  return loaded() && !beside.empty() && is_of_one_run(in);
+}
+
+std::vector<RunTile> SessionState::tiles_of(std::string_view in) const {
+  if (comparing(in)) return tiles;
+  return {selected()};
+}
 
 const RunTile& SessionState::selected() const { return *std::ranges::find_if(tiles, &RunTile::selected); }
 
 std::string about_export(const SessionState& state) {
-  if (!state.comparing()) return {};
+  if (!state.comparing(state.view)) return {};
   const std::string& selected = state.run().plan.name;
   if (state.view != kKeyspaceView) return fmt::format("of the runs side by side: {} alone", selected);
   const bool earlier = std::ranges::any_of(state.beside, [](const RunId& id) { return id.source > 0; });
@@ -125,7 +143,7 @@ namespace {
 // The kind of a tile's job. Runs beside the selected one have kinds of their own, so that none replaces
 // another one's; of the selected run what is asked for last replaces what was asked for before, whichever run
 // that was.
-std::string job_of(const char* what, const RunTile& tile) {
+std::string job_of(const std::string& what, const RunTile& tile) {
   return tile.selected ? what : fmt::format("{} of run {} of {}", what, tile.id.run, tile.id.source);
 }
 
@@ -133,7 +151,7 @@ std::string job_of(const char* what, const RunTile& tile) {
 void show_meanwhile(const RunTile& before, RunTile& tile) {
   if (!tile.points) show_points(tile, before.points, before.block);
   if (!tile.picture) tile.picture = before.picture;
-  if (tile.shown.key.name.empty()) tile.shown = before.shown;
+  for (const auto& [name, figure] : before.figures) tile.figures.try_emplace(name, figure);
 }
 
 }  // namespace
@@ -153,7 +171,8 @@ void Session::want_shown() {
 // asked for by the one that is selected now.
 void Session::arrange_tiles() {
   const RunId selected{0, state_.selection.run};
-  std::vector<RunId> ids = state_.comparing() ? state_.beside : std::vector<RunId>();
+  const bool compares = std::ranges::any_of(state_.visible, is_of_one_run);
+  std::vector<RunId> ids = compares ? state_.beside : std::vector<RunId>();
   ids.push_back(selected);
   std::ranges::sort(ids);
   const RunTile shown = state_.selected();
@@ -172,7 +191,8 @@ void Session::arrange_tiles() {
 }
 
 void Session::want_tile(RunTile& tile) {
-  tile.reading = tile.settling = tile.drawing = tile.making = false;
+  tile.reading = tile.settling = tile.drawing = false;
+  std::erase_if(tile.figures, [&](const auto& figure) { return !is_visible(figure.first); });
   tile.refusal = tile.id.source == 0 ? std::string()
                                      : comparison_refusal(*state_.info, *tile.info, state_.selection.layer,
                                                           state_.selection.kv_head);
@@ -181,11 +201,12 @@ void Session::want_tile(RunTile& tile) {
   if (!tile.refusal.empty()) {
     show_points(tile, nullptr, -1);
     tile.picture.reset();
-    tile.shown = {};
+    tile.figures.clear();
     return;
   }
-  if (state_.view == kKeyspaceView) want_picture(tile);
-  if (is_figure_view(state_.view)) want_figure(tile);
+  if (is_visible(kKeyspaceView)) want_picture(tile);
+  for (const std::string& view : state_.visible)
+    if (is_figure_view(view) && (tile.selected || is_of_one_run(view))) want_figure(tile, view);
 }
 
 // Runs that stand side by side lie along the same axes, so that a sketch, which has its own, will not do.
@@ -197,7 +218,7 @@ void Session::want_points(RunTile& tile) {
               tile.selected ? state_.selection.block
                             : matching_block(state_.run(), state_.selection.block, tile.run()));
   const bool sketched = known && known->sketched;
-  tile.reading = !known || known->n_tokens < tile.run().n_tokens || (sketched && state_.comparing());
+  tile.reading = !known || known->n_tokens < tile.run().n_tokens || (sketched && state_.tiles.size() > 1);
   tile.settling = sketched && !tile.reading;
   Asked& asked = work_[tile.id].asked;
   if (!tile.reading) asked.points.reset();
@@ -214,7 +235,7 @@ void Session::read_points(const RunTile& tile, const HeadKey& head,
   Asked& asked = work_[tile.id].asked;
   asked.points = std::pair(head, tile.run().n_tokens);
   asked.points_error.clear();
-  const bool may_sketch = !state_.comparing() && worth_sketching(*tile.info);
+  const bool may_sketch = state_.tiles.size() == 1 && worth_sketching(*tile.info);
   JobQueue& queue = tile.selected ? reader_ : settler_;
   queue.post(job_of("points", tile), [inbox = inbox_, bases = bases_, own = state_.recording,
                                       own_info = state_.info, recording = tile.recording, info = tile.info,
@@ -323,23 +344,24 @@ void Session::take(PictureMade&& result) {
 }
 
 // Of a live run it is made again for what has come meanwhile when the one in work is done.
-void Session::want_figure(RunTile& tile) {
+void Session::want_figure(RunTile& tile, const std::string& view) {
   const Selection about{tile.id.run, state_.selection.layer, state_.selection.kv_head, tile.block};
   const MapChoice map =
       effective_choice(*tile.info, {state_.measure, tile.id.source == 0 ? state_.reference : -1}, about.run);
-  FigureKey key = figure_key(*tile.info, about, state_.view, map, state_.figure_settings);
+  FigureKey key = figure_key(*tile.info, about, view, map, state_.figure_settings);
   key.source = tile.id.source;
-  if (tile.shown.key == key) return;
+  RunTile::Figure& figure = tile.figures[view];
+  figure.making = false;
+  if (figure.made.key == key) return;
   if (const auto made = figures_.find(key)) {
-    tile.shown = *made;
+    figure.made = *made;
     return;
   }
-  if (tile.shown.key.name != key.name) tile.shown = {};  // another figure says nothing here
-  tile.making = true;
-  auto& asked = work_[tile.id].asked.figure;
+  figure.making = true;
+  auto& asked = work_[tile.id].asked.figures[view];
   if (asked == key) return;
   asked = key;
-  const std::string kind = job_of("figure", tile);
+  const std::string kind = job_of(view, tile);
   const auto job = std::make_shared<JobWatch>("making " + key.name, "heads");
   const auto before = std::exchange(figure_jobs_[kind], state_.jobs.emplace_back(job));
   const bool replaced = figure_maker_.post(
@@ -356,10 +378,11 @@ void Session::take(FigureMade&& result) {
   const bool cancelled = result.job->cancelled() && !result.made.figure;
   if (cancelled) result.made.error = "Cancelled. Choose another view and come back to have it made.";
   for (RunTile& tile : state_.tiles) {
-    auto& asked = work_[tile.id].asked.figure;
-    if (asked != result.made.key) continue;
-    asked.reset();
-    if (cancelled) tile.shown = result.made;
+    auto& asked = work_[tile.id].asked.figures;
+    const std::string& name = result.made.key.name;
+    if (const auto found = asked.find(name); found == asked.end() || found->second != result.made.key) continue;
+    asked.erase(name);
+    if (cancelled) tile.figures[name].made = result.made;
   }
   if (!cancelled) figures_.put(std::make_shared<const MadeFigure>(std::move(result.made)));
   want_shown();

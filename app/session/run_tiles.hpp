@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,12 +29,18 @@ struct RunTile {
   // to come, `settling` is true.
   std::shared_ptr<const HeadPoints> points = nullptr;
   std::shared_ptr<const KeyspacePicture> picture = nullptr;  // of the key space
-  MadeFigure shown = {};                                     // where the view is a figure
+  // By their names: those of the views that can be seen.
+  struct Figure {
+    MadeFigure made = {};
+    bool making = false;
+  };
+  std::map<std::string, Figure, std::less<>> figures = {};
   std::int64_t n_seen = 0, n_kept = 0;  // tokens by the end of `block`; 0: the head was not read
-  bool reading = false, settling = false, drawing = false, making = false;
+  bool reading = false, settling = false, drawing = false;
 
   const recording::RunInfo& run() const { return info->runs[id.run]; }
-  bool waiting() const { return reading || settling || drawing || making; }
+  const Figure& figure(std::string_view view) const;  // an empty one where there is none
+  bool waiting() const;
 };
 
 // Whether a view is of one run, so that others can stand beside it; figures of all runs are not split, nor is

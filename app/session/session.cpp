@@ -121,6 +121,9 @@ void Session::close_document() {
   const figures::KeyspaceLook look = state_.look;
   const FigureSettings settings = state_.figure_settings;
   std::string view = std::move(state_.view);
+  std::vector<std::string> visible = std::move(state_.visible);
+  Arrangement arrangement = std::move(state_.arrangement);
+  const int arranged = state_.arranged;
   auto earlier = std::move(state_.earlier);
   auto jobs = std::move(state_.jobs);
   state_ = SessionState();
@@ -130,6 +133,9 @@ void Session::close_document() {
   state_.look = look;
   state_.figure_settings = settings;
   state_.view = std::move(view);
+  state_.visible = std::move(visible);
+  state_.arrangement = std::move(arrangement);
+  state_.arranged = arranged;
   points_.clear();
   figures_.clear();
   history_.clear();
@@ -208,6 +214,7 @@ std::optional<RememberedView> Session::view_to_remember() const {
   for (const RunId& id : state_.beside)
     if (id.source == 0) view.selection.beside.push_back(state_.info->runs[id.run].plan.name);
   view.view = state_.view;
+  view.arrangement = state_.arrangement;
   view.measure = measure_choices()[state_.measure].id;
   view.look = state_.look;
   view.settings = state_.figure_settings;
@@ -245,7 +252,11 @@ void Session::select_first(const Opened& result) {
     state_.selection = remembered_selection(*state_.info, *result.remembered);
     state_.beside = remembered_beside(*state_.info, state_.selection.run, *result.remembered);
   }
-  if (!result.keep.view && is_view(result.remembered->view)) state_.view = result.remembered->view;
+  if (!result.keep.view && !result.remembered->arrangement.views.empty()) {
+    state_.arrangement = result.remembered->arrangement;
+    ++state_.arranged;
+  }
+  if (!result.keep.view && is_view(result.remembered->view)) open_view(result.remembered->view);
   if (!result.keep.look) state_.look = result.remembered->look;
   if (!result.keep.settings) state_.figure_settings = result.remembered->settings;
   if (!result.selection.measure) state_.measure = measure_index(result.remembered->measure);

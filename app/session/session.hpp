@@ -18,6 +18,7 @@
 #include "app/session/jobs.hpp"
 #include "app/session/keyspace_view.hpp"
 #include "app/session/made_figures.hpp"
+#include "app/session/remembered.hpp"
 #include "app/session/run_tiles.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/tokens.hpp"
@@ -56,7 +57,12 @@ struct SessionState {
   std::map<HeadKey, MeasuredHead> measured;
   std::string measures_error;
 
-  std::string view{kKeyspaceView};  // what the middle shows: the key space, or a figure of the selection
+  // The view that was looked at last: what is exported and what a copied command shows. Those that can be
+  // seen, it among them; and those that are open, as tabs that others may cover.
+  std::string view{kKeyspaceView};
+  std::vector<std::string> visible{std::string(kKeyspaceView)};
+  Arrangement arrangement = usual_arrangement();
+  int arranged = 0;  // how often the arrangement was replaced, by one that is remembered or was chosen
   figures::KeyspaceLook look;       // how the key space is shown
   FigureSettings figure_settings;
 
@@ -85,7 +91,8 @@ struct SessionState {
   bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
   MapChoice map_choice() const;  // of `measure` and `reference`, in the selected run
   HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
-  bool comparing() const;           // runs stand side by side in this view
+  bool comparing(std::string_view in) const;  // runs stand side by side in this view
+  std::vector<RunTile> tiles_of(std::string_view in) const;  // what the view shows: of one run or of several
   const RunTile& selected() const;  // the selected run's tile
   // The token that the token panel is about: the hovered one, else the locked one.
   std::optional<std::int64_t> token() const { return hovered ? hovered : locked; }
@@ -141,6 +148,10 @@ class Session {
   // Shows a run beside the selected one, or no longer; says why where it cannot be.
   void toggle_beside(RunId id);
   void choose_view(std::string_view name);  // one of view_choices(); others are left alone
+  void close_view(std::string_view name);   // unless it is the only one that is open
+  void show_views(std::vector<std::string> visible);  // those that can be seen now
+  void arrange(Arrangement arrangement);  // another one from now on
+  void note_arrangement(std::string docking, std::vector<std::string> closed);  // as it is now
   void set_figure_settings(const FigureSettings& settings);
   void choose_look(const figures::KeyspaceLook& look);
 
@@ -181,6 +192,7 @@ class Session {
   std::optional<RememberedView> view_to_remember() const;
   void refresh_live();
   void select(Selection selection);
+  void open_view(std::string_view name);
   void select_as_asked(const SelectionRequest& request);
   void note_snapshot();
   //   otherwise: the notice where there is no such snapshot
@@ -195,7 +207,8 @@ class Session {
   void read_points(const RunTile& tile, const HeadKey& head, std::shared_ptr<const HeadPoints> earlier);
   void settle_points(const RunTile& tile);
   void want_picture(RunTile& tile);
-  void want_figure(RunTile& tile);
+  void want_figure(RunTile& tile, const std::string& view);
+  bool is_visible(std::string_view view) const;
   void want_story();
   void want_measures();
   void add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const;
@@ -226,7 +239,7 @@ class Session {
     std::string points_error;                                // why they cannot be read
     std::shared_ptr<const HeadPoints> settled;               // the sketch
     std::optional<PictureKey> picture;
-    std::optional<FigureKey> figure;
+    std::map<std::string, FigureKey, std::less<>> figures;
   };
   struct TileWork {
     std::shared_ptr<QueryCache> queries = std::make_shared<QueryCache>();  // used on the reader's thread

@@ -62,7 +62,7 @@ void Session::go_to(const std::optional<SelectionHistory::Snapshot>& snapshot, c
   const bool other_run = snapshot->selection.run != state_.selection.run;
   state_.following = state_.playing = false;
   state_.selection = clamp_selection(*state_.info, snapshot->selection);
-  state_.view = snapshot->view;
+  open_view(snapshot->view);
   state_.locked = snapshot->locked;
   state_.tokens = snapshot->tokens;
   state_.beside = snapshot->beside;
@@ -167,9 +167,54 @@ void Session::play_on() {
 
 void Session::choose_view(std::string_view name) {
   if (!is_view(name) || state_.view == name) return;
-  state_.view = name;
+  open_view(name);
   want_shown();
   note_snapshot();
+}
+
+// The view is looked at from now on. Until the window says which are covered by others, those that could be
+// seen before still can.
+void Session::open_view(std::string_view name) {
+  state_.view = name;
+  if (!is_visible(name)) state_.visible.emplace_back(name);
+  auto& open = state_.arrangement.views;
+  if (std::ranges::find(open, name) == open.end()) open.emplace_back(name);
+}
+
+bool Session::is_visible(std::string_view view) const {
+  return std::ranges::find(state_.visible, view) != state_.visible.end();
+}
+
+void Session::close_view(std::string_view name) {
+  auto& open = state_.arrangement.views;
+  const auto at = std::ranges::find(open, name);
+  if (at == open.end() || open.size() == 1) return;
+  const std::string next = at == open.begin() ? open[1] : *(at - 1);
+  open.erase(at);
+  std::erase(state_.visible, name);
+  if (state_.view == name) open_view(next);
+  want_shown();
+}
+
+void Session::show_views(std::vector<std::string> visible) {
+  if (std::ranges::find(visible, state_.view) == visible.end()) visible.push_back(state_.view);
+  if (visible == state_.visible) return;
+  state_.visible = std::move(visible);
+  want_shown();
+}
+
+void Session::arrange(Arrangement arrangement) {
+  if (arrangement.views.empty()) arrangement.views = state_.arrangement.views;
+  state_.arrangement = std::move(arrangement);
+  ++state_.arranged;
+  const auto& open = state_.arrangement.views;
+  open_view(std::ranges::find(open, state_.view) != open.end() ? state_.view : open.front());
+  want_shown();
+}
+
+void Session::note_arrangement(std::string docking, std::vector<std::string> closed) {
+  state_.arrangement.docking = std::move(docking);
+  state_.arrangement.closed = std::move(closed);
 }
 
 void Session::set_figure_settings(const FigureSettings& settings) {

@@ -98,6 +98,7 @@ void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
 
 // A theme or size of the command line's was meant for this time.
 void remember(WindowApp& app, const WindowRequest& request) {
+  app.ui().note_arrangement();
   app.session().remember();
   const std::filesystem::path folder = session::settings_folder();
   const Settings before = load_settings(folder);
@@ -123,7 +124,7 @@ void throw_failures(session::Session& session) {
   if (state.notice.error) throw UsageError(state.notice.text);  // of the selection that was asked for
   const session::RunTile& tile = state.selected();
   if (tile.picture && !tile.picture->refusal.empty()) throw UsageError(tile.picture->refusal);
-  if (!tile.shown.error.empty()) throw Error(tile.shown.error);
+  if (const std::string& error = tile.figure(state.view).made.error; !error.empty()) throw Error(error);
 }
 
 void take_screenshot(WindowApp& app, const WindowRequest& request) {

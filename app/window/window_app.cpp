@@ -1,5 +1,6 @@
 #include "app/window/window_app.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 
@@ -18,7 +19,7 @@
 
 namespace keyscope::window {
 
-ImguiContext::ImguiContext(GlfwWindow& window) {
+ImguiContext::ImguiContext(GlfwWindow& window, bool tear_off) {
   IMGUI_CHECKVERSION();
   ImGui::CreateContext();
   ImPlot::CreateContext();
@@ -26,6 +27,8 @@ ImguiContext::ImguiContext(GlfwWindow& window) {
   io.IniFilename = nullptr;  // the working folder is not ours to write to
   io.LogFilename = nullptr;
   io.ConfigWindowsMoveFromTitleBarOnly = true;
+  io.ConfigFlags |= ImGuiConfigFlags_DockingEnable;
+  if (tear_off) io.ConfigFlags |= ImGuiConfigFlags_ViewportsEnable;
   ImGui_ImplGlfw_InitForOpenGL(window.handle(), true);
   ImGui_ImplOpenGL3_Init("#version 330 core");
 }
@@ -39,18 +42,21 @@ ImguiContext::~ImguiContext() {
 
 WindowApp::WindowApp(const Options& options)
     : window_(options.width, options.height, options.visible, options.on_screen),
-      imgui_(window_),
+      imgui_(window_, options.visible),
       session_([] { GlfwWindow::wake(); }),
       scale_(options.scale > 0 ? options.scale : window_.content_scale()),
-      ui_(session_, scale_, options.light,
-          options.settings.empty() ? std::filesystem::path() : options.settings / "recent.json"),
+      ui_(session_, scale_, options.light, options.settings),
       state_file_(options.state_file) {
   if (!options.settings.empty()) session_.remember_in(options.settings / "views");
 }
 
 bool WindowApp::take_input() {
   const bool changed = window_.take_input();
-  return changed || !ImGui::GetCurrentContext()->InputEventsQueue.empty();
+  const auto moved = [](const ImGuiViewport* viewport) {
+    return viewport->PlatformRequestClose || viewport->PlatformRequestMove || viewport->PlatformRequestResize;
+  };
+  return changed || !ImGui::GetCurrentContext()->InputEventsQueue.empty() ||
+         std::ranges::any_of(ImGui::GetPlatformIO().Viewports, moved);
 }
 
 void WindowApp::handle_input() {
@@ -62,18 +68,24 @@ void WindowApp::draw_frame() {
   int height = 0;
   window_.framebuffer_size(width, height);
   draw_frame(width, height);
+  if ((ImGui::GetIO().ConfigFlags & ImGuiConfigFlags_ViewportsEnable) == 0) return;
+  glFlush();  // what they show was drawn in this window's context
+  ImGui::UpdatePlatformWindows();
+  ImGui::RenderPlatformWindowsDefault();
+  glfwMakeContextCurrent(window_.handle());
 }
 
 void WindowApp::draw_frame(int width, int height) {
   GLint framebuffer = 0;
   glGetIntegerv(GL_DRAW_FRAMEBUFFER_BINDING, &framebuffer);
+  ui_.take_arrangement();
   ImGui_ImplOpenGL3_NewFrame();
   ImGui_ImplGlfw_NewFrame();
   ImGui::GetIO().DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
   ImGui::GetIO().DisplayFramebufferScale = ImVec2(1, 1);
   if (pointer_) ImGui::GetIO().AddMousePosEvent(pointer_->x, pointer_->y);
   ImGui::NewFrame();
-  ui_.draw(static_cast<float>(width), static_cast<float>(height));
+  ui_.draw();
   ImGui::Render();
   glBindFramebuffer(GL_FRAMEBUFFER, static_cast<GLuint>(framebuffer));
   glViewport(0, 0, width, height);
@@ -100,11 +112,12 @@ constexpr auto kPlayInterval = std::chrono::milliseconds(160);
 
 }  // namespace
 
-Ui::Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent)
+Ui::Ui(session::Session& session, float scale, bool light, const std::filesystem::path& settings)
     : session_(session),
       scale_(scale),
       fonts_(load_fonts(scale)),
-      recent_(recent, [] { GlfwWindow::wake(); }) {
+      workspace_(settings.empty() ? settings : settings / "layouts"),
+      recent_(settings.empty() ? settings : settings / "recent.json", [] { GlfwWindow::wake(); }) {
   set_theme(light);
 }
 
@@ -115,7 +128,7 @@ void Ui::set_theme(bool light) {
 
 void Ui::fit_view() {
   keyspace_.fit();
-  figure_view_.fit();
+  for (auto& [name, view] : figure_views_) view.fit();
 }
 
 void Ui::find_text() {
@@ -169,37 +182,58 @@ void Ui::play() {
   session_.play_on();
 }
 
-void Ui::draw_panels(PanelContext& context, const Layout& layout) {
-  if (!layout.heads.empty()) draw_heads_panel(context, layout.heads);
-  if (!layout.runs.empty()) draw_runs_panel(context, layout.runs);
-  if (!layout.views.empty()) draw_view_tabs(context, layout.views);
-  if (context.state().view == session::kKeyspaceView)
-    keyspace_.draw(context, layout.middle);
-  else if (context.state().view == session::kTextView)
-    text_.draw(context, layout.middle);
-  else
-    figure_view_.draw(context, layout.middle);
-  if (!layout.token.empty()) draw_token_panel(context, layout.token);
-  if (!layout.timeline.empty()) timeline_.draw(context, layout.timeline);
+FigureView& Ui::figure_view() {
+  const std::string& view = session_.state().view;
+  return figure_views_.try_emplace(view, view).first->second;
 }
 
-void Ui::draw(float width, float height) {
+void Ui::draw_view(PanelContext& context, const std::string& view) {
+  if (view == session::kKeyspaceView) return keyspace_.draw(context, content_rect());
+  if (view == session::kTextView) return text_.draw(context, content_rect());
+  figure_views_.try_emplace(view, view).first->second.draw(context, content_rect());
+}
+
+void Ui::draw_panels(PanelContext& context) {
+  workspace_.begin(context);
+  for (const PanelName& panel : kPanelNames) {
+    if (workspace_.is_closed(panel.kind)) continue;
+    if (workspace_.begin_panel(context, panel.kind)) {
+      switch (panel.kind) {
+        case PanelKind::kHeads: draw_heads_panel(context); break;
+        case PanelKind::kRuns: draw_runs_panel(context); break;
+        case PanelKind::kToken: draw_token_panel(context, content_rect()); break;
+        case PanelKind::kTimeline: timeline_.draw(context, content_rect()); break;
+      }
+    }
+    Workspace::end_window();
+  }
+  const std::vector<std::string> open = context.state().arrangement.views;  // one may be closed meanwhile
+  std::erase_if(figure_views_, [&](const auto& view) { return std::ranges::find(open, view.first) == open.end(); });
+  for (const session::ViewChoice& view : session::view_choices()) {
+    if (std::ranges::find(open, view.name) == open.end()) continue;
+    if (workspace_.begin_view(context, view)) draw_view(context, view.name);
+    Workspace::end_window();
+  }
+  workspace_.end(context);
+}
+
+void Ui::draw() {
   for (const KeyPress& press : pressed_keys()) handle_key(press);
   add_fallbacks(fonts_, glyphs_.take(session_.state(), [&](char32_t c) { return has_glyph(fonts_, c); }));
   play();
   PanelContext context{{theme_, fonts_, scale_}, session_};
-  const Layout layout = make_layout(width, height, scale_, runs_panel_height(context));
-  const Action* clicked = draw_top_bar(context, layout.top);
+  const Action* clicked = draw_top_bar(context, workspace_);
+  draw_status_bar(context);
   if (const auto live = session_.live_status(); !live || !live->going_on())  // its file is still to come
     recent_.note(session_.state().figure_file ? session_.state().figure_path : session_.state().path);
-  const Rect middle{0, layout.top.bottom(), width, layout.status.y - layout.top.bottom()};
+  const ImGuiViewport& viewport = *ImGui::GetMainViewport();
+  const Rect middle{viewport.WorkPos.x, viewport.WorkPos.y, viewport.WorkSize.x, viewport.WorkSize.y};
   if (session_.state().loaded())
-    draw_panels(context, layout);
+    draw_panels(context);
   else if (session_.state().figure_file)
     figure_.draw(context, middle);
   else
     perform_if(draw_empty_state(context, middle, recent_.files()));
-  draw_status_bar(context, layout.status);
   dialogs_.draw(context, *this);
   perform_if(clicked);
 
@@ -263,7 +297,8 @@ std::string Ui::describe() const {
   }
   json["view"] = keyspace_.describe();
   if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();
-  if (state.loaded() && session::is_figure_view(state.view)) json["figure_view"] = figure_view_.describe();
+  if (const auto figure = figure_views_.find(state.view); state.loaded() && figure != figure_views_.end())
+    json["figure_view"] = figure->second.describe();
   for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.width, rect.height};
   return json_text(json);
 }

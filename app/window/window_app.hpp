@@ -16,6 +16,7 @@
 #include "app/panels/panel_context.hpp"
 #include "app/panels/text_view.hpp"
 #include "app/panels/timeline_panel.hpp"
+#include "app/panels/workspace.hpp"
 #include "app/session/session.hpp"
 
 namespace keyscope::window {
@@ -23,8 +24,8 @@ namespace keyscope::window {
 // All panels on one session. Between ImGui::NewFrame and ImGui::Render, on the thread of the OpenGL context.
 class Ui : public ActionTarget {
  public:
-  //   recent: where the list of recent files is kept; empty: none is
-  Ui(session::Session& session, float scale, bool light, const std::filesystem::path& recent = {});
+  //   settings: where recent files and layouts are kept; empty: none are
+  Ui(session::Session& session, float scale, bool light, const std::filesystem::path& settings = {});
 
   void set_theme(bool light);
   bool light() const { return theme_.light; }
@@ -32,10 +33,12 @@ class Ui : public ActionTarget {
   const Theme& theme() const { return theme_; }
   Dialogs& dialogs() { return dialogs_; }
   KeyspacePanel& keyspace() { return keyspace_; }
-  FigureView& figure_view() { return figure_view_; }
+  FigureView& figure_view();  // of the view that is looked at, which is one
 
   void take_dropped(const std::filesystem::path& path);
-  void draw(float width, float height);
+  void take_arrangement() { workspace_.take(session_.state()); }  // before ImGui::NewFrame
+  void note_arrangement() { workspace_.note(session_); }
+  void draw();
 
   // Whether something moves, so that the next frame should not wait for input.
   bool wants_frames() const { return wants_frames_; }
@@ -45,7 +48,8 @@ class Ui : public ActionTarget {
 
  private:
   void handle_key(const KeyPress& press);
-  void draw_panels(PanelContext& context, const Layout& layout);
+  void draw_panels(PanelContext& context);
+  void draw_view(PanelContext& context, const std::string& view);
   void perform_if(const Action* action);
   void play();
 
@@ -67,7 +71,8 @@ class Ui : public ActionTarget {
   Dialogs dialogs_;
   KeyspacePanel keyspace_;
   TextView text_;
-  FigureView figure_view_;
+  std::map<std::string, FigureView> figure_views_;
+  Workspace workspace_;
   TimelinePanel timeline_;
   FigurePanel figure_;
   RecentList recent_;
@@ -80,7 +85,8 @@ class Ui : public ActionTarget {
 // ImGui's context with its backends on one window.
 class ImguiContext {
  public:
-  explicit ImguiContext(GlfwWindow& window);
+  //   tear_off: whether panels can leave the window, as windows of their own
+  ImguiContext(GlfwWindow& window, bool tear_off);
   ~ImguiContext();
   ImguiContext(const ImguiContext&) = delete;
   ImguiContext& operator=(const ImguiContext&) = delete;
@@ -108,8 +114,8 @@ class WindowApp {
 
   bool take_input();    // whether there is anything that may change the picture
   void handle_input();  // dropped files
-  void draw_frame();    // into whatever framebuffer is bound, of this size
-  void draw_frame(int width, int height);
+  void draw_frame();    // the window, and those that were torn off
+  void draw_frame(int width, int height);  // into whatever framebuffer is bound, of this size
   // Where the pointer is in the next frames, instead of where the window has it; nothing: as the window has
   // it.
   void point_at(std::optional<Pixel> at) { pointer_ = at; }

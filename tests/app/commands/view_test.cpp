@@ -89,7 +89,7 @@ TEST(ViewCommand, TheWindowTakesItsOwnCommandOfRunsSideBySide) {
                                .reduction = figures::Reduction::kMin});
   for (const char* view : {"cosine-matrix", "attention", "score-attention"}) {
     session.choose_view(view);
-    ASSERT_TRUE(session.state().comparing());
+    ASSERT_TRUE(session.state().comparing(session.state().view));
     const std::vector<std::string> words = words_of(session::view_command(session.state()), folder);
     const CliResult opened = run_cli(words);
     EXPECT_EQ(opened.status, 1) << opened.err;

@@ -60,7 +60,7 @@ TEST(ViewCommand, OfRunsSideBySideHasTheSettingsThatTheFigureUnderstands) {
                                .order = figures::MatrixOrder::kDendrogram,
                                .reduction = figures::Reduction::kMax});
   session.choose_view("cosine-matrix");
-  ASSERT_TRUE(session.state().comparing());
+  ASSERT_TRUE(session.state().comparing(session.state().view));
   EXPECT_THAT(view_command(session.state()),
               AllOf(StartsWith("keyscope view "),
                     EndsWith("--view cosine-matrix --beside keydiff --retained --order dendrogram "

@@ -83,7 +83,7 @@ TEST(HeadMap, EqualsTheCommandLinesFigure) {
       session.choose_view("head-map");
       ASSERT_TRUE(settle(session));
       const HeadMap& map = session.state().map;
-      const MadeFigure& shown = session.state().selected().shown;
+      const MadeFigure& shown = shown_in(session);
       ASSERT_TRUE(shown.figure) << shown.error;
       const auto& heatmap = *shown.figure->panels.front().heatmap;
       ASSERT_EQ(map.cells.size(), 16U);

@@ -126,9 +126,9 @@ TEST(SessionCompare, EveryTileShowsTheCommandLinesFigure) {
     request.retained_only = true;
     request.max_size = 4096;
     const auto expected = figures::build_figure(*recording, request);
-    ASSERT_TRUE(tile.shown.figure) << tile.shown.error;
-    EXPECT_EQ(tile.shown.figure->caption, expected.caption);
-    const auto& shown = tile.shown.figure->panels.front().heatmap->values;
+    ASSERT_TRUE(tile.figure("cosine-matrix").made.figure) << tile.figure("cosine-matrix").made.error;
+    EXPECT_EQ(tile.figure("cosine-matrix").made.figure->caption, expected.caption);
+    const auto& shown = tile.figure("cosine-matrix").made.figure->panels.front().heatmap->values;
     const auto& values = expected.panels.front().heatmap->values;
     ASSERT_EQ(shown.rows(), values.rows()) << tile.run().plan.name;
     EXPECT_TRUE((shown.array() == values.array() || (shown.array().isNaN() && values.array().isNaN())).all());

@@ -89,7 +89,7 @@ TEST(SessionJobs, AFigureSaysHowManyHeadsItReadAndIsForgottenAfter) {
   recording->open();
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().jobs.empty());
-  EXPECT_NE(session.state().selected().shown.figure, nullptr);
+  EXPECT_NE(shown_in(session).figure, nullptr);
 }
 
 TEST(SessionJobs, ACancelledFigureIsMadeOnceItsViewIsChosenAgain) {
@@ -104,13 +104,13 @@ TEST(SessionJobs, ACancelledFigureIsMadeOnceItsViewIsChosenAgain) {
   recording->open();
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().jobs.empty());
-  EXPECT_EQ(session.state().selected().shown.figure, nullptr);
-  EXPECT_THAT(session.state().selected().shown.error, HasSubstr("Cancelled"));
+  EXPECT_EQ(shown_in(session).figure, nullptr);
+  EXPECT_THAT(shown_in(session).error, HasSubstr("Cancelled"));
   session.choose_view("cosine-matrix");
   ASSERT_TRUE(settle(session));
   session.choose_view("redundancy");
   ASSERT_TRUE(settle(session));
-  EXPECT_NE(session.state().selected().shown.figure, nullptr);
+  EXPECT_NE(shown_in(session).figure, nullptr);
 }
 
 TEST(SessionJobs, AFigureOfAClosedRecordingIsNotWaitedFor) {
@@ -127,7 +127,7 @@ TEST(SessionJobs, AFigureOfAClosedRecordingIsNotWaitedFor) {
   recording->open();
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().jobs.empty());
-  EXPECT_NE(session.state().selected().shown.figure, nullptr) << "that of the other recording";
+  EXPECT_NE(shown_in(session).figure, nullptr) << "that of the other recording";
 }
 
 TEST(SessionJobs, ACancelledExportWritesNothing) {

@@ -19,24 +19,24 @@ TEST(SessionViews, AViewIsMadeOfTheSelectionAndKept) {
   Session session({});
   session.show(small_recording());
   session.choose_view("cosine-matrix");
-  EXPECT_TRUE(session.state().selected().making);
+  EXPECT_TRUE(session.state().selected().figure(session.state().view).making);
   ASSERT_TRUE(settle(session));
-  EXPECT_FALSE(session.state().selected().making);
-  const auto first = session.state().selected().shown.figure;
+  EXPECT_FALSE(session.state().selected().figure(session.state().view).making);
+  const auto first = shown_in(session).figure;
   ASSERT_TRUE(first);
   EXPECT_EQ(first->name, "cosine-matrix");
   session.select_head(2, 3);
-  EXPECT_EQ(session.state().selected().shown.figure, first)
+  EXPECT_EQ(shown_in(session).figure, first)
       << "what was shown stays until there is something new";
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().selected().shown.figure->view.layer, 2);
-  EXPECT_EQ(session.state().selected().shown.figure->view.kv_head, 3);
+  EXPECT_EQ(shown_in(session).figure->view.layer, 2);
+  EXPECT_EQ(shown_in(session).figure->view.kv_head, 3);
   session.select_head(0, 0);
-  EXPECT_EQ(session.state().selected().shown.figure, first) << "it was made before";
+  EXPECT_EQ(shown_in(session).figure, first) << "it was made before";
   session.choose_view("key-norms");
-  EXPECT_FALSE(session.state().selected().shown.figure) << "another figure says nothing here";
+  EXPECT_FALSE(shown_in(session).figure) << "another figure says nothing here";
   ASSERT_TRUE(settle(session));
-  EXPECT_EQ(session.state().selected().shown.figure->name, "key-norms");
+  EXPECT_EQ(shown_in(session).figure->name, "key-norms");
 }
 
 // Missing values are the same as each other.
@@ -54,7 +54,7 @@ TEST(SessionViews, AViewEqualsTheCommandLinesFigure) {
     if (!is_figure_view(view.name) || !figures::is_recorded(*recording->info(), view.name)) continue;
     session.choose_view(view.name);
     ASSERT_TRUE(settle(session));
-    const MadeFigure& shown = session.state().selected().shown;
+    const MadeFigure& shown = shown_in(session);
     ASSERT_TRUE(shown.figure) << view.name << ": " << shown.error;
     const auto written = figures::build_figure(*recording, figure_request(*recording->info(), shown.key));
     ASSERT_EQ(shown.figure->panels.size(), written.panels.size()) << view.name;
@@ -78,8 +78,8 @@ TEST(SessionViews, AViewThatCannotBeMadeSaysWhy) {
   recording->break_keys();
   session.choose_view("cosine-matrix");
   ASSERT_TRUE(settle(session));
-  EXPECT_FALSE(session.state().selected().shown.figure);
-  EXPECT_FALSE(session.state().selected().shown.error.empty());
+  EXPECT_FALSE(shown_in(session).figure);
+  EXPECT_FALSE(shown_in(session).error.empty());
   session.choose_view("no-such-view");
   EXPECT_EQ(session.state().view, "cosine-matrix");
 }
@@ -152,8 +152,8 @@ TEST(SessionViews, AnOrderedMatrixIsTheCommandLinesAndIsWrittenAsItIsShown) {
   session.set_figure_settings(settings);
   session.export_view(folder.file("a.h5"), false);
   ASSERT_TRUE(settle(session));
-  ASSERT_TRUE(session.state().selected().shown.figure) << session.state().selected().shown.error;
-  const figures::Panel& shown = session.state().selected().shown.figure->panels.at(0);
+  ASSERT_TRUE(shown_in(session).figure) << shown_in(session).error;
+  const figures::Panel& shown = shown_in(session).figure->panels.at(0);
   figures::FigureRequest request;
   request.name = "cosine-matrix";
   request.runs = {"keydiff"};
@@ -177,7 +177,7 @@ TEST(SessionViews, TooManyKeysAreNotOrderedAndItIsSaid) {
   settings.order = figures::MatrixOrder::kDendrogram;
   session.set_figure_settings(settings);
   ASSERT_TRUE(settle(session));
-  EXPECT_THAT(session.state().selected().shown.error,
+  EXPECT_THAT(shown_in(session).error,
               AllOf(HasSubstr("4,160 keys"), HasSubstr("at most 4,096")));
 }
 

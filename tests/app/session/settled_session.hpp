@@ -35,6 +35,11 @@ inline std::shared_ptr<SyntheticRecording> small_recording() {
   return std::make_shared<SyntheticRecording>(kSmall);
 }
 
+// The figure that is looked at, of the selected run.
+inline const MadeFigure& shown_in(const Session& session) {
+  return session.state().selected().figure(session.state().view).made;
+}
+
 // All of a head in one reading.
 inline std::shared_ptr<const HeadPoints> read_at_once(const recording::Recording& recording,
                                                       const HeadKey& head) {
