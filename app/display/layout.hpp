@@ -9,10 +9,10 @@ namespace keyscope::window {
 
 using Rect = figures::Rectangle<float>;
 
-// Where the panels lie at first, in pixels. They fill what is between the bars without overlap at any size. The
-// middle comes first: where it would become too small, the token's column is left out (its facts are in the
-// tooltip), then heads and policies (keys select them); the timeline where there is not the height (keys step
-// through it). A panel that is left out has an empty rectangle.
+// Where the panels lie at first, in pixels. They fill what is between the bars without overlap at any size.
+// The middle comes first: where it would become too small, the token's column is left out (its facts are in
+// the tooltip), then heads and policies (keys select them); the timeline where there is not the height (keys
+// step through it). A panel that is left out has an empty rectangle.
 struct Layout {
   Rect heads, runs, middle, token, timeline;
 };

@@ -22,12 +22,12 @@ namespace {
 using figures::Tick;
 
 constexpr float kDragThresholdPx = 4;
-constexpr float kTrailStepPx = 3;      // of an outline: what is nearer adds nothing
-constexpr float kTickPx = 70;          // room for one
-constexpr float kPlacePx = 40;         // of a matrix in another order than positions
-constexpr float kRowOfTextPx = 15;     // that a token's text takes beside its row
-constexpr float kMostNamePx = 150;     // of a category, whatever it says: the plot is what is looked at
-constexpr double kMostZoom = 20'000;   // against the fitted view: float32 coordinates end about there
+constexpr float kTrailStepPx = 3;     // of an outline: what is nearer adds nothing
+constexpr float kTickPx = 70;         // room for one
+constexpr float kPlacePx = 40;        // of a matrix in another order than positions
+constexpr float kRowOfTextPx = 15;    // that a token's text takes beside its row
+constexpr float kMostNamePx = 150;    // of a category, whatever it says: the plot is what is looked at
+constexpr double kMostZoom = 20'000;  // against the fitted view: float32 coordinates end about there
 constexpr double kLeastZoom = 0.05;
 constexpr double kSamePx = 0.01;
 
@@ -93,7 +93,8 @@ void Plot::set_up_ticks(const DrawContext& context, const figures::Panel& panel,
 }
 
 void Plot::set_up_axes(DrawContext& context, const figures::Panel& panel, const PlotView& view, bool names) {
-  ImPlotAxisFlags flags = ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoHighlight;
+  ImPlotAxisFlags flags =
+      ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoHighlight;
   if (space_) flags |= ImPlotAxisFlags_NoDecorations;
   if (panel.heatmap) flags |= ImPlotAxisFlags_NoGridLines;
   const std::string x = fit_text(context.fonts.small, name_of(panel.x), view.width());
@@ -126,8 +127,8 @@ bool Plot::begin(DrawContext& context, const std::string& name, const Rect& rect
   buttons.OverrideMod = ImGuiMod_Super;
   ImGui::SetCursorScreenPos({std::round(rect.x), std::round(rect.y)});
   push_font(context.fonts.small);
-  constexpr ImPlotFlags kBare =
-      ImPlotFlags_NoTitle | ImPlotFlags_NoLegend | ImPlotFlags_NoMenus | ImPlotFlags_NoMouseText | ImPlotFlags_NoFrame;
+  constexpr ImPlotFlags kBare = ImPlotFlags_NoTitle | ImPlotFlags_NoLegend | ImPlotFlags_NoMenus |
+                                ImPlotFlags_NoMouseText | ImPlotFlags_NoFrame;
   if (!ImPlot::BeginPlot(("##" + name).c_str(), {std::round(rect.width), std::round(rect.height)},
                          kBare | (panel.equal_aspect ? ImPlotFlags_Equal : 0))) {
     ImGui::PopFont();
@@ -150,10 +151,10 @@ void Plot::follow_mouse(DrawContext& context, PlotView& view) {
   if (other_frame && !view.moved()) return;  // fitted again
   const ImPlotRect now = ImPlot::GetPlotLimits();
   const figures::Extent limits{now.X.Min, now.X.Max, now.Y.Min, now.Y.Max}, before = view.limits();
-  const double x = view.pixels_per_unit_x() * std::max(std::abs(limits.x_low - before.x_low),
-                                                       std::abs(limits.x_high - before.x_high));
-  const double y = view.pixels_per_unit_y() * std::max(std::abs(limits.y_low - before.y_low),
-                                                       std::abs(limits.y_high - before.y_high));
+  const double x = view.pixels_per_unit_x() *
+                   std::max(std::abs(limits.x_low - before.x_low), std::abs(limits.x_high - before.x_high));
+  const double y = view.pixels_per_unit_y() *
+                   std::max(std::abs(limits.y_low - before.y_low), std::abs(limits.y_high - before.y_high));
   if (x > kSamePx || y > kSamePx) view.show(limits);
 }
 
@@ -193,7 +194,9 @@ PlotMouse Plot::end(DrawContext& context, const PlotView& view) {
   draw_outline(context, mouse);
   const bool hovered = ImPlot::IsPlotHovered();
   const float threshold = context.px(kDragThresholdPx);
-  const auto dragged = [&](int button) { return io.MouseDragMaxDistanceSqr[button] >= threshold * threshold; };
+  const auto dragged = [&](int button) {
+    return io.MouseDragMaxDistanceSqr[button] >= threshold * threshold;
+  };
   const auto pressed_here = [&](int button) {
     return view.contains({io.MouseClickedPos[button].x, io.MouseClickedPos[button].y});
   };
@@ -279,7 +282,8 @@ void draw_colours(const DrawContext& context, const figures::ColourScale& scale,
     const auto height = static_cast<float>(category_share(context, scale, bar.height)) * bar.height;
     for (std::size_t i = 0; i < scale.categories.size(); ++i) {
       const float y = bar.y + static_cast<float>(i) * height;
-      list.AddRectFilled({left, y}, {right, y + height}, ink_colour(context.theme, figures::category_colour(i)));
+      list.AddRectFilled({left, y}, {right, y + height},
+                         ink_colour(context.theme, figures::category_colour(i)));
     }
     return;
   }
@@ -314,8 +318,8 @@ void draw_colour_bar(const DrawContext& context, const figures::ColourScale& sca
   const ImVec2 size(bar.width - gap, bar.height + 2 * half);
   if (ImPlot::BeginPlot("##colours", size,
                         ImPlotFlags_CanvasOnly | ImPlotFlags_NoInputs | ImPlotFlags_NoFrame)) {
-    const std::string name = fit_text(
-        context.fonts.small, figures::name_with_units(scale.long_name, scale.units), bar.height);
+    const std::string name =
+        fit_text(context.fonts.small, figures::name_with_units(scale.long_name, scale.units), bar.height);
     ImPlot::SetupAxis(ImAxis_X1, nullptr, ImPlotAxisFlags_NoDecorations);
     ImPlot::SetupAxis(ImAxis_Y1, name.empty() ? nullptr : name.c_str(),
                       ImPlotAxisFlags_Opposite | ImPlotAxisFlags_NoGridLines | ImPlotAxisFlags_NoTickMarks);

@@ -22,10 +22,10 @@ struct PlotMouse {
   std::vector<Pixel> outline;  // that was drawn to select what lies in it; closed by itself
 };
 
-// The axes of a figure's panel on the screen, by ImPlot: left-drag pans, the wheel zooms at the cursor, also on
-// one axis alone; right-drag zooms to a box. In a plot of tokens right-drag selects what lies in a box instead,
-// with Shift inside an outline, and with Ctrl it zooms. A plot of space is turned by left-drag, and panned by
-// it with Shift. Between begin and end the plot's content can be drawn, by the view.
+// The axes of a figure's panel on the screen, by ImPlot: left-drag pans, the wheel zooms at the cursor, also
+// on one axis alone; right-drag zooms to a box. In a plot of tokens right-drag selects what lies in a box
+// instead, with Shift inside an outline, and with Ctrl it zooms. A plot of space is turned by left-drag, and
+// panned by it with Shift. Between begin and end the plot's content can be drawn, by the view.
 class Plot {
  public:
   // Returns whether there is a plot; only then end must follow.

@@ -144,7 +144,7 @@ void draw_space_frame(const DrawContext& context, const figures::Panel& panel, c
       if (from == to || from == nearest || to == nearest) continue;
       const Corner &a = corners[from], &b = corners[to];
       ImPlot::GetPlotDrawList()->AddLine({a.at.x, a.at.y}, {b.at.x, b.at.y},
-                                          with_alpha(context.theme.dim, 0.45F));
+                                         with_alpha(context.theme.dim, 0.45F));
       const float away = std::hypot(0.5F * (a.at.x + b.at.x) - middle.x, 0.5F * (a.at.y + b.at.y) - middle.y);
       if (away > farthest) farthest = away, outermost = from;
     }

@@ -57,7 +57,8 @@ void PlotView::show_extent() {
 
 void PlotView::follow(const PlotView& other) {
   const bool same = centre_x_ == other.centre_x_ && centre_y_ == other.centre_y_ &&
-                    scale_x_ == other.scale_x_ && scale_y_ == other.scale_y_ && downwards_ == other.downwards_;
+                    scale_x_ == other.scale_x_ && scale_y_ == other.scale_y_ &&
+                    downwards_ == other.downwards_;
   extent_ = other.extent_;
   margin_ = other.margin_;
   downwards_ = other.downwards_;

@@ -12,7 +12,7 @@ namespace keyscope::window {
 
 namespace {
 
-constexpr int kShareBeyond = 8;     // of the plot, that the picture has beyond it on every side
+constexpr int kShareBeyond = 8;    // of the plot, that the picture has beyond it on every side
 constexpr float kStrokePx = 1.6F;  // of rings, at scale 1
 constexpr float kDiscAlpha = 0.95F;
 constexpr float kRingAlpha = 0.85F;  // what is retained comes first

@@ -37,9 +37,9 @@ void visible_centres(const figures::PointSeries& series, const PlotView& view, c
 void nearest_centres(const figures::PointSeries& series, const PlotView& view, const PixelRect& part,
                      float diameter_px, std::vector<VisibleCentre>& out, std::vector<std::uint32_t>& nearest);
 
-// A panel's discs, rings and crosses, drawn with OpenGL into a texture somewhat larger than the plot, by their
-// values where these have a scale: drawn again only when something about them or the scale changed, or when
-// the plot was panned beyond what is there. Between them the picture is transparent, and its colours are
+// A panel's discs, rings and crosses, drawn with OpenGL into a texture somewhat larger than the plot, by
+// their values where these have a scale: drawn again only when something about them or the scale changed, or
+// when the plot was panned beyond what is there. Between them the picture is transparent, and its colours are
 // premultiplied by their alpha. In space, where the points' `z` is their depth, the nearest is in front,
 // without sorting, and the farther away, the paler.
 class PointLayer {
@@ -56,7 +56,7 @@ class PointLayer {
   GLuint texture() const { return target_.texture(); }
   int width() const { return target_.width(); }
   int height() const { return target_.height(); }
-  PixelRect shown() const { return shown_; }  // the part of the texture that the plot shows
+  PixelRect shown() const { return shown_; }                   // the part of the texture that the plot shows
   std::int64_t points_drawn() const { return points_drawn_; }  // the last time
 
  private:
@@ -81,7 +81,7 @@ class PointLayer {
   RenderTarget target_;
   bool empty_ = true;
   Content content_;
-  PlotView view_;    // of the whole picture, whose frame begins at zero
+  PlotView view_;  // of the whole picture, whose frame begins at zero
   PixelRect shown_;
   // As the vertex shader takes it.
   struct Vertex {

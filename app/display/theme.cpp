@@ -122,7 +122,8 @@ void apply_theme(const Theme& theme, float scale) {
   style.WindowMenuButtonPosition = ImGuiDir_None;
   style.DockingSeparatorSize = 4;
   style.TabBarOverlineSize = 2;
-  style.TabCloseButtonMinWidthSelected = style.TabCloseButtonMinWidthUnselected = 0;  // where it is pointed at
+  style.TabCloseButtonMinWidthSelected = style.TabCloseButtonMinWidthUnselected =
+      0;  // where it is pointed at
   style.ScaleAllSizes(scale);
   style.FontSizeBase = std::round(kTextPx * scale);
   style.WindowBorderSize = style.PopupBorderSize = 1;

@@ -18,8 +18,8 @@ namespace keyscope::figures {
 std::string name_with_units(const std::string& name, const std::string& units);
 
 // Of an axis inside [low, high]: its categories where it has any, else numbers.
-//   n_wanted: as of linear_ticks; cells: the axis counts a heatmap's cells, so that all numbers are whole, and
-//   each stands at the middle of its cell
+//   n_wanted: as of linear_ticks; cells: the axis counts a heatmap's cells, so that all numbers are whole,
+//   and each stands at the middle of its cell
 std::vector<Tick> ticks_of(const Axis& axis, double low, double high, int n_wanted, bool cells);
 
 // A label beside a colour bar, at a share of its height from the bottom.

@@ -58,8 +58,7 @@ void draw_view_item(PanelContext& context, const session::ViewChoice& view) {
   const auto& state = context.state();
   const auto& open = state.arrangement.views;
   const bool is_open = std::ranges::find(open, view.name) != open.end();
-  const bool recorded =
-      view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
+  const bool recorded = view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
   if (ImGui::MenuItem(view.label.c_str(), nullptr, is_open, recorded)) {
     if (is_open && state.view == view.name)
       context.session.close_view(view.name);
@@ -91,8 +90,10 @@ void draw_layout_menu(PanelContext& context, Workspace& workspace) {
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", layout.about.data());
   }
   ImGui::SeparatorText("Yours");
-  for (const std::string& name : workspace.saved())
-    if (ImGui::MenuItem(name.c_str())) workspace.restore(context.session, name);
+  for (const std::string& mine : workspace.saved()) {
+    if (ImGui::MenuItem(mine.c_str())) workspace.restore(context.session, mine);
+    note_widget(context, "layout_" + mine);
+  }
   static std::string name;  // of one menu, which is open or not
   ImGui::SetNextItemWidth(context.px(130));
   text_field(context, "##layout_name", "Name", &name);

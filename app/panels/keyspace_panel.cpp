@@ -342,7 +342,8 @@ nlohmann::ordered_json KeyspacePanel::describe() const {
 
 void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
-  const auto tiles = state.tiles_of(session::kKeyspaceView);  // a copy: what is clicked while they are drawn changes them
+  const auto tiles =
+      state.tiles_of(session::kKeyspaceView);  // a copy: what is clicked while they are drawn changes them
   take(context, tiles);
   const KeyspacePlot* plot = selected();
   draw_keyspace_title(context, plot != nullptr ? plot->picture() : nullptr);

@@ -242,7 +242,8 @@ PlotPanel::Outcome PlotPanel::draw(PanelContext& context, const Rect& rect, cons
   const float above = order_.height(context, plot.height);
   plot.y += above;
   plot.height -= above;
-  const float bar = panel_.heatmap && with_bar ? colour_bar_width(context, *panel_.heatmap, view_.height()) : 0;
+  const float bar =
+      panel_.heatmap && with_bar ? colour_bar_width(context, *panel_.heatmap, view_.height()) : 0;
   plot.width -= bar;
   if (plot.width < context.px(40) || plot.height < context.px(20)) return {};
   Outcome outcome = draw_plot(context, plot, name, names);
@@ -291,7 +292,8 @@ void draw_dashed_line(const PanelContext& context, const figures::LineSeries& se
 
 }  // namespace
 
-void PlotPanel::draw_line(const PanelContext& context, const figures::LineSeries& series, const PlotView& view) {
+void PlotPanel::draw_line(const PanelContext& context, const figures::LineSeries& series,
+                          const PlotView& view) {
   const ImU32 colour = ink_colour(context.theme, series.colour);
   if (series.dashed)
     draw_dashed_line(context, series, view);

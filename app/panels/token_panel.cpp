@@ -342,7 +342,7 @@ void draw_below_facts(PanelContext& context, float end) {
 void draw_token_panel(PanelContext& context, const Rect& rect) {
   const auto& state = context.state();
   const auto token = state.token();
-  dim_text(context, !state.locked ? "pointed at"
+  dim_text(context, !state.locked                                    ? "pointed at"
                     : state.hovered && state.hovered != state.locked ? "pointed at; another is held"
                                                                      : "held; Esc releases");
   const auto points = state.selected().points;

@@ -27,7 +27,9 @@ constexpr std::array kLayouts{
     NamedLayout{kLive, "the text beside the keys while a model runs"},
     NamedLayout{kPresent, "the view alone, over the blocks"}};
 
-std::string window_name(std::string_view title, std::string_view id) { return fmt::format("{}###{}", title, id); }
+std::string window_name(std::string_view title, std::string_view id) {
+  return fmt::format("{}###{}", title, id);
+}
 
 // What is closed is closed by its tab.
 void set_class() {
@@ -121,8 +123,8 @@ void Workspace::begin(PanelContext& context) {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 0.0F);
   ImGui::Begin("workspace", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoBackground |
-                   ImGuiWindowFlags_NoDocking);
+                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav |
+                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoDocking);
   ImGui::PopStyleVar(2);
   root_ = ImGui::GetID(kDock);
   if (layout_.empty()) layout_ = kExplore;
@@ -130,8 +132,8 @@ void Workspace::begin(PanelContext& context) {
   if (to_build_ && other_size) build(context, size);
   // What somebody has moved keeps its place in a window of another size.
   const ImGuiContext& imgui = *ImGui::GetCurrentContext();
-  const bool drags_border = imgui.ActiveIdWindow == ImGui::GetCurrentWindow() &&
-                            ImGui::IsMouseDragging(ImGuiMouseButton_Left);
+  const bool drags_border =
+      imgui.ActiveIdWindow == ImGui::GetCurrentWindow() && ImGui::IsMouseDragging(ImGuiMouseButton_Left);
   if (imgui.MovingWindow != nullptr || drags_border) to_build_ = false;
   ImGui::DockSpace(root_, {0, 0});
   ImGui::End();
@@ -159,8 +161,8 @@ bool Workspace::begin_view(PanelContext& context, const session::ViewChoice& vie
   bool open = true;
   set_class();
   const bool several = context.state().arrangement.views.size() > 1;
-  const bool seen = ImGui::Begin(window_name(view.label, view_id(view.name)).c_str(), several ? &open : nullptr,
-                                 kWindowFlags);
+  const bool seen = ImGui::Begin(window_name(view.label, view_id(view.name)).c_str(),
+                                 several ? &open : nullptr, kWindowFlags);
   const ImRect tab = ImGui::GetCurrentWindow()->DC.DockTabItemRect;
   context.widgets[view_id(view.name)] = {tab.Min.x, tab.Min.y, tab.GetWidth(), tab.GetHeight()};
   if (seen) visible_.push_back(view.name);
@@ -216,7 +218,8 @@ void Workspace::save(session::Session& session, const std::string& name) const {
   session.note_arrangement(ImGui::SaveIniSettingsToMemory(), closed_);
   session::write_arrangement(folder_, name, session.state().arrangement);
   const bool there = session::read_arrangement(folder_, name) == session.state().arrangement;
-  session.notify({there ? fmt::format("The layout is kept as “{}”.", name) : "The layout could not be kept.", !there});
+  session.notify(
+      {there ? fmt::format("The layout is kept as “{}”.", name) : "The layout could not be kept.", !there});
 }
 
 void Workspace::restore(session::Session& session, const std::string& name) const {

@@ -21,10 +21,9 @@ struct PanelName {
   PanelKind kind;
   std::string_view id, title;
 };
-inline constexpr std::array kPanelNames{PanelName{PanelKind::kHeads, "heads", "Heads"},
-                                        PanelName{PanelKind::kRuns, "runs", "Policies"},
-                                        PanelName{PanelKind::kToken, "token", "Token"},
-                                        PanelName{PanelKind::kTimeline, "timeline", "Blocks"}};
+inline constexpr std::array kPanelNames{
+    PanelName{PanelKind::kHeads, "heads", "Heads"}, PanelName{PanelKind::kRuns, "runs", "Policies"},
+    PanelName{PanelKind::kToken, "token", "Token"}, PanelName{PanelKind::kTimeline, "timeline", "Blocks"}};
 
 // A way to lay panels and views out, made for a size of the window.
 struct NamedLayout {
@@ -68,15 +67,15 @@ class Workspace {
   void set_closed(PanelKind kind, bool closed);
 
   std::filesystem::path folder_;
-  ImGuiID root_ = 0;           // of all docks
-  int arranged_ = -1;          // the session's, that was taken
-  bool to_build_ = true;       // by the named layout
-  std::string layout_;         // its name
-  ImVec2 built_for_;           // size of the window
+  ImGuiID root_ = 0;      // of all docks
+  int arranged_ = -1;     // the session's, that was taken
+  bool to_build_ = true;  // by the named layout
+  std::string layout_;    // its name
+  ImVec2 built_for_;      // size of the window
   std::vector<std::string> closed_;
   std::vector<std::string> visible_;  // of the views in this frame
-  std::string focused_;        // the view that was last
-  bool focuses_ = false;       // another one has been chosen, and takes the focus in this frame
+  std::string focused_;               // the view that was last
+  bool focuses_ = false;              // another one has been chosen, and takes the focus in this frame
 };
 
 // Where the content of the window that is drawn in lies, inside its padding.

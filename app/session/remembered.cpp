@@ -160,7 +160,8 @@ std::optional<RememberedView> recall_view(const fs::path& folder, const std::str
   view.measure = text_in(json, "measure");
   if (const auto look = json.find("look"); look != json.end() && look->is_object())
     view.look = look_in(*look);
-  if (const auto arrangement = json.find("arrangement"); arrangement != json.end() && arrangement->is_object())
+  if (const auto arrangement = json.find("arrangement");
+      arrangement != json.end() && arrangement->is_object())
     view.arrangement = arrangement_in(*arrangement);
   if (const auto settings = json.find("settings"); settings != json.end() && settings->is_object())
     view.settings = settings_in(*settings);
@@ -188,18 +189,19 @@ void remember_view(const fs::path& folder, const std::string& recording, const R
 Arrangement usual_arrangement() {
   Arrangement arrangement;
   constexpr std::size_t kAtFirst = 6;  // tabs that have room; all others are in a menu
-  for (std::size_t i = 0; i < std::min(kAtFirst, n_view_tabs()); ++i) arrangement.views.push_back(view_choices()[i].name);
+  for (std::size_t i = 0; i < std::min(kAtFirst, n_view_tabs()); ++i)
+    arrangement.views.push_back(view_choices()[i].name);
   return arrangement;
 }
 
 bool is_arrangement_name(std::string_view name) {
   constexpr std::size_t kMostLetters = 40;
   const auto is_fit = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ' ' || c == '-' ||
-           c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == ' ' ||
+           c == '-' || c == '_';
   };
-  return !name.empty() && name.size() <= kMostLetters && std::ranges::all_of(name, is_fit) && name.front() != ' ' &&
-         name.back() != ' ';
+  return !name.empty() && name.size() <= kMostLetters && std::ranges::all_of(name, is_fit) &&
+         name.front() != ' ' && name.back() != ' ';
 }
 
 std::vector<std::string> arrangement_names(const fs::path& folder) {

@@ -25,12 +25,13 @@ struct Arrangement {
 };
 Arrangement usual_arrangement();
 
-// Those that the user gave names, one file each in `folder`. A name is 1 to 40 letters, digits, spaces, hyphens
-// and underscores.
+// Those that the user gave names, one file each in `folder`. A name is 1 to 40 letters, digits, spaces,
+// hyphens and underscores.
 std::vector<std::string> arrangement_names(const std::filesystem::path& folder);
 std::optional<Arrangement> read_arrangement(const std::filesystem::path& folder, const std::string& name);
 bool is_arrangement_name(std::string_view name);
-void write_arrangement(const std::filesystem::path& folder, const std::string& name, const Arrangement& arrangement);
+void write_arrangement(const std::filesystem::path& folder, const std::string& name,
+                       const Arrangement& arrangement);
 
 // How a recording was looked at when it was left.
 struct RememberedView {

@@ -380,7 +380,8 @@ void Session::take(FigureMade&& result) {
   for (RunTile& tile : state_.tiles) {
     auto& asked = work_[tile.id].asked.figures;
     const std::string& name = result.made.key.name;
-    if (const auto found = asked.find(name); found == asked.end() || found->second != result.made.key) continue;
+    if (const auto found = asked.find(name); found == asked.end() || found->second != result.made.key)
+      continue;
     asked.erase(name);
     if (cancelled) tile.figures[name].made = result.made;
   }

@@ -63,7 +63,7 @@ struct SessionState {
   std::vector<std::string> visible{std::string(kKeyspaceView)};
   Arrangement arrangement = usual_arrangement();
   int arranged = 0;  // how often the arrangement was replaced, by one that is remembered or was chosen
-  figures::KeyspaceLook look;       // how the key space is shown
+  figures::KeyspaceLook look;  // how the key space is shown
   FigureSettings figure_settings;
 
   // Runs beside the selected one, ascending, and those that could be.
@@ -91,9 +91,9 @@ struct SessionState {
   bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
   MapChoice map_choice() const;  // of `measure` and `reference`, in the selected run
   HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
-  bool comparing(std::string_view in) const;  // runs stand side by side in this view
+  bool comparing(std::string_view in) const;                 // runs stand side by side in this view
   std::vector<RunTile> tiles_of(std::string_view in) const;  // what the view shows: of one run or of several
-  const RunTile& selected() const;  // the selected run's tile
+  const RunTile& selected() const;                           // the selected run's tile
   // The token that the token panel is about: the hovered one, else the locked one.
   std::optional<std::int64_t> token() const { return hovered ? hovered : locked; }
 };
@@ -147,10 +147,10 @@ class Session {
   void choose_reference(int run);  // -1: compare with none
   // Shows a run beside the selected one, or no longer; says why where it cannot be.
   void toggle_beside(RunId id);
-  void choose_view(std::string_view name);  // one of view_choices(); others are left alone
-  void close_view(std::string_view name);   // unless it is the only one that is open
+  void choose_view(std::string_view name);            // one of view_choices(); others are left alone
+  void close_view(std::string_view name);             // unless it is the only one that is open
   void show_views(std::vector<std::string> visible);  // those that can be seen now
-  void arrange(Arrangement arrangement);  // another one from now on
+  void arrange(Arrangement arrangement);              // another one from now on
   void note_arrangement(std::string docking, std::vector<std::string> closed);  // as it is now
   void set_figure_settings(const FigureSettings& settings);
   void choose_look(const figures::KeyspaceLook& look);

@@ -71,15 +71,17 @@ class Rehearsal {
     const auto& state = session_.state();
     if (!state.open_error.empty()) throw FileError(state.open_error);
     if (state.notice.error) throw UsageError(state.notice.text);  // of the selection that was asked for
-    if (const auto& error = state.selected().figure(state.view).made.error; !error.empty()) throw UsageError(error);
+    if (const auto& error = state.selected().figure(state.view).made.error; !error.empty())
+      throw UsageError(error);
   }
 
   bool shown() const {
     const auto& state = session_.state();
     const session::RunTile& tile = state.selected();
     if (!state.loaded() || tile.reading) return false;
-    return session::is_figure_view(state.view) ? tile.figure(state.view).made.figure != nullptr && !tile.figure(state.view).making
-                                               : tile.points && tile.points->head == state.head();
+    return session::is_figure_view(state.view)
+               ? tile.figure(state.view).made.figure != nullptr && !tile.figure(state.view).making
+               : tile.points && tile.points->head == state.head();
   }
 
   // As the window's loop: takes in what workers bring as it comes.

@@ -199,19 +199,32 @@ void Ui::draw_panels(PanelContext& context) {
     if (workspace_.is_closed(panel.kind)) continue;
     if (workspace_.begin_panel(context, panel.kind)) {
       switch (panel.kind) {
-        case PanelKind::kHeads: draw_heads_panel(context); break;
-        case PanelKind::kRuns: draw_runs_panel(context); break;
-        case PanelKind::kToken: draw_token_panel(context, content_rect()); break;
-        case PanelKind::kTimeline: timeline_.draw(context, content_rect()); break;
+        case PanelKind::kHeads:
+          draw_heads_panel(context);
+          break;
+        case PanelKind::kRuns:
+          draw_runs_panel(context);
+          break;
+        case PanelKind::kToken:
+          draw_token_panel(context, content_rect());
+          break;
+        case PanelKind::kTimeline:
+          timeline_.draw(context, content_rect());
+          break;
       }
     }
     Workspace::end_window();
   }
   const std::vector<std::string> open = context.state().arrangement.views;  // one may be closed meanwhile
-  std::erase_if(figure_views_, [&](const auto& view) { return std::ranges::find(open, view.first) == open.end(); });
+  std::erase_if(figure_views_,
+                [&](const auto& view) { return std::ranges::find(open, view.first) == open.end(); });
   for (const session::ViewChoice& view : session::view_choices()) {
     if (std::ranges::find(open, view.name) == open.end()) continue;
+    // Of several plots the one of the view that is looked at goes by that name.
+    const auto before = context.widgets.extract("plot");
     if (workspace_.begin_view(context, view)) draw_view(context, view.name);
+    if (!before.empty() && view.name != context.state().view)
+      context.widgets.insert_or_assign("plot", before.mapped());
     Workspace::end_window();
   }
   workspace_.end(context);
@@ -261,6 +274,9 @@ std::string Ui::describe() const {
     json["palette_at"] = list.size() > 0 ? list.entry(list.cursor()).name : "";
   }
   json["busy"] = session_.busy();
+  json["layout"] = workspace_.layout();
+  json["n_visible"] = state.visible.size();
+  json["n_windows"] = ImGui::GetPlatformIO().Viewports.Size;
   json["map"] = state.map.title;
   json["n_on_map"] = state.map.n_measured;
   json["story"] =

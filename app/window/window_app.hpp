@@ -112,9 +112,9 @@ class WindowApp {
   Ui& ui() { return ui_; }
   GlfwWindow& window() { return window_; }
 
-  bool take_input();    // whether there is anything that may change the picture
-  void handle_input();  // dropped files
-  void draw_frame();    // the window, and those that were torn off
+  bool take_input();                       // whether there is anything that may change the picture
+  void handle_input();                     // dropped files
+  void draw_frame();                       // the window, and those that were torn off
   void draw_frame(int width, int height);  // into whatever framebuffer is bound, of this size
   // Where the pointer is in the next frames, instead of where the window has it; nothing: as the window has
   // it.

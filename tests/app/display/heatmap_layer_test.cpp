@@ -31,9 +31,7 @@ class Layer : public ::testing::Test {
     heatmap_.low = 0.01F;
   }
 
-  void fit() {
-    view_.fit({heatmap_.x_first, heatmap_.x_last(), heatmap_.y_first, heatmap_.y_last()}, false);
-  }
+  void fit() { view_.fit({heatmap_.x_first, heatmap_.x_last(), heatmap_.y_first, heatmap_.y_last()}, false); }
 
   std::vector<std::uint8_t> drawn(HeatmapLayer& layer) const {
     layer.draw(view_, theme_);

@@ -24,6 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 void open_beside(Session& session, std::vector<std::string> beside,
                  std::shared_ptr<SyntheticRecording> shown) {
@@ -54,7 +55,10 @@ TEST(SessionCompare, TilesStandInTheOrderOfTheList) {
   session.toggle_beside({0, 0});
   EXPECT_THAT(runs_of(session.state()), ElementsAre(1, 2));
   session.choose_view("diversity");
-  EXPECT_THAT(beside(session.state()), IsEmpty()) << "a figure of all runs is not split";
+  EXPECT_THAT(runs_of(session.state()), ElementsAre(1, 2)) << "the key space can still be seen";
+  EXPECT_THAT(session.state().tiles_of("diversity"), SizeIs(1)) << "a figure of all runs is not split";
+  session.show_views({"diversity"});
+  EXPECT_THAT(beside(session.state()), IsEmpty()) << "nothing is read for what nobody sees";
   session.choose_view(kTextView);
   EXPECT_THAT(beside(session.state()), IsEmpty());
   session.choose_view("cosine-matrix");

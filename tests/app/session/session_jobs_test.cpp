@@ -107,6 +107,7 @@ TEST(SessionJobs, ACancelledFigureIsMadeOnceItsViewIsChosenAgain) {
   EXPECT_EQ(shown_in(session).figure, nullptr);
   EXPECT_THAT(shown_in(session).error, HasSubstr("Cancelled"));
   session.choose_view("cosine-matrix");
+  session.show_views({"cosine-matrix"});
   ASSERT_TRUE(settle(session));
   session.choose_view("redundancy");
   ASSERT_TRUE(settle(session));

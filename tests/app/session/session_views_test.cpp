@@ -26,8 +26,7 @@ TEST(SessionViews, AViewIsMadeOfTheSelectionAndKept) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->name, "cosine-matrix");
   session.select_head(2, 3);
-  EXPECT_EQ(shown_in(session).figure, first)
-      << "what was shown stays until there is something new";
+  EXPECT_EQ(shown_in(session).figure, first) << "what was shown stays until there is something new";
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(shown_in(session).figure->view.layer, 2);
   EXPECT_EQ(shown_in(session).figure->view.kv_head, 3);
@@ -177,8 +176,7 @@ TEST(SessionViews, TooManyKeysAreNotOrderedAndItIsSaid) {
   settings.order = figures::MatrixOrder::kDendrogram;
   session.set_figure_settings(settings);
   ASSERT_TRUE(settle(session));
-  EXPECT_THAT(shown_in(session).error,
-              AllOf(HasSubstr("4,160 keys"), HasSubstr("at most 4,096")));
+  EXPECT_THAT(shown_in(session).error, AllOf(HasSubstr("4,160 keys"), HasSubstr("at most 4,096")));
 }
 
 TEST(SessionViews, UndoGoesBackToWhatWasLookedAt) {

@@ -20,7 +20,8 @@ while [[ ${1:-} == --* ]]; do
 done
 if [ "${KEYSCOPE_TOUR_INSIDE:-}" != 1 ]; then
   export KEYSCOPE_TOUR_INSIDE=1 LIBGL_ALWAYS_SOFTWARE=1
-  exec xvfb-run -a -s "-screen 0 ${size}x24 -noreset" "$0" "${arguments[@]}"
+  # Twice as wide as the window, so that panels can be torn off.
+  exec xvfb-run -a -s "-screen 0 $((2 * ${size%x*}))x${size#*x}x24 -noreset" "$0" "${arguments[@]}"
 fi
 other_theme=$([ "$theme" = dark ] && echo light || echo dark)
 
@@ -90,6 +91,13 @@ zoom_in() {
   fail "the wheel did not move the view from $before"
 }
 
+# drag X Y X Y: from one place to another, in steps.
+drag() {
+  move "$1" "$2"; xdotool mousedown 1; sleep 0.3
+  for step in 1 2 3 4 5 6; do xdotool mousemove $(($1 + ($3 - $1) * step / 6)) $(($2 + ($4 - $2) * step / 6)); sleep 0.1; done
+  sleep 0.4; xdotool mouseup 1; sleep 0.6
+}
+
 # palette TEXT: does the first action that the palette finds by it.
 palette() {
   xdotool keydown ctrl; key p; xdotool keyup ctrl; sleep 0.3
@@ -119,10 +127,15 @@ close_window() {
   wait $window_pid || fail "exit status $? ($1)"
 }
 
+# picture_part: of the screen: where something was torn off all of it.
+picture_part() {
+  [ "$(value n_windows)" = 1 ] && echo "${size}+0+0" || echo "$((2 * ${size%x*}))x${size#*x}+0+0"
+}
+
 # picture NAME: what the screen shows; it must not be one flat colour.
 picture() {
   command -v import >/dev/null || return 0
-  import -window root "$folder/$1.png" || fail "no picture of $1"
+  import -window root -crop "$(picture_part)" +repage "$folder/$1.png" || fail "no picture of $1"
   local colours
   colours=$(identify -format %k "$folder/$1.png")
   [ "$colours" -gt 50 ] || fail "the picture $1 has only $colours colours"
@@ -291,10 +304,13 @@ move $(at plot 0.7 0.7); xdotool mouseup 3; sleep 0.3
 expect_text '"n_selected":[1-9]' "a box selects tokens here as well"
 picture correlation_selected
 key Escape; expect n_selected 0 "Esc drops them"
-click $(at view_more 0.5 0.5); sleep 0.3
+click $(at views 0.5 0.5); sleep 0.4
 picture views
-click $(at view_log-volume 0.5 0.5)
+click $(at menu_log-volume 0.4 0.5)
 expect figure log-volume "a figure without a tab"
+click $(at views 0.5 0.5); sleep 0.4
+click $(at menu_log-volume 0.4 0.5)
+expect shown lifespans "which is closed where it was opened"
 picture log_volume
 
 echo "== runs compared, and a token's story"
@@ -363,13 +379,48 @@ key Escape; expect dialog 0 "which Esc closes"
 xdotool keydown ctrl; xdotool keydown shift; key c; xdotool keyup shift; xdotool keyup ctrl
 expect_text '"notice":"Copied: keyscope view .*tour.h5 --run keydiff --layer 2 --kv-head 0' "the command is copied and said"
 
+echo "== panels and views are docked, torn off, laid out"
+click $(at layout 0.5 0.5); sleep 0.4
+picture layouts
+click $(at layout_Compare 0.3 0.5)
+expect layout Compare "a named layout"
+expect n_visible 2 "key space and text are seen side by side"
+expect_text '"text":\[\|"n_plots":1' "both are drawn"
+picture compare
+click $(at layout 0.5 0.5); sleep 0.4
+click $(at layout_name 0.3 0.5); xdotool type --delay 60 "mine"; sleep 0.3
+click $(at layout_keep 0.5 0.5)
+expect_text '"notice":"The layout is kept' "the layout has a name"
+click $(at layout 0.5 0.5); sleep 0.4
+click $(at layout_Present 0.3 0.5)
+expect layout Present "another one"
+picture present
+click $(at layout 0.5 0.5); sleep 0.4
+click $(at layout_mine 0.3 0.5)
+expect layout Compare "the kept one"; expect n_visible 2 "as it was kept"
+click $(at layout 0.5 0.5); sleep 0.4
+click $(at layout_Live 0.3 0.5); expect layout Live "for live runs"
+picture live_layout
+click $(at layout 0.5 0.5); sleep 0.4
+click $(at layout_Explore 0.3 0.5); expect layout Explore "and back"
+expect n_visible 1 "tabs cover each other"
+drag $(at view_text 0.5 0.5) $((${size%x*} + 300)) 200
+expect n_windows 2 "the text was torn off"
+expect n_visible 2 "and is seen beside the key space"
+picture torn_off
+move $(at plot 0.1 0.03); expect_text '"hovered":[0-9]' "its words are pointed at there"
+key Home; expect block 0 "keys work there as well"
+drag $(at find 0.1 -0.8) $(at view_keyspace 0.4 0.5)  # by its title
+expect n_windows 1 "and is a tab again"
+key 2; click $(at view_keyspace 0.5 0.5); expect shown keyspace "the key space"
+
 "$keyscope" export --quiet "$folder/tour.h5" --figure keyspace --figure cosine-matrix --kv-head 0 \
   --out "$folder/figures.h5" 2>"$folder/stderr" || fail "no figures to look at"
 
 if [ -n "$pictures" ]; then
   echo "== every view, one picture each"
   mkdir -p "$pictures"
-  names=$("$keyscope" figure --help | tr '\n' ' ' | sed -n 's/.*Which figure: \([a-z, -]*\).*/\1/p' | tr -d ',')
+  names=$("$keyscope" figure --help | tr '\n' ' ' | sed -n 's/.*Which figure: \([a-z0-9, ()-]*\).*/\1/p' | sed 's/([^)]*)//g' | tr -d ',')
   [ -n "$names" ] || fail "figure --help names no figures"
   for name in text $names; do
     "$keyscope" view "$folder/tour.h5" --run keydiff --layer 1 --view "$name" --token 40 --theme "$theme" --size "$size" \
@@ -454,13 +505,16 @@ expect loaded true "the recording of the live run"
 key Down; expect layer 1 "another layer"
 key m; expect measure spearman_given_position "another measure"
 click $(at view_text 0.5 0.5); expect shown text "another view"
+click $(at layout 0.5 0.5); sleep 0.4
+click $(at layout_Compare 0.3 0.5); expect n_visible 2 "another layout"
+click $(at view_text 0.5 0.5); expect shown text "the same view"
 close_window "on the recording"
 open_window
 expect_text '"recent_0":' "recent files are listed"
 picture recent
 click $(at recent_0 0.2 0.5)
 expect loaded true "the last one was opened"
-expect layer 1 "its layer"; expect shown text "its view"; expect measure spearman_given_position "its measure"
+expect layer 1 "its layer"; expect shown text "its view"; expect layout Compare "its layout"; expect measure spearman_given_position "its measure"
 close_window "on the recent file"
 remembered=$(cat "$XDG_CONFIG_HOME"/keyscope/*.json "$XDG_CONFIG_HOME"/keyscope/views/*.json | cksum)
 "$keyscope" view "$folder/live.h5" --layer 0 --screenshot "$folder/shot.png" 2>"$folder/stderr" || fail "no screenshot"
