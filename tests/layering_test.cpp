@@ -67,7 +67,6 @@ const Reasons kOneUser{
     {"app/figures/nexus_panel.hpp", "with nexus.cpp it would be close to 600 lines"},
     {"app/panels/dialogs.hpp", "the window holds its state"},
     {"app/panels/figure_panel.hpp", "the window holds its state"},
-    {"app/panels/figure_plots.hpp", "the figure panel holds its state"},
     {"app/panels/keyspace_panel.hpp", "the window holds its state"},
     {"app/panels/keyspace_plot.hpp", "the key-space panel holds its state"},
     {"app/panels/timeline_panel.hpp", "the window holds its state"},

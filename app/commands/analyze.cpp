@@ -112,12 +112,13 @@ struct MeasureColumn {
   const char* title;
   Measure measure;
   int decimals;
-  bool share = false;  // shown as a percentage
+  bool share = false;       // shown as a percentage
+  bool hypothesis = false;  // of `none` alone: biased where rows were evicted
 };
 
 constexpr std::array<MeasureColumn, 9> kLayerColumns{{
-    {"spearman", &HeadMeasures::spearman, 3},
-    {"given pos.", &HeadMeasures::spearman_given_position, 3},
+    {"spearman", &HeadMeasures::spearman, 3, false, true},
+    {"given pos.", &HeadMeasures::spearman_given_position, 3, false, true},
     {"cos(k,k̄)", &HeadMeasures::mean_key_cosine, 3},
     {"cos(k̄,q̄)", &HeadMeasures::key_query_mean_cosine, 3},
     {"log volume", &HeadMeasures::log_volume_nats, 2},
@@ -150,17 +151,25 @@ std::string heading(const std::string& title) {
   return std::string(padding, ' ') + title;
 }
 
-void print_layers(const measures::RunMeasures& run) {
+std::string biased_cell() { return fmt::format("{:>{}}", "biased", kColumnWidth); }
+
+void print_layers(const measures::RunMeasures& run, bool evicts) {
   std::map<int, std::vector<HeadMeasures>> layers;
   for (const auto& head : run.heads) layers[head.layer].push_back(head);
   fmt::print("\n{}\n{:<10}", run.run, "  layer");
   for (const auto& column : kLayerColumns) fmt::print("{}", heading(column.title));
-  fmt::print("  spearman by head\n");
+  fmt::print("{}\n", evicts ? "" : "  spearman by head");
   for (const auto& [layer, heads] : layers) {
     fmt::print("  {:<8}", layer);
     for (const auto& column : kLayerColumns) {
       const auto mean = measures::mean_over_heads(heads, column.measure);
-      fmt::print("{}", column.share ? share_cell(mean) : number_cell(mean, column.decimals));
+      fmt::print("{}", evicts && column.hypothesis ? biased_cell()
+                       : column.share              ? share_cell(mean)
+                                                   : number_cell(mean, column.decimals));
+    }
+    if (evicts) {
+      fmt::print("\n");
+      continue;
     }
     std::vector<std::optional<double>> correlations;
     for (const auto& head : heads) correlations.push_back(head.spearman);
@@ -205,12 +214,22 @@ void print_run_summary(const recording::RecordingInfo& info, const std::vector<m
     const auto& plan = info.runs[info.run_index(run.run)].plan;
     fmt::print("{:<{}}{:>{}}{}{}{}{}{}\n", run.run, width,
                plan.budget > 0 ? std::to_string(plan.budget) : std::string("all"), kColumnWidth,
-               number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3),
+               plan.policy == "none"
+                   ? number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3)
+                   : biased_cell(),
                number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::log_volume_nats), 2),
                share_cell(measures::mean_over_heads(run.heads, &HeadMeasures::attention_mass_kept)),
                share_cell(run.top1_agreement), number_cell(run.kl_nats, 4));
   }
   print_run_labels(info, runs, width);
+  const auto evicts = [&](const auto& run) {
+    return info.runs[info.run_index(run.run)].plan.policy != "none";
+  };
+  if (std::ranges::any_of(runs, evicts))
+    fmt::print(
+        "\nSpearman's ρ is of none alone. Of a run that evicts it is biased: tokens that went early were "
+        "seen by\n"
+        "few queries, the nearest ones, so that their attention per query is inflated.\n");
 }
 
 void print_measures(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
@@ -225,7 +244,7 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
              info.complete ? "" : " (the capture was cut short)");
   print_run_summary(info, runs);
   print_replay_notes(info, runs);
-  for (const auto& run : runs) print_layers(run);
+  for (const auto& run : runs) print_layers(run, info.runs[info.run_index(run.run)].plan.policy != "none");
 }
 
 }  // namespace keyscope::commands

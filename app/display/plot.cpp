@@ -72,13 +72,13 @@ void Plot::set_up_ticks(const DrawContext& context, const figures::Panel& panel,
     return std::max(2, static_cast<int>(range.width() * per_unit / context.px(per_tick)));
   };
   const auto set = [&](ImAxis axis, const figures::Axis& about, const figures::Range& range, double per_unit,
-                       float most_px) {
+                       float most_px, double first) {
     const bool chosen = panel.heatmap || panel.order || about.counted || !about.categories.empty();
     if (!chosen || !(range.high > range.low)) return;
     std::vector<Tick> ticks;
     if (!panel.order)
       ticks = figures::ticks_of(about, range.low, range.high, n_along(range, per_unit, kTickPx),
-                                panel.heatmap.has_value());
+                                panel.heatmap ? std::optional(first) : std::nullopt);
     else if (axis == ImAxis_Y1 && per_unit >= context.px(kRowOfTextPx))
       ticks = figures::named_places(*panel.order, range.low, range.high);
     else
@@ -88,8 +88,9 @@ void Plot::set_up_ticks(const DrawContext& context, const figures::Panel& panel,
     set_ticks(axis, ticks);
   };
   const double x_unit = view.pixels_per_unit_x(), y_unit = view.pixels_per_unit_y();
-  set(ImAxis_X1, panel.x, x, x_unit, std::max(context.px(24), static_cast<float>(x_unit) - context.px(6)));
-  set(ImAxis_Y1, panel.y, y, y_unit, context.px(kMostNamePx));
+  set(ImAxis_X1, panel.x, x, x_unit, std::max(context.px(24), static_cast<float>(x_unit) - context.px(6)),
+      panel.heatmap ? panel.heatmap->x_first : 0);
+  set(ImAxis_Y1, panel.y, y, y_unit, context.px(kMostNamePx), panel.heatmap ? panel.heatmap->y_first : 0);
 }
 
 void Plot::set_up_axes(DrawContext& context, const figures::Panel& panel, const PlotView& view, bool names) {

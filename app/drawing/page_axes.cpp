@@ -20,8 +20,11 @@ std::vector<Tick> ticks_along(const Panel& panel, const Axis& axis, const Range&
                               double per_tick) {
   const double low = std::min(range.low, range.high), high = std::max(range.low, range.high);
   const int wanted = std::max(2, static_cast<int>(length / per_tick));
-  if (!panel.order || !axis.categories.empty())
-    return ticks_of(axis, low, high, wanted, panel.heatmap.has_value());
+  if (!panel.order || !axis.categories.empty()) {
+    std::optional<double> first_cell;
+    if (panel.heatmap) first_cell = &axis == &panel.x ? panel.heatmap->x_first : panel.heatmap->y_first;
+    return ticks_of(axis, low, high, wanted, first_cell);
+  }
   const bool names = &axis == &panel.y && length / (high - low) >= kRowOfText;
   return names ? named_places(*panel.order, low, high) : place_ticks(*panel.order, low, high, wanted);
 }

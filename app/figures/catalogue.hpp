@@ -64,6 +64,10 @@ std::vector<int> chosen_evicting_runs(const recording::RecordingInfo& info, cons
 // For a figure of one run: the one asked for, by default `none`, else the first.
 int only_run(const recording::RecordingInfo& info, const FigureRequest& request);
 
+// Whose numbers such a figure of a whole recording shows: only_run's, or where they speak of the model what
+// measures::hypothesis_run has for it.
+int run_of_figure(const recording::RecordingInfo& info, const FigureRequest& request);
+
 // The layer asked for, by default the first recorded one; not checked.
 int chosen_layer(const recording::RecordingInfo& info, const FigureRequest& request);
 

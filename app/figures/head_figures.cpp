@@ -137,14 +137,19 @@ std::string missing_note(const RecordingInfo& info, const HeadMeasure& measure,
 
 Figure head_map_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  const int index = only_run(*info, request);
+  const int asked = only_run(*info, request);
   const int other = request.reference ? find_run(*info, *request.reference) : -1;
   const HeadMeasure& measure =
       request.measure ? find_head_measure(*request.measure) : head_measures().front();
+  if (measure.of_hypothesis() && other >= 0)
+    throw UsageError(fmt::format(
+        "the measure {} speaks of the model, not of what a run keeps; leave out --reference", measure.id));
+  require_run(*info, asked);
+  const auto [index, biased] = measure.of_hypothesis() ? measures::hypothesis_run(*info, asked)
+                                                       : measures::HypothesisRun{asked, false};
   if (measure.of_two_runs() && other < 0)
     throw UsageError(
         fmt::format("the measure {} is of two runs; name the other one by --reference", measure.id));
-  require_run(*info, index);
   const recording::RunInfo& run = info->runs[index];
   const std::string reference = other < 0 ? "" : info->runs[other].plan.name;
   const auto values = measured_values(recording, index, other, measure);
@@ -159,7 +164,7 @@ Figure head_map_figure(const recording::Recording& recording, const FigureReques
   heatmap.high = static_cast<float>(scale.high);
   heatmap.decimals = measure.decimals;
   Panel panel = head_panel(std::move(heatmap));
-  panel.note = missing_note(*info, measure, values);
+  panel.note = biased ? std::string(measures::kBiasedByEviction) : missing_note(*info, measure, values);
 
   Figure figure;
   figure.name = "head-map";
@@ -316,11 +321,20 @@ LineSeries zero_line(const recording::RecordingInfo& info) {
 
 }  // namespace
 
+int run_of_figure(const recording::RecordingInfo& info, const FigureRequest& request) {
+  const int asked = only_run(info, request);
+  const bool of_hypothesis = request.name == "rank-correlation" ||
+                             (request.name == "head-map" &&
+                              (!request.measure || find_head_measure(*request.measure).of_hypothesis()));
+  return of_hypothesis ? measures::hypothesis_run(info, asked).run : asked;
+}
+
 Figure rank_correlation_figure(const recording::Recording& recording, const FigureRequest& request) {
   const auto info = recording.info();
-  const int run = only_run(*info, request);
-  require_run(*info, run);
+  const int asked = only_run(*info, request);
+  require_run(*info, asked);
   require_keys(*info);
+  const auto [run, biased] = measures::hypothesis_run(*info, asked);
   const auto& about = info->runs[run];
   const auto heads = measures::measure_heads(recording, run);
 
@@ -345,6 +359,7 @@ Figure rank_correlation_figure(const recording::Recording& recording, const Figu
   figure.name = "rank-correlation";
   figure.title = "Do keys unlike the rest receive the most attention?";
   figure.caption = describe_run(*info, about);
+  if (biased) figure.caption += fmt::format(". {}", measures::kBiasedByEviction);
   figure.view.runs = {about.plan.name};
   figure.panels.push_back(std::move(panel));
   return figure;
@@ -416,7 +431,9 @@ Figure score_attention_figure(const recording::Recording& recording, const Figur
   require_keys(*info);
   const RunInfo& run = info->runs[head.run];
   const std::int64_t block = resolve_block(run, -1);
-  const ScoreAttention pairs = measures::read_score_attention(recording, head);
+  // Attention is the model's own, of all tokens to all, wherever it was recorded.
+  const auto [source, biased] = measures::hypothesis_run(*info, head.run);
+  const ScoreAttention pairs = measures::read_score_attention(recording, {source, head.layer, head.kv_head});
   const ScoreAgreement agreement = measures::correlate(pairs);
   const auto evicted_at = recording.trace(head.run, head.layer, head.kv_head).evicted_at;
 
@@ -433,12 +450,16 @@ Figure score_attention_figure(const recording::Recording& recording, const Figur
 
   Figure figure;
   figure.name = "score-attention";
-  figure.title = fmt::format(
-      "Score against attention, layer {}, KV head {}: ρ = {}, with position held fixed {}", head.layer,
-      head.kv_head, number(agreement.spearman), number(agreement.spearman_given_position));
+  figure.title =
+      fmt::format("Score against attention, layer {}, KV head {}: {}ρ = {}, with position held fixed {}",
+                  head.layer, head.kv_head, biased ? "biased " : "", number(agreement.spearman),
+                  number(agreement.spearman_given_position));
   figure.view = {{run.plan.name}, head.layer, head.kv_head, -1, -1, 0};
   figure.caption = fmt::format("{}. Every prompt token that a query could see; ρ is Spearman's.",
                                describe_run(*info, run));
+  if (source != head.run)
+    figure.caption += fmt::format(" Scores and attention are those of {}.", info->runs[source].plan.name);
+  if (biased) figure.caption += fmt::format(" {}.", measures::kBiasedByEviction);
   figure.panels.push_back(std::move(panel));
   return figure;
 }

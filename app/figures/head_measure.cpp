@@ -86,6 +86,10 @@ constexpr double kLeastHalfRange = 1e-6;
 
 }  // namespace
 
+bool HeadMeasure::of_hypothesis() const {
+  return std::ranges::find(measures::kBiasedMeasures, id) != measures::kBiasedMeasures.end();
+}
+
 std::span<const HeadMeasure> head_measures() { return kMeasures; }
 
 const HeadMeasure& find_head_measure(std::string_view id) {

@@ -29,6 +29,9 @@ struct HeadMeasure {
   MeasureNeed need;
 
   bool of_two_runs() const { return value == nullptr; }
+  // Whether it speaks of the hypothesis: then it is taken as measures::hypothesis_run says, whichever run is
+  // looked at, and has no difference between two runs.
+  bool of_hypothesis() const;
 };
 
 // All of them, those that are asked for most first.

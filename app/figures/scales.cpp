@@ -10,12 +10,14 @@ std::string name_with_units(const std::string& name, const std::string& units) {
   return units.empty() ? name : name + " [" + units + "]";
 }
 
-std::vector<Tick> ticks_of(const Axis& axis, double low, double high, int n_wanted, bool cells) {
-  if (axis.categories.empty() && !cells) return linear_ticks(low, high, n_wanted, axis.counted);
+std::vector<Tick> ticks_of(const Axis& axis, double low, double high, int n_wanted,
+                           std::optional<double> first_cell) {
+  if (axis.categories.empty() && !first_cell) return linear_ticks(low, high, n_wanted, axis.counted);
   std::vector<Tick> ticks;
   if (axis.categories.empty()) {
-    ticks = linear_ticks(low - 0.5, high - 0.5, n_wanted, true);
-    for (Tick& tick : ticks) tick.value += 0.5;
+    const double middle = *first_cell + 0.5 - std::floor(*first_cell + 0.5);
+    ticks = linear_ticks(low - middle, high - middle, n_wanted, true);
+    for (Tick& tick : ticks) tick.value += middle;
     return ticks;
   }
   for (std::size_t i = 0; i < axis.categories.size(); ++i)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,10 @@ namespace keyscope::figures {
 std::string name_with_units(const std::string& name, const std::string& units);
 
 // Of an axis inside [low, high]: its categories where it has any, else numbers.
-//   n_wanted: as of linear_ticks; cells: the axis counts a heatmap's cells, so that all numbers are whole,
+//   n_wanted: as of linear_ticks; first_cell: where a heatmap's cells begin, so that all numbers are whole,
 //   and each stands at the middle of its cell
-std::vector<Tick> ticks_of(const Axis& axis, double low, double high, int n_wanted, bool cells);
+std::vector<Tick> ticks_of(const Axis& axis, double low, double high, int n_wanted,
+                           std::optional<double> first_cell = {});
 
 // A label beside a colour bar, at a share of its height from the bottom.
 struct ScaleTick {

@@ -172,6 +172,11 @@ RunMeasures measure_run(const recording::Recording& recording, int run) {
   return measures;
 }
 
+HypothesisRun hypothesis_run(const recording::RecordingInfo& info, int run) {
+  if (const int full = full_cache_run(info); full >= 0) return {full, false};
+  return {run, run_of(info, run).plan.policy != "none"};
+}
+
 ScoreAttention pair_score_attention(const Eigen::VectorXd& key_cosines, const recording::HeadTrace& trace) {
   ScoreAttention pairs;
   for (std::size_t i = 0; i < trace.attention_received.size(); ++i) {

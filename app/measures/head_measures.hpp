@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -87,6 +88,22 @@ HeadMeasures measure_head(const recording::Recording& recording, int run, int la
 
 // KL divergence and top-1 agreement of one run's logits with those of `none`; heads are left empty.
 RunMeasures measure_run(const recording::Recording& recording, int run);
+
+// Whose numbers say whether keys unlike the rest receive the most attention: the finished run `none` where
+// there is one, else the run itself. Of one that evicts they are biased, see kBiasedByEviction.
+struct HypothesisRun {
+  int run = -1;
+  bool biased = false;
+};
+HypothesisRun hypothesis_run(const recording::RecordingInfo& info, int run);
+
+inline constexpr std::string_view kBiasedByEviction =
+    "biased by eviction: tokens that went early were seen by few queries, the nearest ones, so that their "
+    "attention per query is inflated; capture `none` as well";
+
+// The names of the measures above that a run that evicts gives biased.
+inline constexpr std::array<std::string_view, 4> kBiasedMeasures{"spearman", "spearman_total",
+                                                                 "spearman_given_position", "kendall"};
 
 // KeyDiff's score, -cos(k_i, mean key), beside the attention received, of one head's prompt tokens.
 struct ScoreAttention {

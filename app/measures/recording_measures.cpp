@@ -103,6 +103,9 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   json["top_logits"] = info.top_logits;
   json["kl_nats"] = run.kl_nats ? nlohmann::ordered_json(*run.kl_nats) : nullptr;
   json["top1_agreement"] = run.top1_agreement ? nlohmann::ordered_json(*run.top1_agreement) : nullptr;
+  json["biased"] = nlohmann::ordered_json::array();
+  if (info.plan.policy != "none")
+    for (const std::string_view measure : kBiasedMeasures) json["biased"].push_back(measure);
   json["heads"] = nlohmann::ordered_json::array();
   for (const auto& head : run.heads) json["heads"].push_back(head_json(head));
   return json;

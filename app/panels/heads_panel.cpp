@@ -293,7 +293,10 @@ void draw_heading(PanelContext& context, const HeadMap& map) {
   const float axes_w = text_size(context.fonts.small, axes).x;
   const bool both = text_size(context.fonts.bold, map.title).x + context.px(8) + axes_w <= width;
   const float right = ImGui::GetCursorPosX() + width;
+  if (map.biased) ImGui::PushStyleColor(ImGuiCol_Text, context.theme.error);
   heading(context, fit_text(context.fonts.bold, map.title, width).c_str());
+  if (map.biased) ImGui::PopStyleColor();
+  if (map.biased && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", measures::kBiasedByEviction.data());
   if (!both) return;
   ImGui::SameLine();
   ImGui::SetCursorPosX(right - axes_w);

@@ -1,5 +1,3 @@
-#include "app/panels/plot_panel.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,6 +9,7 @@
 #include "app/display/plot_legend.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/scales.hpp"
+#include "app/panels/figure_plots.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/tokens.hpp"
 #include "base/text.hpp"

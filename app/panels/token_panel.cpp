@@ -269,18 +269,24 @@ void draw_token_measures(PanelContext& context) {
   ImGui::SameLine();
   const bool whole = state.run().n_tokens >= state.info->n_prompt();
   dim_text(context, whole ? "at the end of the prompt" : "so far");
-  const auto found = state.measured.find(state.head());
   const auto choices = session::measure_choices();
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(3)});
   for (std::size_t row = 0; row < kHeadMeasures; ++row) {
     const bool last = row + 1 == kHeadMeasures;
     const std::size_t i = last ? std::max(row, shown_measure(state)) : row;
+    const auto [run, biased] = session::run_of_map(*state.info, {i, -1}, state.selection.run);
+    const auto found = state.measured.find({run, state.selection.layer, state.selection.kv_head});
     const auto value = found == state.measured.end()
                            ? std::nullopt
                            : figures::head_value(choices[i], found->second.measures, nullptr);
+    std::string label = session::measure_label(choices[i]);
+    if (biased)
+      label += ", biased";
+    else if (run != state.selection.run)
+      label += " of " + state.info->runs[run].plan.name;
     const std::string text = found == state.measured.end() ? "…" : session::format_measure(choices[i], value);
-    fact(context, session::measure_label(choices[i]).c_str(), text,
-         i == state.measure ? context.theme.accent : context.theme.text, choices[i].meaning);
+    fact(context, label.c_str(), text, i == state.measure ? context.theme.accent : context.theme.text,
+         biased ? measures::kBiasedByEviction.data() : choices[i].meaning);
   }
   ImGui::PopStyleVar();
 }

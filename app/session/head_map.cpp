@@ -49,6 +49,7 @@ MapChoice effective_choice(const RecordingInfo& info, const MapChoice& choice, i
   const int n_runs = static_cast<int>(info.runs.size());
   MapChoice effective{std::min(choice.measure, measure_choices().size() - 1), choice.reference};
   if (effective.reference == run || effective.reference >= n_runs) effective.reference = -1;
+  if (measure_choices()[effective.measure].of_hypothesis()) effective.reference = -1;
   if (effective.reference >= 0 || !measure_choices()[effective.measure].of_two_runs()) return effective;
   for (int other = n_runs - 1; other >= 0; --other) {
     if (other == run) continue;
@@ -58,11 +59,21 @@ MapChoice effective_choice(const RecordingInfo& info, const MapChoice& choice, i
   return effective;
 }
 
+measures::HypothesisRun run_of_map(const RecordingInfo& info, const MapChoice& choice, int run) {
+  return measure_choices()[choice.measure].of_hypothesis() ? measures::hypothesis_run(info, run)
+                                                           : measures::HypothesisRun{run, false};
+}
+
 HeadMap make_head_map(const RecordingInfo& info, const std::map<HeadKey, MeasuredHead>& measured,
-                      const MapChoice& choice, int run) {
+                      const MapChoice& choice, int selected) {
   const MeasureChoice& measure = measure_choices()[choice.measure];
   HeadMap map;
   map.choice = choice;
+  const auto [run, biased] = run_of_map(info, choice, selected);
+  map.run = run;
+  map.biased = biased;
+  if (run != selected) map.title = "of " + run_name(info, run);
+  if (biased) map.title = "biased by eviction";
   const std::string reference = choice.reference >= 0 ? run_name(info, choice.reference) : "";
   if (!reference.empty()) map.title = figures::compared_runs(measure, run_name(info, run), reference);
   std::vector<std::optional<double>> values;

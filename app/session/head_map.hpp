@@ -35,7 +35,9 @@ struct HeadMap {
     std::string missing;  // why there is none: "not measured yet"
   };
   MapChoice choice;
-  std::string title;        // "keydiff − sink"; empty without a reference
+  std::string title;    // "keydiff − sink", "of none"; empty where it is the selected run's own
+  int run = 0;          // whose values these are
+  bool biased = false;  // they are of a run that evicts, and speak of the model: measures::kBiasedByEviction
   std::vector<Cell> cells;  // recorded layers x KV heads, row by row
   figures::MeasureScale scale;
   int n_measured = 0;
@@ -47,7 +49,10 @@ struct HeadMap {
 // first other run that evicts (else the first other one) where none was chosen.
 MapChoice effective_choice(const recording::RecordingInfo& info, const MapChoice& choice, int run);
 
-//   choice: from effective_choice
+// The run whose values the map shows of what is chosen: `run`, or what measures::hypothesis_run has for it.
+measures::HypothesisRun run_of_map(const recording::RecordingInfo& info, const MapChoice& choice, int run);
+
+//   choice: from effective_choice; run: the selected one
 HeadMap make_head_map(const recording::RecordingInfo& info, const std::map<HeadKey, MeasuredHead>& measured,
                       const MapChoice& choice, int run);
 

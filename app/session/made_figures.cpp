@@ -183,7 +183,7 @@ std::vector<HeadKey> heads_of_figure(const recording::RecordingInfo& info,
   if (figures::scope_of(request.name) != figures::FigureScope::kRecording) return heads;
   std::vector<int> runs = figures::shows_several_runs(request.name)
                               ? figures::chosen_runs(info, request)
-                              : std::vector<int>{figures::only_run(info, request)};
+                              : std::vector<int>{figures::run_of_figure(info, request)};
   if (request.reference) runs.push_back(info.run_index(*request.reference));
   for (const int run : runs)
     for (const int layer : info.layers)

@@ -55,7 +55,10 @@ void Session::want_measures() {
   const auto prompt_seen = [&](int run) {
     return std::min(state_.info->runs[run].n_tokens, state_.info->n_prompt());
   };
-  const int reference = state_.map_choice().reference;
+  // What speaks of the model is taken from the full cache, which is measured beside the run.
+  const int full = measures::hypothesis_run(*state_.info, state_.selection.run).run;
+  int reference = state_.map_choice().reference;
+  if (reference < 0 && full != state_.selection.run) reference = full;
   const Measuring now{state_.selection.run, prompt_seen(state_.selection.run), reference,
                       reference < 0 ? 0 : prompt_seen(reference)};
   const auto much_longer = [&](std::int64_t n_tokens, std::int64_t before) {

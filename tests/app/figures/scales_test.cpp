@@ -194,7 +194,7 @@ TEST(NameWithUnits, HasBracketsOnlyAroundUnits) {
 
 TEST(TicksOfAnAxis, AreItsCategoriesInsideTheRange) {
   const Axis axis{"run", "", {"none", "keydiff", "sink"}};
-  EXPECT_THAT(ticks_of(axis, 0.5, 2, 10, false),
+  EXPECT_THAT(ticks_of(axis, 0.5, 2, 10),
               ElementsAre(Field(&Tick::label, "keydiff"), Field(&Tick::label, "sink")));
 }
 
@@ -204,9 +204,12 @@ TEST(TicksOfAnAxis, AreWholeNumbersWhereThingsAreCounted) {
     for (const Tick& tick : ticks) all.push_back(tick.value);
     return all;
   };
-  EXPECT_THAT(values(ticks_of(Axis{"layer", "", {}, true}, 0, 2, 8, false)), ElementsAre(0, 1, 2));
-  EXPECT_THAT(values(ticks_of(Axis{"token", ""}, 0, 2, 8, true)), ElementsAre(0, 1, 2));
-  EXPECT_GT(ticks_of(Axis{"cosine", ""}, 0, 2, 8, false).size(), 3U);
+  EXPECT_THAT(values(ticks_of(Axis{"layer", "", {}, true}, 0, 2, 8)), ElementsAre(0, 1, 2));
+  EXPECT_THAT(values(ticks_of(Axis{"token", ""}, 0, 3, 8, 0.0)), ElementsAre(0.5, 1.5, 2.5))
+      << "middles of cells";
+  EXPECT_EQ(ticks_of(Axis{"token", ""}, 0, 3, 8, 0.0).front().label, "0");
+  EXPECT_THAT(values(ticks_of(Axis{"head", ""}, -0.5, 2.5, 8, -0.5)), ElementsAre(0, 1, 2));
+  EXPECT_GT(ticks_of(Axis{"cosine", ""}, 0, 2, 8).size(), 3U);
 }
 
 TEST(TicksOfAScale, StandWhereTheColourIs) {

@@ -78,6 +78,7 @@ TEST(HeadMap, EqualsTheCommandLinesFigure) {
   session.show(recording, {.run = "keydiff"});
   for (const int reference : {-1, 2, 0})
     for (const MeasureChoice& measure : measure_choices()) {
+      if (reference >= 0 && measure.of_hypothesis()) continue;
       session.choose_measure(measure_index(measure.id));
       session.choose_reference(reference);
       session.choose_view("head-map");
@@ -128,20 +129,47 @@ TEST(HeadMap, AnOverlapFindsTheOtherEvictingRun) {
   EXPECT_EQ(session.state().map.title, "sink and keydiff");
   EXPECT_EQ(session.state().reference, -1) << "not chosen for other measures";
   ASSERT_TRUE(session.state().map.cells.front().value);
-  session.choose_measure(index_of("spearman"));
+  session.choose_measure(index_of("log_volume_nats"));
   EXPECT_EQ(session.state().map.title, "");
+}
+
+// Of a run that evicts ρ is biased: the map has the full cache's, whichever run is looked at.
+TEST(HeadMap, WhatSpeaksOfTheModelIsOfTheFullCache) {
+  Session session({});
+  const auto recording = small_recording();
+  session.show(recording, {.run = "keydiff"});
+  session.choose_measure(index_of("spearman"));
+  session.choose_reference(2);
+  ASSERT_TRUE(settle(session));
+  const HeadMap& map = session.state().map;
+  EXPECT_EQ(map.title, "of none") << "and not a difference of two biased numbers";
+  EXPECT_FALSE(map.biased);
+  const auto full = measures::measure_head(*recording, 0, 3, 2, {.bounds = false, .pca = false});
+  EXPECT_EQ(map.cell(*recording->info(), 3, 2)->value, full.spearman);
+}
+
+TEST(HeadMap, WithoutAFullCacheItSaysThatItIsBiased) {
+  const auto recording = small_recording();
+  recording::RecordingInfo info = *recording->info();
+  info.runs.erase(info.runs.begin());
+  const HeadMap map = make_head_map(info, {}, {index_of("spearman"), -1}, 0);
+  EXPECT_TRUE(map.biased);
+  EXPECT_THAT(map.title, HasSubstr("biased"));
+  EXPECT_FALSE(make_head_map(info, {}, {index_of("log_volume_nats"), -1}, 0).biased);
 }
 
 TEST(HeadMap, SaysWhyAHeadHasNoValue) {
   const auto recording = small_recording();
   const auto& info = *recording->info();
   const std::map<HeadKey, MeasuredHead> nothing;
-  const HeadMap early = make_head_map(info, nothing, {0, 2}, 1);
+  const HeadMap early = make_head_map(info, nothing, {index_of("log_volume_nats"), 2}, 1);
   EXPECT_EQ(early.cells.front().missing, "not measured yet");
   EXPECT_EQ(early.n_measured, 0);
   const std::map<HeadKey, MeasuredHead> one{{{1, 0, 0}, {}}};
-  EXPECT_EQ(make_head_map(info, one, {0, 2}, 1).cells.front().missing, "not measured yet in sink");
-  EXPECT_THAT(make_head_map(info, one, {0, -1}, 1).cells.front().missing, HasSubstr("does not exist"));
+  EXPECT_EQ(make_head_map(info, one, {index_of("log_volume_nats"), 2}, 1).cells.front().missing,
+            "not measured yet in sink");
+  EXPECT_THAT(make_head_map(info, one, {index_of("log_volume_nats"), -1}, 1).cells.front().missing,
+              HasSubstr("does not exist"));
   EXPECT_THAT(make_head_map(info, one, {index_of("output_error"), -1}, 1).cells.front().missing,
               HasSubstr("values"));
 }

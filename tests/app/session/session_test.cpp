@@ -30,8 +30,9 @@ TEST(Session, ShowsTheSelectedHeadAndMeasuresItsRun) {
   EXPECT_FALSE(state.selected().reading);
   ASSERT_TRUE(state.selected().points);
   EXPECT_EQ(state.selected().points->head, (HeadKey{1, 0, 0}));
-  EXPECT_EQ(state.measured.size(), 16U);
-  EXPECT_TRUE(state.measured.at({1, 3, 3}).measures.spearman);
+  EXPECT_EQ(state.measured.size(), 32U) << "its own heads, and those of none for what speaks of the model";
+  EXPECT_TRUE(state.measured.at({0, 3, 3}).measures.spearman);
+  EXPECT_TRUE(state.measured.at({1, 3, 3}).measures.log_volume_nats);
 }
 
 TEST(Session, SelectingAHeadReadsItOnceAndKeepsIt) {
@@ -104,7 +105,7 @@ TEST(Session, AHeadWithoutRowsIsNotSelected) {
   session.move_kv_head(1);
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(session.state().selected().points->head.kv_head, 3);
-  EXPECT_EQ(session.state().measured.size(), 16U) << "the map is of all heads";
+  EXPECT_EQ(session.state().measured.size(), 32U) << "the map is of all heads";
 }
 
 TEST(Session, AMissingFileLeavesWhatIsOpen) {

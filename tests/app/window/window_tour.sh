@@ -318,11 +318,15 @@ click $(at view_lifespans 0.5 0.5)
 expect figure lifespans "who is in the cache at each block"
 move $(at plot 0.8 0.02); expect_text '"hovered":[0-9]' "a row is a token"
 picture lifespans
+expect map "of none" "ρ speaks of the model, so that it is the full cache's"
+palette "measure log volume"; expect measure log_volume_nats "a measure of what is retained"
 click $(at reference 0.5 0.5); sleep 0.3
 click $(at reference_2 0.5 0.5)
 expect map "keydiff − sink" "the difference of two runs"
 expect n_on_map $((n_layers * n_heads)) "both runs are measured"
 picture difference
+palette "measure spearman"; expect measure spearman "and back"
+expect map "of none" "without a difference"
 move $(at evictions 0.5 0.5); sleep 0.2
 click $(at view_keyspace 0.5 0.5)
 token=$(sed -n 's/.*"last_point":{[^}]*"retained":\[\([^]]*\)\].*/\1/p' "$state")
