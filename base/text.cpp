@@ -71,6 +71,16 @@ std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer
   return buffer;
 }
 
+std::string csv_field(std::string_view text, bool always_quoted) {
+  std::string buffer;
+  const std::string_view valid = replace_invalid_utf8(text, buffer);
+  if (!always_quoted && valid.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(valid);
+  std::string field(1, '"');
+  for (const char c : valid) field.append(c == '"' ? 2 : 1, c);
+  field += '"';
+  return field;
+}
+
 std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result)

@@ -34,6 +34,9 @@ std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer
 
 bool is_utf8(std::string_view text);
 
+// As a field of CSV (RFC 4180): in quotes where it must be, or always; what is no UTF-8 becomes U+FFFD.
+std::string csv_field(std::string_view text, bool always_quoted = false);
+
 // With the letters A to Z as small ones; other bytes stay.
 std::string lower_case(std::string_view text);
 

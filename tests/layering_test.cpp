@@ -66,6 +66,7 @@ const Reasons kOneUser{
     {"app/commands/view.hpp", "`bench view` and `bench live` open the window as `view` does"},
     {"app/figures/nexus_panel.hpp", "with nexus.cpp it would be close to 600 lines"},
     {"app/panels/dialogs.hpp", "the window holds its state"},
+    {"app/panels/difference_view.hpp", "the window holds its state"},
     {"app/panels/figure_panel.hpp", "the window holds its state"},
     {"app/panels/keyspace_panel.hpp", "the window holds its state"},
     {"app/panels/keyspace_plot.hpp", "the key-space panel holds its state"},

@@ -34,6 +34,7 @@ void add_subcommands(CLI::App& app) {
   add_view(app);
   add_inspect(app);
   add_compare(app);
+  add_diff(app);
   add_bench(app);
   add_prompts(app);
   add_tokenize(app);

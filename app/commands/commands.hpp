@@ -17,6 +17,7 @@ void add_bench(CLI::App& app);
 void add_capture(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_demo(CLI::App& app);
+void add_diff(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_export(CLI::App& app);
 void add_figure(CLI::App& app);

@@ -157,8 +157,9 @@ void add_view(CLI::App& app) {
   command->add_option("--measure", arguments->measure,
                       "What to colour the map of heads by, as for `figure FILE head-map`");
   command->add_option("--reference", arguments->reference, "The run that the map compares with");
-  command->add_option("--view", arguments->view,
-                      "What to show first: keyspace, text, or any other name that `figure` takes");
+  command->add_option(
+      "--view", arguments->view,
+      "What to show first: keyspace, text, difference, or any other name that `figure` takes");
   command->add_option("--projection", arguments->projection,
                       "Of the key space: pca (the default), pca3d, or anchor: cosine to the mean key against "
                       "norm");
@@ -198,7 +199,8 @@ WindowSize parse_window_size(const std::string& text) {
 }
 
 std::string view_name(const std::string& name) {
-  return name == session::kTextView ? name : std::string(figures::figure_name(name));
+  return session::is_view(name) && !session::is_figure_view(name) ? name
+                                                                  : std::string(figures::figure_name(name));
 }
 
 session::LiveRequest live_request(const CaptureCommandOptions& options, const std::string& out,

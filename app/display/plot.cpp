@@ -284,7 +284,7 @@ void draw_colours(const DrawContext& context, const figures::ColourScale& scale,
     for (std::size_t i = 0; i < scale.categories.size(); ++i) {
       const float y = bar.y + static_cast<float>(i) * height;
       list.AddRectFilled({left, y}, {right, y + height},
-                         ink_colour(context.theme, figures::category_colour(i)));
+                         ink_colour(context.theme, figures::category_colour(scale, i)));
     }
     return;
   }

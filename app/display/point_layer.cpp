@@ -36,7 +36,8 @@ class ValueInk {
     const auto& table = figures::colour_table(scale.colour_map);
     const std::size_t n = scale.categories.empty() ? table.size() : scale.categories.size();
     for (std::size_t i = 0; i < n; ++i)
-      inks_.push_back(ink_colour(theme, scale.categories.empty() ? table[i] : figures::category_colour(i)));
+      inks_.push_back(
+          ink_colour(theme, scale.categories.empty() ? table[i] : figures::category_colour(scale, i)));
   }
 
   ImU32 of(float value) const {

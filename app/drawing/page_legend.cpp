@@ -174,7 +174,7 @@ void draw_gradient(cairo_t* cairo, const ColourScale& scale, const Box& bar) {
 void draw_blocks(const Page& page, const ColourScale& scale, const Box& bar) {
   const double height = category_height(scale, bar.height);
   for (std::size_t i = 0; i < scale.categories.size(); ++i) {
-    page.set_colour(page.theme.of_series(category_colour(i)));
+    page.set_colour(page.theme.of_series(category_colour(scale, i)));
     cairo_rectangle(page.cairo, bar.x, bar.y + static_cast<double>(i) * height, bar.width, height);
     cairo_fill(page.cairo);
   }

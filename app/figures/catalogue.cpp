@@ -136,9 +136,9 @@ constexpr auto kQueryHead = FigureScope::kQueryHead;
 constexpr auto kRecording = FigureScope::kRecording;
 
 constexpr FigureOptions kKeyspaceOptions{
-    FigureOption::kLayer,      FigureOption::kKvHead, FigureOption::kQueryHead,
-    FigureOption::kLayers,     FigureOption::kBlock,  FigureOption::kComponents,
-    FigureOption::kProjection, FigureOption::kColour, FigureOption::kQueries};
+    FigureOption::kLayer,   FigureOption::kKvHead,     FigureOption::kQueryHead,  FigureOption::kLayers,
+    FigureOption::kBlock,   FigureOption::kComponents, FigureOption::kProjection, FigureOption::kColour,
+    FigureOption::kQueries, FigureOption::kReference};
 constexpr FigureOptions kCosineOptions{FigureOption::kLayer,  FigureOption::kKvHead, FigureOption::kQueryHead,
                                        FigureOption::kLayers, FigureOption::kBlock,  FigureOption::kRetained,
                                        FigureOption::kOrder,  FigureOption::kReduce};

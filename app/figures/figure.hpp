@@ -93,6 +93,7 @@ struct ColourScale {
   bool logarithmic = false;
   // What the values 0, 1, 2 … stand for, each with a colour of its own; empty: a scale of numbers.
   std::vector<std::string> categories = {};
+  std::vector<Colour> category_colours = {};  // of each; empty: those of categories in general
 };
 
 // A matrix as an image: row 0 at the top.

@@ -118,6 +118,8 @@ nlohmann::json scale_to_json(const ColourScale& scale) {
                     {"high", scale.high},
                     {"logarithmic", scale.logarithmic}};
   if (!scale.categories.empty()) to["categories"] = scale.categories;
+  for (const Colour& colour : scale.category_colours)
+    to["category_colours"].push_back(colour_to_text(colour));
   return to;
 }
 
@@ -130,6 +132,9 @@ void scale_from_json(const nlohmann::json& from, ColourScale& scale) {
   scale.high = from.at("high");
   scale.logarithmic = from.at("logarithmic");
   if (from.contains("categories")) scale.categories = from["categories"];
+  if (from.contains("category_colours"))
+    for (const auto& colour : from["category_colours"])
+      scale.category_colours.push_back(colour_from_text(colour));
 }
 
 nlohmann::json heatmap_to_json(const Heatmap& heatmap) {

@@ -33,14 +33,6 @@ using recording::RunInfo;
 constexpr float kAnchorSize = 10;
 constexpr std::size_t kTopKeys = 10;
 constexpr float kCircleSize = 1.9F;  // of a top key's circle, for the size of its point
-// The overlay's looks, one per policy. No other series of the figure has one of these colours or markers. The
-// first seven policies differ by their markers; colours repeat from the fourth on, so that a look comes again
-// with the 22nd.
-constexpr std::array<Colour, 3> kPolicyColours{kBlack, kSkyBlue, kVermillion};
-constexpr std::array<Marker, 7> kPolicyMarkers{
-    Marker::kSquare,      Marker::kDownTriangle,     Marker::kPlus,      Marker::kStar,
-    Marker::kOpenDiamond, Marker::kOpenDownTriangle, Marker::kOpenSquare};
-
 // Smaller points where there are many, so that clouds keep their shape.
 float point_size(std::size_t n_points) {
   if (n_points <= 300) return 6;
@@ -225,7 +217,8 @@ ShownRun read_run(const Common& common, int run) {
   const recording::HeadTrace trace = common.recording.trace(run, layer, kv_head);
   content.retained = recording::retained_positions(trace.evicted_at, content.n_seen, shown.block);
   if (common.look.colour != KeyColour::kDecision)
-    content.colours = key_values(common.recording, info, {run, layer, kv_head, shown.block, content.n_seen},
+    content.colours = key_values(common.recording, info,
+                                 {run, layer, kv_head, shown.block, content.n_seen, common.look.reference},
                                  common.look.colour, keys, trace);
   content.anchor = analysis::mean_row(keys);
   content.top_keys = top_keydiff_keys(keys, kTopKeys);
@@ -250,13 +243,12 @@ std::optional<Panel> overlay_panel(const Common& common, const std::vector<Shown
   panel.id = "retained_by_policy";
   panel.title = "retained, all policies";
   set_axes(panel, common.look.projection, common.basis);
+  PolicyLooks looks;
   for (const ShownRun& shown : runs) {
     const RunInfo& run = common.info.runs[shown.run];
     if (run.plan.policy == "none" || shown.content.n_seen == 0) continue;
-    const std::size_t look = panel.points.size();
-    PointSeries series =
-        make_series(run.plan.name, run.plan.name, kPolicyColours[look % kPolicyColours.size()],
-                    kPolicyMarkers[look % kPolicyMarkers.size()]);
+    const PolicyLooks::Look look = looks.next(run.plan.policy);
+    PointSeries series = make_series(run.plan.name, run.plan.name, look.colour, look.marker);
     for (const std::int32_t token : shown.content.retained) {
       add_point(series, shown.coordinates, token, dimensions_of(common.look.projection));
       series.token.push_back(token);
@@ -311,7 +303,8 @@ Figure keyspace_figure(const Recording& recording, const FigureRequest& request)
   const auto info = recording.info();
   const std::vector<int> runs = chosen_runs(*info, request);
   const int layer = chosen_layer(*info, request), kv_head = chosen_kv_head(*info, request);
-  const KeyspaceLook look = chosen_look(request);
+  KeyspaceLook look = chosen_look(request);
+  if (request.reference) look.reference = find_run(*info, *request.reference);
   if (look.queries && !info->queries)
     throw FileError(fmt::format("{}: queries were not recorded, so there are none to show", info->source));
   if (runs.empty()) throw UsageError("no run is chosen to show in the key space");

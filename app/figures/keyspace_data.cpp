@@ -19,6 +19,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/labels.hpp"
+#include "app/measures/policy_difference.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -293,6 +294,9 @@ ColourScale scale_of(const RecordingInfo& info, int run, KeyColour colour) {
     case KeyColour::kMargin:
       scale.long_name = "margin at eviction by " + policy;
       break;
+    case KeyColour::kKept:
+      scale.long_name = "kept by";
+      break;
     case KeyColour::kTokenClass:
       scale.long_name = "token class";
       scale.categories.assign(token_class_names().begin(), token_class_names().end());
@@ -303,10 +307,43 @@ ColourScale scale_of(const RecordingInfo& info, int run, KeyColour colour) {
 
 }  // namespace
 
+namespace {
+
+void compare_with_reference(const Recording& recording, const RecordingInfo& info, const HeadAtBlock& head,
+                            const HeadTrace& trace, KeyValues& result) {
+  const int other = other_run(info, head.run, head.reference);
+  const std::string &here = run_of(info, head.run).plan.name, &there = run_of(info, other).plan.name;
+  PolicyLooks looks;
+  const Colour mine_alone = looks.next(run_of(info, head.run).plan.policy).colour;
+  const Colour theirs_alone = looks.next(run_of(info, other).plan.policy).colour;
+  result.scale.categories = {"both", "only " + here, "only " + there, "neither"};
+  result.scale.category_colours = {kBlue, mine_alone, theirs_alone == mine_alone ? kYellow : theirs_alone,
+                                   kOrange};
+  const std::int64_t block = measures::block_having_seen(run_of(info, other), head.n_seen);
+  const HeadTrace others = recording.trace(other, head.layer, head.kv_head);
+  for (std::int64_t i = 0; i < head.n_seen; ++i) {
+    const bool mine = measures::is_kept(trace, i, head.block), theirs = measures::is_kept(others, i, block);
+    result.values.push_back(mine ? (theirs ? 0.0F : 1.0F) : theirs ? 2.0F : 3.0F);
+  }
+}
+
+}  // namespace
+
+int other_run(const RecordingInfo& info, int run, int wanted) {
+  const int n_runs = static_cast<int>(info.runs.size());
+  if (wanted >= 0 && wanted < n_runs && wanted != run) return wanted;
+  int found = -1;
+  const auto evicts = [&](int r) { return info.runs[r].plan.policy != "none"; };
+  for (int other = n_runs - 1; other >= 0; --other)
+    if (other != run && (found < 0 || evicts(other) || !evicts(found))) found = other;
+  return found;
+}
+
 std::string colour_refusal(const RecordingInfo& info, int run, KeyColour colour) {
   const recording::RunPlan& plan = run_of(info, run).plan;
   if (colour == KeyColour::kAttention && plan.replayed)
     return fmt::format("{} was replayed on recorded keys: nothing attended", plan.name);
+  if (colour == KeyColour::kKept && info.runs.size() < 2) return "there is no other run to compare with";
   if (colour == KeyColour::kMargin && plan.policy == "none")
     return fmt::format("{} evicts nothing, so there are no margins", plan.name);
   return colour == KeyColour::kScore ? score_refusal(info, run) : std::string();
@@ -323,7 +360,8 @@ KeyValues key_values(const Recording& recording, const RecordingInfo& info, cons
   if (colour == KeyColour::kScore) result.values = scores(recording, info, head, keys, trace);
   if (colour == KeyColour::kMargin) result.values = margins(head, trace);
   if (colour == KeyColour::kTokenClass) result.values = classes(info, head);
-  if (colour != KeyColour::kTokenClass) fit_scale(result.scale, result.values);
+  if (colour == KeyColour::kKept) compare_with_reference(recording, info, head, trace, result);
+  if (result.scale.categories.empty()) fit_scale(result.scale, result.values);
   return result;
 }
 
@@ -356,6 +394,8 @@ constexpr std::array kColours{
                     "the lowest score that was kept, minus this row's, when it was evicted"},
     KeyColourChoice{KeyColour::kTokenClass, "class", "Token class",
                     "letters, digits, punctuation, space, newline or special, by the token's text"},
+    KeyColourChoice{KeyColour::kKept, "kept", "Kept by whom",
+                    "both runs, this one alone, the one that it is compared with alone, or neither"},
 };
 
 template <typename Choices>

@@ -56,13 +56,14 @@ enum class Projection {
 };
 
 // What the colour of a key's point says.
-enum class KeyColour { kDecision, kPosition, kAttention, kScore, kMargin, kTokenClass };
+enum class KeyColour { kDecision, kPosition, kAttention, kScore, kMargin, kTokenClass, kKept };
 
 // How the key space is shown: the same choice in the window and on the command line.
 struct KeyspaceLook {
   Projection projection = Projection::kPca;
   KeyColour colour = KeyColour::kDecision;
   bool queries = false;  // all queries of the group as well
+  int reference = -1;    // for kKept: the other run, an index; -1: as other_run has it
   bool operator==(const KeyspaceLook&) const = default;
 };
 
@@ -110,7 +111,12 @@ struct HeadAtBlock {
   int kv_head = 0;
   std::int64_t block = -1;
   std::int64_t n_seen = 0;
+  int reference = -1;  // the run that kKept compares with
 };
+
+// The run that another one is compared with: `wanted` where it is one, else the last other run that evicts,
+// else any other; -1 where there is none.
+int other_run(const recording::RecordingInfo& info, int run, int wanted = -1);
 
 // What keys are coloured by, and the scale to read it on.
 struct KeyValues {
@@ -124,9 +130,10 @@ std::string colour_refusal(const recording::RecordingInfo& info, int run, KeyCol
 // Values to colour keys by.
 //   position: of the token. attention: received, of prompt tokens, in units of one query's attention.
 //   score: what the run's policy gives the rows that it had before it evicted at the end of this block; of
-//   `none`, which ranks nothing, KeyDiff's. margin: of those evicted by then. class: a TokenClass each.
-//   keys: (n_seen, head_dim); trace: of the same head
-//   throws UsageError as colour_refusal says, and FileError as the recording does
+//   `none`, which ranks nothing, KeyDiff's. margin: of those evicted by then. class: a TokenClass each. kept:
+//   by both runs, by this one alone, by the reference alone, or by neither, where each had seen as many
+//   tokens. keys: (n_seen, head_dim); trace: of the same head throws UsageError as colour_refusal says, and
+//   FileError as the recording does
 KeyValues key_values(const recording::Recording& recording, const recording::RecordingInfo& info,
                      const HeadAtBlock& head, KeyColour colour, const MatrixView& keys,
                      const recording::HeadTrace& trace);

@@ -152,17 +152,60 @@ std::string token_label(std::string_view bytes) { return label(bytes, true); }
 
 std::string text_label(std::string_view bytes) { return label(bytes, false); }
 
+namespace {
+
+struct PolicyLook {
+  std::string_view policy;
+  Colour colour;
+  Marker marker;
+};
+
+// None of the colours and markers of what a key space shows besides: retained, evicted, anchor, mean query,
+// queries. Colours by Okabe & Ito and by Tol, which are told apart with every common colour vision where few
+// of them meet.
+constexpr std::array kPolicyLooks{PolicyLook{"none", kBlack, Marker::kSquare},
+                                  PolicyLook{"keydiff", kVermillion, Marker::kDownTriangle},
+                                  PolicyLook{"snapkv", {0x7A, 0x5F, 0xD0}, Marker::kStar},
+                                  PolicyLook{"sink", {0x44, 0xAA, 0x99}, Marker::kOpenDiamond},
+                                  PolicyLook{"h2o", kSkyBlue, Marker::kOpenSquare},
+                                  PolicyLook{"tova", {0xB0, 0x3A, 0x5B}, Marker::kPlus},
+                                  PolicyLook{"random", {0x99, 0x99, 0x33}, Marker::kOpenDownTriangle},
+                                  PolicyLook{"l2norm", {0x8C, 0x6D, 0x31}, Marker::kStar},
+                                  PolicyLook{"logdet", {0x88, 0x44, 0x99}, Marker::kOpenSquare},
+                                  PolicyLook{"leverage", {0x2A, 0x8A, 0x4A}, Marker::kPlus},
+                                  PolicyLook{"cur", {0xC9, 0x5F, 0x74}, Marker::kOpenDiamond}};
+
+constexpr std::array kMarkersInTurn{Marker::kDownTriangle, Marker::kStar, Marker::kOpenDiamond,
+                                    Marker::kOpenSquare,   Marker::kPlus, Marker::kOpenDownTriangle,
+                                    Marker::kSquare};
+
+}  // namespace
+
+PolicyLooks::Look policy_look(std::string_view policy) {
+  const auto found = std::ranges::find(kPolicyLooks, policy, &PolicyLook::policy);
+  if (found != kPolicyLooks.end()) return {found->colour, found->marker};
+  // One that is not known here, by its name.
+  std::size_t sum = 0;
+  for (const char c : policy) sum = 31 * sum + static_cast<unsigned char>(c);
+  const PolicyLook& look = kPolicyLooks[1 + sum % (kPolicyLooks.size() - 1)];
+  return {look.colour, kMarkersInTurn[sum % kMarkersInTurn.size()]};
+}
+
+// The policy's own, while no other run of the figure has it; then its colour with the next markers, and where
+// all are taken any that is free.
 PolicyLooks::Look PolicyLooks::next(std::string_view policy) {
-  if (policy == "none") return {kBlack, Marker::kSquare};
-  static constexpr std::array kColours{kBlue, kOrange, kGreen, kVermillion, kPurple, kSkyBlue, kGrey};
-  static constexpr std::array kMarkers{Marker::kDisc,         Marker::kRing,       Marker::kTriangle,
-                                       Marker::kDownTriangle, Marker::kOpenSquare, Marker::kStar,
-                                       Marker::kDiamond};
-  static_assert(kColours.size() == kMarkers.size());
-  // A second round has the same colours with other markers: no two are alike before the 49th.
-  constexpr std::size_t kShift = 3;
-  const std::size_t round = turn_ / kColours.size(), turn = turn_++ % kColours.size();
-  return {kColours.at(turn), kMarkers.at((turn + kShift * round) % kMarkers.size())};
+  const Look own = policy_look(policy);
+  const auto at = std::ranges::find(kMarkersInTurn, own.marker) - kMarkersInTurn.begin();
+  const std::size_t n_policies = kPolicyLooks.size(), n_markers = kMarkersInTurn.size();
+  for (std::size_t i = 0; i < n_policies * n_markers; ++i) {
+    Look look = own;
+    if (i > 0) look.marker = kMarkersInTurn[(static_cast<std::size_t>(at) + i) % n_markers];
+    if (i >= n_markers) look.colour = kPolicyLooks[i / n_markers].colour;
+    if (std::ranges::find(taken_, look) != taken_.end()) continue;
+    taken_.push_back(look);
+    return look;
+  }
+  return own;
 }
 
 namespace {

@@ -36,21 +36,25 @@ std::string token_label(std::string_view bytes);
 // The same for running text: spaces stay spaces.
 std::string text_label(std::string_view bytes);
 
-// How a policy is drawn where several are compared: `none`, the baseline, looks the same in every figure; the
-// others take theirs in turn.
+// How policies are drawn where several are compared: each has one colour and one marker in every figure, none
+// of them those of what is retained and what is evicted. Of several runs of one policy in a figure each has
+// its colour, with another marker.
 class PolicyLooks {
  public:
   struct Look {
     Colour colour;
-    Marker marker;
+    Marker marker = Marker::kSquare;
+    bool operator==(const Look&) const = default;
   };
 
-  // The look of the next policy.
+  // The look of the next run, by its policy.
   Look next(std::string_view policy);
 
  private:
-  std::size_t turn_ = 0;
+  std::vector<Look> taken_;
 };
+
+PolicyLooks::Look policy_look(std::string_view policy);
 
 // What a token looks like in the text. The numbers are values on a colour scale.
 enum class TokenClass : std::uint8_t { kLetters, kDigits, kPunctuation, kSpace, kNewline, kSpecial };

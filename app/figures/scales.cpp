@@ -212,7 +212,10 @@ const std::array<Colour, kColourMapSize>& colour_table(ColourMap map) {
   return map == ColourMap::kViridis ? viridis : diverging;
 }
 
-Colour category_colour(std::size_t category) { return kCategoryColours[category % kCategoryColours.size()]; }
+Colour category_colour(const ColourScale& scale, std::size_t category) {
+  return category < scale.category_colours.size() ? scale.category_colours[category]
+                                                  : kCategoryColours[category % kCategoryColours.size()];
+}
 
 void fit_to_values(Heatmap& heatmap) {
   constexpr float kLogDecades = 1e-5F;  // the log scale's low end, as a share of its high end
@@ -240,7 +243,7 @@ float scale_position(const ColourScale& scale, float value) {
 
 Colour colour_of(const ColourScale& scale, float value) {
   if (!scale.categories.empty())
-    return value >= 0 ? category_colour(static_cast<std::size_t>(value)) : kMissing;
+    return value >= 0 ? category_colour(scale, static_cast<std::size_t>(value)) : kMissing;
   const float at = scale_position(scale, value);
   if (std::isnan(at)) return kMissing;
   return colour_table(scale.colour_map)[static_cast<std::size_t>(std::lround(at * (kColourMapSize - 1)))];

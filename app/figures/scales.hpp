@@ -117,8 +117,9 @@ inline constexpr Colour kMissing{0xD9, 0xD9, 0xD9};  // NaN in a heatmap, on a l
 //   kDiverging: after ColorBrewer's RdBu, blue for negative and red for positive; white is the middle
 const std::array<Colour, kColourMapSize>& colour_table(ColourMap map);
 
-// The colours of categories, from the first on; they begin again where these end.
-Colour category_colour(std::size_t category);
+// The colours of a scale's categories: its own, else those of categories in general, from the first on; they
+// begin again where these end.
+Colour category_colour(const ColourScale& scale, std::size_t category);
 
 // A heatmap's scale from 0 to its largest value, or to 1 where none is above 0; a logarithmic one from the
 // smallest value above 0 within five decades of the largest.

@@ -10,6 +10,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::measures {
 
@@ -189,16 +190,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Columns = std::vector<std::pair<std::string, std::string>>;  // name and field
 
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string field = "\"";
-  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return field + '"';
-}
-
 std::string field_of(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? quoted(value.get<std::string>()) : json_text(value);
+  return value.is_string() ? csv_field(value.get<std::string>()) : json_text(value);
 }
 
 void add_head(Columns& columns, const Json& head) {

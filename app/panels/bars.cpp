@@ -58,7 +58,7 @@ void draw_view_item(PanelContext& context, const session::ViewChoice& view) {
   const auto& state = context.state();
   const auto& open = state.arrangement.views;
   const bool is_open = std::ranges::find(open, view.name) != open.end();
-  const bool recorded = view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
+  const bool recorded = session::can_show(*state.info, view.name);
   if (ImGui::MenuItem(view.label.c_str(), nullptr, is_open, recorded)) {
     if (is_open && state.view == view.name)
       context.session.close_view(view.name);
@@ -200,6 +200,8 @@ float draw_job(PanelContext& context, const session::JobStatus& job, const Rect&
 std::string what_can_be_done(const session::SessionState& state) {
   if (state.loaded() && state.view == session::kTextView)
     return "click: hold a token   Ctrl+F: find   ?: all keys";
+  if (state.loaded() && state.view == session::kDifferenceView)
+    return "click: hold a token   on a heading: sort   ?: all keys";
   if (state.loaded() && state.view == session::kKeyspaceView)
     return state.look.projection == figures::Projection::kPca3d
                ? "drag: turn   Shift+drag: pan   wheel: zoom   right-drag: select   ?: all keys"

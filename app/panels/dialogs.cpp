@@ -236,13 +236,13 @@ void Dialogs::draw_open(PanelContext& context) {
 void Dialogs::propose_name(const PanelContext& context) {
   const std::string& view = context.state().view;
   const std::string extension = fs::path(export_path_).extension().string();
-  const bool text = view == session::kTextView;
+  const bool text = !session::is_figure_view(view) && view != session::kKeyspaceView;
   const bool tokens = extension == ".csv" || extension == ".json";
-  export_path_ =
-      (fs::path(export_path_).parent_path() / ((text ? "tokens" : view) + (text == tokens ? extension
-                                                                           : text         ? ".csv"
-                                                                                          : ".svg")))
-          .string();
+  export_path_ = (fs::path(export_path_).parent_path() /
+                  ((view == session::kTextView ? "tokens" : view) + (text == tokens ? extension
+                                                                     : text         ? ".csv"
+                                                                                    : ".svg")))
+                     .string();
 }
 
 void Dialogs::draw_export(PanelContext& context) {

@@ -151,7 +151,7 @@ void add_actions(const Session& session, std::vector<PaletteEntry>& entries) {
 void add_views(const Session& session, std::vector<PaletteEntry>& entries) {
   const auto& state = session.state();
   for (const auto& view : session::view_choices()) {
-    const bool recorded = view.name == session::kTextView || figures::is_recorded(*state.info, view.name);
+    const bool recorded = session::can_show(*state.info, view.name);
     std::string refusal = state.view == view.name ? "shown now" : "";
     if (!recorded) refusal = "was not recorded";
     entries.push_back({"View: " + view.label, "", std::move(refusal),

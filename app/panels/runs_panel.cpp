@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "app/display/plot_legend.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/labels.hpp"
 #include "app/panels/live_form.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/panels.hpp"
@@ -138,7 +140,10 @@ void draw_run_row(PanelContext& context, std::size_t nth) {
   beside.draw(context, hovered);
   const std::string detail = detail_of(shown, choice);
   const float detail_x = at.x + size.x - size.y - context.px(2) - text_size(small, detail).x;
-  const float name_x = at.x + context.px(28);
+  const auto look = figures::policy_look(run.plan.policy);
+  draw_marker(list, look.marker, {at.x + context.px(32), at.y + 0.5F * size.y}, context.px(9),
+              ink_colour(context.theme, look.colour), 0);
+  const float name_x = at.x + context.px(46);
   draw_text(list, selected ? context.fonts.bold : context.fonts.regular, {name_x, text_y},
             run.blocks_done > 0 && choice.refusal.empty() ? context.theme.text : context.theme.dim,
             fit_text(context.fonts.bold, run.plan.name, detail_x - name_x - context.px(6)));

@@ -22,6 +22,7 @@ namespace {
 constexpr float kTextLinePx = 20;
 constexpr float kSearchPx = 200;
 constexpr float kUnselectedAlpha = 0.35F;
+constexpr float kClassAlpha = 0.45F;  // of the ground of what both runs keep, or one
 
 std::int64_t n_tokens(const session::SessionState& state) {
   return std::max(state.info->n_prompt(), state.run().n_tokens);
@@ -39,6 +40,10 @@ void TextView::find() { focus_search_ = true; }
 
 void TextView::update_layout(const PanelContext& context, float width) {
   const auto& state = context.state();
+  if (state.recording.get() != layout_recording_) {
+    if (!flow_chosen_) flows_ = session::is_hard_wrapped(state.info->prompt.text);
+    layout_width_ = -1;
+  }
   const std::int64_t n = n_tokens(state);
   const int run = state.run().generated.size() > 0 ? state.selection.run : -1;
   const bool same_text = state.recording.get() == layout_recording_ && width == layout_width_ &&
@@ -50,7 +55,12 @@ void TextView::update_layout(const PanelContext& context, float width) {
   for (std::int64_t token = grows ? layout_tokens_ : 0; token < n; ++token) {
     const std::string bytes = session::token_bytes(*state.info, state.selection.run, token);
     labels.push_back(fit_text(context.fonts.mono, figures::text_label(bytes), width));
-    breaks.push_back(bytes.find('\n') != std::string::npos);
+    // A blank line breaks the text in any case.
+    const std::size_t first = bytes.find('\n');
+    const bool one = first != std::string::npos && bytes.find('\n', first + 1) == std::string::npos;
+    const bool after_another =
+        token > 0 && session::token_bytes(*state.info, state.selection.run, token - 1).ends_with('\n');
+    breaks.push_back(first != std::string::npos && !(flows_ && one && !after_another));
   }
   const auto measure = [&](const std::string& text) { return text_size(context.fonts.mono, text).x; };
   if (grows)
@@ -152,7 +162,15 @@ void TextView::draw_tools(PanelContext& context) {
     ImGui::SetTooltip("%s; by rank among the tokens seen", choices[shade_].meaning);
   }
   note_widget(context, "shade");
-  ImGui::SameLine(0, context.px(16));
+  ImGui::SameLine(0, context.px(12));
+  if (tick_box(context, "Flow", &flows_)) {
+    flow_chosen_ = true;
+    layout_width_ = -1;
+  }
+  if (ImGui::IsItemHovered())
+    ImGui::SetTooltip("Fill the lines: single line breaks of the text are passed over, blank lines stay");
+  note_widget(context, "flow");
+  ImGui::SameLine(0, context.px(12));
   draw_search(context);
 }
 
@@ -173,19 +191,84 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
     list.AddRectFilled({x, top}, {x + width, bottom}, shade_colour(context.theme, strengths_[at]));
   if (is_found(token))
     list.AddRectFilled({x, bottom - context.px(2)}, {x + width, bottom}, to_colour(figures::kYellow));
+  if (const auto colour = class_colour(state, token); colour && seen)
+    list.AddRectFilled({x, top}, {x + width, bottom}, to_colour(*colour, kClassAlpha));
+  // What is kept stands out; what is gone can still be read.
   ImU32 ink = seen ? context.theme.text : with_alpha(context.theme.dim, 0.45F);
-  if (evicted)
-    ink = context.theme.light ? IM_COL32(0x8A, 0x58, 0x00, 0xFF) : to_colour(figures::kOrange, 0.9F);
+  if (evicted) ink = context.theme.dim;
   if (state.tokens && !session::contains(*state.tokens, token)) ink = with_alpha(ink, kUnselectedAlpha);
   if (focused) {
     list.AddRectFilled({x - 1, top}, {x + width + 1, bottom}, context.theme.accent, context.px(2));
     ink = context.theme.on_accent;
   }
   draw_text(list, font, {x, y}, ink, layout_.label(token));
-  if (evicted) {
-    const float middle = y + 0.56F * font.size;
-    list.AddLine({x, middle}, {x + width, middle}, ink);
+  if (evicted && !focused)
+    list.AddRectFilled({x, bottom - context.px(2)}, {x + width, bottom - context.px(0.5F)},
+                       to_colour(figures::kOrange, 0.8F));
+}
+
+// Of what both runs keep, where the text is shaded by that.
+std::optional<figures::Colour> TextView::class_colour(const session::SessionState& state,
+                                                      std::int64_t token) const {
+  const auto& made = state.difference;
+  const bool shaded = session::shade_choices()[shade_].shade == session::TokenShade::kKept &&
+                      made.difference && made.key.head == state.head() &&
+                      token < std::ssize(made.difference->kept);
+  if (!shaded) return std::nullopt;
+  switch (made.difference->kept[token]) {
+    case measures::KeptBy::kBoth:
+      return figures::kBlue;
+    case measures::KeptBy::kOnlyA:
+      return figures::policy_look(state.run().plan.policy).colour;
+    case measures::KeptBy::kOnlyB:
+      return figures::policy_look(state.info->runs[made.key.other].plan.policy).colour;
+    case measures::KeptBy::kNeither:
+      break;
   }
+  return std::nullopt;
+}
+
+// What shades, lines and paleness mean.
+void TextView::draw_legend(PanelContext& context) const {
+  const auto& state = context.state();
+  const session::ShadeChoice& choice = session::shade_choices()[shade_];
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const Font& font = context.fonts.small;
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float right = at.x + ImGui::GetContentRegionAvail().x, height = font.size + context.px(4);
+  float x = at.x;
+  const auto words = [&](const std::string& text, ImU32 colour) {
+    const std::string fitted = fit_text(font, text, right - x);
+    draw_text(list, font, {x, at.y}, colour, fitted);
+    x += text_size(font, fitted).x + context.px(14);
+  };
+  const auto block = [&](ImU32 colour) {
+    list.AddRectFilled({x, at.y + context.px(1)}, {x + context.px(12), at.y + font.size}, colour);
+    x += context.px(17);
+  };
+  if (choice.shade == session::TokenShade::kKept && state.other_run() >= 0) {
+    const std::string &a = state.run().plan.name, &b = state.info->runs[state.other_run()].plan.name;
+    block(to_colour(figures::kBlue, kClassAlpha)), words("both", context.theme.text);
+    block(to_colour(figures::policy_look(state.run().plan.policy).colour, kClassAlpha)),
+        words("only " + a, context.theme.text);
+    block(
+        to_colour(figures::policy_look(state.info->runs[state.other_run()].plan.policy).colour, kClassAlpha));
+    words("only " + b, context.theme.text);
+  } else if (choice.shade != session::TokenShade::kNone) {
+    for (const float strength : {0.4F, 0.6F, 0.8F, 1.0F}) {
+      list.AddRectFilled({x, at.y + context.px(1)}, {x + context.px(12), at.y + font.size},
+                         shade_colour(context.theme, strength));
+      x += context.px(12);
+    }
+    x += context.px(5);
+    words("more by rank", context.theme.text);
+  }
+  list.AddRectFilled({x, at.y + font.size - context.px(2)}, {x + context.px(16), at.y + font.size},
+                     to_colour(figures::kOrange));
+  x += context.px(20);
+  words("evicted", context.theme.dim);
+  words("still to come", with_alpha(context.theme.dim, 0.6F));
+  ImGui::Dummy({right - at.x, height});
 }
 
 // Only lines in sight are looked at: the length of the text costs nothing.
@@ -233,6 +316,8 @@ void TextView::draw_lines(PanelContext& context, float height) {
 
 void TextView::draw(PanelContext& context, const Rect& rect) {
   draw_tools(context);
+  context.session.compare_tokens(session::shade_choices()[shade_].shade == session::TokenShade::kKept);
+  draw_legend(context);
   update_shades(context);
   if (context.state().locked != held_) {  // by another panel
     held_ = context.state().locked;

@@ -74,6 +74,8 @@ class TextView {
  private:
   void draw_tools(PanelContext& context);
   void draw_search(PanelContext& context);
+  void draw_legend(PanelContext& context) const;
+  std::optional<figures::Colour> class_colour(const session::SessionState& state, std::int64_t token) const;
   void go_to_match(std::int64_t by, PanelContext& context);
   void update_layout(const PanelContext& context, float width);
   void update_shades(const PanelContext& context);
@@ -90,6 +92,8 @@ class TextView {
   float layout_width_ = -1;
 
   std::size_t shade_ = 0;  // index into shade_choices()
+  bool flows_ = false;     // single line breaks are spaces: lines are broken by the width alone
+  bool flow_chosen_ = false;
   std::shared_ptr<const session::HeadPoints> shaded_points_;
   std::int64_t shaded_block_ = -1;
   std::size_t shaded_by_ = 0;

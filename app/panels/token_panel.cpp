@@ -50,13 +50,12 @@ void draw_row(PanelContext& context, std::int64_t token, float height) {
       fit_text(mono, figures::token_label(session::token_bytes(*state.info, state.selection.run, token)),
                at.x + width - text_x);
   ImU32 ink = fate == Fate::kToCome ? with_alpha(context.theme.dim, 0.45F) : context.theme.text;
-  if (fate == Fate::kEvicted)
-    ink = context.theme.light ? IM_COL32(0x9A, 0x65, 0x00, 0xFF) : to_colour(figures::kOrange, 0.9F);
+  if (fate == Fate::kEvicted) ink = context.theme.dim;
   draw_text(list, mono, {text_x, at.y + context.px(1)}, ink, text);
-  if (fate == Fate::kEvicted) {
-    const float y = at.y + context.px(1) + 0.56F * mono.size;
-    list.AddLine({text_x, y}, {text_x + text_size(mono, text).x, y}, ink);
-  }
+  if (fate == Fate::kEvicted)
+    list.AddRectFilled({text_x, at.y + mono.size + context.px(1)},
+                       {text_x + text_size(mono, text).x, at.y + mono.size + context.px(2.5F)},
+                       to_colour(figures::kOrange, 0.8F));
   if (clicked && fate != Fate::kToCome) context.session.lock(token);
 }
 
@@ -134,16 +133,17 @@ void draw_word(PanelContext& context, const Word& word, ImVec2 at, std::int64_t 
   const bool to_come = word.position >= n_seen;
   ImU32 colour = context.theme.text;
   if (to_come) colour = with_alpha(context.theme.dim, 0.45F);
-  if (!to_come && evicted)
-    colour = context.theme.light ? IM_COL32(0x9A, 0x65, 0x00, 0xFF) : to_colour(figures::kOrange, 0.8F);
+  if (!to_come && evicted) colour = context.theme.dim;
   if (focused) {
     list.AddRectFilled({at.x - 1, at.y - 1}, {at.x + word.width + 1, at.y + height + context.px(2)},
                        context.theme.accent, context.px(2));
     colour = context.theme.on_accent;
   }
   draw_text(list, font, at, colour, word.text);
-  if (!to_come && evicted)
-    list.AddLine({at.x, at.y + 0.56F * height}, {at.x + word.width, at.y + 0.56F * height}, colour);
+  if (!to_come && evicted && !focused)
+    list.AddRectFilled({at.x, at.y + height + context.px(1)},
+                       {at.x + word.width, at.y + height + context.px(2.5F)},
+                       to_colour(figures::kOrange, 0.8F));
 }
 
 // The text around the hovered or held token, else the end of what was read by the chosen block: evicted

@@ -23,7 +23,7 @@ constexpr ImGuiWindowFlags kWindowFlags = ImGuiWindowFlags_NoCollapse | ImGuiWin
 constexpr std::string_view kExplore = "Explore", kCompare = "Compare", kLive = "Live", kPresent = "Present";
 constexpr std::array kLayouts{
     NamedLayout{kExplore, "the map of heads, the views as tabs, the token that is pointed at"},
-    NamedLayout{kCompare, "key space and text side by side, everything else small"},
+    NamedLayout{kCompare, "key space, text and what two policies keep side by side"},
     NamedLayout{kLive, "the text beside the keys while a model runs"},
     NamedLayout{kPresent, "the view alone, over the blocks"}};
 
@@ -103,9 +103,13 @@ void Workspace::build(const PanelContext& context, ImVec2 size) {
   else
     set_closed(PanelKind::kTimeline, true);
   const bool side_by_side = layout_ == kCompare || layout_ == kLive;
-  const ImGuiID text = side_by_side ? split(centre, ImGuiDir_Right, 0.5F * width, width) : centre;
+  ImGuiID text = side_by_side ? split(centre, ImGuiDir_Right, 0.5F * width, width) : centre;
+  ImGuiID beside = text;
+  if (layout_ == kCompare) beside = split(text, ImGuiDir_Down, 0.5F * size.y, size.y);
   for (const std::string& view : context.state().arrangement.views)
-    dock(view_id(view), view == session::kTextView ? text : centre);
+    dock(view_id(view), view == session::kTextView         ? text
+                        : view == session::kDifferenceView ? beside
+                                                           : centre);
   for (const PanelName& panel : kPanelNames)
     if (is_closed(panel.kind)) dock(panel.id, aside != 0 ? aside : centre);
   ImGui::DockBuilderFinish(root_);
@@ -186,7 +190,7 @@ void Workspace::choose(session::Session& session, std::string_view layout) {
   arrangement.layout = layout;
   arrangement.docking.clear();
   if (layout != kExplore)
-    for (const std::string_view view : {session::kKeyspaceView, session::kTextView})
+    for (const std::string_view view : {session::kKeyspaceView, session::kTextView, session::kDifferenceView})
       if (std::ranges::find(arrangement.views, view) == arrangement.views.end())
         arrangement.views.emplace_back(view);
   session.arrange(std::move(arrangement));

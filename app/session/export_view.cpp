@@ -1,6 +1,7 @@
 #include "app/session/export_view.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <system_error>
 
@@ -8,6 +9,7 @@
 
 #include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
+#include "app/measures/policy_difference.hpp"
 #include "app/session/made_figures.hpp"
 #include "app/session/tokens.hpp"
 #include "base/errors.hpp"
@@ -32,6 +34,19 @@ void write_tokens(const recording::RecordingInfo& info, const ExportRequest& req
              request.replace);
 }
 
+// The table that `diff --csv` writes of the head.
+void write_difference(const recording::Recording& recording, const recording::RecordingInfo& info,
+                      const ExportRequest& request, JobWatch& job) {
+  const Selection& about = request.selection;
+  const int other = figures::other_run(info, about.run, request.map.reference);
+  const std::atomic<bool> cancelled = false;
+  const auto difference =
+      measures::policy_difference(recording, about.run, other, {{about.run, about.layer, about.kv_head}},
+                                  about.block, true, nullptr, cancelled);
+  job.check();
+  write_file(request.path, measures::difference_csv(info, difference, about.run, other), request.replace);
+}
+
 }  // namespace
 
 void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,
@@ -40,15 +55,20 @@ void export_view(const recording::Recording& recording, const recording::Recordi
     throw FileError(
         fmt::format("{}: exists already; choose another name, or tick Replace", request.path.string()));
   const std::string extension = request.path.extension().string();
+  if (extension == ".csv" && request.view == kDifferenceView)
+    return write_difference(recording, info, request, job);
   if (extension == ".csv" || extension == ".json") return write_tokens(info, request, extension == ".json");
-  if (request.view == kTextView)
-    throw UsageError("the text has no picture; a .csv or .json file holds its tokens");
+  if (request.view == kTextView || request.view == kDifferenceView)
+    throw UsageError("this view has no picture; a .csv or .json file holds its tokens");
   const auto key = figure_key(info, request.selection, request.view, request.map, request.settings);
   figures::FigureRequest wanted = figure_request(info, key);
   if (request.view == kKeyspaceView) {
     wanted.projection = request.look.projection;
     wanted.colour = request.look.colour;
     wanted.queries = request.look.queries;
+    if (request.look.colour == figures::KeyColour::kKept)
+      wanted.reference =
+          info.runs[figures::other_run(info, request.selection.run, request.map.reference)].plan.name;
     if (!request.runs.empty()) wanted.runs.clear();
     for (const int run : request.runs) wanted.runs.push_back(info.runs[run].plan.name);
   }

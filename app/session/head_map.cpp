@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "app/figures/keyspace_data.hpp"
 #include "app/session/selection.hpp"
 
 namespace keyscope::session {
@@ -50,12 +51,8 @@ MapChoice effective_choice(const RecordingInfo& info, const MapChoice& choice, i
   MapChoice effective{std::min(choice.measure, measure_choices().size() - 1), choice.reference};
   if (effective.reference == run || effective.reference >= n_runs) effective.reference = -1;
   if (measure_choices()[effective.measure].of_hypothesis()) effective.reference = -1;
-  if (effective.reference >= 0 || !measure_choices()[effective.measure].of_two_runs()) return effective;
-  for (int other = n_runs - 1; other >= 0; --other) {
-    if (other == run) continue;
-    const auto evicts = [&](int r) { return info.runs[r].plan.policy != "none"; };
-    if (effective.reference < 0 || evicts(other) || !evicts(effective.reference)) effective.reference = other;
-  }
+  if (measure_choices()[effective.measure].of_two_runs())
+    effective.reference = figures::other_run(info, run, effective.reference);
   return effective;
 }
 

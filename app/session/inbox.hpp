@@ -67,6 +67,10 @@ struct StoryMade {
   MadeStory made;
 };
 
+struct DifferenceMade {
+  int document = 0;
+  MadeDifference made;
+};
 struct MeasuresFailed {
   int document = 0;
   std::string what;
@@ -85,8 +89,9 @@ struct Exported {
   std::shared_ptr<const JobWatch> job;
   Notice notice;
 };
-using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured,
-                                  FigureMade, StoryMade, MeasuresFailed, OpenFailed, Exported, Notice>;
+using WorkerResult =
+    std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured, FigureMade,
+                 StoryMade, DifferenceMade, MeasuresFailed, OpenFailed, Exported, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

@@ -72,7 +72,8 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
     if (look.queries) content.queries = queries.place(recording, head, key.block, look.projection);
     if (look.colour != KeyColour::kDecision)
       content.colours = figures::key_values(
-          recording, info, {key.head.run, key.head.layer, key.head.kv_head, key.block, n_seen}, look.colour,
+          recording, info,
+          {key.head.run, key.head.layer, key.head.kv_head, key.block, n_seen, look.reference}, look.colour,
           head.keys.topRows(n_seen), head.trace);
   }
   picture->panel = keyspace_panel(head, key.block, look, std::move(content));

@@ -60,10 +60,9 @@ struct Tab {
 
 // In the order of the questions that they answer. What a build does not have is left out.
 constexpr std::array kTabs{
-    Tab{kKeyspaceView, "Key space"},       Tab{kTextView, "Text"},
-    Tab{"cosine-matrix", "Cosines"},       Tab{"attention", "Attention"},
-    Tab{"score-attention", "Correlation"}, Tab{"lifespans", "Lifespans"},
-    Tab{"diversity", "Diversity"},         Tab{"bounds", "Bounds"},
+    Tab{kKeyspaceView, "Key space"}, Tab{kTextView, "Text"},        Tab{kDifferenceView, "Difference"},
+    Tab{"cosine-matrix", "Cosines"}, Tab{"attention", "Attention"}, Tab{"score-attention", "Correlation"},
+    Tab{"lifespans", "Lifespans"},   Tab{"diversity", "Diversity"}, Tab{"bounds", "Bounds"},
 };
 
 // "mean-key-query-cosine" as "Mean key query cosine".
@@ -104,7 +103,14 @@ bool is_view(std::string_view name) {
   return std::ranges::find(view_choices(), name, &ViewChoice::name) != view_choices().end();
 }
 
-bool is_figure_view(std::string_view name) { return name != kKeyspaceView && name != kTextView; }
+bool is_figure_view(std::string_view name) {
+  return name != kKeyspaceView && name != kTextView && name != kDifferenceView;
+}
+
+bool can_show(const recording::RecordingInfo& info, std::string_view view) {
+  if (view == kDifferenceView) return info.runs.size() > 1;
+  return view == kTextView || figures::is_recorded(info, view);
+}
 
 FigureKey figure_key(const recording::RecordingInfo& info, const Selection& selection, std::string_view name,
                      const MapChoice& map, const FigureSettings& settings) {

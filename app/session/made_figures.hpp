@@ -44,6 +44,7 @@ std::string settings_options(const FigureSettings& settings);
 // The views that the window draws itself; all others are figures by their registered names.
 inline constexpr std::string_view kKeyspaceView = "keyspace";
 inline constexpr std::string_view kTextView = "text";
+inline constexpr std::string_view kDifferenceView = "difference";
 
 // What the middle of the window can show.
 struct ViewChoice {
@@ -55,6 +56,8 @@ const std::vector<ViewChoice>& view_choices();
 std::size_t n_view_tabs();
 bool is_view(std::string_view name);
 bool is_figure_view(std::string_view name);
+// Whether the recording holds what the view shows.
+bool can_show(const recording::RecordingInfo& info, std::string_view view);
 
 // A figure and all that it depends on in one recording: equal keys mean equal figures.
 struct FigureKey {

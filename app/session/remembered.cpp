@@ -188,7 +188,7 @@ void remember_view(const fs::path& folder, const std::string& recording, const R
 
 Arrangement usual_arrangement() {
   Arrangement arrangement;
-  constexpr std::size_t kAtFirst = 6;  // tabs that have room; all others are in a menu
+  constexpr std::size_t kAtFirst = 7;  // tabs that have room; all others are in a menu
   for (std::size_t i = 0; i < std::min(kAtFirst, n_view_tabs()); ++i)
     arrangement.views.push_back(view_choices()[i].name);
   return arrangement;

@@ -159,6 +159,7 @@ void show_meanwhile(const RunTile& before, RunTile& tile) {
 // Makes the tiles and the story show what is selected. The selected run comes first.
 void Session::want_shown() {
   want_story();
+  want_difference();
   if (!state_.loaded()) return;
   list_choices();
   arrange_tiles();
@@ -306,11 +307,20 @@ void Session::take(PointsFailed&& result) {
   want_shown();
 }
 
+// With the run that it is compared with, where colours say what both keep.
+figures::KeyspaceLook Session::look_of(const RunTile& tile) const {
+  figures::KeyspaceLook look = state_.look;
+  look.reference = -1;
+  if (look.colour == figures::KeyColour::kKept)
+    look.reference = figures::other_run(*tile.info, tile.id.run, tile.id.source == 0 ? state_.reference : -1);
+  return look;
+}
+
 // At once where it costs less than a frame, else by asking the reader for it.
 void Session::want_picture(RunTile& tile) {
   if (!tile.points) return;
   const PictureKey key{tile.points->head, tile.points->n_tokens,
-                       std::min(tile.block, tile.points->n_blocks() - 1), state_.look};
+                       std::min(tile.block, tile.points->n_blocks() - 1), look_of(tile)};
   if (tile.picture && tile.picture->key == key && tile.picture->points == tile.points) return;
   TileWork& work = work_[tile.id];
   if (!asks_for_work(key.look)) {
@@ -337,7 +347,7 @@ void Session::take(PictureMade&& result) {
     auto& asked = work_[tile.id].asked.picture;
     const bool wanted = asked == key;
     if (wanted) asked.reset();
-    if ((wanted || tile.id == RunId{key.head.source, key.head.run}) && key.look == state_.look)
+    if ((wanted || tile.id == RunId{key.head.source, key.head.run}) && key.look == look_of(tile))
       tile.picture = result.picture;
   }
   want_shown();

@@ -39,6 +39,7 @@ Session::Session(std::function<void()> wake)
 Session::~Session() {
   if (stop_measuring_) *stop_measuring_ = true;
   if (stop_story_) *stop_story_ = true;
+  if (stop_difference_) *stop_difference_ = true;
   if (opening_job_) opening_job_->cancel();
   stop_making();
 }
@@ -117,6 +118,8 @@ void Session::close_document() {
   if (stop_measuring_) *stop_measuring_ = true;
   if (stop_story_) *stop_story_ = true;
   story_asked_.reset();
+  if (stop_difference_) *stop_difference_ = true;
+  difference_asked_.reset();
   const std::size_t measure = state_.measure;
   const figures::KeyspaceLook look = state_.look;
   const FigureSettings settings = state_.figure_settings;

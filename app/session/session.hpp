@@ -81,6 +81,10 @@ struct SessionState {
   MadeStory story;
   bool making_story = false;
 
+  // Of the selected run and the one that it is compared with, while something shows it.
+  MadeDifference difference;
+  bool compares_tokens = false;  // the text is coloured by it
+
   std::string opening;                          // path that is being opened
   std::vector<std::shared_ptr<JobWatch>> jobs;  // what is opened, made and exported, in the order of asking
   std::vector<EarlierRun> earlier;
@@ -90,6 +94,7 @@ struct SessionState {
   const recording::RunInfo& run() const { return info->runs[selection.run]; }
   bool loaded() const { return recording && info && !info->runs.empty() && !info->layers.empty(); }
   MapChoice map_choice() const;  // of `measure` and `reference`, in the selected run
+  int other_run() const;         // that the selected one is compared with; -1: there is none
   HeadKey head() const { return {selection.run, selection.layer, selection.kv_head}; }
   bool comparing(std::string_view in) const;                 // runs stand side by side in this view
   std::vector<RunTile> tiles_of(std::string_view in) const;  // what the view shows: of one run or of several
@@ -144,7 +149,8 @@ class Session {
   // While playing: the next block, or the end of playing at the last one.
   void play_on();
   void choose_measure(std::size_t measure);
-  void choose_reference(int run);  // -1: compare with none
+  void choose_reference(int run);     // -1: compare with none
+  void compare_tokens(bool compare);  // whether the text is coloured by what both runs keep
   // Shows a run beside the selected one, or no longer; says why where it cannot be.
   void toggle_beside(RunId id);
   void choose_view(std::string_view name);            // one of view_choices(); others are left alone
@@ -207,9 +213,11 @@ class Session {
   void read_points(const RunTile& tile, const HeadKey& head, std::shared_ptr<const HeadPoints> earlier);
   void settle_points(const RunTile& tile);
   void want_picture(RunTile& tile);
+  figures::KeyspaceLook look_of(const RunTile& tile) const;
   void want_figure(RunTile& tile, const std::string& view);
   bool is_visible(std::string_view view) const;
   void want_story();
+  void want_difference();
   void want_measures();
   void add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const;
   void want_map();
@@ -222,6 +230,7 @@ class Session {
   void take(HeadMeasured&& result);
   void take(FigureMade&& result);
   void take(StoryMade&& result);
+  void take(DifferenceMade&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
   void take(Exported&& result);
@@ -263,6 +272,8 @@ class Session {
   std::shared_ptr<std::atomic<bool>> stop_measuring_;
   std::optional<StoryKey> story_asked_;  // that its maker is at, or will be
   std::shared_ptr<std::atomic<bool>> stop_story_;
+  std::optional<DifferenceKey> difference_asked_;
+  std::shared_ptr<std::atomic<bool>> stop_difference_;
   std::function<void()> wake_;
   std::unique_ptr<LiveRunner> live_;
   // Last, so that their threads end before what they use.

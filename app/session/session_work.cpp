@@ -144,6 +144,52 @@ void Session::take(StoryMade&& result) {
   want_story();
 }
 
+// What the selected run and the one that it is compared with keep of the selected head.
+
+int SessionState::other_run() const {
+  return loaded() ? figures::other_run(*info, selection.run, reference) : -1;
+}
+
+void Session::compare_tokens(bool compare) {
+  if (compare == state_.compares_tokens) return;
+  state_.compares_tokens = compare;
+  want_difference();
+}
+
+void Session::want_difference() {
+  const bool wanted = state_.loaded() && state_.selection.block >= 0 && state_.other_run() >= 0 &&
+                      (is_visible(kDifferenceView) || state_.compares_tokens);
+  if (!wanted) return;
+  const DifferenceKey key{state_.head(), state_.other_run(), state_.selection.block,
+                          state_.run().blocks_done};
+  if (state_.difference.key == key || difference_asked_ == key) return;
+  if (stop_difference_) *stop_difference_ = true;
+  difference_asked_ = key;
+  stop_difference_ = std::make_shared<std::atomic<bool>>(false);
+  story_maker_.post("difference", [inbox = inbox_, recording = state_.recording, stop = stop_difference_, key,
+                                   document = document_] {
+    for (const bool whole : {false, true}) {
+      MadeDifference made{key, nullptr, whole, {}};
+      guarded(
+          [&] {
+            made.difference = std::make_shared<const measures::PolicyDifference>(measures::policy_difference(
+                *recording, key.head.run, key.other, {{key.head.run, key.head.layer, key.head.kv_head}},
+                key.block, whole, nullptr, *stop));
+          },
+          [&](std::string what) { made.error = std::move(what); });
+      if (*stop) return;
+      inbox->put(DifferenceMade{document, std::move(made)});
+    }
+  });
+}
+
+void Session::take(DifferenceMade&& result) {
+  if (result.document != document_ || difference_asked_ != result.made.key) return;
+  if (result.made.whole || !result.made.error.empty()) difference_asked_.reset();
+  state_.difference = std::move(result.made);
+  want_difference();
+}
+
 // A live run in the session: begun, controlled, and looked at as it grows.
 
 namespace {

@@ -171,12 +171,14 @@ figures::Panel fade_unselected(const figures::Panel& panel, const TokenSet& toke
 
 namespace {
 
-constexpr std::array<ShadeChoice, 4> kChoices{{
+constexpr std::array<ShadeChoice, 5> kChoices{{
     {TokenShade::kAttention, "attention", "Attention received",
      "sum of weights over the prompt's queries, mean over the group"},
     {TokenShade::kPerQuery, "per-query", "Attention per query",
      "attention received, divided by the queries that could see the token"},
     {TokenShade::kScore, "score", "KeyDiff score", "−cos(key, mean of the keys seen by this block)"},
+    {TokenShade::kKept, "kept", "Kept by whom",
+     "both runs, this one alone, the one that it is compared with alone, or neither"},
     {TokenShade::kNone, "none", "Nothing", "plain text"},
 }};
 
@@ -216,6 +218,21 @@ std::vector<double> token_values(const recording::RecordingInfo& info, const Hea
   return values;
 }
 
+bool is_hard_wrapped(std::string_view text) {
+  constexpr std::size_t kLeast = 45, kMost = 100;  // letters of such a line
+  std::int64_t n_lines = 0, n_wrapped = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.empty()) continue;
+    ++n_lines;
+    const bool indented = line.front() == ' ' || line.front() == '\t';
+    n_wrapped += !indented && line.size() >= kLeast && line.size() <= kMost ? 1 : 0;
+  }
+  return n_lines >= 3 && 2 * n_wrapped >= n_lines;
+}
+
 std::vector<float> shade_strengths(std::span<const double> values) {
   std::vector<double> known;
   for (const double value : values)
@@ -234,16 +251,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As RFC 4180 has it.
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + "\"";
-}
-
 template <typename T>
 std::string cell(const std::optional<T>& value) {
   return value ? fmt::format("{}", *value) : std::string();
@@ -252,11 +259,6 @@ std::string cell(const std::optional<T>& value) {
 template <typename T>
 Json field(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
-}
-
-std::string valid_utf8(const std::string& bytes) {
-  // The library's own way, which keeps what is sound.
-  return parse_ordered_json(json_text(Json(bytes))).get<std::string>();
 }
 
 }  // namespace
@@ -283,7 +285,7 @@ std::string tokens_as_csv(const recording::RecordingInfo& info, int run,
       "attention_per_query\r\n";
   for (const TokenFacts& token : tokens)
     csv += fmt::format("{},{},{},{},{},{},{},{},{},{}\r\n", token.position, token.id,
-                       quoted(valid_utf8(token_bytes(info, run, token.position))), token.arrived,
+                       csv_field(token_bytes(info, run, token.position), true), token.arrived,
                        token.retained ? 1 : 0, cell(token.evicted_at), cell(token.evicted_margin),
                        cell(token.score), cell(token.attention_received), cell(token.attention_per_query));
   return csv;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
+#include "app/measures/policy_difference.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/head_points.hpp"
 #include "capture/recording/recording.hpp"
@@ -72,7 +73,7 @@ TokenSet tokens_inside(const figures::Panel& panel, const std::vector<std::strin
 figures::Panel fade_unselected(const figures::Panel& panel, const TokenSet& tokens);
 
 // What tokens can be shaded by.
-enum class TokenShade { kNone, kScore, kAttention, kPerQuery };
+enum class TokenShade { kNone, kScore, kAttention, kPerQuery, kKept };
 
 struct ShadeChoice {
   TokenShade shade;
@@ -87,6 +88,9 @@ std::span<const ShadeChoice> shade_choices();
 //   block: of `points`
 std::vector<double> token_values(const recording::RecordingInfo& info, const HeadPoints& points,
                                  std::int64_t block, TokenShade shade);
+
+// Whether most lines of a text were broken to a width, as prose often is, so that they may be broken anew.
+bool is_hard_wrapped(std::string_view text);
 
 // How strongly each is shaded, 0 to 1: the share of the other values that lie below it, equal ones counted
 // half, since attention is so unequal that on any other scale a few tokens would be all there is to see.
@@ -120,6 +124,22 @@ struct StoryKey {
 struct MadeStory {
   StoryKey key;
   std::shared_ptr<const measures::TokenStory> story;  // null: see `error`
+  std::string error;
+};
+
+// What two runs keep of a head at a block, and how long the recording was then.
+struct DifferenceKey {
+  HeadKey head;  // of the first run
+  int other = -1;
+  std::int64_t block = -1, blocks_done = 0;
+  bool operator==(const DifferenceKey&) const = default;
+};
+
+// A comparison that was made: at first without attention, which takes time; or why it could not be.
+struct MadeDifference {
+  DifferenceKey key;
+  std::shared_ptr<const measures::PolicyDifference> difference;  // null: see `error`
+  bool whole = false;                                            // attention is there as well
   std::string error;
 };
 

@@ -190,6 +190,7 @@ FigureView& Ui::figure_view() {
 void Ui::draw_view(PanelContext& context, const std::string& view) {
   if (view == session::kKeyspaceView) return keyspace_.draw(context, content_rect());
   if (view == session::kTextView) return text_.draw(context, content_rect());
+  if (view == session::kDifferenceView) return difference_.draw(context, content_rect());
   figure_views_.try_emplace(view, view).first->second.draw(context, content_rect());
 }
 
@@ -313,6 +314,7 @@ std::string Ui::describe() const {
   }
   json["view"] = keyspace_.describe();
   if (state.loaded() && state.view == session::kTextView) json["text_view"] = text_.describe();
+  if (state.loaded() && state.view == session::kDifferenceView) json["difference"] = difference_.describe();
   if (const auto figure = figure_views_.find(state.view); state.loaded() && figure != figure_views_.end())
     json["figure_view"] = figure->second.describe();
   for (const auto& [name, rect] : widgets_) json["widgets"][name] = {rect.x, rect.y, rect.width, rect.height};

@@ -11,6 +11,7 @@
 #include "app/display/glfw_window.hpp"
 #include "app/panels/actions.hpp"
 #include "app/panels/dialogs.hpp"
+#include "app/panels/difference_view.hpp"
 #include "app/panels/figure_panel.hpp"
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
@@ -71,6 +72,7 @@ class Ui : public ActionTarget {
   Dialogs dialogs_;
   KeyspacePanel keyspace_;
   TextView text_;
+  DifferenceView difference_;
   std::map<std::string, FigureView> figure_views_;
   Workspace workspace_;
   TimelinePanel timeline_;

@@ -94,7 +94,7 @@ TEST(Cli, HelpAndVersionSucceed) {
   EXPECT_EQ(version.status, 0);
   EXPECT_THAT(version.out, HasSubstr("keyscope 0."));
   for (const char* command : {"demo", "capture", "analyze", "figure", "export", "view", "inspect", "compare",
-                              "bench", "tokenize"}) {
+                              "bench", "tokenize", "diff"}) {
     const CliResult help = run_cli({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Example")) << command;
@@ -281,6 +281,21 @@ TEST(Cli, TokenizeThereAndBack) {
       run_cli({"tokenize", "--model", kDemoModel, "--decode", "--prompt-file", "-"}, ids.out);
   ASSERT_EQ(back.status, 0) << back.err;
   EXPECT_EQ(parse_json(back.out).get<std::string>(), text);
+}
+
+TEST_F(WithRecording, DiffSaysWhatOneRunKeptAndAnotherLost) {
+  const std::vector<std::string> asked{"diff", "--quiet", recording(), "--run", "none", "--run", "keydiff"};
+  auto json = asked;
+  json.insert(json.end(), {"--layer", "1", "--kv-head", "0", "--json", "-"});
+  const CliResult result = run_cli(json);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json difference = parse_json(result.out);
+  EXPECT_EQ(difference["only_b"], 0) << "none keeps everything";
+  EXPECT_EQ(difference["only_a"], difference["tokens"].size());
+  EXPECT_EQ(difference["tokens"][0]["kept_by"], "none");
+  EXPECT_THAT(run_cli(asked).out, HasSubstr("none kept, keydiff lost"));
+  EXPECT_EQ(run_cli({"diff", recording(), "--run", "none"}).status, 2);
+  EXPECT_EQ(run_cli({"diff", recording(), "--run", "none", "--run", "none"}).status, 2);
 }
 
 TEST_F(WithRecording, CompareFindsNothingAgainstItselfAndSomethingAgainstAnother) {

@@ -181,8 +181,8 @@ TEST_F(FewPoints, HaveTheColoursOfTheirValues) {
   EXPECT_GT(distance(at(150, 100), table.front()), 2 * kNear) << "no value";
   panel_.scale->categories = {"letters", "digits"};
   panel_.points[0].value = {0, 1, 1};
-  EXPECT_LT(distance(at(50, 100), figures::category_colour(0)), kNear);
-  EXPECT_LT(distance(at(150, 100), figures::category_colour(1)), kNear);
+  EXPECT_LT(distance(at(50, 100), figures::category_colour(*panel_.scale, 0)), kNear);
+  EXPECT_LT(distance(at(150, 100), figures::category_colour(*panel_.scale, 1)), kNear);
 }
 
 TEST_F(FewPoints, ThatAreNotSelectedAreNearTheGround) {
