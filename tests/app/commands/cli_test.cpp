@@ -285,9 +285,9 @@ TEST(Cli, TokenizeThereAndBack) {
 
 TEST_F(WithRecording, DiffSaysWhatOneRunKeptAndAnotherLost) {
   const std::vector<std::string> asked{"diff", "--quiet", recording(), "--run", "none", "--run", "keydiff"};
-  auto json = asked;
-  json.insert(json.end(), {"--layer", "1", "--kv-head", "0", "--json", "-"});
-  const CliResult result = run_cli(json);
+  auto with_json = asked;
+  with_json.insert(with_json.end(), {"--layer", "1", "--kv-head", "0", "--json", "-"});
+  const CliResult result = run_cli(with_json);
   ASSERT_EQ(result.status, 0) << result.err;
   const Json difference = parse_json(result.out);
   EXPECT_EQ(difference["only_b"], 0) << "none keeps everything";

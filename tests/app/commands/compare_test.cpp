@@ -60,7 +60,7 @@ TEST_F(Comparison, WhatDoesNotExistIsWrongUsage) {
   };
   EXPECT_EQ(status({"head-map", "--measure", "volume"}), 2);
   EXPECT_EQ(status({"head-map", "--reference", "tova"}), 2);
-  EXPECT_EQ(status({"keyspace", "--reference", "sink"}), 2);
+  EXPECT_EQ(status({"attention", "--reference", "sink"}), 2);
   EXPECT_EQ(status({"head-map", "--margins"}), 2);
   EXPECT_EQ(status({"lifespans", "--margins", "--run", "sink"}), 0);
 }

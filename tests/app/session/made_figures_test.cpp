@@ -24,7 +24,7 @@ TEST(ViewChoices, AreEveryFigureOnce) {
     EXPECT_FALSE(view.label.empty());
     EXPECT_TRUE(is_view(view.name));
   }
-  EXPECT_EQ(names.size(), figures::figure_names().size() + 1) << "and the text";
+  EXPECT_EQ(names.size(), figures::figure_names().size() + 2) << "the text and the difference";
   EXPECT_EQ(view_choices().front().name, kKeyspaceView);
   EXPECT_LE(n_view_tabs(), view_choices().size());
   EXPECT_FALSE(is_view("fig7"));
