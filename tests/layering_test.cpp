@@ -50,7 +50,7 @@ const std::vector<Room> kRooms{
     {"app/drawing", {"app/figures"}},
     {"app/results", {"app/drawing", "capture/inference"}},
     {"app/benchmarks", {"app/drawing", "capture/inference"}},
-    {"app/session", {"app/drawing", "capture/inference"}},
+    {"app/session", {"app/drawing", "capture/inference", "capture/replay"}},
     {"app/evaluation", {"app/results"}},
     {"app/validation", {"app/results"}},
     {"app/adoption", {"app/evaluation", "app/validation", "app/benchmarks"}},

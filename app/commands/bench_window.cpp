@@ -148,7 +148,9 @@ std::vector<window::Gesture> gestures_of(const std::vector<std::string>& names) 
   gestures.reserve(names.size());
   for (const auto& name : names) gestures.push_back(find_gesture(name).gesture);
   if (names.empty())
-    for (const auto& each : window::named_gestures()) gestures.push_back(each.gesture);
+    for (const auto& each : window::named_gestures())
+      if (each.gesture != window::Gesture::kBudget)
+        gestures.push_back(each.gesture);  // not every recording can
   return gestures;
 }
 
@@ -225,7 +227,9 @@ void add_bench_view(CLI::App& bench) {
   std::string about;
   for (const auto& each : window::named_gestures())
     about += fmt::format("{}{} ({})", about.empty() ? "" : ", ", each.name, each.about);
-  command->add_option("--gesture", arguments->gestures, "Only this, repeatable: " + about)
+  command
+      ->add_option("--gesture", arguments->gestures,
+                   "Only this, repeatable; all but budget unless given: " + about)
       ->allow_extra_args(false);
   command->add_option("--frames", arguments->frames, "Of each gesture (default: 300)")->check(one_or_more());
   arguments->window.add_to(*command,

@@ -30,6 +30,9 @@ float runs_panel_height(const PanelContext& context);
 // head.
 void draw_heads_panel(PanelContext& context);
 
+// What a policy would keep at a budget that is dragged, and how attention kept and log volume go with it.
+void draw_budget_panel(PanelContext& context);
+
 // The hovered or held token: its story, its place in the text, and the measures of the selected head.
 void draw_token_panel(PanelContext& context, const Rect& rect);
 

@@ -98,10 +98,14 @@ void Workspace::build(const PanelContext& context, ImVec2 size) {
   } else {
     set_closed(PanelKind::kToken, true);
   }
-  if (!wanted.timeline.empty())
-    dock("timeline", split(centre, ImGuiDir_Down, wanted.timeline.height, size.y));
-  else
+  if (!wanted.timeline.empty()) {
+    const ImGuiID below = split(centre, ImGuiDir_Down, wanted.timeline.height, size.y);
+    dock("timeline", below);
+    dock("budget", below);
+  } else {
     set_closed(PanelKind::kTimeline, true);
+    set_closed(PanelKind::kBudget, true);
+  }
   const bool side_by_side = layout_ == kCompare || layout_ == kLive;
   ImGuiID text = side_by_side ? split(centre, ImGuiDir_Right, 0.5F * width, width) : centre;
   ImGuiID beside = text;

@@ -15,7 +15,7 @@
 namespace keyscope::window {
 
 // The panels that stand around the views.
-enum class PanelKind { kHeads, kRuns, kToken, kTimeline };
+enum class PanelKind { kHeads, kRuns, kToken, kTimeline, kBudget };
 
 struct PanelName {
   PanelKind kind;
@@ -23,7 +23,8 @@ struct PanelName {
 };
 inline constexpr std::array kPanelNames{
     PanelName{PanelKind::kHeads, "heads", "Heads"}, PanelName{PanelKind::kRuns, "runs", "Policies"},
-    PanelName{PanelKind::kToken, "token", "Token"}, PanelName{PanelKind::kTimeline, "timeline", "Blocks"}};
+    PanelName{PanelKind::kToken, "token", "Token"}, PanelName{PanelKind::kTimeline, "timeline", "Blocks"},
+    PanelName{PanelKind::kBudget, "budget", "Budget"}};
 
 // A way to lay panels and views out, made for a size of the window.
 struct NamedLayout {

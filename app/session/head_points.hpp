@@ -98,6 +98,10 @@ class RecentlyUsed {
   }
 
   void clear() { values_.clear(); }
+  template <typename Which>
+  void remove_if(const Which& which) {
+    values_.remove_if([&](const Pointer& value) { return which(*value); });
+  }
   std::size_t size() const { return values_.size(); }
 
  private:

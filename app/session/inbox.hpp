@@ -17,6 +17,7 @@
 #include "app/session/remembered.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/tokens.hpp"
+#include "app/session/what_if.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -71,6 +72,10 @@ struct DifferenceMade {
   int document = 0;
   MadeDifference made;
 };
+struct CurveMade {
+  const recording::Recording* base = nullptr;  // that it is of
+  BudgetCurve curve;
+};
 struct MeasuresFailed {
   int document = 0;
   std::string what;
@@ -91,7 +96,7 @@ struct Exported {
 };
 using WorkerResult =
     std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured, FigureMade,
-                 StoryMade, DifferenceMade, MeasuresFailed, OpenFailed, Exported, Notice>;
+                 StoryMade, DifferenceMade, CurveMade, MeasuresFailed, OpenFailed, Exported, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

@@ -139,6 +139,8 @@ void Session::close_document() {
   state_.visible = std::move(visible);
   state_.arrangement = std::move(arrangement);
   state_.arranged = arranged;
+  base_.reset();
+  curve_asked_ = {};
   points_.clear();
   figures_.clear();
   history_.clear();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "app/session/run_tiles.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/tokens.hpp"
+#include "app/session/what_if.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::capture {
@@ -84,6 +86,12 @@ struct SessionState {
   // Of the selected run and the one that it is compared with, while something shows it.
   MadeDifference difference;
   bool compares_tokens = false;  // the text is coloured by it
+
+  // What a policy would keep at a budget, as one more run of the recording, its last; and how that goes with
+  // the budget in the selected head.
+  std::optional<WhatIf> what_if;
+  BudgetCurve budget_curve;
+  std::string usual_what_if() const;  // the policy to begin with: the first that evicts
 
   std::string opening;                          // path that is being opened
   std::vector<std::shared_ptr<JobWatch>> jobs;  // what is opened, made and exported, in the order of asking
@@ -159,6 +167,9 @@ class Session {
   void arrange(Arrangement arrangement);              // another one from now on
   void note_arrangement(std::string docking, std::vector<std::string> closed);  // as it is now
   void set_figure_settings(const FigureSettings& settings);
+  // From now on the recording's last run is what this would keep, and it is selected.
+  void ask_what_if(const WhatIf& what_if);
+  void want_budget_curve(const std::string& policy);  // of the selected head
   void choose_look(const figures::KeyspaceLook& look);
 
   void hover(std::optional<std::int64_t> position);
@@ -231,6 +242,7 @@ class Session {
   void take(FigureMade&& result);
   void take(StoryMade&& result);
   void take(DifferenceMade&& result);
+  void take(CurveMade&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
   void take(Exported&& result);
@@ -273,6 +285,8 @@ class Session {
   std::optional<StoryKey> story_asked_;  // that its maker is at, or will be
   std::shared_ptr<std::atomic<bool>> stop_story_;
   std::optional<DifferenceKey> difference_asked_;
+  std::shared_ptr<const recording::Recording> base_;  // of what is asked; null: nothing is
+  std::tuple<std::string, int, int> curve_asked_;     // policy, layer, KV head
   std::shared_ptr<std::atomic<bool>> stop_difference_;
   std::function<void()> wake_;
   std::unique_ptr<LiveRunner> live_;

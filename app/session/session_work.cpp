@@ -2,6 +2,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "app/session/jobs.hpp"
 #include "app/session/live.hpp"
 #include "app/session/session.hpp"
@@ -188,6 +190,70 @@ void Session::take(DifferenceMade&& result) {
   if (result.made.whole || !result.made.error.empty()) difference_asked_.reset();
   state_.difference = std::move(result.made);
   want_difference();
+}
+
+// What a policy would keep at a budget.
+
+std::string SessionState::usual_what_if() const {
+  for (const recording::RunInfo& run : info->runs)
+    if (run.plan.policy != "none") return run.plan.policy;
+  return "keydiff";
+}
+
+// What workers are at is of the budget before, and comes too late.
+void Session::ask_what_if(const WhatIf& what_if) {
+  if (!state_.loaded() || live_status()) return;
+  if (!base_) base_ = state_.recording;
+  if (const std::string why = what_if_refusal(*base_->info(), what_if.policy); !why.empty()) {
+    state_.notice = {fmt::format("{}: {}.", what_if.policy, why), true};
+    return;
+  }
+  const auto asked = std::make_shared<const WhatIfRecording>(base_, what_if);
+  ++document_;
+  stop_making();
+  for (const auto& stop : {stop_measuring_, stop_story_, stop_difference_})
+    if (stop) *stop = true;
+  story_asked_.reset();
+  difference_asked_.reset();
+  const int run = asked->run();
+  points_.remove_if([&](const HeadPoints& points) { return points.head.run == run; });
+  figures_.clear();
+  std::erase_if(state_.measured, [&](const auto& head) { return head.first.run == run; });
+  measuring_ = {};
+  for (auto& [id, work] : work_) work.asked = {};
+  for (RunTile& tile : state_.tiles)
+    if (tile.id.run == run) tile.points.reset();
+  state_.recording = asked;
+  state_.info = asked->info();
+  state_.what_if = what_if;
+  const int before = std::exchange(state_.selection.run, run);
+  state_.beside = after_selecting(std::move(state_.beside), before, run);
+  state_.selection = clamp_selection(*state_.info, state_.selection);
+  want_shown();
+  want_measures();
+  make_map();
+}
+
+void Session::want_budget_curve(const std::string& policy) {
+  if (!state_.loaded() || live_status()) return;
+  const auto asked = std::tuple(policy, state_.selection.layer, state_.selection.kv_head);
+  const auto base = base_ ? base_ : state_.recording;
+  if (asked == curve_asked_ || !what_if_refusal(*base->info(), policy).empty()) return;
+  curve_asked_ = asked;
+  story_maker_.post("curve", [inbox = inbox_, base, policy, layer = state_.selection.layer,
+                              kv_head = state_.selection.kv_head] {
+    guarded(
+        [&] {
+          inbox->put(CurveMade{base.get(), budget_curve(base, policy, layer, kv_head)});
+        },
+        [&](std::string what) {
+          inbox->put(CurveMade{base.get(), {policy, layer, kv_head, {}, std::move(what)}});
+        });
+  });
+}
+
+void Session::take(CurveMade&& result) {
+  if (result.base == (base_ ? base_ : state_.recording).get()) state_.budget_curve = std::move(result.curve);
 }
 
 // A live run in the session: begun, controlled, and looked at as it grows.

@@ -166,6 +166,10 @@ class Rehearsal {
         drain_until([&] { return !session_.state().selected().settling; });
         draw();
         return;
+      case Gesture::kBudget:
+        session_.ask_what_if({session_.state().usual_what_if(), 0.05 + 0.01 * (frame % 90)});
+        draw_until_shown();
+        return;
     }
     session_.drain();
     draw();
@@ -199,7 +203,9 @@ std::span<const NamedGesture> named_gestures() {
       NamedGesture{Gesture::kPlay, "play", "the next block is shown"},
       NamedGesture{Gesture::kHeads, "heads", "the next head is chosen, until its keys are drawn"},
       NamedGesture{Gesture::kSettle, "settle",
-                   "likewise, until they are drawn in the basis of all keys and queries"}};
+                   "likewise, until they are drawn in the basis of all keys and queries"},
+      NamedGesture{Gesture::kBudget, "budget",
+                   "the budget moves by a hundredth, until what a policy would keep is drawn"}};
   return kGestures;
 }
 

@@ -20,6 +20,7 @@ enum class Gesture {
   kPlay,    // from block to block
   kHeads,   // from head to head: over when the head's keys are drawn
   kSettle,  // likewise, but in the basis of all keys and queries
+  kBudget,  // the budget is dragged by a hundredth: over when what it would keep is drawn
 };
 
 struct NamedGesture {

@@ -209,6 +209,9 @@ void Ui::draw_panels(PanelContext& context) {
         case PanelKind::kToken:
           draw_token_panel(context, content_rect());
           break;
+        case PanelKind::kBudget:
+          draw_budget_panel(context);
+          break;
         case PanelKind::kTimeline:
           timeline_.draw(context, content_rect());
           break;
