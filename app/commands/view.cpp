@@ -44,7 +44,8 @@ struct ViewArguments {
   session::FigureSettings settings;
   std::string order, reduction;
   std::string size;
-  std::string theme;
+  std::string theme, layout;
+  bool fresh = false;
   float scale = 0;
   std::string screenshot;
   std::string state_file;
@@ -80,6 +81,8 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
       throw UsageError(fmt::format("--theme: '{}' is not one of dark, light", arguments.theme));
     request.light = arguments.theme == "light";
   }
+  request.layout = arguments.layout;
+  request.fresh = arguments.fresh;
   request.scale = arguments.scale;
   request.screenshot = arguments.screenshot;
   request.replace_screenshot = arguments.force;
@@ -172,6 +175,9 @@ void add_view(CLI::App& app) {
   command->add_option(
       "--size", arguments->size,
       "WIDTHxHEIGHT in pixels (default: 1280x800 at the monitor's scale, within its work area)");
+  command->add_option("--layout", arguments->layout,
+                      "Explore, Compare, Live, Present, or one of your own (default: as it was left)");
+  command->add_flag("--fresh", arguments->fresh, "As if it was never opened: nothing of how it was left");
   command->add_option("--theme", arguments->theme, "dark or light (default: as it was left)");
   command->add_option("--scale", arguments->scale, "Of fonts and spacing (default: the monitor's)")
       ->check(CLI::Range(0.5, 4.0));

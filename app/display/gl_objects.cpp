@@ -64,4 +64,12 @@ void RenderTarget::resize(int width, int height) {
   height_ = height;
 }
 
+void put_image(const GlTexture& texture, const figures::Image& image) {
+  glBindTexture(GL_TEXTURE_2D, texture.get());
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB8, image.width, image.height, 0, GL_BGRA, GL_UNSIGNED_BYTE,
+               image.bgrx.data());
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
+}
+
 }  // namespace keyscope::window

@@ -2,6 +2,8 @@
 
 #include <epoxy/gl.h>
 
+#include "app/drawing/cairo_painter.hpp"
+
 namespace keyscope::window {
 
 // OpenGL names that delete themselves; a context must be current for as long as one lives.
@@ -70,5 +72,8 @@ class RenderTarget {
   GlFramebuffer framebuffer_;
   int width_ = 0, height_ = 0;
 };
+
+// An image into a texture, pixel for pixel.
+void put_image(const GlTexture& texture, const figures::Image& image);
 
 }  // namespace keyscope::window

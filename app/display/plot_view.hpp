@@ -71,6 +71,11 @@ class PlotView {
   std::uint64_t revision_ = 0;
 };
 
+// What of the plane is shown, where the user chose it; nullopt: all is.
+inline std::optional<figures::Extent> part_of(const PlotView& view) {
+  return view.moved() ? std::optional(view.limits()) : std::nullopt;
+}
+
 // Finds the token under the cursor: a grid over the points of a panel that are tokens.
 class PointIndex {
  public:

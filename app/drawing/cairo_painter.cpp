@@ -194,9 +194,13 @@ void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, 
     draw_grid(page, panel, place);
     if (panel.heatmap) {
       const Box cells = cells_box(*panel.heatmap, place.ranges, place.plot);
+      cairo_save(page.cairo);
+      cairo_rectangle(page.cairo, place.plot.x, place.plot.y, place.plot.width, place.plot.height);
+      cairo_clip(page.cairo);
       draw_heatmap(page, *panel.heatmap, cells);
       draw_cell_numbers(page, *panel.heatmap, cells);
-      draw_order(page, panel, place);
+      cairo_restore(page.cairo);
+      if (!panel.part) draw_order(page, panel, place);  // which is of all rows
     }
     draw_bands(page, panel, place);
     draw_lines(page, panel, place);
@@ -284,6 +288,27 @@ std::string draw_vectors(const Figure& figure, const PageLayout& layout, const P
   return format == FileFormat::kSvg ? with_description(std::move(bytes), figure) : bytes;
 }
 
+Image image_of(const CairoSurface& surface) {
+  cairo_surface_flush(surface.get());
+  Image image{
+      cairo_image_surface_get_width(surface.get()), cairo_image_surface_get_height(surface.get()), {}};
+  const unsigned char* data = cairo_image_surface_get_data(surface.get());
+  const auto row_bytes = static_cast<std::ptrdiff_t>(image.width) * 4;
+  for (int row = 0; row < image.height; ++row) {
+    const unsigned char* from = data + std::ptrdiff_t{row} * cairo_image_surface_get_stride(surface.get());
+    image.bgrx.insert(image.bgrx.end(), from, from + row_bytes);
+  }
+  return image;
+}
+
+void require_size(const PageOptions& options) {
+  if (!(options.width_inches >= kLeastInches && options.width_inches <= kMostInches))
+    throw UsageError(fmt::format("a width of {} in is asked for; expected {} to {}", options.width_inches,
+                                 kLeastInches, kMostInches));
+  if (!(options.dpi >= 36 && options.dpi <= 1200))
+    throw UsageError(fmt::format("{} dpi are asked for; expected 36 to 1200", options.dpi));
+}
+
 }  // namespace
 
 FileFormat format_of(const std::filesystem::path& path) {
@@ -306,26 +331,20 @@ Image draw_to_image(const Figure& figure, int width, int height, double dpi, boo
     points *= 0.95;
     layout = lay_out(figure, points);
   }
-  const CairoSurface surface = draw_raster(figure, layout, options, figure.name);
-  cairo_surface_flush(surface.get());
-  Image image{
-      cairo_image_surface_get_width(surface.get()), cairo_image_surface_get_height(surface.get()), {}};
-  const unsigned char* data = cairo_image_surface_get_data(surface.get());
-  const auto row_bytes = static_cast<std::ptrdiff_t>(image.width) * 4;
-  for (int row = 0; row < image.height; ++row) {
-    const unsigned char* from = data + std::ptrdiff_t{row} * cairo_image_surface_get_stride(surface.get());
-    image.bgrx.insert(image.bgrx.end(), from, from + row_bytes);
-  }
-  return image;
+  return image_of(draw_raster(figure, layout, options, figure.name));
+}
+
+Image draw_page_to_image(const Figure& figure, int width, int height, const PageOptions& page) {
+  require_size(page);
+  const PageLayout layout = lay_out(figure, page.width_inches * kPointsPerInch);
+  PageOptions options = page;
+  options.dpi = kPointsPerInch * std::min(width / layout.width, height / layout.height);
+  return image_of(draw_raster(figure, layout, options, figure.name));
 }
 
 void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {
   const FileFormat format = format_of(path);
-  if (!(options.width_inches >= kLeastInches && options.width_inches <= kMostInches))
-    throw UsageError(fmt::format("a width of {} in is asked for; expected {} to {}", options.width_inches,
-                                 kLeastInches, kMostInches));
-  if (!(options.dpi >= 36 && options.dpi <= 1200))
-    throw UsageError(fmt::format("{} dpi are asked for; expected 36 to 1200", options.dpi));
+  require_size(options);
   const PageLayout layout = lay_out(figure, options.width_inches * kPointsPerInch);
   const std::string bytes = format == FileFormat::kPng ? draw_png(figure, layout, options, path)
                                                        : draw_vectors(figure, layout, options, format, path);

@@ -24,6 +24,7 @@ struct PageOptions {
   double dpi = 300;  // of png files, and of images inside svg and pdf
   bool dark = false;
   bool replace = false;  // whether an existing file may be replaced
+  bool operator==(const PageOptions&) const = default;
 };
 
 // The format that a path's extension asks for.
@@ -46,5 +47,9 @@ struct Image {
 // higher than `height`, and higher only where it would have to be narrower than a single column.
 //   dpi: pixels per inch of its text
 Image draw_to_image(const Figure& figure, int width, int height, double dpi, bool dark);
+
+// Draws the page that draw_to_file would, in at most `width` x `height` pixels.
+//   throws UsageError as draw_to_file does
+Image draw_page_to_image(const Figure& figure, int width, int height, const PageOptions& page);
 
 }  // namespace keyscope::figures

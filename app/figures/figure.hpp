@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -119,6 +120,24 @@ struct Axis {
   bool counted = false;                      // of things that are counted: no ticks between whole numbers
 };
 
+// The rectangle of the plane that points lie in.
+struct Extent {
+  double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
+
+  static constexpr Extent none();  // which nothing was included in yet
+  bool empty() const { return x_low > x_high; }
+  void include(double x, double y);  // points that are not finite have no place
+  void include(const Extent& other);
+  bool contains(double x, double y) const;
+  bool contains(const Extent& other) const;
+  bool operator==(const Extent&) const = default;
+};
+
+constexpr Extent Extent::none() {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  return {kFar, -kFar, kFar, -kFar};
+}
+
 struct Panel {
   std::string id;  // group name in files
   std::string title;
@@ -133,6 +152,7 @@ struct Panel {
   std::vector<double> explained_variance;  // ratio per axis where the axes are principal components
   bool equal_aspect = false;               // one unit is as long on x as on y
   bool legend = true;
+  std::optional<Extent> part;  // that is drawn, in two dimensions; empty: all
 
   bool is_3d() const { return !z.label.empty(); }
 };

@@ -150,7 +150,7 @@ class PanelMaker {
     const std::vector<std::int32_t>& top = content_.top_keys;
     if (top.empty()) return;
     PointSeries series = make_series(
-        "top_keys",
+        std::string(kTopKeysSeries),
         top.size() == 1 ? "highest KeyDiff score" : fmt::format("{} highest KeyDiff scores", top.size()),
         kCharcoal, Marker::kCircle);
     for (const std::int32_t token : top) {

@@ -14,6 +14,9 @@
 
 namespace keyscope::figures {
 
+inline constexpr std::string_view kTopKeysSeries =
+    "top_keys";  // the series of circles about what scores highest
+
 // The principal axes that one head's keys are shown in.
 struct KeyspaceBasis {
   int run = 0;  // whose keys and queries it was fitted on

@@ -110,14 +110,23 @@ PanelRanges shared_with_heatmaps(const std::vector<Panel>& panels) {
   return {x, {y.high, y.low}, {}};
 }
 
+// The part that is drawn of it.
+PanelRanges part_ranges(const Panel& panel) {
+  const Extent& part = *panel.part;
+  const Range y{part.y_low, part.y_high};
+  return {{part.x_low, part.x_high}, panel.heatmap ? Range{y.high, y.low} : y, {}};
+}
+
 }  // namespace
 
 PanelRanges data_ranges(const Panel& panel) {
+  if (panel.part) return part_ranges(panel);
   if (panel.heatmap) return heatmap_ranges(*panel.heatmap);
   return ranges_with_margin({&panel, 1});
 }
 
 PanelRanges shared_data_ranges(const std::vector<Panel>& panels) {
+  if (!panels.empty() && panels.front().part) return part_ranges(panels.front());
   if (std::ranges::any_of(panels, [](const Panel& panel) { return panel.heatmap.has_value(); }))
     return shared_with_heatmaps(panels);
   return ranges_with_margin(panels);

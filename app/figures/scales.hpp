@@ -49,24 +49,6 @@ constexpr Range Range::none() {
   return {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
 }
 
-// The rectangle of the plane that points lie in.
-struct Extent {
-  double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
-
-  static constexpr Extent none();  // which nothing was included in yet
-  bool empty() const { return x_low > x_high; }
-  void include(double x, double y);  // points that are not finite have no place
-  void include(const Extent& other);
-  bool contains(double x, double y) const;
-  bool contains(const Extent& other) const;
-  bool operator==(const Extent&) const = default;
-};
-
-constexpr Extent Extent::none() {
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  return {kFar, -kFar, kFar, -kFar};
-}
-
 // Of a page or a window, from its top left corner, y downwards.
 template <class Length>
 struct Rectangle {

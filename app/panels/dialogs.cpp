@@ -101,6 +101,8 @@ void KeyList::draw(const PanelContext& context) const {
   }
 }
 
+constexpr float kPreviewHeight = 300;
+
 namespace fs = std::filesystem;
 
 // Files that may be recordings or figures, then folders.
@@ -245,34 +247,110 @@ void Dialogs::propose_name(const PanelContext& context) {
                      .string();
 }
 
+// Where the picture goes, how wide it is there, how fine, and on which ground.
+void Dialogs::draw_page_choices(PanelContext& context) {
+  auto& page = export_choice_.page;
+  const auto& state = context.state();
+  if (state.comparing(state.view)) {
+    tick_box(context, "All runs side by side", &export_choice_.all_runs);
+    ImGui::SameLine(0, context.px(18));
+  }
+  tick_box(context, "Zoomed and hidden as on screen", &export_choice_.as_seen);
+  note_widget(context, "export_as_seen");
+  ImGui::AlignTextToFramePadding();
+  auto width = static_cast<float>(page.width_inches), dpi = static_cast<float>(page.dpi);
+  ImGui::SetNextItemWidth(context.px(150));
+  if (ImGui::SliderFloat("##width", &width, static_cast<float>(figures::kLeastInches), 14, "%.1f in wide"))
+    page.width_inches = std::clamp(std::round(static_cast<double>(width) * 10) / 10, figures::kLeastInches,
+                                   figures::kMostInches);
+  note_widget(context, "export_width");
+  if (ImGui::IsItemHovered())
+    ImGui::SetTooltip("3.4 in: a column of a paper; 7 in: both. Ctrl + click: type");
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(context.px(120));
+  if (ImGui::SliderFloat("##dpi", &dpi, 72, 600, "%.0f dpi"))
+    page.dpi = std::clamp(std::round(dpi), 36.0F, 1200.0F);
+  note_widget(context, "export_dpi");
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(context.px(150));
+  ImGui::Combo("##ground", &export_theme_, "As the window\0Light\0Dark\0");
+  note_widget(context, "export_theme");
+  page.dark = export_theme_ == 0 ? !context.theme.light : export_theme_ == 2;
+}
+
+// The very page, smaller.
+void Dialogs::draw_preview(PanelContext& context) {
+  const float width = ImGui::GetContentRegionAvail().x, height = context.px(kPreviewHeight);
+  if (preview_asked_ < 0 || previewed_ != export_choice_) {
+    preview_asked_ =
+        context.session.want_preview(export_choice_, static_cast<int>(width), static_cast<int>(height));
+    previewed_ = export_choice_;
+  }
+  const auto& made = context.state().preview;
+  const bool current = made && made->asked == preview_asked_;
+  if (current && preview_shown_ != preview_asked_) {
+    preview_shown_ = preview_asked_;
+    preview_width_ = made->image.width;
+    preview_height_ = made->image.height;
+    if (made->error.empty()) put_image(preview_, made->image);
+  }
+  ImGui::BeginChild("preview", {0, height + context.px(2)});
+  if (current && !made->error.empty()) {
+    ImGui::TextWrapped("%s", made->error.c_str());
+  } else if (preview_shown_ >= 0 && preview_width_ > 0) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const auto shown_width = static_cast<float>(preview_width_);
+    ImGui::SetCursorScreenPos({std::round(at.x + std::max(0.0F, 0.5F * (width - shown_width))), at.y});
+    ImGui::ImageWithBg(texture_id(preview_.get()), {shown_width, static_cast<float>(preview_height_)}, {0, 0},
+                       {1, 1}, {0, 0, 0, 0}, current ? ImVec4(1, 1, 1, 1) : ImVec4(1, 1, 1, 0.5F));
+    ImGui::GetWindowDrawList()->AddRect(ImGui::GetItemRectMin(), ImGui::GetItemRectMax(),
+                                        context.theme.border);
+    note_widget(context, "export_preview");
+  } else {
+    dim_text(context, "drawing …");
+  }
+  ImGui::EndChild();
+}
+
 void Dialogs::draw_export(PanelContext& context) {
-  begin_dialog(context, "Export this view", 600);
-  dim_text(context, ".png, .svg, .pdf: the picture; .h5, .nxs: its numbers; .csv, .json: the head's tokens");
-  if (const auto& selected = context.state().tokens)
-    dim_text(context, fmt::format("tokens: the {} that are selected",
-                                  format_count(static_cast<long long>(selected->size()))));
-  if (const std::string about = session::about_export(context.state()); !about.empty())
-    dim_text(context, about);
+  begin_dialog(context, "Export this view", 640);
+  const auto& state = context.state();
+  if (just_opened_) preview_asked_ = preview_shown_ = -1;
+  const bool picture = session::has_picture(state.view);
+  if (picture) draw_preview(context);
+  if (picture) draw_page_choices(context);
   if (just_opened_) {
     ImGui::SetKeyboardFocusHere();
     propose_name(context);
   }
   ImGui::SetNextItemWidth(-1);
   const bool entered = text_field(context, "##path", "", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  ImGui::PushTextWrapPos(0);
+  std::string about =
+      picture ? ".png, .svg, .pdf: this picture; .h5, .nxs: its numbers, all of them; .csv, .json: "
+                "the head's tokens"
+              : ".csv, .json: the head's tokens";
+  if (state.view == session::kDifferenceView) about = ".csv: this table; .json: the head's tokens";
+  if (state.tokens)
+    about += fmt::format(" (the {} selected)", format_count(static_cast<long long>(state.tokens->size())));
+  if (state.comparing(state.view)) about += fmt::format(" of {}", state.run().plan.name);
+  dim_text(context, about);
+  ImGui::PopTextWrapPos();
   std::error_code error;
   const bool taken = std::filesystem::exists(export_path_, error);
-  tick_box(context, "Replace", &export_replace_);
-  if (taken && !export_replace_) {
-    ImGui::SameLine();
-    dim_text(context, "this file exists already");
-  }
   if (ImGui::Button("Export", {context.px(110), 0}) || entered) {
-    context.session.export_view(export_path_, export_replace_);
-    export_replace_ = false;  // asked for anew, file by file
+    context.session.export_view(export_path_, export_choice_);
+    export_choice_.page.replace = false;  // asked for anew, file by file
     close();
   }
   ImGui::SameLine();
   if (ImGui::Button("Close", {context.px(90), 0})) close();
+  ImGui::SameLine(0, context.px(18));
+  tick_box(context, "Replace", &export_choice_.page.replace);
+  if (taken && !export_choice_.page.replace) {
+    ImGui::SameLine();
+    dim_text(context, "this file exists already");
+  }
   just_opened_ = false;
   end_dialog();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/display/gl_objects.hpp"
 #include "app/panels/actions.hpp"
 #include "app/panels/live_form.hpp"
 #include "app/panels/palette.hpp"
@@ -34,6 +35,8 @@ class Dialogs {
   void draw_open(PanelContext& context);
   void draw_export(PanelContext& context);
   void propose_name(const PanelContext& context);
+  void draw_page_choices(PanelContext& context);
+  void draw_preview(PanelContext& context);
   void draw_help(PanelContext& context);
   void draw_palette(PanelContext& context, ActionTarget& target);
   void choose(const std::optional<PaletteEntry>& entry, ActionTarget& target);
@@ -42,7 +45,13 @@ class Dialogs {
   bool just_opened_ = false;
   std::string open_path_;
   std::string export_path_ = "keyspace.svg";
-  bool export_replace_ = false;
+  session::ExportChoice export_choice_;
+  int export_theme_ = 0;  // as the window, light, dark
+  // The picture that was asked for, what it was asked for, and the one that is there.
+  int preview_asked_ = -1, preview_shown_ = -1;
+  session::ExportChoice previewed_;
+  GlTexture preview_;
+  int preview_width_ = 0, preview_height_ = 0;
   std::string listed_folder_;
   std::vector<std::string> listed_;
   LiveForm live_form_;

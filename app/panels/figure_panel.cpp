@@ -70,11 +70,7 @@ void FigurePanel::make(const PanelContext& context, Made wanted) {
   try {
     const auto image = figures::draw_to_image(made_.file->figures[made_.figure], made_.width, made_.height,
                                               kDpi * context.scale, !made_.light);
-    glBindTexture(GL_TEXTURE_2D, texture_.get());
-    glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB8, image.width, image.height, 0, GL_BGRA, GL_UNSIGNED_BYTE,
-                 image.bgrx.data());
-    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
-    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
+    put_image(texture_, image);
     width_ = image.width;
     height_ = image.height;
   } catch (const std::exception& error) {
@@ -343,6 +339,9 @@ void FigureView::draw(PanelContext& context, const Rect& rect) {
   const Rect inner{at.x, at.y, width, rect.bottom() - at.y};
   if (inner.height > context.px(40)) draw_tiles(context, tiles, inner);
   if (std::exchange(scene_.wants_fit, false)) fit();
+  std::vector<session::ShownPanel> panels;
+  for (std::size_t i = 0; i < selected()->size(); ++i) panels.push_back(selected()->plot(i).shown());
+  context.session.note_shown(name_, std::move(panels));
 }
 
 nlohmann::ordered_json FigureView::describe() const {

@@ -68,6 +68,7 @@ class PlotPanel {
   // Whether its points are tokens, which a box or an outline can select.
   bool selects() const { return selects_; }
   PlotView& view() { return view_; }
+  session::ShownPanel shown() const { return {part_of(view_), legend_.hidden()}; }
   const PlotView& view() const { return view_; }
 
  private:

@@ -363,6 +363,10 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
     for (const auto& [id, each] : plots_) each->note_hidden();
   const ImVec2 at = ImGui::GetCursorScreenPos();
   draw_tiles(context, tiles, {at.x, at.y, rect.right() - at.x, rect.bottom() - at.y});
+  // Which keys score highest is said by colour here, not by circles about them.
+  std::vector<std::string> hidden = scene_.legend.hidden();
+  hidden.emplace_back(figures::kTopKeysSeries);
+  context.session.note_shown(session::kKeyspaceView, {{part_of(scene_.view), std::move(hidden)}});
 }
 
 }  // namespace keyscope::window

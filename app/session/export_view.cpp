@@ -20,67 +20,67 @@ namespace keyscope::session {
 
 namespace {
 
-void write_tokens(const recording::RecordingInfo& info, const ExportRequest& request, bool json) {
-  const Selection& about = request.selection;
+const ShownRun& selected_run(const ShownView& shown) {
+  return *std::ranges::find(shown.runs, RunId{0, shown.selection.run}, &ShownRun::id);
+}
+
+void write_tokens(const ExportRequest& request, bool json) {
+  const Selection& about = request.shown.selection;
+  const recording::RecordingInfo& info = *selected_run(request.shown).info;
   // Points of the head before stay where reading the selected one failed.
   const HeadKey head{about.run, about.layer, about.kv_head};
   if (!request.points || request.points->head != head || about.block < 0 ||
       about.block >= request.points->n_blocks())
     throw FileError(fmt::format("{}: the head was not read yet; try again", request.path.string()));
-  const auto tokens = token_table(info, *request.points, about.block, request.tokens.get());
+  const auto tokens = token_table(info, *request.points, about.block, request.shown.tokens.get());
   write_file(request.path,
              json ? tokens_as_json(info, about.run, tokens, selection_options(info, about))
                   : tokens_as_csv(info, about.run, tokens),
-             request.replace);
+             request.choice.page.replace);
 }
 
 // The table that `diff --csv` writes of the head.
-void write_difference(const recording::Recording& recording, const recording::RecordingInfo& info,
-                      const ExportRequest& request, JobWatch& job) {
-  const Selection& about = request.selection;
-  const int other = figures::other_run(info, about.run, request.map.reference);
+void write_difference(const ExportRequest& request, JobWatch& job) {
+  const Selection& about = request.shown.selection;
+  const ShownRun& selected = selected_run(request.shown);
+  const int other = figures::other_run(*selected.info, about.run, request.shown.map.reference);
   const std::atomic<bool> cancelled = false;
-  const auto difference =
-      measures::policy_difference(recording, about.run, other, {{about.run, about.layer, about.kv_head}},
-                                  about.block, true, nullptr, cancelled);
+  const auto difference = measures::policy_difference(*selected.recording, about.run, other,
+                                                      {{about.run, about.layer, about.kv_head}}, about.block,
+                                                      true, nullptr, cancelled);
   job.check();
-  write_file(request.path, measures::difference_csv(info, difference, about.run, other), request.replace);
+  write_file(request.path, measures::difference_csv(*selected.info, difference, about.run, other),
+             request.choice.page.replace);
+}
+
+// All of it: what is left out of a picture is still there.
+void write_numbers(const ExportRequest& request, JobWatch& job) {
+  ShownView whole = request.shown;
+  whole.panels.clear();
+  whole.tokens.reset();
+  const figures::Figure figure = shown_figure(whole, job);
+  job.check();
+  const recording::RecordingInfo& info = *selected_run(request.shown).info;
+  figures::write_nexus(request.path, {figure}, {info.provenance, info.model, info.prompt},
+                       request.choice.page.replace);
 }
 
 }  // namespace
 
-void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,
-                 const ExportRequest& request, JobWatch& job) {
-  if (std::error_code error; !request.replace && std::filesystem::exists(request.path, error))
+void export_view(const ExportRequest& request, JobWatch& job) {
+  if (std::error_code error; !request.choice.page.replace && std::filesystem::exists(request.path, error))
     throw FileError(
         fmt::format("{}: exists already; choose another name, or tick Replace", request.path.string()));
   const std::string extension = request.path.extension().string();
-  if (extension == ".csv" && request.view == kDifferenceView)
-    return write_difference(recording, info, request, job);
-  if (extension == ".csv" || extension == ".json") return write_tokens(info, request, extension == ".json");
-  if (request.view == kTextView || request.view == kDifferenceView)
-    throw UsageError("this view has no picture; a .csv or .json file holds its tokens");
-  const auto key = figure_key(info, request.selection, request.view, request.map, request.settings);
-  figures::FigureRequest wanted = figure_request(info, key);
-  if (request.view == kKeyspaceView) {
-    wanted.projection = request.look.projection;
-    wanted.colour = request.look.colour;
-    wanted.queries = request.look.queries;
-    if (request.look.colour == figures::KeyColour::kKept)
-      wanted.reference =
-          info.runs[figures::other_run(info, request.selection.run, request.map.reference)].plan.name;
-    if (!request.runs.empty()) wanted.runs.clear();
-    for (const int run : request.runs) wanted.runs.push_back(info.runs[run].plan.name);
-  }
-  const WatchedRecording watched(recording, heads_of_figure(info, wanted), job);
-  const figures::Figure figure = figures::build_figure(watched, wanted);
+  const std::string& view = request.shown.view;
+  if (extension == ".csv" && view == kDifferenceView) return write_difference(request, job);
+  if (extension == ".csv" || extension == ".json") return write_tokens(request, extension == ".json");
+  if (!has_picture(view)) throw UsageError("this view has no picture; a .csv or .json file holds its tokens");
+  if (figures::is_nexus_path(request.path)) return write_numbers(request, job);
+  figures::format_of(request.path);  // before anything is read
+  const figures::Figure figure = shown_figure(request.shown, job);
   job.check();
-  figures::PageOptions page;
-  page.replace = request.replace;
-  if (figures::is_nexus_path(request.path))
-    figures::write_nexus(request.path, {figure}, {info.provenance, info.model, info.prompt}, request.replace);
-  else
-    figures::draw_to_file(figure, request.path, page);
+  figures::draw_to_file(figure, request.path, request.choice.page);
 }
 
 namespace {
@@ -95,12 +95,7 @@ std::string view_options(const SessionState& state) {
   if (const int reference = state.map_choice().reference; reference >= 0)
     options += fmt::format(" --reference {}", quote_word(info.runs[reference].plan.name));
   if (state.locked) options += fmt::format(" --token {}", *state.locked);
-  const figures::KeyspaceLook usual;
-  if (state.look.projection != usual.projection)
-    options += fmt::format(" --projection {}", figures::id_of(state.look.projection));
-  if (state.look.colour != usual.colour)
-    options += fmt::format(" --colour {}", figures::id_of(state.look.colour));
-  if (state.look.queries) options += " --queries";
+  options += look_options(state.look);
   for (const RunId& id : state.beside) options += " --beside " + quote_word(info.runs[id.run].plan.name);
   if (is_figure_view(state.view)) options += settings_options(settings_of(state.view, state.figure_settings));
   return options;
@@ -123,7 +118,7 @@ std::string view_command(const SessionState& state) {
   if (state.figure_file) return fmt::format("keyscope view {}", file_word(state.figure_path));
   const std::string file = file_word(state.path);
   if (!is_figure_view(state.view) || state.comparing(state.view))
-    return fmt::format("keyscope view {} {} --view {}{}", file,
+    return fmt::format("keyscope view {} --fresh {} --view {}{}", file,
                        selection_options(*state.info, state.selection), quote_word(state.view),
                        view_options(state));
   const FigureKey key =

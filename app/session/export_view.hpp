@@ -4,43 +4,29 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "app/figures/keyspace_data.hpp"
-#include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/jobs.hpp"
-#include "app/session/made_figures.hpp"
-#include "app/session/selection.hpp"
 #include "app/session/session.hpp"
-#include "app/session/tokens.hpp"
-#include "capture/recording/recording.hpp"
+#include "app/session/shown_figure.hpp"
 
 namespace keyscope::session {
 
 // What is to be written, and where.
 struct ExportRequest {
-  std::string view;  // one of view_choices()
-  Selection selection;
-  FigureSettings settings;
-  MapChoice map;
+  ShownView shown;                           // the text and the difference too, which have no picture
   std::shared_ptr<const HeadPoints> points;  // the selected head; needed for tokens
-  figures::KeyspaceLook look;                // of the key space
-  std::vector<int> runs;                     // that a key space shows side by side; empty: the selected one
-  std::shared_ptr<const TokenSet> tokens;    // that are selected; null: all are meant
+  ExportChoice choice;
   std::filesystem::path path;
-  bool replace = false;  // whether the file may exist
 };
 
-// Writes the view by the file's extension: png, svg, pdf, or h5, hdf5 and nxs for the numbers of the figure,
-// the very one that `keyscope figure` writes; csv and json for the tokens of the selected head, the
-// selected ones where some are. Of runs that stand side by side, a key space has a panel each; every other
-// figure is the selected run's alone.
+// Writes the view by the file's extension: png, svg, pdf as it is shown, or h5, hdf5 and nxs for the numbers
+// of the figures, all of them; csv and json for the tokens of the selected run's head, the selected ones
+// where some are, or the table of the difference.
 //   job: counts the heads that were read; once it is called off nothing is written any more
 //   throws FileError where it exists already or cannot be written, UsageError on another extension, or on a
 //   picture of the text, Cancelled when it is called off
-void export_view(const recording::Recording& recording, const recording::RecordingInfo& info,
-                 const ExportRequest& request, JobWatch& job);
+void export_view(const ExportRequest& request, JobWatch& job);
 
 // The command line that shows again what is shown now, in words that a POSIX shell reads back, with the
 // file's absolute path: `keyscope figure FILE NAME … --out NAME.svg` where a figure of one run is shown,

@@ -16,6 +16,7 @@
 #include "app/session/made_figures.hpp"
 #include "app/session/remembered.hpp"
 #include "app/session/selection.hpp"
+#include "app/session/shown_figure.hpp"
 #include "app/session/tokens.hpp"
 #include "app/session/what_if.hpp"
 #include "capture/recording/recording.hpp"
@@ -76,6 +77,9 @@ struct CurveMade {
   const recording::Recording* base = nullptr;  // that it is of
   BudgetCurve curve;
 };
+struct PreviewMade {
+  Preview preview;
+};
 struct MeasuresFailed {
   int document = 0;
   std::string what;
@@ -94,9 +98,9 @@ struct Exported {
   std::shared_ptr<const JobWatch> job;
   Notice notice;
 };
-using WorkerResult =
-    std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured, FigureMade,
-                 StoryMade, DifferenceMade, CurveMade, MeasuresFailed, OpenFailed, Exported, Notice>;
+using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured,
+                                  FigureMade, StoryMade, DifferenceMade, CurveMade, PreviewMade,
+                                  MeasuresFailed, OpenFailed, Exported, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

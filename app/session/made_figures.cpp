@@ -103,6 +103,8 @@ bool is_view(std::string_view name) {
   return std::ranges::find(view_choices(), name, &ViewChoice::name) != view_choices().end();
 }
 
+bool has_picture(std::string_view name) { return name != kTextView && name != kDifferenceView; }
+
 bool is_figure_view(std::string_view name) {
   return name != kKeyspaceView && name != kTextView && name != kDifferenceView;
 }

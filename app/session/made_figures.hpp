@@ -56,6 +56,7 @@ const std::vector<ViewChoice>& view_choices();
 std::size_t n_view_tabs();
 bool is_view(std::string_view name);
 bool is_figure_view(std::string_view name);
+bool has_picture(std::string_view name);  // that can be exported; the others are words
 // Whether the recording holds what the view shows.
 bool can_show(const recording::RecordingInfo& info, std::string_view view);
 

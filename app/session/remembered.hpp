@@ -50,6 +50,8 @@ struct Keep {
   bool view = false;
   bool look = false;
   bool settings = false;  // of figures
+  bool arrangement = false;
+  bool all = false;  // as if it was never opened
 };
 
 // Kept in `folder`, one small file a recording, never beside the recording: that folder may be read-only, or

@@ -69,28 +69,11 @@ std::vector<RunTile> SessionState::tiles_of(std::string_view in) const {
 
 const RunTile& SessionState::selected() const { return *std::ranges::find_if(tiles, &RunTile::selected); }
 
-std::string about_export(const SessionState& state) {
-  if (!state.comparing(state.view)) return {};
-  const std::string& selected = state.run().plan.name;
-  if (state.view != kKeyspaceView) return fmt::format("of the runs side by side: {} alone", selected);
-  const bool earlier = std::ranges::any_of(state.beside, [](const RunId& id) { return id.source > 0; });
-  return fmt::format("pictures and numbers: a panel for each run{}; tokens: those of {}",
-                     earlier ? " of this recording, none for those of earlier ones" : "", selected);
-}
-
 void Session::list_choices() {
   std::vector<RecordingInfoPtr> earlier;
   earlier.reserve(state_.earlier.size());
   for (const EarlierRun& run : state_.earlier) earlier.push_back(run.recording->info());
   state_.choices = run_choices(*state_.info, earlier, state_.selection.layer, state_.selection.kv_head);
-}
-
-// Those of the open recording: a file is made of one.
-std::vector<int> Session::runs_of_export() const {
-  std::vector<int> runs;
-  for (const RunTile& tile : state_.tiles)
-    if (tile.id.source == 0) runs.push_back(tile.id.run);
-  return runs.size() > 1 ? runs : std::vector<int>();
 }
 
 //   throws UsageError on what there is not, and on more than can stand side by side

@@ -27,8 +27,9 @@ WorkerResult open_path(const std::string& path, const SelectionRequest& selectio
     job->check();
     job->note(n_checked, n_layers);
   };
-  return Opened{path, recording::open_recording(path, progress), selection, recall_view(memory, path), keep,
-                job};
+  return Opened{path,      recording::open_recording(path, progress),
+                selection, keep.all ? std::nullopt : recall_view(memory, path),
+                keep,      job};
 }
 
 }  // namespace
@@ -141,6 +142,7 @@ void Session::close_document() {
   state_.arranged = arranged;
   base_.reset();
   curve_asked_ = {};
+  state_.shown_panels.clear();
   points_.clear();
   figures_.clear();
   history_.clear();
@@ -257,7 +259,7 @@ void Session::select_first(const Opened& result) {
     state_.selection = remembered_selection(*state_.info, *result.remembered);
     state_.beside = remembered_beside(*state_.info, state_.selection.run, *result.remembered);
   }
-  if (!result.keep.view && !result.remembered->arrangement.views.empty()) {
+  if (!result.keep.view && !result.keep.arrangement && !result.remembered->arrangement.views.empty()) {
     state_.arrangement = result.remembered->arrangement;
     ++state_.arranged;
   }

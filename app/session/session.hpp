@@ -22,6 +22,7 @@
 #include "app/session/remembered.hpp"
 #include "app/session/run_tiles.hpp"
 #include "app/session/selection.hpp"
+#include "app/session/shown_figure.hpp"
 #include "app/session/tokens.hpp"
 #include "app/session/what_if.hpp"
 #include "capture/recording/recording.hpp"
@@ -92,6 +93,11 @@ struct SessionState {
   std::optional<WhatIf> what_if;
   BudgetCurve budget_curve;
   std::string usual_what_if() const;  // the policy to begin with: the first that evicts
+
+  // What the screen shows of the panels of the views that can be seen, the selected run's; and the picture
+  // that would be exported, while somebody wants to see it.
+  std::map<std::string, std::vector<ShownPanel>, std::less<>> shown_panels;
+  std::shared_ptr<const Preview> preview;  // null: none was made
 
   std::string opening;                          // path that is being opened
   std::vector<std::shared_ptr<JobWatch>> jobs;  // what is opened, made and exported, in the order of asking
@@ -193,8 +199,11 @@ class Session {
   void redo();
 
   // Writes the view that is shown, as session::export_view does. Notices say how it ended.
-  //   replace: whether an existing file may be replaced
-  void export_view(const std::filesystem::path& path, bool replace);
+  void export_view(const std::filesystem::path& path, const ExportChoice& choice = {});
+  // A picture of what that would draw, in at most so many pixels. The last one asked for is made.
+  //   returns the number that the preview will have
+  int want_preview(const ExportChoice& choice, int width, int height);
+  void note_shown(std::string_view view, std::vector<ShownPanel> panels);
 
   // Calls off what is being opened, made and exported: what is open stays, and no file is left behind.
   void cancel_jobs();
@@ -215,7 +224,7 @@ class Session {
   //   otherwise: the notice where there is no such snapshot
   void go_to(const std::optional<SelectionHistory::Snapshot>& snapshot, const char* otherwise);
   void list_choices();
-  std::vector<int> runs_of_export() const;
+  ShownView shown_view(const ExportChoice& choice) const;
   void set_beside_by_name(const std::vector<std::string>& names);
   void want_shown();
   void arrange_tiles();
@@ -243,6 +252,7 @@ class Session {
   void take(StoryMade&& result);
   void take(DifferenceMade&& result);
   void take(CurveMade&& result);
+  void take(PreviewMade&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
   void take(Exported&& result);
@@ -285,6 +295,7 @@ class Session {
   std::optional<StoryKey> story_asked_;  // that its maker is at, or will be
   std::shared_ptr<std::atomic<bool>> stop_story_;
   std::optional<DifferenceKey> difference_asked_;
+  int previews_asked_ = 0;
   std::shared_ptr<const recording::Recording> base_;  // of what is asked; null: nothing is
   std::tuple<std::string, int, int> curve_asked_;     // policy, layer, KV head
   std::shared_ptr<std::atomic<bool>> stop_difference_;
@@ -297,8 +308,5 @@ class Session {
   JobQueue story_maker_{JobQueue::Priority::kLow};
   JobQueue measurer_{JobQueue::Priority::kLow};
 };
-
-// What of runs that stand side by side a file will hold; empty where none do.
-std::string about_export(const SessionState& state);
 
 }  // namespace keyscope::session

@@ -252,36 +252,64 @@ void Session::release() {
   if (state_.loaded()) state_.open_error.clear();
 }
 
-void Session::export_view(const std::filesystem::path& path, bool replace) {
+ShownView Session::shown_view(const ExportChoice& choice) const {
+  ShownView shown{state_.view, state_.selection, {}, state_.figure_settings, state_.map_choice(),
+                  state_.look, state_.tokens,    {}};
+  for (const RunTile& tile : state_.tiles_of(state_.view))
+    if (tile.selected || choice.all_runs)
+      shown.runs.push_back({tile.recording, tile.info, tile.id, tile.block});
+  if (const auto panels = state_.shown_panels.find(state_.view);
+      choice.as_seen && panels != state_.shown_panels.end())
+    shown.panels = panels->second;
+  return shown;
+}
+
+void Session::export_view(const std::filesystem::path& path, const ExportChoice& choice) {
   if (!state_.loaded()) return;
   state_.notice = {};
   const bool tokens = path.extension() == ".csv" || path.extension() == ".json";
   const auto job = state_.jobs.emplace_back(std::make_shared<JobWatch>(
       fmt::format("exporting {} to {}", tokens ? "tokens" : state_.view, path.string()), "heads"));
-  const ExportRequest request{state_.view,
-                              state_.selection,
-                              state_.figure_settings,
-                              state_.map_choice(),
-                              state_.selected().reading ? nullptr : state_.selected().points,
-                              state_.look,
-                              runs_of_export(),
-                              state_.tokens,
-                              path,
-                              replace};
+  const ExportRequest request{shown_view(choice),
+                              state_.selected().reading ? nullptr : state_.selected().points, choice, path};
   // Of a kind of its own: of two exports that wait, both are meant.
-  reader_.post(fmt::format("export {}", fmt::ptr(job.get())),
-               [inbox = inbox_, recording = state_.recording, info = state_.info, request, job] {
-                 guarded(
-                     [&] {
-                       session::export_view(*recording, *info, request, *job);
-                       inbox->put(Exported{job, {fmt::format("written: {}", request.path.string()), false}});
-                     },
-                     [&](std::string what) {
-                       if (job->cancelled())
-                         what = fmt::format("cancelled; {} was not written", request.path.string());
-                       inbox->put(Exported{job, {std::move(what), !job->cancelled()}});
-                     });
-               });
+  reader_.post(fmt::format("export {}", fmt::ptr(job.get())), [inbox = inbox_, request, job] {
+    guarded(
+        [&] {
+          session::export_view(request, *job);
+          inbox->put(Exported{job, {fmt::format("written: {}", request.path.string()), false}});
+        },
+        [&](std::string what) {
+          if (job->cancelled()) what = fmt::format("cancelled; {} was not written", request.path.string());
+          inbox->put(Exported{job, {std::move(what), !job->cancelled()}});
+        });
+  });
+}
+
+int Session::want_preview(const ExportChoice& choice, int width, int height) {
+  const int asked = ++previews_asked_;
+  if (!state_.loaded() || !has_picture(state_.view)) return asked;
+  figure_maker_.post(
+      "preview", [inbox = inbox_, shown = shown_view(choice), page = choice.page, width, height, asked] {
+        guarded(
+            [&] {
+              JobWatch job("", "");
+              inbox->put(PreviewMade{
+                  {asked, figures::draw_page_to_image(shown_figure(shown, job), width, height, page), {}}});
+            },
+            [&](std::string what) {
+              inbox->put(PreviewMade{{asked, {}, std::move(what)}});
+            });
+      });
+  return asked;
+}
+
+void Session::take(PreviewMade&& result) {
+  state_.preview = std::make_shared<const Preview>(std::move(result.preview));
+}
+
+void Session::note_shown(std::string_view view, std::vector<ShownPanel> panels) {
+  state_.shown_panels.insert_or_assign(std::string(view), std::move(panels));
 }
 
 void Session::cancel_jobs() {

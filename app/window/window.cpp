@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,11 +20,13 @@
 
 #include "app/display/frame.hpp"
 #include "app/display/gl_objects.hpp"
+#include "app/panels/workspace.hpp"
 #include "app/session/live.hpp"
 #include "app/session/remembered.hpp"
 #include "app/window/window_app.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 
@@ -79,12 +82,26 @@ bool can_start(const session::LiveRequest& live) {
   return !live.model_folder.empty() && (!live.prompt.empty() || !live.options.prompt_ids.empty());
 }
 
+void choose_layout(session::Session& session, const std::string& name) {
+  std::vector<std::string> names;
+  for (const NamedLayout& layout : named_layouts()) {
+    if (lower_case(layout.name) == lower_case(name)) return Workspace::choose(session, layout.name);
+    names.emplace_back(layout.name);
+  }
+  const std::filesystem::path folder = session::settings_folder() / "layouts";
+  if (auto own = session::read_arrangement(folder, name)) return session.arrange(std::move(*own));
+  std::ranges::copy(session::arrangement_names(folder), std::back_inserter(names));
+  throw UsageError(fmt::format("--layout: '{}' is not one of {}", name, fmt::join(names, ", ")));
+}
+
 void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
+  if (!request.layout.empty()) choose_layout(app.session(), request.layout);
   if (!request.view.empty()) app.session().choose_view(request.view);
   app.session().choose_look(request.look);
   app.session().set_figure_settings(request.settings);
   const session::Keep keep{!request.view.empty(), request.look != figures::KeyspaceLook(),
-                           request.settings != session::FigureSettings()};
+                           request.settings != session::FigureSettings(), !request.layout.empty(),
+                           request.fresh};
   if (!request.path.empty()) app.session().open(request.path, request.selection, keep);
   if (!request.live) return;
   app.ui().dialogs().live_form().fill(*request.live);

@@ -21,7 +21,9 @@ struct WindowRequest {
   std::string view;  // of a recording, one of session::view_choices(); empty: key space
   figures::KeyspaceLook look;
   session::FigureSettings settings;
-  int width = 0;  // pixels; 0: to suit the monitor
+  std::string layout;  // one of named_layouts(), or the user's own; empty: as it was left
+  bool fresh = false;  // whatever was left of the recording
+  int width = 0;       // pixels; 0: to suit the monitor
   int height = 0;
   float scale = 0;                   // of fonts and spacing; 0: the monitor's
   std::optional<bool> light;         // theme; not given: as it was left

@@ -51,7 +51,7 @@ TEST(ViewCommand, AFigureIsDrawnAgainAsTheWindowExportsIt) {
     session.choose_view(name);
     ASSERT_TRUE(session::settle(session));
     const std::string ours = folder.file(std::string(name) + "-window.png").string();
-    session.export_view(ours, false);
+    session.export_view(ours);
     ASSERT_TRUE(session::settle(session));
     std::vector<std::string> words = words_of(session::view_command(session.state()), folder);
     EXPECT_EQ(words.back(), std::string(name) + ".svg");

@@ -22,7 +22,7 @@ TEST(ViewCommand, NamesFileSelectionAndView) {
   const std::string source = std::filesystem::absolute(session.state().path).string();
   EXPECT_THAT(view_command(session.state()),
               AllOf(StartsWith("keyscope view "), HasSubstr(source),
-                    EndsWith("--run sink --layer 2 --kv-head 1 --block 3 --view keyspace")));
+                    EndsWith("--fresh --run sink --layer 2 --kv-head 1 --block 3 --view keyspace")));
   session.choose_view("text");
   EXPECT_THAT(view_command(session.state()), EndsWith("--view text"));
 }
@@ -80,7 +80,7 @@ TEST(ViewCommand, WhatHasNoFileHasNone) {
   session.start_live(invented_capture(3), {}, "a folder/live.h5");
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(view_command_refusal(session.state()), "");
-  EXPECT_THAT(view_command(session.state()), HasSubstr("a folder/live.h5' --run sink"));
+  EXPECT_THAT(view_command(session.state()), HasSubstr("a folder/live.h5' --fresh --run sink"));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 void open_beside(Session& session, std::vector<std::string> beside,
                  std::shared_ptr<SyntheticRecording> shown) {
@@ -200,14 +201,59 @@ TEST(SessionCompare, IsUndoneAndCopied) {
 TEST(SessionCompare, AKeySpaceIsExportedWithAPanelForEachRun) {
   Session session([] {});
   open_beside(session, {"none"}, small_recording());
-  EXPECT_THAT(about_export(session.state()), HasSubstr("a panel for each run"));
   const test::ScratchFolder folder;
-  session.export_view(folder.file("keyspace.h5"), false);
+  session.export_view(folder.file("keyspace.h5"));
   ASSERT_TRUE(settle(session));
   const auto figure = figures::read_figures(folder.file("keyspace.h5")).figures.front();
   EXPECT_THAT(figure.view.runs, ElementsAre("none", "keydiff"));
-  session.choose_view("cosine-matrix");
-  EXPECT_THAT(about_export(session.state()), HasSubstr("keydiff alone"));
+  ASSERT_EQ(figure.panels.size(), 2U);
+  EXPECT_EQ(figure.panels[0].title, "none");
+  EXPECT_EQ(figure.panels[1].title, "keydiff");
+  EXPECT_NE(figure.panels[0].id, figure.panels[1].id);
+  session.export_view(folder.file("one.h5"), {.all_runs = false});
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(figures::read_figures(folder.file("one.h5")).figures.front().panels.size(), 1U);
+}
+
+TEST(SideBySide, SaysOnceWhatIsTheSameAndAboveEachPanelWhatIsNot) {
+  figures::Panel panel;
+  panel.id = "head";
+  figures::Figure first, second;
+  first.panels = second.panels = {panel};
+  first.title = "Scores, layer 1: ρ = 0.25";
+  second.title = "Scores, layer 1: ρ = 0.21";
+  first.caption = "demo, prompt of 9 tokens, keydiff, N = 4, B = 2. All keys.";
+  second.caption = "demo, prompt of 9 tokens, none, B = 2. All keys.";
+  const auto joined = side_by_side({first, second}, {"keydiff", "none"});
+  EXPECT_EQ(joined.title, "Scores, layer 1");
+  EXPECT_EQ(joined.caption, "demo, prompt of 9 tokens, keydiff, N = 4 | none, B = 2. All keys.");
+  EXPECT_EQ(joined.panels[0].note, "ρ = 0.25");
+  EXPECT_EQ(joined.panels[1].title, "none");
+  EXPECT_EQ(joined.panels[1].id, "head_2");
+  EXPECT_EQ(side_by_side({first}, {"keydiff"}).title, first.title);
+}
+
+// A matrix of each run, on one scale, and each with what its own title says.
+TEST(SessionCompare, AFigureIsExportedWithAPanelForEachRun) {
+  Session session([] {});
+  open_beside(session, {"sink"}, small_recording());
+  const test::ScratchFolder folder;
+  for (const char* view : {"cosine-matrix", "score-attention"}) {
+    session.choose_view(view);
+    ASSERT_TRUE(settle(session));
+    session.export_view(folder.file(std::string(view) + ".h5"));
+    ASSERT_TRUE(settle(session));
+    EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+    const auto figure = figures::read_figures(folder.file(std::string(view) + ".h5")).figures.front();
+    ASSERT_EQ(figure.panels.size(), 2U) << view;
+    EXPECT_THAT(figure.panels[0].title, StartsWith("keydiff"));
+    EXPECT_THAT(figure.panels[1].title, StartsWith("sink"));
+    EXPECT_THAT(figure.caption, HasSubstr("keydiff | sink"));
+    EXPECT_TRUE(figure.shared_ranges);
+    if (!figure.panels[0].heatmap) continue;
+    EXPECT_EQ(figure.panels[0].heatmap->low, figure.panels[1].heatmap->low);
+    EXPECT_EQ(figure.panels[0].heatmap->high, figure.panels[1].heatmap->high);
+  }
 }
 
 TEST(SessionCompare, ALiveRunThatWasLeftStandsBeside) {
@@ -330,7 +376,7 @@ TEST(SelectedTokens, AreWhatIsExported) {
   session.set_block(0);  // 64 tokens
   session.select_tokens({2, 9, 300});
   const test::ScratchFolder folder;
-  session.export_view(folder.file("tokens.csv"), false);
+  session.export_view(folder.file("tokens.csv"));
   ASSERT_TRUE(settle(session));
   std::ostringstream text;
   text << std::ifstream(folder.file("tokens.csv")).rdbuf();

@@ -62,7 +62,7 @@ TEST(SessionJobs, AnExportSaysHowManyHeadsItReadAndIsForgottenAfter) {
   session.choose_view("rank-correlation");
   ASSERT_TRUE(settle(session));
   recording->shut();
-  session.export_view(folder.file("a.svg"), false);
+  session.export_view(folder.file("a.svg"));
   recording->wait_for_reader();
   EXPECT_THAT(only_job(session), HasSubstr("exporting rank-correlation to"));
   const JobStatus status = session.state().jobs[0]->status();
@@ -140,7 +140,7 @@ TEST(SessionJobs, ACancelledExportWritesNothing) {
   session.choose_view("cosine-matrix");  // of one head: its keys are read at once, and nothing after
   ASSERT_TRUE(settle(session));
   recording->shut();
-  session.export_view(folder.file("a.svg"), false);
+  session.export_view(folder.file("a.svg"));
   recording->wait_for_reader();
   session.cancel_jobs();
   EXPECT_TRUE(session.state().jobs[0]->status().cancelled) << "it is still at work, and says so";
@@ -156,7 +156,7 @@ TEST(SessionJobs, ExportsThatWaitAreAllWritten) {
   const test::ScratchFolder folder;
   Session session({});
   session.show(small_recording());
-  for (const char* name : {"a.svg", "b.svg", "c.svg"}) session.export_view(folder.file(name), false);
+  for (const char* name : {"a.svg", "b.svg", "c.svg"}) session.export_view(folder.file(name));
   EXPECT_EQ(session.state().jobs.size(), 3U);
   ASSERT_TRUE(settle(session));
   for (const char* name : {"a.svg", "b.svg", "c.svg"})
@@ -172,7 +172,7 @@ TEST(SessionJobs, ACancelledOpeningLeavesWhatIsOpen) {
   session.show(recording);
   ASSERT_TRUE(settle(session));
   recording->shut();
-  session.export_view(folder.file("a.svg"), false);
+  session.export_view(folder.file("a.svg"));
   recording->wait_for_reader();
   session.open(folder.file("other.h5"));
   EXPECT_EQ(session.state().jobs.size(), 2U);
@@ -204,7 +204,7 @@ TEST(SessionJobs, TokensOfTheHeadBeforeAreNotExportedForOneThatCannotBeRead) {
   ASSERT_TRUE(settle(session));
   session.select_head(1, 1);
   ASSERT_TRUE(settle(session));
-  session.export_view(folder.file("tokens.csv"), false);
+  session.export_view(folder.file("tokens.csv"));
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().notice.error);
   EXPECT_THAT(session.state().notice.text, HasSubstr("the head was not read"));

@@ -1,5 +1,6 @@
 // What the middle of the window shows, writes into files, and goes back to.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "app/figures/nexus.hpp"
+#include "base/files.hpp"
 #include "tests/app/session/settled_session.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -14,6 +16,7 @@ namespace keyscope::session {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(SessionViews, AViewIsMadeOfTheSelectionAndKept) {
   Session session({});
@@ -89,12 +92,12 @@ TEST(SessionViews, ExportsByTheExtensionsThatTheCommandLineKnows) {
   session.show(small_recording());
   ASSERT_TRUE(settle(session));
   for (const char* name : {"a.h5", "a.HDF5", "a.nxs"}) {
-    session.export_view(folder.file(name), false);
+    session.export_view(folder.file(name));
     ASSERT_TRUE(settle(session));
     EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
     EXPECT_TRUE(figures::is_figure_file(folder.file(name))) << name;
   }
-  session.export_view(folder.file("a.SVG"), false);
+  session.export_view(folder.file("a.SVG"));
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(std::filesystem::exists(folder.file("a.SVG")));
 }
@@ -105,15 +108,58 @@ TEST(SessionViews, ExportReplacesOnlyWhenToldTo) {
   Session session({});
   session.show(small_recording());
   ASSERT_TRUE(settle(session));
-  session.export_view(folder.file("a.svg"), false);
+  session.export_view(folder.file("a.svg"));
   ASSERT_TRUE(settle(session));
   EXPECT_TRUE(session.state().notice.error);
   EXPECT_THAT(session.state().notice.text, HasSubstr("tick Replace"));
   EXPECT_EQ(std::filesystem::file_size(folder.file("a.svg")), 4U);
-  session.export_view(folder.file("a.svg"), true);
+  session.export_view(folder.file("a.svg"), {.page = {.replace = true}});
   ASSERT_TRUE(settle(session));
   EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
   EXPECT_GT(std::filesystem::file_size(folder.file("a.svg")), 1000U);
+}
+
+// As pixels: a picture shows what the screen does, the numbers are all there.
+TEST(SessionViews, ExportsThePartThatIsShownOnTheGroundThatIsChosen) {
+  const test::ScratchFolder folder;
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  const auto written = [&](const std::string& name, const ExportChoice& choice) {
+    session.export_view(folder.file(name), choice);
+    EXPECT_TRUE(settle(session));
+    EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+    return read_file(folder.file(name).string());
+  };
+  const std::string all = written("all.svg", {});
+  EXPECT_THAT(all, HasSubstr("evicted"));
+  session.note_shown(kKeyspaceView, {{figures::Extent{-1, 1, -1, 1}, {"evicted"}}});
+  EXPECT_THAT(written("part.svg", {}), Not(HasSubstr("evicted")));
+  EXPECT_THAT(written("whole.svg", {.as_seen = false}), HasSubstr("evicted"));
+  EXPECT_NE(written("dark.png", {.page = {.dpi = 72, .dark = true}}),
+            written("light.png", {.page = {.dpi = 72}}));
+  written("numbers.h5", {});
+  const auto numbers = figures::read_figures(folder.file("numbers.h5")).figures.front();
+  EXPECT_TRUE(std::ranges::any_of(numbers.panels[0].points, [](const auto& s) { return s.id == "evicted"; }));
+}
+
+TEST(SessionViews, ThePreviewIsTheLastThatWasAskedFor) {
+  Session session({});
+  session.show(small_recording());
+  ASSERT_TRUE(settle(session));
+  session.want_preview({}, 300, 200);
+  const int asked = session.want_preview({.page = {.width_inches = 3.4}}, 300, 200);
+  ASSERT_TRUE(settle(session));
+  ASSERT_TRUE(session.state().preview);
+  const Preview& made = *session.state().preview;
+  EXPECT_EQ(made.asked, asked);
+  EXPECT_EQ(made.error, "");
+  EXPECT_LE(made.image.width, 300);
+  EXPECT_LE(made.image.height, 201);
+  EXPECT_EQ(made.image.bgrx.size(), 4U * made.image.width * made.image.height);
+  session.want_preview({.page = {.width_inches = 100}}, 300, 200);
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(session.state().preview->error, HasSubstr("width"));
 }
 
 TEST(SessionViews, ExportsTheViewOrTheTokensOfTheHead) {
@@ -123,19 +169,19 @@ TEST(SessionViews, ExportsTheViewOrTheTokensOfTheHead) {
   ASSERT_TRUE(settle(session));
   session.choose_view("cosine-matrix");
   ASSERT_TRUE(settle(session));
-  session.export_view(folder.file("a.h5"), false);
+  session.export_view(folder.file("a.h5"));
   ASSERT_TRUE(settle(session));
   const auto written = figures::read_figures(folder.file("a.h5"));
   ASSERT_EQ(written.figures.size(), 1U);
   EXPECT_EQ(written.figures[0].name, "cosine-matrix");
   session.choose_view(kTextView);
   for (const char* name : {"tokens.csv", "tokens.json"}) {
-    session.export_view(folder.file(name), false);
+    session.export_view(folder.file(name));
     ASSERT_TRUE(settle(session));
     EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
     EXPECT_GT(std::filesystem::file_size(folder.file(name)), 320U * 20);
   }
-  session.export_view(folder.file("text.png"), false);
+  session.export_view(folder.file("text.png"));
   ASSERT_TRUE(settle(session));
   EXPECT_THAT(session.state().notice.text, HasSubstr(".csv"));
 }
@@ -149,7 +195,7 @@ TEST(SessionViews, AnOrderedMatrixIsTheCommandLinesAndIsWrittenAsItIsShown) {
   FigureSettings settings;
   settings.order = figures::MatrixOrder::kDendrogram;
   session.set_figure_settings(settings);
-  session.export_view(folder.file("a.h5"), false);
+  session.export_view(folder.file("a.h5"));
   ASSERT_TRUE(settle(session));
   ASSERT_TRUE(shown_in(session).figure) << shown_in(session).error;
   const figures::Panel& shown = shown_in(session).figure->panels.at(0);
