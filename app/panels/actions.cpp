@@ -103,6 +103,7 @@ std::string_view needs_recording(const session::Session& session);
 std::string_view needs_figures(const session::Session& session);
 std::string_view needs_live(const session::Session& session);
 std::string_view needs_job(const session::Session& session);
+std::string_view needs_unsaved(const session::Session& session);
 std::string_view needs_command(const session::Session& session);
 
 void pause_or_resume(session::Session& session);
@@ -138,6 +139,8 @@ std::string_view needs_live(const Session& session) {
 std::string_view needs_job(const Session& session) {
   return session.state().jobs.empty() ? "nothing is being opened, made or exported" : std::string_view();
 }
+
+std::string_view needs_unsaved(const Session& session) { return session.save_refusal(); }
 
 void pause_or_resume(Session& session) {
   const auto live = session.live_status();
@@ -217,6 +220,13 @@ constexpr std::array kActions{
            kPanels,
            needs_recording,
            [](T& t, int) { t.prepare_rerun(); }},
+    Action{"save",
+           "Save this run as a recording",
+           {ImGuiKey_S, kControl},
+           {},
+           kEverywhere,
+           needs_unsaved,
+           [](T& t, int) { t.open_dialog(Dialog::kSave); }},
     Action{"export",
            "Export this view",
            {ImGuiKey_E, kControl},

@@ -41,6 +41,7 @@ float button_width(const PanelContext& context, const BarButton& button) {
 // Those that fit; the first to go are those that have keys.
 std::vector<BarButton> fitting_buttons(const PanelContext& context, float room, float gap, float& width) {
   std::vector<BarButton> buttons(kButtons.begin(), kButtons.end());
+  if (context.session.save_refusal().empty()) buttons.insert(buttons.begin(), {"Save", "save"});
   const auto total = [&] {
     float sum = -gap;
     for (const BarButton& button : buttons) sum += button_width(context, button) + gap;

@@ -181,6 +181,7 @@ void Dialogs::draw(PanelContext& context, ActionTarget& target) {
   const Dialog before = open_;
   if (open_ == Dialog::kOpen) draw_open(context);
   if (open_ == Dialog::kExport) draw_export(context);
+  if (open_ == Dialog::kSave) draw_save(context);
   if (open_ == Dialog::kHelp) draw_help(context);
   if (open_ == Dialog::kPalette) draw_palette(context, target);
   if (open_ == Dialog::kLive && before == Dialog::kLive) {
@@ -350,6 +351,30 @@ void Dialogs::draw_export(PanelContext& context) {
   if (taken && !export_choice_.page.replace) {
     ImGui::SameLine();
     dim_text(context, "this file exists already");
+  }
+  just_opened_ = false;
+  end_dialog();
+}
+
+void Dialogs::draw_save(PanelContext& context) {
+  begin_dialog(context, "Save this run as a recording", 600);
+  dim_text(context, "A recording (.h5), as a capture writes it; every command reads it");
+  if (just_opened_) ImGui::SetKeyboardFocusHere();
+  ImGui::SetNextItemWidth(-1);
+  const bool entered = text_field(context, "##path", "", &save_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  std::error_code error;
+  const bool taken = fs::exists(save_path_, error);
+  const bool go = ImGui::Button("Save", {context.px(110), 0}) || entered;
+  ImGui::SameLine();
+  if (ImGui::Button("Close", {context.px(90), 0})) close();
+  if (taken) {
+    ImGui::SameLine(0, context.px(18));
+    tick_box(context, "Replace the file that is there", &save_replace_);
+  }
+  if (go && !save_path_.empty()) {
+    context.session.save_recording(save_path_, save_replace_);
+    save_replace_ = false;
+    close();
   }
   just_opened_ = false;
   end_dialog();

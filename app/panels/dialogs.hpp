@@ -34,6 +34,7 @@ class Dialogs {
  private:
   void draw_open(PanelContext& context);
   void draw_export(PanelContext& context);
+  void draw_save(PanelContext& context);
   void propose_name(const PanelContext& context);
   void draw_page_choices(PanelContext& context);
   void draw_preview(PanelContext& context);
@@ -46,6 +47,8 @@ class Dialogs {
   std::string open_path_;
   std::string export_path_ = "keyspace.svg";
   session::ExportChoice export_choice_;
+  std::string save_path_ = "run.h5";
+  bool save_replace_ = false;
   int export_theme_ = 0;  // as the window, light, dark
   // The picture that was asked for, what it was asked for, and the one that is there.
   int preview_asked_ = -1, preview_shown_ = -1;

@@ -18,6 +18,6 @@ struct PanelContext : DrawContext {
 };
 
 // What can lie over the panels; at most one does. The numbers stand in the state file.
-enum class Dialog { kNone, kOpen, kExport, kLive, kHelp, kPalette };
+enum class Dialog { kNone, kOpen, kExport, kLive, kHelp, kPalette, kSave };
 
 }  // namespace keyscope::window

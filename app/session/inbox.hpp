@@ -94,13 +94,19 @@ struct Notice {
   bool error = false;
   bool of_data = false;  // an error: of what was read, not of what was asked for
 };
+// A live run's, that was in no file before.
+struct Saved {
+  std::string path;
+  const recording::Recording* recording = nullptr;
+  std::shared_ptr<const JobWatch> job;
+};
 struct Exported {
   std::shared_ptr<const JobWatch> job;
   Notice notice;
 };
 using WorkerResult = std::variant<Opened, FiguresOpened, PointsRead, PointsFailed, PictureMade, HeadMeasured,
                                   FigureMade, StoryMade, DifferenceMade, CurveMade, PreviewMade,
-                                  MeasuresFailed, OpenFailed, Exported, Notice>;
+                                  MeasuresFailed, OpenFailed, Saved, Exported, Notice>;
 
 // Where workers put results and the session takes them from. `wake` is called after every one, on the
 // worker's thread.

@@ -8,6 +8,8 @@
 #include "app/session/jobs.hpp"
 #include "app/session/live.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "capture/recording/hand_over.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -233,6 +235,51 @@ void Session::remember() const {
   if (const auto view = view_to_remember()) remember_view(memory_, state_.path, *view);
 }
 
+std::string_view Session::save_refusal() const {
+  const auto live = live_status();
+  if (!state_.loaded()) return "nothing is open";
+  if (!state_.path.empty()) return "it lies in a file";
+  if (live && live->going_on()) return "the run has not ended";
+  return std::ranges::all_of(state_.info->runs,
+                             [](const auto& run) { return run.blocks_done >= run.plan.n_prompt_blocks; })
+             ? std::string_view()
+             : "a run of it was stopped before its prompt was read";
+}
+
+void Session::save_recording(const std::filesystem::path& path, bool replace) {
+  if (!save_refusal().empty()) return;
+  state_.notice = {};
+  const std::string full = full_path(path).string();
+  const auto job =
+      state_.jobs.emplace_back(std::make_shared<JobWatch>("saving the run to " + full, "blocks"));
+  reader_.post("save " + full,
+               [inbox = inbox_, recording = base_ ? base_ : state_.recording, full, replace, job] {
+                 guarded(
+                     [&] {
+                       const auto writer = recording::make_recording_writer(full, replace);
+                       recording::hand_over(*recording, *writer, [&](std::int64_t done, std::int64_t total) {
+                         job->check();
+                         job->note(done, total);
+                       });
+                       inbox->put(Saved{full, recording.get(), job});
+                     },
+                     [&](std::string what) {
+                       if (job->cancelled()) {
+                         std::error_code ignored;
+                         std::filesystem::remove(full + ".part", ignored);
+                         what = fmt::format("cancelled; {} was not written", full);
+                       }
+                       inbox->put(Exported{job, {std::move(what), !job->cancelled()}});
+                     });
+               });
+}
+
+void Session::take(Saved&& result) {
+  forget_job(result.job);
+  state_.notice = {fmt::format("saved: {}", result.path), false};
+  if (result.recording == (base_ ? base_ : state_.recording).get()) state_.path = std::move(result.path);
+}
+
 // What is in no file would be gone with the document.
 void Session::keep_live_run() {
   if (!state_.loaded() || !state_.path.empty()) return;
@@ -241,7 +288,7 @@ void Session::keep_live_run() {
     name += fmt::format("{} {}", &run == &state_.info->runs.front() ? "" : ",", run.plan.name);
   if (const std::int64_t budget = state_.run().plan.budget; budget > 0)
     name += fmt::format(", N = {}", budget);
-  state_.earlier.push_back({state_.recording, std::move(name)});
+  state_.earlier.push_back({base_ ? base_ : state_.recording, std::move(name)});
 }
 
 void Session::show_earlier(std::size_t earlier) {

@@ -203,6 +203,10 @@ class Session {
   // A picture of what that would draw, in at most so many pixels. The last one asked for is made.
   //   returns the number that the preview will have
   int want_preview(const ExportChoice& choice, int width, int height);
+  // Writes the live run that is open, all of it, as a capture would have: it then lies in that file.
+  //   replace: whether an existing file may be replaced
+  void save_recording(const std::filesystem::path& path, bool replace);
+  std::string_view save_refusal() const;  // why there is nothing to save; empty where there is
   void note_shown(std::string_view view, std::vector<ShownPanel> panels);
 
   // Calls off what is being opened, made and exported: what is open stays, and no file is left behind.
@@ -255,6 +259,7 @@ class Session {
   void take(PreviewMade&& result);
   void take(MeasuresFailed&& result);
   void take(OpenFailed&& result);
+  void take(Saved&& result);
   void take(Exported&& result);
   void take(Notice&& result);
 

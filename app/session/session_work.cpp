@@ -202,7 +202,7 @@ std::string SessionState::usual_what_if() const {
 
 // What workers are at is of the budget before, and comes too late.
 void Session::ask_what_if(const WhatIf& what_if) {
-  if (!state_.loaded() || live_status()) return;
+  if (const auto live = live_status(); !state_.loaded() || (live && live->going_on())) return;
   if (!base_) base_ = state_.recording;
   if (const std::string why = what_if_refusal(*base_->info(), what_if.policy); !why.empty()) {
     state_.notice = {fmt::format("{}: {}.", what_if.policy, why), true};
@@ -235,7 +235,7 @@ void Session::ask_what_if(const WhatIf& what_if) {
 }
 
 void Session::want_budget_curve(const std::string& policy) {
-  if (!state_.loaded() || live_status()) return;
+  if (const auto live = live_status(); !state_.loaded() || (live && live->going_on())) return;
   const auto asked = std::tuple(policy, state_.selection.layer, state_.selection.kv_head);
   const auto base = base_ ? base_ : state_.recording;
   if (asked == curve_asked_ || !what_if_refusal(*base->info(), policy).empty()) return;

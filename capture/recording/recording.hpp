@@ -118,7 +118,7 @@ std::vector<std::int32_t> retained_positions(std::span<const std::int32_t> evict
 std::int64_t tokens_seen(const RunInfo& run, std::int64_t block);
 
 // Called on the thread that opens a recording, with the layers of all its runs that were checked, first none,
-// and how many there are. What it throws ends the opening.
+// and how many there are. What it throws ends the opening. Likewise of other work on a whole recording.
 using OpenProgress = std::function<void(std::int64_t n_checked, std::int64_t n_layers)>;
 
 // As open_recording(path), which checks what every layer of every run declares: of a large model on a slow

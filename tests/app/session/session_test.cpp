@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/figures/nexus.hpp"
+#include "app/session/export_view.hpp"
 #include "tests/app/session/live_capture_double.hpp"
 #include "tests/app/session/settled_session.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -265,6 +266,40 @@ TEST(Session, ALiveRunInMemoryIsKeptWhenAnotherBegins) {
   EXPECT_EQ(session.state().earlier.size(), 1U);  // the one that was shown
   session.show_earlier(7);                        // there is none
   EXPECT_EQ(session.state().recording, first);
+}
+
+TEST(Session, ALiveRunInMemoryIsSavedAndThenLiesInItsFile) {
+  const test::ScratchFolder folder;
+  Session session({});
+  EXPECT_EQ(session.save_refusal(), "nothing is open");
+  session.start_live(invented_capture(6));
+  ASSERT_TRUE(settle(session));
+  ASSERT_EQ(session.save_refusal(), "");
+  std::ofstream(folder.file("mine.h5")) << "mine";
+  session.save_recording(folder.file("mine.h5"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().notice.error) << "a file is only replaced when that is asked for";
+  session.save_recording(folder.file("run.h5"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+  EXPECT_EQ(session.state().path, folder.file("run.h5").string());
+  EXPECT_EQ(session.save_refusal(), "it lies in a file");
+  EXPECT_THAT(view_command(session.state()), HasSubstr("run.h5"));
+  const auto saved = recording::open_recording(session.state().path);
+  ASSERT_EQ(saved->info()->runs.size(), 2U);
+  EXPECT_TRUE(saved->info()->complete);
+  for (int run = 0; run < 2; ++run)
+    EXPECT_EQ(saved->keys(run, 0, 1), session.state().recording->keys(run, 0, 1));
+  session.start_live(invented_capture(3));
+  ASSERT_TRUE(settle(session));
+  EXPECT_TRUE(session.state().earlier.empty()) << "nothing would be lost";
+}
+
+TEST(Session, ARunThatFailedIsNotSaved) {
+  Session session({});
+  session.start_live(invented_capture(6, 2));
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(std::string(session.save_refusal()), HasSubstr("before its prompt was read"));
 }
 
 TEST(Session, ALiveRunWithAFileIsNotKeptTwice) {

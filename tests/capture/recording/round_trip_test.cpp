@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
+#include "capture/recording/hand_over.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/recording_comparison.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -13,7 +14,7 @@
 namespace keyscope::recording {
 namespace {
 
-enum class Kind { kMemory, kFile, kHalfFile, kCompressedFile };
+enum class Kind { kMemory, kFile, kHalfFile, kCompressedFile, kSavedFile };
 
 class RoundTrip : public ::testing::TestWithParam<Kind> {
  protected:
@@ -30,6 +31,13 @@ class RoundTrip : public ::testing::TestWithParam<Kind> {
     }
     const auto path = folder_.path() / "recording.h5";
     auto writer = make_recording_writer(path, false);
+    if (GetParam() == Kind::kSavedFile) {
+      auto memory = MemoryRecording::create();
+      capture_->send(*memory);
+      memory->end(true);
+      hand_over(*memory, *writer);
+      return open_recording(path.string());
+    }
     capture_->send(*writer);
     writer->end(true);
     return open_recording(path.string());
@@ -144,12 +152,14 @@ std::string name_of(const ::testing::TestParamInfo<Kind>& kind) {
       return "HalfFile";
     case Kind::kCompressedFile:
       return "CompressedFile";
+    case Kind::kSavedFile:
+      return "SavedFile";
   }
   return "Unknown";
 }
 INSTANTIATE_TEST_SUITE_P(Sinks, RoundTrip,
-                         ::testing::Values(Kind::kMemory, Kind::kFile, Kind::kHalfFile,
-                                           Kind::kCompressedFile),
+                         ::testing::Values(Kind::kMemory, Kind::kFile, Kind::kHalfFile, Kind::kCompressedFile,
+                                           Kind::kSavedFile),
                          name_of);
 
 TEST(MemoryRecording, GrowsFromBlockToBlock) {
