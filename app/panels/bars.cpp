@@ -166,7 +166,8 @@ std::string describe_recording(const recording::RecordingInfo& info) {
 std::string source_name(const session::SessionState& state) {
   if (state.figure_file) return std::filesystem::path(state.figure_path).filename().string();
   if (!state.info) return "Keyscope";
-  const std::string name = std::filesystem::path(state.info->source).filename().string();
+  const std::string name =
+      std::filesystem::path(state.path.empty() ? state.info->source : state.path).filename().string();
   return name.empty() ? "Keyscope" : name;
 }
 

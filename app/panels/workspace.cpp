@@ -20,6 +20,8 @@ constexpr ImGuiWindowFlags kWindowFlags = ImGuiWindowFlags_NoCollapse | ImGuiWin
                                           ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse |
                                           ImGuiWindowFlags_NoNav;
 
+constexpr int kRefocusFrames = 3;  // until Dear ImGui has forgotten a dialog
+
 constexpr std::string_view kExplore = "Explore", kCompare = "Compare", kLive = "Live", kPresent = "Present";
 constexpr std::array kLayouts{
     NamedLayout{kExplore, "the map of heads, the views as tabs, the token that is pointed at"},
@@ -146,6 +148,10 @@ void Workspace::begin(PanelContext& context) {
   ImGui::DockSpace(root_, {0, 0});
   ImGui::End();
   visible_.clear();
+  // A dialog that closes gives the focus to whatever window came last, not to the one that had it.
+  const bool covered = ImGui::GetTopMostPopupModal() != nullptr;
+  if (!covered && refocus_ > 0) focused_.clear();
+  refocus_ = covered ? kRefocusFrames : std::max(0, refocus_ - 1);
   focuses_ = context.state().view != focused_;
   focused_ = context.state().view;
 }

@@ -76,6 +76,7 @@ class Workspace {
   std::vector<std::string> closed_;
   std::vector<std::string> visible_;  // of the views in this frame
   std::string focused_;               // the view that was last
+  int refocus_ = 0;                   // frames in which the view takes the focus back
   bool focuses_ = false;              // another one has been chosen, and takes the focus in this frame
 };
 
