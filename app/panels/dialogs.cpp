@@ -105,31 +105,6 @@ constexpr float kPreviewHeight = 300;
 
 namespace fs = std::filesystem;
 
-// Files that may be recordings or figures, then folders.
-std::vector<std::string> list_folder(const fs::path& folder) {
-  std::vector<std::string> folders, files;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code ignored;
-    if (name.starts_with(".")) continue;
-    if (entry->is_directory(ignored)) folders.push_back(name + "/");
-    if (figures::is_nexus_path(name) || name.ends_with(".h5.part")) files.push_back(name);
-  }
-  std::ranges::sort(folders);
-  std::ranges::sort(files);
-  files.insert(files.end(), folders.begin(), folders.end());
-  return files;
-}
-
-fs::path folder_of(const std::string& path) {
-  std::error_code error;
-  if (path.empty()) return fs::current_path(error);
-  if (fs::is_directory(path, error)) return path;
-  const fs::path parent = fs::path(path).parent_path();
-  return parent.empty() ? fs::current_path(error) : parent;
-}
-
 //   top: distance from the window's upper edge; negative: in the middle
 void begin_popup(const PanelContext& context, float width, float top) {
   const ImVec2 display = ImGui::GetIO().DisplaySize;
@@ -178,6 +153,7 @@ void Dialogs::choose(const std::optional<PaletteEntry>& entry, ActionTarget& tar
 }
 
 void Dialogs::draw(PanelContext& context, ActionTarget& target) {
+  take_choice(context);
   const Dialog before = open_;
   if (open_ == Dialog::kOpen) draw_open(context);
   if (open_ == Dialog::kExport) draw_export(context);
@@ -200,38 +176,143 @@ void Dialogs::draw(PanelContext& context, ActionTarget& target) {
   just_opened_ = just_opened_ && before != open_;
 }
 
-void Dialogs::draw_open(PanelContext& context) {
-  begin_dialog(context, "Open a recording", 640);
-  dim_text(context, "Path of a recording, or of a folder to look in");
-  if (just_opened_) ImGui::SetKeyboardFocusHere();
-  ImGui::SetNextItemWidth(-1);
-  bool go = text_field(context, "##path", "", &open_path_, ImGuiInputTextFlags_EnterReturnsTrue);
-  const fs::path folder = folder_of(open_path_);
-  if (folder.string() != listed_folder_ || just_opened_) {
-    listed_folder_ = folder.string();
-    listed_ = list_folder(folder);
+void Dialogs::open_file(const std::string& path, PanelContext& context) {
+  context.session.open(path);
+  close();
+}
+
+// The desktop's dialog; ours where there is none.
+void Dialogs::choose_file(PanelContext& context) {
+  const auto& state = context.state();
+  if (listed_.folder.empty()) {
+    std::error_code error;
+    const fs::path shown = state.path.empty() ? fs::path() : fs::path(state.path).parent_path();
+    listed_ = session::list_folder(shown.empty() ? fs::current_path(error) : shown);
+  } else {
+    listed_ = session::list_folder(listed_.folder);  // files come and go
   }
-  ImGui::BeginChild("files", {0, context.px(220)}, ImGuiChildFlags_Borders);
-  ImGuiListClipper clipper;  // a folder may hold thousands: all are listed, those in sight are drawn
-  clipper.Begin(static_cast<int>(listed_.size()));
+  typed_.clear();
+  cursor_ = -1;
+  if (desktop_.ask({session::DesktopDialog::Kind::kOpen,
+                    "Open a recording or figures",
+                    listed_.folder / "",
+                    {"*.h5", "*.hdf5", "*.nxs", "*.h5.part"}}))
+    return wait_for(Wanted::kOpen);
+}
+
+// The program's own dialogs stay closed while the desktop's is open.
+void Dialogs::wait_for(Wanted wanted) {
+  wanted_ = wanted;
+  if (wanted == Wanted::kOpen) close();
+}
+
+void Dialogs::take_choice(PanelContext& context) {
+  auto chosen = desktop_.take();
+  if (!chosen) return;
+  switch (wanted_) {
+    case Wanted::kOpen:
+      listed_ = session::list_folder(fs::path(*chosen).parent_path());
+      return open_file(*chosen, context);
+    case Wanted::kExport:
+      export_path_ = std::move(*chosen);
+      export_choice_.page.replace = true;  // the desktop's dialog has asked
+      break;
+    case Wanted::kSave:
+      save_path_ = std::move(*chosen);
+      save_replace_ = true;
+      break;
+  }
+}
+
+// A path, and where there is a desktop a button for its dialog.
+bool Dialogs::draw_path(PanelContext& context, std::string& path, const char* title, Wanted wanted) {
+  const bool browse = !session::DesktopDialog::program().empty();
+  const float button = context.px(90);
+  ImGui::SetNextItemWidth(browse ? -button - ImGui::GetStyle().ItemSpacing.x : -1);
+  const bool entered = text_field(context, "##path", "", &path, ImGuiInputTextFlags_EnterReturnsTrue);
+  if (!browse) return entered;
+  ImGui::SameLine();
+  ImGui::BeginDisabled(desktop_.is_open());
+  if (ImGui::Button("Browse", {button, 0}) &&
+      desktop_.ask({session::DesktopDialog::Kind::kSave, title, fs::absolute(path), {}}))
+    wait_for(wanted);
+  note_widget(context, "browse");
+  ImGui::EndDisabled();
+  return entered;
+}
+
+// Goes into a folder, or opens a file.
+void Dialogs::enter(const session::FolderEntry& entry, PanelContext& context) {
+  const fs::path path = (listed_.folder / entry.name).lexically_normal();
+  if (!entry.is_folder()) return open_file(path.string(), context);
+  listed_ = session::list_folder(path);
+  typed_.clear();
+  cursor_ = -1;
+  refocus_ = true;
+}
+
+void Dialogs::draw_folder(PanelContext& context, const std::vector<session::FolderEntry>& entries) {
+  ImGui::BeginChild("files", {0, context.px(260)}, ImGuiChildFlags_Borders);
+  const session::FolderEntry* chosen = nullptr;
+  ImGuiListClipper clipper;  // a folder may hold thousands: those in sight are drawn
+  clipper.Begin(static_cast<int>(entries.size()));
   while (clipper.Step())
     for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-      const std::string& name = listed_[i];
-      if (!ImGui::Selectable(name.c_str())) continue;
-      open_path_ = (folder / name).string();
-      go = go || !name.ends_with("/");
+      const session::FolderEntry& entry = entries[i];
+      const float left = ImGui::GetCursorPosX(), room = ImGui::GetContentRegionAvail().x;
+      if (ImGui::Selectable(entry.name.c_str(), i == cursor_)) chosen = &entry;
+      note_widget(context, fmt::format("file_{}", i));
+      if (entry.is_folder()) continue;
+      const std::string about = fmt::format("{}   {}", bytes_text(entry.bytes), entry.changed);
+      ImGui::SameLine(left + room - text_size(context.fonts.regular, about).x);
+      dim_text(context, about);
     }
-  if (listed_.empty()) dim_text(context, "no recordings or figures (*.h5) here");
+  if (!listed_.error.empty()) ImGui::TextWrapped("%s", listed_.error.c_str());
+  if (entries.empty() && listed_.error.empty())
+    dim_text(context, typed_.empty() ? "no recordings or figures (*.h5) here" : "no such name here");
   ImGui::EndChild();
-  std::error_code error;
-  go = ImGui::Button("Open", {context.px(110), 0}) || go;
+  if (chosen != nullptr) enter(session::FolderEntry(*chosen), context);
+}
+
+void Dialogs::draw_open(PanelContext& context) {
+  if (std::exchange(just_opened_, false)) {
+    choose_file(context);
+    if (open_ != Dialog::kOpen) return;
+    refocus_ = true;
+  }
+  begin_dialog(context, "Open a recording", 640);
+  dim_text(context,
+           fit_text(context.fonts.regular, listed_.folder.string(), ImGui::GetContentRegionAvail().x));
+  if (std::exchange(refocus_, false)) ImGui::SetKeyboardFocusHere();
+  ImGui::SetNextItemWidth(-1);
+  const bool entered = text_field(context, "##path", "a part of a name, or a path", &typed_,
+                                  ImGuiInputTextFlags_EnterReturnsTrue);
+  if (auto typed = session::read_typed_path(listed_.folder, typed_); typed.folder != listed_.folder) {
+    listed_ = session::list_folder(typed.folder);
+    typed_ = std::move(typed.part);
+    refocus_ = true;
+  }
+  const auto entries = session::entries_with(listed_, typed_);
+  const int n = static_cast<int>(entries.size());
+  if (ImGui::IsKeyPressed(ImGuiKey_DownArrow)) cursor_ = std::min(cursor_ + 1, n - 1);
+  if (ImGui::IsKeyPressed(ImGuiKey_UpArrow)) cursor_ = std::max(cursor_ - 1, 0);
+  cursor_ = std::min(cursor_, n - 1);
+  draw_folder(context, entries);
+  const bool go = ImGui::Button("Open", {context.px(110), 0}) || entered;
   ImGui::SameLine();
   if (ImGui::Button("Close", {context.px(90), 0})) close();
-  if (go && !open_path_.empty() && !fs::is_directory(open_path_, error)) {
-    context.session.open(open_path_);
-    close();
+  if (go && open_ == Dialog::kOpen) {
+    std::error_code error;
+    const fs::path exact = listed_.folder / typed_;
+    if (cursor_ >= 0)
+      enter(entries[cursor_], context);
+    else if (!typed_.empty() && fs::is_regular_file(exact, error))
+      open_file(exact.string(), context);
+    else if (!typed_.empty() && n == 1)
+      enter(entries.front(), context);
+    else
+      refocus_ = true;
   }
-  just_opened_ = false;
   end_dialog();
 }
 
@@ -324,8 +405,7 @@ void Dialogs::draw_export(PanelContext& context) {
     ImGui::SetKeyboardFocusHere();
     propose_name(context);
   }
-  ImGui::SetNextItemWidth(-1);
-  const bool entered = text_field(context, "##path", "", &export_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  const bool entered = draw_path(context, export_path_, "Export this view", Wanted::kExport);
   ImGui::PushTextWrapPos(0);
   std::string about =
       picture ? ".png, .svg, .pdf: this picture; .h5, .nxs: its numbers, all of them; .csv, .json: "
@@ -360,8 +440,7 @@ void Dialogs::draw_save(PanelContext& context) {
   begin_dialog(context, "Save this run as a recording", 600);
   dim_text(context, "A recording (.h5), as a capture writes it; every command reads it");
   if (just_opened_) ImGui::SetKeyboardFocusHere();
-  ImGui::SetNextItemWidth(-1);
-  const bool entered = text_field(context, "##path", "", &save_path_, ImGuiInputTextFlags_EnterReturnsTrue);
+  const bool entered = draw_path(context, save_path_, "Save this run as a recording", Wanted::kSave);
   std::error_code error;
   const bool taken = fs::exists(save_path_, error);
   const bool go = ImGui::Button("Save", {context.px(110), 0}) || entered;

@@ -11,6 +11,7 @@
 #include "app/panels/live_form.hpp"
 #include "app/panels/palette.hpp"
 #include "app/panels/panel_context.hpp"
+#include "app/session/file_choice.hpp"
 #include "app/session/jobs.hpp"
 #include "app/session/remembered.hpp"
 
@@ -19,6 +20,9 @@ namespace keyscope::window {
 // The window's dialogs; at most one is open.
 class Dialogs {
  public:
+  //   wake: called on another thread when the desktop's dialog was closed
+  explicit Dialogs(std::function<void()> wake) : desktop_(std::move(wake)) {}
+
   void open(Dialog dialog);
   void close() { open_ = Dialog::kNone; }
   Dialog current() const { return open_; }
@@ -32,7 +36,16 @@ class Dialogs {
   void draw(PanelContext& context, ActionTarget& target);
 
  private:
+  enum class Wanted { kOpen, kExport, kSave };  // the path that the desktop's dialog is asked for
+
   void draw_open(PanelContext& context);
+  void draw_folder(PanelContext& context, const std::vector<session::FolderEntry>& entries);
+  void open_file(const std::string& path, PanelContext& context);
+  void enter(const session::FolderEntry& entry, PanelContext& context);
+  void choose_file(PanelContext& context);
+  void wait_for(Wanted wanted);
+  void take_choice(PanelContext& context);
+  bool draw_path(PanelContext& context, std::string& path, const char* title, Wanted wanted);
   void draw_export(PanelContext& context);
   void draw_save(PanelContext& context);
   void propose_name(const PanelContext& context);
@@ -44,7 +57,10 @@ class Dialogs {
 
   Dialog open_ = Dialog::kNone;
   bool just_opened_ = false;
-  std::string open_path_;
+  session::FolderList listed_;  // what can be opened, and what of it is looked for
+  std::string typed_;
+  int cursor_ = -1;       // by the arrow keys; -1: nowhere
+  bool refocus_ = false;  // the path is typed into in the next frame
   std::string export_path_ = "keyspace.svg";
   session::ExportChoice export_choice_;
   std::string save_path_ = "run.h5";
@@ -55,10 +71,10 @@ class Dialogs {
   session::ExportChoice previewed_;
   GlTexture preview_;
   int preview_width_ = 0, preview_height_ = 0;
-  std::string listed_folder_;
-  std::vector<std::string> listed_;
   LiveForm live_form_;
   Palette palette_;
+  Wanted wanted_ = Wanted::kOpen;
+  session::DesktopDialog desktop_;  // last: its thread ends before what it uses
 };
 
 // The files that were opened last, for the empty window and the palette. The disk is asked on a worker's

@@ -116,6 +116,7 @@ Ui::Ui(session::Session& session, float scale, bool light, const std::filesystem
     : session_(session),
       scale_(scale),
       fonts_(load_fonts(scale)),
+      dialogs_([] { GlfwWindow::wake(); }),
       workspace_(settings.empty() ? settings : settings / "layouts"),
       recent_(settings.empty() ? settings : settings / "recent.json", [] { GlfwWindow::wake(); }) {
   set_theme(light);

@@ -28,6 +28,7 @@ other_theme=$([ "$theme" = dark ] && echo light || echo dark)
 keyscope=$1 model=$2 prompt=$3 pictures=${4:-}
 folder=$(mktemp -d)
 export XDG_CONFIG_HOME=$folder/config
+unset XDG_CURRENT_DESKTOP  # whose dialogs for files are not the window's
 state=$folder/state.json
 window_pid=
 trap 'kill $window_pid 2>/dev/null; rm -rf "$folder"' EXIT
@@ -365,8 +366,19 @@ click $(at help 0.5 0.5); expect dialog 4 "the list of keys"
 picture help
 key Escape; expect dialog 0 "Esc closes it"
 xdotool keydown ctrl; key e; xdotool keyup ctrl; expect dialog 2 "the export"
+expect_text '"export_preview":' "the page is shown"
 picture export
-key Escape; expect dialog 0 "Esc closes it too"
+key ctrl+a; xdotool type --delay 60 "$folder/shown.png"; key Return
+expect notice "written: $folder/shown.png" "it is written"; expect dialog 0 "and the dialog closes"
+xdotool keydown ctrl; key e; xdotool keyup ctrl; expect dialog 2 "the export again"
+key Escape; expect dialog 0 "Esc closes it too"; expect shown keyspace "the view is the one before"
+
+echo "== what another budget would keep"
+click $(at tab_budget 0.5 0.5); click $(at budget_slider 0.4 0.5)
+expect run what-if "a run of its own"
+expect_text '"drawing":false' "which is drawn"
+picture budget
+key 2; expect run keydiff "the file's are still there"; click $(at tab_timeline 0.5 0.5)
 
 echo "== everything can be found in the palette"
 xdotool keydown ctrl; key p; xdotool keyup ctrl; expect dialog 5 "the palette"
@@ -381,14 +393,14 @@ key Return; expect dialog 2 "an entry may open a dialog"
 key Escape; expect dialog 0 "which Esc closes"
 
 xdotool keydown ctrl; xdotool keydown shift; key c; xdotool keyup shift; xdotool keyup ctrl
-expect_text '"notice":"Copied: keyscope view .*tour.h5 --run keydiff --layer 2 --kv-head 0' "the command is copied and said"
+expect_text '"notice":"Copied: keyscope view .*tour.h5 --fresh --run keydiff --layer 2 --kv-head 0' "the command is copied and said"
 
 echo "== panels and views are docked, torn off, laid out"
 click $(at layout 0.5 0.5); sleep 0.4
 picture layouts
 click $(at layout_Compare 0.3 0.5)
 expect layout Compare "a named layout"
-expect n_visible 2 "key space and text are seen side by side"
+expect n_visible 3 "key space, text and difference are seen side by side"
 expect_text '"text":\[\|"n_plots":1' "both are drawn"
 picture compare
 click $(at layout 0.5 0.5); sleep 0.4
@@ -401,7 +413,7 @@ expect layout Present "another one"
 picture present
 click $(at layout 0.5 0.5); sleep 0.4
 click $(at layout_mine 0.3 0.5)
-expect layout Compare "the kept one"; expect n_visible 2 "as it was kept"
+expect layout Compare "the kept one"; expect n_visible 3 "as it was kept"
 click $(at layout 0.5 0.5); sleep 0.4
 click $(at layout_Live 0.3 0.5); expect layout Live "for live runs"
 picture live_layout
@@ -510,7 +522,7 @@ key Down; expect layer 1 "another layer"
 key m; expect measure spearman_given_position "another measure"
 click $(at view_text 0.5 0.5); expect shown text "another view"
 click $(at layout 0.5 0.5); sleep 0.4
-click $(at layout_Compare 0.3 0.5); expect n_visible 2 "another layout"
+click $(at layout_Compare 0.3 0.5); expect n_visible 3 "another layout"
 click $(at view_text 0.5 0.5); expect shown text "the same view"
 close_window "on the recording"
 open_window
@@ -554,7 +566,34 @@ xdotool keydown ctrl; key p; xdotool keyup ctrl; expect dialog 5 "the palette"
 xdotool type --delay 120 "earlier"
 expect_text '"palette_at":"Earlier run: demo_model' "the first run is there"
 key Return; expect loaded true "it is shown again"
+xdotool keydown ctrl; key s; xdotool keyup ctrl; expect dialog 6 "it can be saved"
+picture save
+key ctrl+a; xdotool type --delay 60 "$folder/saved.h5"; key Return
+expect notice "saved: $folder/saved.h5" "it is saved"; expect shown keyspace "the same view"
 close_window "after two runs"
+"$keyscope" inspect "$folder/saved.h5" | grep -q "complete *yes" || fail "what was saved is no recording"
+
+echo "== another recording is chosen: in the window's dialog, and in the desktop's"
+cp "$folder/saved.h5" "$folder/again.h5"
+open_window "$folder/saved.h5"
+expect loaded true "the one that was saved"
+xdotool keydown ctrl; key o; xdotool keyup ctrl; expect dialog 1 "the dialog"
+xdotool type --delay 60 "aga"; sleep 0.3
+picture open
+key Return; expect dialog 0 "a part of its name is enough"
+expect source "$folder/again.h5" "and it is opened"
+close_window "on a chosen recording"
+mkdir "$folder/bin"
+printf '#!/bin/sh\necho "%s"\n' "$folder/saved.h5" >"$folder/bin/zenity"
+chmod +x "$folder/bin/zenity"
+export XDG_CURRENT_DESKTOP=GNOME
+PATH="$folder/bin:$PATH" open_window "$folder/again.h5"
+unset XDG_CURRENT_DESKTOP
+expect loaded true "opened"
+xdotool keydown ctrl; key o; xdotool keyup ctrl
+expect source "$folder/saved.h5" "what the desktop's dialog says"
+expect dialog 0 "none of ours is open"
+close_window "on what the desktop's dialog said"
 
 echo "== live: the form says what is missing"
 open_window --model "$folder/no_model"

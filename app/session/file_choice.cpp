@@ -1,0 +1,216 @@
+#include "app/session/file_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/figures/nexus.hpp"
+#include "base/text.hpp"
+
+namespace keyscope::session {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+FolderEntry describe_file(const fs::path& path) {
+  FolderEntry entry{path.filename().string(), 0, {}};
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) return entry;
+  entry.bytes = about.st_size;
+  std::tm local{};
+  if (::localtime_r(&about.st_mtime, &local) != nullptr)
+    entry.changed = fmt::format("{:%Y-%m-%d %H:%M}", local);
+  return entry;
+}
+
+}  // namespace
+
+FolderList list_folder(const fs::path& folder) {
+  std::error_code error;
+  FolderList list{fs::absolute(folder, error).lexically_normal(), {}, {}};
+  std::vector<FolderEntry> folders, files;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(".")) continue;
+    if (entry->is_directory(ignored))
+      folders.push_back({name + "/", 0, {}});
+    else if (figures::is_nexus_path(name) || name.ends_with(".h5.part"))
+      files.push_back(describe_file(entry->path()));
+  }
+  if (error) list.error = fmt::format("{}: {}", folder.string(), error.message());
+  std::ranges::sort(folders, {}, &FolderEntry::name);
+  std::ranges::sort(files, {}, &FolderEntry::name);
+  if (list.folder.has_relative_path()) list.entries.push_back({"../", 0, {}});
+  std::ranges::copy(files, std::back_inserter(list.entries));
+  std::ranges::copy(folders, std::back_inserter(list.entries));
+  return list;
+}
+
+TypedPath read_typed_path(const fs::path& folder, const std::string& text) {
+  const auto slash = text.rfind('/');
+  if (slash == std::string::npos) return {folder, text};
+  std::string above = text.substr(0, slash + 1);
+  if (const char* home = std::getenv("HOME"); home != nullptr && above.starts_with("~/"))
+    above = home + above.substr(1);
+  const fs::path other = folder / above;
+  std::error_code error;
+  if (!fs::is_directory(other, error)) return {folder, text};
+  return {other.lexically_normal(), text.substr(slash + 1)};
+}
+
+std::vector<FolderEntry> entries_with(const FolderList& list, const std::string& part) {
+  if (part.empty()) return list.entries;
+  std::vector<FolderEntry> found;
+  for (const FolderEntry& entry : list.entries)
+    if (entry.name != "../" && lower_case(entry.name).find(lower_case(part)) != std::string::npos)
+      found.push_back(entry);
+  return found;
+}
+
+namespace {
+
+bool is_on_path(std::string_view program) {
+  const char* path = std::getenv("PATH");
+  std::string_view folders = path == nullptr ? "" : path;
+  while (!folders.empty()) {
+    const std::size_t end = std::min(folders.find(':'), folders.size());
+    const fs::path file = fs::path(folders.substr(0, end)) / program;
+    if (::access(file.c_str(), X_OK) == 0) return true;
+    folders.remove_prefix(std::min(end + 1, folders.size()));
+  }
+  return false;
+}
+
+// Starts a program whose output goes into `read_end`. Returns its process; 0: it cannot be started.
+int start(const std::vector<std::string>& command, int& read_end) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  pid_t child = 0;
+  const int status = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  if (status != 0) {
+    ::close(ends[0]);
+    return 0;
+  }
+  read_end = ends[0];
+  return child;
+}
+
+std::string read_to_end(int file) {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const ssize_t n = ::read(file, part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+std::string DesktopDialog::program() {
+  const char* desktop = std::getenv("XDG_CURRENT_DESKTOP");
+  if (desktop == nullptr || *desktop == '\0') return {};
+  const bool kde = lower_case(desktop).find("kde") != std::string::npos;
+  for (const std::string program : kde ? std::array{"kdialog", "zenity"} : std::array{"zenity", "kdialog"})
+    if (is_on_path(program)) return program;
+  return {};
+}
+
+std::vector<std::string> DesktopDialog::command(const std::string& program, const Request& request) {
+  if (program == "kdialog") {
+    const char* const kinds[] = {"--getopenfilename", "--getsavefilename", "--getexistingdirectory"};
+    std::vector<std::string> words{program, "--title", request.title, kinds[static_cast<int>(request.kind)],
+                                   request.at.string()};
+    if (!request.patterns.empty()) words.push_back(fmt::format("{}", fmt::join(request.patterns, " ")));
+    return words;
+  }
+  std::vector<std::string> words{program, "--file-selection", "--title=" + request.title,
+                                 "--filename=" + request.at.string()};
+  if (request.kind == Kind::kSave) words.insert(words.end(), {"--save", "--confirm-overwrite"});
+  if (request.kind == Kind::kFolder) words.emplace_back("--directory");
+  if (!request.patterns.empty()) {
+    words.push_back(fmt::format("--file-filter={}", fmt::join(request.patterns, " ")));
+    words.emplace_back("--file-filter=*");
+  }
+  return words;
+}
+
+bool DesktopDialog::ask(const Request& request) {
+  const std::string name = program();
+  if (name.empty()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (child_ != 0) return true;
+  }
+  if (reader_.joinable()) reader_.join();
+  int output = -1;
+  const int child = start(command(name, request), output);
+  if (child == 0) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    child_ = child;
+    chosen_.reset();
+  }
+  reader_ = std::thread([this, child, output] {
+    std::string text = read_to_end(output);
+    ::close(output);
+    int status = 0;
+    {
+      // Its number may be another process's once it was waited for.
+      const std::lock_guard lock(mutex_);
+      while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+      }
+      child_ = 0;
+      if (text.ends_with('\n')) text.pop_back();
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !text.empty()) chosen_ = std::move(text);
+    }
+    if (wake_) wake_();
+  });
+  return true;
+}
+
+bool DesktopDialog::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return child_ != 0;
+}
+
+std::optional<std::string> DesktopDialog::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(chosen_, std::nullopt);
+}
+
+DesktopDialog::~DesktopDialog() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (child_ != 0) ::kill(child_, SIGTERM);
+  }
+  if (reader_.joinable()) reader_.join();
+}
+
+}  // namespace keyscope::session
