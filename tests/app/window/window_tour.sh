@@ -569,7 +569,7 @@ key Return; expect loaded true "it is shown again"
 xdotool keydown ctrl; key s; xdotool keyup ctrl; expect dialog 6 "it can be saved"
 picture save
 key ctrl+a; xdotool type --delay 60 "$folder/saved.h5"; key Return
-expect notice "saved: $folder/saved.h5" "it is saved"; expect shown keyspace "the same view"
+expect notice "saved: $folder/saved.h5" "it is saved"; expect shown text "the same view"
 close_window "after two runs"
 "$keyscope" inspect "$folder/saved.h5" | grep -q "complete *yes" || fail "what was saved is no recording"
 
