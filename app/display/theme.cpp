@@ -50,7 +50,16 @@ void set_colours(const Theme& theme, ImVec4* colours) {
   colours[ImGuiCol_TabDimmedSelectedOverline] = vec4(theme.border);
   colours[ImGuiCol_DockingPreview] = vec4(with_alpha(theme.accent, 0.4F));
   colours[ImGuiCol_DockingEmptyBg] = vec4(theme.background);
-  colours[ImGuiCol_Separator] = vec4(theme.border);
+  for (const int line :
+       {ImGuiCol_Separator, ImGuiCol_TableBorderStrong, ImGuiCol_TableBorderLight, ImGuiCol_ResizeGrip})
+    colours[line] = vec4(theme.border);
+  for (const int line : {ImGuiCol_SeparatorHovered, ImGuiCol_SeparatorActive, ImGuiCol_ResizeGripHovered,
+                         ImGuiCol_ResizeGripActive, ImGuiCol_DragDropTarget, ImGuiCol_TextLink})
+    colours[line] = vec4(theme.accent);
+  colours[ImGuiCol_TableHeaderBg] = vec4(theme.background);
+  colours[ImGuiCol_TableRowBg] = none;
+  colours[ImGuiCol_TableRowBgAlt] = vec4(with_alpha(theme.hover, 0.5F));
+  colours[ImGuiCol_InputTextCursor] = vec4(theme.text);
   colours[ImGuiCol_ScrollbarBg] = none;
   colours[ImGuiCol_ScrollbarGrab] = vec4(theme.border);
   colours[ImGuiCol_ScrollbarGrabHovered] = colours[ImGuiCol_ScrollbarGrabActive] = vec4(theme.dim);

@@ -51,6 +51,11 @@ bool tick_box(const DrawContext& context, const char* label, bool* value) {
   return ImGui::Checkbox(label, value);
 }
 
+bool radio_button(const DrawContext& context, const std::string& label, int* value, int own) {
+  const OutlinedFrame outlined(context);
+  return ImGui::RadioButton(label.c_str(), value, own);
+}
+
 bool text_field(const DrawContext& context, const char* id, const char* hint, std::string* value,
                 ImGuiInputTextFlags flags) {
   const OutlinedFrame outlined(context);

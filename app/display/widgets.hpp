@@ -17,6 +17,10 @@ void note_widget(DrawContext& context, const std::string& name);
 // whether it was clicked.
 bool tick_box(const DrawContext& context, const char* label, bool* value);
 
+// One of several choices, outlined likewise.
+//   own: the value that it stands for
+bool radio_button(const DrawContext& context, const std::string& label, int* value, int own);
+
 // A line that is typed into, outlined as a tick box is. Returns what ImGui::InputText does.
 //   id: "##name"; hint: dim, while it is empty
 bool text_field(const DrawContext& context, const char* id, const char* hint, std::string* value,

@@ -209,12 +209,12 @@ void DifferenceView::draw(PanelContext& context, const Rect& /*rect*/) {
   ImGui::PopTextWrapPos();
   const std::string a = name_of(state, state.selection.run), b = name_of(state, state.other_run());
   const int before = which_;
-  ImGui::RadioButton("all", &which_, 0);
+  radio_button(context, "all", &which_, 0);
   ImGui::SameLine();
-  ImGui::RadioButton(fmt::format("kept by {}", a).c_str(), &which_, 1);
+  radio_button(context, fmt::format("kept by {}", a), &which_, 1);
   note_widget(context, "kept_by_a");
   ImGui::SameLine();
-  ImGui::RadioButton(fmt::format("kept by {}", b).c_str(), &which_, 2);
+  radio_button(context, fmt::format("kept by {}", b), &which_, 2);
   note_widget(context, "kept_by_b");
   if (which_ != before) sort(column_, descending_);
   draw_table(context);

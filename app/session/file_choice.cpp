@@ -103,6 +103,7 @@ int start(const std::vector<std::string>& command, int& read_end) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -137,7 +138,7 @@ std::string DesktopDialog::program() {
   const char* desktop = std::getenv("XDG_CURRENT_DESKTOP");
   if (desktop == nullptr || *desktop == '\0') return {};
   const bool kde = lower_case(desktop).find("kde") != std::string::npos;
-  for (const std::string program : kde ? std::array{"kdialog", "zenity"} : std::array{"zenity", "kdialog"})
+  for (const char* program : kde ? std::array{"kdialog", "zenity"} : std::array{"zenity", "kdialog"})
     if (is_on_path(program)) return program;
   return {};
 }

@@ -89,6 +89,7 @@ std::string joined_captions(const std::vector<std::string>& captions) {
   if (start == first.size()) return first;
   const std::size_t end = common_end(captions, start);
   std::vector<std::string> middles;
+  middles.reserve(captions.size());
   for (const std::string& caption : captions)
     middles.push_back(caption.substr(start, caption.size() - end - start));
   return fmt::format("{}{}{}", first.substr(0, start), fmt::join(middles, " | "),
