@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -53,7 +54,9 @@ void draw_curve(PanelContext& context, const char* name, const std::vector<doubl
   if (ImPlot::BeginPlot(fmt::format("##{}", name).c_str(), size, kBare)) {
     ImPlot::SetupAxis(ImAxis_X1, nullptr, ImPlotAxisFlags_Lock | ImPlotAxisFlags_NoMenus);
     ImPlot::SetupAxis(ImAxis_Y1, name, ImPlotAxisFlags_AutoFit | ImPlotAxisFlags_NoMenus);
-    ImPlot::SetupAxisFormat(ImAxis_X1, "%g %%");
+    constexpr std::array kTicks{0.0, 50.0, 100.0};
+    constexpr std::array kNames{"0", "50", "100 %"};
+    ImPlot::SetupAxisTicks(ImAxis_X1, kTicks.data(), static_cast<int>(kTicks.size()), kNames.data());
     ImPlot::SetupAxisLimits(ImAxis_X1, 0, 103, ImPlotCond_Always);
     ImPlot::PlotLine("curve", x.data(), y.data(), static_cast<int>(x.size()),
                      {ImPlotProp_LineColor, context.theme.accent, ImPlotProp_LineWeight, context.px(1.6F)});

@@ -222,7 +222,24 @@ void draw_hatching(const PanelContext& context, ImVec2 low, ImVec2 high) {
   list.PopClipRect();
 }
 
-void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int r, int c) {
+// As many decimals as every number of the map has room for, so that none stands where another is left out;
+// -1: there is no room for any.
+int shown_decimals(const PanelContext& context, const Grid& grid, const HeadMap& map) {
+  const Font& font = context.fonts.small;
+  if (font.size + context.px(6) > grid.cell_h) return -1;
+  MeasureChoice choice = choice_of(map);
+  for (const int least = std::min(choice.decimals, 1); choice.decimals >= least; --choice.decimals) {
+    float widest = 0;
+    for (const HeadMap::Cell& cell : map.cells)
+      if (cell.value)
+        widest = std::max(widest, text_size(font, session::format_measure(choice, cell.value)).x);
+    if (widest + context.px(6) <= grid.cell_w) return choice.decimals;
+  }
+  return -1;
+}
+
+//   decimals: from shown_decimals
+void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int decimals, int r, int c) {
   const std::size_t at = static_cast<std::size_t>(r) * grid.columns + c;
   if (at >= map.cells.size()) return;
   const auto& value = map.cells[at].value;
@@ -236,9 +253,11 @@ void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int 
   const float rounding = gap > 0 ? context.px(3) : 0;
   list.AddRectFilled(low, high, colour, rounding);
   if (!value) return draw_hatching(context, low, high);
-  const std::string label = session::format_measure(choice_of(map), value);
+  if (decimals < 0) return;
+  MeasureChoice choice = choice_of(map);
+  choice.decimals = decimals;
+  const std::string label = session::format_measure(choice, value);
   const ImVec2 size = text_size(context.fonts.small, label);
-  if (size.x + context.px(8) > high.x - low.x || size.y + context.px(4) > high.y - low.y) return;
   draw_text(list, context.fonts.small, {0.5F * (low.x + high.x - size.x), 0.5F * (low.y + high.y - size.y)},
             text_on(colour), label);
 }
@@ -267,8 +286,9 @@ void draw_cell_tooltip(const PanelContext& context, const HeadMap& map, int laye
 void draw_map(PanelContext& context, const HeadMap& map, float height) {
   const Grid grid = lay_out_grid(context, height);
   draw_grid_labels(context, grid);
+  const int decimals = shown_decimals(context, grid, map);
   for (int r = 0; r < grid.rows; ++r)
-    for (int c = 0; c < grid.columns; ++c) draw_cell(context, grid, map, r, c);
+    for (int c = 0; c < grid.columns; ++c) draw_cell(context, grid, map, decimals, r, c);
   draw_selection_frame(context, grid);
 
   const ImVec2 size(grid.cell_w * static_cast<float>(grid.columns),
