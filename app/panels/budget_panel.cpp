@@ -103,8 +103,7 @@ void draw_budget_panel(PanelContext& context) {
   draw_policy(context, wanted);
   ImGui::SameLine();
   ImGui::AlignTextToFramePadding();
-  const auto rows =
-      std::max<std::int64_t>(1, std::llround(wanted.share * static_cast<double>(state.info->n_prompt())));
+  const std::int64_t rows = analysis::Budget::of_share(wanted.share).rows_for(state.info->n_prompt());
   dim_text(context,
            fmt::format("keeps {} of {} rows", format_count(rows), format_count(state.info->n_prompt())));
   auto percent = static_cast<float>(100 * wanted.share);

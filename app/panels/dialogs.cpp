@@ -225,11 +225,14 @@ void Dialogs::take_choice(PanelContext& context) {
 }
 
 // A path, and where there is a desktop a button for its dialog.
-bool Dialogs::draw_path(PanelContext& context, std::string& path, const char* title, Wanted wanted) {
+//   replace: given for one file, and not for another that is typed after it
+bool Dialogs::draw_path(PanelContext& context, std::string& path, bool& replace, const char* title,
+                        Wanted wanted) {
   const bool browse = !session::DesktopDialog::program().empty();
   const float button = context.px(90);
   ImGui::SetNextItemWidth(browse ? -button - ImGui::GetStyle().ItemSpacing.x : -1);
   const bool entered = text_field(context, "##path", "", &path, ImGuiInputTextFlags_EnterReturnsTrue);
+  if (ImGui::IsItemEdited()) replace = false;
   if (!browse) return entered;
   ImGui::SameLine();
   ImGui::BeginDisabled(desktop_.is_open());
@@ -405,7 +408,8 @@ void Dialogs::draw_export(PanelContext& context) {
     ImGui::SetKeyboardFocusHere();
     propose_name(context);
   }
-  const bool entered = draw_path(context, export_path_, "Export this view", Wanted::kExport);
+  const bool entered =
+      draw_path(context, export_path_, export_choice_.page.replace, "Export this view", Wanted::kExport);
   ImGui::PushTextWrapPos(0);
   std::string about =
       picture ? ".png, .svg, .pdf: this picture; .h5, .nxs: its numbers, all of them; .csv, .json: "
@@ -439,8 +443,12 @@ void Dialogs::draw_export(PanelContext& context) {
 void Dialogs::draw_save(PanelContext& context) {
   begin_dialog(context, "Save this run as a recording", 600);
   dim_text(context, "A recording (.h5), as a capture writes it; every command reads it");
-  if (just_opened_) ImGui::SetKeyboardFocusHere();
-  const bool entered = draw_path(context, save_path_, "Save this run as a recording", Wanted::kSave);
+  if (just_opened_) {
+    ImGui::SetKeyboardFocusHere();
+    save_replace_ = false;
+  }
+  const bool entered =
+      draw_path(context, save_path_, save_replace_, "Save this run as a recording", Wanted::kSave);
   std::error_code error;
   const bool taken = fs::exists(save_path_, error);
   const bool go = ImGui::Button("Save", {context.px(110), 0}) || entered;

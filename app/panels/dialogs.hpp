@@ -45,7 +45,7 @@ class Dialogs {
   void choose_file(PanelContext& context);
   void wait_for(Wanted wanted);
   void take_choice(PanelContext& context);
-  bool draw_path(PanelContext& context, std::string& path, const char* title, Wanted wanted);
+  bool draw_path(PanelContext& context, std::string& path, bool& replace, const char* title, Wanted wanted);
   void draw_export(PanelContext& context);
   void draw_save(PanelContext& context);
   void propose_name(const PanelContext& context);

@@ -107,8 +107,12 @@ std::string_view view_command_refusal(const SessionState& state) {
   if (state.figure_file) return {};
   if (!state.loaded()) return "nothing is open";
   if (state.path.empty()) return "this run is kept in memory only, no file can be named";
-  if (state.what_if && state.run().plan.name == kWhatIfName)
-    return "this run is in no file; `keyscope replay` writes it";
+  const auto is_asked = [&](int run) {
+    return state.what_if && run >= 0 && state.info->runs[run].plan.name == kWhatIfName;
+  };
+  if (is_asked(state.selection.run) || is_asked(state.map_choice().reference) ||
+      std::ranges::any_of(state.beside, [&](const RunId& id) { return id.source == 0 && is_asked(id.run); }))
+    return "the run what-if is in no file; `keyscope replay` writes it";
   if (std::ranges::any_of(state.beside, [](const RunId& id) { return id.source > 0; }))
     return "a run beside it is kept in memory only, no file can be named";
   return {};

@@ -240,10 +240,8 @@ std::string_view Session::save_refusal() const {
   if (!state_.loaded()) return "nothing is open";
   if (!state_.path.empty()) return "it lies in a file";
   if (live && live->going_on()) return "the run has not ended";
-  return std::ranges::all_of(state_.info->runs,
-                             [](const auto& run) { return run.blocks_done >= run.plan.n_prompt_blocks; })
-             ? std::string_view()
-             : "a run of it was stopped before its prompt was read";
+  if (!(base_ ? base_ : state_.recording)->info()->complete) return "it was stopped before its end";
+  return {};
 }
 
 void Session::save_recording(const std::filesystem::path& path, bool replace) {
@@ -254,10 +252,13 @@ void Session::save_recording(const std::filesystem::path& path, bool replace) {
       state_.jobs.emplace_back(std::make_shared<JobWatch>("saving the run to " + full, "blocks"));
   reader_.post("save " + full,
                [inbox = inbox_, recording = base_ ? base_ : state_.recording, full, replace, job] {
+                 bool begun = false;  // until then a .part there is somebody else's
                  guarded(
                      [&] {
+                       job->check();
                        const auto writer = recording::make_recording_writer(full, replace);
                        recording::hand_over(*recording, *writer, [&](std::int64_t done, std::int64_t total) {
+                         begun = true;
                          job->check();
                          job->note(done, total);
                        });
@@ -266,7 +267,7 @@ void Session::save_recording(const std::filesystem::path& path, bool replace) {
                      [&](std::string what) {
                        if (job->cancelled()) {
                          std::error_code ignored;
-                         std::filesystem::remove(full + ".part", ignored);
+                         if (begun) std::filesystem::remove(full + ".part", ignored);
                          what = fmt::format("cancelled; {} was not written", full);
                        }
                        inbox->put(Exported{job, {std::move(what), !job->cancelled()}});
@@ -283,12 +284,14 @@ void Session::take(Saved&& result) {
 // What is in no file would be gone with the document.
 void Session::keep_live_run() {
   if (!state_.loaded() || !state_.path.empty()) return;
-  std::string name = state_.info->model.name + ":";
-  for (const recording::RunInfo& run : state_.info->runs)
-    name += fmt::format("{} {}", &run == &state_.info->runs.front() ? "" : ",", run.plan.name);
+  const auto recording = base_ ? base_ : state_.recording;  // without what was asked of it
+  const auto info = recording->info();
+  std::string name = info->model.name + ":";
+  for (const recording::RunInfo& run : info->runs)
+    name += fmt::format("{} {}", &run == &info->runs.front() ? "" : ",", run.plan.name);
   if (const std::int64_t budget = state_.run().plan.budget; budget > 0)
     name += fmt::format(", N = {}", budget);
-  state_.earlier.push_back({base_ ? base_ : state_.recording, std::move(name)});
+  state_.earlier.push_back({recording, std::move(name)});
 }
 
 void Session::show_earlier(std::size_t earlier) {

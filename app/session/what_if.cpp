@@ -31,7 +31,7 @@ RunInfo replayed_run(const RecordingInfo& info, int full, const analysis::Policy
   run.plan.oracle = needs.attention();
   if (run.plan.oracle) parameters["oracle"] = replay::oracle_statistic(needs);
   run.plan.parameters = recording::parameters_json(parameters);
-  run.plan.budget = std::max<std::int64_t>(1, std::llround(share * static_cast<double>(info.n_prompt())));
+  run.plan.budget = analysis::Budget::of_share(share).rows_for(info.n_prompt());
   run.plan.replayed = true;
   run.plan.max_generated = 0;
   // Of the prompt alone.

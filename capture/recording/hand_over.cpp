@@ -123,10 +123,7 @@ class HandOver {
       : recording_(recording), info_(recording.info()), sink_(sink), progress_(progress) {}
 
   void run() {
-    for (const RunInfo& each : info_->runs)
-      if (each.blocks_done < each.plan.n_prompt_blocks)
-        throw InvalidInput(fmt::format("run {} has not read its prompt: {} of {} blocks are done",
-                                       each.plan.name, each.blocks_done, each.plan.n_prompt_blocks));
+    if (!info_->complete) throw InvalidInput("the recording has not ended, or was cut short");
     for (const RunInfo& each : info_->runs) {
       const std::int64_t n_passes = by_layers() ? std::ssize(info_->layers) : 1;
       n_blocks_ += each.blocks_done + (n_passes - 1) * each.plan.n_prompt_blocks;

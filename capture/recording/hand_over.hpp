@@ -6,7 +6,7 @@ namespace keyscope::recording {
 
 // Hands a recording to a sink as the capture did that it is of: the writer's file then holds the same, bit
 // for bit where rows are stored as float32. Attention is handed over in sums, once a row.
-//   throws InvalidInput where a run of it has not ended; what the recording and the sink throw
+//   throws InvalidInput where it is not complete; what the recording and the sink throw
 //   progress: told how many blocks of how many are handed over; what it throws ends it; may be empty
 void hand_over(const Recording& recording, RecordSink& sink, const OpenProgress& progress = {});
 

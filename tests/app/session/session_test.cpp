@@ -299,7 +299,7 @@ TEST(Session, ARunThatFailedIsNotSaved) {
   Session session({});
   session.start_live(invented_capture(6, 2));
   ASSERT_TRUE(settle(session));
-  EXPECT_THAT(std::string(session.save_refusal()), HasSubstr("before its prompt was read"));
+  EXPECT_THAT(std::string(session.save_refusal()), HasSubstr("stopped before its end"));
 }
 
 TEST(Session, ALiveRunWithAFileIsNotKeptTwice) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "app/measures/head_measures.hpp"
+#include "app/session/export_view.hpp"
 #include "tests/app/session/settled_session.hpp"
 #include "tests/support/captured.hpp"
 
@@ -110,6 +111,12 @@ TEST(SessionWhatIf, IsARunThatIsSelectedAndFollowsTheBudget) {
     for (const auto evicted : state.selected().points->trace.evicted_at) kept += evicted < 0;
     EXPECT_EQ(kept, std::llround(share * 300));
   }
+  EXPECT_THAT(std::string(view_command_refusal(session.state())), HasSubstr("in no file"));
+  session.select_run(0);
+  session.toggle_beside({0, static_cast<int>(n_runs)});
+  EXPECT_THAT(std::string(view_command_refusal(session.state())), HasSubstr("in no file")) << "nor beside";
+  session.toggle_beside({0, static_cast<int>(n_runs)});
+  EXPECT_EQ(view_command_refusal(session.state()), "");
   session.want_budget_curve("keydiff");
   ASSERT_TRUE(settle(session));
   EXPECT_EQ(session.state().budget_curve.policy, "keydiff");
