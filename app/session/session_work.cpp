@@ -221,8 +221,13 @@ void Session::ask_what_if(const WhatIf& what_if) {
   std::erase_if(state_.measured, [&](const auto& head) { return head.first.run == run; });
   measuring_ = {};
   for (auto& [id, work] : work_) work.asked = {};
-  for (RunTile& tile : state_.tiles)
+  // What is shown stays until there is something new, but is of another budget.
+  for (RunTile& tile : state_.tiles) {
     if (tile.id.run == run) tile.points.reset();
+    for (auto& [view, figure] : tile.figures) figure.made.key = {};
+  }
+  state_.difference.key = {};
+  state_.story.key = {};
   state_.recording = asked;
   state_.info = asked->info();
   state_.what_if = what_if;
@@ -230,6 +235,7 @@ void Session::ask_what_if(const WhatIf& what_if) {
   state_.beside = after_selecting(std::move(state_.beside), before, run);
   state_.selection = clamp_selection(*state_.info, state_.selection);
   want_shown();
+  want_story();
   want_measures();
   make_map();
 }

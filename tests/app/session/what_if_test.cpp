@@ -94,6 +94,27 @@ TEST_F(WhatIfTest, TheCurveIsOfReplaysMeasures) {
   EXPECT_NEAR(curve.points.back().attention_kept, 1, 1e-6);
 }
 
+// Every view is of the budget that was asked last.
+TEST(SessionWhatIf, IsFollowedByFiguresAndTheDifference) {
+  Session session({});
+  session.show(std::make_shared<SyntheticRecording>(kFiveBlocks));
+  session.choose_view("lifespans");
+  session.show_views({"lifespans", std::string(kDifferenceView)});
+  session.ask_what_if({"keydiff", 0.2});
+  ASSERT_TRUE(settle(session));
+  const auto figure = shown_in(session).figure;
+  ASSERT_TRUE(figure) << shown_in(session).error;
+  ASSERT_TRUE(session.state().difference.difference);
+  const std::int64_t alone = session.state().difference.difference->n_only_a;
+  const std::int64_t kept = session.state().difference.difference->n_both + alone;
+  EXPECT_EQ(kept, 60);
+  session.ask_what_if({"keydiff", 0.8});
+  ASSERT_TRUE(settle(session));
+  EXPECT_NE(shown_in(session).figure, figure);
+  const auto& difference = *session.state().difference.difference;
+  EXPECT_EQ(difference.n_both + difference.n_only_a, 240);
+}
+
 TEST(SessionWhatIf, IsARunThatIsSelectedAndFollowsTheBudget) {
   Session session({});
   const auto recording = std::make_shared<SyntheticRecording>(kFiveBlocks);
