@@ -554,6 +554,7 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 [ "$(value block)" = $(($(value blocks_done) - 1)) ] || fail "the window did not follow to the last token"
+expect busy false "all was measured"
 click $(at view_text 0.5 0.5); expect shown text "the text with what was generated"
 picture generated
 xdotool keydown ctrl; xdotool keydown shift; key r; xdotool keyup shift; xdotool keyup ctrl
