@@ -51,6 +51,7 @@ class PromptOptions {
   // The prompt as text, its file read; empty where token ids were given. For a model that is loaded later.
   //   throws FileError on a file that cannot be read
   std::optional<std::string> text() const;
+  std::string file() const { return file_.value_or(""); }  // empty: it comes from elsewhere
   tokenizer::PromptForm form() const { return chat_.form(); }
   std::optional<std::int64_t> max_tokens() const { return max_tokens_; }
 
@@ -63,7 +64,7 @@ class PromptOptions {
 // The options that `capture` and a live `view` share: model, prompt, policies, what to record.
 class CaptureCommandOptions {
  public:
-  // offline: whether nobody watches, so that a schedule can be chosen; what is shown live goes block by block
+  // offline: whether nobody watches: what is shown live goes block by block
   void add_to(CLI::App& command, bool model_required, bool offline);
 
   bool model_given() const { return model_.given(); }
@@ -88,6 +89,7 @@ class CaptureCommandOptions {
   std::string store_ = "float32";
   std::string schedule_ = "block";
   std::string positions_ = "true";
+  std::string answer_;
   std::string budget_file_;
   analysis::Budget budget_;
   std::int64_t block_ = 128;

@@ -16,6 +16,7 @@
 #include "app/drawing/cairo_painter.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/nexus.hpp"
+#include "app/measures/answer.hpp"
 #include "app/measures/head_measures.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "app/window/window.hpp"
@@ -124,13 +125,14 @@ DemoPrompt read_demo_prompt(const fs::path& folder) {
   return {folder / json[0]["file"].get<std::string>(), json[0]["expected"].get<std::string>()};
 }
 
-capture::CaptureOptions demo_options() {
+capture::CaptureOptions demo_options(const std::string& answer) {
   capture::CaptureOptions options;
   for (const char* policy : {"none", "keydiff", "sink", "tova", "random"})
     options.policies.push_back(analysis::parse_policy(policy));
   options.budget = kBudget;
   options.block_size = kBlock;
   options.generate = kGenerate;
+  options.answer = answer;
   options.record_values = true;
   options.record_logits = true;
   options.command = command_line();
@@ -156,7 +158,7 @@ void print_answers(const recording::RecordingInfo& info, const std::string& expe
       expected);
   for (const auto& run : info.runs) {
     std::string answer = run.generated.text;
-    const bool right = answer.find(expected) != std::string::npos;
+    const bool right = measures::is_answered(run.generated, expected);
     answer.erase(std::min(answer.find('\n'), answer.size()));
     fmt::print("  {:<10}{:<16}{}\n", run.plan.name, answer, right ? "right" : "wrong");
   }
@@ -171,7 +173,7 @@ void run_demo(const DemoArguments& arguments) {
   if (error) throw FileError(fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
 
   const auto model = capture::Model::load(assets / "demo_model", {.device = "cpu"});
-  capture::CaptureOptions options = demo_options();
+  capture::CaptureOptions options = demo_options(prompt.expected);
   options.prompt_ids = model->tokenizer()->encode(read_file(prompt.file), true);
   const fs::path recording_path = out / "demo.h5";
   print_plan(*model, capture::plan_capture(*model, options), recording_path, arguments.quiet);

@@ -46,6 +46,7 @@ struct ViewArguments {
   std::string size;
   std::string theme, layout;
   bool fresh = false;
+  bool paused = false;
   float scale = 0;
   std::string screenshot;
   std::string state_file;
@@ -105,10 +106,11 @@ void add_figure_settings(CLI::App& command, ViewArguments& arguments) {
 // What only a live run understands does nothing without one.
 void refuse_live_options(const CLI::App& command) {
   for (const char* name :
-       {"--prompt",     "--prompt-file", "--prompt-ids", "--chat",    "--system",     "--messages",
-        "--max-tokens", "--policy",      "--budget",     "--oracle",  "--positions",  "--generate",
-        "--ignore-eos", "--layers",      "--heads",      "--record",  "--score-last", "--store",
-        "--compress",   "--dtype",       "--device",     "--threads", "--seed",       "--out"})
+       {"--prompt",     "--prompt-file", "--prompt-ids", "--chat",     "--system",    "--messages",
+        "--max-tokens", "--policy",      "--budget",     "--oracle",   "--positions", "--generate",
+        "--ignore-eos", "--answer",      "--schedule",   "--paused",   "--layers",    "--heads",
+        "--record",     "--score-last",  "--store",      "--compress", "--dtype",     "--device",
+        "--threads",    "--seed",        "--out"})
     if (command.get_option(name)->count() > 0)
       throw UsageError(fmt::format("view: {} is for a live run, and needs a --model", name));
 }
@@ -120,8 +122,10 @@ void run_view(ViewArguments& arguments, const CLI::App& command) {
   if (!arguments.file.empty() && arguments.live.model_given())
     throw UsageError("view: give a FILE to look at or a --model to run, not both");
   if (!arguments.live.model_given()) refuse_live_options(command);
-  if (arguments.live.model_given())
+  if (arguments.live.model_given()) {
     request.live = live_request(arguments.live, arguments.out, arguments.force);
+    request.live->paused = arguments.paused;
+  }
   std::atomic<bool> interrupted = false;
   {
     // The first Ctrl-C closes the window; a live run then keeps what it recorded.
@@ -148,6 +152,7 @@ void add_view(CLI::App& app) {
   block->get_validator(0)->active(false);  // blocks are counted from 0
   block->description("Live: prompt tokens per block; on a recording: the block to show first");
   command->add_option("--out", arguments->out, "Live: also record into this file");
+  command->add_flag("--paused", arguments->paused, "Live: wait before the first block");
   command->add_flag("--force", arguments->force,
                     "Replace an existing --out once the new one is complete, and an existing --screenshot");
   command->add_option("--run", arguments->run, "The run to show first");
@@ -219,6 +224,9 @@ session::LiveRequest live_request(const CaptureCommandOptions& options, const st
   live.out = out;
   live.replace = replace;
   if (!out.empty()) output_path(out, replace);
+  if (live.options.schedule == capture::Schedule::kLayer)
+    throw UsageError("--schedule layer: a live run goes block by block; expected together or block");
+  if (live.options.answer.empty()) live.options.answer = session::known_answer(options.prompt.file());
   if (live.options.block_size <= 0) throw UsageError("--block: expected 1 or more prompt tokens per block");
   live.form = options.prompt.form();
   const std::filesystem::path folder = options.model().folder();

@@ -165,8 +165,8 @@ void Dialogs::draw(PanelContext& context, ActionTarget& target) {
     if (auto request = live_form_.draw(context)) {
       live_form_.fill(*request);
       live_form_.started();
-      const std::filesystem::path out = request->out;
-      context.session.start_live(session::make_live_capture(std::move(*request)), {}, out);
+      const session::LiveRequest& asked = *request;
+      context.session.start_live(session::make_live_capture(asked), {}, asked.out, asked.paused);
       close();
     }
     ImGui::SameLine();

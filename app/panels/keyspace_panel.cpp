@@ -308,6 +308,7 @@ void KeyspacePanel::draw_tiles(PanelContext& context, const std::vector<session:
   const std::vector<Rect> rects = tile_rects({area.x, area.y, area.width - shared, area.height}, tiles.size(),
                                              context.px(kKeyspaceTileGapPx));
   const bool alone = tiles.size() == 1;
+  const float words = generated_height(context, tiles);
   const bool room_for_bars = alone || rects.front().height >= context.px(kLeastHeightForOwnBar);
   const float own = room_for_bars ? own_bars_width(context, rects.front().height) : 0;
   const std::size_t first = leading_.among(rects);
@@ -315,7 +316,10 @@ void KeyspacePanel::draw_tiles(PanelContext& context, const std::vector<session:
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const std::size_t at = (first + i) % tiles.size();
     if (!alone) draw_tile_title(context, tiles[at], rects[at]);
-    draw_tile(context, tiles[at], alone ? rects[at] : below_title(context, rects[at]), own);
+    Rect plot = alone ? rects[at] : below_title(context, rects[at]);
+    plot.height -= words;
+    draw_tile(context, tiles[at], plot, own);
+    draw_generated(context, tiles[at], {plot.x, plot.bottom(), plot.width, words});
     const Rect frame = plots_.at(tiles[at].id)->frame();
     if (at == 0) all.y = frame.y;
     if (at + 1 == tiles.size()) all.height = frame.bottom();

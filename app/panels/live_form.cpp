@@ -1,6 +1,7 @@
 #include "app/panels/live_form.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 
@@ -68,6 +69,9 @@ void LiveForm::fill(const session::LiveRequest& request) {
   ids_from_ = "a file";
   out_ = request.out.string();
   replace_ = request.replace;
+  answer_ = request.options.answer;
+  together_ = request.options.schedule == capture::Schedule::kTogether;
+  paused_ = request.paused;
   if (request.options.budget.is_given()) budget_ = request.options.budget.text();
   block_ = static_cast<int>(request.options.block_size);
   generate_ = static_cast<int>(request.options.generate);
@@ -119,6 +123,9 @@ session::LiveRequest LiveForm::request() const {
   request.options.budget = read_budget(budget_);
   request.options.block_size = block_;
   request.options.generate = generate_;
+  request.options.answer = answer_.empty() ? session::known_answer(prompt_file_) : answer_;
+  request.options.schedule = together_ ? capture::Schedule::kTogether : capture::Schedule::kBlock;
+  request.paused = paused_;
   return request;
 }
 
@@ -198,6 +205,22 @@ void LiveForm::draw_out(PanelContext& context, const std::string& problem) {
   tick_box(context, "Replace", &replace_);
 }
 
+// How the runs go, and what they are to answer.
+void LiveForm::draw_order(PanelContext& context) {
+  tick_box(context, "All policies together", &together_);
+  if (ImGui::IsItemHovered())
+    ImGui::SetTooltip("A block of each in turn, side by side; all caches are in memory at once");
+  ImGui::SameLine(0, context.px(18));
+  tick_box(context, "Start paused", &paused_);
+  if (generate_ == 0) return;
+  ImGui::SameLine(0, context.px(18));
+  ImGui::SetNextItemWidth(-1);
+  const std::string known = session::known_answer(prompt_file_);
+  text_field(context, "##answer", known.empty() ? "the right answer, if it is known" : known.c_str(),
+             &answer_);
+  note_widget(context, "answer");
+}
+
 // The session's own, so that the key space shows it from the first block on. What the run turns out to have
 // no values for is said there.
 void LiveForm::draw_look(PanelContext& context) {
@@ -249,6 +272,7 @@ std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   draw_prompt(context, found.prompt);
   draw_policies(context, found.policies);
   draw_numbers(context, found);
+  draw_order(context);
   draw_out(context, found.out);
   if (ImGui::GetIO().DisplaySize.y >= context.px(kLeastHeightForLook)) draw_look(context);
   return draw_run(context, found) ? std::optional(request()) : std::nullopt;
@@ -264,10 +288,33 @@ bool button(PanelContext& context, const char* label, const char* name, float wi
   return clicked;
 }
 
+// How fast it goes, and how far.
+void draw_pace(PanelContext& context, const session::LiveStatus& status, float width) {
+  constexpr float kFastest = 32;
+  float rate = status.rate > 0 ? static_cast<float>(status.rate) : kFastest;
+  ImGui::SetNextItemWidth(width);
+  const char* format = rate < kFastest ? "%.1f blocks/s" : "full speed";
+  if (ImGui::SliderFloat("##rate", &rate, 0.5F, kFastest, format, ImGuiSliderFlags_Logarithmic))
+    context.session.set_live_rate(rate < kFastest ? rate : 0);
+  note_widget(context, "rate");
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("Blocks a second, at most");
+  ImGui::SameLine();
+  std::string stop = status.stop_after ? std::to_string(*status.stop_after) : std::string();
+  ImGui::SetNextItemWidth(-1);
+  if (text_field(context, "##stop", "stop at token …", &stop, ImGuiInputTextFlags_EnterReturnsTrue)) {
+    std::int64_t token = -1;
+    std::from_chars(stop.data(), stop.data() + stop.size(), token);
+    context.session.stop_live_after(token >= 0 ? std::optional(token) : std::nullopt);
+  }
+  note_widget(context, "stop");
+  if (ImGui::IsItemHovered())
+    ImGui::SetTooltip("Pauses once the token at this position was read; Enter sets it, empty: nowhere");
+}
+
 }  // namespace
 
 float live_controls_height(const PanelContext& context) {
-  return context.session.live_status() ? context.px(88) : 0;
+  return context.session.live_status() ? context.px(120) : 0;
 }
 
 void draw_live_controls(PanelContext& context) {
@@ -292,6 +339,7 @@ void draw_live_controls(PanelContext& context) {
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("Run one block, then pause");
   ImGui::SameLine();
   if (button(context, "Cancel", "cancel", width)) context.session.cancel_live();
+  draw_pace(context, *status, width);
 }
 
 }  // namespace keyscope::window

@@ -41,6 +41,7 @@ class LiveForm {
   void draw_policies(PanelContext& context, const std::string& problem);
   void draw_numbers(PanelContext& context, const session::LiveProblems& problems);
   void draw_out(PanelContext& context, const std::string& problem);
+  void draw_order(PanelContext& context);
   static void draw_look(PanelContext& context);
   bool draw_run(PanelContext& context, const session::LiveProblems& problems);
 
@@ -58,6 +59,8 @@ class LiveForm {
   std::vector<std::string> names_;  // of the registered policies
   std::vector<char> chosen_;
   std::string budget_ = "256";
+  std::string answer_;
+  bool together_ = true, paused_ = false;
   int block_ = 64;
   int generate_ = 0;
 };

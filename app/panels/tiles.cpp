@@ -7,10 +7,12 @@
 
 #include "app/display/plot_legend.hpp"
 #include "app/figures/labels.hpp"
+#include "app/measures/answer.hpp"
 
 namespace keyscope::window {
 namespace {
 
+constexpr float kGeneratedPx = 24;
 constexpr float kTitlePx = 26, kSignPx = 9, kCrossPx = 20, kTitleGapPx = 8;
 constexpr float kTallFrom = 1.25F;  // height against width from which two tiles are stacked
 constexpr float kWide = 2.2F;       // width against height from which three stand in a row
@@ -127,6 +129,53 @@ void draw_tile_title(PanelContext& context, const session::RunTile& tile, const 
   std::string kept = words.kept.empty() ? words.kept : "·  " + words.kept + " kept";
   if (tile.waiting()) kept += "  ·  reading …";
   put(context.fonts.small, context.theme.dim, kept);
+}
+
+float generated_height(const PanelContext& context, const std::vector<session::RunTile>& tiles) {
+  const bool any =
+      std::ranges::any_of(tiles, [](const auto& tile) { return tile.run().generated.size() > 0; });
+  return any ? context.px(kGeneratedPx) : 0;
+}
+
+void draw_generated(const PanelContext& context, const session::RunTile& tile, const Rect& line) {
+  const recording::TokenText& generated = tile.run().generated;
+  if (generated.size() == 0) return;
+  const std::string answer = measures::right_answer(*tile.info);
+  const auto marks = measures::mark_answer(generated, answer);
+  const Font& font = context.fonts.small;
+  std::vector<std::string> words;
+  float needed = 0;
+  for (std::int64_t i = 0; i < generated.size(); ++i) {
+    words.push_back(figures::text_label(generated.token(i)));
+    needed += text_size(font, words.back()).x;
+  }
+  const bool wrong = std::ranges::find(marks, measures::AnswerMark::kWrong) != marks.end();
+  const std::string verdict = measures::is_answered(generated, answer) ? "right" : wrong ? "wrong" : "";
+  const auto colour_of = [&](bool right) {
+    return ink_colour(context.theme, right ? figures::kGreen : figures::kVermillion);
+  };
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float y = line.y + 0.5F * (line.height - font.size), gap = context.px(kTitleGapPx);
+  float x = line.x + gap;
+  const auto put = [&](ImU32 colour, const std::string& text) {
+    draw_text(list, font, {x, y}, colour, text);
+    x += text_size(font, text).x;
+  };
+  if (!verdict.empty()) {
+    put(colour_of(verdict == "right"), verdict);
+    x += gap;
+  }
+  std::size_t first = 0;
+  for (; first < words.size() && x + needed > line.right(); ++first)
+    needed -= text_size(font, words[first]).x;
+  if (first > 0) put(context.theme.dim, "…");
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const float left = x;
+    put(context.theme.text, words[i]);
+    if (marks[i] == measures::AnswerMark::kNone) continue;
+    const ImU32 colour = colour_of(marks[i] == measures::AnswerMark::kRight);
+    list.AddRectFilled({left, y + font.size + context.px(1)}, {x, y + font.size + context.px(3)}, colour);
+  }
 }
 
 void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect,

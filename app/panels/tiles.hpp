@@ -49,6 +49,12 @@ float tile_title_height(const PanelContext& context);
 // selects the run, the cross takes it away. What has no room is left out from the end.
 void draw_tile_title(PanelContext& context, const session::RunTile& tile, const Rect& rect);
 
+// What runs have generated, below their tiles: the line's height, 0 while none has generated anything, and
+// one run's line, its last words where not all have room. Beside a right answer that is known, tokens that
+// hold a part of it and those that go wrong are marked.
+float generated_height(const PanelContext& context, const std::vector<session::RunTile>& tiles);
+void draw_generated(const PanelContext& context, const session::RunTile& tile, const Rect& line);
+
 // Why a tile is empty, or that it is being read.
 //   why: where the tile itself has no reason
 void draw_tile_refusal(const PanelContext& context, const session::RunTile& tile, const Rect& rect,

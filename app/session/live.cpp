@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "app/figures/labels.hpp"
 #include "app/session/tokens.hpp"
@@ -23,9 +24,11 @@
 
 namespace keyscope::session {
 
-LiveRunner::LiveRunner(LiveCapture capture, std::function<void()> wake)
+LiveRunner::LiveRunner(LiveCapture capture, std::function<void()> wake, bool paused)
     : recording_(recording::MemoryRecording::create()), wake_(std::move(wake)) {
   control_.on_progress = [this](const capture::CaptureProgress& progress) { note_progress(progress); };
+  control_.on_pause = [this] { note_pause(); };
+  if (paused) pause();
   thread_ = std::thread([this, work = std::move(capture)] { run(work); });
 }
 
@@ -64,6 +67,28 @@ void LiveRunner::note_progress(const capture::CaptureProgress& progress) {
     if (wake) last_wake_ = now;
   }
   if (wake && wake_) wake_();
+}
+
+void LiveRunner::note_pause() {
+  {
+    std::lock_guard lock(mutex_);
+    status_.stop_after.reset();
+    if (status_.stage == LiveStage::kRunning) status_.stage = LiveStage::kPaused;
+    held_ = true;
+  }
+  if (wake_) wake_();
+}
+
+void LiveRunner::stop_after(std::optional<std::int64_t> position) {
+  std::lock_guard lock(mutex_);
+  status_.stop_after = position;
+  control_.pause_after(position);
+}
+
+void LiveRunner::set_rate(double blocks_per_second) {
+  std::lock_guard lock(mutex_);
+  status_.rate = blocks_per_second;
+  control_.set_rate(blocks_per_second);
 }
 
 void LiveRunner::finish(LiveStage stage, std::string message) {
@@ -248,6 +273,17 @@ std::string LiveProblems::first() const {
   return {};
 }
 
+std::string known_answer(const fs::path& prompt_file) {
+  if (prompt_file.empty()) return {};
+  try {
+    for (const auto& prompt : nlohmann::json::parse(read_file(prompt_file.parent_path() / "prompts.json")))
+      if (prompt.at("file") == prompt_file.filename().string()) return prompt.at("expected");
+  } catch (const std::exception&) {
+    // There is no such list: most prompts have none.
+  }
+  return {};
+}
+
 std::vector<std::string> suggested_models(std::string_view typed) {
   constexpr std::size_t kMost = 4;
   const auto same = [](char a, char b) {
@@ -364,6 +400,11 @@ namespace {
 
 constexpr std::int64_t kLastTokens = 6;  // of the generated text, enough to see that it makes sense
 
+// Blocks of the selected policies go together: every run is as far as the others, give or take a block.
+bool goes_together(const recording::RecordingInfo& info) {
+  return info.provenance.schedule == "together" && info.runs.size() > 1;
+}
+
 // "block 5 of 16", or "token 3 of 64" once the prompt is read.
 std::string place(const capture::CaptureProgress& progress, const recording::RecordingInfo& info) {
   const auto run = static_cast<std::size_t>(progress.run_index);
@@ -416,13 +457,18 @@ std::string describe_live(const LiveStatus& status, const recording::RecordingIn
     case LiveStage::kPaused:
       break;
   }
-  std::string text = fmt::format("{}, {}", progress.run, place(progress, info));
+  if (progress.run.empty()) return "paused before the first block: Step, or Run";
+  const bool together = goes_together(info);
+  std::string text =
+      fmt::format("{}, {}", together ? fmt::format("{} runs together", info.runs.size()) : progress.run,
+                  place(progress, info));
   if (status.stage == LiveStage::kPaused) return "paused: " + text;
+  if (status.stop_after) text += fmt::format(", up to token {}", *status.stop_after);
   const double rate = status.pace.last_rate();
   if (rate > 0) text += ", " + rate_text(rate, "tokens");
   if (const auto left = seconds_left(work_left(info), status.pace))
     text += fmt::format(", {} left", duration_text(*left));
-  const std::string words = last_words(progress, info);
+  const std::string words = together ? std::string() : last_words(progress, info);
   return words.empty() ? text : fmt::format("{}: {}", text, words);
 }
 

@@ -31,6 +31,7 @@ struct LiveRequest {
   tokenizer::PromptForm form;              // how `prompt` is read
   std::optional<std::int64_t> max_tokens;  // keep only the first of the prompt's tokens
   capture::CaptureOptions options;
+  bool paused = false;        // begins paused, before the first block
   std::filesystem::path out;  // also recorded into this file; empty: in memory only
   bool replace = false;       // whether `out` may exist
 };
@@ -79,7 +80,9 @@ struct LiveStatus {
   LiveStage stage = LiveStage::kStarting;
   capture::CaptureProgress progress;
   LivePace pace;
-  std::string message;  // why it failed
+  std::string message;                     // why it failed
+  std::optional<std::int64_t> stop_after;  // the token after which it pauses
+  double rate = 0;                         // blocks a second, at most; 0: as fast as it goes
   // Of its first progress, when the model was loaded, and of its end.
   std::chrono::steady_clock::time_point began, ended;
 
@@ -90,7 +93,7 @@ struct LiveStatus {
 class LiveRunner {
  public:
   // `wake` is called on the runner's thread: after blocks, at most every kWakeInterval, and at the end.
-  LiveRunner(LiveCapture capture, std::function<void()> wake);
+  LiveRunner(LiveCapture capture, std::function<void()> wake, bool paused = false);
 
   // Cancels and waits: at most for the block in flight. What was recorded by then is kept.
   ~LiveRunner();
@@ -99,8 +102,10 @@ class LiveRunner {
 
   void pause();
   void resume();
-  void step();  // lets one block pass, then pauses
+  void step();  // lets one block pass, of all runs that go together, then pauses
   void cancel();
+  void stop_after(std::optional<std::int64_t> position);  // pauses once this token was read
+  void set_rate(double blocks_per_second);                // 0: as fast as it goes
 
   LiveStatus status() const;
   std::shared_ptr<const recording::Recording> recording() const { return recording_; }
@@ -110,6 +115,7 @@ class LiveRunner {
  private:
   void run(const LiveCapture& capture);
   void note_progress(const capture::CaptureProgress& progress);
+  void note_pause();  // by itself
   void finish(LiveStage stage, std::string message);
 
   std::shared_ptr<recording::MemoryRecording> recording_;
@@ -165,6 +171,10 @@ class PromptCounter {
   bool ends_ = false;
   std::thread thread_;
 };
+
+// The right answer to a prompt, where a list of prompts beside its file says it ("file", "expected" in
+// prompts.json); else empty.
+std::string known_answer(const std::filesystem::path& prompt_file);
 
 // Models of the Hugging Face cache whose names hold what was typed, in any case: four at most, none once it
 // names a model.

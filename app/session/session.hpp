@@ -185,13 +185,16 @@ class Session {
   void notify(Notice notice) { state_.notice = std::move(notice); }
 
   //   capture: a LiveCapture; out: the file that it records into as well; empty: none
+  //   paused: whether it begins so, before the first block
   void start_live(
       std::function<void(std::span<recording::RecordSink* const>, capture::CaptureControl&)> capture,
-      const SelectionRequest& request = {}, const std::filesystem::path& out = {});
+      const SelectionRequest& request = {}, const std::filesystem::path& out = {}, bool paused = false);
   void pause_live();
   void resume_live();
   void step_live();
   void cancel_live();
+  void stop_live_after(std::optional<std::int64_t> position);
+  void set_live_rate(double blocks_per_second);
   std::optional<LiveStatus> live_status() const;  // empty: no live run was started
 
   // Back to what was looked at before, and forth again.

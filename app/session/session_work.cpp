@@ -288,7 +288,7 @@ int newest_run(const RecordingInfo& info) {
 }  // namespace
 
 void Session::start_live(LiveCapture capture, const SelectionRequest& request,
-                         const std::filesystem::path& out) {
+                         const std::filesystem::path& out, bool paused) {
   if (live_ && live_->status().going_on()) {
     state_.notice = {"A run is going on; cancel it first.", true};
     return;
@@ -298,7 +298,7 @@ void Session::start_live(LiveCapture capture, const SelectionRequest& request,
   if (state_.earlier.size() > n_earlier)
     state_.notice = {"The run before is kept in memory: Ctrl+P, Earlier run.", false};
   live_request_ = request;
-  live_ = std::make_unique<LiveRunner>(std::move(capture), wake_);
+  live_ = std::make_unique<LiveRunner>(std::move(capture), wake_, paused);
   state_.recording = live_->recording();
   state_.path = out.string();
   // Nothing yet: the first look at it is refresh_live's, which selects as well. A capture may have ended
@@ -323,6 +323,14 @@ void Session::cancel_live() {
   if (live_) live_->cancel();
 }
 
+void Session::stop_live_after(std::optional<std::int64_t> position) {
+  if (live_) live_->stop_after(position);
+}
+
+void Session::set_live_rate(double blocks_per_second) {
+  if (live_) live_->set_rate(blocks_per_second);
+}
+
 std::optional<LiveStatus> Session::live_status() const {
   if (!live_ || state_.recording != live_->recording()) return std::nullopt;
   return live_->status();
@@ -335,9 +343,14 @@ void Session::refresh_live() {
   const bool first = !state_.loaded();
   state_.info = std::move(now);
   if (!state_.loaded()) return;
+  const bool together = state_.info->provenance.schedule == "together";
   if (first) select_as_asked(live_request_);
+  if (first && together && state_.beside.empty())
+    for (int run = 0; run < std::ssize(state_.info->runs) && state_.beside.size() < kMostBeside; ++run)
+      if (run != state_.selection.run) state_.beside.push_back({0, run});
   if (state_.following) {
-    const int before = std::exchange(state_.selection.run, newest_run(*state_.info));
+    const int newest = together ? state_.selection.run : newest_run(*state_.info);
+    const int before = std::exchange(state_.selection.run, newest);
     state_.beside = after_selecting(std::move(state_.beside), before, state_.selection.run);
     state_.selection.block = state_.run().blocks_done - 1;
   }

@@ -106,7 +106,8 @@ void open_what_was_asked_for(WindowApp& app, const WindowRequest& request) {
   if (!request.live) return;
   app.ui().dialogs().live_form().fill(*request.live);
   if (can_start(*request.live)) {
-    app.session().start_live(session::make_live_capture(*request.live), request.selection, request.live->out);
+    app.session().start_live(session::make_live_capture(*request.live), request.selection, request.live->out,
+                             request.live->paused);
     app.ui().dialogs().live_form().started();
   } else {
     app.ui().dialogs().open(Dialog::kLive);

@@ -1,5 +1,6 @@
 #include "capture/inference/capture.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -48,6 +49,16 @@ class ProgressCount {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
+// The turns of all runs, until the last one has ended.
+void run_together(const std::vector<std::unique_ptr<PolicyRun>>& runs, CaptureControl& control) {
+  const auto begins = [](const auto& run) { return run->next_position(); };
+  for (bool going_on = true; going_on;) {
+    control.wait_for_turn((*std::ranges::max_element(runs, {}, begins))->next_position());
+    going_on = false;
+    for (const auto& run : runs) going_on = run->advance() || going_on;
+  }
+}
+
 std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& options,
                                 const recording::RecordPlan& plan,
                                 std::span<recording::RecordSink* const> sinks, CaptureControl& control) {
@@ -56,7 +67,9 @@ std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& option
                                options,
                                plan,
                                sinks,
-                               [&] { control.wait_for_turn(); },
+                               [&](std::optional<std::int64_t> first) {
+                                 plan.together() ? control.check_cancelled() : control.wait_for_turn(first);
+                               },
                                [&](int run, std::int64_t block, std::int64_t n_tokens, int n_layers) {
                                  progress.add(run, block, n_tokens, n_layers);
                                }};
@@ -65,10 +78,11 @@ std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& option
   for (int run = 0; run < static_cast<int>(plan.runs.size()); ++run)
     runs.push_back(std::make_unique<PolicyRun>(context, run));
   if (plan.by_layers()) run_prompts_by_layers(context, runs);
+  if (plan.together()) run_together(runs, control);
   std::vector<RunOutcome> outcomes;
   for (auto& run : runs) {
-    if (!plan.by_layers()) run->run_prompt_by_blocks();
-    run->generate();
+    while (run->advance()) {
+    }
     outcomes.push_back(run->outcome());
     run.reset();  // and with it its caches
   }
@@ -148,11 +162,47 @@ bool CaptureControl::cancelled() const {
   return cancelled_;
 }
 
-void CaptureControl::wait_for_turn() {
+void CaptureControl::pause_after(std::optional<std::int64_t> position) {
+  std::lock_guard lock(mutex_);
+  pause_after_ = position;
+}
+
+void CaptureControl::set_rate(double per_second) {
+  {
+    std::lock_guard lock(mutex_);
+    interval_ = std::chrono::duration<double>(per_second > 0 ? 1 / per_second : 0);
+  }
+  changed_.notify_all();
+}
+
+void CaptureControl::check_cancelled() const {
+  if (cancelled()) throw Cancelled("the capture was cancelled");
+}
+
+void CaptureControl::wait_for_turn(std::optional<std::int64_t> first) {
+  using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return cancelled_ || !paused_ || steps_ > 0; });
+  if (pause_after_ && first && *first > *pause_after_) {
+    pause_after_.reset();
+    if (!paused_) steps_ = 0;
+    paused_ = true;
+    lock.unlock();
+    if (on_pause) on_pause();
+    lock.lock();
+  }
+  while (!cancelled_) {
+    if (paused_ && steps_ > 0) break;
+    const auto due = turn_ + std::chrono::duration_cast<Clock::duration>(interval_);
+    if (paused_)
+      changed_.wait(lock);
+    else if (Clock::now() < due)
+      changed_.wait_until(lock, due);
+    else
+      break;
+  }
   if (cancelled_) throw Cancelled("the capture was cancelled");
   if (paused_) --steps_;
+  turn_ = Clock::now();
 }
 
 }  // namespace keyscope::capture

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,16 +36,23 @@ class CaptureControl {
  public:
   void pause();
   void resume();
-  void step();  // while paused: let one block pass
+  void step();  // while paused: let one turn pass, a block or one of every run that go together
   void cancel();
   bool paused() const;
   bool cancelled() const;
+  // Pauses by itself once the token at this position has been read; empty: nowhere.
+  void pause_after(std::optional<std::int64_t> position);
+  void set_rate(double per_second);  // turns, at most; 0: as fast as it goes
 
-  // Called by the inference thread before every block: waits while paused.
+  // Called by the inference thread before every turn: waits while paused, and as long as the rate asks for.
+  //   first: the position of its first token, of none where blocks do not follow one another
   //   throws Cancelled after `cancel`
-  void wait_for_turn();
+  void wait_for_turn(std::optional<std::int64_t> first = {});
+  void check_cancelled() const;  // throws Cancelled after `cancel`
 
-  std::function<void(const CaptureProgress&)> on_progress;  // called on the inference thread; may be empty
+  // Called on the inference thread; may be empty.
+  std::function<void(const CaptureProgress&)> on_progress;
+  std::function<void()> on_pause;  // after it paused by itself
 
  private:
   mutable std::mutex mutex_;
@@ -51,12 +60,16 @@ class CaptureControl {
   bool paused_ = false;
   bool cancelled_ = false;
   int steps_ = 0;
+  std::optional<std::int64_t> pause_after_;
+  std::chrono::duration<double> interval_{0};
+  std::chrono::steady_clock::time_point turn_{};  // when the last one began
 };
 
-// In which order blocks and layers of a prompt are taken. The result is the same.
+// In which order runs, blocks and layers are taken. The result is the same.
 enum class Schedule {
-  kBlock,  // block by block through all layers, as a device does
-  kLayer,  // layer by layer with all blocks of all runs: every layer's weights are read once
+  kBlock,     // block by block through all layers, as a device does
+  kLayer,     // the prompt layer by layer with all blocks of all runs: every layer's weights are read once
+  kTogether,  // a block of every run, then the next of every run: all caches are in memory at once
 };
 
 // What to run and what to record of it. One run per policy, in order, over the same prompt ids.
@@ -86,6 +99,7 @@ struct CaptureOptions {
   recording::StoreType store = recording::StoreType::kFloat32;
   bool compress = false;
   std::uint64_t seed = 0;
+  std::string answer;        // the right one, where it is known: kept in the configuration
   std::string command;       // for the provenance
   std::string model_sha256;  // likewise; empty: that of configuration and headers
 };
@@ -108,7 +122,7 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
 // How much a capture will cost.
 struct CaptureEstimate {
   std::int64_t disk_bytes = 0;
-  std::int64_t cache_bytes = 0;  // KV cache at its largest, one run at a time
+  std::int64_t cache_bytes = 0;  // KV caches at their largest: of one run, or of all that go together
   std::int64_t weight_bytes = 0;
   double seconds = 0;  // from the machine's measured rate of a small matrix product
 };

@@ -178,10 +178,13 @@ MemoryNeed check_memory(const ModelConfig& config, const recording::RunPlan& run
 
 void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, std::int64_t element_bytes,
                   Arithmetic arithmetic, std::int64_t available) {
+  std::int64_t others = 0;  // what the caches of the runs before take, while all are there
   for (const recording::RunPlan& run : plan.runs) {
     const MemoryNeed need = memory_need(config, plan, run, element_bytes, arithmetic);
     const int n_layers = holds_one_layer(plan, run) ? 1 : config.n_layers;
-    require_fit(config, run, plan.n_prompt(), need, element_bytes, n_layers, available);
+    require_fit(config, run, plan.n_prompt(), need, element_bytes, n_layers, available - others);
+    if (plan.together())
+      others = whole_bytes(static_cast<double>(others) + static_cast<double>(need.cache_bytes));
   }
 }
 
@@ -252,8 +255,10 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
   for (const auto& run : plan.runs) {
     const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());
     const std::int64_t rows = cache_rows(config, run, plan.n_prompt(), 0, run.budget > 0).front();
+    const std::int64_t caches = memory_need(config, plan, run, width, arithmetic).cache_bytes;
     estimate.cache_bytes =
-        std::max(estimate.cache_bytes, memory_need(config, plan, run, width, arithmetic).cache_bytes);
+        plan.together() ? whole_bytes(static_cast<double>(estimate.cache_bytes) + static_cast<double>(caches))
+                        : std::max(estimate.cache_bytes, caches);
     // Attention and its statistics: scores twice and values once, over half the rows while the cache fills.
     const double attention =
         3.0 * static_cast<double>(rows) * config.n_heads * config.head_dim * (run.budget > 0 ? 1.0 : 0.5);

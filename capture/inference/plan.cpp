@@ -142,7 +142,17 @@ std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
   return runs;
 }
 
-std::string schedule_name(Schedule schedule) { return schedule == Schedule::kLayer ? "layer" : "block"; }
+std::string schedule_name(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kLayer:
+      return "layer";
+    case Schedule::kTogether:
+      return "together";
+    case Schedule::kBlock:
+      break;
+  }
+  return "block";
+}
 
 std::string configuration_json(const Model& model, const CaptureOptions& options) {
   Json json;
@@ -158,6 +168,7 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
   json["positions"] = options.cache_positions ? "cache" : "true";
   json["generate"] = options.generate;
   json["ignore_eos"] = options.ignore_eos;
+  if (!options.answer.empty()) json["answer"] = options.answer;
   json["layers"] = options.layers;
   if (!options.heads.empty()) json["heads"] = options.heads;
   json["record"] = {{"keys", options.record_keys},

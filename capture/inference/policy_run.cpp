@@ -115,44 +115,63 @@ void PolicyRun::keep_top_logits() {
   for (const std::int32_t id : prompt_result_.top_ids) prompt_result_.top_logits.push_back(last_logits_[id]);
 }
 
-void PolicyRun::run_prompt_by_blocks() {
-  const std::span<const std::int32_t> ids = context_.options.prompt_ids;
-  const std::int64_t n_prompt = context_.plan.n_prompt();
-  while (position_ < n_prompt) {
-    const std::int64_t first = position_, n = std::min(run_plan_.block_size, n_prompt - position_);
-    at::Tensor hidden;
-    auto record = run_block(ids.subspan(first, n), hidden);
-    take_output(hidden, first);
-    if (position_ == n_prompt && run_plan_.max_generated > 0)
-      generate_next(record->next_id, record->next_text);
-    deliver(record);
+bool PolicyRun::advance() {
+  if (stage_ == Stage::kEnded) return false;
+  if (stage_ == Stage::kGenerating) {
+    feed_back();
+    return end_unless_more();
   }
-  for (int index = 0; index < static_cast<int>(layers_.size()); ++index) finish_prompt_layer(index);
+  const bool by_blocks = !prompt_read();
+  if (by_blocks) read_prompt_block();
+  if (!prompt_read()) return true;
+  if (by_blocks)
+    for (int index = 0; index < static_cast<int>(layers_.size()); ++index) finish_prompt_layer(index);
+  end_prompt();
+  return end_unless_more();
 }
 
-// Greedy, one token a block; the last id is never fed back.
-void PolicyRun::generate() {
+void PolicyRun::read_prompt_block() {
+  const std::span<const std::int32_t> ids = context_.options.prompt_ids;
+  const std::int64_t first = position_;
+  const std::int64_t n = std::min(run_plan_.block_size, context_.plan.n_prompt() - first);
+  at::Tensor hidden;
+  auto record = run_block(ids.subspan(first, n), hidden);
+  take_output(hidden, first);
+  if (prompt_read() && run_plan_.max_generated > 0) generate_next(record->next_id, record->next_text);
+  deliver(record);
+}
+
+void PolicyRun::end_prompt() {
   if (run_plan_.max_generated > 0 && outcome_.generated.empty())
     generate_next(prompt_result_.next_id, prompt_result_.next_text);
   for (recording::RecordSink* sink : context_.sinks) sink->prompt_done(prompt_result_);
+  stage_ = Stage::kGenerating;
+}
+
+// Greedy, one token a block; the last id is never fed back.
+void PolicyRun::feed_back() {
+  const std::int32_t id = outcome_.generated.back();
+  at::Tensor hidden;
+  auto record = run_block({&id, 1}, hidden);
   const auto started = Clock::now();
-  while (!generation_ended()) {
-    const std::int32_t id = outcome_.generated.back();
-    at::Tensor hidden;
-    auto record = run_block({&id, 1}, hidden);
-    last_logits_ = finite_logits(context_.model.transformer(), hidden, position_ - 1);
-    generate_next(record->next_id, record->next_text);
-    deliver(record);
-  }
-  outcome_.generation_seconds = seconds_since(started);
+  last_logits_ = finite_logits(context_.model.transformer(), hidden, position_ - 1);
+  generate_next(record->next_id, record->next_text);
+  deliver(record);
+  outcome_.generation_seconds += seconds_since(started) + record->elapsed_ms / 1000;
+}
+
+bool PolicyRun::end_unless_more() {
+  if (!generation_ended()) return true;
   for (const auto& held : layers_)
     if (held != nullptr) outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, held->peak_rows());
   for (recording::RecordSink* sink : context_.sinks) sink->run_done(run_, generated_);
+  stage_ = Stage::kEnded;
+  return false;
 }
 
 std::shared_ptr<recording::BlockRecord> PolicyRun::run_block(std::span<const std::int32_t> ids,
                                                              at::Tensor& hidden) {
-  context_.before_block();
+  context_.before_block(position_);
   const auto started = Clock::now();
   const auto n = static_cast<std::int64_t>(ids.size());
   const Transformer& transformer = context_.model.transformer();
@@ -234,7 +253,8 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
   };
   for (std::int64_t first = 0; first < n_prompt; first += chunk) {
     at::Tensor rows = hidden.narrow(0, first, std::min(chunk, n_prompt - first));
-    run.layer(index).run(weights, rows, first, context.before_block, deliver);
+    run.layer(index).run(
+        weights, rows, first, [&] { context.before_block({}); }, deliver);
   }
   run.finish_prompt_layer(index);
 }

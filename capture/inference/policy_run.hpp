@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,7 +21,9 @@ struct CaptureContext {
   const CaptureOptions& options;
   const recording::RecordPlan& plan;
   std::span<recording::RecordSink* const> sinks;
-  std::function<void()> before_block;  // waits while paused; throws when cancelled
+  // Waits while paused; throws when cancelled.
+  //   first: the position of the block's first token; empty where one layer's blocks are taken by themselves
+  std::function<void(std::optional<std::int64_t> first)> before_block;
   std::function<void(int run, std::int64_t block, std::int64_t n_tokens, int n_layers)> after_block;
 };
 
@@ -39,10 +42,11 @@ class PolicyRun {
   // read where they are wanted, and nowhere else.
   void take_output(const at::Tensor& hidden, std::int64_t first);
 
-  // Prompt block by prompt block through all layers, as a device does.
-  void run_prompt_by_blocks();
-  // After the prompt: hands over its result, generates, ends.
-  void generate();
+  // The next block through all layers: of the prompt as far as it was not read layer by layer, then of what
+  // is generated, a token each. Hands over the prompt's result once it is read, and the run's end.
+  //   returns whether there is more
+  bool advance();
+  std::int64_t next_position() const { return position_; }  // of the next block's first token
 
   const recording::RunPlan& run_plan() const { return run_plan_; }
   int index() const { return run_; }
@@ -53,9 +57,13 @@ class PolicyRun {
   std::shared_ptr<recording::BlockRecord> run_block(std::span<const std::int32_t> ids, at::Tensor& hidden);
   void deliver(const std::shared_ptr<const recording::BlockRecord>& record);
 
-  // float32 logits of hidden states; throws InvalidInput where one is not finite.
+  void read_prompt_block();
+  void end_prompt();
+  void feed_back();  // the last token
+  bool end_unless_more();
   void keep_top_logits();
 
+  bool prompt_read() const { return position_ >= context_.plan.n_prompt(); }
   bool feeds_back() const { return run_plan_.max_generated > 1; }
   bool generation_ended() const;
   void generate_next(std::int32_t& next_id, std::string& next_text);  // from the last logits
@@ -67,6 +75,7 @@ class PolicyRun {
   std::vector<std::unique_ptr<LayerRun>> layers_;  // null until it is needed
   std::int64_t position_ = 0;                      // of the next token
   int block_ = 0;
+  enum class Stage { kPrompt, kGenerating, kEnded } stage_ = Stage::kPrompt;
   recording::PromptResult prompt_result_;
   std::vector<float> last_logits_;  // (vocab) after the newest token
   recording::TokenText generated_;

@@ -54,7 +54,7 @@ struct Provenance {
   std::string prompt_sha256;  // of the ids as little-endian int32
   std::int64_t seed = 0;
   std::string device;
-  std::string schedule = "block";  // or "layer": see RecordSink
+  std::string schedule = "block";  // or "layer", "together": see RecordSink
   std::string started;             // ISO 8601, UTC
   std::string model_commit = {};   // of a model in the Hugging Face cache; else empty
 };
@@ -137,6 +137,7 @@ struct RecordPlan {
   int n_row_kv_heads() const { return heads.count(model.n_kv_heads); }
   int n_row_heads() const { return n_row_kv_heads() * model.group_size(); }
   bool by_layers() const { return provenance.schedule == "layer"; }
+  bool together() const { return provenance.schedule == "together"; }
 };
 
 // How many of a prompt's last queries `attention_window` sums the weights of.
@@ -200,7 +201,8 @@ struct PromptResult {
 
 // Receives a capture as it happens, always in this order: begin; per run its blocks, prompt_done after the
 // last prompt block, run_done; end. Under the layer schedule all runs' prompt blocks come first: per recorded
-// layer, per run, block by block. Calls come from the inference thread; a sink that blocks slows it down.
+// layer, per run, block by block. Of runs that go together each one's calls come in that order, between those
+// of the others. Calls come from the inference thread; a sink that blocks slows it down.
 class RecordSink {
  public:
   virtual ~RecordSink() = default;

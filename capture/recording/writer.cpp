@@ -92,8 +92,8 @@ RunWriter& RecordingFile::run(int index) {
   if (index < 0 || at >= plan_->runs.size())
     throw InvalidInput(fmt::format("recording: there is no run {}", index));
   if (runs_[at]) return *runs_[at];
-  // One after another, unless their prompts are read together.
-  if (!plan_->by_layers())
+  // One after another, unless they are read together.
+  if (!plan_->by_layers() && !plan_->together())
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       if (i > at && runs_[i])
         throw InvalidInput(fmt::format("recording: run {} cannot follow run {}", index, i));

@@ -1,4 +1,4 @@
-// Layer by layer is the same capture as block by block.
+// Layer by layer, and all runs together, are the same capture as block by block.
 
 #include <algorithm>
 #include <array>
@@ -49,10 +49,8 @@ void expect_near(const RowMatrixF& a, const RowMatrixF& b, const char* what) {
   EXPECT_LE((a - b).cwiseAbs().maxCoeff(), 1e-5 * std::max(1.0F, a.cwiseAbs().maxCoeff())) << what;
 }
 
-TEST_P(BothSchedules, GiveTheSameRecording) {
-  const auto blocks = run(Schedule::kBlock), layers = run(Schedule::kLayer);
+void expect_same(const test::Captured& blocks, const test::Captured& layers) {
   const auto info = layers.recording->info();
-  EXPECT_EQ(info->provenance.schedule, "layer");
   EXPECT_EQ(info->layers, blocks.recording->info()->layers);
   for (int index = 0; index < 2; ++index) {
     const recording::RunInfo& a = blocks.recording->info()->runs[index];
@@ -87,6 +85,18 @@ TEST_P(BothSchedules, GiveTheSameRecording) {
       }
     }
   }
+}
+
+TEST_P(BothSchedules, GiveTheSameRecording) {
+  const auto layers = run(Schedule::kLayer);
+  EXPECT_EQ(layers.recording->info()->provenance.schedule, "layer");
+  expect_same(run(Schedule::kBlock), layers);
+}
+
+TEST_P(BothSchedules, TogetherRunsGiveTheSameRecording) {
+  const auto together = run(Schedule::kTogether);
+  EXPECT_EQ(together.recording->info()->provenance.schedule, "together");
+  expect_same(run(Schedule::kBlock), together);
 }
 
 TEST_P(BothSchedules, HoldTheSameNumberOfRows) {
