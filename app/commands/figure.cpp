@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +16,9 @@
 #include "app/commands/capture.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
+#include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
+#include "app/drawing/animation.hpp"
 #include "app/drawing/cairo_painter.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
@@ -35,6 +39,7 @@ struct FigureArguments {
       width = "double";
   figures::FigureRequest request;
   figures::PageOptions page;
+  double frame_seconds = 0.4;
   bool linear = false;
 };
 
@@ -106,12 +111,41 @@ void refuse_foreign_options(const CLI::App& command, const std::string& figure) 
   }
 }
 
+// A frame a block, up to the one asked for; by default to the end of the prompt.
+void draw_blocks(const recording::Recording& recording, const FigureArguments& arguments) {
+  const auto info = recording.info();
+  figures::check_request(*info, arguments.request);
+  std::int64_t last = arguments.request.block.value_or(-1);
+  if (last < 0)
+    for (const auto& run : info->runs)
+      last = std::max(last, std::min(run.blocks_done, run.plan.n_prompt_blocks) - 1);
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  Progress progress("frames", false);
+  const auto frame = [&](std::int64_t block) {
+    figures::FigureRequest moment = arguments.request;
+    moment.block = block;
+    return figures::build_figure(recording, moment);
+  };
+  figures::draw_animation({last + 1, frame, arguments.frame_seconds}, arguments.out, arguments.page,
+                          [&](std::int64_t done, std::int64_t total) {
+                            if (cancelled)
+                              throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
+                            progress.update(done, total, "drawing");
+                          });
+  progress.clear();
+}
+
 void run_figure(FigureArguments& arguments, const CLI::App& command) {
   figures::FigureRequest& request = arguments.request;
   request.name = figures::figure_name(request.name);  // an unknown one is said before anything is read
   refuse_foreign_options(command, request.name);
   const bool nexus = figures::is_nexus_path(arguments.out);
-  if (!nexus) figures::format_of(arguments.out);
+  const bool animation = figures::is_animation_path(arguments.out);
+  if (animation && !figures::understands(request.name, FigureOption::kBlock))
+    throw UsageError(
+        fmt::format("{} does not change from block to block: no .apng is made of it", request.name));
+  if (!nexus && !animation) figures::format_of(arguments.out);
   arguments.page.width_inches = parse_width(arguments.width);
   request.logarithmic = !arguments.linear;
   request.grid = grid_of(arguments);
@@ -125,6 +159,7 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   refuse_same_file(arguments.file, arguments.out);
 
   const auto recording = recording::open_recording(arguments.file);
+  if (animation) return draw_blocks(*recording, arguments);
   const figures::Figure figure = figures::build_figure(*recording, request);
   if (!nexus) return figures::draw_to_file(figure, arguments.out, arguments.page);
   const auto info = recording->info();
@@ -205,6 +240,9 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
                      "How several tokens become one pixel of a large matrix: mean, max or min");
   command.add_option("--width", arguments.width, "single (3.4 in), double (7 in, the default) or inches");
   command.add_option("--dpi", arguments.page.dpi, "Resolution of png files")->check(CLI::Range(36, 1200));
+  command.add_option("--frame-seconds", arguments.frame_seconds, "How long a frame of an .apng stays")
+      ->check(CLI::Range(0.02, 60.0))
+      ->capture_default_str();
   command.add_flag("--dark", arguments.page.dark, "Light on dark");
 }
 
@@ -216,7 +254,10 @@ void add_figure(CLI::App& app) {
       app.add_subcommand("figure", "One figure of a recording, as png, svg, pdf or NeXus HDF5");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
   command->add_option("NAME", arguments->request.name, "Which figure: " + figure_help())->required();
-  command->add_option("--out", arguments->out, "File to write: .png, .svg, .pdf or .h5")->required();
+  command
+      ->add_option("--out", arguments->out,
+                   "File to write: .png, .svg, .pdf, .h5, or .apng: animated, a frame a block")
+      ->required();
   add_selection(*command, *arguments);
   add_grid(*command, *arguments);
   add_looks(*command, *arguments);

@@ -16,6 +16,7 @@
 
 #include "app/drawing/page_layout.hpp"
 #include "app/drawing/page_text.hpp"
+#include "app/drawing/png_chunks.hpp"
 #include "app/figures/figure.hpp"
 #include "app/figures/scales.hpp"
 #include "base/errors.hpp"
@@ -25,41 +26,6 @@
 namespace keyscope::figures {
 
 namespace {
-
-// Signature (8 bytes) and IHDR, which always comes first: length, type, 13 bytes, checksum.
-constexpr std::size_t kAfterHeader = 8 + 4 + 4 + 13 + 4;
-constexpr double kMetresPerInch = 0.0254;
-
-void append_big_endian(std::string& bytes, std::uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFF);
-}
-
-// CRC-32 of the PNG specification, annex D: polynomial 0xEDB88320, bit by bit.
-std::uint32_t checksum(std::string_view bytes) {
-  std::uint32_t crc = 0xFFFFFFFFU;
-  for (const char byte : bytes) {
-    crc ^= static_cast<unsigned char>(byte);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc & 1U) != 0 ? crc >> 1 ^ 0xEDB88320U : crc >> 1;
-  }
-  return crc ^ 0xFFFFFFFFU;
-}
-
-// A png that says how large it is on paper (chunk pHYs, PNG specification 11.3.5.3), so that LaTeX and word
-// processors place it at the width it was drawn for. cairo leaves that out.
-//   png: a whole file as cairo writes it; anything else comes back as it is
-std::string with_resolution(std::string png, double dpi) {
-  if (png.size() < kAfterHeader || png.compare(12, 4, "IHDR") != 0) return png;
-  const auto per_metre = static_cast<std::uint32_t>(std::lround(dpi / kMetresPerInch));
-  std::string body = "pHYs";
-  append_big_endian(body, per_metre);
-  append_big_endian(body, per_metre);
-  body += '\x01';  // the unit: metres
-  std::string chunk;
-  append_big_endian(chunk, static_cast<std::uint32_t>(body.size() - 4));
-  chunk += body;
-  append_big_endian(chunk, checksum(body));
-  return png.insert(kAfterHeader, chunk);
-}
 
 std::string describe(const Panel& panel) {
   std::string text;
@@ -262,7 +228,7 @@ std::string draw_png(const Figure& figure, const PageLayout& layout, const PageO
   const CairoSurface surface = draw_raster(figure, layout, options, path.string());
   std::string bytes;
   require_success(cairo_surface_write_to_png_stream(surface.get(), append_bytes, &bytes), path);
-  return with_resolution(std::move(bytes), options.dpi);
+  return bytes.insert(kPngHeader, png_resolution(options.dpi));
 }
 
 void describe_pdf(cairo_surface_t* surface, const Figure& figure) {
@@ -340,6 +306,12 @@ Image draw_page_to_image(const Figure& figure, int width, int height, const Page
   PageOptions options = page;
   options.dpi = kPointsPerInch * std::min(width / layout.width, height / layout.height);
   return image_of(draw_raster(figure, layout, options, figure.name));
+}
+
+Image draw_page(const Figure& figure, const PageOptions& options) {
+  require_size(options);
+  return image_of(
+      draw_raster(figure, lay_out(figure, options.width_inches * kPointsPerInch), options, figure.name));
 }
 
 void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {

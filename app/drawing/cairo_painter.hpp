@@ -48,8 +48,11 @@ struct Image {
 //   dpi: pixels per inch of its text
 Image draw_to_image(const Figure& figure, int width, int height, double dpi, bool dark);
 
-// Draws the page that draw_to_file would, in at most `width` x `height` pixels.
+// The page that draw_to_file would draw, as pixels.
 //   throws UsageError as draw_to_file does
+Image draw_page(const Figure& figure, const PageOptions& options);
+
+// The same in at most `width` x `height` pixels.
 Image draw_page_to_image(const Figure& figure, int width, int height, const PageOptions& page);
 
 }  // namespace keyscope::figures

@@ -411,10 +411,10 @@ void Dialogs::draw_export(PanelContext& context) {
   const bool entered =
       draw_path(context, export_path_, export_choice_.page.replace, "Export this view", Wanted::kExport);
   ImGui::PushTextWrapPos(0);
-  std::string about =
-      picture ? ".png, .svg, .pdf: this picture; .h5, .nxs: its numbers, all of them; .csv, .json: "
-                "the head's tokens"
-              : ".csv, .json: the head's tokens";
+  std::string about = picture ? ".png, .svg, .pdf: this picture; .apng: it, block by block; .h5, .nxs: its "
+                                "numbers, all of them; .csv, .json: "
+                                "the head's tokens"
+                              : ".csv, .json: the head's tokens";
   if (state.view == session::kDifferenceView) about = ".csv: this table; .json: the head's tokens";
   if (state.tokens)
     about += fmt::format(" (the {} selected)", format_count(static_cast<long long>(state.tokens->size())));

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "app/drawing/animation.hpp"
 #include "app/drawing/cairo_painter.hpp"
+#include "app/figures/catalogue.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/measures/policy_difference.hpp"
 #include "app/session/made_figures.hpp"
@@ -65,6 +67,29 @@ void write_numbers(const ExportRequest& request, JobWatch& job) {
                        request.choice.page.replace);
 }
 
+// A frame a block, up to the one that is shown.
+void write_animation(const ExportRequest& request, JobWatch& job) {
+  const ShownView& shown = request.shown;
+  const std::int64_t n_frames = shown.selection.block + 1;
+  const auto name = is_figure_view(shown.view) ? shown.view : std::string(figures::figure_name("keyspace"));
+  if (!figures::understands(name, figures::FigureOption::kBlock))
+    throw UsageError(fmt::format("{} does not change from block to block: export it as a picture", name));
+  const auto frame = [&](std::int64_t block) {
+    ShownView moment = shown;
+    moment.selection.block = block;
+    const recording::RunInfo& selected = selected_run(shown).info->runs[shown.selection.run];
+    for (ShownRun& run : moment.runs)
+      run.block = std::min(run.block, matching_block(selected, block, run.info->runs[run.id.run]));
+    JobWatch quiet("a frame");
+    return shown_figure(moment, quiet);
+  };
+  figures::draw_animation({n_frames, frame}, request.path, request.choice.page,
+                          [&](std::int64_t done, std::int64_t total) {
+                            job.check();
+                            job.note(done, total);
+                          });
+}
+
 }  // namespace
 
 void export_view(const ExportRequest& request, JobWatch& job) {
@@ -77,6 +102,7 @@ void export_view(const ExportRequest& request, JobWatch& job) {
   if (extension == ".csv" || extension == ".json") return write_tokens(request, extension == ".json");
   if (!has_picture(view)) throw UsageError("this view has no picture; a .csv or .json file holds its tokens");
   if (figures::is_nexus_path(request.path)) return write_numbers(request, job);
+  if (figures::is_animation_path(request.path)) return write_animation(request, job);
   figures::format_of(request.path);  // before anything is read
   const figures::Figure figure = shown_figure(request.shown, job);
   job.check();
