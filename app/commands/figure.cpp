@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,7 @@ constexpr std::array kOptionNames{OptionName{"--layer", FigureOption::kLayer},
                                   OptionName{"--linear", FigureOption::kLinear},
                                   OptionName{"--reduce", FigureOption::kReduce},
                                   OptionName{"--ranks", FigureOption::kRanks},
+                                  OptionName{"--token", FigureOption::kToken},
                                   OptionName{"--margins", FigureOption::kMargins},
                                   OptionName{"--measure", FigureOption::kMeasure},
                                   OptionName{"--reference", FigureOption::kReference},
@@ -153,6 +155,10 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   if (!arguments.colour.empty()) request.colour = figures::parse_key_colour(arguments.colour);
   figures::chosen_look(request);
   if (!arguments.order.empty()) request.order = figures::parse_order(arguments.order);
+  if (const auto orders = figures::orders_of(request.name);
+      std::ranges::find(orders, request.order) == orders.end())
+    throw UsageError(fmt::format("--order {}: {} has {}", arguments.order, request.name,
+                                 fmt::join(orders | std::views::transform(figures::order_name), ", ")));
   request.most_ordered = figures::kMostKeysInDendrogram;
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
   output_path(arguments.out, arguments.page.replace);
@@ -220,13 +226,19 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
                      "or class");
   command.add_flag("--queries", arguments.request.queries, "keyspace: show all queries of the group as well");
   command.add_flag("--retained", arguments.request.retained_only, "cosine-matrix: only the retained keys");
+  command.add_option("--token", arguments.request.token,
+                     "token-lives: this token's life in every head, by its position");
   command
-      .add_option("--order", arguments.order,
-                  fmt::format("cosine-matrix: position (the default), or dendrogram: similar keys side by "
-                              "side, by average linkage on their cosines; of at most {} keys, for so many "
-                              "take half a minute and 2 GiB, and both grow with the square",
-                              format_count(figures::kMostKeysInDendrogram)))
-      ->check(CLI::IsMember({"position", "dendrogram"}));
+      .add_option(
+          "--order", arguments.order,
+          fmt::format(
+              "token-lives: position (the default), or loss: the evicted tokens, first those that would "
+              "still have received most; cosine-matrix: position (the default), or dendrogram: similar keys "
+              "side by "
+              "side, by average linkage on their cosines; of at most {} keys, for so many "
+              "take half a minute and 2 GiB, and both grow with the square",
+              format_count(figures::kMostKeysInDendrogram)))
+      ->check(CLI::IsMember({"position", "dendrogram", "loss"}));
   command.add_flag("--linear", arguments.linear,
                    "attention: a linear colour scale instead of a logarithmic one");
   command.add_flag("--ranks", arguments.request.ranks, "score-attention: ranks instead of values");
@@ -237,7 +249,7 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
   command.add_option("--reference", arguments.request.reference,
                      "head-map: show the difference from this run, or the overlap with what it retained");
   command.add_option("--reduce", arguments.reduction,
-                     "How several tokens become one pixel of a large matrix: mean, max or min");
+                     "How several tokens become one pixel of a large matrix: mean, max, min or first");
   command.add_option("--width", arguments.width, "single (3.4 in), double (7 in, the default) or inches");
   command.add_option("--dpi", arguments.page.dpi, "Resolution of png files")->check(CLI::Range(36, 1200));
   command.add_option("--frame-seconds", arguments.frame_seconds, "How long a frame of an .apng stays")

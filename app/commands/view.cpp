@@ -45,7 +45,7 @@ struct ViewArguments {
   std::string order, reduction;
   std::string size;
   std::string theme, layout;
-  bool fresh = false;
+  bool fresh = false, in_heads = false;
   bool paused = false;
   float scale = 0;
   std::string screenshot;
@@ -69,6 +69,9 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   if (!arguments.colour.empty()) request.look.colour = figures::parse_key_colour(arguments.colour);
   request.look.queries = arguments.queries;
   request.settings = arguments.settings;
+  if (arguments.in_heads && arguments.token < 0)
+    throw UsageError("--in-heads: of which token? give its --token");
+  if (arguments.in_heads) request.settings.token = arguments.token;
   if (!arguments.order.empty()) request.settings.order = figures::parse_order(arguments.order);
   if (!arguments.reduction.empty())
     request.settings.reduction = figures::parse_reduction(arguments.reduction);
@@ -98,9 +101,11 @@ void add_figure_settings(CLI::App& command, ViewArguments& arguments) {
   command.add_flag("--linear", arguments.settings.linear,
                    "attention: a linear colour scale instead of a logarithmic one");
   command.add_flag("--retained", arguments.settings.retained_only, "cosine-matrix: only the retained keys");
-  command.add_option("--order", arguments.order, "cosine-matrix: position (the default), or dendrogram");
+  command.add_option("--order", arguments.order,
+                     "cosine-matrix: position (the default), or dendrogram; token-lives: position, or loss");
+  command.add_flag("--in-heads", arguments.in_heads, "token-lives: the life of --token in every head");
   command.add_option("--reduce", arguments.reduction,
-                     "How several tokens become one pixel of a large matrix: mean, max or min");
+                     "How several tokens become one pixel of a large matrix: mean, max, min or first");
 }
 
 // What only a live run understands does nothing without one.

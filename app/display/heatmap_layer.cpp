@@ -145,7 +145,8 @@ class Quad {
     if (std::isnan(value)) return;
     if (reduction_ == Reduction::kMean)
       value_ += static_cast<double>(value) * weight;
-    else if (weight_ == 0 || (reduction_ == Reduction::kMax ? value > value_ : value < value_))
+    else if (weight_ == 0 || (reduction_ == Reduction::kMax && value > value_) ||
+             (reduction_ == Reduction::kMin && value < value_))
       value_ = value;
     weight_ += weight;
   }

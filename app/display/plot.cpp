@@ -73,10 +73,11 @@ void Plot::set_up_ticks(const DrawContext& context, const figures::Panel& panel,
   };
   const auto set = [&](ImAxis axis, const figures::Axis& about, const figures::Range& range, double per_unit,
                        float most_px, double first) {
-    const bool chosen = panel.heatmap || panel.order || about.counted || !about.categories.empty();
+    const bool ordered = panel.order && (axis == ImAxis_Y1 || !panel.order->rows_only);
+    const bool chosen = panel.heatmap || ordered || about.counted || !about.categories.empty();
     if (!chosen || !(range.high > range.low)) return;
     std::vector<Tick> ticks;
-    if (!panel.order)
+    if (!ordered)
       ticks = figures::ticks_of(about, range.low, range.high, n_along(range, per_unit, kTickPx),
                                 panel.heatmap ? std::optional(first) : std::nullopt);
     else if (axis == ImAxis_Y1 && per_unit >= context.px(kRowOfTextPx))

@@ -20,7 +20,8 @@ std::vector<Tick> ticks_along(const Panel& panel, const Axis& axis, const Range&
                               double per_tick) {
   const double low = std::min(range.low, range.high), high = std::max(range.low, range.high);
   const int wanted = std::max(2, static_cast<int>(length / per_tick));
-  if (!panel.order || !axis.categories.empty()) {
+  const bool ordered = panel.order && (&axis == &panel.y || !panel.order->rows_only);
+  if (!ordered || !axis.categories.empty()) {
     std::optional<double> first_cell;
     if (panel.heatmap) first_cell = &axis == &panel.x ? panel.heatmap->x_first : panel.heatmap->y_first;
     return ticks_of(axis, low, high, wanted, first_cell);

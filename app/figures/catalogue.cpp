@@ -151,6 +151,8 @@ constexpr FigureOptions kBothOptions{FigureOption::kLayer, FigureOption::kKvHead
 constexpr FigureOptions kScoreOptions{FigureOption::kLayer, FigureOption::kKvHead, FigureOption::kQueryHead,
                                       FigureOption::kLayers, FigureOption::kRanks};
 constexpr FigureOptions kLifeOptions{FigureOption::kLayer, FigureOption::kKvHead, FigureOption::kMargins};
+constexpr FigureOptions kLaneOptions{FigureOption::kLayer, FigureOption::kKvHead, FigureOption::kOrder,
+                                     FigureOption::kToken};
 constexpr FigureOptions kMapOptions{FigureOption::kMeasure, FigureOption::kReference};
 constexpr FigureOptions kBlockOption{FigureOption::kBlock};
 constexpr FigureOptions kNoOptions{};
@@ -164,6 +166,7 @@ constexpr std::array kBuilders{
             cosine_and_attention_figure},
     Builder{"score-attention", kKvHead, false, kScoreOptions, has_keys, score_attention_figure},
     Builder{"lifespans", kKvHead, false, kLifeOptions, has_runs, lifespans_figure},
+    Builder{"token-lives", kKvHead, false, kLaneOptions, has_runs, token_lives_figure},
     Builder{"head-map", kRecording, false, kMapOptions, has_runs, head_map_figure},
     Builder{"rank-correlation", kRecording, false, kNoOptions, has_keys, rank_correlation_figure},
     Builder{"mean-cosines", kRecording, false, kNoOptions, has_keys, mean_cosines_figure},

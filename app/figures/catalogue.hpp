@@ -39,12 +39,13 @@ struct FigureRequest {
   KeyColour colour = KeyColour::kDecision;     // keyspace
   bool queries = false;                        // keyspace: all queries of the group as well
   bool retained_only = false;                  // cosine-matrix
-  MatrixOrder order = MatrixOrder::kPosition;  // cosine-matrix
+  MatrixOrder order = MatrixOrder::kPosition;  // cosine-matrix, token-lives
   // Of keys that a dendrogram may order, for time and memory grow with n²; empty: any number.
   std::optional<std::int64_t> most_ordered = {};
   bool logarithmic = true;                    // attention
   bool ranks = false;                         // score-attention: ranks instead of values
   bool margins = false;                       // lifespans: the margin of eviction instead of attention
+  std::optional<std::int64_t> token = {};     // token-lives: this one in every head
   std::optional<std::string> measure = {};    // head-map: which, by its name in `analyze --json`
   std::optional<std::string> reference = {};  // head-map: the run whose values are taken off
   std::optional<Reduction> reduction = {};
@@ -106,6 +107,7 @@ enum class FigureOption {
   kReduce,
   kRanks,
   kMargins,
+  kToken,
   kMeasure,
   kReference
 };

@@ -144,7 +144,9 @@ struct LifeGrid {
 LifeGrid grid_lives(std::span<const Life> lives, std::int64_t n_blocks, std::int64_t max_size);
 
 // Whether only the rows of a figure's matrices are tokens, its columns being blocks.
-constexpr bool has_block_columns(std::string_view figure) { return figure == "lifespans"; }
+constexpr bool has_block_columns(std::string_view figure) {
+  return figure == "lifespans" || figure == "token-lives";
+}
 
 // The lives of one head's tokens: from the block that each came with to the block at whose end it was
 // evicted, or the run's last one.
@@ -158,6 +160,15 @@ std::vector<Life> token_lives(const recording::RunInfo& run, std::span<const std
 // margin that they went by. Where there are more tokens or blocks than cells, the note says how many a cell
 // stands for. By default of the first run that evicts.
 Figure lifespans_figure(const recording::Recording& recording, const FigureRequest& request);
+
+// `token-lives`: what every token is to one head's cache at the end of each block: in it by its score, kept
+// by the policy's rule, evicted, or past a sliding window (measures::token_lives). A lane a token, by
+// position, or with request.order the evicted ones by what they would still have received
+// (measures::policy_difference with the run `none`); with request.token a lane for each head, of that token
+// alone. Where there are more tokens or blocks than cells, every so many are shown, so that shares stay what
+// they are; ordered by loss, the first ones are. By default of the first run that evicts.
+//   throws UsageError on an order by loss where nothing tells it
+Figure token_lives_figure(const recording::Recording& recording, const FigureRequest& request);
 
 // KeyDiff's two results (arXiv 2504.15364, Section 3.3, C.3) on the heads of a run. Slack is how far a pair
 // of a key and a query keeps from a bound: below zero, it would be violated. Theorem 3.2, over the pairs that

@@ -177,7 +177,7 @@ nlohmann::json panel_to_json(const Panel& panel) {
   for (const LineSeries& series : panel.lines) to["lines"].push_back(line_to_json(series));
   for (const BandSeries& series : panel.bands) to["bands"].push_back(band_to_json(series));
   if (panel.heatmap) to["heatmap"] = heatmap_to_json(*panel.heatmap);
-  if (panel.order) to["ordered"] = true;
+  if (panel.order) to[panel.order->rows_only ? "ordered_rows" : "ordered"] = true;
   if (panel.scale) to["scale"] = scale_to_json(*panel.scale);
   return to;
 }
@@ -198,7 +198,9 @@ Panel panel_from_json(const nlohmann::json& from) {
     for (const nlohmann::json& series : from["bands"]) panel.bands.push_back(band_from_json(series));
   if (from.contains("heatmap")) panel.heatmap = heatmap_from_json(from["heatmap"]);
   if (from.contains("scale")) scale_from_json(from["scale"], panel.scale.emplace());
-  if (from.value("ordered", false)) panel.order.emplace();  // what stands where is in datasets
+  // What stands where is in datasets.
+  if (const bool rows = from.value("ordered_rows", false); rows || from.value("ordered", false))
+    panel.order.emplace().rows_only = rows;
   return panel;
 }
 

@@ -280,7 +280,12 @@ void read_panel(const Group& group, Panel& panel) {
     panel.explained_variance = read_list<double>(group, "explained_variance");
   if (panel.heatmap) {
     read_heatmap(group, *panel.heatmap);
-    if (panel.order) *panel.order = read_order(group, std::llround(panel.heatmap->x_last()));
+    if (panel.order) {
+      const bool rows_only = panel.order->rows_only;
+      const auto& map = *panel.heatmap;
+      *panel.order = read_order(group, std::llround(rows_only ? map.y_last() : map.x_last()));
+      panel.order->rows_only = rows_only;
+    }
   } else if (!panel.points.empty() || panel.lines.empty()) {
     for (PointSeries& series : panel.points) read_beside(group, panel, series);
     read_scatter(group, panel);

@@ -30,6 +30,8 @@ std::string_view reduction_name(Reduction reduction) {
       return "max";
     case Reduction::kMin:
       return "min";
+    case Reduction::kFirst:
+      return "first";
     case Reduction::kMean:
       break;
   }
@@ -37,9 +39,9 @@ std::string_view reduction_name(Reduction reduction) {
 }
 
 Reduction parse_reduction(std::string_view name) {
-  for (const Reduction reduction : {Reduction::kMean, Reduction::kMax, Reduction::kMin})
+  for (const Reduction reduction : {Reduction::kMean, Reduction::kMax, Reduction::kMin, Reduction::kFirst})
     if (name == reduction_name(reduction)) return reduction;
-  throw UsageError(fmt::format("'{}' is no reduction; there are: mean, max, min", name));
+  throw UsageError(fmt::format("'{}' is no reduction; there are: mean, max, min, first", name));
 }
 
 ReducedMatrix::ReducedMatrix(Eigen::Index n_rows, Eigen::Index n_cols, Eigen::Index max_size,
@@ -75,13 +77,16 @@ void ReducedMatrix::add_rows(Eigen::Index first, const MatrixView& band) {
         low = there && value < low ? value : low;
         count += there;
       }
-      if (count > 0) add_cell(row, cell, sum, low, high, count);
+      if (count == 0) continue;
+      Eigen::Index leading = begin;
+      while (std::isnan(values[leading])) ++leading;
+      add_cell(row, cell, sum, low, high, values[leading], count);
     }
   }
 }
 
 void ReducedMatrix::add_cell(Eigen::Index row, Eigen::Index column, double sum, float low, float high,
-                             std::int64_t count) {
+                             float first, std::int64_t count) {
   double& cell = sum_(row, column);
   const bool empty = count_(row, column) == 0;
   switch (reduction_) {
@@ -93,6 +98,9 @@ void ReducedMatrix::add_cell(Eigen::Index row, Eigen::Index column, double sum, 
       break;
     case Reduction::kMin:
       cell = empty ? low : std::min<double>(cell, low);
+      break;
+    case Reduction::kFirst:
+      if (empty) cell = first;
       break;
   }
   count_(row, column) += count;

@@ -9,8 +9,9 @@
 
 namespace keyscope::figures {
 
-// How a block of cells becomes one pixel. `max` keeps single bright columns (attention sinks) visible.
-enum class Reduction { kMean, kMax, kMin };
+// How a block of cells becomes one pixel. `max` keeps single bright columns (attention sinks) visible;
+// `first`, its first cell that has a value, is for categories, whose shares it keeps.
+enum class Reduction { kMean, kMax, kMin, kFirst };
 
 std::string_view reduction_name(Reduction reduction);
 Reduction parse_reduction(std::string_view name);  // throws UsageError
@@ -34,7 +35,8 @@ class ReducedMatrix {
   Eigen::Index cols_per_cell() const { return cols_per_cell_; }
 
  private:
-  void add_cell(Eigen::Index row, Eigen::Index column, double sum, float low, float high, std::int64_t count);
+  void add_cell(Eigen::Index row, Eigen::Index column, double sum, float low, float high, float first,
+                std::int64_t count);
 
   Eigen::Index rows_per_cell_, cols_per_cell_;
   Reduction reduction_;

@@ -1,6 +1,7 @@
 #include "app/figures/token_order.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -29,13 +30,27 @@ std::string position_text(const TokenOrder& order, std::int64_t place) {
 }  // namespace
 
 std::string_view order_name(MatrixOrder order) {
-  return order == MatrixOrder::kDendrogram ? "dendrogram" : "position";
+  switch (order) {
+    case MatrixOrder::kDendrogram:
+      return "dendrogram";
+    case MatrixOrder::kLoss:
+      return "loss";
+    case MatrixOrder::kPosition:
+      break;
+  }
+  return "position";
+}
+
+std::span<const MatrixOrder> orders_of(std::string_view figure) {
+  static constexpr std::array kOfKeys{MatrixOrder::kPosition, MatrixOrder::kDendrogram};
+  static constexpr std::array kOfLives{MatrixOrder::kPosition, MatrixOrder::kLoss};
+  return figure == "token-lives" ? std::span<const MatrixOrder>(kOfLives) : kOfKeys;
 }
 
 MatrixOrder parse_order(std::string_view name) {
-  for (const MatrixOrder order : {MatrixOrder::kPosition, MatrixOrder::kDendrogram})
+  for (const MatrixOrder order : {MatrixOrder::kPosition, MatrixOrder::kDendrogram, MatrixOrder::kLoss})
     if (name == order_name(order)) return order;
-  throw UsageError(fmt::format("'{}' is no order of a matrix; there are: position, dendrogram", name));
+  throw UsageError(fmt::format("'{}' is no order of a matrix; there are: position, dendrogram, loss", name));
 }
 
 std::int32_t TokenOrder::token_at(double coordinate) const {

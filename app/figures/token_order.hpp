@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +11,14 @@
 
 namespace keyscope::figures {
 
-// How the rows and columns of a matrix of keys are ordered: by token position, or so that similar keys stand
-// side by side, which are the leaves of analysis::average_linkage on their cosines.
-enum class MatrixOrder { kPosition, kDendrogram };
+// How the rows and columns of a matrix of keys are ordered: by token position; so that similar keys stand
+// side by side, which are the leaves of analysis::average_linkage on their cosines; or lives of tokens by
+// what was lost with them, the attention that they would still have received.
+enum class MatrixOrder { kPosition, kDendrogram, kLoss };
 
 std::string_view order_name(MatrixOrder order);
-MatrixOrder parse_order(std::string_view name);  // throws UsageError
+std::span<const MatrixOrder> orders_of(std::string_view figure);  // those that it can have
+MatrixOrder parse_order(std::string_view name);                   // throws UsageError
 
 // Which token stands at each place of a matrix of tokens, where that is not the token's position. All lists
 // have an entry per place, or none at all.
@@ -24,6 +27,7 @@ struct TokenOrder {
   std::vector<std::string> text;        // the token's bytes; empty: not known
   std::vector<std::uint8_t> retained;   // whether the cache still held it; empty: nothing was evicted
   std::vector<analysis::Merge> merges;  // of places instead of rows; empty: the order is of no tree
+  bool rows_only = false;               // columns are no tokens
 
   std::int64_t size() const { return static_cast<std::int64_t>(token.size()); }
   // The token at a coordinate of the axis, -1 outside it.

@@ -258,13 +258,12 @@ std::optional<Afterlife> attention_afterwards(const Recording& recording, const 
   return after;
 }
 
-namespace {
-
-// The policy with the options that the run records; null for `none`.
 std::unique_ptr<analysis::Policy> recorded_policy(const RecordingInfo& info, const RunInfo& run) {
   return analysis::make_policy({run.plan.policy, recording::policy_options(run.plan)},
                                static_cast<std::uint64_t>(info.provenance.seed));
 }
+
+namespace {
 
 std::string why_not(const RecordingInfo& info, const RunInfo& run, const analysis::Policy* policy,
                     const HeadSelection& head) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,10 +10,16 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "analysis/policies/policy.hpp"
 #include "app/measures/head_data.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::measures {
+
+// The policy of a run, with the options that it records; null for `none`.
+//   throws UsageError on one that is not known here
+std::unique_ptr<analysis::Policy> recorded_policy(const recording::RecordingInfo& info,
+                                                  const recording::RunInfo& run);
 
 // A token before the policy at the end of one block.
 struct ScoreAtBlock {

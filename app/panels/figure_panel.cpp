@@ -130,11 +130,6 @@ void tick(PanelContext& context, const std::string& figure, FigureOption option,
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", about);
 }
 
-struct OrderChoice {
-  MatrixOrder order;
-  const char* label;
-};
-
 struct ReductionChoice {
   std::optional<Reduction> reduction;
   const char* label;
@@ -160,32 +155,47 @@ void choose_reduction(PanelContext& context, std::optional<Reduction>& value) {
   ImGui::EndCombo();
 }
 
-void choose_order(PanelContext& context, MatrixOrder& value) {
-  static constexpr std::array kChoices{OrderChoice{MatrixOrder::kPosition, "order: token position"},
-                                       OrderChoice{MatrixOrder::kDendrogram, "order: dendrogram"}};
-  const auto* chosen = &kChoices.front();
-  for (const auto& choice : kChoices)
-    if (choice.order == value) chosen = &choice;
-  ImGui::SetNextItemWidth(ImGui::CalcTextSize(kChoices.front().label).x + context.px(34));
-  const bool open = ImGui::BeginCombo("##order", chosen->label);
+void choose_order(PanelContext& context, const std::string& figure, MatrixOrder& value) {
+  const auto label = [](MatrixOrder order) { return "order: " + std::string(figures::order_name(order)); };
+  const auto orders = figures::orders_of(figure);
+  const MatrixOrder shown = std::ranges::find(orders, value) != orders.end() ? value : orders.front();
+  ImGui::SetNextItemWidth(ImGui::CalcTextSize("order: dendrogram").x + context.px(34));
+  const bool open = ImGui::BeginCombo("##order", label(shown).c_str());
   note_widget(context, "setting_order");
   if (!open) {
     if (ImGui::IsItemHovered())
-      ImGui::SetTooltip("By dendrogram similar keys stand side by side: average linkage on 1 − cosine");
+      ImGui::SetTooltip("%s",
+                        figure == "token-lives"
+                            ? "By loss: the evicted tokens, first those that would have received most"
+                            : "By dendrogram similar keys stand side by side: average linkage on 1 − cosine");
     return;
   }
-  for (const auto& choice : kChoices) {
-    if (ImGui::Selectable(choice.label, choice.order == value)) value = choice.order;
-    note_widget(context, "setting_order_" + std::string(figures::order_name(choice.order)));
+  for (const MatrixOrder order : orders) {
+    if (ImGui::Selectable(label(order).c_str(), order == shown)) value = order;
+    note_widget(context, "setting_order_" + std::string(figures::order_name(order)));
   }
   ImGui::EndCombo();
+}
+
+// Lanes of all tokens of the head, or of the held token in all heads.
+void choose_lanes(PanelContext& context, std::optional<std::int64_t>& token) {
+  const auto& locked = context.state().locked;
+  bool in_heads = token.has_value() && locked;
+  ImGui::BeginDisabled(!locked);
+  tick_box(context, "the held token in every head", &in_heads);
+  note_widget(context, "setting_in_heads");
+  ImGui::EndDisabled();
+  if (!locked && ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+    ImGui::SetTooltip("A click on a token holds it");
+  token = in_heads ? locked : std::nullopt;
 }
 
 // One line with the settings that the shown figure has, each a small control: ranks, scale, which keys, how
 // tokens share a cell. Nothing for a figure without any.
 void draw_figure_settings(PanelContext& context, const std::string& figure) {
   const bool reduces = figures::understands(figure, FigureOption::kReduce);
-  if (!reduces && !figures::understands(figure, FigureOption::kRanks)) return;
+  const bool orders = figures::understands(figure, FigureOption::kOrder);
+  if (!reduces && !orders && !figures::understands(figure, FigureOption::kRanks)) return;
   FigureSettings settings = context.state().figure_settings;
   bool after_another = false;
   push_font(context.fonts.small);
@@ -196,10 +206,14 @@ void draw_figure_settings(PanelContext& context, const std::string& figure) {
        "A linear colour scale instead of a logarithmic one", settings.linear, after_another);
   tick(context, figure, FigureOption::kRetained, "retained", "retained only",
        "Only the keys that the cache still holds", settings.retained_only, after_another);
-  if (figures::understands(figure, FigureOption::kOrder)) {
+  if (orders) {
     if (after_another) ImGui::SameLine(0, context.px(14));
     after_another = true;
-    choose_order(context, settings.order);
+    choose_order(context, figure, settings.order);
+  }
+  if (figures::understands(figure, FigureOption::kToken)) {
+    ImGui::SameLine(0, context.px(14));
+    choose_lanes(context, settings.token);
   }
   if (reduces) {
     if (after_another) ImGui::SameLine(0, context.px(14));

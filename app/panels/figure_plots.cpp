@@ -45,12 +45,14 @@ FigurePlots::Change FigurePlots::take(const session::MadeFigure& shown) {
   if (shown.figure == shown_.figure && shown.error == shown_.error) return Change::kNone;
   const session::FigureKey &now = shown.key, &before = shown_.key;
   const bool same_places = now.settings.order == before.settings.order &&
-                           now.settings.retained_only == before.settings.retained_only;
+                           now.settings.retained_only == before.settings.retained_only &&
+                           now.settings.token == before.settings.token;
   const bool same_axes = now.name == before.name && same_places &&
                          now.selection.layer == before.selection.layer &&
                          now.selection.kv_head == before.selection.kv_head;
   shown_ = shown;
-  of_tokens_ = shown.figure && figures::scope_of(now.name) != figures::FigureScope::kRecording;
+  of_tokens_ =
+      shown.figure && figures::scope_of(now.name) != figures::FigureScope::kRecording && !now.settings.token;
   const std::size_t n_panels = shown.figure ? shown.figure->panels.size() : 0;
   const bool keep = same_axes && plots_.size() == n_panels;
   plots_.resize(n_panels);
@@ -73,6 +75,13 @@ void FigurePlots::point_at(PanelContext& context, const session::RunTile& tile, 
   }
   if (hit.cell && panel.heatmap) {
     const PlotHit::Cell& cell = *hit.cell;
+    if (shown_.key.settings.token)
+      return draw_lines(context,
+                        {place_on(panel.y, hit.y),
+                         fmt::format("after block {}: {}", cell.column,
+                                     std::isnan(cell.value)
+                                         ? "not seen yet"
+                                         : panel.heatmap->categories[static_cast<std::size_t>(cell.value)])});
     if (!of_tokens_)
       return draw_lines(context, {std::isnan(cell.value) ? "no value" : format_value(cell.value)});
     return draw_lines(context, session::cell_facts(*tile.info, tile.id.run, shown_.key.name, *panel.heatmap,

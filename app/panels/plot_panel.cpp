@@ -147,7 +147,7 @@ void PlotPanel::draw_token(PanelContext& context, std::int64_t token) const {
   ImDrawList& list = *ImPlot::GetPlotDrawList();
   if (panel_.heatmap) {
     const std::int64_t place = panel_.order ? panel_.order->place_of(token) : token;
-    if (place < 0) return;
+    if (place < 0 || !panel_.y.categories.empty()) return;  // rows are no tokens
     const auto at = static_cast<double>(place) + 0.5;
     const Pixel pixel = view_.to_pixel(at, at);
     const ImU32 colour = with_alpha(context.theme.text, 0.55F);
@@ -174,11 +174,11 @@ std::optional<PlotHit> PlotPanel::matrix_hit(const figures::Heatmap& map, PlotPo
       row >= static_cast<double>(map.values.rows()))
     return std::nullopt;
   const float value = map.values(static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(column));
-  const auto stands_for = [&](double coordinate) -> std::int64_t {
-    return panel_.order ? panel_.order->token_at(coordinate)
-                        : static_cast<std::int64_t>(std::floor(coordinate));
+  const auto stands_for = [&](double coordinate, bool ordered) -> std::int64_t {
+    return ordered ? panel_.order->token_at(coordinate) : static_cast<std::int64_t>(std::floor(coordinate));
   };
-  const PlotHit::Cell cell{stands_for(y), stands_for(x), value};
+  const bool ordered = panel_.order.has_value();
+  const PlotHit::Cell cell{stands_for(y, ordered), stands_for(x, ordered && !panel_.order->rows_only), value};
   return PlotHit{std::nullopt, cell, {}, x, y};
 }
 

@@ -123,7 +123,11 @@ std::string view_options(const SessionState& state) {
   if (state.locked) options += fmt::format(" --token {}", *state.locked);
   options += look_options(state.look);
   for (const RunId& id : state.beside) options += " --beside " + quote_word(info.runs[id.run].plan.name);
-  if (is_figure_view(state.view)) options += settings_options(settings_of(state.view, state.figure_settings));
+  if (!is_figure_view(state.view)) return options;
+  FigureSettings settings = settings_of(state.view, state.figure_settings);
+  if (settings.token && state.locked) options += " --in-heads";
+  settings.token.reset();
+  options += settings_options(settings);
   return options;
 }
 

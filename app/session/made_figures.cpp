@@ -62,7 +62,7 @@ struct Tab {
 constexpr std::array kTabs{
     Tab{kKeyspaceView, "Key space"}, Tab{kTextView, "Text"},        Tab{kDifferenceView, "Difference"},
     Tab{"cosine-matrix", "Cosines"}, Tab{"attention", "Attention"}, Tab{"score-attention", "Correlation"},
-    Tab{"lifespans", "Lifespans"},   Tab{"diversity", "Diversity"}, Tab{"bounds", "Bounds"},
+    Tab{"token-lives", "Lives"},     Tab{"diversity", "Diversity"}, Tab{"bounds", "Bounds"},
 };
 
 // "mean-key-query-cosine" as "Mean key query cosine".
@@ -160,7 +160,11 @@ FigureSettings settings_of(std::string_view figure, const FigureSettings& settin
   if (figures::understands(figure, FigureOption::kLinear)) understood.linear = settings.linear;
   if (figures::understands(figure, FigureOption::kRetained))
     understood.retained_only = settings.retained_only;
-  if (figures::understands(figure, FigureOption::kOrder)) understood.order = settings.order;
+  if (const auto orders = figures::orders_of(figure);
+      figures::understands(figure, FigureOption::kOrder) &&
+      std::ranges::find(orders, settings.order) != orders.end())
+    understood.order = settings.order;
+  if (figures::understands(figure, FigureOption::kToken)) understood.token = settings.token;
   if (figures::understands(figure, FigureOption::kReduce)) understood.reduction = settings.reduction;
   return understood;
 }
@@ -170,6 +174,7 @@ void apply(const FigureSettings& settings, figures::FigureRequest& request) {
   request.logarithmic = !settings.linear;
   request.retained_only = settings.retained_only;
   request.order = settings.order;
+  request.token = settings.token;
   request.reduction = settings.reduction;
   request.most_ordered = kMostOrdered;
 }
@@ -181,6 +186,7 @@ std::string settings_options(const FigureSettings& settings) {
   if (settings.retained_only) options += " --retained";
   if (settings.order != figures::MatrixOrder::kPosition)
     options += " --order " + std::string(figures::order_name(settings.order));
+  if (settings.token) options += fmt::format(" --token {}", *settings.token);
   if (settings.reduction) options += " --reduce " + std::string(figures::reduction_name(*settings.reduction));
   return options;
 }

@@ -25,8 +25,9 @@ struct FigureSettings {
   bool ranks = false;                                            // score-attention: ranks instead of values
   bool linear = false;                                           // attention: a linear colour scale
   bool retained_only = false;                                    // cosine-matrix: only the retained keys
-  figures::MatrixOrder order = figures::MatrixOrder::kPosition;  // cosine-matrix
+  figures::MatrixOrder order = figures::MatrixOrder::kPosition;  // cosine-matrix, token-lives
   std::optional<figures::Reduction> reduction{};                 // of large matrices; empty: the figure's own
+  std::optional<std::int64_t> token{};                           // token-lives: this one in every head
   bool operator==(const FigureSettings&) const = default;
 };
 

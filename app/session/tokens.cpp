@@ -79,6 +79,11 @@ std::string value_line(const figures::Heatmap& map, float value, const char* why
 
 std::vector<std::string> cell_facts(const recording::RecordingInfo& info, int run, const std::string& figure,
                                     const figures::Heatmap& map, const MatrixCell& cell) {
+  if (!map.categories.empty()) {  // lives
+    const std::string state =
+        std::isnan(cell.value) ? "not seen yet" : map.categories[static_cast<std::size_t>(cell.value)];
+    return {token_line(info, run, "token", cell.row), fmt::format("after block {}: {}", cell.column, state)};
+  }
   if (figures::has_block_columns(figure))
     return {token_line(info, run, "token", cell.row), fmt::format("during block {}", cell.column),
             value_line(map, cell.value, "not in the cache")};

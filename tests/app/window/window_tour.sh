@@ -311,12 +311,12 @@ click $(at menu_log-volume 0.4 0.5)
 expect figure log-volume "a figure without a tab"
 click $(at views 0.5 0.5); sleep 0.4
 click $(at menu_log-volume 0.4 0.5)
-expect shown lifespans "which is closed where it was opened"
+expect shown token-lives "which is closed where it was opened"
 picture log_volume
 
 echo "== runs compared, and a token's story"
-click $(at view_lifespans 0.5 0.5)
-expect figure lifespans "who is in the cache at each block"
+click $(at view_token-lives 0.5 0.5)
+expect figure token-lives "who is in the cache at each block"
 move $(at plot 0.8 0.02); expect_text '"hovered":[0-9]' "a row is a token"
 picture lifespans
 expect map "of none" "ρ speaks of the model, so that it is the full cache's"
