@@ -65,7 +65,10 @@ GLuint HeatmapLayer::cells_of(HeatmapLevel level) {
 }
 
 void HeatmapLayer::upload_colours() {
-  const auto& table = figures::colour_table(about_.colour_map);
+  auto table = figures::colour_table(about_.colour_map);
+  if (const auto n = about_.categories.size(); n > 0)
+    for (std::size_t i = 0; i < table.size(); ++i)  // the entry of a category is that nearest to its place
+      table[i] = figures::category_colour(about_, (i * (n - 1) + table.size() / 2) / (table.size() - 1));
   glBindTexture(GL_TEXTURE_2D, colours_.get());
   glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
   glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB8, figures::kColourMapSize, 1, 0, GL_RGB, GL_UNSIGNED_BYTE,

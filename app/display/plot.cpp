@@ -317,6 +317,10 @@ void draw_colour_bar(const DrawContext& context, const figures::ColourScale& sca
   ImGui::SetCursorScreenPos({bar.x + gap, bar.y - half});
   ImGui::PushID(static_cast<int>(bar.x));
   ImGui::PushID(static_cast<int>(bar.y));
+  if (!scale.categories.empty()) {  // they do not fill the bar
+    ImPlot::PushStyleColor(ImPlotCol_PlotBg, ImU32{0});
+    ImPlot::PushStyleColor(ImPlotCol_PlotBorder, ImU32{0});
+  }
   const ImVec2 size(bar.width - gap, bar.height + 2 * half);
   if (ImPlot::BeginPlot("##colours", size,
                         ImPlotFlags_CanvasOnly | ImPlotFlags_NoInputs | ImPlotFlags_NoFrame)) {
@@ -333,6 +337,7 @@ void draw_colour_bar(const DrawContext& context, const figures::ColourScale& sca
     draw_colours(context, scale, {at.x, at.y, inner.x, inner.y});
     ImPlot::EndPlot();
   }
+  if (!scale.categories.empty()) ImPlot::PopStyleColor(2);
   ImGui::PopID();
   ImGui::PopID();
   ImPlot::PopStyleVar(3);

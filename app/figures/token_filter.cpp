@@ -7,6 +7,8 @@ namespace keyscope::figures {
 
 namespace {
 
+constexpr double kDecades = 1e5;
+
 bool is_chosen(const TokenQuantity& quantity, std::size_t token) {
   if (!quantity.chosen) return true;
   const double value = quantity.values[token];
@@ -24,6 +26,7 @@ Range TokenQuantity::range() const {
   Range range = Range::none();
   for (const double value : values)
     if (std::isfinite(value) && (!logarithmic || value > 0)) range.include(value);
+  if (logarithmic) range.low = std::max(range.low, range.high / kDecades);
   return range;
 }
 

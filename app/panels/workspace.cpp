@@ -104,9 +104,11 @@ void Workspace::build(const PanelContext& context, ImVec2 size) {
     const ImGuiID below = split(centre, ImGuiDir_Down, wanted.timeline.height, size.y);
     dock("timeline", below);
     dock("budget", below);
+    dock("filter", below);
   } else {
     set_closed(PanelKind::kTimeline, true);
     set_closed(PanelKind::kBudget, true);
+    set_closed(PanelKind::kFilter, true);
   }
   const bool side_by_side = layout_ == kCompare || layout_ == kLive;
   ImGuiID text = side_by_side ? split(centre, ImGuiDir_Right, 0.5F * width, width) : centre;

@@ -15,16 +15,16 @@
 namespace keyscope::window {
 
 // The panels that stand around the views.
-enum class PanelKind { kHeads, kRuns, kToken, kTimeline, kBudget };
+enum class PanelKind { kHeads, kRuns, kToken, kTimeline, kBudget, kFilter };
 
 struct PanelName {
   PanelKind kind;
   std::string_view id, title;
 };
 inline constexpr std::array kPanelNames{
-    PanelName{PanelKind::kHeads, "heads", "Heads"}, PanelName{PanelKind::kRuns, "runs", "Policies"},
-    PanelName{PanelKind::kToken, "token", "Token"}, PanelName{PanelKind::kTimeline, "timeline", "Blocks"},
-    PanelName{PanelKind::kBudget, "budget", "Budget"}};
+    PanelName{PanelKind::kHeads, "heads", "Heads"},    PanelName{PanelKind::kRuns, "runs", "Policies"},
+    PanelName{PanelKind::kToken, "token", "Token"},    PanelName{PanelKind::kTimeline, "timeline", "Blocks"},
+    PanelName{PanelKind::kBudget, "budget", "Budget"}, PanelName{PanelKind::kFilter, "filter", "Filter"}};
 
 // A way to lay panels and views out, made for a size of the window.
 struct NamedLayout {

@@ -180,7 +180,9 @@ class Session {
 
   void hover(std::optional<std::int64_t> position);
   void lock(std::optional<std::int64_t> position);
-  void select_tokens(TokenSet tokens);  // none: nothing is selected any more
+  // None: nothing is selected any more.
+  //   settled: false while they are still being chosen, which is no step to go back to
+  void select_tokens(TokenSet tokens, bool settled = true);
   void release();  // Esc: unlocks, drops the selected tokens, stops playing, clears messages
   void notify(Notice notice) { state_.notice = std::move(notice); }
 

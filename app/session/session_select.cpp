@@ -236,12 +236,11 @@ void Session::lock(std::optional<std::int64_t> position) {
   note_snapshot();
 }
 
-void Session::select_tokens(TokenSet tokens) {
+void Session::select_tokens(TokenSet tokens, bool settled) {
   if (!state_.loaded()) return;
   const bool same = state_.tokens ? *state_.tokens == tokens : tokens.empty();
-  if (same) return;
-  state_.tokens = tokens.empty() ? nullptr : std::make_shared<const TokenSet>(std::move(tokens));
-  note_snapshot();
+  if (!same) state_.tokens = tokens.empty() ? nullptr : std::make_shared<const TokenSet>(std::move(tokens));
+  if (settled) note_snapshot();
 }
 
 void Session::release() {

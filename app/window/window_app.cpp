@@ -213,6 +213,9 @@ void Ui::draw_panels(PanelContext& context) {
         case PanelKind::kBudget:
           draw_budget_panel(context);
           break;
+        case PanelKind::kFilter:
+          filter_.draw(context, content_rect());
+          break;
         case PanelKind::kTimeline:
           timeline_.draw(context, content_rect());
           break;

@@ -13,6 +13,7 @@
 #include "app/panels/dialogs.hpp"
 #include "app/panels/difference_view.hpp"
 #include "app/panels/figure_panel.hpp"
+#include "app/panels/filter_panel.hpp"
 #include "app/panels/keyspace_panel.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/text_view.hpp"
@@ -76,6 +77,7 @@ class Ui : public ActionTarget {
   std::map<std::string, FigureView> figure_views_;
   Workspace workspace_;
   TimelinePanel timeline_;
+  FilterPanel filter_;
   FigurePanel figure_;
   RecentList recent_;
   std::map<std::string, Rect> widgets_;
