@@ -36,7 +36,7 @@ namespace {
 using figures::FigureOption;
 
 struct FigureArguments {
-  std::string file, out, reduction, order, layers, kv_heads, query_heads, projection, colour,
+  std::string file, out, reduction, order, layers, kv_heads, query_heads, projection, colour, density,
       width = "double";
   figures::FigureRequest request;
   figures::PageOptions page;
@@ -87,6 +87,7 @@ constexpr std::array kOptionNames{OptionName{"--layer", FigureOption::kLayer},
                                   OptionName{"--components", FigureOption::kComponents},
                                   OptionName{"--projection", FigureOption::kProjection},
                                   OptionName{"--colour", FigureOption::kColour},
+                                  OptionName{"--density", FigureOption::kDensity},
                                   OptionName{"--queries", FigureOption::kQueries},
                                   OptionName{"--retained", FigureOption::kRetained},
                                   OptionName{"--order", FigureOption::kOrder},
@@ -153,6 +154,7 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   request.grid = grid_of(arguments);
   if (!arguments.projection.empty()) request.projection = figures::parse_projection(arguments.projection);
   if (!arguments.colour.empty()) request.colour = figures::parse_key_colour(arguments.colour);
+  if (!arguments.density.empty()) request.density = figures::parse_density(arguments.density);
   figures::chosen_look(request);
   if (!arguments.order.empty()) request.order = figures::parse_order(arguments.order);
   if (const auto orders = figures::orders_of(request.name);
@@ -219,8 +221,12 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
       .add_option("--components", arguments.request.components, "Principal components of keyspace: 2 or 3")
       ->check(CLI::IsMember({2, 3}));
   command.add_option("--projection", arguments.projection,
-                     "keyspace: pca (the default), pca3d, which is --components 3, or anchor: cosine to the "
-                     "mean key against norm");
+                     "keyspace: pca (the default), pca13 and pca23: other components, pca3d, which is "
+                     "--components 3, or anchor: cosine to the mean key against norm");
+  command.add_option(
+      "--density", arguments.density,
+      "keyspace: points, hexagons that keys are counted in, or auto (the default): hexagons above "
+      "5,000 keys");
   command.add_option("--colour", arguments.colour,
                      "keyspace: what colours say: decision (the default), position, attention, score, margin "
                      "or class");

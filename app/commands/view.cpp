@@ -39,7 +39,7 @@ struct ViewArguments {
   std::string measure, reference;
   std::vector<std::string> beside;
   std::string view;
-  std::string projection, colour;
+  std::string projection, colour, density;
   bool queries = false;
   session::FigureSettings settings;
   std::string order, reduction;
@@ -68,6 +68,7 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
     request.look.projection = figures::parse_projection(arguments.projection);
   if (!arguments.colour.empty()) request.look.colour = figures::parse_key_colour(arguments.colour);
   request.look.queries = arguments.queries;
+  if (!arguments.density.empty()) request.look.density = figures::parse_density(arguments.density);
   request.settings = arguments.settings;
   if (arguments.in_heads && arguments.token < 0)
     throw UsageError("--in-heads: of which token? give its --token");
@@ -173,9 +174,12 @@ void add_view(CLI::App& app) {
   command->add_option(
       "--view", arguments->view,
       "What to show first: keyspace, text, difference, or any other name that `figure` takes");
-  command->add_option("--projection", arguments->projection,
-                      "Of the key space: pca (the default), pca3d, or anchor: cosine to the mean key against "
-                      "norm");
+  command->add_option(
+      "--projection", arguments->projection,
+      "Of the key space: pca (the default), pca13, pca23, pca3d, or anchor: cosine to the mean key "
+      "against norm");
+  command->add_option("--density", arguments->density,
+                      "Of the key space: points, hexagons, or auto (the default): hexagons above 5,000 keys");
   command->add_option(
       "--colour", arguments->colour,
       "What colours of the key space say: decision (the default), position, attention, score, "

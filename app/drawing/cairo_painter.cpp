@@ -17,6 +17,7 @@
 #include "app/drawing/page_layout.hpp"
 #include "app/drawing/page_text.hpp"
 #include "app/drawing/png_chunks.hpp"
+#include "app/figures/density.hpp"
 #include "app/figures/figure.hpp"
 #include "app/figures/scales.hpp"
 #include "base/errors.hpp"
@@ -170,7 +171,13 @@ void draw_panel(const Page& page, const Panel& panel, const PanelLayout& place, 
     }
     draw_bands(page, panel, place);
     draw_lines(page, panel, place);
-    draw_points(data, panel, place_in_plane(panel, place), place.plot, most_points);
+    if (panel.density) {
+      draw_density(data, panel, place);
+      const Panel others = without_keys(panel);
+      draw_points(data, others, place_in_plane(others, place), place.plot, most_points);
+    } else {
+      draw_points(data, panel, place_in_plane(panel, place), place.plot, most_points);
+    }
     draw_axes(page, panel, place);
   }
   if (place.colour_bar.width > 0) draw_colour_bar(page, *colour_scale_of(panel), place.colour_bar);

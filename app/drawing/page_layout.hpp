@@ -197,6 +197,9 @@ PointSeries marker_look(Colour colour, Marker marker);
 // One marker of a series, at its own size, as in a legend.
 void draw_marker(const Page& page, const PointSeries& series, double x, double y);
 
+// Keys counted in hexagons, and their peaks by their tokens.
+void draw_density(const Page& page, const Panel& panel, const PanelLayout& place);
+
 // All points of a panel in the order given, clipped to `clip`. On a vector page more than `max_vector_points`
 // become one image, so that the file stays small.
 //   returns whether they did

@@ -8,6 +8,7 @@
 #include "app/drawing/page_layout.hpp"
 #include "app/drawing/page_text.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/density.hpp"
 #include "app/figures/reduction.hpp"
 #include "app/figures/scales.hpp"
 #include "base/text.hpp"
@@ -250,6 +251,57 @@ bool draw_points(const Page& page, const Panel& panel, const std::vector<PlacedP
   }
   cairo_restore(page.cairo);
   return as_image;
+}
+
+namespace {
+
+constexpr double kHexagonRadius = 3.2, kPeakSize = 6.5;  // points
+constexpr std::size_t kPeaks = 8;
+
+bool overlap(const Box& a, const Box& b) {
+  return a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
+}
+
+// The fullest first; where one has no room the next ones are tried.
+void name_peaks(const Page& page, const std::vector<DensityPeak>& peaks, const PlotScale& scale,
+                const Box& plot) {
+  std::vector<Box> taken;
+  for (const DensityPeak& peak : peaks) {
+    const auto size = measure_text(page.cairo, peak.label, {kPeakSize});
+    const Box box{scale.page_x(peak.x) + kHexagonRadius, scale.page_y(peak.y) - size.height / 2, size.width,
+                  size.height};
+    if (box.right() > plot.right() || box.y < plot.y || box.bottom() > plot.bottom() ||
+        std::ranges::any_of(taken, [&](const Box& other) { return overlap(box, other); }))
+      continue;
+    taken.push_back(box);
+    page.set_colour(page.theme.background, 0.8);
+    cairo_rectangle(page.cairo, box.x - 1, box.y, box.width + 2, box.height);
+    cairo_fill(page.cairo);
+    page.set_colour(page.theme.ink);
+    draw_text(page.cairo, peak.label, {kPeakSize}, box.x, box.y, {0, 0});
+  }
+}
+
+}  // namespace
+
+void draw_density(const Page& page, const Panel& panel, const PanelLayout& place) {
+  const PlotScale scale{place.ranges.x, place.ranges.y, place.plot};
+  const auto& [x, y, z] = place.ranges;
+  const Density density = density_of(
+      panel, {}, {x.low, x.high, std::min(y.low, y.high), std::max(y.low, y.high)},
+      place.plot.width / x.width(), place.plot.height / std::abs(y.width()), kHexagonRadius, kPeaks);
+  cairo_save(page.cairo);
+  cairo_rectangle(page.cairo, place.plot.x, place.plot.y, place.plot.width, place.plot.height);
+  cairo_clip(page.cairo);
+  const std::vector<double> corners = hexagon(kHexagonRadius);
+  for (const DensityCell& cell : density.cells) {
+    page.set_colour(page.theme.of_series(cell.colour), cell.opacity);
+    for (std::size_t i = 0; i < corners.size(); i += 2)
+      cairo_line_to(page.cairo, scale.page_x(cell.x) + corners[i], scale.page_y(cell.y) + corners[i + 1]);
+    cairo_fill(page.cairo);
+  }
+  name_peaks(page, density.peaks, scale, place.plot);
+  cairo_restore(page.cairo);
 }
 
 namespace {

@@ -138,7 +138,7 @@ constexpr auto kRecording = FigureScope::kRecording;
 constexpr FigureOptions kKeyspaceOptions{
     FigureOption::kLayer,   FigureOption::kKvHead,     FigureOption::kQueryHead,  FigureOption::kLayers,
     FigureOption::kBlock,   FigureOption::kComponents, FigureOption::kProjection, FigureOption::kColour,
-    FigureOption::kQueries, FigureOption::kReference};
+    FigureOption::kQueries, FigureOption::kReference,  FigureOption::kDensity};
 constexpr FigureOptions kCosineOptions{FigureOption::kLayer,  FigureOption::kKvHead, FigureOption::kQueryHead,
                                        FigureOption::kLayers, FigureOption::kBlock,  FigureOption::kRetained,
                                        FigureOption::kOrder,  FigureOption::kReduce};
@@ -219,10 +219,11 @@ KeyspaceLook chosen_look(const FigureRequest& request) {
         fmt::format("{} principal components are asked for; expected 2 or 3", request.components));
   const bool three = request.components == 3;
   Projection projection = request.projection.value_or(three ? Projection::kPca3d : Projection::kPca);
-  if (three && projection == Projection::kAnchor)
-    throw UsageError("3 principal components are asked for, but projection 'anchor' has none");
+  if (three && projection != Projection::kPca && projection != Projection::kPca3d)
+    throw UsageError(fmt::format("3 principal components are asked for, but projection '{}' has {}",
+                                 id_of(projection), projection == Projection::kAnchor ? "none" : "2"));
   if (three) projection = Projection::kPca3d;
-  return {projection, request.colour, request.queries};
+  return {projection, request.colour, request.queries, -1, request.density};
 }
 
 void check_block(const RecordingInfo& info, int run, const FigureRequest& request) {

@@ -38,6 +38,7 @@ struct FigureRequest {
   std::optional<Projection> projection = {};   // keyspace; by default the plane or space of `components`
   KeyColour colour = KeyColour::kDecision;     // keyspace
   bool queries = false;                        // keyspace: all queries of the group as well
+  KeyDensity density = KeyDensity::kAuto;      // keyspace
   bool retained_only = false;                  // cosine-matrix
   MatrixOrder order = MatrixOrder::kPosition;  // cosine-matrix, token-lives
   // Of keys that a dendrogram may order, for time and memory grow with n²; empty: any number.
@@ -101,6 +102,7 @@ enum class FigureOption {
   kProjection,
   kColour,
   kQueries,
+  kDensity,
   kRetained,
   kOrder,
   kLinear,

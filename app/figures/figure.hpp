@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -153,6 +154,8 @@ struct Panel {
   bool equal_aspect = false;               // one unit is as long on x as on y
   bool legend = true;
   std::optional<Extent> part;  // that is drawn, in two dimensions; empty: all
+  bool density = false;        // keys are counted in hexagons (density_of), not drawn one by one
+  std::function<std::string(std::int32_t)> token_text = {};  // bytes of the tokens of points; may be empty
 
   bool is_3d() const { return !z.label.empty(); }
 };

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +22,7 @@
 #include "app/figures/keyspace_data.hpp"
 #include "app/figures/labels.hpp"
 #include "app/figures/scales.hpp"
+#include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 
@@ -49,15 +53,17 @@ PointSeries make_series(std::string id, std::string label, Colour colour, Marker
   return series;
 }
 
-bool is_placed(const RowMatrixF& coordinates, Eigen::Index row, int dimensions) {
-  return coordinates.row(row).head(dimensions).allFinite();
+using Axes = std::span<const int>;  // columns of coordinates
+
+bool is_placed(const RowMatrixF& coordinates, Eigen::Index row, Axes axes) {
+  return std::ranges::all_of(axes, [&](int axis) { return std::isfinite(coordinates(row, axis)); });
 }
 
-// Appends row `row` of coordinates (n, dimensions or more).
-void add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index row, int dimensions) {
-  series.x.push_back(coordinates(row, 0));
-  series.y.push_back(coordinates(row, 1));
-  if (dimensions > 2) series.z.push_back(coordinates(row, 2));
+// Appends row `row` of coordinates.
+void add_point(PointSeries& series, const RowMatrixF& coordinates, Eigen::Index row, Axes axes) {
+  series.x.push_back(coordinates(row, axes[0]));
+  series.y.push_back(coordinates(row, axes[1]));
+  if (axes.size() > 2) series.z.push_back(coordinates(row, axes[2]));
 }
 
 // One panel in the making.
@@ -67,7 +73,7 @@ class PanelMaker {
              const KeyspaceContent& content, const KeyspaceStyle& style)
       : basis_(basis),
         projection_(projection),
-        dimensions_(dimensions_of(projection)),
+        axes_(axes_of(projection)),
         coordinates_(coordinates),
         content_(content),
         style_(style) {}
@@ -90,7 +96,7 @@ class PanelMaker {
   float size_of_keys() const { return point_size(style_.n_keys < 0 ? content_.n_seen : style_.n_keys); }
 
   bool leaves_out(const RowMatrixF& coordinates, Eigen::Index row) const {
-    return style_.only_placed && !is_placed(coordinates, row, dimensions_);
+    return style_.only_placed && !is_placed(coordinates, row, axes_);
   }
 
   void add(PointSeries series, float size) {
@@ -103,7 +109,7 @@ class PanelMaker {
     const RowMatrixF& queries = content_.queries;
     for (Eigen::Index row = 0; row < queries.rows(); ++row) {
       if (leaves_out(queries, row)) continue;
-      add_point(series, queries, row, dimensions_);
+      add_point(series, queries, row, axes_);
       series.token.push_back(static_cast<std::int32_t>(row % content_.n_seen));
     }
     add(std::move(series), point_size(queries.rows()));
@@ -120,7 +126,7 @@ class PanelMaker {
       if (kept) ++next;
       if (leaves_out(coordinates_, token)) continue;
       PointSeries& series = kept ? retained : evicted;
-      add_point(series, coordinates_, token, dimensions_);
+      add_point(series, coordinates_, token, axes_);
       series.token.push_back(token);
       if (!values.empty()) series.value.push_back(values[token]);
     }
@@ -134,7 +140,7 @@ class PanelMaker {
     const std::int64_t n_seen = content_.n_seen, n_retained = std::ssize(content_.retained);
     std::int64_t n_placed = 0;
     for (std::int64_t token = 0; token < n_seen; ++token)
-      n_placed += is_placed(coordinates_, token, dimensions_) ? 1 : 0;
+      n_placed += is_placed(coordinates_, token, axes_) ? 1 : 0;
     std::string text =
         n_retained == n_seen && n_seen > 1
             ? fmt::format("all {} keys retained", format_count(n_seen))
@@ -154,7 +160,7 @@ class PanelMaker {
         top.size() == 1 ? "highest KeyDiff score" : fmt::format("{} highest KeyDiff scores", top.size()),
         kCharcoal, Marker::kCircle);
     for (const std::int32_t token : top) {
-      add_point(series, coordinates_, token, dimensions_);
+      add_point(series, coordinates_, token, axes_);
       series.token.push_back(token);
     }
     add(std::move(series), kCircleSize * size_of_keys() + 2);
@@ -165,13 +171,13 @@ class PanelMaker {
     if (row.size() == 0 || !row.allFinite()) return;
     const RowMatrixF at = place_rows(projection_, basis_, content_.anchor, row);
     if (leaves_out(at, 0)) return;
-    add_point(series, at, 0, dimensions_);
+    add_point(series, at, 0, axes_);
     add(std::move(series), kAnchorSize);
   }
 
   const KeyspaceBasis& basis_;
   Projection projection_;
-  int dimensions_;
+  Axes axes_;
   const RowMatrixF& coordinates_;
   const KeyspaceContent& content_;
   const KeyspaceStyle& style_;
@@ -183,6 +189,14 @@ class PanelMaker {
 Panel keyspace_panel(const KeyspaceBasis& basis, Projection projection, const RowMatrixF& coordinates,
                      const KeyspaceContent& content, const KeyspaceStyle& style) {
   return PanelMaker(basis, projection, coordinates, content, style).make();
+}
+
+void count_in_hexagons(Panel& panel, std::shared_ptr<const RecordingInfo> info, int run) {
+  panel.density = true;
+  panel.note += "; hexagons: the fuller, the more opaque, in the mean of their keys' colours";
+  panel.token_text = [info = std::move(info), run](std::int32_t token) {
+    return measures::token_bytes(*info, run, token);
+  };
 }
 
 namespace {
@@ -234,6 +248,7 @@ ShownRun read_run(const Common& common, int run) {
 Panel run_panel(const Common& common, const ShownRun& shown) {
   Panel panel = keyspace_panel(common.basis, common.look.projection, shown.coordinates, shown.content);
   panel.id = panel.title = common.info.runs[shown.run].plan.name;
+  if (common.look.counts(shown.content.n_seen)) count_in_hexagons(panel, common.recording.info(), shown.run);
   return panel;
 }
 
@@ -250,7 +265,7 @@ std::optional<Panel> overlay_panel(const Common& common, const std::vector<Shown
     const PolicyLooks::Look look = looks.next(run.plan.policy);
     PointSeries series = make_series(run.plan.name, run.plan.name, look.colour, look.marker);
     for (const std::int32_t token : shown.content.retained) {
-      add_point(series, shown.coordinates, token, dimensions_of(common.look.projection));
+      add_point(series, shown.coordinates, token, axes_of(common.look.projection));
       series.token.push_back(token);
     }
     series.size_px = point_size(series.x.size());
@@ -289,8 +304,9 @@ FigureView view_of(const Common& common) {
   view.layer = common.basis.layer;
   view.kv_head = common.basis.kv_head;
   view.block = common.block;
-  if (common.look.projection == Projection::kAnchor)
-    view.projection = id_of(common.look.projection);
+  if (const Projection projection = common.look.projection;
+      projection != Projection::kPca && projection != Projection::kPca3d)
+    view.projection = id_of(projection);
   else
     view.components = dimensions_of(common.look.projection);
   if (common.look.colour != KeyColour::kDecision) view.colour = id_of(common.look.colour);

@@ -17,8 +17,7 @@ struct KeyspaceContent {
   std::int64_t n_seen = 0;                  // tokens by then
   std::vector<std::int32_t> retained = {};  // positions of those that are in the cache, ascending
   KeyValues colours = {};                   // of the tokens seen
-  RowMatrixF queries =
-      {};  // (group_size · n_seen, dimensions) placed, query head after query head; or no rows
+  RowMatrixF queries = {};  // (group_size · n_seen, columns) placed, query head after query head; or no rows
   // (head_dim) means of the keys and of the group's queries seen by then; no entries: not shown.
   Eigen::VectorXd anchor = {}, mean_query = {};
   std::vector<std::int32_t> top_keys = {};  // positions of the keys to circle
@@ -33,9 +32,12 @@ struct KeyspaceStyle {
 
 // The panel, for the window and for pages: queries, evicted rings, retained discs, circles about top keys,
 // anchor and mean query. Its note says how many keys are retained, and where some have no place or no value.
-//   coordinates: where the keys lie, (n_seen or more, dimensions_of(projection) or more)
+//   coordinates: where the keys lie, (n_seen or more, columns_of(projection) or more)
 Panel keyspace_panel(const KeyspaceBasis& basis, Projection projection, const RowMatrixF& coordinates,
                      const KeyspaceContent& content, const KeyspaceStyle& style = {});
+
+// Keys are counted in hexagons from now on, and the panel says so; peaks are named by tokens of the run.
+void count_in_hexagons(Panel& panel, std::shared_ptr<const recording::RecordingInfo> info, int run);
 
 // Positions of the keys that KeyDiff scores highest, -cos(k_i, mean key), the highest first and the lower
 // position of equal ones: what the paper marks in its Fig. 4 and 11.

@@ -128,6 +128,21 @@ std::string component_label(const KeyspaceBasis& basis, int component) {
 
 int dimensions_of(Projection projection) { return projection == Projection::kPca3d ? 3 : 2; }
 
+std::span<const int> axes_of(Projection projection) {
+  static constexpr std::array kFirst{0, 1, 2};
+  static constexpr std::array kFirstAndThird{0, 2};
+  if (projection == Projection::kPca13) return kFirstAndThird;
+  if (projection == Projection::kPca23) return std::span<const int>(kFirst).subspan(1);
+  return std::span<const int>(kFirst).first(dimensions_of(projection));
+}
+
+int columns_of(Projection projection) { return axes_of(projection).back() + 1; }
+
+bool KeyspaceLook::counts(std::int64_t n_keys) const {
+  if (dimensions_of(projection) > 2) return false;
+  return density == KeyDensity::kHexagons || (density == KeyDensity::kAuto && n_keys > kManyKeys);
+}
+
 RowMatrixF anchor_coordinates(const MatrixView& rows, const Eigen::VectorXd& anchor) {
   RowMatrixF coordinates(rows.rows(), 2);
   coordinates.col(0) = analysis::cosines_to(rows, anchor).cast<float>();
@@ -138,7 +153,7 @@ RowMatrixF anchor_coordinates(const MatrixView& rows, const Eigen::VectorXd& anc
 RowMatrixF place_rows(Projection projection, const KeyspaceBasis& basis, const Eigen::VectorXd& anchor,
                       const MatrixView& rows) {
   return projection == Projection::kAnchor ? anchor_coordinates(rows, anchor)
-                                           : project_rows(basis, rows, dimensions_of(projection));
+                                           : project_rows(basis, rows, columns_of(projection));
 }
 
 void set_axes(Panel& panel, Projection projection, const KeyspaceBasis& basis) {
@@ -148,11 +163,11 @@ void set_axes(Panel& panel, Projection projection, const KeyspaceBasis& basis) {
     panel.y.label = "norm";
     return;
   }
-  panel.x.label = component_label(basis, 0);
-  panel.y.label = component_label(basis, 1);
-  if (projection == Projection::kPca3d) panel.z.label = component_label(basis, 2);
-  const int n = dimensions_of(projection);
-  panel.explained_variance.assign(basis.explained.begin(), basis.explained.begin() + n);
+  const std::array labels{&panel.x.label, &panel.y.label, &panel.z.label};
+  for (std::size_t i = 0; const int axis : axes_of(projection)) {
+    *labels[i++] = component_label(basis, axis);
+    panel.explained_variance.push_back(basis.explained.at(axis));
+  }
 }
 
 namespace {
@@ -377,6 +392,10 @@ namespace {
 
 constexpr std::array kProjections{
     ProjectionChoice{Projection::kPca, "pca", "PCA", "the plane of the first two principal components"},
+    ProjectionChoice{Projection::kPca13, "pca13", "PCA 1, 3",
+                     "the plane of the first and the third principal component"},
+    ProjectionChoice{Projection::kPca23, "pca23", "PCA 2, 3",
+                     "the plane of the second and the third principal component"},
     ProjectionChoice{Projection::kPca3d, "pca3d", "PCA, 3D",
                      "the space of the first three principal components"},
     ProjectionChoice{Projection::kAnchor, "anchor", "Anchor",
@@ -423,6 +442,24 @@ std::string_view id_of(KeyColour colour) {
 Projection parse_projection(std::string_view name) {
   return find_choice(kProjections, name, "projection").projection;
 }
+
+namespace {
+
+struct DensityChoice {
+  KeyDensity density;
+  std::string_view id;
+};
+constexpr std::array kDensities{DensityChoice{KeyDensity::kAuto, "auto"},
+                                DensityChoice{KeyDensity::kPoints, "points"},
+                                DensityChoice{KeyDensity::kHexagons, "hexagons"}};
+
+}  // namespace
+
+std::string_view id_of(KeyDensity density) {
+  return std::ranges::find(kDensities, density, &DensityChoice::density)->id;
+}
+KeyDensity parse_density(std::string_view name) { return find_choice(kDensities, name, "density").density; }
+
 KeyColour parse_key_colour(std::string_view name) { return find_choice(kColours, name, "colour").colour; }
 
 }  // namespace keyscope::figures

@@ -54,6 +54,8 @@ RowMatrixF group_queries(const recording::Recording& recording, int run, int lay
 // Where a key's point lies in a picture of the key space.
 enum class Projection {
   kPca,    // in the plane of the first two principal components
+  kPca13,  // of the first and the third
+  kPca23,  // of the second and the third
   kPca3d,  // in the space of the first three
   kAnchor  // cosine to the anchor along x, norm along y
 };
@@ -61,12 +63,18 @@ enum class Projection {
 // What the colour of a key's point says.
 enum class KeyColour { kDecision, kPosition, kAttention, kScore, kMargin, kTokenClass, kKept };
 
+// How keys are drawn: one by one, or counted in hexagons; by default these where there are many.
+enum class KeyDensity { kAuto, kPoints, kHexagons };
+inline constexpr std::int64_t kManyKeys = 5000;
+
 // How the key space is shown: the same choice in the window and on the command line.
 struct KeyspaceLook {
   Projection projection = Projection::kPca;
   KeyColour colour = KeyColour::kDecision;
   bool queries = false;  // all queries of the group as well
   int reference = -1;    // for kKept: the other run, an index; -1: as other_run has it
+  KeyDensity density = KeyDensity::kAuto;
+  bool counts(std::int64_t n_keys) const;  // them in hexagons
   bool operator==(const KeyspaceLook&) const = default;
 };
 
@@ -87,9 +95,14 @@ std::string_view id_of(KeyColour colour);
 //   throws UsageError on another name, listing those that there are
 Projection parse_projection(std::string_view name);
 KeyColour parse_key_colour(std::string_view name);
+KeyDensity parse_density(std::string_view name);
+std::string_view id_of(KeyDensity density);
 
-// How many coordinates a point has: 3 in space, else 2.
+// How many coordinates a point has: 3 in space, else 2. Which columns of placed rows they are, and how many
+// columns these have at least.
 int dimensions_of(Projection projection);
+std::span<const int> axes_of(Projection projection);
+int columns_of(Projection projection);
 
 // Where rows lie against an anchor: (n_rows, 2) of cosine and norm. A row or anchor of norm zero has cosine
 // 0.
@@ -97,7 +110,7 @@ int dimensions_of(Projection projection);
 //   source: KeyDiff (arXiv 2504.15364), Section 4: a key's score is the first coordinate, turned round
 RowMatrixF anchor_coordinates(const MatrixView& rows, const Eigen::VectorXd& anchor);
 
-// Coordinates of rows of one head, keys or queries: (n_rows, dimensions_of(projection)).
+// Coordinates of rows of one head, keys or queries: (n_rows, columns_of(projection)).
 //   anchor: (head_dim) the mean of the keys seen by the end of the block. Principal components do not ask
 //   for it, so there points stand still from block to block; in the view against the anchor they move with
 //   it.

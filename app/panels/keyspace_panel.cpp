@@ -20,7 +20,7 @@ namespace keyscope::window {
 
 namespace {
 
-constexpr float kProjectionPx = 92, kColourPx = 158, kControlGapPx = 8;
+constexpr float kProjectionPx = 100, kColourPx = 150, kControlGapPx = 8;
 
 std::string with_capital(std::string text) {
   if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
@@ -89,10 +89,24 @@ void draw_queries(PanelContext& context, figures::KeyspaceLook look) {
                                      : "Queries were not recorded: capture with --record keys,queries");
 }
 
+// Of what is there: none counts in space.
+void draw_density(PanelContext& context, figures::KeyspaceLook look) {
+  bool counts = look.counts(context.state().selected().n_seen);
+  ImGui::BeginDisabled(figures::dimensions_of(look.projection) > 2);
+  if (tick_box(context, "Hexagons", &counts)) {
+    look.density = counts ? figures::KeyDensity::kHexagons : figures::KeyDensity::kPoints;
+    context.session.choose_look(look);
+  }
+  ImGui::EndDisabled();
+  note_widget(context, "hexagons");
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("Keys counted in hexagons; by itself above 5,000 keys");
+}
+
 // The room that they take on one line, in pixels.
 float keyspace_controls_width(const PanelContext& context) {
-  return context.px(kProjectionPx + kColourPx + 2 * kControlGapPx) + ImGui::GetFrameHeight() +
-         ImGui::GetStyle().ItemInnerSpacing.x + text_size(context.fonts.regular, "Queries").x;
+  return context.px(kProjectionPx + kColourPx + 3 * kControlGapPx) +
+         2 * (ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x) +
+         text_size(context.fonts.regular, "QueriesHexagons").x;
 }
 
 // How the key space is shown: projection, what colours say, and whether queries are there. What the recording
@@ -104,6 +118,8 @@ void draw_keyspace_controls(PanelContext& context) {
   draw_colour(context, look);
   ImGui::SameLine(0, context.px(kControlGapPx));
   draw_queries(context, look);
+  ImGui::SameLine(0, context.px(kControlGapPx));
+  draw_density(context, look);
 }
 
 // Beside the name: what is long stays on one line, so that the plot keeps its place while things are read.

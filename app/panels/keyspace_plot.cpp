@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <implot.h>
@@ -18,7 +19,8 @@
 namespace keyscope::window {
 namespace {
 
-constexpr float kPickRadiusPx = 9;
+constexpr float kPickRadiusPx = 9, kHexagonPx = 7;
+constexpr std::size_t kPeaks = 12, kMostNames = 40;
 constexpr float kLeastHeightForAxisNames = 120, kLeastWidthForAxisNames = 230;
 constexpr double kTurnPerPixel = 0.008;  // radians
 
@@ -49,6 +51,7 @@ bool KeyspacePlot::take(const session::RunTile& tile,
   }
   turn_is_old_ = index_is_old_ = true;
   ++revision_;
+  others_ = seen_.density ? figures::without_keys(seen_) : figures::Panel{};
   return true;
 }
 
@@ -60,8 +63,8 @@ void KeyspacePlot::use_scale(const std::optional<figures::ColourScale>& shared) 
 }
 
 figures::Extent KeyspacePlot::extent() const {
-  const bool anchored = picture_->key.look.projection == figures::Projection::kAnchor;
-  return anchored ? session::points_extent(panel_) : picture_->points->extent;
+  const bool first_components = picture_->key.look.projection == figures::Projection::kPca;
+  return first_components ? picture_->points->extent : session::points_extent(panel_);
 }
 
 // A plot turns its points where the scene was turned, by whichever plot.
@@ -83,14 +86,74 @@ void KeyspacePlot::update_index(const PlotLegend& legend) {
 }
 
 void KeyspacePlot::draw_content(PanelContext& context, const KeyspaceScene& scene) {
-  layer_.draw(seen_, revision_, view_, context.theme, scene.legend.hidden(), context.scale);
+  layer_.draw(seen_.density ? others_ : seen_, revision_, view_, context.theme, scene.legend.hidden(),
+              context.scale);
   ImPlot::PushPlotClipRect();
+  if (seen_.density) draw_density(context, scene);
   draw_picture(layer_, view_);
   if (in_space()) draw_space_frame(context, seen_, scene.box, scene.orbit, view_);
   draw_means(context, scene.legend);
+  draw_names(context, scene);
   if (const auto held = context.state().locked) draw_token(context, *held, true);
   if (const auto token = context.state().hovered) draw_token(context, *token, false);
   ImPlot::PopPlotClipRect();
+}
+
+void KeyspacePlot::draw_density(PanelContext& context, const KeyspaceScene& scene) {
+  const float radius = context.px(kHexagonPx);
+  if (std::tuple now{revision_, view_.revision(), scene.legend.hidden()}; now != counted_for_) {
+    density_ = figures::density_of(seen_, scene.legend.hidden(), view_.limits(), view_.pixels_per_unit_x(),
+                                   view_.pixels_per_unit_y(), radius, kPeaks);
+    counted_for_ = std::move(now);
+  }
+  ImDrawList& list = *ImPlot::GetPlotDrawList();
+  const std::vector<double> corners = figures::hexagon(radius);
+  const ImDrawListFlags flags = std::exchange(list.Flags, list.Flags & ~ImDrawListFlags_AntiAliasedFill);
+  for (const figures::DensityCell& cell : density_.cells) {
+    const Pixel at = view_.to_pixel(cell.x, cell.y);
+    for (std::size_t i = 0; i < corners.size(); i += 2)
+      list.PathLineTo({at.x + static_cast<float>(corners[i]), at.y + static_cast<float>(corners[i + 1])});
+    list.PathFillConvex(ink_colour(context.theme, cell.colour, cell.opacity));
+  }
+  list.Flags = flags;
+}
+
+// Peaks by their tokens; where few keys are in sight, these by theirs. Those that have no room are left out.
+void KeyspacePlot::draw_names(const PanelContext& context, const KeyspaceScene& scene) const {
+  struct Name {
+    Pixel at;
+    std::string text;
+  };
+  std::vector<Name> names;
+  if (seen_.density) {
+    for (const figures::DensityPeak& peak : density_.peaks)
+      names.push_back({view_.to_pixel(peak.x, peak.y), peak.label});
+  } else if (scene.view.moved() && picture_->points) {
+    for (const figures::PointSeries& series : seen_.points) {
+      if (!figures::is_of_keys(series) || series.faded || scene.legend.hides(series.id)) continue;
+      for (std::size_t i = 0; i < series.x.size() && names.size() <= kMostNames; ++i) {
+        const Pixel at = view_.to_pixel(series.x[i], series.y[i]);
+        if (view_.contains(at)) names.push_back({at, std::to_string(series.token[i])});
+      }
+    }
+    if (names.size() > kMostNames) return;
+  }
+  ImDrawList& list = *ImPlot::GetPlotDrawList();
+  const Font& font = context.fonts.small;
+  std::vector<Rect> taken;
+  for (const Name& name : names) {
+    const ImVec2 size = text_size(font, name.text);
+    const Rect box{name.at.x + context.px(kHexagonPx), name.at.y - 0.5F * font.size, size.x, font.size};
+    if (std::ranges::any_of(taken, [&](const Rect& other) {
+          return box.x < other.right() && other.x < box.right() && box.y < other.bottom() &&
+                 other.y < box.bottom();
+        }))
+      continue;
+    taken.push_back(box);
+    list.AddRectFilled({box.x - context.px(2), box.y}, {box.right() + context.px(2), box.bottom()},
+                       with_alpha(context.theme.plot, 0.75F), context.px(2));
+    draw_text(list, font, {box.x, box.y}, context.theme.text, name.text);
+  }
 }
 
 void KeyspacePlot::draw(PanelContext& context, KeyspaceScene& scene, const session::RunTile& tile,

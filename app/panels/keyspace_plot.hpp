@@ -2,11 +2,15 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/display/plot.hpp"
 #include "app/display/plot_legend.hpp"
+#include "app/figures/density.hpp"
 #include "app/figures/scales.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/keyspace_view.hpp"
@@ -66,6 +70,8 @@ class KeyspacePlot {
   void select_inside(PanelContext& context, const KeyspaceScene& scene, const std::vector<Pixel>& outline);
   void draw_menu(PanelContext& context, KeyspaceScene& scene);
   void draw_content(PanelContext& context, const KeyspaceScene& scene);
+  void draw_density(PanelContext& context, const KeyspaceScene& scene);
+  void draw_names(const PanelContext& context, const KeyspaceScene& scene) const;
   void draw_means(const PanelContext& context, const PlotLegend& legend) const;
   std::optional<Found> find(std::int64_t token) const;
   void draw_token(PanelContext& context, std::int64_t token, bool held) const;
@@ -85,6 +91,10 @@ class KeyspacePlot {
   PlotView view_;
   PointLayer layer_;
   Plot plot_;
+  // Of keys that are counted in hexagons: these, and what they were counted for; the rest of the panel.
+  figures::Density density_;
+  std::tuple<std::uint64_t, std::uint64_t, std::vector<std::string>> counted_for_;
+  figures::Panel others_;
 };
 
 }  // namespace keyscope::window

@@ -210,7 +210,7 @@ bool QueryCache::Held::is_of(const HeadPoints& points) const {
 RowMatrixF QueryCache::place(const recording::Recording& recording, const HeadPoints& points,
                              std::int64_t block, figures::Projection projection) {
   const std::int64_t n_seen = points.seen.at(block);
-  const Eigen::Index dimensions = figures::dimensions_of(projection);
+  const Eigen::Index columns = figures::columns_of(projection);
   const bool anchored = projection == figures::Projection::kAnchor;
   Held& held = anchored ? recorded_ : projected_;
   if (!held.is_of(points)) {
@@ -220,14 +220,14 @@ RowMatrixF QueryCache::place(const recording::Recording& recording, const HeadPo
     held = {points.head, points.n_tokens, points.basis, std::move(rows)};
   }
   const Eigen::Index group = n_seen > 0 ? held.rows.rows() / points.n_tokens : 0;
-  RowMatrixF placed(group * n_seen, dimensions);
+  RowMatrixF placed(group * n_seen, columns);
   for (Eigen::Index g = 0; g < group; ++g) {
     const auto seen = held.rows.middleRows(g * points.n_tokens, n_seen);
     if (anchored)
       placed.middleRows(g * n_seen, n_seen) =
           figures::anchor_coordinates(seen, points.mean_key.row(block).transpose());
     else
-      placed.middleRows(g * n_seen, n_seen) = seen.leftCols(dimensions);
+      placed.middleRows(g * n_seen, n_seen) = seen.leftCols(columns);
   }
   if (static_cast<std::size_t>(held.rows.size()) * sizeof(float) > kMostBytes) held = {};
   return placed;

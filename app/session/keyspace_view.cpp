@@ -77,6 +77,9 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
           head.keys.topRows(n_seen), head.trace);
   }
   picture->panel = keyspace_panel(head, key.block, look, std::move(content));
+  if (key.block >= 0 && key.block < head.n_blocks() && look.counts(head.seen[key.block]))
+    figures::count_in_hexagons(picture->panel, std::make_shared<const recording::RecordingInfo>(info),
+                               key.head.run);
   return picture;
 }
 
@@ -110,6 +113,8 @@ std::string look_options(const figures::KeyspaceLook& look) {
   if (look.colour != KeyColour::kDecision)
     options += fmt::format(" --colour {}", figures::id_of(look.colour));
   if (look.queries) options += " --queries";
+  if (look.density != figures::KeyDensity::kAuto)
+    options += fmt::format(" --density {}", figures::id_of(look.density));
   return options;
 }
 

@@ -70,13 +70,15 @@ Choice choice_in(const nlohmann::json& json, const char* name, Choice (*parse)(s
 nlohmann::json look_to_json(const figures::KeyspaceLook& look) {
   return {{"projection", figures::id_of(look.projection)},
           {"colour", figures::id_of(look.colour)},
-          {"queries", look.queries}};
+          {"queries", look.queries},
+          {"density", figures::id_of(look.density)}};
 }
 
 figures::KeyspaceLook look_in(const nlohmann::json& json) {
   const figures::KeyspaceLook usual;
   return {choice_in(json, "projection", figures::parse_projection, usual.projection),
-          choice_in(json, "colour", figures::parse_key_colour, usual.colour), flag_in(json, "queries")};
+          choice_in(json, "colour", figures::parse_key_colour, usual.colour), flag_in(json, "queries"), -1,
+          choice_in(json, "density", figures::parse_density, usual.density)};
 }
 
 nlohmann::json settings_to_json(const FigureSettings& settings) {

@@ -29,6 +29,7 @@ Figure figure_of(const ShownView& shown, const ShownRun& run, JobWatch& job) {
     wanted.projection = shown.look.projection;
     wanted.colour = shown.look.colour;
     wanted.queries = shown.look.queries;
+    wanted.density = shown.look.density;
     if (shown.look.colour == figures::KeyColour::kKept)
       wanted.reference =
           run.info->runs[figures::other_run(*run.info, run.id.run, shown.map.reference)].plan.name;
