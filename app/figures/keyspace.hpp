@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <Eigen/Core>
@@ -36,6 +37,10 @@ struct KeyspaceStyle {
 //   coordinates: where the keys lie, (n_seen or more, dimensions_of(projection) or more)
 Panel keyspace_panel(const KeyspaceBasis& basis, Projection projection, const RowMatrixF& coordinates,
                      const KeyspaceContent& content, const KeyspaceStyle& style = {});
+
+// What the axes are, for a caption: whose keys and queries they were fitted on, or what the anchor is.
+std::string describe_axes(const recording::RecordingInfo& info, const KeyspaceBasis& basis,
+                          Projection projection);
 
 // Positions of the keys that KeyDiff scores highest, -cos(k_i, mean key), the highest first and the lower
 // position of equal ones: what the paper marks in its Fig. 4 and 11.
