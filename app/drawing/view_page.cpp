@@ -161,6 +161,7 @@ std::vector<std::vector<std::int64_t>> plan_steps(const std::vector<ReadRun>& ru
        ++block) {
     const std::int64_t n_seen = tokens_seen_by(leading->run(), block);
     std::vector<std::int64_t> blocks;
+    blocks.reserve(runs.size());
     for (const ReadRun& run : runs)
       blocks.push_back(&run == &*leading ? block : measures::block_having_seen(run.run(), n_seen));
     steps.push_back(std::move(blocks));
@@ -275,14 +276,15 @@ void add_prompt_values(const ReadRun& run, Arrays& arrays, Json& json) {
   json["per_query"] = arrays.add("Float32Array", per_query);
 }
 
-std::vector<std::string> labels(const RecordingInfo& info, int run, std::int64_t first, std::int64_t count) {
+std::vector<std::string> token_labels(const RecordingInfo& info, int run, std::int64_t first,
+                                      std::int64_t count) {
   std::vector<std::string> texts;
   for (std::int64_t token = first; token < first + count; ++token)
     texts.push_back(text_label(measures::token_bytes(info, run, token)));
   return texts;
 }
 
-std::vector<double> column(const RowMatrixF& matrix, Eigen::Index at) {
+std::vector<double> coordinates_along(const RowMatrixF& matrix, Eigen::Index at) {
   std::vector<double> values(matrix.rows());
   for (Eigen::Index row = 0; row < matrix.rows(); ++row) values[row] = matrix(row, at);
   return values;
@@ -348,7 +350,7 @@ class PageMaker {
   void add_text(Json& json) const {
     const recording::TokenText& prompt = info_->prompt;
     const int run = runs_[page_.main_run].index;
-    json["texts"] = labels(*info_, run, 0, prompt.size());
+    json["texts"] = token_labels(*info_, run, 0, prompt.size());
     const bool flows = is_hard_wrapped(prompt.text);
     json["breaks"] = Json::array();
     std::string before;
@@ -381,7 +383,7 @@ class PageMaker {
               {"glyph", glyph(look.marker)},
               {"n_tokens", read.n_tokens},
               {"last_block", read.last_block()},
-              {"generated", labels(info, read.index, info.n_prompt(), run.generated.size())}};
+              {"generated", token_labels(info, read.index, info.n_prompt(), run.generated.size())}};
     for (const auto& blocks : steps_) {
       json["blocks"].push_back(blocks[at]);
       json["seen"].push_back(tokens_seen_by(run, blocks[at]));
@@ -389,8 +391,8 @@ class PageMaker {
     json["evicted_at"] = arrays_.add_blocks(read.trace.evicted_at);
     json["margins"] = arrays_.add("Float32Array", margins_of(read.trace));
     if (read.n_tokens == 0) return json;
-    json["x"] = arrays_.add_steps(column(read.coordinates, 0), ranges_.x);
-    json["y"] = arrays_.add_steps(column(read.coordinates, 1), ranges_.y);
+    json["x"] = arrays_.add_steps(coordinates_along(read.coordinates, 0), ranges_.x);
+    json["y"] = arrays_.add_steps(coordinates_along(read.coordinates, 1), ranges_.y);
     const Eigen::VectorXd norms = analysis::row_norms(read.keys);
     json["norm"] = arrays_.add_steps(std::vector<double>(norms.begin(), norms.end()));
     add_prompt_values(read, arrays_, json);
@@ -411,7 +413,7 @@ class PageMaker {
 };
 
 // Puts text where the template has a mark. What stands last goes first: data may hold a mark, too.
-void fill(std::string& html, std::string_view mark, std::string_view text) {
+void fill_mark(std::string& html, std::string_view mark, std::string_view text) {
   html.replace(html.find(mark), mark.size(), text);
 }
 
@@ -421,8 +423,9 @@ std::string view_page(const ViewPage& page) {
   PageMaker maker(page);
   const Json json = maker.make();
   std::string html = view_page_html;
-  fill(html, "@DATA@", json_script(json));
-  fill(html, "@TITLE@", html_text(fmt::format("{}: {}", maker.title(), json["prompt"].get<std::string>())));
+  fill_mark(html, "@DATA@", json_script(json));
+  fill_mark(html, "@TITLE@",
+            html_text(fmt::format("{}: {}", maker.title(), json["prompt"].get<std::string>())));
   if (html.size() > kMostPageBytes)
     throw UsageError(
         fmt::format("the page would have {:.1f} MB, and one to send has at most {:.0f} MB: show fewer runs, "
