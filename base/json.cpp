@@ -1,11 +1,15 @@
 #include "base/json.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -48,6 +52,28 @@ std::string json_text(const Json& value, int indent) {
 
 std::string json_text(const nlohmann::ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// Outside strings JSON has none of these characters, and inside them an escape means the same.
+std::string json_script(const nlohmann::ordered_json& value) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kEscapes{{
+      {"<", "\\u003c"},
+      {">", "\\u003e"},
+      {"&", "\\u0026"},
+      {"\u2028", "\\u2028"},
+      {"\u2029", "\\u2029"},
+  }};
+  const std::string text = json_text(value);
+  std::string escaped;
+  escaped.reserve(text.size() + text.size() / 16);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    const auto found =
+        std::ranges::find_if(kEscapes, [&](const auto& escape) { return rest.starts_with(escape.first); });
+    escaped += found == kEscapes.end() ? rest.substr(0, 1) : found->second;
+    at += found == kEscapes.end() ? 1 : found->first.size();
+  }
+  return escaped;
 }
 
 namespace {

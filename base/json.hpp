@@ -21,6 +21,10 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text);  // members in
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
+// On one line, as the text of an HTML page's <script type="application/json">, which no string in it can
+// end: markup characters are escaped, as are the line separators that JavaScript once took for line ends.
+std::string json_script(const nlohmann::ordered_json& value);
+
 // Parses a JSON object as untrusted files need it: the whole text, nothing else; every key once (nlohmann
 // alone keeps the last of two without a word); nesting bounded, so that a file of brackets costs no memory.
 // NaN, Infinity and -Infinity, which are no JSON and which Python writes, are read as strings: no field takes

@@ -9,6 +9,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <openssl/evp.h>
 #include <unicode/utf8.h>
 
 namespace keyscope {
@@ -188,6 +189,15 @@ std::string escape_markup(std::string_view text, bool is_html) {
 std::string xml_text(std::string_view text) { return escape_markup(text, false); }
 
 std::string html_text(std::string_view text) { return escape_markup(text, true); }
+
+std::string base64_text(std::string_view bytes) {
+  std::string base64((bytes.size() + 2) / 3 * 4 + 1, '\0');  // EVP_EncodeBlock ends it with a zero
+  const int length =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  base64.resize(length);
+  return base64;
+}
 
 std::string quote_word(std::string_view word) {
   const bool plain = !word.empty() && word.find_first_not_of(

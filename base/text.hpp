@@ -82,6 +82,9 @@ std::string xml_text(std::string_view text);
 // too, and every control character a space.
 std::string html_text(std::string_view text);
 
+// Bytes as base64 (RFC 4648), on one line, padded.
+std::string base64_text(std::string_view bytes);
+
 // A word as a POSIX shell reads it back: as it is where it is plain, else in single quotes.
 std::string quote_word(std::string_view word);
 

@@ -112,3 +112,13 @@ function(keyscope_test name)
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
 endfunction()
+
+# keyscope_embed(OUTPUT HEADER NAMESPACE FILE ...): a C++ source that holds text files, by embed.cmake.
+function(keyscope_embed output header namespace)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} "-DSOURCES=${ARGN}" -DHEADER=${header} -DNAMESPACE=${namespace}
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${ARGN} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    VERBATIM)
+endfunction()

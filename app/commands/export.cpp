@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,17 +16,19 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
+#include "app/drawing/view_page.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
 namespace {
 
 struct ExportArguments {
-  std::string file, out, layers, kv_heads, query_heads;
+  std::string file, out, html, layers, kv_heads, query_heads;
   std::vector<std::string> names, runs;
   std::optional<std::int64_t> block;
   int components = 2;
@@ -118,7 +122,61 @@ std::string label_of(const figures::FigureRequest& request) {
   return label;
 }
 
-void run_export(const ExportArguments& arguments) {
+// A page shows the key space of one head and nothing else; what it has no use for would change nothing.
+void refuse_options_of_figures(const CLI::App& command) {
+  for (const char* name : {"--figure", "--query-heads", "--components"})
+    if (command.get_option(name)->count() > 0)
+      throw UsageError(fmt::format(
+          "export: {} does nothing to --html, which shows the key space of one KV head in two components; "
+          "leave it out, or write figures with --out FILE.h5",
+          name));
+}
+
+// The one that a list of layers or heads names; empty where none is given.
+std::optional<int> only_index(const std::string& text, const std::string& option) {
+  if (text.empty()) return {};
+  const std::vector<int> indices = parse_index_list(text, option);
+  if (indices.size() != 1)
+    throw UsageError(
+        fmt::format("export: {} names {} of them, and --html shows one; name one, or write all "
+                    "of them with --out FILE.h5",
+                    option, indices.size()));
+  return indices.front();
+}
+
+// The head and runs that `figure FILE keyspace` shows; the text begins with a run that evicts.
+void write_page(const ExportArguments& arguments, const CLI::App& command) {
+  refuse_options_of_figures(command);
+  figures::FigureRequest request;
+  request.name = "keyspace";
+  request.runs = arguments.runs;
+  request.layer = only_index(arguments.layers, "--layer");
+  request.kv_head = only_index(arguments.kv_heads, "--kv-head");
+  request.block = arguments.block;
+  if (!figures::is_page_path(arguments.html))
+    throw UsageError(fmt::format("--html {}: expected a name that ends in .html", arguments.html));
+  output_path(arguments.html, arguments.force);
+  refuse_same_file(arguments.file, arguments.html, "--html");
+
+  const auto recording = recording::open_recording(arguments.file);
+  const auto info = recording->info();
+  figures::check_request(*info, request);
+  figures::ViewPage page{.layer = figures::chosen_layer(*info, request),
+                         .kv_head = figures::chosen_kv_head(*info, request),
+                         .block = arguments.block.value_or(-1)};
+  const std::vector<int> runs = figures::chosen_runs(*info, request);
+  for (const int run : runs) page.runs.push_back({recording.get(), run});
+  if (const auto evicting = figures::chosen_evicting_runs(*info, request); !evicting.empty())
+    page.main_run = std::ranges::find(runs, evicting.front()) - runs.begin();
+  const std::string html = figures::view_page(page);
+  write_file(arguments.html, html, arguments.force);
+  if (!arguments.quiet) fmt::print(stderr, "{}: {}\n", arguments.html, bytes_text(std::ssize(html)));
+}
+
+void run_export(const ExportArguments& arguments, const CLI::App& command) {
+  if (!arguments.html.empty()) return write_page(arguments, command);
+  if (arguments.out.empty())
+    throw UsageError("export: give --out FILE.h5 for the figures, or --html FILE.html for a page to send");
   for (const auto& name : arguments.names) figures::figure_name(name);  // says it if unknown
   output_path(arguments.out, arguments.force);
   refuse_same_file(arguments.file, arguments.out);
@@ -150,9 +208,14 @@ void add_export(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("export",
                          "All or chosen figures of a recording in one NeXus HDF5 file, for H5Web, silx "
-                         "and h5py");
+                         "and h5py, or one head as a page for a browser");
   command->add_option("FILE", arguments->file, "A recording, or the .part of a killed capture")->required();
-  command->add_option("--out", arguments->out, "The HDF5 file to write")->required();
+  CLI::Option* out = command->add_option("--out", arguments->out, "The HDF5 file to write");
+  command
+      ->add_option("--html", arguments->html,
+                   "Instead: the key space of one head beside the text as one page that opens in a browser, "
+                   "offline; of every run, the first recorded layer and KV head unless they are chosen")
+      ->excludes(out);
   command->add_option("--figure", arguments->names, "Only this figure, repeatable: " + figure_help())
       ->allow_extra_args(false);
   command
@@ -178,10 +241,12 @@ void add_export(CLI::App& app) {
       ->check(zero_or_more());
   command->add_option("--components", arguments->components, "Principal components of keyspace: 2 or 3")
       ->check(CLI::IsMember({2, 3}));
-  command->add_flag("--force", arguments->force, "Replace an existing --out file");
+  command->add_flag("--force", arguments->force, "Replace an existing --out or --html file");
   command->add_flag("--quiet", arguments->quiet, "No progress, no closing line");
-  command->footer("Example:\n  keyscope export needle.h5 --out figures.h5");
-  command->callback([arguments] { run_export(*arguments); });
+  command->footer(
+      "Example:\n  keyscope export needle.h5 --out figures.h5\n"
+      "  keyscope export needle.h5 --html needle.html --layer 1 --kv-head 0");
+  command->callback([arguments, command] { run_export(*arguments, *command); });
 }
 
 }  // namespace keyscope::commands

@@ -199,6 +199,15 @@ void count_in_hexagons(Panel& panel, std::shared_ptr<const RecordingInfo> info, 
   };
 }
 
+std::string describe_axes(const RecordingInfo& info, const KeyspaceBasis& basis, Projection projection) {
+  if (projection == Projection::kAnchor)
+    return "Against the anchor, the mean of the keys seen by then, which moves from block to block.";
+  return fmt::format(
+      "Principal axes of the {} of run {}, one joint mean; shares of the variance in brackets.",
+      basis.with_queries ? "keys and queries" : "keys (queries were not recorded)",
+      info.runs[basis.run].plan.name);
+}
+
 namespace {
 
 // What all panels of a figure have in common.
@@ -279,16 +288,6 @@ std::optional<Panel> overlay_panel(const Common& common, const std::vector<Shown
 int grid_columns(std::size_t n_panels) {
   if (n_panels <= 3) return static_cast<int>(n_panels);
   return n_panels == 4 ? 2 : 3;
-}
-
-// What the axes are.
-std::string describe_axes(const RecordingInfo& info, const KeyspaceBasis& basis, Projection projection) {
-  if (projection == Projection::kAnchor)
-    return "Against the anchor, the mean of the keys seen by then, which moves from block to block.";
-  return fmt::format(
-      "Principal axes of the {} of run {}, one joint mean; shares of the variance in brackets.",
-      basis.with_queries ? "keys and queries" : "keys (queries were not recorded)",
-      info.runs[basis.run].plan.name);
 }
 
 std::string caption_of(const Common& common, const std::vector<int>& runs, std::int64_t block) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <Eigen/Core>
@@ -38,6 +39,10 @@ Panel keyspace_panel(const KeyspaceBasis& basis, Projection projection, const Ro
 
 // Keys are counted in hexagons from now on, and the panel says so; peaks are named by tokens of the run.
 void count_in_hexagons(Panel& panel, std::shared_ptr<const recording::RecordingInfo> info, int run);
+
+// What the axes are, for a caption: whose keys and queries they were fitted on, or what the anchor is.
+std::string describe_axes(const recording::RecordingInfo& info, const KeyspaceBasis& basis,
+                          Projection projection);
 
 // Positions of the keys that KeyDiff scores highest, -cos(k_i, mean key), the highest first and the lower
 // position of equal ones: what the paper marks in its Fig. 4 and 11.

@@ -20,6 +20,7 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/labels.hpp"
 #include "app/measures/policy_difference.hpp"
+#include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

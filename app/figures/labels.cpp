@@ -152,6 +152,27 @@ std::string token_label(std::string_view bytes) { return label(bytes, true); }
 
 std::string text_label(std::string_view bytes) { return label(bytes, false); }
 
+bool is_hard_wrapped(std::string_view text) {
+  constexpr std::size_t kLeast = 45, kMost = 100;  // letters of such a line
+  std::int64_t n_lines = 0, n_wrapped = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.empty()) continue;
+    ++n_lines;
+    const bool indented = line.front() == ' ' || line.front() == '\t';
+    n_wrapped += !indented && line.size() >= kLeast && line.size() <= kMost ? 1 : 0;
+  }
+  return n_lines >= 3 && 2 * n_wrapped >= n_lines;
+}
+
+bool breaks_line(std::string_view bytes, std::string_view before, bool flows) {
+  const std::size_t first = bytes.find('\n');
+  const bool one = first != std::string_view::npos && bytes.find('\n', first + 1) == std::string_view::npos;
+  return first != std::string_view::npos && !(flows && one && !before.ends_with('\n'));
+}
+
 namespace {
 
 struct PolicyLook {

@@ -36,6 +36,14 @@ std::string token_label(std::string_view bytes);
 // The same for running text: spaces stay spaces.
 std::string text_label(std::string_view bytes);
 
+// Whether most lines of a text were broken to a width, as prose often is, so that they may be broken anew.
+bool is_hard_wrapped(std::string_view text);
+
+// Whether running text that is shown token by token has a new line after a token.
+//   before: the token before it
+//   flows: single line breaks are passed over, so that lines fill; blank lines stay
+bool breaks_line(std::string_view bytes, std::string_view before, bool flows);
+
 // How policies are drawn where several are compared: each has one colour and one marker in every figure, none
 // of them those of what is retained and what is evicted. Of several runs of one policy in a figure each has
 // its colour, with another marker.

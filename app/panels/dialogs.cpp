@@ -325,10 +325,12 @@ void Dialogs::propose_name(const PanelContext& context) {
   const std::string extension = fs::path(export_path_).extension().string();
   const bool text = !session::is_figure_view(view) && view != session::kKeyspaceView;
   const bool tokens = extension == ".csv" || extension == ".json";
+  const bool paged = view == session::kKeyspaceView || view == session::kTextView;
+  const bool keeps = extension == ".html" ? paged : text == tokens;
   export_path_ = (fs::path(export_path_).parent_path() /
-                  ((view == session::kTextView ? "tokens" : view) + (text == tokens ? extension
-                                                                     : text         ? ".csv"
-                                                                                    : ".svg")))
+                  ((view == session::kTextView ? "tokens" : view) + (keeps  ? extension
+                                                                     : text ? ".csv"
+                                                                            : ".svg")))
                      .string();
 }
 
@@ -416,6 +418,8 @@ void Dialogs::draw_export(PanelContext& context) {
                                 "the head's tokens"
                               : ".csv, .json: the head's tokens";
   if (state.view == session::kDifferenceView) about = ".csv: this table; .json: the head's tokens";
+  if (state.view == session::kKeyspaceView || state.view == session::kTextView)
+    about = ".html: a page for a browser; " + about;
   if (state.tokens)
     about += fmt::format(" (the {} selected)", format_count(static_cast<long long>(state.tokens->size())));
   if (state.comparing(state.view)) about += fmt::format(" of {}", state.run().plan.name);

@@ -41,7 +41,7 @@ void TextView::find() { focus_search_ = true; }
 void TextView::update_layout(const PanelContext& context, float width) {
   const auto& state = context.state();
   if (state.recording.get() != layout_recording_) {
-    if (!flow_chosen_) flows_ = session::is_hard_wrapped(state.info->prompt.text);
+    if (!flow_chosen_) flows_ = figures::is_hard_wrapped(state.info->prompt.text);
     layout_width_ = -1;
   }
   const std::int64_t n = n_tokens(state);
@@ -55,12 +55,9 @@ void TextView::update_layout(const PanelContext& context, float width) {
   for (std::int64_t token = grows ? layout_tokens_ : 0; token < n; ++token) {
     const std::string bytes = session::token_bytes(*state.info, state.selection.run, token);
     labels.push_back(fit_text(context.fonts.mono, figures::text_label(bytes), width));
-    // A blank line breaks the text in any case.
-    const std::size_t first = bytes.find('\n');
-    const bool one = first != std::string::npos && bytes.find('\n', first + 1) == std::string::npos;
-    const bool after_another =
-        token > 0 && session::token_bytes(*state.info, state.selection.run, token - 1).ends_with('\n');
-    breaks.push_back(first != std::string::npos && !(flows_ && one && !after_another));
+    const std::string before =
+        token > 0 ? session::token_bytes(*state.info, state.selection.run, token - 1) : std::string();
+    breaks.push_back(figures::breaks_line(bytes, before, flows_));
   }
   const auto measure = [&](const std::string& text) { return text_size(context.fonts.mono, text).x; };
   if (grows)

@@ -3,7 +3,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include "app/drawing/cairo_painter.hpp"
 #include "base/errors.hpp"
@@ -39,12 +38,7 @@ std::string html_table(const std::vector<std::string>& head, const std::vector<s
 }
 
 std::string data_url(std::string_view media_type, std::string_view bytes) {
-  std::string base64((bytes.size() + 2) / 3 * 4 + 1, '\0');  // EVP_EncodeBlock ends it with a zero
-  const int length =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  base64.resize(length);
-  return fmt::format("data:{};base64,{}", media_type, base64);
+  return fmt::format("data:{};base64,{}", media_type, base64_text(bytes));
 }
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include "app/drawing/animation.hpp"
 #include "app/drawing/cairo_painter.hpp"
+#include "app/drawing/view_page.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/measures/policy_difference.hpp"
@@ -90,6 +91,23 @@ void write_animation(const ExportRequest& request, JobWatch& job) {
                           });
 }
 
+// The key space and the text of the runs as one page for a browser.
+void write_page(const ExportRequest& request, JobWatch& job) {
+  const ShownView& shown = request.shown;
+  if (shown.view != kKeyspaceView && shown.view != kTextView)
+    throw UsageError("a page (.html) shows the key space beside the text; choose one of these two views");
+  const Selection& about = shown.selection;
+  figures::ViewPage page{.layer = about.layer, .kv_head = about.kv_head, .block = about.block};
+  for (const ShownRun& run : shown.runs) {
+    if (run.id == RunId{0, about.run}) page.main_run = page.runs.size();
+    page.runs.push_back({run.recording.get(), run.id.run, shown_name(run)});
+  }
+  if (shown.tokens) page.tokens = *shown.tokens;
+  const std::string html = figures::view_page(page);
+  job.check();
+  write_file(request.path, html, request.choice.page.replace);
+}
+
 }  // namespace
 
 void export_view(const ExportRequest& request, JobWatch& job) {
@@ -100,6 +118,7 @@ void export_view(const ExportRequest& request, JobWatch& job) {
   const std::string& view = request.shown.view;
   if (extension == ".csv" && view == kDifferenceView) return write_difference(request, job);
   if (extension == ".csv" || extension == ".json") return write_tokens(request, extension == ".json");
+  if (figures::is_page_path(request.path)) return write_page(request, job);
   if (!has_picture(view)) throw UsageError("this view has no picture; a .csv or .json file holds its tokens");
   if (figures::is_nexus_path(request.path)) return write_numbers(request, job);
   if (figures::is_animation_path(request.path)) return write_animation(request, job);

@@ -22,7 +22,7 @@ struct ExportRequest {
 
 // Writes the view by the file's extension: png, svg, pdf as it is shown, or h5, hdf5 and nxs for the numbers
 // of the figures, all of them; csv and json for the tokens of the selected run's head, the selected ones
-// where some are, or the table of the difference.
+// where some are, or the table of the difference; html for a page of the key space beside the text.
 //   job: counts the heads that were read; once it is called off nothing is written any more
 //   throws FileError where it exists already or cannot be written, UsageError on another extension, or on a
 //   picture of the text, Cancelled when it is called off

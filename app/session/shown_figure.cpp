@@ -153,13 +153,17 @@ Figure side_by_side(std::vector<Figure> figures, const std::vector<std::string>&
   return joined;
 }
 
+std::string shown_name(const ShownRun& run) {
+  return run.info->runs[run.id.run].plan.name + (run.id.source > 0 ? " (earlier)" : "");
+}
+
 Figure shown_figure(const ShownView& shown, JobWatch& job) {
   std::vector<Figure> figures;
   std::vector<std::string> names;
   for (const ShownRun& run : shown.runs) {
     figures.push_back(figure_of(shown, run, job));
     show_as_seen(figures.back(), shown);
-    names.push_back(run.info->runs[run.id.run].plan.name + (run.id.source > 0 ? " (earlier)" : ""));
+    names.push_back(shown_name(run));
   }
   return side_by_side(std::move(figures), names);
 }

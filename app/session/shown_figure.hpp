@@ -32,6 +32,8 @@ struct ShownRun {
   std::int64_t block = -1;
 };
 
+std::string shown_name(const ShownRun& run);  // "keydiff (earlier)"
+
 // What a view shows, as far as a picture of it goes.
 struct ShownView {
   std::string view;            // that has a picture

@@ -223,21 +223,6 @@ std::vector<double> token_values(const recording::RecordingInfo& info, const Hea
   return values;
 }
 
-bool is_hard_wrapped(std::string_view text) {
-  constexpr std::size_t kLeast = 45, kMost = 100;  // letters of such a line
-  std::int64_t n_lines = 0, n_wrapped = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    if (line.empty()) continue;
-    ++n_lines;
-    const bool indented = line.front() == ' ' || line.front() == '\t';
-    n_wrapped += !indented && line.size() >= kLeast && line.size() <= kMost ? 1 : 0;
-  }
-  return n_lines >= 3 && 2 * n_wrapped >= n_lines;
-}
-
 std::vector<float> shade_strengths(std::span<const double> values) {
   std::vector<double> known;
   for (const double value : values)

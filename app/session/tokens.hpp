@@ -89,9 +89,6 @@ std::span<const ShadeChoice> shade_choices();
 std::vector<double> token_values(const recording::RecordingInfo& info, const HeadPoints& points,
                                  std::int64_t block, TokenShade shade);
 
-// Whether most lines of a text were broken to a width, as prose often is, so that they may be broken anew.
-bool is_hard_wrapped(std::string_view text);
-
 // How strongly each is shaded, 0 to 1: the share of the other values that lie below it, equal ones counted
 // half, since attention is so unequal that on any other scale a few tokens would be all there is to see.
 // NaN has none.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <fstream>
 
+#include <GLFW/glfw3.h>
 #include <epoxy/gl.h>
 #include <fmt/format.h>
 #include <imgui.h>

@@ -37,6 +37,16 @@ TEST(JsonText, IsReadBackAndReplacesWhatIsNoUtf8) {
   EXPECT_EQ(json_text(nlohmann::json("a\xff")), "\"a\uFFFD\"");
 }
 
+TEST(JsonScript, CannotEndItsElementAndReadsBackAsItWas) {
+  const std::string hostile = "</script><!-- & \u2028 \u2029 \" \\ é";
+  nlohmann::ordered_json value;
+  value[hostile] = {hostile, 1};
+  const std::string text = json_script(value);
+  for (const char* part : {"<", ">", "&", "\u2028", "\u2029"}) EXPECT_EQ(text.find(part), text.npos) << part;
+  EXPECT_EQ(parse_ordered_json(text), value);
+  EXPECT_EQ(json_script({{"a", "\xFF"}}), "{\"a\":\"\uFFFD\"}");
+}
+
 TEST(ShownValue, IsALineThatCutsNoCharacter) {
   EXPECT_EQ(shown_value(parse_json("[1, {\"a\": null}]")), "[1,{\"a\":null}]");
   EXPECT_EQ(shown_value("two\nlines"), "\"two\\nlines\"");

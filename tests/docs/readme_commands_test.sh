@@ -31,7 +31,7 @@ done < <(awk '
   inside { command = command $0; if ($0 ~ /\\$/) { sub(/\\$/, "", command) } else { printf "%s%c", command, 0; command = "" } }
 ' "$source_dir/README.md")
 [[ $n_run -ge 8 ]] || { echo "only $n_run commands found in README.md"; exit 1; }
-for file in needle.h5 needle.json keyspace.png figures.h5 validation/validation.html; do
+for file in needle.h5 needle.json keyspace.png figures.h5 needle.html validation/validation.html; do
   [[ -s $file ]] || { echo "README's commands did not write $file"; exit 1; }
 done
 echo "$n_run commands of README.md"

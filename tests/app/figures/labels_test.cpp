@@ -130,6 +130,24 @@ TEST(TokenLabel, KeepsUtf8AndNamesOtherBytes) {
 
 TEST(TextLabel, KeepsSpaces) { EXPECT_EQ(text_label(" the\n"), " the↵"); }
 
+TEST(IsHardWrapped, KnowsProseThatWasBrokenToAWidth) {
+  const std::string line(60, 'a');
+  EXPECT_TRUE(is_hard_wrapped(line + "\n" + line + "\n" + line + "\nthe end\n"));
+  EXPECT_FALSE(is_hard_wrapped(line + "\n" + line + "\n")) << "too little to tell";
+  EXPECT_FALSE(is_hard_wrapped("a\nb\nc\nd\n"));
+  const std::string code = "    " + line;
+  EXPECT_FALSE(is_hard_wrapped(code + "\n" + code + "\n" + code + "\n")) << "indented";
+}
+
+TEST(BreaksLine, PassesOverSingleBreaksOnlyWhereTextFlows) {
+  for (const bool flows : {false, true}) {
+    EXPECT_FALSE(breaks_line("word", "", flows));
+    EXPECT_EQ(breaks_line("\n", "word", flows), !flows);
+    EXPECT_TRUE(breaks_line("\n", "end.\n", flows)) << "a blank line";
+    EXPECT_TRUE(breaks_line("\n\n", "word", flows));
+  }
+}
+
 }  // namespace
 
 }  // namespace keyscope::figures

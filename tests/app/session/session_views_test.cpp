@@ -15,6 +15,7 @@
 namespace keyscope::session {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -184,6 +185,28 @@ TEST(SessionViews, ExportsTheViewOrTheTokensOfTheHead) {
   session.export_view(folder.file("text.png"));
   ASSERT_TRUE(settle(session));
   EXPECT_THAT(session.state().notice.text, HasSubstr(".csv"));
+}
+
+TEST(SessionViews, ExportsThePageOfTheKeySpaceAndOfTheText) {
+  const test::ScratchFolder folder;
+  Session session({});
+  session.show(small_recording(), {.run = "sink", .layer = 2, .kv_head = 1, .block = 3});
+  ASSERT_TRUE(settle(session));
+  session.select_tokens({3, 5});
+  for (const char* view : {"keyspace", "text"}) {
+    session.choose_view(view);
+    const std::string path = folder.file(std::string(view) + ".html").string();
+    session.export_view(path);
+    ASSERT_TRUE(settle(session));
+    EXPECT_FALSE(session.state().notice.error) << session.state().notice.text;
+    EXPECT_THAT(read_file(path),
+                AllOf(HasSubstr("Key space of layer 2, KV head 1"), HasSubstr(R"("open_at":3)"),
+                      HasSubstr(R"("selected":[3,5])"), HasSubstr(R"("name":"sink")")));
+  }
+  session.choose_view("cosine-matrix");
+  session.export_view(folder.file("matrix.html"));
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(session.state().notice.text, HasSubstr("choose one of these two views"));
 }
 
 TEST(SessionViews, AnOrderedMatrixIsTheCommandLinesAndIsWrittenAsItIsShown) {
