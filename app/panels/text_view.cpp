@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -339,28 +340,45 @@ TextLayout::TextLayout(const std::vector<std::string>& labels, const std::vector
   append(labels, breaks, measure);
 }
 
+void TextLayout::put(std::string label, const Measure& measure, bool new_line) {
+  if (new_line) {
+    line_begin_.push_back(n_tokens());
+    if (label.size() > 1 && label.front() == ' ') label.erase(0, 1);
+  }
+  const float x = new_line || places_.empty() ? 0 : places_.back().x + places_.back().width;
+  places_.push_back({x, measure(label), static_cast<std::int32_t>(line_begin_.size() - 1)});
+  labels_.push_back(std::move(label));
+}
+
+// The first token of the word that the last token stands in, in the same line.
+std::int64_t TextLayout::word_begin() const {
+  std::int64_t token = n_tokens() - 1;
+  while (token > line_begin_.back() && labels_[token][0] != ' ') --token;
+  return token;
+}
+
 void TextLayout::append(const std::vector<std::string>& labels, const std::vector<bool>& breaks,
                         const Measure& measure) {
-  float x = places_.empty() ? 0 : places_.back().x + places_.back().width;
-  bool new_line = ends_line_;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    std::string label = labels[i];
-    float w = measure(label);
-    if (!new_line && x + w > width_) new_line = true;
-    if (new_line) {
-      line_begin_.push_back(n_tokens());
-      x = 0;
-      if (label.size() > 1 && label.front() == ' ') {
-        label.erase(0, 1);
-        w = measure(label);
-      }
+    const std::string& label = labels[i];
+    const float width = measure(label), end = ends_line_ ? 0 : places_.back().x + places_.back().width;
+    const bool fits = ends_line_ || end + width <= width_;
+    // The beginning of a word that has no room goes with its rest.
+    const bool continues = !fits && !label.empty() && label.front() != ' ';
+    const std::int64_t begin = continues ? word_begin() : n_tokens();
+    std::vector<std::string> word;
+    if (continues && place(begin).x > 0.5F * width_ && end - place(begin).x + width <= width_)
+      word.assign(std::make_move_iterator(labels_.begin() + begin), std::make_move_iterator(labels_.end()));
+    labels_.resize(labels_.size() - word.size());
+    places_.resize(labels_.size());
+    bool new_line = ends_line_ || !fits;
+    for (std::string& part : word) {
+      put(std::move(part), measure, new_line);
+      new_line = false;
     }
-    places_.push_back({x, w, static_cast<std::int32_t>(line_begin_.size() - 1)});
-    labels_.push_back(std::move(label));
-    x += w;
-    new_line = breaks[i];
+    put(label, measure, new_line);
+    ends_line_ = breaks[i];
   }
-  ends_line_ = new_line;
 }
 
 std::int64_t TextLayout::first_of(std::int64_t line) const {

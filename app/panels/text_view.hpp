@@ -18,9 +18,9 @@
 
 namespace keyscope::window {
 
-// Where tokens stand when they are written one after another in lines of a width: words are not kept
-// together, for tokens are what it is about. A token with a line break ends its line; a line begins with no
-// space.
+// Where tokens stand when they are written one after another in lines of a width. Tokens of a word stay
+// together where it is shorter than half a line. A token with a line break ends its line; a line begins with
+// no space.
 class TextLayout {
  public:
   // Width in pixels of a text.
@@ -31,8 +31,8 @@ class TextLayout {
   TextLayout(const std::vector<std::string>& labels, const std::vector<bool>& breaks, float width,
              const Measure& measure);
 
-  // Further tokens behind the last one: what stands already stays where it is, so that a text that grows
-  // costs what is new of it.
+  // Further tokens behind the last one: what stands already stays where it is, but for the last word, so that
+  // a text that grows costs what is new of it.
   void append(const std::vector<std::string>& labels, const std::vector<bool>& breaks,
               const Measure& measure);
 
@@ -53,6 +53,9 @@ class TextLayout {
   std::optional<std::int64_t> token_at(std::int64_t line, float x) const;
 
  private:
+  void put(std::string label, const Measure& measure, bool new_line);
+  std::int64_t word_begin() const;
+
   std::vector<std::string> labels_;
   std::vector<Place> places_;
   std::vector<std::int64_t> line_begin_;

@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/labels.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/panels.hpp"
+#include "app/panels/text_view.hpp"
 #include "app/session/tokens.hpp"
 #include "base/text.hpp"
 
@@ -29,6 +32,15 @@ Fate fate_of(const session::SessionState& state, std::int64_t token) {
   return gone >= 0 && gone <= block ? Fate::kEvicted : Fate::kRetained;
 }
 
+// "cos 0.91": of the token's key and the held one's; empty where none is held.
+std::string likeness_to_held(const session::SessionState& state, std::int64_t token) {
+  const auto& points = state.selected().points;
+  if (!state.locked || !points || std::max(token, *state.locked) >= points->n_tokens) return {};
+  const double cosine = analysis::cosine(points->keys.row(token).transpose().cast<double>(),
+                                         points->keys.row(*state.locked).transpose().cast<double>());
+  return std::isfinite(cosine) ? fmt::format("cos {:.3f}", cosine) : std::string();
+}
+
 void draw_row(PanelContext& context, std::int64_t token, float height) {
   const auto& state = context.state();
   const ImVec2 at = ImGui::GetCursorScreenPos();
@@ -46,9 +58,12 @@ void draw_row(PanelContext& context, std::int64_t token, float height) {
   const float text_x = at.x + context.px(kPositionPx);
   draw_text(list, small, {text_x - context.px(10) - text_size(small, position).x, at.y + context.px(2)},
             context.theme.dim, position);
+  const std::string likeness = token == state.locked ? std::string("held") : likeness_to_held(state, token);
+  const float right = at.x + width - text_size(small, likeness).x;
+  draw_text(list, small, {right, at.y + context.px(2)}, context.theme.dim, likeness);
   const std::string text =
       fit_text(mono, figures::token_label(session::token_bytes(*state.info, state.selection.run, token)),
-               at.x + width - text_x);
+               right - context.px(6) - text_x);
   ImU32 ink = fate == Fate::kToCome ? with_alpha(context.theme.dim, 0.45F) : context.theme.text;
   if (fate == Fate::kEvicted) ink = context.theme.dim;
   draw_text(list, mono, {text_x, at.y + context.px(1)}, ink, text);
@@ -80,70 +95,42 @@ void draw_selection_list(PanelContext& context, const Rect& rect) {
 constexpr std::int64_t kBefore = 160;  // tokens laid out around the focus
 constexpr std::int64_t kAfter = 240;
 
-struct Word {
-  std::int64_t position = 0;
-  std::string text;
-  float x = 0, width = 0;
-  int line = 0;
-};
-
-// Words one after another, broken where the width or a line break ends a line.
-std::vector<Word> lay_out(const PanelContext& context, std::int64_t first, std::int64_t last, float width) {
+// Tokens one after another, from `first` on.
+TextLayout lay_out(const PanelContext& context, std::int64_t first, std::int64_t last, float width) {
   const auto& state = context.state();
-  std::vector<Word> words;
-  float x = 0;
-  int line = 0;
+  std::vector<std::string> labels;
+  std::vector<bool> breaks;
   for (std::int64_t position = first; position < last; ++position) {
     const std::string bytes = session::token_bytes(*state.info, state.selection.run, position);
-    Word word{position, fit_text(context.fonts.mono, figures::text_label(bytes), width), 0, 0, 0};
-    word.width = text_size(context.fonts.mono, word.text).x;
-    if (x > 0 && x + word.width > width) {
-      x = 0;
-      ++line;
-    }
-    if (x == 0 && word.text.size() > 1 && word.text.front() == ' ') {  // lines do not begin with a space
-      word.text.erase(0, 1);
-      word.width = text_size(context.fonts.mono, word.text).x;
-    }
-    word.x = x;
-    word.line = line;
-    x += word.width;
-    const bool breaks = bytes.find('\n') != std::string::npos;
-    words.push_back(std::move(word));
-    if (!breaks) continue;
-    x = 0;
-    ++line;
+    labels.push_back(fit_text(context.fonts.mono, figures::text_label(bytes), width));
+    breaks.push_back(bytes.find('\n') != std::string::npos);
   }
-  return words;
+  return {labels, breaks, width,
+          [&](const std::string& text) { return text_size(context.fonts.mono, text).x; }};
 }
 
-int line_of(const std::vector<Word>& words, std::int64_t position) {
-  const auto found = std::ranges::find(words, position, &Word::position);
-  return found == words.end() ? 0 : found->line;
-}
-
-void draw_word(PanelContext& context, const Word& word, ImVec2 at, std::int64_t n_seen) {
+void draw_word(const PanelContext& context, std::int64_t token, const std::string& label, float width,
+               ImVec2 at, std::int64_t n_seen) {
   const auto& state = context.state();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const Font& font = context.fonts.mono;
   const float height = font.size;
-  const std::int32_t gone = state.selected().points->trace.evicted_at[word.position];
+  const std::int32_t gone = state.selected().points->trace.evicted_at[token];
   const bool evicted = gone >= 0 && gone <= state.selection.block;
-  const bool focused = state.token() == word.position;
-  const bool to_come = word.position >= n_seen;
+  const bool focused = state.token() == token;
+  const bool to_come = token >= n_seen;
   ImU32 colour = context.theme.text;
   if (to_come) colour = with_alpha(context.theme.dim, 0.45F);
   if (!to_come && evicted) colour = context.theme.dim;
   if (focused) {
-    list.AddRectFilled({at.x - 1, at.y - 1}, {at.x + word.width + 1, at.y + height + context.px(2)},
+    list.AddRectFilled({at.x - 1, at.y - 1}, {at.x + width + 1, at.y + height + context.px(2)},
                        context.theme.accent, context.px(2));
     colour = context.theme.on_accent;
   }
-  draw_text(list, font, at, colour, word.text);
+  draw_text(list, font, at, colour, label);
   if (!to_come && evicted && !focused)
     list.AddRectFilled({at.x, at.y + height + context.px(1)},
-                       {at.x + word.width, at.y + height + context.px(2.5F)},
-                       to_colour(figures::kOrange, 0.8F));
+                       {at.x + width, at.y + height + context.px(2.5F)}, to_colour(figures::kOrange, 0.8F));
 }
 
 // The text around the hovered or held token, else the end of what was read by the chosen block: evicted
@@ -160,23 +147,25 @@ void draw_text_strip(PanelContext& context, const Rect& rect) {
   const std::int64_t focus =
       std::min(inside ? state.locked.value_or(end) : state.token().value_or(end), points->n_tokens - 1);
   const std::int64_t first = std::max<std::int64_t>(0, focus - kBefore);
-  const auto words = lay_out(context, first, std::min(points->n_tokens, focus + kAfter), rect.width);
+  const std::int64_t last = std::min(points->n_tokens, focus + kAfter);
+  const TextLayout layout = lay_out(context, first, last, rect.width);
   const float line_h = context.fonts.mono.size + context.px(4);
-  const int n_lines = std::max(1, static_cast<int>(rect.height / line_h));
-  const int last_line = words.empty() ? 0 : words.back().line;
-  const int top = std::clamp(line_of(words, focus) - n_lines / 2, 0, std::max(0, last_line - n_lines + 1));
+  const auto n_lines = std::max<std::int64_t>(1, static_cast<std::int64_t>(rect.height / line_h));
+  const std::int64_t top = std::clamp<std::int64_t>(layout.place(focus - first).line - n_lines / 2, 0,
+                                                    std::max<std::int64_t>(0, layout.n_lines() - n_lines));
 
   ImGui::GetWindowDrawList()->PushClipRect({rect.x - 2, rect.y}, {rect.right() + 2, rect.bottom()}, true);
   const ImVec2 mouse = ImGui::GetMousePos();
-  for (const Word& word : words) {
-    if (word.line < top || word.line >= top + n_lines) continue;
-    const ImVec2 at(rect.x + word.x, rect.y + static_cast<float>(word.line - top) * line_h);
-    draw_word(context, word, at, n_seen);
-    const bool under = inside && mouse.x >= at.x && mouse.x < at.x + word.width && mouse.y >= at.y &&
+  for (std::int64_t i = layout.first_of(top); i < layout.first_of(std::min(top + n_lines, layout.n_lines()));
+       ++i) {
+    const auto& place = layout.place(i);
+    const ImVec2 at(rect.x + place.x, rect.y + static_cast<float>(place.line - top) * line_h);
+    draw_word(context, first + i, layout.label(i), place.width, at, n_seen);
+    const bool under = inside && mouse.x >= at.x && mouse.x < at.x + place.width && mouse.y >= at.y &&
                        mouse.y < at.y + line_h;
-    if (!under || word.position >= n_seen) continue;
-    context.hovered = word.position;
-    if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) context.session.lock(word.position);
+    if (!under || first + i >= n_seen) continue;
+    context.hovered = first + i;
+    if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) context.session.lock(first + i);
   }
   ImGui::GetWindowDrawList()->PopClipRect();
   context.widgets["text"] = rect;

@@ -183,7 +183,8 @@ class Session {
   // None: nothing is selected any more.
   //   settled: false while they are still being chosen, which is no step to go back to
   void select_tokens(TokenSet tokens, bool settled = true);
-  void release();  // Esc: unlocks, drops the selected tokens, stops playing, clears messages
+  void select_neighbours();  // the keys of this head that are most like the held token's, by cosine
+  void release();            // Esc: unlocks, drops the selected tokens, stops playing, clears messages
   void notify(Notice notice) { state_.notice = std::move(notice); }
 
   //   capture: a LiveCapture; out: the file that it records into as well; empty: none

@@ -1,11 +1,14 @@
 // What panels and keys ask of the session.
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "analysis/similarity.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/jobs.hpp"
 #include "app/session/live.hpp"
@@ -241,6 +244,25 @@ void Session::select_tokens(TokenSet tokens, bool settled) {
   const bool same = state_.tokens ? *state_.tokens == tokens : tokens.empty();
   if (!same) state_.tokens = tokens.empty() ? nullptr : std::make_shared<const TokenSet>(std::move(tokens));
   if (settled) note_snapshot();
+}
+
+void Session::select_neighbours() {
+  constexpr std::size_t kMost = 20;
+  const auto& points = state_.selected().points;
+  if (!points || !state_.locked || state_.selection.block < 0 || state_.selection.block >= points->n_blocks())
+    return;
+  const std::int64_t n_seen = points->seen[state_.selection.block];
+  if (*state_.locked >= n_seen) return;
+  const Eigen::VectorXd cosines = analysis::cosines_to(
+      points->keys.topRows(n_seen), points->keys.row(*state_.locked).transpose().cast<double>());
+  TokenSet tokens(n_seen);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const auto last = tokens.begin() + static_cast<std::ptrdiff_t>(std::min(kMost + 1, tokens.size()));
+  std::ranges::partial_sort(tokens, last, std::greater<>(),
+                            [&](std::int32_t token) { return cosines[token]; });
+  tokens.erase(last, tokens.end());
+  std::ranges::sort(tokens);
+  select_tokens(std::move(tokens));
 }
 
 void Session::release() {

@@ -33,6 +33,7 @@ Figure build(const std::string& name, int components = 2, std::int64_t n_tokens 
   FigureRequest request;
   request.name = name;
   request.components = components;
+  request.density = KeyDensity::kPoints;
   return build_figure(recording, request);
 }
 

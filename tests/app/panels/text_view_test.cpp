@@ -83,6 +83,16 @@ TEST(TextLayout, FillsLinesAndBeginsNoneWithASpace) {
   EXPECT_EQ(text.first_of(2), 4) << "behind the end";
 }
 
+TEST(TextLayout, KeepsTokensOfAWordTogether) {
+  const TextLayout text = lay_out({"one", " two", " th", "ree", " four"}, 110);
+  EXPECT_EQ(text.n_lines(), 2);
+  EXPECT_EQ(text.first_of(1), 2) << "with the beginning of the word";
+  EXPECT_EQ(text.label(2), "th");
+  EXPECT_EQ(text.place(3).x, 20);
+  const TextLayout without_spaces = lay_out({"字", "字", "字", "字"}, 70);
+  EXPECT_EQ(without_spaces.first_of(1), 2) << "where there are no words, lines are filled";
+}
+
 TEST(TextLayout, EndsALineWithItsBreak) {
   const TextLayout text =
       lay_out({"a", "↵", "b", "↵", "↵", "c"}, 500, {false, true, false, true, true, false});
