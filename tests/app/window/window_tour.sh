@@ -318,7 +318,7 @@ echo "== runs compared, and a token's story"
 click $(at view_token-lives 0.5 0.5)
 expect figure token-lives "who is in the cache at each block"
 move $(at plot 0.8 0.02); expect_text '"hovered":[0-9]' "a row is a token"
-picture lifespans
+picture token-lives
 expect map "of none" "ρ speaks of the model, so that it is the full cache's"
 palette "measure log volume"; expect measure log_volume_nats "a measure of what is retained"
 click $(at reference 0.5 0.5); sleep 0.3
