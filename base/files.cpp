@@ -204,4 +204,16 @@ void require_utf8(const std::string& text, const std::string& name) {
 
 std::istream& TextInput::standard_input() { return std::cin; }
 
+std::filesystem::path assets_folder() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path built_from = KEYSCOPE_ASSETS_DIR;
+  if (fs::is_directory(built_from, error)) return built_from;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  const fs::path beside = executable.parent_path() / "../../assets";
+  if (fs::is_directory(beside, error)) return fs::canonical(beside, error);
+  throw FileError(fmt::format("{}: the project's assets are not there; run the demo from a checkout",
+                              built_from.string()));
+}
+
 }  // namespace keyscope

@@ -52,6 +52,10 @@ class AtomicFile {
 void refuse_same_file(const std::filesystem::path& source, const std::filesystem::path& out,
                       std::string_view option = "--out");
 
+// The project's assets: where they were built from, or beside an executable that was moved with its checkout.
+//   throws FileError where they are in neither place
+std::filesystem::path assets_folder();
+
 // Writes bytes as a whole file by way of AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace);
 

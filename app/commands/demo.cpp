@@ -101,18 +101,6 @@ struct DemoPrompt {
   std::string expected;
 };
 
-// The project's assets: where they were built from, or beside an executable that was moved with its checkout.
-fs::path assets_folder() {
-  std::error_code error;
-  fs::path built_from = KEYSCOPE_ASSETS_DIR;
-  if (fs::is_directory(built_from, error)) return built_from;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = executable.parent_path() / "../../assets";
-  if (fs::is_directory(beside, error)) return fs::canonical(beside, error);
-  throw FileError(
-      fmt::format("{}: the demo's assets are not there; run the demo from a checkout", built_from.string()));
-}
-
 DemoPrompt read_demo_prompt(const fs::path& folder) {
   const fs::path list = folder / "prompts.json";
   const auto json = parse_json(read_small_file(list));

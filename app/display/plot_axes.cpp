@@ -86,7 +86,8 @@ void OrderMargin::draw(const DrawContext& context, const PlotView& view, float h
 
 namespace {
 
-constexpr float kLabelGapPx = 12;
+constexpr float kLabelGapPx = 34, kTickLabelGapPx = 10;
+constexpr int kEdgeTicks = 4;
 constexpr float kEdgePx = 3;
 
 struct Corner {
@@ -106,15 +107,15 @@ std::array<Corner, 8> corners_of(const session::SpaceBox& box, const figures::Or
   return corners;
 }
 
-// Beside the middle of an edge, on the side away from the middle of the box, and inside the plot.
-void label_edge(const DrawContext& context, const PlotView& view, const Corner& a, const Corner& b,
-                const std::string& label) {
+// Beside an edge at a share of its length, on the side away from the middle of the box, and inside the plot;
+// nothing where another text is. Returns where it stands.
+Rect write_at_edge(const DrawContext& context, const PlotView& view, const Corner& a, const Corner& b,
+                   float share, float gap, ImU32 colour, const std::string& label, const Rect& taken = {}) {
   const Pixel middle = view.to_pixel(0, 0);
-  const float x = 0.5F * (a.at.x + b.at.x), y = 0.5F * (a.at.y + b.at.y);
-  const float away_x = x - middle.x, away_y = y - middle.y;
+  const float x = std::lerp(a.at.x, b.at.x, share), y = std::lerp(a.at.y, b.at.y, share);
+  const float away_x = 0.5F * (a.at.x + b.at.x) - middle.x, away_y = 0.5F * (a.at.y + b.at.y) - middle.y;
   const float length = std::max(1.0F, std::hypot(away_x, away_y));
   const ImVec2 size = text_size(context.fonts.small, label);
-  const float gap = context.px(kLabelGapPx);
   const float centre_x = x + away_x / length * (gap + 0.5F * size.x * std::abs(away_x) / length);
   const float centre_y = y + away_y / length * gap;
   const auto within = [](float at, float low, float room) {
@@ -123,8 +124,28 @@ void label_edge(const DrawContext& context, const PlotView& view, const Corner& 
   const float edge = context.px(kEdgePx);
   const ImVec2 at(within(centre_x - 0.5F * size.x, view.left() + edge, view.width() - size.x - 2 * edge),
                   within(centre_y - 0.5F * size.y, view.top() + edge, view.height() - size.y - 2 * edge));
-  draw_text(*ImPlot::GetPlotDrawList(), context.fonts.small, {std::floor(at.x), std::floor(at.y)},
-            context.theme.text, label);
+  const Rect rect{std::floor(at.x), std::floor(at.y), size.x, size.y};
+  const bool free =
+      rect.right() < taken.x || rect.x > taken.right() || rect.bottom() < taken.y || rect.y > taken.bottom();
+  if (taken.empty() || free)
+    draw_text(*ImPlot::GetPlotDrawList(), context.fonts.small, {rect.x, rect.y}, colour, label);
+  return rect;
+}
+
+// A few numbers along an edge, and behind them its name.
+void label_edge(const DrawContext& context, const PlotView& view, const Corner& a, const Corner& b,
+                const figures::Range& range, const std::string& name) {
+  const Rect named =
+      write_at_edge(context, view, a, b, 0.5F, context.px(kLabelGapPx), context.theme.text, name);
+  if (!(range.high > range.low)) return;
+  for (const figures::Tick& tick : figures::linear_ticks(range.low, range.high, kEdgeTicks)) {
+    const auto share = static_cast<float>((tick.value - range.low) / range.width());
+    if (share < 0.08F || share > 0.92F) continue;  // at a corner two axes meet
+    const ImVec2 at(std::lerp(a.at.x, b.at.x, share), std::lerp(a.at.y, b.at.y, share));
+    ImPlot::GetPlotDrawList()->AddCircleFilled(at, context.px(1.5F), context.theme.dim);
+    write_at_edge(context, view, a, b, share, context.px(kTickLabelGapPx), context.theme.dim, tick.label,
+                  named);
+  }
 }
 
 }  // namespace
@@ -148,7 +169,8 @@ void draw_space_frame(const DrawContext& context, const figures::Panel& panel, c
       const float away = std::hypot(0.5F * (a.at.x + b.at.x) - middle.x, 0.5F * (a.at.y + b.at.y) - middle.y);
       if (away > farthest) farthest = away, outermost = from;
     }
-    label_edge(context, view, corners[outermost], corners[outermost | std::size_t{1} << axis], *labels[axis]);
+    label_edge(context, view, corners[outermost], corners[outermost | std::size_t{1} << axis],
+               {box.low[axis], box.high[axis]}, *labels[axis]);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <ranges>
 
 #include "app/figures/scales.hpp"
 #include "shaders/shaders.hpp"
@@ -148,10 +149,26 @@ void PointLayer::begin_depth(const figures::Panel& panel) {
   }
 }
 
+namespace {
+
+// The closer points lie to each other, the more of those below can be seen through them: from 1, where they
+// cover a tenth of the rectangle that they lie in, down to less than half.
+float openness(const std::vector<VisibleCentre>& centres, float diameter_px) {
+  if (centres.size() < 2) return 1;
+  const auto [left, right] = std::ranges::minmax(centres | std::views::transform(&VisibleCentre::x));
+  const auto [top, bottom] = std::ranges::minmax(centres | std::views::transform(&VisibleCentre::y));
+  const float room = std::max(1.0F, (right - left) * (bottom - top));
+  const float covered = static_cast<float>(centres.size()) * 0.785F * diameter_px * diameter_px / room;
+  return std::clamp(1 - 0.27F * std::log10(std::max(covered, 0.1F) / 0.1F), 0.45F, 1.0F);
+}
+
+}  // namespace
+
 void PointLayer::fill_vertices(const figures::Panel& panel, const figures::PointSeries& series,
                                const Theme& theme) {
   const bool ring = series.marker == figures::Marker::kRing;
-  const float alpha = series.marker == figures::Marker::kDisc ? kDiscAlpha : ring ? kRingAlpha : kCrossAlpha;
+  const float most = series.marker == figures::Marker::kDisc ? kDiscAlpha : ring ? kRingAlpha : kCrossAlpha;
+  const float alpha = panel.is_3d() ? most : most * openness(centres_seen_, series.size_px);
   const auto ink_of = [&](ImU32 ink, float share) { return with_alpha(mix(ink, theme.plot, share), alpha); };
   std::optional<ValueInk> values;
   if (panel.scale && !series.value.empty()) values.emplace(*panel.scale, theme);

@@ -135,8 +135,29 @@ const ColourScale* scale_beside(const Figure& figure, const Panel& panel) {
   return nullptr;
 }
 
+bool is_same(const ColourScale& a, const ColourScale& b) {
+  return a.id == b.id && a.long_name == b.long_name && a.units == b.units && a.colour_map == b.colour_map &&
+         a.low == b.low && a.high == b.high && a.logarithmic == b.logarithmic &&
+         a.categories == b.categories && a.category_colours == b.category_colours;
+}
+
+// The scale that several panels are read on, which then stands once beside all; null: there is none, or they
+// differ.
+const ColourScale* common_scale(const Figure& figure) {
+  const ColourScale* common = nullptr;
+  int n = 0;
+  for (const Panel& panel : figure.panels) {
+    const ColourScale* scale = colour_scale_of(panel);
+    if (scale == nullptr) continue;
+    if (common != nullptr && !is_same(*common, *scale)) return nullptr;
+    common = scale;
+    ++n;
+  }
+  return n > 1 ? common : nullptr;
+}
+
 // Places plot and colour bar inside the panel's cell, whose x, y and width are known.
-//   beside: what scale_beside says; may be null
+//   beside: what scale_beside says; null: nothing stands beside the plot
 void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const Heading& heading,
                 double room_left, bool alone, const ColourScale* beside) {
   place.title_y = place.cell.y;
@@ -154,7 +175,8 @@ void place_plot(cairo_t* cairo, const Panel& panel, PanelLayout& place, const He
   }
   const double y = place.cell.y + heading.height() + order_height(panel, width);
   place.plot = {place.cell.x + room_left + (most_width - width) / 2, y, width, height};
-  if (scale != nullptr) place.colour_bar = {place.plot.right() + kColourBarGap, y, kColourBarWidth, height};
+  if (scale != nullptr && beside != nullptr)
+    place.colour_bar = {place.plot.right() + kColourBarGap, y, kColourBarWidth, height};
   if (panel.equal_aspect && !panel.heatmap && !panel.is_3d()) equalize(place.ranges, width, height);
   const bool labels_below = place.x_labels && !panel.is_3d();
   place.cell.height =
@@ -178,7 +200,7 @@ void place_panel(cairo_t* cairo, const Panel& panel, PanelLayout& place, const H
 
 // One row of the grid from `first` on; returns where it ends.
 double place_row(cairo_t* cairo, const Figure& figure, const Grid& grid, std::size_t first, double y,
-                 std::vector<PanelLayout>& places) {
+                 bool bars, std::vector<PanelLayout>& places) {
   const std::size_t n = std::min<std::size_t>(grid.columns, figure.panels.size() - first);
   const Heading heading = heading_of(cairo, std::span(figure.panels).subspan(first, n), grid.cell_width);
   double bottom = y;
@@ -188,7 +210,7 @@ double place_row(cairo_t* cairo, const Figure& figure, const Grid& grid, std::si
     place.cell = {kPageMargin + grid.room + column * (grid.cell_width + kColumnGap), y, grid.cell_width, 0};
     const bool own_axis = grid.room == 0 && !figure.panels[i].is_3d();
     place_panel(cairo, figure.panels[i], place, heading, own_axis, figure.panels.size() == 1,
-                scale_beside(figure, figure.panels[i]));
+                bars ? scale_beside(figure, figure.panels[i]) : nullptr);
     place_legend(cairo, place.legend, place.plot.x, place.cell.bottom() + 3, place.plot.width);
     bottom = std::max(bottom, place.cell.bottom() + (place.legend.height > 0 ? 3 + place.legend.height : 0));
   }
@@ -199,7 +221,9 @@ double place_row(cairo_t* cairo, const Figure& figure, const Grid& grid, std::si
 double place_in_columns(cairo_t* cairo, const Figure& figure, const LegendPlan& legends, double y,
                         int columns, PageLayout& page) {
   const PanelRanges shared = shared_data_ranges(figure.panels);
-  const Grid grid = make_grid(cairo, figure, shared, page.text_width, columns);
+  const ColourScale* common = common_scale(figure);
+  const double bar = common != nullptr ? colour_bar_extent(cairo, *common, page.text_width / columns) : 0;
+  const Grid grid = make_grid(cairo, figure, shared, page.text_width - bar, columns);
   page.panels.assign(figure.panels.size(), {});
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
     PanelLayout& place = page.panels[i];
@@ -209,7 +233,14 @@ double place_in_columns(cairo_t* cairo, const Figure& figure, const LegendPlan& 
     place.y_labels = !figure.shared_ranges || !has_left(grid, i);
   }
   for (std::size_t first = 0; first < figure.panels.size(); first += grid.columns)
-    y = place_row(cairo, figure, grid, first, y, page.panels) + kRowGap;
+    y = place_row(cairo, figure, grid, first, y, common == nullptr, page.panels) + kRowGap;
+  if (common != nullptr) {
+    const auto read_on =
+        std::ranges::find_if(figure.panels, [](const Panel& panel) { return colour_scale_of(panel); });
+    const Box& plot = page.panels.front().plot;
+    page.panels[read_on - figure.panels.begin()].colour_bar = {
+        kPageMargin + page.text_width - bar + kColourBarGap, plot.y, kColourBarWidth, plot.height};
+  }
   return figure.panels.empty() ? y : y - kRowGap;
 }
 

@@ -10,8 +10,11 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
+#include "app/measures/token_story.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/live.hpp"
+#include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 
@@ -171,10 +174,37 @@ std::string_view needs_held(const Session& session) {
   return session.state().locked ? "" : "a click on a token holds it; then its neighbours can be selected";
 }
 
+std::string_view needs_tokens(const Session& session) {
+  if (!session.state().loaded()) return needs_recording(session);
+  return session.state().tokens || session.state().locked
+             ? ""
+             : "select tokens or hold one; then its text is copied";
+}
+
+void copy_tokens(ActionTarget& target) {
+  const auto& state = target.session().state();
+  const session::TokenSet held{static_cast<std::int32_t>(state.locked.value_or(0))};
+  std::string text;
+  for (const std::int32_t token : state.tokens ? *state.tokens : held)
+    text += measures::token_bytes(*state.info, state.selection.run, token);
+  target.copy_text(text);
+  target.session().notify(
+      {fmt::format("Copied the text of {}", counted(state.tokens ? std::ssize(*state.tokens) : 1, "token")),
+       false});
+}
+
 void copy_command(ActionTarget& target) {
   const std::string command = session::view_command(target.session().state());
   target.copy_text(command);
   target.session().notify({"Copied: " + command, false});
+}
+
+void show_demo(Session& session) {
+  try {
+    session.start_live(session::make_live_capture(session::demo_request()));
+  } catch (const Error& error) {
+    session.notify({error.what(), true});
+  }
 }
 
 void step_figure(Session& session, int by) {
@@ -220,6 +250,10 @@ constexpr std::array kActions{
                [](T& t, int) { t.open_dialog(Dialog::kExport); }),
     in_panels("copy_command", "Copy the command for this view", {ImGuiKey_C, kControl | kShift},
               needs_command, [](T& t, int) { copy_command(t); }),
+    in_panels("copy_tokens", "Copy the text of the selected tokens, or of the held one",
+              {ImGuiKey_C, kControl}, needs_tokens, [](T& t, int) { copy_tokens(t); }),
+    in_panels("demo", "Show the demo: four policies on the embedded model", {}, always,
+              [](T& t, int) { show_demo(t.session()); }),
     in_panels("find", "Find text", {ImGuiKey_F, kControl}, needs_recording, [](T& t, int) { t.find_text(); }),
     in_panels("undo", "Undo a selection", {ImGuiKey_Z, kControl}, needs_recording,
               [](T& t, int) { t.session().undo(); }),

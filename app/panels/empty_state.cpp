@@ -109,13 +109,18 @@ const Action* draw_empty_state(PanelContext& context, const Rect& rect,
   if (!(live && live->going_on())) {
     centred(context, context.fonts.regular, context.theme.dim,
             failed ? "Choose another one, or run a model:"
-                   : "or open one with Ctrl+O, or run a model and watch its cache block by block.",
+                   : "or see the demo: what four policies keep of one text, block by block, and what they "
+                     "still answer.",
             y, rect);
-    const float width = context.px(150);
-    ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.width - width - context.px(6), y + context.px(8)});
-    if (ImGui::Button("Open a recording", {width, context.px(34)})) clicked = &action("open");
-    ImGui::SameLine(0, context.px(12));
-    if (ImGui::Button("Run a model", {width, context.px(34)})) clicked = &action("live");
+    const ImVec2 size(context.px(150), context.px(34));
+    const float gap = context.px(12);
+    ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.width - 1.5F * size.x - gap, y + context.px(8)});
+    if (ImGui::Button("Show the demo", size)) clicked = &action("demo");
+    note_widget(context, "empty_demo");
+    ImGui::SameLine(0, gap);
+    if (ImGui::Button("Open a recording", size)) clicked = &action("open");
+    ImGui::SameLine(0, gap);
+    if (ImGui::Button("Run a model", size)) clicked = &action("live");
     y += context.px(60);
     centred(context, context.fonts.small, context.theme.dim,
             "A recording is made by:  keyscope capture --model DIR --prompt-file TEXT --policy none --policy "

@@ -330,7 +330,9 @@ void FigureView::draw_heading(PanelContext& context, const session::RunTile& sel
           ? fmt::format("{} runs side by side. {}", context.state().tiles.size(), figure.caption)
           : figure.caption;
   dim_text(context, fit_text(context.fonts.small, caption, width));
-  if (ImGui::IsItemHovered() && !figure.caption.empty()) ImGui::SetTooltip("%s", figure.caption.c_str());
+  if (figure.caption.empty()) return;
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s\nclick: copy", figure.caption.c_str());
+  if (ImGui::IsItemClicked()) ImGui::SetClipboardText(figure.caption.c_str());
 }
 
 void FigureView::draw(PanelContext& context, const Rect& rect) {

@@ -59,7 +59,9 @@ FigurePlots::Change FigurePlots::take(const session::MadeFigure& shown) {
   for (std::size_t i = 0; i < n_panels; ++i) {
     if (!plots_[i]) plots_[i] = std::make_unique<PlotPanel>();
     plots_[i]->use_rows_alone(figures::has_block_columns(now.name));
-    plots_[i]->set(shown.figure->panels[i], of_tokens_, keep && plots_[i]->view().moved());
+    figures::Panel panel = shown.figure->panels[i];
+    if (n_panels > 1 && panel.heatmap) panel.equal_aspect = false;  // beside others it fills its room
+    plots_[i]->set(std::move(panel), of_tokens_, keep && plots_[i]->view().moved());
   }
   return keep ? Change::kValues : Change::kAxes;
 }

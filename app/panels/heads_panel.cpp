@@ -10,6 +10,7 @@
 #include "app/figures/scales.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/panels.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 
@@ -38,16 +39,34 @@ void draw_measure(PanelContext& context, std::size_t index, const MeasureChoice&
             fit_text(context.fonts.small, choice.meaning, room));
 }
 
+// Under their groups, those whose name or meaning holds what is typed.
 void draw_measure_choice(PanelContext& context) {
   const auto choices = session::measure_choices();
+  static std::string wanted;  // while the box is open
+  if (ImGui::IsWindowAppearing()) {
+    wanted.clear();
+    ImGui::SetKeyboardFocusHere();
+  }
+  ImGui::SetNextItemWidth(-1);
+  text_field(context, "##wanted", "find a measure", &wanted);
+  note_widget(context, "measure_filter");
+  const auto has = [](std::string_view text) {
+    return lower_case(text).find(lower_case(wanted)) != std::string::npos;
+  };
+  const auto is_wanted = [&](const MeasureChoice& choice) {
+    return has(session::measure_label(choice)) || has(choice.meaning);
+  };
   for (std::size_t group = 0; group < choices.size(); ++group) {
     const std::string_view name = choices[group].group;
     bool first = true;
     for (std::size_t i = 0; i < group; ++i) first = first && choices[i].group != name;
-    if (!first) continue;
+    const auto is_shown = [&](const MeasureChoice& choice) {
+      return choice.group == name && is_wanted(choice);
+    };
+    if (!first || std::ranges::none_of(choices, is_shown)) continue;
     dim_text(context, std::string(name));
     for (std::size_t i = group; i < choices.size(); ++i)
-      if (choices[i].group == name) draw_measure(context, i, choices[i]);
+      if (is_shown(choices[i])) draw_measure(context, i, choices[i]);
     ImGui::Dummy({0, context.px(4)});
   }
 }

@@ -184,7 +184,7 @@ void draw_keyspace_title(PanelContext& context, const session::KeyspacePicture* 
 constexpr float kLeastHeightForOwnLegend = 150, kLeastHeightForLegendOfTiles = 230;
 constexpr float kLeastHeightForOwnBar = 110;  // of a tile
 constexpr float kKeyspaceTileGapPx = 10;
-constexpr double kFirstAspect = 0.75;
+constexpr double kFirstAspect = 0.95;
 
 }  // namespace
 

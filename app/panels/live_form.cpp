@@ -19,6 +19,7 @@ namespace keyscope::window {
 
 namespace {
 
+constexpr float kBrowsePx = 84;
 constexpr float kLeastHeightForLook = 560;  // of the window: Run must stay in sight
 
 // A field's label, and behind it what is wrong with what stands in the field.
@@ -53,9 +54,41 @@ analysis::Budget read_budget(const std::string& text) {
   }
 }
 
+std::string policy_text(const analysis::PolicySpec& policy) {
+  std::string text = policy.name;
+  for (const auto& [key, value] : policy.options)
+    text += fmt::format("{}{}={}", text.size() == policy.name.size() ? ':' : ',', key, value);
+  return text;
+}
+
+// What it keeps, and the options that it takes.
+std::string about_policy(const std::string& name) {
+  const auto entries = analysis::registered_policies();
+  const auto entry = std::ranges::find(entries, name, &analysis::PolicyEntry::name);
+  std::string text = entry->summary;
+  for (const std::string& option : entry->option_keys) text += "\n  " + option;
+  return text;
+}
+
+// "keydiff:recent=0.1 snapkv:window=64"; those that cannot be read are left out.
+//   problem: why one cannot be; may be null
+std::vector<analysis::PolicySpec> read_policies(const std::string& text, std::string* problem = nullptr) {
+  std::vector<analysis::PolicySpec> policies;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    try {
+      if (end > at) policies.push_back(analysis::parse_policy(std::string_view(text).substr(at, end - at)));
+    } catch (const UsageError& error) {
+      if (problem != nullptr) *problem = error.what();
+    }
+    at = end + 1;
+  }
+  return policies;
+}
+
 }  // namespace
 
-LiveForm::LiveForm() : counter_([] { GlfwWindow::wake(); }) {
+LiveForm::LiveForm() : counter_([] { GlfwWindow::wake(); }), desktop_([] { GlfwWindow::wake(); }) {
   for (const auto& entry : analysis::registered_policies()) names_.push_back(entry.name);
   chosen_.assign(names_.size(), 0);
   for (std::size_t i = 0; i < names_.size(); ++i) chosen_[i] = names_[i] == "none" || names_[i] == "keydiff";
@@ -72,6 +105,10 @@ void LiveForm::fill(const session::LiveRequest& request) {
   answer_ = request.options.answer;
   together_ = request.options.schedule == capture::Schedule::kTogether;
   paused_ = request.paused;
+  cache_positions_ = request.options.cache_positions;
+  options_.clear();
+  for (const auto& policy : request.options.policies)
+    if (!policy.options.empty()) options_ += (options_.empty() ? "" : " ") + policy_text(policy);
   if (request.options.budget.is_given()) budget_ = request.options.budget.text();
   block_ = static_cast<int>(request.options.block_size);
   generate_ = static_cast<int>(request.options.generate);
@@ -84,6 +121,8 @@ void LiveForm::fill(const session::LiveRequest& request) {
 void LiveForm::fill_from(const recording::RecordingInfo& info, int run) {
   base_.options.prompt_ids = info.prompt.id;
   ids_from_ = std::filesystem::path(info.source).filename().string();
+  if (const std::string model = session::model_of(info); !model.empty()) model_ = model;
+  cache_positions_ = info.runs[run].plan.cache_positions;
   const recording::RunPlan& plan = info.runs[run].plan;
   if (plan.budget > 0) budget_ = std::to_string(plan.budget);
   block_ = static_cast<int>(plan.block_size);
@@ -109,9 +148,9 @@ session::LiveRequest LiveForm::request() const {
   request.prompt_file = prompt_file_;
   request.out = out_;
   request.replace = replace_;
-  // Policies that the command line gave options to keep them while they are chosen.
+  // Those that were given options have them while they are chosen.
   request.options.policies.clear();
-  for (const auto& given : base_.options.policies) {
+  for (const auto& given : read_policies(options_)) {
     const auto at = std::ranges::find(names_, given.name) - names_.begin();
     if (at < std::ssize(names_) && chosen_[at]) request.options.policies.push_back(given);
   }
@@ -123,10 +162,47 @@ session::LiveRequest LiveForm::request() const {
   request.options.budget = read_budget(budget_);
   request.options.block_size = block_;
   request.options.generate = generate_;
+  request.options.cache_positions = cache_positions_;
   request.options.answer = answer_.empty() ? session::known_answer(prompt_file_) : answer_;
   request.options.schedule = together_ ? capture::Schedule::kTogether : capture::Schedule::kBlock;
   request.paused = paused_;
   return request;
+}
+
+// A button for the desktop's dialog behind a field, where there is a desktop. Returns whether a path came.
+bool LiveForm::draw_browse(PanelContext& context, session::DesktopDialog::Kind kind, const char* title,
+                           std::string& path) {
+  bool came = false;
+  if (wanted_ == &path)
+    if (auto chosen = desktop_.take()) {
+      path = std::move(*chosen);
+      came = true;
+    }
+  if (session::DesktopDialog::program().empty()) return came;
+  ImGui::SameLine();
+  ImGui::BeginDisabled(desktop_.is_open());
+  ImGui::PushID(title);
+  if (ImGui::Button("Browse", {context.px(kBrowsePx), 0}) &&
+      desktop_.ask({kind, title, std::filesystem::absolute(path.empty() ? "." : path), {}}))
+    wanted_ = &path;
+  ImGui::PopID();
+  ImGui::EndDisabled();
+  return came;
+}
+
+void LiveForm::draw_model(PanelContext& context, const std::string& problem) {
+  label(context, "Model: a folder, or ORG/NAME in the Hugging Face cache", problem);
+  const float browse =
+      session::DesktopDialog::program().empty() ? 0 : context.px(kBrowsePx) + ImGui::GetStyle().ItemSpacing.x;
+  ImGui::SetNextItemWidth(-1 - browse);
+  text_field(context, "##model", "", &model_);
+  note_widget(context, "model");
+  draw_browse(context, session::DesktopDialog::Kind::kFolder, "The model's folder", model_);
+  for (const std::string& name : session::suggested_models(model_))
+    if (ImGui::Selectable(name.c_str())) model_ = name;
+  if (!problem.empty())
+    for (const std::string& path : session::suggested_paths(model_, true))
+      if (ImGui::Selectable(path.c_str())) model_ = path;
 }
 
 void LiveForm::draw_prompt(PanelContext& context, const std::string& problem) {
@@ -148,8 +224,19 @@ void LiveForm::draw_prompt(PanelContext& context, const std::string& problem) {
   text_area(context, "##prompt", &prompt_, {-1, height});
   note_widget(context, "prompt");
   ImGui::EndDisabled();
-  ImGui::SetNextItemWidth(-1);
+  const bool browse = !session::DesktopDialog::program().empty();
+  const float chat =
+      ImGui::GetFrameHeight() + text_size(context.fonts.regular, "Chat template").x + context.px(22);
+  ImGui::SetNextItemWidth(-1 - chat - (browse ? context.px(kBrowsePx) + ImGui::GetStyle().ItemSpacing.x : 0));
   text_field(context, "##prompt_file", "or a text file, typed here or dropped on the window", &prompt_file_);
+  note_widget(context, "prompt_file");
+  draw_browse(context, session::DesktopDialog::Kind::kOpen, "A prompt, as a text", prompt_file_);
+  ImGui::SameLine(0, context.px(12));
+  tick_box(context, "Chat template", &base_.form.chat);
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("The prompt is the user's turn of the model's own template");
+  if (!problem.empty())
+    for (const std::string& path : session::suggested_paths(prompt_file_, false))
+      if (ImGui::Selectable(path.c_str())) prompt_file_ = path;
 }
 
 void LiveForm::draw_policies(PanelContext& context, const std::string& problem) {
@@ -160,7 +247,14 @@ void LiveForm::draw_policies(PanelContext& context, const std::string& problem) 
     if (i > 0 && ImGui::GetItemRectMax().x + width < right) ImGui::SameLine(0, context.px(14));
     bool on = chosen_[i] != 0;
     if (tick_box(context, names_[i].c_str(), &on)) chosen_[i] = on;
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", about_policy(names_[i]).c_str());
   }
+  std::string wrong;
+  read_policies(options_, &wrong);
+  ImGui::SetNextItemWidth(-1);
+  text_field(context, "##options", "their options, such as keydiff:recent=0.1 snapkv:window=64", &options_);
+  note_widget(context, "policy_options");
+  if (!wrong.empty()) label(context, "", wrong);
 }
 
 void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& problems) {
@@ -212,6 +306,10 @@ void LiveForm::draw_order(PanelContext& context) {
     ImGui::SetTooltip("A block of each in turn, side by side; all caches are in memory at once");
   ImGui::SameLine(0, context.px(18));
   tick_box(context, "Start paused", &paused_);
+  ImGui::SameLine(0, context.px(18));
+  tick_box(context, "Positions by place in the cache", &cache_positions_);
+  if (ImGui::IsItemHovered())
+    ImGui::SetTooltip("RoPE by a row's place in the cache (StreamingLLM), not by its true position");
   if (generate_ == 0) return;
   ImGui::SameLine(0, context.px(18));
   ImGui::SetNextItemWidth(-1);
@@ -263,12 +361,7 @@ bool LiveForm::draw_run(PanelContext& context, const session::LiveProblems& prob
 
 std::optional<session::LiveRequest> LiveForm::draw(PanelContext& context) {
   const session::LiveProblems found = problems();
-  label(context, "Model: a folder, or ORG/NAME in the Hugging Face cache", found.model);
-  ImGui::SetNextItemWidth(-1);
-  text_field(context, "##model", "", &model_);
-  note_widget(context, "model");
-  for (const std::string& name : session::suggested_models(model_))
-    if (ImGui::Selectable(name.c_str())) model_ = name;
+  draw_model(context, found.model);
   draw_prompt(context, found.prompt);
   draw_policies(context, found.policies);
   draw_numbers(context, found);

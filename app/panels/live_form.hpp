@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/panels/panel_context.hpp"
+#include "app/session/file_choice.hpp"
 #include "app/session/live.hpp"
 
 namespace keyscope::window {
@@ -37,7 +38,10 @@ class LiveForm {
   std::optional<session::LiveRequest> draw(PanelContext& context);
 
  private:
+  void draw_model(PanelContext& context, const std::string& problem);
   void draw_prompt(PanelContext& context, const std::string& problem);
+  bool draw_browse(PanelContext& context, session::DesktopDialog::Kind kind, const char* title,
+                   std::string& path);
   void draw_policies(PanelContext& context, const std::string& problem);
   void draw_numbers(PanelContext& context, const session::LiveProblems& problems);
   void draw_out(PanelContext& context, const std::string& problem);
@@ -60,7 +64,10 @@ class LiveForm {
   std::vector<char> chosen_;
   std::string budget_ = "256";
   std::string answer_;
-  bool together_ = true, paused_ = false;
+  std::string options_;  // policies with options of their own, as --policy takes them
+  bool together_ = true, paused_ = false, cache_positions_ = false;
+  session::DesktopDialog desktop_;  // asks for `*wanted_`
+  std::string* wanted_ = nullptr;
   int block_ = 64;
   int generate_ = 0;
 };

@@ -120,7 +120,8 @@ void draw_score_plot(PanelContext& context, const TokenStory& story) {
                       at.cut ? (", cut " + format_signed(*at.cut, 5)).c_str() : "");
 }
 
-void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest) {
+// A full bar is all of a query's attention, in both lists.
+void draw_peer(PanelContext& context, const AttentionPeer& peer) {
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const ImVec2 size(ImGui::GetContentRegionAvail().x, line_height(context));
   ImGui::PushID(peer.position);
@@ -133,7 +134,7 @@ void draw_peer(PanelContext& context, const AttentionPeer& peer, double largest)
   }
   if (clicked) context.session.lock(peer.position);
   const float bar = 0.34F * size.x;
-  const float share = largest > 0 ? static_cast<float>(peer.weight / largest) : 0;
+  const auto share = static_cast<float>(std::clamp(peer.weight, 0.0, 1.0));
   const float y = at.y + context.px(2);
   list.AddRectFilled({at.x, y + context.px(2)},
                      {at.x + share * bar, y + context.fonts.small.size - context.px(1)},
@@ -158,8 +159,7 @@ void draw_peers(PanelContext& context, const char* title, const std::vector<Atte
   if (!missing.empty()) return wrapped(context, missing);
   if (peers.empty()) return wrapped(context, "no query");
   ImGui::PushID(title);
-  for (std::size_t i = 0; i < std::min(kPeers, peers.size()); ++i)
-    draw_peer(context, peers[i], peers.front().weight);
+  for (std::size_t i = 0; i < std::min(kPeers, peers.size()); ++i) draw_peer(context, peers[i]);
   ImGui::PopID();
 }
 

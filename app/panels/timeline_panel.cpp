@@ -187,7 +187,9 @@ void TimelinePanel::draw(PanelContext& context, const Rect& rect) {
                                 ? std::string("no block yet")
                                 : fmt::format("of {}  ·  {}", state.run().blocks_done - 1,
                                               describe(context, state.selection.block));
-  dim_text(context, fit_text(context.fonts.small, about, ImGui::GetContentRegionAvail().x - follow_w));
+  const bool goes_by_it = session::shows_blocks(state.view);
+  const std::string says = goes_by_it ? about : about + "  ·  the figure in front is of all blocks";
+  dim_text(context, fit_text(context.fonts.small, says, ImGui::GetContentRegionAvail().x - follow_w));
   const float below = ImGui::GetCursorScreenPos().y;
   if (live) draw_follow(context, rect, follow_w);
   const float button = context.px(kButtonPx);

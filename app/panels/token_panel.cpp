@@ -185,7 +185,12 @@ void fact(PanelContext& context, const char* label, const std::string& value, Im
   const std::string shown = fit_text(font, value, room);
   draw_text(list, font, {at.x + width - text_size(font, shown).x, at.y}, colour, shown);
   ImGui::Dummy({width, font.size + context.px(1)});
-  if (meaning != nullptr && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", meaning);
+  if (ImGui::IsItemHovered())
+    ImGui::SetTooltip("%s%sclick: copy", meaning != nullptr ? meaning : "", meaning != nullptr ? "\n" : "");
+  if (!ImGui::IsItemClicked()) return;
+  const std::string text = fmt::format("{} {}", label, value);
+  ImGui::SetClipboardText(text.c_str());
+  context.session.notify({"Copied: " + text, false});
 }
 
 void draw_fate(PanelContext& context, const TokenFacts& facts) {
@@ -211,7 +216,10 @@ void draw_no_facts(PanelContext& context) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   list.AddRectFilled(at, {at.x + width, at.y + box_h}, context.theme.hover, context.px(4));
   draw_text(list, context.fonts.small, {at.x + context.px(8), at.y + context.px(6)}, context.theme.dim,
-            fit_text(context.fonts.small, "point at a key; a click holds it", width - context.px(16)));
+            fit_text(context.fonts.small,
+                     session::shows_tokens(context.state().view) ? "point at a key; a click holds it"
+                                                                 : "this figure is of heads, not of tokens",
+                     width - context.px(16)));
   ImGui::Dummy({width, box_h});
   for (const char* label :
        {"position", "id", "score", "attention received", "per query", "now", "came with block"})

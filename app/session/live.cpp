@@ -284,6 +284,61 @@ std::string known_answer(const fs::path& prompt_file) {
   return {};
 }
 
+LiveRequest demo_request() {
+  const fs::path model = assets_folder() / "demo_model";
+  LiveRequest request;
+  request.model_folder = model;
+  request.prompt_file = model / "prompts/needle.txt";
+  for (const char* policy : {"none", "keydiff", "snapkv", "sink"})
+    request.options.policies.push_back({policy, {}});
+  request.options.budget = analysis::Budget::of_share(0.25);
+  request.options.block_size = 64;
+  request.options.generate = 10;
+  request.options.record_values = true;
+  request.options.schedule = capture::Schedule::kTogether;
+  request.options.answer = known_answer(request.prompt_file);
+  return request;
+}
+
+// The command is quoted as quote_word does it.
+std::string model_of(const recording::RecordingInfo& info) {
+  constexpr std::string_view kOption = " --model ";
+  const std::string& command = info.provenance.command;
+  std::size_t at = command.find(kOption);
+  if (at == std::string::npos) return {};
+  std::string word;
+  bool quoted = false;
+  for (at += kOption.size(); at < command.size() && (quoted || command[at] != ' '); ++at) {
+    if (command[at] == '\'')
+      quoted = !quoted;
+    else if (command[at] != '\\' || quoted)
+      word += command[at];
+  }
+  return word;
+}
+
+std::vector<std::string> suggested_paths(const std::string& typed, bool folders_only) {
+  constexpr std::size_t kMost = 6;
+  std::vector<std::string> paths;
+  std::error_code error;
+  const fs::path path(typed), folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (typed.empty() || fs::is_regular_file(path, error) ||
+      (folders_only && fs::exists(path / "config.json", error)))
+    return paths;
+  const std::string part = path.filename().string();
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_folder = entry->is_directory(error);
+    if (name.starts_with(part) && (!name.starts_with('.') || part.starts_with('.')) &&
+        (is_folder || !folders_only))
+      paths.push_back((path.has_parent_path() ? folder / name : fs::path(name)).string() +
+                      (is_folder ? "/" : ""));
+  }
+  std::ranges::sort(paths);
+  if (paths.size() > kMost) paths.resize(kMost);
+  return paths;
+}
+
 std::vector<std::string> suggested_models(std::string_view typed) {
   constexpr std::size_t kMost = 4;
   const auto same = [](char a, char b) {

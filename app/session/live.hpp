@@ -176,6 +176,17 @@ class PromptCounter {
 // prompts.json); else empty.
 std::string known_answer(const std::filesystem::path& prompt_file);
 
+// The embedded model on the prompt that it answers, under four policies at a quarter of its tokens.
+//   throws FileError where the assets are not there
+LiveRequest demo_request();
+
+// The model that a recording was captured with, as its command names it; empty where it names none.
+std::string model_of(const recording::RecordingInfo& info);
+
+// Paths that begin with what was typed: of folders alone, with a slash at the end, or of files as well. Six
+// at most, none once it names a file.
+std::vector<std::string> suggested_paths(const std::string& typed, bool folders_only);
+
 // Models of the Hugging Face cache whose names hold what was typed, in any case: four at most, none once it
 // names a model.
 std::vector<std::string> suggested_models(std::string_view typed);

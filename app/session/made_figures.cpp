@@ -109,6 +109,14 @@ bool is_figure_view(std::string_view name) {
   return name != kKeyspaceView && name != kTextView && name != kDifferenceView;
 }
 
+bool shows_blocks(std::string_view view) {
+  return !is_figure_view(view) || figures::understands(view, FigureOption::kBlock);
+}
+
+bool shows_tokens(std::string_view view) {
+  return !is_figure_view(view) || figures::scope_of(view) != figures::FigureScope::kRecording;
+}
+
 bool can_show(const recording::RecordingInfo& info, std::string_view view) {
   if (view == kDifferenceView) return info.runs.size() > 1;
   return view == kTextView || figures::is_recorded(info, view);

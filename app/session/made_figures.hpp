@@ -58,6 +58,9 @@ std::size_t n_view_tabs();
 bool is_view(std::string_view name);
 bool is_figure_view(std::string_view name);
 bool has_picture(std::string_view name);  // that can be exported; the others are words
+// Whether the view goes by the chosen block, and whether things in it stand for tokens.
+bool shows_blocks(std::string_view view);
+bool shows_tokens(std::string_view view);
 // Whether the recording holds what the view shows.
 bool can_show(const recording::RecordingInfo& info, std::string_view view);
 
