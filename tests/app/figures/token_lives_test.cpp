@@ -1,6 +1,6 @@
 // Lanes of tokens and of heads: what a cell says, in which order, and what cannot be.
 
-#include "app/measures/token_lives.hpp"
+#include "app/measures/token_life.hpp"
 
 #include <atomic>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "app/measures/token_lives.hpp"
+#include "app/measures/token_life.hpp"
 
 #include <algorithm>
 #include <memory>

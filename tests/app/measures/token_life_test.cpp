@@ -1,6 +1,6 @@
 // When a token came, when and why it went, and when it could not go.
 
-#include "app/measures/token_lives.hpp"
+#include "app/measures/token_life.hpp"
 
 #include <atomic>
 #include <cstdint>
