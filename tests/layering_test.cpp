@@ -68,6 +68,7 @@ const Reasons kOneUser{
     {"app/panels/dialogs.hpp", "the window holds its state"},
     {"app/panels/difference_view.hpp", "the window holds its state"},
     {"app/panels/figure_panel.hpp", "the window holds its state"},
+    {"app/panels/filter_panel.hpp", "the window holds its state"},
     {"app/panels/keyspace_panel.hpp", "the window holds its state"},
     {"app/panels/keyspace_plot.hpp", "the key-space panel holds its state"},
     {"app/panels/timeline_panel.hpp", "the window holds its state"},

@@ -191,7 +191,7 @@ TEST_F(KeyspaceLook, WhatCannotBeIsRefusedBeforeAnythingIsDrawn) {
     EXPECT_EQ(result.status, 2);
     return result.err;
   };
-  EXPECT_THAT(refusal({"--projection", "tsne"}), HasSubstr("expected one of pca, pca3d, anchor"));
+  EXPECT_THAT(refusal({"--projection", "tsne"}), HasSubstr("expected one of pca, pca13, pca23, pca3d, anchor"));
   EXPECT_THAT(refusal({"--colour", "mood"}),
               HasSubstr("decision, position, attention, score, margin, class"));
   EXPECT_THAT(refusal({"--projection", "anchor", "--components", "3"}), HasSubstr("'anchor' has none"));
