@@ -96,7 +96,7 @@ struct Corner {
 };
 
 // By three bits: high on the first, second and third axis.
-std::array<Corner, 8> corners_of(const session::SpaceBox& box, const figures::Orbit& orbit,
+std::array<Corner, 8> corners_of(const figures::SpaceBox& box, const figures::Orbit& orbit,
                                  const PlotView& view) {
   std::array<Corner, 8> corners;
   for (std::size_t i = 0; i < corners.size(); ++i) {
@@ -150,7 +150,7 @@ void label_edge(const DrawContext& context, const PlotView& view, const Corner& 
 
 }  // namespace
 
-void draw_space_frame(const DrawContext& context, const figures::Panel& panel, const session::SpaceBox& box,
+void draw_space_frame(const DrawContext& context, const figures::Panel& panel, const figures::SpaceBox& box,
                       const figures::Orbit& orbit, const PlotView& view) {
   const auto corners = corners_of(box, orbit, view);
   const auto nearest =

@@ -6,6 +6,7 @@
 #include "app/display/plot_view.hpp"
 #include "app/figures/figure.hpp"
 #include "app/figures/scales.hpp"
+#include "app/figures/space_box.hpp"
 #include "app/session/keyspace_view.hpp"
 
 namespace keyscope::window {
@@ -32,7 +33,7 @@ class OrderMargin {
 
 // The box that points of space lie in, as it is seen: the edges that meet in its nearest corner are left out,
 // and of each axis the edge that lies farthest outside has its name.
-void draw_space_frame(const DrawContext& context, const figures::Panel& panel, const session::SpaceBox& box,
+void draw_space_frame(const DrawContext& context, const figures::Panel& panel, const figures::SpaceBox& box,
                       const figures::Orbit& orbit, const PlotView& view);
 
 }  // namespace keyscope::window

@@ -209,7 +209,7 @@ std::string what_can_be_done(const session::SessionState& state) {
                ? "drag: turn   Shift+drag: pan   wheel: zoom   right-drag: select   ?: all keys"
                : "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
   const auto& figure = state.selected().figure(state.view).made.figure;
-  if (state.loaded() && figure && !figure->panels.empty() && session::has_tokens(figure->panels.front()))
+  if (state.loaded() && figure && !figure->panels.empty() && figures::has_tokens(figure->panels.front()))
     return "drag: pan   wheel: zoom   right-drag: select   double-click: fit   ?: all keys";
   if (state.loaded())
     return "drag: pan   wheel: zoom   right-drag: zoom to a box   double-click: fit   Ctrl+P: find an action "

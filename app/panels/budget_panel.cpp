@@ -10,8 +10,8 @@
 
 #include "analysis/policies/registry.hpp"
 #include "app/display/widgets.hpp"
+#include "app/measures/what_if.hpp"
 #include "app/panels/panels.hpp"
-#include "app/session/what_if.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::window {
@@ -20,14 +20,14 @@ namespace {
 
 constexpr float kControlsPx = 300, kPolicyPx = 120;
 
-void draw_policy(PanelContext& context, session::WhatIf& wanted) {
+void draw_policy(PanelContext& context, measures::WhatIf& wanted) {
   ImGui::SetNextItemWidth(context.px(kPolicyPx));
   const bool open = ImGui::BeginCombo("##what_if_policy", wanted.policy.c_str());
   note_widget(context, "what_if_policy");
   if (!open) return;
   for (const auto& entry : analysis::registered_policies()) {
     if (entry.name == "none") continue;
-    const std::string why = session::what_if_refusal(*context.state().info, entry.name);
+    const std::string why = measures::what_if_refusal(*context.state().info, entry.name);
     ImGui::BeginDisabled(!why.empty());
     if (ImGui::Selectable(entry.name.c_str(), entry.name == wanted.policy)) wanted.policy = entry.name;
     ImGui::EndDisabled();
@@ -47,7 +47,7 @@ std::string worth_of(const session::SessionState& state) {
 
 // One curve over the budget, with where the slider stands; a drag along it moves the slider.
 void draw_curve(PanelContext& context, const char* name, const std::vector<double>& x,
-                const std::vector<double>& y, ImVec2 size, session::WhatIf& wanted) {
+                const std::vector<double>& y, ImVec2 size, measures::WhatIf& wanted) {
   push_font(context.fonts.small);
   constexpr ImPlotFlags kBare = ImPlotFlags_NoLegend | ImPlotFlags_NoMenus | ImPlotFlags_NoMouseText |
                                 ImPlotFlags_NoFrame | ImPlotFlags_NoTitle | ImPlotFlags_NoBoxSelect;
@@ -69,16 +69,16 @@ void draw_curve(PanelContext& context, const char* name, const std::vector<doubl
   ImGui::PopFont();
 }
 
-void draw_curves(PanelContext& context, session::WhatIf& wanted) {
+void draw_curves(PanelContext& context, measures::WhatIf& wanted) {
   const auto& state = context.state();
-  const session::BudgetCurve& curve = state.budget_curve;
+  const measures::BudgetCurve& curve = state.budget_curve;
   const bool current = curve.policy == wanted.policy && curve.layer == state.selection.layer &&
                        curve.kv_head == state.selection.kv_head;
   if (!current || curve.points.empty())
     return dim_text(context,
                     current && !curve.error.empty() ? curve.error : "the curves of this head: making …");
   std::vector<double> x, kept, volume;
-  for (const session::BudgetPoint& point : curve.points) {
+  for (const measures::BudgetPoint& point : curve.points) {
     x.push_back(100 * point.share);
     kept.push_back(100 * point.attention_kept);
     volume.push_back(point.log_volume);
@@ -94,11 +94,11 @@ void draw_curves(PanelContext& context, session::WhatIf& wanted) {
 
 void draw_budget_panel(PanelContext& context) {
   const auto& state = context.state();
-  session::WhatIf wanted = state.what_if.value_or(session::WhatIf{state.usual_what_if(), 0.25});
-  const std::string why = session::what_if_refusal(*state.info, wanted.policy);
+  measures::WhatIf wanted = state.what_if.value_or(measures::WhatIf{state.usual_what_if(), 0.25});
+  const std::string why = measures::what_if_refusal(*state.info, wanted.policy);
   if (!why.empty() && !state.what_if)
     return dim_text(context, "What a policy would keep cannot be asked: " + why + ".");
-  const session::WhatIf before = wanted;
+  const measures::WhatIf before = wanted;
   ImGui::BeginChild("controls", {context.px(kControlsPx), 0}, 0, ImGuiWindowFlags_NoScrollbar);
   draw_policy(context, wanted);
   ImGui::SameLine();

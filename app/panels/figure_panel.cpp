@@ -16,6 +16,7 @@
 #include "app/display/widgets.hpp"
 #include "app/drawing/cairo_painter.hpp"
 #include "app/figures/catalogue.hpp"
+#include "app/figures/side_by_side.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/keyspace_view.hpp"
 
@@ -273,13 +274,13 @@ void FigureView::share(const std::vector<session::RunTile>& tiles) {
 
 void FigureView::share_panel(std::size_t at) {
   figures::Extent shared_extent = figures::Extent::none();
-  std::vector<session::MeantScale> scales;
+  std::vector<figures::MeantScale> scales;
   for (const auto& [id, figure] : figures_) {
     if (at >= figure.size()) continue;
     shared_extent.include(plane_extent(figure.plot(at).panel()));
     if (const auto scale = figure.plot(at).own_scale()) scales.push_back({*scale, scale->long_name});
   }
-  const auto shared = scales.size() > 1 ? session::shared_scale(scales) : std::nullopt;
+  const auto shared = scales.size() > 1 ? figures::shared_scale(scales) : std::nullopt;
   for (auto& [id, figure] : figures_) {
     if (at >= figure.size()) continue;
     figure.plot(at).use_range(shared);

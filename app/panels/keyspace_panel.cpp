@@ -12,6 +12,7 @@
 #include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/keyspace_data.hpp"
+#include "app/figures/side_by_side.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/keyspace_view.hpp"
 #include "base/text.hpp"
@@ -218,11 +219,11 @@ void KeyspacePanel::take(const PanelContext& context, const std::vector<session:
 }
 
 void KeyspacePanel::share_scale(const std::vector<session::RunTile>& tiles) {
-  std::vector<session::MeantScale> scales;
+  std::vector<figures::MeantScale> scales;
   for (const session::RunTile& tile : tiles)
     if (const auto& scale = plots_[tile.id]->own_scale())
-      scales.push_back({*scale, session::meaning_of(tile.run().plan, tile.picture->key.look.colour)});
-  shared_scale_ = session::shared_scale(scales);
+      scales.push_back({*scale, figures::meaning_of(tile.run().plan, tile.picture->key.look.colour)});
+  shared_scale_ = figures::shared_scale(scales);
   for (const auto& [id, plot] : plots_) plot->use_scale(shared_scale_);
 }
 
@@ -252,7 +253,7 @@ void KeyspacePanel::update_box() {
   bool first = true;
   for (const auto& [id, plot] : plots_) {
     if (plot->picture() == nullptr || !plot->in_space()) continue;
-    scene_.box = first ? plot->box() : session::both_boxes(scene_.box, plot->box());
+    scene_.box = first ? plot->box() : figures::both_boxes(scene_.box, plot->box());
     first = false;
   }
 }

@@ -41,13 +41,13 @@ bool KeyspacePlot::take(const session::RunTile& tile,
   picture_ = tile.picture;
   tokens_ = tokens;
   panel_ = !picture_ ? figures::Panel{}
-           : tokens  ? session::fade_unselected(picture_->panel, *tokens)
+           : tokens  ? figures::fade_unselected(picture_->panel, *tokens)
                      : picture_->panel;
   own_scale_ = panel_.scale;
   seen_ = panel_;
   if (picture_ && in_space() && box_of_ != picture_->points) {
     box_of_ = picture_->points;
-    box_ = session::space_box(*box_of_);
+    box_ = figures::space_box(box_of_->coordinates);
   }
   turn_is_old_ = index_is_old_ = true;
   ++revision_;
@@ -71,7 +71,7 @@ figures::Extent KeyspacePlot::extent() const {
 void KeyspacePlot::turn(const KeyspaceScene& scene) {
   if (!in_space()) return;
   if (!turn_is_old_ && turned_ == scene.orbit && turned_box_ == scene.box) return;
-  session::turn_points(panel_, scene.box, scene.orbit, seen_);
+  figures::turn_points(panel_, scene.box, scene.orbit, seen_);
   turned_ = scene.orbit;
   turned_box_ = scene.box;
   turn_is_old_ = false;
@@ -186,12 +186,12 @@ void KeyspacePlot::take_mouse(PanelContext& context, KeyspaceScene& scene, const
 
 void KeyspacePlot::select_inside(PanelContext& context, const KeyspaceScene& scene,
                                  const std::vector<Pixel>& outline) {
-  std::vector<session::OutlinePoint> points;
+  std::vector<figures::OutlinePoint> points;
   for (const Pixel& at : outline) {
     const PlotPoint point = view_.to_plane(at);
     points.push_back({point.x, point.y});
   }
-  context.session.select_tokens(session::tokens_inside(seen_, scene.legend.hidden(), points));
+  context.session.select_tokens(figures::tokens_inside(seen_, scene.legend.hidden(), points));
   context.wants_frames = true;
 }
 

@@ -12,6 +12,7 @@
 #include "app/display/plot_legend.hpp"
 #include "app/figures/density.hpp"
 #include "app/figures/scales.hpp"
+#include "app/figures/space_box.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/keyspace_view.hpp"
 #include "app/session/run_tiles.hpp"
@@ -24,7 +25,7 @@ struct KeyspaceScene {
   PlotView view;  // of the plot that was drawn last; the others show the same part of the plane
   figures::Extent extent;
   figures::Orbit orbit;
-  session::SpaceBox box;  // that all their points of space lie in
+  figures::SpaceBox box;  // that all their points of space lie in
   PlotLegend legend;
 };
 
@@ -46,7 +47,7 @@ class KeyspacePlot {
   const std::optional<figures::ColourScale>& own_scale() const { return own_scale_; }
   const figures::Panel& panel() const { return seen_; }
   bool in_space() const { return seen_.is_3d(); }
-  session::SpaceBox box() const { return box_; }
+  figures::SpaceBox box() const { return box_; }
   Rect frame() const { return {view_.left(), view_.top(), view_.width(), view_.height()}; }
   // All that is shown of the head, at every block where points stand still; not of space.
   figures::Extent extent() const;
@@ -81,7 +82,7 @@ class KeyspacePlot {
   std::optional<figures::ColourScale> own_scale_;
   figures::Panel panel_;  // the picture's, with what is not selected faded
   figures::Panel seen_;   // the same, turned in space
-  session::SpaceBox box_, turned_box_;
+  figures::SpaceBox box_, turned_box_;
   figures::Orbit turned_;  // as `seen_` is
   bool turn_is_old_ = true;
   std::shared_ptr<const session::HeadPoints> box_of_;

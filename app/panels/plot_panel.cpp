@@ -27,7 +27,7 @@ constexpr float kLeastHeightForLegend = 150, kLeastHeightForNames = 120;
 void PlotPanel::set(figures::Panel panel, bool of_tokens, bool keep_view) {
   panel_ = std::move(panel);
   of_tokens_ = of_tokens;
-  selects_ = of_tokens && session::has_tokens(panel_);
+  selects_ = of_tokens && figures::has_tokens(panel_);
   selected_.reset();
   faded_.reset();
   order_.set(panel_);
@@ -51,17 +51,17 @@ void PlotPanel::rebuild_index() {
 void PlotPanel::update_selection(const PanelContext& context) {
   if (!selects_ || context.state().tokens == selected_) return;
   selected_ = context.state().tokens;
-  faded_ = selected_ ? std::optional(session::fade_unselected(panel_, *selected_)) : std::nullopt;
+  faded_ = selected_ ? std::optional(figures::fade_unselected(panel_, *selected_)) : std::nullopt;
   rebuild_index();
 }
 
 void PlotPanel::select_inside(PanelContext& context, const std::vector<Pixel>& outline) const {
-  std::vector<session::OutlinePoint> corners;
+  std::vector<figures::OutlinePoint> corners;
   for (const Pixel& at : outline) {
     const PlotPoint point = view_.to_plane(at);
     corners.push_back({point.x, point.y});
   }
-  context.session.select_tokens(session::tokens_inside(panel_, legend_.hidden(), corners));
+  context.session.select_tokens(figures::tokens_inside(panel_, legend_.hidden(), corners));
   context.wants_frames = true;
 }
 

@@ -194,7 +194,7 @@ void TextView::draw_token(const PanelContext& context, std::int64_t token, float
   // What is kept stands out; what is gone can still be read.
   ImU32 ink = seen ? context.theme.text : with_alpha(context.theme.dim, 0.45F);
   if (evicted) ink = context.theme.dim;
-  if (state.tokens && !session::contains(*state.tokens, token)) ink = with_alpha(ink, kUnselectedAlpha);
+  if (state.tokens && !figures::contains(*state.tokens, token)) ink = with_alpha(ink, kUnselectedAlpha);
   if (focused) {
     list.AddRectFilled({x - 1, top}, {x + width + 1, bottom}, context.theme.accent, context.px(2));
     ink = context.theme.on_accent;

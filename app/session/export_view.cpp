@@ -157,7 +157,7 @@ std::string_view view_command_refusal(const SessionState& state) {
   if (!state.loaded()) return "nothing is open";
   if (state.path.empty()) return "this run is kept in memory only, no file can be named";
   const auto is_asked = [&](int run) {
-    return state.what_if && run >= 0 && state.info->runs[run].plan.name == kWhatIfName;
+    return state.what_if && run >= 0 && state.info->runs[run].plan.name == measures::kWhatIfName;
   };
   if (is_asked(state.selection.run) || is_asked(state.map_choice().reference) ||
       std::ranges::any_of(state.beside, [&](const RunId& id) { return id.source == 0 && is_asked(id.run); }))

@@ -10,6 +10,7 @@
 
 #include "app/figures/nexus.hpp"
 #include "app/measures/head_measures.hpp"
+#include "app/measures/what_if.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/jobs.hpp"
 #include "app/session/keyspace_view.hpp"
@@ -18,7 +19,6 @@
 #include "app/session/selection.hpp"
 #include "app/session/shown_figure.hpp"
 #include "app/session/tokens.hpp"
-#include "app/session/what_if.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -75,7 +75,7 @@ struct DifferenceMade {
 };
 struct CurveMade {
   const recording::Recording* base = nullptr;  // that it is of
-  BudgetCurve curve;
+  measures::BudgetCurve curve;
 };
 struct PreviewMade {
   Preview preview;

@@ -63,47 +63,4 @@ figures::Extent points_extent(const figures::Panel& panel);
 // ` --projection anchor --colour score --queries`: the options that ask for a look; empty for the usual one.
 std::string look_options(const figures::KeyspaceLook& look);
 
-// A colour scale, and what its numbers mean: equal words mean that they can be read on one scale.
-struct MeantScale {
-  figures::ColourScale scale;
-  std::string meaning;
-};
-
-// What the colours of a run's keys mean beside those of another run: scores and margins of two policies are
-// numbers of two kinds; without a policy, scores are KeyDiff's.
-std::string meaning_of(const recording::RunPlan& plan, figures::KeyColour colour);
-
-// One scale for all, from the least low end to the greatest high end, so that equal colours are equal
-// numbers; nullopt where they do not mean the same, or there is none.
-std::optional<figures::ColourScale> shared_scale(const std::vector<MeantScale>& scales);
-
-// The box that points of space lie in, and the ball about its middle that holds them whichever way they are
-// turned.
-struct SpaceBox {
-  std::array<double, 3> low{}, high{};
-  double radius = 0;
-  bool operator==(const SpaceBox&) const = default;
-
-  std::array<double, 3> middle() const {
-    return {(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, (low[2] + high[2]) / 2};
-  }
-  figures::Turned turned(const figures::Orbit& orbit, double x, double y, double z) const {
-    const auto centre = middle();
-    return orbit.turn(x - centre[0], y - centre[1], z - centre[2]);
-  }
-};
-
-// Of the keys, in the three coordinates of all blocks, so that it stands still; a box of no width without any
-// that are finite.
-SpaceBox space_box(const HeadPoints& points);
-
-// The least box that holds both, with a ball that holds both of theirs: so that points of several runs are
-// turned about one middle.
-SpaceBox both_boxes(const SpaceBox& a, const SpaceBox& b);
-
-// Puts points where they are seen: x to the right, y upwards, about the middle of the box, and z their depth.
-//   space: a panel of three dimensions; seen: a copy of it, that was turned before or not
-void turn_points(const figures::Panel& space, const SpaceBox& box, const figures::Orbit& orbit,
-                 figures::Panel& seen);
-
 }  // namespace keyscope::session

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/measures/what_if.hpp"
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/inbox.hpp"
@@ -24,7 +25,6 @@
 #include "app/session/selection.hpp"
 #include "app/session/shown_figure.hpp"
 #include "app/session/tokens.hpp"
-#include "app/session/what_if.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::capture {
@@ -90,8 +90,8 @@ struct SessionState {
 
   // What a policy would keep at a budget, as one more run of the recording, its last; and how that goes with
   // the budget in the selected head.
-  std::optional<WhatIf> what_if;
-  BudgetCurve budget_curve;
+  std::optional<measures::WhatIf> what_if;
+  measures::BudgetCurve budget_curve;
   std::string usual_what_if() const;  // the policy to begin with: the first that evicts
 
   // What the screen shows of the panels of the views that can be seen, the selected run's; and the picture
@@ -174,7 +174,7 @@ class Session {
   void note_arrangement(std::string docking, std::vector<std::string> closed);  // as it is now
   void set_figure_settings(const FigureSettings& settings);
   // From now on the recording's last run is what this would keep, and it is selected.
-  void ask_what_if(const WhatIf& what_if);
+  void ask_what_if(const measures::WhatIf& what_if);
   void want_budget_curve(const std::string& policy);  // of the selected head
   void choose_look(const figures::KeyspaceLook& look);
 

@@ -201,14 +201,14 @@ std::string SessionState::usual_what_if() const {
 }
 
 // What workers are at is of the budget before, and comes too late.
-void Session::ask_what_if(const WhatIf& what_if) {
+void Session::ask_what_if(const measures::WhatIf& what_if) {
   if (const auto live = live_status(); !state_.loaded() || (live && live->going_on())) return;
   if (!base_) base_ = state_.recording;
-  if (const std::string why = what_if_refusal(*base_->info(), what_if.policy); !why.empty()) {
+  if (const std::string why = measures::what_if_refusal(*base_->info(), what_if.policy); !why.empty()) {
     state_.notice = {fmt::format("{}: {}.", what_if.policy, why), true};
     return;
   }
-  const auto asked = std::make_shared<const WhatIfRecording>(base_, what_if);
+  const auto asked = std::make_shared<const measures::WhatIfRecording>(base_, what_if);
   ++document_;
   stop_making();
   for (const auto& stop : {stop_measuring_, stop_story_, stop_difference_})
@@ -244,13 +244,13 @@ void Session::want_budget_curve(const std::string& policy) {
   if (const auto live = live_status(); !state_.loaded() || (live && live->going_on())) return;
   const auto asked = std::tuple(policy, state_.selection.layer, state_.selection.kv_head);
   const auto base = base_ ? base_ : state_.recording;
-  if (asked == curve_asked_ || !what_if_refusal(*base->info(), policy).empty()) return;
+  if (asked == curve_asked_ || !measures::what_if_refusal(*base->info(), policy).empty()) return;
   curve_asked_ = asked;
   story_maker_.post("curve", [inbox = inbox_, base, policy, layer = state_.selection.layer,
                               kv_head = state_.selection.kv_head] {
     guarded(
         [&] {
-          inbox->put(CurveMade{base.get(), budget_curve(base, policy, layer, kv_head)});
+          inbox->put(CurveMade{base.get(), measures::budget_curve(base, policy, layer, kv_head)});
         },
         [&](std::string what) {
           inbox->put(CurveMade{base.get(), {policy, layer, kv_head, {}, std::move(what)}});

@@ -51,11 +51,6 @@ struct ShownView {
 //   throws as build_figure does; Cancelled
 figures::Figure shown_figure(const ShownView& shown, JobWatch& job);
 
-// Figures of the same kind, of several runs, in one: whose each panel is, and what differs between their
-// titles, stands above it.
-//   names: of the runs
-figures::Figure side_by_side(std::vector<figures::Figure> figures, const std::vector<std::string>& names);
-
 // What of a view is exported, and how a picture of it is drawn.
 struct ExportChoice {
   bool all_runs = true;            // of those that stand side by side, else the selected one alone

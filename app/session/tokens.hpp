@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "app/figures/figure.hpp"
+#include "app/figures/token_selection.hpp"
 #include "app/measures/policy_difference.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/head_points.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
+
+using figures::TokenSet;
 
 // What is known of one token in one head of one run, at the end of a block.
 struct TokenFacts {
@@ -48,29 +51,6 @@ struct MatrixCell {
 //   figure: its name, "attention"
 std::vector<std::string> cell_facts(const recording::RecordingInfo& info, int run, const std::string& figure,
                                     const figures::Heatmap& map, const MatrixCell& cell);
-
-// Token positions, ascending, each once.
-using TokenSet = std::vector<std::int32_t>;
-
-bool contains(const TokenSet& tokens, std::int64_t position);
-
-// Whether the panel has points that stand for tokens.
-bool has_tokens(const figures::Panel& panel);
-
-struct OutlinePoint {
-  double x = 0, y = 0;
-};
-
-// The tokens whose keys lie inside an outline that closes by itself; where it crosses itself, what it winds
-// around an odd number of times. Queries, and series that are hidden, are not looked at.
-//   outline: in the panel's plane; fewer than three points hold nothing
-//   hidden: ids of series
-TokenSet tokens_inside(const figures::Panel& panel, const std::vector<std::string>& hidden,
-                       const std::vector<OutlinePoint>& outline);
-
-// The panel with its token points split in two: first those of tokens that are not selected, faded, then
-// those that are, so that these lie on top. Ids stay, other series as well.
-figures::Panel fade_unselected(const figures::Panel& panel, const TokenSet& tokens);
 
 // What tokens can be shaded by.
 enum class TokenShade { kNone, kScore, kAttention, kPerQuery, kKept };

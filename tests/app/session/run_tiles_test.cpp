@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "app/figures/catalogue.hpp"
+#include "app/figures/side_by_side.hpp"
 #include "app/session/export_view.hpp"
 #include "base/errors.hpp"
 #include "tests/app/session/live_capture_double.hpp"
@@ -224,13 +225,13 @@ TEST(SideBySide, SaysOnceWhatIsTheSameAndAboveEachPanelWhatIsNot) {
   second.title = "Scores, layer 1: ρ = 0.21";
   first.caption = "demo, prompt of 9 tokens, keydiff, N = 4, B = 2. All keys.";
   second.caption = "demo, prompt of 9 tokens, none, B = 2. All keys.";
-  const auto joined = side_by_side({first, second}, {"keydiff", "none"});
+  const auto joined = figures::side_by_side({first, second}, {"keydiff", "none"});
   EXPECT_EQ(joined.title, "Scores, layer 1");
   EXPECT_EQ(joined.caption, "demo, prompt of 9 tokens, keydiff, N = 4 | none, B = 2. All keys.");
   EXPECT_EQ(joined.panels[0].note, "ρ = 0.25");
   EXPECT_EQ(joined.panels[1].title, "none");
   EXPECT_EQ(joined.panels[1].id, "head_2");
-  EXPECT_EQ(side_by_side({first}, {"keydiff"}).title, first.title);
+  EXPECT_EQ(figures::side_by_side({first}, {"keydiff"}).title, first.title);
 }
 
 // A matrix of each run, on one scale, and each with what its own title says.

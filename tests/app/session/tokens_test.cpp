@@ -135,44 +135,48 @@ figures::Panel square() {
   return panel;
 }
 
-std::vector<OutlinePoint> box(double x_low, double x_high, double y_low, double y_high) {
+std::vector<figures::OutlinePoint> box(double x_low, double x_high, double y_low, double y_high) {
   return {{x_low, y_low}, {x_high, y_low}, {x_high, y_high}, {x_low, y_high}};
 }
 
 TEST(TokenSelection, IsOfPanelsWithTokens) {
-  EXPECT_TRUE(has_tokens(square()));
+  EXPECT_TRUE(figures::has_tokens(square()));
   figures::Panel means;
   means.points.push_back(square().points.back());
-  EXPECT_FALSE(has_tokens(means));
-  EXPECT_FALSE(has_tokens({}));
+  EXPECT_FALSE(figures::has_tokens(means));
+  EXPECT_FALSE(figures::has_tokens({}));
 }
 
 TEST(TokenSelection, HoldsTheKeysInsideABox) {
-  EXPECT_THAT(tokens_inside(square(), {}, box(-1, 2, -1, 2)), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(tokens_inside(square(), {}, box(-1, 2, 0.5, 2)), ElementsAre(2, 3));
-  EXPECT_THAT(tokens_inside(square(), {}, box(2, -1, 2, 0.5)), ElementsAre(2, 3)) << "drawn backwards";
-  EXPECT_THAT(tokens_inside(square(), {}, box(0.4, 0.6, 0.4, 0.6)), IsEmpty()) << "a query and the anchor";
-  EXPECT_THAT(tokens_inside(square(), {"evicted"}, box(-1, 2, -1, 2)), ElementsAre(0, 2)) << "hidden";
-  EXPECT_THAT(tokens_inside(square(), {}, {{-1, -1}, {2, 2}}), IsEmpty()) << "a line holds nothing";
+  EXPECT_THAT(figures::tokens_inside(square(), {}, box(-1, 2, -1, 2)), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(figures::tokens_inside(square(), {}, box(-1, 2, 0.5, 2)), ElementsAre(2, 3));
+  EXPECT_THAT(figures::tokens_inside(square(), {}, box(2, -1, 2, 0.5)), ElementsAre(2, 3))
+      << "drawn backwards";
+  EXPECT_THAT(figures::tokens_inside(square(), {}, box(0.4, 0.6, 0.4, 0.6)), IsEmpty())
+      << "a query and the anchor";
+  EXPECT_THAT(figures::tokens_inside(square(), {"evicted"}, box(-1, 2, -1, 2)), ElementsAre(0, 2))
+      << "hidden";
+  EXPECT_THAT(figures::tokens_inside(square(), {}, {{-1, -1}, {2, 2}}), IsEmpty()) << "a line holds nothing";
 }
 
 TEST(TokenSelection, HoldsTheKeysInsideAnOutlineOfAnyShape) {
   // A triangle around three corners, and an L around all but the upper right one.
-  EXPECT_THAT(tokens_inside(square(), {}, {{-0.5, -0.5}, {1.8, -0.5}, {-0.5, 1.8}}), ElementsAre(0, 1, 3));
-  EXPECT_THAT(tokens_inside(square(), {},
-                            {{-0.5, -0.5}, {1.5, -0.5}, {1.5, 0.5}, {0.5, 0.5}, {0.5, 1.5}, {-0.5, 1.5}}),
+  EXPECT_THAT(figures::tokens_inside(square(), {}, {{-0.5, -0.5}, {1.8, -0.5}, {-0.5, 1.8}}),
+              ElementsAre(0, 1, 3));
+  EXPECT_THAT(figures::tokens_inside(
+                  square(), {}, {{-0.5, -0.5}, {1.5, -0.5}, {1.5, 0.5}, {0.5, 0.5}, {0.5, 1.5}, {-0.5, 1.5}}),
               ElementsAre(0, 1, 3));
   // What an outline winds around twice is outside again.
-  std::vector<OutlinePoint> twice = box(-1, 2, -1, 2);
-  const std::vector<OutlinePoint> half = box(-1, 2, -1, 0.5);
+  std::vector<figures::OutlinePoint> twice = box(-1, 2, -1, 2);
+  const std::vector<figures::OutlinePoint> half = box(-1, 2, -1, 0.5);
   twice.push_back(twice.front());
   twice.insert(twice.end(), half.begin(), half.end());
   twice.push_back(half.front());
-  EXPECT_THAT(tokens_inside(square(), {}, twice), ElementsAre(2, 3));
+  EXPECT_THAT(figures::tokens_inside(square(), {}, twice), ElementsAre(2, 3));
 }
 
 TEST(TokenSelection, WhatIsNotSelectedStandsBackAndIsStillThere) {
-  const figures::Panel panel = fade_unselected(square(), {1, 2});
+  const figures::Panel panel = figures::fade_unselected(square(), {1, 2});
   ASSERT_EQ(panel.points.size(), 7U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(panel.points[i].faded) << "drawn first";
   for (std::size_t i = 3; i < 7; ++i) EXPECT_FALSE(panel.points[i].faded);

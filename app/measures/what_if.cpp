@@ -1,4 +1,4 @@
-#include "app/session/what_if.hpp"
+#include "app/measures/what_if.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include "base/errors.hpp"
 #include "capture/replay/head_replay.hpp"
 
-namespace keyscope::session {
+namespace keyscope::measures {
 
 namespace {
 
@@ -49,7 +49,7 @@ RunInfo replayed_run(const RecordingInfo& info, int full, const analysis::Policy
 }  // namespace
 
 std::string what_if_refusal(const RecordingInfo& info, const std::string& policy) {
-  if (measures::full_cache_run(info) < 0) return "there is no finished run that kept everything";
+  if (full_cache_run(info) < 0) return "there is no finished run that kept everything";
   if (!info.keys) return "keys were not recorded";
   try {
     const auto needs = analysis::make_policy(analysis::parse_policy(policy),
@@ -65,7 +65,7 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
 }
 
 WhatIfRecording::WhatIfRecording(std::shared_ptr<const recording::Recording> base, const WhatIf& what_if)
-    : base_(std::move(base)), full_(measures::full_cache_run(*base_->info())) {
+    : base_(std::move(base)), full_(full_cache_run(*base_->info())) {
   const analysis::PolicySpec spec = analysis::parse_policy(what_if.policy);
   RecordingInfo info = *base_->info();
   policy_ = analysis::make_policy(spec, static_cast<std::uint64_t>(info.provenance.seed));
@@ -111,8 +111,7 @@ HeadTrace WhatIfRecording::trace(int run, int layer, int kv_head) const {
   source.last_row_layer = replay::read_last_row_layer(*base_, needs, full_, layer);
   const recording::RunPlan& plan = info_->runs.back().plan;
   replay::HeadEvictions evictions = replay::replay_head(
-      *policy_, source,
-      {layer, kv_head, plan.budget, plan.block_size, measures::recorded_rules(*info_, layer).window},
+      *policy_, source, {layer, kv_head, plan.budget, plan.block_size, recorded_rules(*info_, layer).window},
       [](std::int64_t) {});
   const auto n = static_cast<std::size_t>(info_->n_prompt());
   HeadTrace trace{std::move(evictions.evicted_at), std::move(evictions.evicted_margin),
@@ -127,8 +126,7 @@ BudgetCurve budget_curve(const std::shared_ptr<const recording::Recording>& base
   BudgetCurve curve{policy, layer, kv_head, {}, {}};
   for (const double share : kShares) {
     const WhatIfRecording recording(base, {policy, share});
-    const auto measures =
-        measures::measure_head(recording, recording.run(), layer, kv_head, {.retained_only = true});
+    const auto measures = measure_head(recording, recording.run(), layer, kv_head, {.retained_only = true});
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     curve.points.push_back(
         {share, measures.attention_mass_kept.value_or(kNone), measures.log_volume_nats.value_or(kNone)});
@@ -136,4 +134,4 @@ BudgetCurve budget_curve(const std::shared_ptr<const recording::Recording>& base
   return curve;
 }
 
-}  // namespace keyscope::session
+}  // namespace keyscope::measures

@@ -11,7 +11,7 @@
 #include "analysis/policies/policy.hpp"
 #include "capture/recording/recording.hpp"
 
-namespace keyscope::session {
+namespace keyscope::measures {
 
 // What a policy would keep of a recording's prompt at a budget, asked while somebody looks at it.
 struct WhatIf {
@@ -75,4 +75,4 @@ struct BudgetCurve {
 BudgetCurve budget_curve(const std::shared_ptr<const recording::Recording>& base, const std::string& policy,
                          int layer, int kv_head);
 
-}  // namespace keyscope::session
+}  // namespace keyscope::measures

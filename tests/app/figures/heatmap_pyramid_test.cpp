@@ -1,16 +1,15 @@
+#include "app/figures/heatmap_pyramid.hpp"
+
 #include <cmath>
 #include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "app/display/heatmap_layer.hpp"
-
-namespace keyscope::window {
+namespace keyscope::figures {
 namespace {
 
 using Eigen::Index;
-using figures::Reduction;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -72,7 +71,7 @@ TEST_P(Pyramid, EveryLevelIsOfAllTheCellsThatItStandsFor) {
 
 INSTANTIATE_TEST_SUITE_P(Reductions, Pyramid,
                          ::testing::Values(Reduction::kMean, Reduction::kMax, Reduction::kMin),
-                         [](const auto& of) { return std::string(figures::reduction_name(of.param)); });
+                         [](const auto& of) { return std::string(reduction_name(of.param)); });
 
 TEST(HeatmapPyramid, TakesTheLevelWhoseCellsAreAPixelOrMore) {
   const HeatmapPyramid pyramid(RowMatrixF::Zero(100, 40), Reduction::kMax);
@@ -89,4 +88,4 @@ TEST(HeatmapPyramid, OfNothingIsNothing) {
 }
 
 }  // namespace
-}  // namespace keyscope::window
+}  // namespace keyscope::figures
