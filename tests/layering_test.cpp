@@ -45,7 +45,7 @@ const std::vector<Room> kRooms{
     {"capture/model", {"capture/tokenizer", "capture/kernels"}},
     {"capture/inference", {"capture/model"}},
     {"capture/replay", {"capture/model"}},
-    {"app/measures", {"capture/model"}},
+    {"app/measures", {"capture/model", "capture/replay"}},
     {"app/figures", {"app/measures"}},
     {"app/drawing", {"app/figures"}},
     {"app/results", {"app/drawing", "capture/inference"}},

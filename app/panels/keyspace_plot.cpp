@@ -12,6 +12,7 @@
 #include "app/display/plot_axes.hpp"
 #include "app/display/plot_legend.hpp"
 #include "app/figures/scales.hpp"
+#include "app/figures/token_selection.hpp"
 #include "app/panels/text_view.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/tokens.hpp"

@@ -190,8 +190,8 @@ TEST(TokenSelection, WhatIsNotSelectedStandsBackAndIsStillThere) {
 }
 
 TEST(TokenSelection, IsSearched) {
-  EXPECT_TRUE(contains({1, 5, 9}, 5));
-  EXPECT_FALSE(contains({1, 5, 9}, 6));
+  EXPECT_TRUE(figures::contains({1, 5, 9}, 5));
+  EXPECT_FALSE(figures::contains({1, 5, 9}, 6));
 }
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
