@@ -216,4 +216,34 @@ std::filesystem::path assets_folder() {
                               built_from.string()));
 }
 
+std::filesystem::path free_name(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path name = path;
+  for (int n = 2; std::filesystem::exists(name, error); ++n)
+    name = path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), n, path.extension().string());
+  return name;
+}
+
+std::vector<std::string> suggested_paths(const std::string& typed, bool folders_only) {
+  constexpr std::size_t kMost = 6;
+  std::vector<std::string> paths;
+  std::error_code error;
+  const std::filesystem::path path(typed),
+      folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (typed.empty() || std::filesystem::is_regular_file(path, error)) return paths;
+  const std::string part = path.filename().string();
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_folder = entry->is_directory(error);
+    if (name.starts_with(part) && (!name.starts_with('.') || part.starts_with('.')) &&
+        (is_folder || !folders_only))
+      paths.push_back((path.has_parent_path() ? folder / name : std::filesystem::path(name)).string() +
+                      (is_folder ? "/" : ""));
+  }
+  std::ranges::sort(paths);
+  if (paths.size() > kMost) paths.resize(kMost);
+  return paths;
+}
+
 }  // namespace keyscope

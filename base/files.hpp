@@ -56,6 +56,13 @@ void refuse_same_file(const std::filesystem::path& source, const std::filesystem
 //   throws FileError where they are in neither place
 std::filesystem::path assets_folder();
 
+// The path itself where no such file exists, else the first free one of run-2.h5, run-3.h5 …
+std::filesystem::path free_name(const std::filesystem::path& path);
+
+// Paths that begin with what was typed: of folders alone, with a slash at the end, or of files as well. Six
+// at most, none once it names a file.
+std::vector<std::string> suggested_paths(const std::string& typed, bool folders_only);
+
 // Writes bytes as a whole file by way of AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace);
 

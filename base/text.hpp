@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,5 +101,15 @@ inline void check_length(std::size_t n_bytes) {
   if (n_bytes > kLongestText)
     throw InvalidInput(fmt::format("the text: found {} bytes, expected at most {}", n_bytes, kLongestText));
 }
+
+// "812 tokens/s", "2.5 layers/s".
+//   unit: what is counted, in the plural
+std::string rate_text(double per_second, std::string_view unit);
+
+// How well what was typed fits a text; empty where it does not. Every word of `wanted` must stand in `text`
+// letter by letter in this order, in either case, with anything between. What begins words and what stands
+// together counts more, and of equally good texts the shorter one wins. An empty `wanted` fits everything.
+// The quickest route through the letters is not always the best, so all are tried: O(|wanted| · |text|).
+std::optional<int> fuzzy_score(std::string_view wanted, std::string_view text);
 
 }  // namespace keyscope

@@ -154,14 +154,14 @@ namespace {
 constexpr std::size_t kFew = 100;  // they hide nothing
 
 // The closer points lie to each other, the more of those below can be seen through them: from 1, where they
-// cover a tenth of the rectangle that they lie in, down to 0.7.
+// cover a tenth of the rectangle that they lie in, down to three quarters.
 float openness(const std::vector<VisibleCentre>& centres, float diameter_px) {
   if (centres.size() < kFew) return 1;
   const auto [left, right] = std::ranges::minmax(centres | std::views::transform(&VisibleCentre::x));
   const auto [top, bottom] = std::ranges::minmax(centres | std::views::transform(&VisibleCentre::y));
   const float room = std::max(1.0F, (right - left) * (bottom - top));
   const float covered = static_cast<float>(centres.size()) * 0.785F * diameter_px * diameter_px / room;
-  return std::clamp(1 - 0.18F * std::log10(std::max(covered, 0.1F) / 0.1F), 0.7F, 1.0F);
+  return std::clamp(1 - 0.18F * std::log10(std::max(covered, 0.1F) / 0.1F), 0.75F, 1.0F);
 }
 
 }  // namespace

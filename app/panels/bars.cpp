@@ -173,7 +173,7 @@ std::string source_name(const session::SessionState& state) {
 
 // The job that is spoken of: the first one that takes longer than a moment, for the others would only
 // flicker.
-std::optional<session::JobStatus> job_in_work(const session::SessionState& state) {
+std::optional<JobStatus> job_in_work(const session::SessionState& state) {
   constexpr double kWorthSaying = 0.5;
   for (const auto& job : state.jobs)
     if (const auto status = job->status(); status.elapsed_seconds >= kWorthSaying) return status;
@@ -181,7 +181,7 @@ std::optional<session::JobStatus> job_in_work(const session::SessionState& state
 }
 
 // Cancel and a bar, before the words, which grow and shrink. Returns where these begin.
-float draw_job(PanelContext& context, const session::JobStatus& job, const Rect& rect, float left) {
+float draw_job(PanelContext& context, const JobStatus& job, const Rect& rect, float left) {
   push_font(context.fonts.small);
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {context.px(8), context.px(1)});
   ImGui::SetCursorScreenPos({left, rect.y + 0.5F * (rect.height - ImGui::GetFrameHeight())});
@@ -298,7 +298,7 @@ void draw_status_bar(PanelContext& context) {
   StatusText left = status_text(context);
   if (const auto job = job_in_work(state)) {
     left_x = draw_job(context, *job, rect, left_x);
-    left = {session::describe_job(*job), context.theme.text};
+    left = {describe_job(*job), context.theme.text};
   }
   const std::string right = how_many_are_shown(context);
   const float right_x = rect.right() - context.px(20) - text_size(font, right).x;

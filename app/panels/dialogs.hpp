@@ -12,8 +12,8 @@
 #include "app/panels/palette.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/file_choice.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/remembered.hpp"
+#include "base/jobs.hpp"
 
 namespace keyscope::window {
 
@@ -99,7 +99,7 @@ class RecentList {
   std::string noted_;
   mutable std::mutex mutex_;
   std::vector<session::RecentFile> files_;
-  session::JobQueue worker_{session::JobQueue::Priority::kLow};  // last: ends before what it uses
+  JobQueue worker_{JobQueue::Priority::kLow};  // last: ends before what it uses
 };
 
 }  // namespace keyscope::window

@@ -144,7 +144,7 @@ void DifferenceView::draw_row(PanelContext& context, const DifferingToken& token
   ImGui::TableNextColumn();
   push_font(context.fonts.mono);
   ImGui::TextUnformatted(
-      figures::token_label(session::token_bytes(*state.info, state.selection.run, token.position)).c_str());
+      figures::token_label(measures::token_bytes(*state.info, state.selection.run, token.position)).c_str());
   ImGui::PopFont();
   ImGui::TableNextColumn();
   const bool first = token.kept_by == KeptBy::kOnlyA;

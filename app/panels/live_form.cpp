@@ -13,6 +13,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/session/live.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::window {
@@ -138,7 +139,7 @@ void LiveForm::take_prompt_file(const std::string& path) {
 }
 
 void LiveForm::again() {
-  if (!out_.empty()) out_ = session::free_name(out_).string();
+  if (!out_.empty()) out_ = free_name(out_).string();
 }
 
 session::LiveRequest LiveForm::request() const {
@@ -201,7 +202,7 @@ void LiveForm::draw_model(PanelContext& context, const std::string& problem) {
   for (const std::string& name : session::suggested_models(model_))
     if (ImGui::Selectable(name.c_str())) model_ = name;
   if (!problem.empty())
-    for (const std::string& path : session::suggested_paths(model_, true))
+    for (const std::string& path : suggested_paths(model_, true))
       if (ImGui::Selectable(path.c_str())) model_ = path;
 }
 
@@ -235,7 +236,7 @@ void LiveForm::draw_prompt(PanelContext& context, const std::string& problem) {
   tick_box(context, "Chat template", &base_.form.chat);
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("The prompt is the user's turn of the model's own template");
   if (!problem.empty())
-    for (const std::string& path : session::suggested_paths(prompt_file_, false))
+    for (const std::string& path : suggested_paths(prompt_file_, false))
       if (ImGui::Selectable(path.c_str())) prompt_file_ = path;
 }
 

@@ -54,10 +54,10 @@ void TextView::update_layout(const PanelContext& context, float width) {
   std::vector<std::string> labels;
   std::vector<bool> breaks;
   for (std::int64_t token = grows ? layout_tokens_ : 0; token < n; ++token) {
-    const std::string bytes = session::token_bytes(*state.info, state.selection.run, token);
+    const std::string bytes = measures::token_bytes(*state.info, state.selection.run, token);
     labels.push_back(fit_text(context.fonts.mono, figures::text_label(bytes), width));
     const std::string before =
-        token > 0 ? session::token_bytes(*state.info, state.selection.run, token - 1) : std::string();
+        token > 0 ? measures::token_bytes(*state.info, state.selection.run, token - 1) : std::string();
     breaks.push_back(figures::breaks_line(bytes, before, flows_));
   }
   const auto measure = [&](const std::string& text) { return text_size(context.fonts.mono, text).x; };
@@ -88,7 +88,7 @@ void TextView::update_shades(const PanelContext& context) {
 void TextView::update_matches(const PanelContext& context) {
   if (wanted_ == found_) return;
   found_ = wanted_;
-  matches_ = session::find_text(*context.state().info, context.state().selection.run, wanted_);
+  matches_ = measures::find_text(*context.state().info, context.state().selection.run, wanted_);
   match_ = -1;
 }
 
@@ -98,7 +98,7 @@ void TextView::go_to_match(std::int64_t by, PanelContext& context) {
   const auto n = static_cast<std::int64_t>(matches_.size());
   if (match_ < 0) {
     const std::int64_t from = layout_.first_of(first_line_);
-    const auto next = std::ranges::lower_bound(matches_, from, {}, &session::TextMatch::first);
+    const auto next = std::ranges::lower_bound(matches_, from, {}, &measures::TextMatch::first);
     match_ = next == matches_.end() ? 0 : next - matches_.begin();
   } else {
     match_ = (match_ + by + n) % n;
@@ -110,7 +110,7 @@ void TextView::go_to_match(std::int64_t by, PanelContext& context) {
 }
 
 bool TextView::is_found(std::int64_t token) const {
-  const auto next = std::ranges::upper_bound(matches_, token, {}, &session::TextMatch::first);
+  const auto next = std::ranges::upper_bound(matches_, token, {}, &measures::TextMatch::first);
   return next != matches_.begin() && std::prev(next)->last >= token;
 }
 
@@ -406,7 +406,7 @@ std::set<char32_t> TextGlyphs::take(const session::SessionState& state, const Ha
   }
   const std::int64_t n = std::max(state.info->n_prompt(), state.run().n_tokens);
   for (; n_read_ < n; ++n_read_) {
-    const std::string label = figures::text_label(session::token_bytes(*state.info, run_, n_read_));
+    const std::string label = figures::text_label(measures::token_bytes(*state.info, run_, n_read_));
     for (std::size_t at = 0; at < label.size();) {
       const char32_t character = next_code_point(label, at);
       if (found_.size() < kMostGlyphs && !has(character) && found_.insert(character).second)

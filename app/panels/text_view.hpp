@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/display/layout.hpp"
+#include "app/measures/find_text.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/session.hpp"
 #include "app/session/tokens.hpp"
@@ -103,7 +104,7 @@ class TextView {
   std::vector<float> strengths_;
 
   std::string wanted_, found_;  // what is typed, and what `matches_` is of
-  std::vector<session::TextMatch> matches_;
+  std::vector<measures::TextMatch> matches_;
   std::int64_t match_ = -1;  // the one that was gone to
   bool focus_search_ = false;
 

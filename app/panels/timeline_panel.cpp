@@ -86,9 +86,9 @@ void TimelinePanel::count(const PanelContext& context, const Track& track) {
   counted_ = points;
   n_bars_most_ = n_most;
   evicted_.clear();
-  if (known) evicted_ = session::evictions_per_block(points->trace.evicted_at, points->n_blocks());
+  if (known) evicted_ = figures::evictions_per_block(points->trace.evicted_at, points->n_blocks());
   most_evicted_ = evicted_.empty() ? 0 : *std::ranges::max_element(evicted_);
-  bars_ = session::block_bars(evicted_, state.run().plan.n_prompt_blocks, n_most);
+  bars_ = figures::block_bars(evicted_, state.run().plan.n_prompt_blocks, n_most);
 }
 
 std::string TimelinePanel::describe(const PanelContext& context, std::int64_t block) const {
@@ -111,7 +111,7 @@ void TimelinePanel::draw_bars(PanelContext& context, const Track& track) const {
     const float h = room * static_cast<float>(n) / static_cast<float>(most_evicted_);
     return n > 0 ? std::max(context.px(1.5F), h) : 0;
   };
-  for (const session::BlockBar& bar : bars_) {
+  for (const figures::BlockBar& bar : bars_) {
     const float strength = bar.first > context.state().selection.block ? 0.4F : 1;
     const float low = std::max(track.left - margin, track.x_of(bar.first) - half);
     const float high = std::min(track.right + margin, track.x_of(bar.last) + half);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "app/figures/block_bars.hpp"
 #include "app/panels/panel_context.hpp"
-#include "app/session/head_map.hpp"
 
 namespace keyscope::window {
 
@@ -38,7 +38,7 @@ class TimelinePanel {
   std::vector<std::int32_t> evicted_;                   // by block
   std::int32_t most_evicted_ = 0;
   std::int64_t n_bars_most_ = 0;  // that there is room for
-  std::vector<session::BlockBar> bars_;
+  std::vector<figures::BlockBar> bars_;
 };
 
 }  // namespace keyscope::window

@@ -62,7 +62,7 @@ void draw_row(PanelContext& context, std::int64_t token, float height) {
   const float right = at.x + width - text_size(small, likeness).x;
   draw_text(list, small, {right, at.y + context.px(2)}, context.theme.dim, likeness);
   const std::string text =
-      fit_text(mono, figures::token_label(session::token_bytes(*state.info, state.selection.run, token)),
+      fit_text(mono, figures::token_label(measures::token_bytes(*state.info, state.selection.run, token)),
                right - context.px(6) - text_x);
   ImU32 ink = fate == Fate::kToCome ? with_alpha(context.theme.dim, 0.45F) : context.theme.text;
   if (fate == Fate::kEvicted) ink = context.theme.dim;
@@ -101,7 +101,7 @@ TextLayout lay_out(const PanelContext& context, std::int64_t first, std::int64_t
   std::vector<std::string> labels;
   std::vector<bool> breaks;
   for (std::int64_t position = first; position < last; ++position) {
-    const std::string bytes = session::token_bytes(*state.info, state.selection.run, position);
+    const std::string bytes = measures::token_bytes(*state.info, state.selection.run, position);
     labels.push_back(fit_text(context.fonts.mono, figures::text_label(bytes), width));
     breaks.push_back(bytes.find('\n') != std::string::npos);
   }

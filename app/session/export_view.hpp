@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "app/session/head_points.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/session.hpp"
 #include "app/session/shown_figure.hpp"
+#include "base/jobs.hpp"
 
 namespace keyscope::session {
 

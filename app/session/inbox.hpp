@@ -12,13 +12,13 @@
 #include "app/measures/head_measures.hpp"
 #include "app/measures/what_if.hpp"
 #include "app/session/head_points.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/keyspace_view.hpp"
 #include "app/session/made_figures.hpp"
 #include "app/session/remembered.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/shown_figure.hpp"
 #include "app/session/tokens.hpp"
+#include "base/jobs.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {

@@ -317,28 +317,6 @@ std::string model_of(const recording::RecordingInfo& info) {
   return word;
 }
 
-std::vector<std::string> suggested_paths(const std::string& typed, bool folders_only) {
-  constexpr std::size_t kMost = 6;
-  std::vector<std::string> paths;
-  std::error_code error;
-  const fs::path path(typed), folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (typed.empty() || fs::is_regular_file(path, error) ||
-      (folders_only && fs::exists(path / "config.json", error)))
-    return paths;
-  const std::string part = path.filename().string();
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    const bool is_folder = entry->is_directory(error);
-    if (name.starts_with(part) && (!name.starts_with('.') || part.starts_with('.')) &&
-        (is_folder || !folders_only))
-      paths.push_back((path.has_parent_path() ? folder / name : fs::path(name)).string() +
-                      (is_folder ? "/" : ""));
-  }
-  std::ranges::sort(paths);
-  if (paths.size() > kMost) paths.resize(kMost);
-  return paths;
-}
-
 std::vector<std::string> suggested_models(std::string_view typed) {
   constexpr std::size_t kMost = 4;
   const auto same = [](char a, char b) {
@@ -443,14 +421,6 @@ DroppedKind kind_of_dropped(const fs::path& path) {
   return looks_like_text(path) ? DroppedKind::kPrompt : DroppedKind::kRecording;
 }
 
-fs::path free_name(const fs::path& path) {
-  std::error_code error;
-  fs::path name = path;
-  for (int n = 2; fs::exists(name, error); ++n)
-    name = path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), n, path.extension().string());
-  return name;
-}
-
 namespace {
 
 constexpr std::int64_t kLastTokens = 6;  // of the generated text, enough to see that it makes sense
@@ -480,15 +450,11 @@ std::string last_words(const capture::CaptureProgress& progress, const recording
   const std::int64_t end = info.n_prompt() + info.runs[run].generated.size();
   std::string bytes;
   for (std::int64_t t = std::max(info.n_prompt(), end - kLastTokens); t < end; ++t)
-    bytes += token_bytes(info, progress.run_index, t);
+    bytes += measures::token_bytes(info, progress.run_index, t);
   return figures::text_label(bytes);
 }
 
 }  // namespace
-
-std::string rate_text(double per_second, std::string_view unit) {
-  return fmt::format("{:.{}f} {}/s", per_second, per_second < 10 ? 1 : 0, unit);
-}
 
 double share_done(const LiveStatus& status) {
   const auto total = static_cast<double>(std::max<std::int64_t>(1, status.progress.tokens_total));

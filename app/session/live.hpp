@@ -183,10 +183,6 @@ LiveRequest demo_request();
 // The model that a recording was captured with, as its command names it; empty where it names none.
 std::string model_of(const recording::RecordingInfo& info);
 
-// Paths that begin with what was typed: of folders alone, with a slash at the end, or of files as well. Six
-// at most, none once it names a file.
-std::vector<std::string> suggested_paths(const std::string& typed, bool folders_only);
-
 // Models of the Hugging Face cache whose names hold what was typed, in any case: four at most, none once it
 // names a model.
 std::vector<std::string> suggested_models(std::string_view typed);
@@ -198,13 +194,6 @@ enum class DroppedKind {
   kRecording,  // anything else: opening it says what is wrong with it
 };
 DroppedKind kind_of_dropped(const std::filesystem::path& path);
-
-// The path itself where no such file exists, else the first free one of run-2.h5, run-3.h5 …
-std::filesystem::path free_name(const std::filesystem::path& path);
-
-// "812 tokens/s", "2.5 layers/s".
-//   unit: what is counted, in the plural
-std::string rate_text(double per_second, std::string_view unit);
 
 // Where a live run stands: "keydiff, block 5 of 16, 812 tokens/s, 12 s left", and while it generates
 // "keydiff, token 3 of 64: …ing door·".

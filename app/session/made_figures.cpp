@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "app/figures/catalogue.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/selection.hpp"
+#include "base/jobs.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::session {

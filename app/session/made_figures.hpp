@@ -14,8 +14,9 @@
 #include "app/figures/figure.hpp"
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/selection.hpp"
+#include "base/jobs.hpp"
+#include "base/recently_used.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {

@@ -11,9 +11,9 @@
 
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/session.hpp"
 #include "base/errors.hpp"
+#include "base/jobs.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::session {

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "app/session/jobs.hpp"
 #include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/jobs.hpp"
 #include "capture/recording/hand_over.hpp"
 #include "capture/recording/recording.hpp"
 

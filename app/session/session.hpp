@@ -17,7 +17,6 @@
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
 #include "app/session/inbox.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/keyspace_view.hpp"
 #include "app/session/made_figures.hpp"
 #include "app/session/remembered.hpp"
@@ -25,6 +24,7 @@
 #include "app/session/selection.hpp"
 #include "app/session/shown_figure.hpp"
 #include "app/session/tokens.hpp"
+#include "base/jobs.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::capture {

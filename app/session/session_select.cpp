@@ -10,11 +10,11 @@
 
 #include "analysis/similarity.hpp"
 #include "app/session/export_view.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/live.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/session.hpp"
 #include "base/errors.hpp"
+#include "base/jobs.hpp"
 
 namespace keyscope::session {
 

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "app/session/jobs.hpp"
 #include "app/session/live.hpp"
 #include "app/session/session.hpp"
 #include "base/errors.hpp"
+#include "base/jobs.hpp"
 
 namespace keyscope::session {
 

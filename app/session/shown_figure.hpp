@@ -9,10 +9,10 @@
 #include "app/figures/figure.hpp"
 #include "app/figures/keyspace_data.hpp"
 #include "app/session/head_map.hpp"
-#include "app/session/jobs.hpp"
 #include "app/session/made_figures.hpp"
 #include "app/session/selection.hpp"
 #include "app/session/tokens.hpp"
+#include "base/jobs.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {

@@ -22,10 +22,6 @@
 
 namespace keyscope::session {
 
-std::string token_bytes(const recording::RecordingInfo& info, int run, std::int64_t position) {
-  return measures::token_bytes(info, run, position);
-}
-
 TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& points, std::int64_t block,
                        std::int64_t position) {
   if (position < 0 || position >= points.n_tokens || block < 0 || block >= points.n_blocks())
@@ -34,7 +30,7 @@ TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& p
   TokenFacts facts;
   facts.position = static_cast<std::int32_t>(position);
   facts.id = measures::token_id(info, points.head.run, position);
-  facts.text = figures::token_label(token_bytes(info, points.head.run, position));
+  facts.text = figures::token_label(measures::token_bytes(info, points.head.run, position));
   facts.arrived = std::ranges::upper_bound(points.seen, position) - points.seen.begin();
 
   const recording::HeadTrace& trace = points.trace;
@@ -194,7 +190,7 @@ std::string tokens_as_csv(const recording::RecordingInfo& info, int run,
       "attention_per_query\r\n";
   for (const TokenFacts& token : tokens)
     csv += fmt::format("{},{},{},{},{},{},{},{},{},{}\r\n", token.position, token.id,
-                       csv_field(token_bytes(info, run, token.position), true), token.arrived,
+                       csv_field(measures::token_bytes(info, run, token.position), true), token.arrived,
                        token.retained ? 1 : 0, cell(token.evicted_at), cell(token.evicted_margin),
                        cell(token.score), cell(token.attention_received), cell(token.attention_per_query));
   return csv;
@@ -209,7 +205,7 @@ std::string tokens_as_json(const recording::RecordingInfo& info, int run,
   for (const TokenFacts& token : tokens)
     json["tokens"].push_back({{"position", token.position},
                               {"id", token.id},
-                              {"text", token_bytes(info, run, token.position)},
+                              {"text", measures::token_bytes(info, run, token.position)},
                               {"arrived", token.arrived},
                               {"retained", token.retained},
                               {"evicted_at", field(token.evicted_at)},
@@ -218,30 +214,6 @@ std::string tokens_as_json(const recording::RecordingInfo& info, int run,
                               {"attention_received", field(token.attention_received)},
                               {"attention_per_query", field(token.attention_per_query)}});
   return json_text(json, 1) + "\n";
-}
-
-namespace {
-
-// The token that a byte of the text belongs to; tokens without text are passed over.
-std::int64_t token_at(const std::vector<std::int64_t>& offsets, std::size_t byte) {
-  return std::ranges::upper_bound(offsets, static_cast<std::int64_t>(byte)) - offsets.begin() - 1;
-}
-
-}  // namespace
-
-std::vector<TextMatch> find_text(const recording::RecordingInfo& info, int run, std::string_view wanted) {
-  std::vector<TextMatch> matches;
-  if (wanted.empty()) return matches;
-  const recording::TokenText& generated = info.runs.at(run).generated;
-  const std::string text = lower_case(info.prompt.text + generated.text), needle = lower_case(wanted);
-  std::vector<std::int64_t> offsets = info.prompt.offset;
-  if (offsets.empty()) offsets.push_back(0);
-  for (std::size_t i = 1; i < generated.offset.size(); ++i)
-    offsets.push_back(static_cast<std::int64_t>(info.prompt.text.size()) + generated.offset[i]);
-  for (std::size_t at = text.find(needle); at != std::string::npos;
-       at = text.find(needle, at + needle.size()))
-    matches.push_back({token_at(offsets, at), token_at(offsets, at + needle.size() - 1)});
-  return matches;
 }
 
 }  // namespace keyscope::session

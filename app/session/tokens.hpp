@@ -33,9 +33,6 @@ struct TokenFacts {
   std::optional<double> attention_per_query;
 };
 
-// The token's bytes: of the prompt, or of what the run generated. Empty where they are not known.
-std::string token_bytes(const recording::RecordingInfo& info, int run, std::int64_t position);
-
 //   throws InvalidInput on a position or block that `points` does not have
 TokenFacts token_facts(const recording::RecordingInfo& info, const HeadPoints& points, std::int64_t block,
                        std::int64_t position);
@@ -119,15 +116,5 @@ struct MadeDifference {
   bool whole = false;                                            // attention is there as well
   std::string error;
 };
-
-// Tokens first to last, both included, that a found text lies in.
-struct TextMatch {
-  std::int64_t first = 0, last = 0;
-  bool operator==(const TextMatch&) const = default;
-};
-
-// Where `wanted` stands in the prompt and in what the run generated, in order, without overlaps; it may begin
-// and end inside tokens. Latin letters match in either case. Nothing is found for an empty text.
-std::vector<TextMatch> find_text(const recording::RecordingInfo& info, int run, std::string_view wanted);
 
 }  // namespace keyscope::session

@@ -93,9 +93,9 @@ TEST(TokenFacts, TellATokensStory) {
 
 TEST(TokenFacts, TextIsKnownOnlyForTokensThatAre) {
   const SyntheticRecording recording(kFiveBlocks);
-  EXPECT_EQ(token_bytes(*recording.info(), 1, 0), " the");
-  EXPECT_EQ(token_bytes(*recording.info(), 1, kFiveBlocks.n_tokens), "");
-  EXPECT_EQ(token_bytes(*recording.info(), 1, -1), "");
+  EXPECT_EQ(measures::token_bytes(*recording.info(), 1, 0), " the");
+  EXPECT_EQ(measures::token_bytes(*recording.info(), 1, kFiveBlocks.n_tokens), "");
+  EXPECT_EQ(measures::token_bytes(*recording.info(), 1, -1), "");
 }
 
 std::shared_ptr<const HeadPoints> points_of(int layer, std::int64_t n_tokens) {

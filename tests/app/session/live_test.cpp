@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.hpp"
 #include "tests/app/session/live_capture_double.hpp"
 #include "tests/support/scratch_folder.hpp"
 

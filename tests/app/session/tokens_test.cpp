@@ -10,6 +10,7 @@
 
 #include "app/figures/catalogue.hpp"
 #include "app/figures/labels.hpp"
+#include "app/measures/find_text.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/head_points.hpp"
 #include "base/json.hpp"
@@ -82,32 +83,35 @@ recording::RecordingInfo magic_number() {
   return info;
 }
 
-using Matches = std::vector<TextMatch>;
+using Matches = std::vector<measures::TextMatch>;
 
 TEST(FindText, ReachesOverTokens) {
-  EXPECT_EQ(find_text(magic_number(), 0, "magic"), (Matches{{1, 2}, {6, 6}}));
-  EXPECT_EQ(find_text(magic_number(), 0, "icnum"), Matches{});
-  EXPECT_EQ(find_text(magic_number(), 0, "ic num"), (Matches{{2, 4}})) << "a token without text lies between";
+  EXPECT_EQ(measures::find_text(magic_number(), 0, "magic"), (Matches{{1, 2}, {6, 6}}));
+  EXPECT_EQ(measures::find_text(magic_number(), 0, "icnum"), Matches{});
+  EXPECT_EQ(measures::find_text(magic_number(), 0, "ic num"), (Matches{{2, 4}}))
+      << "a token without text lies between";
 }
 
 TEST(FindText, LooksIntoWhatTheRunGenerated) {
-  EXPECT_EQ(find_text(magic_number(), 1, "magic"), (Matches{{1, 2}, {6, 6}, {7, 8}}));
-  EXPECT_EQ(find_text(magic_number(), 1, "magic ma"), (Matches{{6, 7}}));
+  EXPECT_EQ(measures::find_text(magic_number(), 1, "magic"), (Matches{{1, 2}, {6, 6}, {7, 8}}));
+  EXPECT_EQ(measures::find_text(magic_number(), 1, "magic ma"), (Matches{{6, 7}}));
 }
 
-TEST(FindText, TakesEitherCase) { EXPECT_EQ(find_text(magic_number(), 0, "THE MAGIC"), (Matches{{0, 2}})); }
+TEST(FindText, TakesEitherCase) {
+  EXPECT_EQ(measures::find_text(magic_number(), 0, "THE MAGIC"), (Matches{{0, 2}}));
+}
 
 TEST(FindText, FindsNoOverlaps) {
   auto repeated = magic_number();
   repeated.prompt = tokens({"aaaa", "a"});
-  EXPECT_EQ(find_text(repeated, 0, "aa"), (Matches{{0, 0}, {0, 0}}));
+  EXPECT_EQ(measures::find_text(repeated, 0, "aa"), (Matches{{0, 0}, {0, 0}}));
 }
 
 TEST(FindText, FindsNothingOfNothing) {
-  EXPECT_TRUE(find_text(magic_number(), 0, "").empty());
+  EXPECT_TRUE(measures::find_text(magic_number(), 0, "").empty());
   auto silent = magic_number();
   silent.prompt = {};
-  EXPECT_TRUE(find_text(silent, 0, "magic").empty()) << "no text was recorded";
+  EXPECT_TRUE(measures::find_text(silent, 0, "magic").empty()) << "no text was recorded";
 }
 
 using testing::IsEmpty;

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-namespace keyscope::session {
+namespace keyscope {
 
 // A thread that runs jobs one after another. A job that still waits is replaced by a newer one of its kind:
 // moving quickly over ten heads reads the last one, not all ten.
@@ -115,4 +115,4 @@ void guarded(const Work& work, const Fail& fail) {
   }
 }
 
-}  // namespace keyscope::session
+}  // namespace keyscope

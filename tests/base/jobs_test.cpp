@@ -1,4 +1,4 @@
-#include "app/session/jobs.hpp"
+#include "base/jobs.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -9,7 +9,7 @@
 
 #include "base/errors.hpp"
 
-namespace keyscope::session {
+namespace keyscope {
 
 namespace {
 
@@ -133,4 +133,4 @@ TEST(JobWatch, OnceCalledOffTheWorkerIsTold) {
 
 }  // namespace
 
-}  // namespace keyscope::session
+}  // namespace keyscope

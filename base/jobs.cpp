@@ -1,4 +1,4 @@
-#include "app/session/jobs.hpp"
+#include "base/jobs.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,11 +7,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 
-namespace keyscope::session {
+namespace keyscope {
 
 namespace {
 
@@ -144,4 +143,4 @@ std::string describe_job(const JobStatus& status) {
   return text;
 }
 
-}  // namespace keyscope::session
+}  // namespace keyscope
