@@ -1,6 +1,7 @@
 // Frame times of the window on a made-up recording of any size.
-//   LIBGL_ALWAYS_SOFTWARE=1 xvfb-run -a -s "-screen 0 1280x800x24" view_bench [POINTS [FRAMES [RUNS]]]
-// RUNS, 1 to 4, stand side by side, each with as many points.
+//   LIBGL_ALWAYS_SOFTWARE=1 xvfb-run -a -s "-screen 0 1280x800x24" view_bench [POINTS [FRAMES [RUNS
+//   [points]]]]
+// RUNS, 1 to 4, stand side by side, each with as many points; drawn one by one with the last word.
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,7 @@ int main(int argc, char** argv) {
   const int n_frames = argc > 2 ? std::atoi(argv[2]) : 300;
   const int n_runs = argc > 3 ? std::atoi(argv[3]) : 1;
   if (n_points < 1 || n_frames < 1 || n_runs < 1 || n_runs > 4) {
-    fmt::print(stderr, "usage: view_bench [POINTS [FRAMES [RUNS]]]\n");
+    fmt::print(stderr, "usage: view_bench [POINTS [FRAMES [RUNS [points]]]]\n");
     return 2;
   }
   try {
@@ -30,7 +31,11 @@ int main(int argc, char** argv) {
     keyscope::session::SelectionRequest selection{.run = "keydiff"};
     const char* const others[] = {"none", "sink", "tova"};
     for (int run = 1; run < n_runs; ++run) selection.beside.emplace_back(others[run - 1]);
-    benchmark.open = [&](keyscope::session::Session& session) { session.show(recording, selection); };
+    const bool one_by_one = argc > 4;
+    benchmark.open = [&](keyscope::session::Session& session) {
+      session.show(recording, selection);
+      if (one_by_one) session.choose_look({.density = keyscope::figures::KeyDensity::kPoints});
+    };
     benchmark.gestures = {Gesture::kPan, Gesture::kZoom, Gesture::kHover, Gesture::kPlay};
     benchmark.n_frames = n_frames;
     const auto times = keyscope::window::measure_view(benchmark);

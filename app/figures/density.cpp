@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 #include <numbers>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,27 +26,25 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-struct PlaceHash {
-  std::size_t operator()(const Place& at) const {
-    return std::hash<std::uint64_t>{}(static_cast<std::uint64_t>(static_cast<std::uint32_t>(at.row)) << 32 |
-                                      static_cast<std::uint32_t>(at.column));
-  }
-};
-
 // Hexagons that stand on a corner, in lengths of the screen.
 class Grid {
  public:
-  explicit Grid(double radius) : width_(std::numbers::sqrt3 * radius), height_(1.5 * radius) {}
+  explicit Grid(double radius)
+      : width_(std::numbers::sqrt3 * radius),
+        height_(1.5 * radius),
+        per_width_(1 / width_),
+        per_height_(1 / height_) {}
 
   // The nearest middle of the rows below and above.
   Place place_of(double x, double y) const {
-    const double low = std::floor(y / height_);
+    const double low = std::floor(y * per_height_);
     Place best;
     double least = INFINITY;
     for (const double row : {low, low + 1}) {
       const double shift = shift_of(static_cast<std::int32_t>(row));
-      const double column = std::round((x - shift) / width_);
-      const double distance = std::hypot(x - shift - column * width_, y - row * height_);
+      const double column = std::floor((x - shift) * per_width_ + 0.5);
+      const double right = x - shift - column * width_, up = y - row * height_;
+      const double distance = right * right + up * up;
       if (distance >= least) continue;
       least = distance;
       best = {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column)};
@@ -72,7 +69,7 @@ class Grid {
  private:
   double shift_of(std::int32_t row) const { return row % 2 == 0 ? 0 : width_ / 2; }
 
-  double width_, height_;
+  double width_, height_, per_width_, per_height_;
 };
 
 struct Sum {
@@ -80,7 +77,41 @@ struct Sum {
   std::array<double, 3> clear{}, faded{};  // of colours
 };
 
-using Sums = std::unordered_map<Place, Sum, PlaceHash>;
+// All hexagons that touch a part of the plane, row by row.
+class Sums {
+ public:
+  // first, last: the least and the greatest row and column
+  Sums(const Place& first, const Place& last)
+      : first_(first),
+        n_columns_(std::int64_t{last.column} - first.column + 1),
+        sums_(static_cast<std::size_t>((std::int64_t{last.row} - first.row + 1) * n_columns_)) {}
+
+  Sum& at(const Place& place) { return sums_[index(place)]; }
+  // Empty beyond them.
+  std::int64_t n_in(const Place& place) const {
+    const bool inside = place.row >= first_.row && place.column >= first_.column &&
+                        place.column < first_.column + n_columns_ && index(place) < sums_.size();
+    return inside ? sums_[index(place)].n : 0;
+  }
+  template <typename Function>
+  void for_each(const Function& function) const {
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      if (sums_[i].n > 0)
+        function(Place{first_.row + static_cast<std::int32_t>(static_cast<std::int64_t>(i) / n_columns_),
+                       first_.column + static_cast<std::int32_t>(static_cast<std::int64_t>(i) % n_columns_)},
+                 sums_[i]);
+  }
+
+ private:
+  std::size_t index(const Place& place) const {
+    return static_cast<std::size_t>((std::int64_t{place.row} - first_.row) * n_columns_ + place.column -
+                                    first_.column);
+  }
+
+  Place first_;
+  std::int64_t n_columns_;
+  std::vector<Sum> sums_;
+};
 
 // Calls with every key that is shown in the part.
 template <typename Function>
@@ -111,15 +142,17 @@ Colour mean_colour(const Sum& sum) {
 bool is_peak(const Sums& sums, const Place& at, std::int64_t n) {
   if (n < kLeastOfPeak) return false;
   return std::ranges::none_of(Grid::around(at), [&](const Place& beside) {
-    const auto found = sums.find(beside);
-    return found != sums.end() && (found->second.n > n || (found->second.n == n && beside < at));
+    const std::int64_t other = sums.n_in(beside);
+    return other > n || (other == n && beside < at);
   });
 }
 
+// The fullest first.
 std::vector<Place> peaks_of(const Sums& sums, std::size_t most) {
   std::vector<std::pair<std::int64_t, Place>> peaks;
-  for (const auto& [at, sum] : sums)
+  sums.for_each([&](const Place& at, const Sum& sum) {
     if (is_peak(sums, at, sum.n)) peaks.emplace_back(-sum.n, at);
+  });
   std::ranges::sort(peaks);
   if (peaks.size() > most) peaks.resize(most);
   std::vector<Place> places;
@@ -148,39 +181,43 @@ Panel without_keys(const Panel& panel) {
 Density density_of(const Panel& panel, const std::vector<std::string>& hidden, const Extent& part,
                    double x_unit, double y_unit, double radius, std::size_t n_peaks) {
   const Grid grid(radius);
-  const auto place_of = [&](const PointSeries& series, std::size_t i) {
-    return grid.place_of(series.x[i] * x_unit, series.y[i] * y_unit);
-  };
-  Sums sums;
+  Extent shown = Extent::none();  // of the keys: no larger than what is to be counted
+  for_each_key(panel, hidden, part,
+               [&](const PointSeries& series, std::size_t i) { shown.include(series.x[i], series.y[i]); });
+  Density density;
+  if (shown.empty()) return density;
+  const auto place_of = [&](double x, double y) { return grid.place_of(x * x_unit, y * y_unit); };
+  // A row further to every side: rows lie half a hexagon apart.
+  const Place low = place_of(shown.x_low, shown.y_low), high = place_of(shown.x_high, shown.y_high);
+  Sums sums({low.row - 1, low.column - 1}, {high.row + 1, high.column + 1});
   std::int64_t fullest = 1;
   for_each_key(panel, hidden, part, [&](const PointSeries& series, std::size_t i) {
-    Sum& sum = sums[place_of(series, i)];
+    Sum& sum = sums.at(place_of(series.x[i], series.y[i]));
     const Colour colour = colour_of_key(panel, series, i);
     auto& total = series.faded ? sum.faded : sum.clear;
     total[0] += colour.r, total[1] += colour.g, total[2] += colour.b;
     sum.n_clear += series.faded ? 0 : 1;
     fullest = std::max(fullest, ++sum.n);
   });
-  Density density;
-  for (const auto& [at, sum] : sums) {
+  sums.for_each([&](const Place& at, const Sum& sum) {
     const auto [x, y] = grid.middle(at);
     const double full = std::log1p(static_cast<double>(sum.n)) / std::log1p(static_cast<double>(fullest));
     const float opacity = kLeastOpacity + (1 - kLeastOpacity) * static_cast<float>(full);
     density.cells.push_back(
         {x / x_unit, y / y_unit, sum.n, mean_colour(sum), sum.n_clear > 0 ? opacity : kFaded * opacity});
-  }
+  });
   if (!panel.token_text || n_peaks == 0) return density;
+  std::map<Place, std::map<std::string, std::int64_t>> texts;
   const std::vector<Place> peaks = peaks_of(sums, n_peaks);
-  std::unordered_map<Place, std::map<std::string, std::int64_t>, PlaceHash> texts;
   for (const Place& at : peaks) texts[at];
   for_each_key(panel, hidden, part, [&](const PointSeries& series, std::size_t i) {
-    const auto found = texts.find(place_of(series, i));
+    const auto found = texts.find(place_of(series.x[i], series.y[i]));
     if (found != texts.end()) ++found->second[panel.token_text(series.token[i])];
   });
   for (const Place& at : peaks) {
     const auto [x, y] = grid.middle(at);
     if (std::string label = label_of(texts[at]); !label.empty())
-      density.peaks.push_back({x / x_unit, y / y_unit, sums[at].n, std::move(label)});
+      density.peaks.push_back({x / x_unit, y / y_unit, sums.n_in(at), std::move(label)});
   }
   return density;
 }
