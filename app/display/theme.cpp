@@ -39,8 +39,9 @@ void set_colours(const Theme& theme, ImVec4* colours) {
                           ImGuiCol_ButtonActive, ImGuiCol_Header, ImGuiCol_HeaderActive})
     colours[frame] = vec4(theme.selected);
   colours[ImGuiCol_HeaderHovered] = vec4(theme.hover);
-  colours[ImGuiCol_CheckMark] = colours[ImGuiCol_SliderGrab] = colours[ImGuiCol_SliderGrabActive] =
-      vec4(theme.accent);
+  colours[ImGuiCol_CheckMark] = vec4(theme.accent);
+  // The number that a grab lies over can be read.
+  colours[ImGuiCol_SliderGrab] = colours[ImGuiCol_SliderGrabActive] = vec4(with_alpha(theme.accent, 0.55F));
   colours[ImGuiCol_TitleBg] = colours[ImGuiCol_TitleBgActive] = vec4(theme.background);
   for (const int tab : {ImGuiCol_Tab, ImGuiCol_TabDimmed, ImGuiCol_TitleBgCollapsed})
     colours[tab] = vec4(theme.background);

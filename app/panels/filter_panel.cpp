@@ -89,7 +89,7 @@ void FilterPanel::draw_one(PanelContext& context, std::size_t which, const Rect&
   }
   const auto ends = quantity.chosen.value_or(histogram.range);
   const auto says = [&](double value) {
-    return quantity.id == "position" ? format_count(std::llround(value)) : format_value(value);
+    return quantity.id == "position" ? format_count(std::llround(value)) : format_value(value, 2);
   };
   const std::string low = known ? says(ends.low) : "none has one", high = known ? says(ends.high) : "";
   draw_text(list, font, {plot.x, plot.bottom() + context.px(2)}, context.theme.dim, low);

@@ -337,6 +337,37 @@ click $(at story_scores 0.1 0.5)
 picture story
 key Escape; expect locked null "Esc releases it"
 
+echo "== lives by loss and in every head, a filter, neighbours, a page, an animation"
+click $(at view_token-lives 0.5 0.5); expect figure token-lives "lives"
+click $(at setting_order 0.5 0.5); sleep 0.3
+click $(at setting_order_loss 0.4 0.5); sleep 0.8
+picture lives_by_loss
+click $(at view_keyspace 0.5 0.5)
+click $(echo "$token" | awk -F, '{printf "%d %d\n", $1 + 0.5, $2 + 0.5}')
+expect_text '"locked":[0-9]' "a token is held"
+click $(at view_token-lives 0.5 0.5); sleep 0.3
+click $(at setting_in_heads 0.2 0.5); sleep 0.8
+picture lives_in_heads
+key n; expect n_selected 21 "the held token and its neighbours"
+picture neighbours
+key Escape; expect n_selected 0 "and released"
+click $(at tab_filter 0.5 0.5); sleep 0.3
+drag $(at filter_position 0.2 0.5) $(at filter_position 0.6 0.5)
+expect_text '"n_selected":[1-9]' "a part of the histogram selects its tokens"
+picture filter
+key Escape; expect n_selected 0 "Esc lets them go"
+click $(at tab_timeline 0.5 0.5)
+click $(at view_keyspace 0.5 0.5); expect shown keyspace "the key space"
+for file in page.html blocks.apng; do
+  xdotool keydown ctrl; key e; xdotool keyup ctrl; expect dialog 2 "the export"
+  key ctrl+a; xdotool type --delay 60 "$folder/$file"; key Return
+  expect dialog 0 "it is asked for"
+  for _ in $(seq 300); do [ -s "$folder/$file" ] && break; sleep 0.1; done
+  [ -s "$folder/$file" ] || fail "$file was not written: $(value notice)"
+done
+grep -q "</html>" "$folder/page.html" || fail "the page is no page"
+grep -q "acTL" "$folder/blocks.apng" || fail "the animation does not move"
+
 echo "== the text: found by Ctrl+F, held, shaded"
 xdotool keydown ctrl; key f; xdotool keyup ctrl
 expect shown text "Ctrl+F shows the text"
@@ -480,6 +511,36 @@ open_window --model "$folder/no_model" --prompt hello
 expect live failed "the folder holds no model"
 picture no_model
 close_window "on a model that is not there"
+
+echo "== a new user: the demo, its strongest head, what KeyDiff evicts there and SnapKV keeps"
+open_window
+click $(at empty_demo 0.5 0.5)
+expect live done "four policies have read the text"
+expect busy false "all heads are measured"
+expect n_on_map $((n_layers * n_heads)) "and shown"
+expect map "" "by the full cache"
+picture demo
+click $(at heads 0.875 0.4); expect layer 1 "the darkest cell's layer"; expect kv_head 3 "and head"
+key 2; expect run keydiff "what KeyDiff keeps at a quarter"
+click $(at view_difference 0.5 0.5); expect shown difference "beside another policy"
+click $(at other_run 0.5 0.5); sleep 0.3
+click $(at other_run_2 0.5 0.5)
+expect_text '"only_b":[1-9]' "which is SnapKV"
+expect busy false "compared"
+picture demo_difference
+close_window "on the demo"
+
+echo "== live: all policies together, step by step, up to a token"
+open_window --model "$model" --prompt-file "$prompt" --policy none --policy keydiff --budget 64 --block 8 --paused
+expect live paused "it waits before the first block"
+expect loaded true "the plan is there"
+click $(at step 0.5 0.5); expect blocks_done 1 "a block of the selected run"
+click $(at stop 0.5 0.5); xdotool type --delay 60 "40"; key Return
+click $(at pause 0.5 0.5)
+expect live paused "it stops"
+expect blocks_done 6 "once the token was read"
+picture together
+close_window "while paused"
 
 echo "== live: cancelled at every stage"
 open_window --model "$model" --prompt-file "$prompt" --policy keydiff --budget 64 --block 2
