@@ -311,7 +311,9 @@ std::string model_of(const recording::RecordingInfo& info) {
   for (at += kOption.size(); at < command.size() && (quoted || command[at] != ' '); ++at) {
     if (command[at] == '\'')
       quoted = !quoted;
-    else if (command[at] != '\\' || quoted)
+    else if (command[at] == '\\' && !quoted && at + 1 < command.size())
+      word += command[++at];
+    else
       word += command[at];
   }
   return word;

@@ -16,6 +16,7 @@ namespace keyscope {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class TextFile : public ::testing::Test {
@@ -100,6 +101,21 @@ TEST_F(Files, AppearWhenTheyAreCommitted) {
   EXPECT_THAT(file_error([&] { AtomicFile(path_, false); }), HasSubstr("exists already"));
   EXPECT_NO_THROW(write_file(path_, "other", true));
   EXPECT_EQ(read_file(path_), "other");
+}
+
+TEST(SuggestedPaths, BeginWithWhatWasTyped) {
+  const test::ScratchFolder folder;
+  std::filesystem::create_directory(folder.file("notes"));
+  std::filesystem::create_directory(folder.file(".hidden"));
+  write_file(folder.file("needle.txt"), "a", false);
+  const std::string at = folder.path().string() + "/";
+  EXPECT_THAT(suggested_paths(at, false), ElementsAre(at + "needle.txt", at + "notes/"));
+  EXPECT_THAT(suggested_paths(at + "n", true), ElementsAre(at + "notes/"));
+  EXPECT_THAT(suggested_paths(at + "ne", false), ElementsAre(at + "needle.txt"));
+  EXPECT_THAT(suggested_paths(at + ".h", true), ElementsAre(at + ".hidden/"));
+  EXPECT_TRUE(suggested_paths(at + "needle.txt", false).empty()) << "it names a file";
+  EXPECT_TRUE(suggested_paths("", false).empty());
+  EXPECT_TRUE(suggested_paths(at + "nowhere/x", false).empty());
 }
 
 std::string refusal(const std::function<void()>& call) {

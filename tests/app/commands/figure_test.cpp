@@ -185,13 +185,37 @@ TEST_F(KeyspaceLook, ColoursComeWithTheirScale) {
   EXPECT_TRUE(drawn({"--projection", "pca3d"}).panels.at(0).is_3d());
 }
 
+TEST_F(KeyspaceLook, IsAnimatedBlockByBlock) {
+  const std::vector<std::string> words{"figure", path("r.h5"), "keyspace",    "--dpi",
+                                       "40",     "--out",      path("k.apng")};
+  EXPECT_EQ(run_cli(words).status, 0);
+  EXPECT_THAT(read_file(path("k.apng")), HasSubstr("acTL"));
+  EXPECT_EQ(run_cli(words).status, 1) << "it exists already";
+  const CliResult still = run_cli({"figure", path("r.h5"), "head-map", "--out", path("m.apng")});
+  EXPECT_EQ(still.status, 2);
+  EXPECT_THAT(still.err, HasSubstr("does not change from block to block"));
+}
+
+TEST_F(KeyspaceLook, OrdersAreOfTheirFigures) {
+  const CliResult refused =
+      run_cli({"figure", path("r.h5"), "cosine-matrix", "--order", "loss", "--out", path("c.h5")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("cosine-matrix has position, dendrogram"));
+  EXPECT_EQ(run_cli({"figure", path("r.h5"), "token-lives", "--run", "keydiff", "--order", "loss", "--out",
+                     path("l.h5")})
+                .status,
+            0);
+  EXPECT_TRUE(figures::read_figures(path("l.h5")).figures.at(0).panels.at(0).order->rows_only);
+}
+
 TEST_F(KeyspaceLook, WhatCannotBeIsRefusedBeforeAnythingIsDrawn) {
   const auto refusal = [](const std::vector<std::string>& more) {
     const CliResult result = draw(more);
     EXPECT_EQ(result.status, 2);
     return result.err;
   };
-  EXPECT_THAT(refusal({"--projection", "tsne"}), HasSubstr("expected one of pca, pca13, pca23, pca3d, anchor"));
+  EXPECT_THAT(refusal({"--projection", "tsne"}),
+              HasSubstr("expected one of pca, pca13, pca23, pca3d, anchor"));
   EXPECT_THAT(refusal({"--colour", "mood"}),
               HasSubstr("decision, position, attention, score, margin, class"));
   EXPECT_THAT(refusal({"--projection", "anchor", "--components", "3"}), HasSubstr("'anchor' has none"));

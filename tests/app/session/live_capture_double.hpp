@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "app/session/live.hpp"
 #include "capture/recording/records.hpp"
@@ -73,6 +75,16 @@ inline LiveCapture invented_capture(int n_blocks, int fail_at = -1) {
     }
     for (auto* sink : sinks) sink->end(true);
   };
+}
+
+// Waits at most 20 seconds.
+template <typename Condition>
+bool eventually(const Condition& done) {
+  for (int i = 0; i < 4000; ++i) {
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
 }
 
 }  // namespace keyscope::session

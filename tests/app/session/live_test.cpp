@@ -201,15 +201,6 @@ TEST(WorkLeft, IsWhatTheRunsHaveNotSeen) {
 }
 
 // Waits until `done` holds; the test fails if it never does.
-template <typename Condition>
-bool eventually(const Condition& done) {
-  for (int i = 0; i < 4000; ++i) {
-    if (done()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
-
 TEST(LiveRunner, RunsToTheEnd) {
   LiveRunner runner(invented_capture(5), {});
   ASSERT_TRUE(eventually([&] { return runner.status().stage == LiveStage::kDone; }));

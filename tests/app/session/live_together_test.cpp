@@ -1,0 +1,117 @@
+// Policies that go together: begun paused, stepped, stopped at a token, side by side; and what the form knows
+// by itself.
+
+#include <array>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/session/live.hpp"
+#include "app/session/session.hpp"
+#include "base/text.hpp"
+#include "tests/app/session/live_capture_double.hpp"
+#include "tests/app/session/settled_session.hpp"
+#include "tests/support/captured.hpp"
+
+namespace keyscope::session {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// 50 tokens in blocks of 16 under three policies.
+LiveCapture together() {
+  return [](std::span<recording::RecordSink* const> sinks, capture::CaptureControl& control) {
+    capture::CaptureOptions options = test::full_cache_options();
+    options.policies = test::policies({"none", "keydiff", "sink"});
+    options.budget = 12;
+    options.schedule = capture::Schedule::kTogether;
+    capture::run_capture(test::tiny_model(), options, sinks, control);
+  };
+}
+
+std::vector<std::int64_t> blocks_of(const recording::RecordingInfo& info) {
+  std::vector<std::int64_t> blocks;
+  for (const recording::RunInfo& run : info.runs) blocks.push_back(run.blocks_done);
+  return blocks;
+}
+
+TEST(LiveTogether, BeginsPausedAndStepsThroughAllRunsAtOnce) {
+  LiveRunner runner(together(), {}, true);
+  ASSERT_TRUE(eventually([&] { return runner.recording()->info()->runs.size() == 3; }));
+  EXPECT_EQ(runner.status().stage, LiveStage::kPaused);
+  EXPECT_THAT(describe_live(runner.status(), *runner.recording()->info()),
+              HasSubstr("before the first block"));
+  EXPECT_THAT(blocks_of(*runner.recording()->info()), Each(0));
+  runner.step();
+  ASSERT_TRUE(eventually([&] {
+    return blocks_of(*runner.recording()->info()) == std::vector<std::int64_t>{1, 1, 1};
+  }));
+  EXPECT_THAT(describe_live(runner.status(), *runner.recording()->info()),
+              StartsWith("paused: 3 runs together, block 1 of 4"));
+}
+
+TEST(LiveTogether, StopsOnceATokenWasReadAndGoesOn) {
+  LiveRunner runner(together(), {}, true);
+  runner.stop_after(20);
+  EXPECT_EQ(runner.status().stop_after, 20);
+  runner.resume();
+  ASSERT_TRUE(eventually([&] { return runner.status().stage == LiveStage::kPaused; }));
+  EXPECT_THAT(blocks_of(*runner.recording()->info()), ElementsAre(2, 2, 2));
+  EXPECT_FALSE(runner.status().stop_after) << "it was reached";
+  runner.resume();
+  ASSERT_TRUE(eventually([&] { return runner.status().stage == LiveStage::kDone; }));
+  EXPECT_THAT(blocks_of(*runner.recording()->info()), ElementsAre(4, 4, 4));
+}
+
+TEST(LiveTogether, StandSideBySideAtTheSameBlock) {
+  Session session({});
+  session.start_live(together(), {}, {}, true);
+  ASSERT_TRUE(drain_until(session, [&] { return session.state().loaded(); }));
+  EXPECT_THAT(session.state().beside, ElementsAre(RunId{0, 1}, RunId{0, 2}));
+  session.stop_live_after(31);
+  session.resume_live();
+  ASSERT_TRUE(drain_until(session, [&] { return session.live_status()->stage == LiveStage::kPaused; }));
+  ASSERT_TRUE(drain_until(session, [&] { return session.state().selection.block == 1; }));
+  EXPECT_EQ(session.state().selection.run, 0) << "the selected run stays selected";
+  for (const RunTile& tile : session.state().tiles) EXPECT_EQ(tile.run().blocks_done, 2);
+  session.set_live_rate(1000);
+  session.resume_live();
+  ASSERT_TRUE(drain_until(session, [&] { return session.live_status()->stage == LiveStage::kDone; }));
+}
+
+TEST(KnownAnswer, StandsInTheListBesideThePrompt) {
+  const test::ScratchFolder folder;
+  EXPECT_EQ(known_answer(folder.file("a.txt")), "");
+  std::ofstream(folder.file("prompts.json")) << R"([{"file": "a.txt", "expected": "2645"}])";
+  EXPECT_EQ(known_answer(folder.file("a.txt")), "2645");
+  EXPECT_EQ(known_answer(folder.file("b.txt")), "");
+  std::ofstream(folder.file("prompts.json")) << "no list";
+  EXPECT_EQ(known_answer(folder.file("a.txt")), "");
+  EXPECT_EQ(known_answer(""), "");
+}
+
+TEST(ModelOf, IsReadOffTheCommand) {
+  recording::RecordingInfo info;
+  EXPECT_EQ(model_of(info), "");
+  info.provenance.command = "keyscope capture --model assets/demo_model --policy none";
+  EXPECT_EQ(model_of(info), "assets/demo_model");
+  for (const std::string name : {"a model", "it's", "plain"}) {
+    info.provenance.command = quote_words({"keyscope", "capture", "--model", name, "--out", "x.h5"});
+    EXPECT_EQ(model_of(info), name);
+  }
+}
+
+TEST(DemoRequest, CanBeRun) {
+  const LiveRequest demo = demo_request();
+  EXPECT_EQ(check_live(demo).first(), "");
+  EXPECT_EQ(demo.options.answer, "8849914");
+}
+
+}  // namespace
+}  // namespace keyscope::session
