@@ -95,7 +95,8 @@ std::vector<Tick> logarithmic_ticks(double low, double high, int n_wanted) {
     ticks.push_back(
         {value, plain ? fmt::format("{:.{}f}", value, std::max(0, -power)) : format_power(power)});
   }
-  return ticks;
+  // One label alone gives no scale.
+  return ticks.size() > 1 ? ticks : linear_ticks(low, high, n_wanted);
 }
 
 }  // namespace keyscope::figures

@@ -191,12 +191,9 @@ Panel keyspace_panel(const KeyspaceBasis& basis, Projection projection, const Ro
   return PanelMaker(basis, projection, coordinates, content, style).make();
 }
 
-void count_in_hexagons(Panel& panel, std::shared_ptr<const RecordingInfo> info, int run) {
+void count_in_hexagons(Panel& panel) {
   panel.density = true;
   panel.note += "; hexagons: the fuller, the more opaque, in the mean of their keys' colours";
-  panel.token_text = [info = std::move(info), run](std::int32_t token) {
-    return measures::token_bytes(*info, run, token);
-  };
 }
 
 std::string describe_axes(const RecordingInfo& info, const KeyspaceBasis& basis, Projection projection) {
@@ -257,7 +254,10 @@ ShownRun read_run(const Common& common, int run) {
 Panel run_panel(const Common& common, const ShownRun& shown) {
   Panel panel = keyspace_panel(common.basis, common.look.projection, shown.coordinates, shown.content);
   panel.id = panel.title = common.info.runs[shown.run].plan.name;
-  if (common.look.counts(shown.content.n_seen)) count_in_hexagons(panel, common.recording.info(), shown.run);
+  panel.token_text = [info = common.recording.info(), run = shown.run](std::int32_t token) {
+    return measures::token_bytes(*info, run, token);
+  };
+  if (common.look.counts(shown.content.n_seen)) count_in_hexagons(panel);
   return panel;
 }
 

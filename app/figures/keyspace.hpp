@@ -37,8 +37,8 @@ struct KeyspaceStyle {
 Panel keyspace_panel(const KeyspaceBasis& basis, Projection projection, const RowMatrixF& coordinates,
                      const KeyspaceContent& content, const KeyspaceStyle& style = {});
 
-// Keys are counted in hexagons from now on, and the panel says so; peaks are named by tokens of the run.
-void count_in_hexagons(Panel& panel, std::shared_ptr<const recording::RecordingInfo> info, int run);
+// Keys are counted in hexagons from now on, and the panel says so.
+void count_in_hexagons(Panel& panel);
 
 // What the axes are, for a caption: whose keys and queries they were fitted on, or what the anchor is.
 std::string describe_axes(const recording::RecordingInfo& info, const KeyspaceBasis& basis,

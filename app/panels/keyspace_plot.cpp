@@ -11,6 +11,7 @@
 
 #include "app/display/plot_axes.hpp"
 #include "app/display/plot_legend.hpp"
+#include "app/figures/labels.hpp"
 #include "app/figures/scales.hpp"
 #include "app/figures/token_selection.hpp"
 #include "app/panels/text_view.hpp"
@@ -129,12 +130,13 @@ void KeyspacePlot::draw_names(const PanelContext& context, const KeyspaceScene& 
   if (seen_.density) {
     for (const figures::DensityPeak& peak : density_.peaks)
       names.push_back({view_.to_pixel(peak.x, peak.y), peak.label});
-  } else if (scene.view.moved() && picture_->points) {
+  } else if (scene.view.moved() && seen_.token_text) {
     for (const figures::PointSeries& series : seen_.points) {
       if (!figures::is_of_keys(series) || series.faded || scene.legend.hides(series.id)) continue;
       for (std::size_t i = 0; i < series.x.size() && names.size() <= kMostNames; ++i) {
         const Pixel at = view_.to_pixel(series.x[i], series.y[i]);
-        if (view_.contains(at)) names.push_back({at, std::to_string(series.token[i])});
+        if (view_.contains(at))
+          names.push_back({at, figures::token_label(seen_.token_text(series.token[i]))});
       }
     }
     if (names.size() > kMostNames) return;

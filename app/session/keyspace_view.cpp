@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "app/figures/keyspace_data.hpp"
+#include "app/measures/token_story.hpp"
 
 namespace keyscope::session {
 
@@ -56,8 +57,16 @@ bool asks_for_work(const figures::KeyspaceLook& look) {
   return look.projection == Projection::kAnchor || look.colour != KeyColour::kDecision || look.queries;
 }
 
+namespace {
+
+void name_tokens(figures::Panel& panel, const RecordingInfoPtr& info, int run) {
+  panel.token_text = [info, run](std::int32_t token) { return measures::token_bytes(*info, run, token); };
+}
+
+}  // namespace
+
 std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& recording,
-                                                    const recording::RecordingInfo& info,
+                                                    const RecordingInfoPtr& info,
                                                     std::shared_ptr<const HeadPoints> points,
                                                     const PictureKey& key, QueryCache& queries) {
   auto picture = std::make_shared<KeyspacePicture>();
@@ -65,26 +74,26 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
   picture->points = std::move(points);
   const HeadPoints& head = *picture->points;
   figures::KeyspaceLook look = key.look;
-  picture->refusal = take_out(info, key.head.run, look);
+  picture->refusal = take_out(*info, key.head.run, look);
   figures::KeyspaceContent content;
   if (key.block >= 0 && key.block < head.n_blocks()) {
     const std::int64_t n_seen = head.seen[key.block];
     if (look.queries) content.queries = queries.place(recording, head, key.block, look.projection);
     if (look.colour != KeyColour::kDecision)
       content.colours = figures::key_values(
-          recording, info,
+          recording, *info,
           {key.head.run, key.head.layer, key.head.kv_head, key.block, n_seen, look.reference}, look.colour,
           head.keys.topRows(n_seen), head.trace);
   }
   picture->panel = keyspace_panel(head, key.block, look, std::move(content));
+  name_tokens(picture->panel, info, key.head.run);
   if (key.block >= 0 && key.block < head.n_blocks() && look.counts(head.seen[key.block]))
-    figures::count_in_hexagons(picture->panel, std::make_shared<const recording::RecordingInfo>(info),
-                               key.head.run);
+    figures::count_in_hexagons(picture->panel);
   return picture;
 }
 
 std::shared_ptr<const KeyspacePicture> make_picture_anyway(const recording::Recording& recording,
-                                                           const recording::RecordingInfo& info,
+                                                           const RecordingInfoPtr& info,
                                                            std::shared_ptr<const HeadPoints> points,
                                                            const PictureKey& key, QueryCache& queries) {
   auto plain = std::make_shared<KeyspacePicture>();

@@ -12,6 +12,7 @@
 #include "app/figures/keyspace_data.hpp"
 #include "app/figures/scales.hpp"
 #include "app/session/head_points.hpp"
+#include "app/session/selection.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::session {
@@ -47,13 +48,13 @@ bool asks_for_work(const figures::KeyspaceLook& look);
 //   block: of `points`; queries: of this recording, on the same thread
 //   throws FileError as the recording does
 std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& recording,
-                                                    const recording::RecordingInfo& info,
+                                                    const RecordingInfoPtr& info,
                                                     std::shared_ptr<const HeadPoints> points,
                                                     const PictureKey& key, QueryCache& queries);
 
 // The same where reading may fail: the keys themselves, which were read before, with why there is no more.
 std::shared_ptr<const KeyspacePicture> make_picture_anyway(const recording::Recording& recording,
-                                                           const recording::RecordingInfo& info,
+                                                           const RecordingInfoPtr& info,
                                                            std::shared_ptr<const HeadPoints> points,
                                                            const PictureKey& key, QueryCache& queries);
 

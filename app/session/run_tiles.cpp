@@ -308,7 +308,7 @@ void Session::want_picture(RunTile& tile) {
   TileWork& work = work_[tile.id];
   if (!asks_for_work(key.look)) {
     work.asked.picture.reset();
-    tile.picture = make_picture(*tile.recording, *tile.info, tile.points, key, *work.queries);
+    tile.picture = make_picture(*tile.recording, tile.info, tile.points, key, *work.queries);
     return;
   }
   tile.drawing = true;
@@ -317,7 +317,7 @@ void Session::want_picture(RunTile& tile) {
   reader_.post(
       job_of("picture", tile), [inbox = inbox_, recording = tile.recording, info = tile.info,
                                 queries = work.queries, points = tile.points, key, document = document_] {
-        inbox->put(PictureMade{document, make_picture_anyway(*recording, *info, points, key, *queries)});
+        inbox->put(PictureMade{document, make_picture_anyway(*recording, info, points, key, *queries)});
       });
 }
 

@@ -34,7 +34,7 @@ std::shared_ptr<const KeyspacePicture> picture_of(const SyntheticRecording& reco
                                                   const std::shared_ptr<const HeadPoints>& points,
                                                   std::int64_t block, const KeyspaceLook& look,
                                                   QueryCache& queries) {
-  return make_picture(recording, *recording.info(), points, {points->head, points->n_tokens, block, look},
+  return make_picture(recording, recording.info(), points, {points->head, points->n_tokens, block, look},
                       queries);
 }
 
@@ -140,7 +140,8 @@ TEST(KeyspacePicture, WhatIsNotRecordedIsLeftOutWithItsReason) {
   auto info = *recording.info();
   info.queries = false;
   const KeyspaceLook look{.colour = KeyColour::kMargin, .queries = true};
-  const auto picture = make_picture(recording, info, points, {{0, 0, 0}, 300, 1, look}, queries);
+  const auto picture = make_picture(recording, std::make_shared<const recording::RecordingInfo>(info), points,
+                                    {{0, 0, 0}, 300, 1, look}, queries);
   EXPECT_EQ(picture->refusal, "none evicts nothing, so there are no margins; queries were not recorded");
   EXPECT_EQ(find(picture->panel, "queries"), nullptr);
   EXPECT_FALSE(picture->panel.scale);
