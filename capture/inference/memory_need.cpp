@@ -107,13 +107,15 @@ std::string advice(std::int64_t free_for_caches, std::int64_t bytes_per_row, con
 
 //   n_layers: whose caches are in memory at once
 void require_fit(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
-                 const MemoryNeed& need, std::int64_t element_bytes, int n_layers, std::int64_t available) {
+                 const MemoryNeed& need, std::int64_t element_bytes, int n_layers, std::int64_t available,
+                 const char* or_else = "") {
   if (need.cache_bytes + need.block_bytes <= available) return;
   throw Error(fmt::format(
-      "run {}: its KV cache needs {} and a block {} of memory, and {} are available; {}", run.name,
+      "run {}: its KV cache needs {} and a block {} of memory, and {} are available; {}{}", run.name,
       gib_text(need.cache_bytes), gib_text(need.block_bytes), gib_text(available),
       advice(available - need.block_bytes, row_bytes(config, element_bytes) * config.n_kv_heads * n_layers,
-             run, block_tokens(run, n_prompt))));
+             run, block_tokens(run, n_prompt)),
+      or_else));
 }
 
 }  // namespace
@@ -182,7 +184,8 @@ void check_memory(const ModelConfig& config, const recording::RecordPlan& plan, 
   for (const recording::RunPlan& run : plan.runs) {
     const MemoryNeed need = memory_need(config, plan, run, element_bytes, arithmetic);
     const int n_layers = holds_one_layer(plan, run) ? 1 : config.n_layers;
-    require_fit(config, run, plan.n_prompt(), need, element_bytes, n_layers, available - others);
+    require_fit(config, run, plan.n_prompt(), need, element_bytes, n_layers, available - others,
+                others > 0 ? ", or --schedule block: one run after another" : "");
     if (plan.together())
       others = whole_bytes(static_cast<double>(others) + static_cast<double>(need.cache_bytes));
   }

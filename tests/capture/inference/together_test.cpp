@@ -129,6 +129,7 @@ TEST_F(Together, NeedsRoomForAllCachesAtOnce) {
                    available);
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("run none-2: its KV cache needs"));
+      EXPECT_THAT(error.what(), HasSubstr("or --schedule block"));
       return false;
     }
     return true;
