@@ -32,6 +32,7 @@ void add_subcommands(CLI::App& app) {
   add_figure(app);
   add_export(app);
   add_view(app);
+  add_choose_file(app);
   add_inspect(app);
   add_compare(app);
   add_diff(app);

@@ -15,6 +15,7 @@ int run_command_line(int argc, char** argv);
 void add_analyze(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_capture(CLI::App& app);
+void add_choose_file(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_diff(CLI::App& app);

@@ -147,7 +147,7 @@ std::string_view needs_unsaved(const Session& session) { return session.save_ref
 
 void pause_or_resume(Session& session) {
   const auto live = session.live_status();
-  live && live->stage == session::LiveStage::kPaused ? session.resume_live() : session.pause_live();
+  live && live->stage == session::LiveStage::kPaused ? session.live()->resume() : session.live()->pause();
 }
 
 void next_measure(Session& session) {
@@ -299,9 +299,9 @@ constexpr std::array kActions{
     in_panels("pause", "Pause the model, or let it go on", {}, needs_live,
               [](T& t, int) { pause_or_resume(t.session()); }),
     in_panels("step", "Run the model for one block", {}, needs_live,
-              [](T& t, int) { t.session().step_live(); }),
+              [](T& t, int) { t.session().live()->step(); }),
     in_panels("cancel", "Cancel the model's run", {}, needs_live,
-              [](T& t, int) { t.session().cancel_live(); }),
+              [](T& t, int) { t.session().live()->cancel(); }),
     in_panels("cancel_jobs", "Cancel what is being opened, made or exported", {}, needs_job,
               [](T& t, int) { t.session().cancel_jobs(); }),
     everywhere("theme", "Dark or light", {ImGuiKey_T, kControl}, always, [](T& t, int) { t.toggle_theme(); }),

@@ -129,7 +129,7 @@ const Action* draw_empty_state(PanelContext& context, const Rect& rect,
     draw_recent_files(context, recent, y + context.px(12), rect);
   } else if (ImGui::SetCursorScreenPos({rect.x + 0.5F * rect.width - context.px(60), y}),
              ImGui::Button("Cancel", {context.px(120), context.px(34)})) {
-    context.session.cancel_live();
+    context.session.live()->cancel();
   }
   end_panel();
   return clicked;

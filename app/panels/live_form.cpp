@@ -389,7 +389,7 @@ void draw_pace(PanelContext& context, const session::LiveStatus& status, float w
   ImGui::SetNextItemWidth(width);
   const char* format = rate < kFastest ? "%.1f blocks/s" : "full speed";
   if (ImGui::SliderFloat("##rate", &rate, 0.5F, kFastest, format, ImGuiSliderFlags_Logarithmic))
-    context.session.set_live_rate(rate < kFastest ? rate : 0);
+    context.session.live()->set_rate(rate < kFastest ? rate : 0);
   note_widget(context, "rate");
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("Blocks a second, at most");
   ImGui::SameLine();
@@ -398,7 +398,7 @@ void draw_pace(PanelContext& context, const session::LiveStatus& status, float w
   if (text_field(context, "##stop", "stop at token …", &stop, ImGuiInputTextFlags_EnterReturnsTrue)) {
     std::int64_t token = -1;
     std::from_chars(stop.data(), stop.data() + stop.size(), token);
-    context.session.stop_live_after(token >= 0 ? std::optional(token) : std::nullopt);
+    context.session.live()->stop_after(token >= 0 ? std::optional(token) : std::nullopt);
   }
   note_widget(context, "stop");
   if (ImGui::IsItemHovered())
@@ -427,12 +427,12 @@ void draw_live_controls(PanelContext& context) {
   const float width = (room - 2 * gap) / 3;
   const bool paused = status->stage == LiveStage::kPaused;
   if (button(context, paused ? "Run" : "Pause", "pause", width))
-    paused ? context.session.resume_live() : context.session.pause_live();
+    paused ? context.session.live()->resume() : context.session.live()->pause();
   ImGui::SameLine();
-  if (button(context, "Step", "step", width)) context.session.step_live();
+  if (button(context, "Step", "step", width)) context.session.live()->step();
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("Run one block, then pause");
   ImGui::SameLine();
-  if (button(context, "Cancel", "cancel", width)) context.session.cancel_live();
+  if (button(context, "Cancel", "cancel", width)) context.session.live()->cancel();
   draw_pace(context, *status, width);
 }
 

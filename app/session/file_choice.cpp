@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "app/figures/nexus.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::session {
@@ -86,15 +88,35 @@ std::vector<FolderEntry> entries_with(const FolderList& list, const std::string&
 
 namespace {
 
-bool is_on_path(std::string_view program) {
-  const char* path = std::getenv("PATH");
-  std::string_view folders = path == nullptr ? "" : path;
-  while (!folders.empty()) {
-    const std::size_t end = std::min(folders.find(':'), folders.size());
-    const fs::path file = fs::path(folders.substr(0, end)) / program;
-    if (::access(file.c_str(), X_OK) == 0) return true;
-    folders.remove_prefix(std::min(end + 1, folders.size()));
+// Of a variable that lists them, with colons between.
+std::vector<fs::path> folders_in(const char* variable, std::string_view usual) {
+  const char* value = std::getenv(variable);
+  std::vector<fs::path> folders;
+  for (std::string_view rest = value == nullptr || *value == '\0' ? usual : value; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    folders.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
+  return folders;
+}
+
+bool is_on_path(std::string_view program) {
+  return std::ranges::any_of(folders_in("PATH", ""), [&](const fs::path& folder) {
+    return ::access((folder / program).c_str(), X_OK) == 0;
+  });
+}
+
+std::atomic<bool> portal_is_broken = false;  // it was asked, and there was nobody
+
+// Whether the desktop offers its dialog for files to other programs: a backend of its portal says so.
+bool has_portal() {
+  if (std::getenv("DBUS_SESSION_BUS_ADDRESS") == nullptr) return false;
+  std::error_code error;
+  for (const fs::path& folder : folders_in("XDG_DATA_DIRS", "/usr/local/share:/usr/share"))
+    for (const auto& entry : fs::directory_iterator(folder / "xdg-desktop-portal/portals", error))
+      if (entry.path().extension() == ".portal" &&
+          read_file(entry.path()).find("org.freedesktop.impl.portal.FileChooser") != std::string::npos)
+        return true;
   return false;
 }
 
@@ -137,6 +159,8 @@ std::string read_to_end(int file) {
 std::string DesktopDialog::program() {
   const char* desktop = std::getenv("XDG_CURRENT_DESKTOP");
   if (desktop == nullptr || *desktop == '\0') return {};
+  static const bool portal = has_portal();
+  if (portal && !portal_is_broken) return "portal";
   const bool kde = lower_case(desktop).find("kde") != std::string::npos;
   for (const char* program : kde ? std::array{"kdialog", "zenity"} : std::array{"zenity", "kdialog"})
     if (is_on_path(program)) return program;
@@ -144,6 +168,14 @@ std::string DesktopDialog::program() {
 }
 
 std::vector<std::string> DesktopDialog::command(const std::string& program, const Request& request) {
+  if (program == "portal") {
+    const char* const kinds[] = {"open", "save", "folder"};
+    std::vector<std::string> words{
+        "/proc/self/exe", "choose-file", "--kind", kinds[static_cast<int>(request.kind)],
+        "--title",        request.title, "--at",   request.at.string()};
+    for (const std::string& pattern : request.patterns) words.insert(words.end(), {"--pattern", pattern});
+    return words;
+  }
   if (program == "kdialog") {
     const char* const kinds[] = {"--getopenfilename", "--getsavefilename", "--getexistingdirectory"};
     std::vector<std::string> words{program, "--title", request.title, kinds[static_cast<int>(request.kind)],
@@ -178,7 +210,7 @@ bool DesktopDialog::ask(const Request& request) {
     child_ = child;
     chosen_.reset();
   }
-  reader_ = std::thread([this, child, output] {
+  reader_ = std::thread([this, child, output, name] {
     std::string text = read_to_end(output);
     ::close(output);
     int status = 0;
@@ -188,6 +220,7 @@ bool DesktopDialog::ask(const Request& request) {
       while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
       }
       child_ = 0;
+      if (name == "portal" && WIFEXITED(status) && WEXITSTATUS(status) == 1) portal_is_broken = true;
       if (text.ends_with('\n')) text.pop_back();
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !text.empty()) chosen_ = std::move(text);
     }

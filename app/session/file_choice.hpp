@@ -39,8 +39,9 @@ TypedPath read_typed_path(const std::filesystem::path& folder, const std::string
 // The entries that contain the part; the folder above only where nothing is typed.
 std::vector<FolderEntry> entries_with(const FolderList& list, const std::string& part);
 
-// The desktop's dialog for files, zenity's or kdialog's, as a process of its own: only where a desktop runs
-// that has one. What is chosen is taken later; the thread that asks never waits.
+// The desktop's dialog for files: its portal's (by way of `keyscope choose-file`), zenity's or kdialog's, as
+// a process of its own: only where a desktop runs that has one. What is chosen is taken later; the thread
+// that asks never waits.
 class DesktopDialog {
  public:
   enum class Kind { kOpen, kSave, kFolder };
@@ -57,7 +58,7 @@ class DesktopDialog {
   DesktopDialog(const DesktopDialog&) = delete;
   DesktopDialog& operator=(const DesktopDialog&) = delete;
 
-  // The program's name; empty where there is none, or no desktop.
+  // "portal", or the program's name; empty where there is none, or no desktop.
   static std::string program();
   // Its arguments, itself the first.
   static std::vector<std::string> command(const std::string& program, const Request& request);

@@ -192,12 +192,7 @@ class Session {
   void start_live(
       std::function<void(std::span<recording::RecordSink* const>, capture::CaptureControl&)> capture,
       const SelectionRequest& request = {}, const std::filesystem::path& out = {}, bool paused = false);
-  void pause_live();
-  void resume_live();
-  void step_live();
-  void cancel_live();
-  void stop_live_after(std::optional<std::int64_t> position);
-  void set_live_rate(double blocks_per_second);
+  LiveRunner* live() { return live_.get(); }      // to pause, step, cancel it; null: none was started
   std::optional<LiveStatus> live_status() const;  // empty: no live run was started
 
   // Back to what was looked at before, and forth again.

@@ -307,30 +307,6 @@ void Session::start_live(LiveCapture capture, const SelectionRequest& request,
   state_.following = true;
 }
 
-void Session::pause_live() {
-  if (live_) live_->pause();
-}
-
-void Session::resume_live() {
-  if (live_) live_->resume();
-}
-
-void Session::step_live() {
-  if (live_) live_->step();
-}
-
-void Session::cancel_live() {
-  if (live_) live_->cancel();
-}
-
-void Session::stop_live_after(std::optional<std::int64_t> position) {
-  if (live_) live_->stop_after(position);
-}
-
-void Session::set_live_rate(double blocks_per_second) {
-  if (live_) live_->set_rate(blocks_per_second);
-}
-
 std::optional<LiveStatus> Session::live_status() const {
   if (!live_ || state_.recording != live_->recording()) return std::nullopt;
   return live_->status();

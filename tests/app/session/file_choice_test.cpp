@@ -73,6 +73,7 @@ class DesktopDialogTest : public ::testing::Test {
     fs::permissions(program, fs::perms::owner_all);
     ::setenv("PATH", (folder_.path().string() + ":/usr/bin:/bin").c_str(), 1);
     ::setenv("XDG_CURRENT_DESKTOP", "GNOME", 1);
+    ::unsetenv("DBUS_SESSION_BUS_ADDRESS");  // so that there is no portal
   }
   void TearDown() override {
     ::setenv("PATH", path_.c_str(), 1);
@@ -131,6 +132,10 @@ TEST_F(DesktopDialogTest, IsOnlyThereWhereADesktopIs) {
   EXPECT_EQ(DesktopDialog::program(), "");
   DesktopDialog dialog([] {});
   EXPECT_FALSE(dialog.ask({}));
+  EXPECT_THAT(
+      DesktopDialog::command("portal", {DesktopDialog::Kind::kOpen, "Open", "/tmp/", {"*.h5", "*.nxs"}}),
+      ElementsAre("/proc/self/exe", "choose-file", "--kind", "open", "--title", "Open", "--at", "/tmp/",
+                  "--pattern", "*.h5", "--pattern", "*.nxs"));
   EXPECT_THAT(DesktopDialog::command("kdialog", {DesktopDialog::Kind::kSave, "Save", "/tmp/a.h5", {"*.h5"}}),
               ElementsAre("kdialog", "--title", "Save", "--getsavefilename", "/tmp/a.h5", "*.h5"));
 }

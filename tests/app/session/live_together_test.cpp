@@ -74,14 +74,14 @@ TEST(LiveTogether, StandSideBySideAtTheSameBlock) {
   session.start_live(together(), {}, {}, true);
   ASSERT_TRUE(drain_until(session, [&] { return session.state().loaded(); }));
   EXPECT_THAT(session.state().beside, ElementsAre(RunId{0, 1}, RunId{0, 2}));
-  session.stop_live_after(31);
-  session.resume_live();
+  session.live()->stop_after(31);
+  session.live()->resume();
   ASSERT_TRUE(drain_until(session, [&] { return session.live_status()->stage == LiveStage::kPaused; }));
   ASSERT_TRUE(drain_until(session, [&] { return session.state().selection.block == 1; }));
   EXPECT_EQ(session.state().selection.run, 0) << "the selected run stays selected";
   for (const RunTile& tile : session.state().tiles) EXPECT_EQ(tile.run().blocks_done, 2);
-  session.set_live_rate(1000);
-  session.resume_live();
+  session.live()->set_rate(1000);
+  session.live()->resume();
   ASSERT_TRUE(drain_until(session, [&] { return session.live_status()->stage == LiveStage::kDone; }));
 }
 

@@ -188,7 +188,7 @@ TEST(Session, ASecondLiveRunWaitsForTheFirstToEnd) {
   session.start_live(invented_capture(100000));
   session.start_live(invented_capture(1));
   EXPECT_TRUE(session.state().notice.error);
-  session.cancel_live();
+  session.live()->cancel();
   ASSERT_TRUE(drain_until(session, [&] { return !session.live_status()->going_on(); }));
   session.start_live(invented_capture(1));
   ASSERT_TRUE(settle(session));

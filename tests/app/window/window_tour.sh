@@ -28,7 +28,7 @@ other_theme=$([ "$theme" = dark ] && echo light || echo dark)
 keyscope=$1 model=$2 prompt=$3 pictures=${4:-}
 folder=$(mktemp -d)
 export XDG_CONFIG_HOME=$folder/config
-unset XDG_CURRENT_DESKTOP  # whose dialogs for files are not the window's
+unset XDG_CURRENT_DESKTOP DBUS_SESSION_BUS_ADDRESS  # whose dialogs for files are not the window's
 state=$folder/state.json
 window_pid=
 trap 'kill $window_pid 2>/dev/null; rm -rf "$folder"' EXIT
