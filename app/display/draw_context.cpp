@@ -1,7 +1,6 @@
 #include "app/display/draw_context.hpp"
 
 #include <cfloat>
-#include <cstdint>
 
 namespace keyscope::window {
 

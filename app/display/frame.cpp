@@ -1,7 +1,6 @@
 #include "app/display/frame.hpp"
 
 #include <algorithm>
-#include <cmath>
 namespace keyscope::window {
 
 namespace {

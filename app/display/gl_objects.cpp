@@ -1,8 +1,6 @@
 #include "app/display/gl_objects.hpp"
 
-#include <algorithm>
 #include <string>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 #include "app/figures/scales.hpp"
 #include "shaders/shaders.hpp"

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <compare>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "app/display/gl_objects.hpp"
 #include "app/display/plot_view.hpp"

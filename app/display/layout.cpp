@@ -1,8 +1,6 @@
 #include "app/display/layout.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 
 #include "base/text.hpp"
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <epoxy/gl.h>

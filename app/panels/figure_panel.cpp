@@ -5,7 +5,6 @@
 #include <cmath>
 #include <exception>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>

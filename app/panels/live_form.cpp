@@ -142,6 +142,12 @@ void LiveForm::again() {
   if (!out_.empty()) out_ = free_name(out_).string();
 }
 
+session::LiveProblems LiveForm::problems() const {
+  session::LiveProblems problems = session::check_live(request());
+  read_policies(options_, &problems.policies);
+  return problems;
+}
+
 session::LiveRequest LiveForm::request() const {
   session::LiveRequest request = base_;
   request.model_folder = model_;
@@ -250,12 +256,9 @@ void LiveForm::draw_policies(PanelContext& context, const std::string& problem) 
     if (tick_box(context, names_[i].c_str(), &on)) chosen_[i] = on;
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", about_policy(names_[i]).c_str());
   }
-  std::string wrong;
-  read_policies(options_, &wrong);
   ImGui::SetNextItemWidth(-1);
   text_field(context, "##options", "their options, such as keydiff:recent=0.1 snapkv:window=64", &options_);
   note_widget(context, "policy_options");
-  if (!wrong.empty()) label(context, "", wrong);
 }
 
 void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& problems) {

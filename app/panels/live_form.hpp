@@ -32,7 +32,7 @@ class LiveForm {
 
   // What Run would start, and what keeps it from doing so.
   session::LiveRequest request() const;
-  session::LiveProblems problems() const { return session::check_live(request()); }
+  session::LiveProblems problems() const;
 
   // Returns what Run was pressed for; what cannot be is said at its field and keeps Run from working.
   std::optional<session::LiveRequest> draw(PanelContext& context);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>

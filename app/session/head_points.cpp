@@ -1,8 +1,6 @@
 #include "app/session/head_points.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "app/figures/catalogue.hpp"

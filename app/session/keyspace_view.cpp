@@ -1,9 +1,6 @@
 #include "app/session/keyspace_view.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,8 +1,6 @@
 #include "app/session/shown_figure.hpp"
 
 #include <algorithm>
-#include <set>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "app/window/window_app.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <fstream>
 
 #include <GLFW/glfw3.h>

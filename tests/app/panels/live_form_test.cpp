@@ -38,6 +38,27 @@ TEST(LiveForm, GivesBackWhatTheCommandLineAskedFor) {
   EXPECT_EQ(request.options.policies[0].name, "keydiff");
 }
 
+TEST(LiveForm, KeepsOptionsSchedulePositionsAndTheAnswer) {
+  const test::ScratchFolder folder;
+  session::LiveRequest request = request_into(folder);
+  request.options.policies = {
+      {"keydiff", {{"recent", "0.1"}}}, {"keydiff", {{"anchor", "median"}}}, {"sink", {}}};
+  request.options.schedule = capture::Schedule::kTogether;
+  request.options.cache_positions = true;
+  request.options.answer = "2645";
+  request.paused = true;
+  LiveForm form;
+  form.fill(request);
+  const session::LiveRequest again = form.request();
+  ASSERT_EQ(again.options.policies.size(), 3U);
+  EXPECT_EQ(again.options.policies[0].options.at("recent"), "0.1");
+  EXPECT_EQ(again.options.policies[1].options.at("anchor"), "median");
+  EXPECT_EQ(again.options.schedule, capture::Schedule::kTogether);
+  EXPECT_TRUE(again.options.cache_positions);
+  EXPECT_EQ(again.options.answer, "2645");
+  EXPECT_TRUE(again.paused);
+}
+
 TEST(LiveForm, TakesAShareOfThePrompt) {
   const test::ScratchFolder folder;
   session::LiveRequest request = request_into(folder);
