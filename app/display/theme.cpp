@@ -132,6 +132,7 @@ void apply_theme(const Theme& theme, float scale) {
   style.WindowMenuButtonPosition = ImGuiDir_None;
   style.DockingSeparatorSize = 4;
   style.TabBarOverlineSize = 2;
+  style.TabMinWidthShrink = 52;  // seven views are tabs in a narrow window, rather than behind an arrow
   style.TabCloseButtonMinWidthSelected = style.TabCloseButtonMinWidthUnselected =
       0;  // where it is pointed at
   style.ScaleAllSizes(scale);
