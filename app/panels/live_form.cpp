@@ -315,7 +315,6 @@ void LiveForm::draw_order(PanelContext& context) {
   if (ImGui::IsItemHovered())
     ImGui::SetTooltip("RoPE by a row's place in the cache (StreamingLLM), not by its true position");
   if (generate_ == 0) return;
-  ImGui::SameLine(0, context.px(18));
   ImGui::SetNextItemWidth(-1);
   const std::string known = session::known_answer(prompt_file_);
   text_field(context, "##answer", known.empty() ? "the right answer, if it is known" : known.c_str(),
