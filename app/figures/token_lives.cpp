@@ -1,5 +1,3 @@
-#include "app/measures/token_life.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -13,6 +11,7 @@
 #include "app/figures/figure_builders.hpp"
 #include "app/figures/reduction.hpp"
 #include "app/measures/policy_difference.hpp"
+#include "app/measures/token_life.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 

@@ -1,7 +1,5 @@
 // Lanes of tokens and of heads: what a cell says, in which order, and what cannot be.
 
-#include "app/measures/token_life.hpp"
-
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -13,6 +11,7 @@
 
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
+#include "app/measures/token_life.hpp"
 #include "base/errors.hpp"
 #include "tests/support/fake_recording.hpp"
 
