@@ -80,17 +80,18 @@ class LoadedModel : public Model {
       : folder_(std::move(folder)),
         config_(read_config(folder_)),
         checkpoint_(folder_),
+        stored_(checkpoint_),
         device_(options.device) {
     const at::ScalarType dtype =
         choose_dtype(options.dtype, config_.dtype == "auto" ? checkpoint_.float_dtype() : config_.dtype);
-    const WeightBytes needed = capture::weight_bytes(checkpoint_, config_, dtype);
+    const WeightBytes needed = capture::weight_bytes(stored_, config_, dtype);
     residency_ = residency_for(needed, options, folder_, device_);
     weight_bytes_ = residency_ == Residency::kWhole ? needed.all : needed.streamed();
     check_threads(options.threads);
     threads_ = options.threads > 0 ? options.threads : default_threads(config_);
     const c10::InferenceMode inference;
     transformer_ = Transformer::make(arithmetic_for(options, device_), config_,
-                                     WeightStore(checkpoint_, config_, dtype, residency_, device_.device()));
+                                     WeightStore(stored_, config_, dtype, residency_, device_.device()));
     tokenizer_ = tokenizer::FolderTokenizer(folder_);
   }
 
@@ -111,6 +112,7 @@ class LoadedModel : public Model {
   fs::path folder_;
   ModelConfig config_;
   Checkpoint checkpoint_;  // before the transformer, whose weights lie in it
+  StoredWeights stored_;
   ComputeDevice device_;
   std::int64_t weight_bytes_ = 0;
   Residency residency_ = Residency::kWhole;

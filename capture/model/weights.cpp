@@ -19,8 +19,6 @@
 namespace keyscope::capture {
 namespace {
 
-using Shape = std::vector<std::int64_t>;
-
 // Without what stands before them.
 constexpr std::string_view kEmbedding = "embed_tokens.weight";
 constexpr std::string_view kHead = "lm_head.weight";
@@ -34,10 +32,10 @@ struct TensorNames {
 };
 
 // What stands before the embedding, or where a tied one is stored as the head alone, before the first layer.
-std::string decoder_prefix(const Checkpoint& checkpoint) {
+std::string decoder_prefix(const StoredWeights& stored) {
   for (const std::string_view last : {kEmbedding, std::string_view("layers.0.input_layernorm.weight")}) {
     std::set<std::string> prefixes;
-    for (const auto& [name, tensor] : checkpoint.tensors())
+    for (const auto& [name, tensor] : stored.tensors())
       if (name.ends_with(last)) prefixes.insert(name.substr(0, name.size() - last.size()));
     std::erase_if(prefixes,
                   [](const std::string& prefix) { return !prefix.empty() && prefix.back() != '.'; });
@@ -46,14 +44,14 @@ std::string decoder_prefix(const Checkpoint& checkpoint) {
   return "model.";
 }
 
-TensorNames tensor_names(const Checkpoint& checkpoint) {
+TensorNames tensor_names(const StoredWeights& stored) {
   TensorNames names;
-  names.decoder = decoder_prefix(checkpoint);
+  names.decoder = decoder_prefix(stored);
   names.embedding = names.decoder + std::string(kEmbedding);
   names.head = kHead;  // beside the decoder
   if (names.decoder.size() > std::string_view("model.").size() && names.decoder.ends_with(".model.")) {
     const std::string beside = names.decoder.substr(0, names.decoder.size() - 6) + names.head;
-    if (checkpoint.find(names.head) == nullptr && checkpoint.find(beside) != nullptr) names.head = beside;
+    if (stored.find(names.head) == nullptr && stored.find(beside) != nullptr) names.head = beside;
   }
   return names;
 }
@@ -65,12 +63,10 @@ struct Wanted {
   Shape shape;
 };
 
-at::ScalarType scalar_type(const StoredTensor& tensor, const std::string& name) {
-  if (tensor.dtype == "F32") return at::kFloat;
-  if (tensor.dtype == "BF16") return at::kBFloat16;
-  if (tensor.dtype == "F16") return at::kHalf;
-  throw FileError(
-      fmt::format("{}: tensor {} is {}, expected F32, BF16 or F16", tensor.file, name, tensor.dtype));
+// Of a tensor that is stored as it is.
+at::ScalarType scalar_type(const StoredWeight& weight) {
+  if (weight.form() == "BF16") return at::kBFloat16;
+  return weight.form() == "F16" ? at::kHalf : at::kFloat;
 }
 
 // A tensor stored by itself, or one of several that are stored as one matrix, by rows.
@@ -160,19 +156,17 @@ class LayerPlan {
 // A model without a head was saved without one: it gives hidden states and no next token.
 std::vector<Wanted> outer_tensors(at::Tensor& embedding, at::Tensor& head, at::Tensor& final_norm,
                                   const ModelConfig& config, const TensorNames& names,
-                                  const Checkpoint& checkpoint) {
+                                  const StoredWeights& stored) {
   const Shape table{config.vocab_size, config.hidden_size};
   std::vector<Wanted> wanted{{&final_norm, names.decoder + "norm.weight", {config.hidden_size}}};
   if (config.tie_word_embeddings) {
-    const bool only_head =
-        checkpoint.find(names.embedding) == nullptr && checkpoint.find(names.head) != nullptr;
+    const bool only_head = stored.find(names.embedding) == nullptr && stored.find(names.head) != nullptr;
     wanted.push_back({&embedding, only_head ? names.head : names.embedding, table});
   } else {
     wanted.push_back({&embedding, names.embedding, table});
     // A name without "model." before it was given by a model without a head.
     const bool may_lack_head = config.headless || names.decoder.empty();
-    if (!may_lack_head || checkpoint.find(names.head) != nullptr)
-      wanted.push_back({&head, names.head, table});
+    if (!may_lack_head || stored.find(names.head) != nullptr) wanted.push_back({&head, names.head, table});
   }
   return wanted;
 }
@@ -201,7 +195,7 @@ bool is_leftover(std::string_view name) {
 // more layers, biases that would be left out, scales of a quantized format.
 //   throws FileError naming it
 //   returns the tensors that have no part in the decoder: another head, adapters
-std::vector<std::string> unused_tensors(const Checkpoint& checkpoint, const std::vector<Wanted>& wanted,
+std::vector<std::string> unused_tensors(const StoredWeights& stored, const std::vector<Wanted>& wanted,
                                         const ModelConfig& config, const TensorNames& names) {
   std::set<std::string_view> known, modules;
   for (const Wanted& tensor : wanted) {
@@ -210,7 +204,7 @@ std::vector<std::string> unused_tensors(const Checkpoint& checkpoint, const std:
   }
   if (config.tie_word_embeddings) known.insert({names.embedding, names.head});
   std::vector<std::string> unused;
-  for (const auto& [name, stored] : checkpoint.tensors()) {
+  for (const auto& [name, weight] : stored.tensors()) {
     if (known.contains(name)) continue;
     const bool of_layers = name.starts_with(names.decoder + std::string(kLayers));
     const bool of_known = modules.contains(std::string_view(name).substr(0, name.rfind('.')));
@@ -218,73 +212,93 @@ std::vector<std::string> unused_tensors(const Checkpoint& checkpoint, const std:
       throw FileError(
           fmt::format("{}: tensor {} has no place in the model that config.json describes; are the two "
                       "of one model?",
-                      stored->file, shown(name)));
+                      weight->file(), shown(name)));
     unused.push_back(name);
   }
   return unused;
 }
 
 // Where both of a tied pair are stored they are the same matrix.
-void check_tied_pair(const Checkpoint& checkpoint, const TensorNames& names) {
-  const StoredTensor* embedding = checkpoint.find(names.embedding);
-  const StoredTensor* head = checkpoint.find(names.head);
+void check_tied_pair(const StoredWeights& stored, const TensorNames& names) {
+  const StoredWeight* embedding = stored.find(names.embedding);
+  const StoredWeight* head = stored.find(names.head);
   if (embedding == nullptr || head == nullptr) return;
+  const bool alike = embedding->form() == head->form() && embedding->shape() == head->shape();
   const bool same =
-      embedding->dtype == head->dtype && embedding->shape == head->shape &&
-      std::equal(embedding->data.begin(), embedding->data.end(), head->data.begin(), head->data.end());
+      alike && std::ranges::equal(embedding->bytes(0, embedding->shape().front()),
+                                  head->bytes(0, head->shape().front()),
+                                  [](const auto& a, const auto& b) { return std::ranges::equal(a, b); });
   if (!same)
     throw FileError(
         fmt::format("{}: {} and {} differ, and tie_word_embeddings in config.json says that they are "
                     "one",
-                    head->file, names.head, names.embedding));
+                    head->file(), names.head, names.embedding));
 }
 
-const StoredTensor& checked(const Checkpoint& checkpoint, const Wanted& wanted) {
-  const StoredTensor* stored = checkpoint.find(wanted.name);
-  if (stored == nullptr) {
-    const std::string why = checkpoint.why_missing(wanted.name);
+const StoredWeight& checked(const StoredWeights& stored, const Wanted& wanted) {
+  const StoredWeight* weight = stored.find(wanted.name);
+  if (weight == nullptr) {
+    const std::string why = stored.why_missing(wanted.name);
     throw FileError(fmt::format("{}: tensor {} is missing, expected [{}] as config.json implies{}{}",
-                                checkpoint.source(), wanted.name, fmt::join(wanted.shape, ", "),
+                                stored.source(), wanted.name, fmt::join(wanted.shape, ", "),
                                 why.empty() ? "" : "; ", why));
   }
-  if (stored->shape != wanted.shape)
-    throw FileError(fmt::format("{}: tensor {} is [{}], expected [{}] as config.json implies", stored->file,
-                                wanted.name, fmt::join(stored->shape, ", "), fmt::join(wanted.shape, ", ")));
-  scalar_type(*stored, wanted.name);
-  return *stored;
+  if (weight->shape() != wanted.shape)
+    throw FileError(fmt::format("{}: tensor {} is [{}], expected [{}] as config.json implies", weight->file(),
+                                wanted.name, fmt::join(weight->shape(), ", "),
+                                fmt::join(wanted.shape, ", ")));
+  weight->check_form(wanted.name);
+  return *weight;
 }
 
-// The mapped bytes themselves where their alignment permits; they are never written to.
-at::Tensor stored_tensor(const StoredTensor& stored, at::ScalarType type) {
-  const auto address = reinterpret_cast<std::uintptr_t>(stored.data.data());
-  void* data = const_cast<std::byte*>(stored.data.data());
-  if (address % c10::elementSize(type) == 0)
-    return at::from_blob(data, stored.shape, at::TensorOptions().dtype(type));
-  at::Tensor tensor = at::empty(stored.shape, at::TensorOptions().dtype(type));
-  std::memcpy(tensor.mutable_data_ptr(), data, stored.data.size());
-  return tensor;
+// Of entries [first, first + n) the mapped bytes themselves where they are plain and their alignment permits;
+// they are never written to.
+at::Tensor read_weight(const StoredWeight& weight, std::int64_t first, std::int64_t n, at::ScalarType dtype,
+                       at::Device device) {
+  Shape shape = weight.shape();
+  shape.front() = n;
+  if (!weight.is_plain()) {
+    at::Tensor unpacked = at::empty(shape, at::TensorOptions().dtype(at::kFloat));
+    weight.unpack(first, n, unpacked.mutable_data_ptr<float>());
+    return unpacked.to(device).to(dtype);
+  }
+  const at::ScalarType type = scalar_type(weight);
+  const std::span<const std::byte> bytes = weight.bytes(first, n).front();
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  void* data = const_cast<std::byte*>(bytes.data());
+  at::Tensor tensor;
+  if (address % c10::elementSize(type) == 0) {
+    tensor = at::from_blob(data, shape, at::TensorOptions().dtype(type));
+  } else {
+    tensor = at::empty(shape, at::TensorOptions().dtype(type));
+    std::memcpy(tensor.mutable_data_ptr(), data, bytes.size());
+  }
+  // The device first, which converts faster than the CPU does.
+  return tensor.to(device).to(dtype);
 }
 
 // Of a file mapped for reading only, pages that were given back are read again when they are touched.
-void advise_pages(std::span<const std::byte> data, int advice) {
+void advise_pages(const StoredWeight& weight, int advice) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  // A page shared with a neighbouring tensor may go as well: it comes back when it is needed.
-  const std::uintptr_t into_page = reinterpret_cast<std::uintptr_t>(data.data()) % page;
-  madvise(const_cast<std::byte*>(data.data() - into_page), data.size() + into_page, advice);
+  for (const std::span<const std::byte> data : weight.bytes(0, weight.shape().front())) {
+    // A page shared with a neighbouring tensor may go as well: it comes back when it is needed.
+    const std::uintptr_t into_page = reinterpret_cast<std::uintptr_t>(data.data()) % page;
+    madvise(const_cast<std::byte*>(data.data() - into_page), data.size() + into_page, advice);
+  }
 }
 
 }  // namespace
 
-WeightStore::WeightStore(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype,
+WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype,
                          Residency residency, at::Device device)
-    : checkpoint_(&checkpoint), config_(config), dtype_(dtype), residency_(residency), device_(device) {
-  const TensorNames names = tensor_names(checkpoint);
+    : stored_(&stored), config_(config), dtype_(dtype), residency_(residency), device_(device) {
+  const TensorNames names = tensor_names(stored);
   decoder_ = names.decoder;
-  const auto outer = outer_tensors(embedding_, head_, final_norm_, config, names, checkpoint);
+  const auto outer = outer_tensors(embedding_, head_, final_norm_, config, names, stored);
   const std::vector<Wanted> wanted = decoder_tensors(config, names, outer);
-  for (const Wanted& tensor : wanted) checked(checkpoint, tensor);
-  unused_ = unused_tensors(checkpoint, wanted, config, names);
-  if (config.tie_word_embeddings) check_tied_pair(checkpoint, names);
+  for (const Wanted& tensor : wanted) checked(stored, tensor);
+  unused_ = unused_tensors(stored, wanted, config, names);
+  if (config.tie_word_embeddings) check_tied_pair(stored, names);
   for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name);
   if (config.tie_word_embeddings) head_ = embedding_;
   if (residency == Residency::kStreamed) return;
@@ -312,11 +326,11 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   return layer;
 }
 
-// The device first, which converts faster than the CPU does; from then on nobody needs the file's pages.
+// From then on, nobody needs the file's pages of what was copied to another device.
 at::Tensor WeightStore::bind_tensor(const std::string& name) const {
-  const StoredTensor& stored = *checkpoint_->find(name);
-  at::Tensor tensor = stored_tensor(stored, scalar_type(stored, name)).to(device_).to(dtype_);
-  if (!device_.is_cpu()) advise_pages(stored.data, MADV_DONTNEED);
+  const StoredWeight& weight = *stored_->find(name);
+  at::Tensor tensor = read_weight(weight, 0, weight.shape().front(), dtype_, device_);
+  if (!device_.is_cpu() || !weight.is_plain()) advise_pages(weight, MADV_DONTNEED);
   return tensor;
 }
 
@@ -328,20 +342,20 @@ void WeightStore::advise(int index, int advice) const {
   if (residency_ == Residency::kWhole || index < 0 || index >= config_.n_layers) return;
   LayerWeights unused;
   const LayerPlan plan(unused, config_, decoder_, index);
-  for (const Wanted& tensor : plan.tensors()) advise_pages(checkpoint_->find(tensor.name)->data, advice);
+  for (const Wanted& tensor : plan.tensors()) advise_pages(*stored_->find(tensor.name), advice);
 }
 
-WeightBytes weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype) {
-  const TensorNames names = tensor_names(checkpoint);
+WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype) {
+  const TensorNames names = tensor_names(stored);
   at::Tensor embedding, head, norm;
   const std::string layers = names.decoder + std::string(kLayers);
   WeightBytes bytes;
   std::map<std::string, std::int64_t, std::less<>> by_layer;
   for (const Wanted& wanted :
-       decoder_tensors(config, names, outer_tensors(embedding, head, norm, config, names, checkpoint))) {
-    const StoredTensor* stored = checkpoint.find(wanted.name);
-    if (stored == nullptr) continue;  // which is said when the weights are read
-    const std::int64_t n = stored->n_elements() * static_cast<std::int64_t>(c10::elementSize(dtype));
+       decoder_tensors(config, names, outer_tensors(embedding, head, norm, config, names, stored))) {
+    const StoredWeight* weight = stored.find(wanted.name);
+    if (weight == nullptr) continue;  // which is said when the weights are read
+    const std::int64_t n = weight->n_elements() * static_cast<std::int64_t>(c10::elementSize(dtype));
     bytes.all += n;
     if (!wanted.name.starts_with(layers)) {
       bytes.outside_layers += n;

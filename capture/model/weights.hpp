@@ -9,7 +9,7 @@
 
 #include "capture/model/config.hpp"
 #include "capture/model/memory.hpp"
-#include "capture/model/safetensors.hpp"
+#include "capture/model/stored_weights.hpp"
 
 namespace keyscope::capture {
 
@@ -29,14 +29,14 @@ struct LayerWeights {
 
 // A checkpoint's tensors as a transformer needs them: on the CPU used where they lie in the mapped file if
 // dtype and alignment permit, copied elsewhere; on another device copied there, and the file's pages given
-// back. The checkpoint must outlive the store.
+// back. What is stored must outlive the store.
 class WeightStore {
  public:
   // Finds every tensor of the architecture and checks all shapes and dtypes before anything is allocated. A
   // tied pair may be stored under either name. Names may begin with "model.", with nothing, as those of a
   // model that was saved without its head, or with anything else that all share.
   //   throws FileError naming file, tensor, what was found and what was expected
-  WeightStore(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype,
+  WeightStore(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype,
               Residency residency, at::Device device = at::kCPU);
 
   const at::Tensor& embedding() const { return embedding_; }    // (vocab, D)
@@ -62,7 +62,7 @@ class WeightStore {
   at::Tensor bind_tensor(const std::string& name) const;
   void advise(int index, int advice) const;
 
-  const Checkpoint* checkpoint_;
+  const StoredWeights* stored_;
   ModelConfig config_;
   at::ScalarType dtype_;
   Residency residency_;
@@ -74,6 +74,6 @@ class WeightStore {
 };
 
 // What a model of this configuration needs of a checkpoint takes in memory as `dtype`.
-WeightBytes weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config, at::ScalarType dtype);
+WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype);
 
 }  // namespace keyscope::capture

@@ -1,0 +1,84 @@
+#include "capture/model/stored_weights.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+
+namespace keyscope::capture {
+
+namespace {
+
+float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+float from_float16(std::uint16_t bits) {
+  _Float16 value{};
+  std::memcpy(&value, &bits, sizeof value);
+  return static_cast<float>(value);
+}
+
+template <typename Convert>
+void widen(std::span<const std::byte> bytes, float* out, Convert convert) {
+  for (std::size_t i = 0; i < bytes.size() / 2; ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
+    out[i] = convert(bits);
+  }
+}
+
+// As it lies in a safetensors file.
+class PlainWeight : public StoredWeight {
+ public:
+  explicit PlainWeight(const StoredTensor& tensor) : tensor_(tensor) {}
+
+  const Shape& shape() const override { return tensor_.shape; }
+  const std::string& form() const override { return tensor_.dtype; }
+  const std::string& file() const override { return tensor_.file; }
+  bool is_plain() const override { return form() == "F32" || form() == "BF16" || form() == "F16"; }
+
+  std::vector<std::span<const std::byte>> bytes(std::int64_t first, std::int64_t n) const override {
+    const std::size_t entry = tensor_.data.size() / static_cast<std::size_t>(shape().front());
+    return {
+        tensor_.data.subspan(entry * static_cast<std::size_t>(first), entry * static_cast<std::size_t>(n))};
+  }
+
+  void unpack(std::int64_t first, std::int64_t n, float* out) const override {
+    const auto from = bytes(first, n).front();
+    if (form() == "F32")
+      std::memcpy(out, from.data(), from.size());
+    else if (form() == "BF16")
+      widen(from, out, from_bfloat16);
+    else
+      widen(from, out, from_float16);
+  }
+
+  void check_form(const std::string& name) const override {
+    if (!is_plain())
+      throw FileError(fmt::format("{}: tensor {} is {}, expected F32, BF16 or F16", file(), name, form()));
+  }
+
+ private:
+  const StoredTensor& tensor_;
+};
+
+}  // namespace
+
+std::int64_t StoredWeight::n_elements() const {
+  std::int64_t n = 1;
+  for (const std::int64_t size : shape()) n = size == 0 || n == 0 ? 0 : n * size;
+  return n;
+}
+
+StoredWeights::StoredWeights(const Checkpoint& checkpoint) : checkpoint_(&checkpoint) {
+  for (const auto& [name, tensor] : checkpoint.tensors())
+    tensors_.emplace(name, std::make_unique<PlainWeight>(*tensor));
+}
+
+const StoredWeight* StoredWeights::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace keyscope::capture
