@@ -11,7 +11,11 @@ namespace keyscope::capture::kernels {
 // however long the cache is.
 inline constexpr std::int64_t kPanel = 128;
 
-enum class Activation { kSilu, kGeluTanh };
+enum class Activation {
+  kSilu,
+  kGeluTanh,
+  kClampedSwiglu,  // (up + 1) · gate · sigmoid(1.702 gate), gate at most and up within ± a limit (gpt-oss)
+};
 
 // RMSNorm of `rows` rows of `cols` elements. The normalised value is rounded to the element type before the
 // weight multiplies it, as Transformers' Llama does; with `unit_offset` it is multiplied by 1 + weight in
@@ -25,15 +29,17 @@ struct RmsNorm {
   bool unit_offset;
 };
 
-// Rotary positions in the half-split layout: `rows` vectors of `head_dim` elements.
+// Rotary positions: `rows` vectors of `head_dim` elements, of which the first `rotary_dim` rotate, in pairs
+// half of rotary_dim apart or, interleaved, of neighbours; the others are copied.
 struct Rotation {
   const void* in;
   std::int64_t in_stride;  // elements from one row to the next
-  const float* cos;        // (rows, head_dim / 2)
-  const float* sin;        // (rows, head_dim / 2)
+  const float* cos;        // (rows, rotary_dim / 2)
+  const float* sin;        // (rows, rotary_dim / 2)
   void* out;
   std::int64_t out_stride;
-  std::int64_t rows, head_dim;
+  std::int64_t rows, head_dim, rotary_dim;
+  bool interleaved;
 };
 
 // A tile of attention scores becomes weights: softmax over each row's visible columns.
@@ -91,8 +97,8 @@ struct PanelProduct {
 struct ElementKernels {
   void (*rms_norm)(const RmsNorm&);
   void (*rotate)(const Rotation&);
-  void (*gate)(void* gate, const void* up, std::int64_t n,
-               Activation activation);  // act(gate) · up, in place
+  // act(gate) · up, in place; limit: of kClampedSwiglu
+  void (*gate)(void* gate, const void* up, std::int64_t n, Activation activation, float limit);
   void (*add)(void* sum, const void* other, std::int64_t n);
   bool (*all_finite)(const void* values, std::int64_t n);
   void (*to_float)(const void* from, float* to, std::int64_t n);
