@@ -127,6 +127,7 @@ void AtenLayer::append(const ProjectedBlock& block) {
   else
     append_rotated(block);
   input_.values = cache_.values();
+  input_.sinks = block.projections.sinks;
   input_.positions.clear();
   for (int head = 0; head < cache_.n_heads(); ++head) input_.positions.push_back(cache_.positions(head));
 }

@@ -95,6 +95,7 @@ KernelLayer::KernelLayer(const Transformer& transformer, const LayerRows& rows)
 void KernelLayer::append(const ProjectedBlock& block) {
   const ModelConfig& config = transformer_.config();
   input_.queries = at::empty({config.n_heads, block.n, config.head_dim}, transformer_.options());
+  input_.sinks = block.projections.sinks;
   if (cache_positions_)
     append_by_place(block);
   else

@@ -101,8 +101,8 @@ void LayerRun::evict_after(const BlockStatistics& block) {
   if (plan_.eviction.due(cache())) capture::evict(plan_.eviction, *arithmetic_, block);
 }
 
-void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
-                   const BeforeBlock& before_block, const AfterBlock& after_block) {
+Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
+                      const BeforeBlock& before_block, const AfterBlock& after_block) {
   const Stopwatch all(times_.all);
   const Projections projections = transformer_.project(weights, hidden);
   const at::Tensor joined = at::empty_like(projections.queries);
@@ -116,8 +116,9 @@ void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t firs
     run_block(block);
     after_block(n, std::move(block.record));
   }
-  transformer_.finish_layer(weights, joined, hidden);
+  Routing routing = transformer_.finish_layer(weights, joined, hidden);
   transformer_.wait();
+  return routing;
 }
 
 void LayerRun::run_block(Block& block) {
@@ -221,6 +222,12 @@ void LayerRun::record_attention(Block& block) {
   }
   const float* entropy = block.output.entropy.const_data_ptr<float>();
   block.record.entropy.assign(entropy, entropy + block.output.entropy.numel());
+  block.record.attention_sink = block.output.sink_sums;
+  const at::Tensor& sinks = block.projected.projections.sinks;
+  if (block.last_of_prompt && sinks.defined()) {
+    const float* logits = sinks.const_data_ptr<float>();
+    block.record.sink_logits.assign(logits, logits + sinks.numel());
+  }
   const bool in_window = queries_in_recorded_window(block) > 0;  // whose sums are the last
   statistics_.add(cache(), block.output.column_sums, in_window ? &block.output.window_sums.back() : nullptr);
   if (block.last_of_prompt) statistics_.finish(block.record);

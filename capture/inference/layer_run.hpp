@@ -83,10 +83,11 @@ class LayerRun {
   // layer's output. `before_block` is called ahead of each block and may throw; `after_block` gets what is
   // recorded of each, nothing where the layer is not recorded.
   //   throws InvalidInput naming the layer where attention meets NaN or Inf
+  //   returns how the layer's experts were chosen for all of them
   using BeforeBlock = std::function<void()>;
   using AfterBlock = std::function<void(std::int64_t n_tokens, recording::LayerBlock record)>;
-  void run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
-           const BeforeBlock& before_block, const AfterBlock& after_block);
+  Routing run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
+              const BeforeBlock& before_block, const AfterBlock& after_block);
 
   // Leaves it open by which of these rules the next block is followed, since all of them have it in common:
   // what their policies will look at of its attention is kept, and nothing is evicted after it before `fork`

@@ -51,9 +51,10 @@ struct SoftmaxTile {
   const std::int32_t* end;    // (n_rows) one past the last; at least one is visible
   float scale;
   float softcap;        // c: scores become c tanh(score / c); 0: they do not
+  float sink;           // a score that every row has besides, and no column; minus infinity: none
   void* weights;        // [panel][row][kPanel] as the element type; null: not wanted
-  float* log_sum_exp;   // (n_rows)
-  float* entropy;       // (n_rows) of each row's weights, in nats; null: not wanted
+  float* log_sum_exp;   // (n_rows) the sink's score included
+  float* entropy;       // (n_rows) of each row's weights, the sink's included, in nats; null: not wanted
   double* column_sums;  // (n_panels · kPanel) added to; null: not wanted
 };
 

@@ -25,7 +25,7 @@ AtenTransformer::AtenTransformer(const ModelConfig& config, WeightStore weights)
 
 Projections AtenTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.attention_norm);
-  Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv)};
+  Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv), w.sinks};
   if (w.query_norm.defined()) {
     projections.queries = normalized_heads(projections.queries, w.query_norm);
     projections.keys = normalized_heads(projections.keys, w.key_norm);

@@ -46,7 +46,7 @@ Projections KernelTransformer::project(const LayerWeights& w, const at::Tensor& 
     return out;
   };
   Projections projections{projected(queries_, w.wq, w.bq), projected(keys_, w.wk, w.bk),
-                          projected(values_, w.wv, w.bv)};
+                          projected(values_, w.wv, w.bv), w.sinks};
   // Each head by itself, or all together, as long as the weight is.
   if (w.query_norm.defined()) {
     normalize_into(projections.queries, w.query_norm, w.query_norm.size(0), projections.queries);

@@ -17,6 +17,7 @@ struct Projections {
   at::Tensor queries;  // (n, n_heads · head_dim)
   at::Tensor keys;     // (n, n_kv_heads · head_dim)
   at::Tensor values;   // (n, n_kv_heads · head_dim)
+  at::Tensor sinks{};  // (n_heads) float32, on the host: a score that every query has besides; undefined: none
 };
 
 // To which experts a router sends n tokens, k each, the likeliest first.

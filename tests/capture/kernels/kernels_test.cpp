@@ -287,6 +287,7 @@ TEST(Exponentials, AreThoseOfTheLibraryOverTheWholeRange) {
                                .end = &end,
                                .scale = 1,
                                .softcap = 0,
+                               .sink = -std::numeric_limits<float>::infinity(),
                                .weights = nullptr,
                                .log_sum_exp = &log_sum_exp,
                                .entropy = nullptr,
