@@ -27,7 +27,7 @@ AtenCache::AtenCache(std::span<const std::int64_t> capacities, std::int64_t head
                      const at::TensorOptions& options)
     : KvCache(capacities) {
   const auto n_heads = static_cast<std::int64_t>(capacities.size());
-  const std::int64_t largest = *std::max_element(capacities.begin(), capacities.end());
+  const std::int64_t largest = capacities.empty() ? 0 : std::ranges::max(capacities);
   keys_ = at::zeros({n_heads, largest, head_dim}, options);
   values_ = at::zeros({n_heads, largest, head_dim}, options);
 }

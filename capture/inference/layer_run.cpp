@@ -78,11 +78,18 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
       rules_(attention_rules(transformer.config(), plan_.layer)),
       arithmetic_(arithmetic_of(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions})),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
-                  plan_.recording.layer ? plan_.n_prompt : 0) {}
+                  plan_.recording.layer ? plan_.n_prompt : 0) {
+  if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state();
+}
+
+std::int64_t LayerRun::n_bytes() const {
+  return cache().n_bytes() + (state_.memory.defined() ? state_.n_bytes() : 0);
+}
 
 std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan) const {
   auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan));
   forked->arithmetic_->cache().copy_rows(cache());
+  if (state_.memory.defined()) forked->state_ = state_.copy();
   if (open_block_) forked->evict_after(*open_block_);
   return forked;
 }
@@ -104,6 +111,7 @@ void LayerRun::evict_after(const BlockStatistics& block) {
 Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
                       const BeforeBlock& before_block, const AfterBlock& after_block) {
   const Stopwatch all(times_.all);
+  if (!transformer_.config().attends(plan_.layer)) return recur(weights, hidden, before_block, after_block);
   const Projections projections = transformer_.project(weights, hidden);
   const at::Tensor joined = at::empty_like(projections.queries);
   const int64_t n_tokens = hidden.size(0);
@@ -117,6 +125,30 @@ Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t f
     after_block(n, std::move(block.record));
   }
   Routing routing = transformer_.finish_layer(weights, joined, hidden);
+  transformer_.wait();
+  return routing;
+}
+
+// Products of all tokens at once, the state block by block; of a block nothing is recorded but that it was.
+Routing LayerRun::recur(const LayerWeights& weights, at::Tensor& hidden, const BeforeBlock& before_block,
+                        const AfterBlock& after_block) {
+  const RecurrentProjections projections = transformer_.project_recurrent(weights, hidden);
+  const auto rows = [](const at::Tensor& all, int64_t first, int64_t n) { return all.narrow(0, first, n); };
+  const at::Tensor mixed = at::empty_like(projections.gate);
+  const int64_t n_tokens = hidden.size(0);
+  for (int64_t first = 0; first < n_tokens; first += plan_.block_size) {
+    before_block();
+    const int64_t n = std::min(plan_.block_size, n_tokens - first);
+    rows(mixed, first, n)
+        .copy_(transformer_.recur(weights,
+                                  {rows(projections.mixed, first, n), rows(projections.gate, first, n),
+                                   rows(projections.update, first, n), rows(projections.decay, first, n)},
+                                  state_));
+    recording::LayerBlock record;
+    record.layer = plan_.layer;
+    after_block(n, std::move(record));
+  }
+  Routing routing = transformer_.finish_layer(weights, mixed, hidden);
   transformer_.wait();
   return routing;
 }
@@ -183,7 +215,12 @@ void LayerRun::attend(Block& block) {
     throw InvalidInput(
         fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position(), error.what()));
   }
-  block.joined.copy_(block.output.output);
+  if (const at::Tensor& gate = block.projected.projections.gate; gate.defined()) {
+    const at::Tensor open = gate.narrow(0, block.projected.offset, block.n()).to(at::kFloat).sigmoid_();
+    block.joined.copy_(open.mul_(block.output.output));
+  } else {
+    block.joined.copy_(block.output.output);
+  }
 }
 
 // Adds the block's attention to what the cache's rows have received, and to the record.

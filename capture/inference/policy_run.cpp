@@ -74,7 +74,7 @@ LayerRun& PolicyRun::layer(int index) {
   if (layer == nullptr) {
     layer = std::make_unique<LayerRun>(context_.model.transformer(), layer_plan(index));
     std::int64_t n_bytes = 0;
-    for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->cache().n_bytes();
+    for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->n_bytes();
     outcome_.peak_cache_bytes = std::max(outcome_.peak_cache_bytes, n_bytes);
   }
   return *layer;

@@ -321,6 +321,60 @@ void weighted_sum(const WeightedSum& sum) {
   }
 }
 
+// Columns [column, column + kWidth · kLanes) of a head's state and one token: they depend on no other column.
+template <int kWidth>
+void learn_columns(const DeltaRule& r, int64_t token, int64_t column) {
+  const float* key = r.keys + token * r.key_stride;
+  const float* query = r.queries + token * r.key_stride;
+  const float* value = r.values + token * r.value_stride + column;
+  const float decay = r.decay[token * r.rate_stride], update = r.update[token * r.rate_stride];
+  Floats learned[kWidth] = {}, asked[kWidth] = {};
+  for (int64_t i = 0; i < r.key_dim; ++i) {
+    const float* row = r.memory + i * r.value_dim + column;
+    const float weight = decay * key[i];
+    for (int w = 0; w < kWidth; ++w) learned[w] += weight * load_vector<Floats>(row + w * kLanes);
+  }
+  for (int w = 0; w < kWidth; ++w)
+    learned[w] = update * (load_vector<Floats>(value + w * kLanes) - learned[w]);
+  for (int64_t i = 0; i < r.key_dim; ++i) {
+    float* row = r.memory + i * r.value_dim + column;
+    for (int w = 0; w < kWidth; ++w) {
+      const Floats s = decay * load_vector<Floats>(row + w * kLanes) + key[i] * learned[w];
+      store_vector(row + w * kLanes, s);
+      asked[w] += query[i] * s;
+    }
+  }
+  float* out = r.out + token * r.value_stride + column;
+  for (int w = 0; w < kWidth; ++w) store_vector(out + w * kLanes, asked[w]);
+}
+
+// The columns that fill no vector.
+void learn_column(const DeltaRule& r, int64_t token, int64_t column) {
+  const float* key = r.keys + token * r.key_stride;
+  const float* query = r.queries + token * r.key_stride;
+  const float decay = r.decay[token * r.rate_stride];
+  float known = 0, asked = 0;
+  for (int64_t i = 0; i < r.key_dim; ++i) known += decay * key[i] * r.memory[i * r.value_dim + column];
+  const float learned = r.update[token * r.rate_stride] * (r.values[token * r.value_stride + column] - known);
+  for (int64_t i = 0; i < r.key_dim; ++i) {
+    float& s = r.memory[i * r.value_dim + column];
+    s = decay * s + key[i] * learned;
+    asked += query[i] * s;
+  }
+  r.out[token * r.value_stride + column] = asked;
+}
+
+void delta_rule(const DeltaRule& r) {
+  constexpr int kWidth = 4;
+  int64_t column = 0;
+  for (; column + kWidth * kLanes <= r.value_dim; column += kWidth * kLanes)
+    for (int64_t token = 0; token < r.n; ++token) learn_columns<kWidth>(r, token, column);
+  for (; column + kLanes <= r.value_dim; column += kLanes)
+    for (int64_t token = 0; token < r.n; ++token) learn_columns<1>(r, token, column);
+  for (; column < r.value_dim; ++column)
+    for (int64_t token = 0; token < r.n; ++token) learn_column(r, token, column);
+}
+
 template <typename T>
 ElementKernels element_kernels() {
   return {rms_norm<T>,   rotate<T>,  gate<T>,         add<T>,          all_finite<T>,     to_float<T>,
@@ -338,6 +392,7 @@ Kernels KEYSCOPE_KERNELS() {
           element_kernels<Float16>(),
           multiply_panel,
           add_columns,
+          delta_rule,
           pair_columns,
           pair_rows};
 }

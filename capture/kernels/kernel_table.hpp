@@ -94,6 +94,20 @@ struct PanelProduct {
   bool add;
 };
 
+// One head of a gated delta rule over n tokens: for each, S ← decay S; d = update (v - Sᵀk); S ← S + k dᵀ;
+// out = Sᵀq.
+struct DeltaRule {
+  const float *queries, *keys;  // (n, key_dim) with stride
+  std::int64_t key_stride;
+  const float* values;  // (n, value_dim) with stride, which is that of out, too
+  std::int64_t value_stride;
+  const float *decay, *update;  // (n) with stride
+  std::int64_t rate_stride;
+  float* memory;  // S, (key_dim, value_dim)
+  float* out;     // (n, value_dim) with stride
+  std::int64_t n, key_dim, value_dim;
+};
+
 // Loops over one element type: float32, bfloat16 or float16, accumulated in float32.
 struct ElementKernels {
   void (*rms_norm)(const RmsNorm&);
@@ -118,6 +132,7 @@ struct Kernels {
   ElementKernels float32, bfloat16, float16;
   void (*multiply_panel)(const PanelProduct&);
   void (*add_columns)(const ColumnSums&);
+  void (*delta_rule)(const DeltaRule&);
   // Rows [0, n) of (n, width) two-byte elements as a brgemm operand: pairs along `width` for products with
   // every row ([width / 2][kPanel][2]), or pairs along the rows for sums over them ([kPanel / 2][width][2]).
   void (*pair_columns)(const void* rows, std::int64_t n, std::int64_t width, void* panel);

@@ -25,7 +25,8 @@ AtenTransformer::AtenTransformer(const ModelConfig& config, WeightStore weights)
 
 Projections AtenTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.attention_norm);
-  Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv), w.sinks};
+  Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv),
+                          w.wgate.defined() ? multiplied(x, w.wgate, {}) : at::Tensor(), w.sinks};
   if (w.query_norm.defined()) {
     projections.queries = normalized_heads(projections.queries, w.query_norm);
     projections.keys = normalized_heads(projections.keys, w.key_norm);
@@ -37,6 +38,22 @@ void AtenTransformer::add_attention(const LayerWeights& w, const at::Tensor& att
                                     at::Tensor& hidden) const {
   const at::Tensor projected = normalized(multiplied(attention, w.wo, w.bo), w.attention_post_norm);
   hidden.add_(projected * config().residual_scale);
+}
+
+at::Tensor AtenTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const {
+  const std::int64_t n = input.values.size(0), of_each = input.values.size(1) / input.keys.size(1);
+  const at::Tensor queries = input.queries.repeat_interleave(of_each, 1);
+  const at::Tensor keys = input.keys.repeat_interleave(of_each, 1);
+  const at::Tensor out = at::empty_like(input.values);
+  for (std::int64_t token = 0; token < n; ++token) {
+    const at::Tensor key = keys[token].unsqueeze(2);
+    memory.mul_(input.decay[token].view({-1, 1, 1}));
+    const at::Tensor known = (memory * key).sum(1);
+    const at::Tensor learned = (input.values[token] - known).mul_(input.update[token].unsqueeze(1));
+    memory.add_(key * learned.unsqueeze(1));
+    out[token].copy_((memory * queries[token].unsqueeze(2)).sum(1));
+  }
+  return out;
 }
 
 Routing AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {

@@ -61,20 +61,23 @@ std::vector<bool> by_rule(const ConfigFields& fields, const WindowRule& rule, co
   return windowed;
 }
 
-// How config.json's `layer_types` call what mixes a layer's tokens.
-std::vector<bool> by_layer_types(const ConfigFields& fields, const ModelConfig& config) {
+// By config.json's `layer_types`, which also say which layers attend.
+std::vector<bool> by_layer_types(const ConfigFields& fields, const Family& family, ModelConfig& config) {
   const nlohmann::json& list = fields.at("layer_types");
   if (!list.is_array() || list.size() != static_cast<std::size_t>(config.n_layers))
     fields.fail("layer_types", shown_value(list),
                 fmt::format("a list of {}, one per layer", config.n_layers));
   std::vector<bool> windowed;
   for (const nlohmann::json& type : list) {
-    if (type == "mamba" || (type == "linear_attention" && config.model_type == "granitemoehybrid"))
+    const bool recurs = type == "linear_attention" && family.recurrent != RecurrentLayers::kNone;
+    if (type == "mamba" || (type == "linear_attention" && !recurs))
       fields.fail("layer_types", shown_value(type),
-                  "attention in every layer: a Mamba layer has no keys, and is not supported");
-    if (type != "full_attention" && type != "attention" && type != "sliding_attention")
+                  fmt::format("attention in every layer: {}'s layers without keys are not supported",
+                              family.model_type));
+    if (!recurs && type != "full_attention" && type != "attention" && type != "sliding_attention")
       fields.fail("layer_types", shown_value(type), "full_attention or sliding_attention in every place");
     windowed.push_back(type == "sliding_attention");
+    if (family.recurrent != RecurrentLayers::kNone) config.layer_attends.push_back(!recurs);
   }
   return windowed;
 }
@@ -129,7 +132,8 @@ void read_windows(const ConfigFields& fields, const Family& family, ModelConfig&
   const WindowRule& rule = family.window;
   const std::int64_t size = read_size(fields, rule);
   const bool listed = fields.has("layer_types");
-  const std::vector<bool> windowed = listed ? by_layer_types(fields, config) : by_rule(fields, rule, config);
+  const std::vector<bool> windowed =
+      listed ? by_layer_types(fields, family, config) : by_rule(fields, rule, config);
   if (listed) refuse_contradiction(fields, rule, windowed, size);
   if (std::ranges::find(windowed, true) == windowed.end()) return;
   // Without a size the rule speaks of no layer, unless its windows are not for choice.
@@ -240,12 +244,39 @@ void read_multipliers(const ConfigFields& fields, ModelConfig& config) {
   config.logit_divisor = fields.positive_or("logits_scaling", 1);
 }
 
+// Layers that do not attend, after `layer_types`, if there are any.
+void read_recurrent(const ConfigFields& fields, const Family& family, ModelConfig& config) {
+  if (family.recurrent == RecurrentLayers::kNone) return;
+  if (config.layer_attends.empty()) {
+    const std::int64_t interval = fields.count_or("full_attention_interval", 4, 1, kLargestSize);
+    for (int layer = 0; layer < config.n_layers; ++layer)
+      config.layer_attends.push_back((layer + 1) % interval == 0);
+  }
+  RecurrentConfig& recurrent = config.recurrent;
+  const auto count = [&](const char* name, std::int64_t otherwise, std::int64_t most) {
+    return static_cast<int>(fields.count_or(name, otherwise, 1, most));
+  };
+  recurrent.n_key_heads = count("linear_num_key_heads", 16, kMostHeads);
+  recurrent.n_value_heads = count("linear_num_value_heads", 32, kMostHeads);
+  recurrent.key_dim = count("linear_key_head_dim", 128, kMostHeads);
+  recurrent.value_dim = count("linear_value_head_dim", 128, kMostHeads);
+  recurrent.kernel = count("linear_conv_kernel_dim", 4, 1024);
+  if (recurrent.n_value_heads % recurrent.n_key_heads != 0)
+    fields.fail("linear_num_value_heads", std::to_string(recurrent.n_value_heads),
+                fmt::format("a multiple of linear_num_key_heads, which is {}", recurrent.n_key_heads));
+  if (std::ranges::find(config.layer_attends, true) == config.layer_attends.end())
+    fields.fail("layer_types", "linear_attention in every layer",
+                "full_attention in one at least: there would be no keys to look at");
+}
+
 void read_layers(const ConfigFields& fields, const Family& family, ModelConfig& config) {
   config.rms_norm_eps = fields.positive_or("rms_norm_eps", family.default_epsilon);
   config.tie_word_embeddings = fields.flag_or("tie_word_embeddings", family.default_tied);
   read_biases(fields, family.biases, config);
   config.unit_offset_norms = family.unit_offset_norms;
   config.attention_sinks = family.sinks;
+  config.attention_gate = family.gated_attention;
+  read_recurrent(fields, family, config);
   if (family.fused_qkv && config.qkv_bias)
     fields.fail(std::string(family.biases.field), "true",
                 fmt::format("false: the projections of {} have none", family.model_type));
@@ -268,6 +299,23 @@ void read_layers(const ConfigFields& fields, const Family& family, ModelConfig& 
   if (activation != "silu" && activation != "gelu_pytorch_tanh")
     fields.fail(field, shown(activation), "\"silu\" or \"gelu_pytorch_tanh\"");
   config.activation = activation == "silu" ? HiddenActivation::kSilu : HiddenActivation::kGeluTanh;
+}
+
+// A larger model's configuration has that of its decoder in `text_config`, with what both share outside.
+Json text_part(const Json& json) {
+  const auto is_known = [](const Json& part) {
+    return part.contains("model_type") && part["model_type"].is_string() &&
+           find_family(part["model_type"].get<std::string>()) != nullptr;
+  };
+  if (is_known(json) || !json.contains("text_config") || !json["text_config"].is_object() ||
+      !is_known(json["text_config"]))
+    return json;
+  Json part = json["text_config"];
+  part.erase("architectures");
+  for (const char* name :
+       {"tie_word_embeddings", "eos_token_id", "dtype", "torch_dtype", "quantization_config"})
+    if (json.contains(name) && !json[name].is_null()) part[name] = json[name];
+  return part;
 }
 
 std::vector<std::int32_t> read_eos(const ConfigFields& fields) {
@@ -330,7 +378,7 @@ std::string read_dtype(const ConfigFields& fields) {
 ModelConfig parse_config(std::string raw_json, const std::string& where) {
   ModelConfig config;
   config.raw_json = std::move(raw_json);
-  const Json json = parse_json_object(config.raw_json, where);
+  const Json json = text_part(parse_json_object(config.raw_json, where));
   const ConfigFields fields(json, where);
   config.model_type = fields.text_or("model_type", "");
   config.dtype = read_dtype(fields);

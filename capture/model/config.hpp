@@ -52,6 +52,22 @@ struct ExpertsConfig {
   double clamp = 0;
 };
 
+// A layer that mixes tokens by a state instead of attention, and has no keys: Gated DeltaNet (arXiv
+// 2412.06464) behind a short convolution.
+struct RecurrentConfig {
+  int n_key_heads = 0;             // 0: the model has no such layers
+  int n_value_heads = 0;           // a multiple of n_key_heads
+  int key_dim = 0, value_dim = 0;  // of a head
+  int kernel = 0;                  // tokens that the convolution sees, its own included
+
+  // Of the convolution: queries and keys of every key head, values of every value head.
+  std::int64_t n_channels() const {
+    return std::int64_t{2} * n_key_heads * key_dim + std::int64_t{n_value_heads} * value_dim;
+  }
+  // Of the state of one sequence, in elements.
+  std::int64_t state_size() const { return std::int64_t{n_value_heads} * key_dim * value_dim; }
+};
+
 // A model's shape, from its folder's config.json, checked field against field.
 struct ModelConfig {
   std::string raw_json;  // config.json as read
@@ -69,6 +85,7 @@ struct ModelConfig {
   // Per layer, how many tokens back a query sees, its own included; 0: all. Empty: all in every layer.
   std::vector<std::int64_t> layer_windows;
   std::vector<bool> layer_rotates;  // per layer, whether it has rotary positions; empty: all have
+  std::vector<bool> layer_attends;  // per layer, whether it has keys; empty: all have
   std::vector<bool> layer_experts;  // per layer, whether its feed-forward is one of experts; empty: none is
   double rms_norm_eps = 1e-6;
   int rotary_dim = 0;                 // even: the first coordinates of a head that rotate, the others stay
@@ -87,6 +104,7 @@ struct ModelConfig {
   double logit_divisor = 1;
   HiddenActivation activation = HiddenActivation::kSilu;
   ExpertsConfig experts;
+  RecurrentConfig recurrent;         // of layers that do not attend
   bool unit_offset_norms = false;    // norms multiply by 1 + weight
   bool headless = false;             // saved without its head, which the checkpoint may lack
   bool tie_word_embeddings = false;  // one matrix for the embedding and the head
@@ -94,9 +112,11 @@ struct ModelConfig {
   bool output_bias = false;          // of attention's output projection
   bool mlp_bias = false;
   bool attention_sinks = false;  // a learned logit per query head that takes its share of attention
+  bool attention_gate = false;   // attention's output is multiplied by the sigmoid of a projection
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }
+  bool attends(int layer) const { return layer_attends.empty() || layer_attends[layer]; }
   bool rotates(int layer) const { return layer_rotates.empty() || layer_rotates[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
   bool has_experts(int layer) const { return !layer_experts.empty() && layer_experts[layer]; }

@@ -48,6 +48,18 @@ constexpr ExpertsRule qwen_experts(std::int64_t n, std::int64_t per_token, std::
   return rule;
 }
 
+constexpr ExpertsRule renormalised_by_default(ExpertsRule rule) {
+  rule.renormalised = true;
+  return rule;
+}
+
+constexpr ExpertsRule always_renormalised(ExpertsRule rule) {
+  rule.renormalised = true;
+  rule.renormalised_field = {};
+  rule.chosen_layers = false;
+  return rule;
+}
+
 // A new family of these layers joins with its entry here.
 const std::vector<Family>& known_families() {
   using Kind = RopeScaling::Kind;
@@ -250,6 +262,44 @@ const std::vector<Family>& known_families() {
                   .size = 4096},
        .default_context = 32768,
        .default_kv_heads = 16},
+      {.model_type = "qwen3_next",
+       .architecture = "Qwen3NextForCausalLM",
+       .base_class = "Qwen3NextModel",
+       .head_norm = HeadNorm::kEachHead,
+       .unit_offset_norms = true,
+       .experts = renormalised_by_default(qwen_experts(512, 10, 512, 512)),
+       .gated_attention = true,
+       .recurrent = RecurrentLayers::kByKeyHeads,
+       .partial_rotation = true,
+       .default_rotated_share = 0.25,
+       .default_context = 32768,
+       .default_kv_heads = 2,
+       .default_head_dim = 256},
+      {.model_type = "qwen3_5_text",
+       .architecture = "Qwen3_5ForCausalLM",
+       .base_class = "Qwen3_5TextModel",
+       .head_norm = HeadNorm::kEachHead,
+       .unit_offset_norms = true,
+       .gated_attention = true,
+       .recurrent = RecurrentLayers::kByParts,
+       .partial_rotation = true,
+       .default_rotated_share = 0.25,
+       .default_context = 32768,
+       .default_kv_heads = 4,
+       .default_head_dim = 256},
+      {.model_type = "qwen3_5_moe_text",
+       .architecture = "Qwen3_5MoeForCausalLM",
+       .base_class = "Qwen3_5MoeTextModel",
+       .head_norm = HeadNorm::kEachHead,
+       .unit_offset_norms = true,
+       .experts = always_renormalised(qwen_experts(256, 8, 512, 512)),
+       .gated_attention = true,
+       .recurrent = RecurrentLayers::kByParts,
+       .partial_rotation = true,
+       .default_rotated_share = 0.25,
+       .default_context = 32768,
+       .default_kv_heads = 2,
+       .default_head_dim = 256},
       {.model_type = "gpt_oss",
        .architecture = "GptOssForCausalLM",
        .base_class = "GptOssModel",

@@ -106,6 +106,14 @@ struct ExpertsRule {
   std::string_view shared_gate = {};  // a logit, whose sigmoid multiplies the shared expert; empty: none
 };
 
+// How the Gated DeltaNet of layers that do not attend is stored, where `layer_types` or
+// `full_attention_interval` says that there are such.
+enum class RecurrentLayers {
+  kNone,
+  kByKeyHeads,  // rows of each key head together: its query, key, values and gates (Qwen3-Next)
+  kByParts,     // queries, keys and values; gates; decays; rates of update: by themselves (Qwen3.5)
+};
+
 // What sets a model family apart from Llama, among those that share its layers: the only place that knows.
 // Defaults are those of the family's configuration class in Hugging Face Transformers, for what a config.json
 // leaves out.
@@ -120,7 +128,9 @@ struct Family {
   bool fused_qkv = false;          // queries, keys and values are stored as one matrix
   MlpNames mlp = {};
   ExpertsRule experts = {};
-  bool sinks = false;              // a learned sink logit per query head
+  bool sinks = false;            // a learned sink logit per query head
+  bool gated_attention = false;  // queries' projection holds a gate beside each head's query
+  RecurrentLayers recurrent = RecurrentLayers::kNone;
   bool scaled_embeddings = false;  // embeddings are multiplied by √hidden_size
   bool scaled_queries = false;     // by 1/√query_pre_attn_scalar instead of 1/√head_dim
   bool multipliers = false;        // `embedding_multiplier` and its like count

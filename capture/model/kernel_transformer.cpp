@@ -46,7 +46,8 @@ Projections KernelTransformer::project(const LayerWeights& w, const at::Tensor& 
     return out;
   };
   Projections projections{projected(queries_, w.wq, w.bq), projected(keys_, w.wk, w.bk),
-                          projected(values_, w.wv, w.bv), w.sinks};
+                          projected(values_, w.wv, w.bv),
+                          w.wgate.defined() ? projected(output_gate_, w.wgate, {}) : at::Tensor(), w.sinks};
   // Each head by itself, or all together, as long as the weight is.
   if (w.query_norm.defined()) {
     normalize_into(projections.queries, w.query_norm, w.query_norm.size(0), projections.queries);
@@ -60,6 +61,31 @@ void KernelTransformer::add_attention(const LayerWeights& w, const at::Tensor& a
   at::Tensor projected = projected_.take(hidden.size(0), hidden.size(1), hidden.options());
   linear(attention, w.wo, w.bo, projected);
   add_branch(projected, w.attention_post_norm, hidden);
+}
+
+at::Tensor KernelTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const {
+  const std::int64_t n = input.values.size(0), n_heads = input.values.size(1), n_keys = input.keys.size(1);
+  const std::int64_t key_dim = input.keys.size(2), value_dim = input.values.size(2);
+  const at::Tensor out = at::empty_like(input.values);
+  at::parallel_for(0, n_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t head = begin; head < end; ++head) {
+      const std::int64_t key_head = head / (n_heads / n_keys);
+      kernels::best().delta_rule({.queries = input.queries.const_data_ptr<float>() + key_head * key_dim,
+                                  .keys = input.keys.const_data_ptr<float>() + key_head * key_dim,
+                                  .key_stride = n_keys * key_dim,
+                                  .values = input.values.const_data_ptr<float>() + head * value_dim,
+                                  .value_stride = n_heads * value_dim,
+                                  .decay = input.decay.const_data_ptr<float>() + head,
+                                  .update = input.update.const_data_ptr<float>() + head,
+                                  .rate_stride = n_heads,
+                                  .memory = memory.mutable_data_ptr<float>() + head * key_dim * value_dim,
+                                  .out = out.mutable_data_ptr<float>() + head * value_dim,
+                                  .n = n,
+                                  .key_dim = key_dim,
+                                  .value_dim = value_dim});
+    }
+  });
+  return out;
 }
 
 Routing KernelTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {

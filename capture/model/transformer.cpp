@@ -55,9 +55,8 @@ at::Tensor Transformer::embed(std::span<const std::int32_t> ids) const {
   return hidden;
 }
 
-Routing Transformer::finish_layer(const LayerWeights& w, const at::Tensor& attention,
-                                  at::Tensor& hidden) const {
-  add_attention(w, attention, hidden);
+Routing Transformer::finish_layer(const LayerWeights& w, const at::Tensor& mixed, at::Tensor& hidden) const {
+  add_attention(w, mixed, hidden);
   std::vector<Routing> parts;
   for (std::int64_t row = 0; row < hidden.size(0); row += kMlpRows) {
     at::Tensor rows = hidden.narrow(0, row, std::min(kMlpRows, hidden.size(0) - row));

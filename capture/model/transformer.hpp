@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/model/config.hpp"
+#include "capture/model/delta_net.hpp"
 #include "capture/model/rope.hpp"
 #include "capture/model/weights.hpp"
 
@@ -17,7 +18,9 @@ struct Projections {
   at::Tensor queries;  // (n, n_heads · head_dim)
   at::Tensor keys;     // (n, n_kv_heads · head_dim)
   at::Tensor values;   // (n, n_kv_heads · head_dim)
-  at::Tensor sinks{};  // (n_heads) float32, on the host: a score that every query has besides; undefined: none
+  at::Tensor gate{};   // (n, n_heads · head_dim): its sigmoid multiplies attention's output; undefined: none
+  at::Tensor
+      sinks{};  // (n_heads) float32, on the host: a score that every query has besides; undefined: none
 };
 
 // To which experts a router sends n tokens, k each, the likeliest first.
@@ -56,10 +59,17 @@ class Transformer {
   // Valid until the next call.
   virtual Projections project(const LayerWeights& weights, const at::Tensor& hidden) const = 0;
 
-  // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim) projected back and
-  // added, then the feed-forward.
+  // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim), or a recurrent
+  // mixer's, projected back and added, then the feed-forward.
   //   returns how its experts were chosen; undefined tensors where it has none
-  Routing finish_layer(const LayerWeights& weights, const at::Tensor& attention, at::Tensor& hidden) const;
+  Routing finish_layer(const LayerWeights& weights, const at::Tensor& mixed, at::Tensor& hidden) const;
+
+  // A layer that does not attend: what it mixes of n tokens; and the mixed (n, value heads · value_dim) of
+  // some of them, which follow those that the state has seen.
+  RecurrentState fresh_state() const;
+  RecurrentProjections project_recurrent(const LayerWeights& weights, const at::Tensor& hidden) const;
+  at::Tensor recur(const LayerWeights& weights, const RecurrentProjections& projections,
+                   RecurrentState& state) const;
 
   // float32 logits (n, vocab), on the host, of the hidden states (n, hidden_size) that the last layer gave.
   at::Tensor logits(const at::Tensor& hidden) const;
@@ -79,6 +89,9 @@ class Transformer {
   // `hidden`.
   virtual void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                              at::Tensor& hidden) const = 0;
+  // (n, value heads, value_dim) float32; the state (value heads, key_dim, value_dim) goes on by n tokens, one
+  // after another, so that the result does not depend on how tokens come in blocks.
+  virtual at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const = 0;
   virtual Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const = 0;
 
   // out = down(act(gate(x)) · up(x)). x, out: (n, hidden_size); out is written. `clamped`: as experts may be
@@ -111,6 +124,7 @@ class AtenTransformer : public Transformer {
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;
+  at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
   Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
   void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                     at::Tensor& out) const override;
@@ -143,6 +157,7 @@ class KernelTransformer : public Transformer {
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;
+  at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
   Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
   void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                     at::Tensor& out) const override;
@@ -153,7 +168,7 @@ class KernelTransformer : public Transformer {
   void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
                       at::Tensor& out) const;
 
-  mutable ScratchTensor normalized_, queries_, keys_, values_, projected_, gate_, up_;
+  mutable ScratchTensor normalized_, queries_, keys_, values_, output_gate_, projected_, gate_, up_;
 };
 
 // out = x weightᵀ + bias. x: (n, in), weight: (out, in), bias: (out) or undefined; out: (n, out), written.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <ATen/TensorIndexing.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
@@ -77,9 +78,11 @@ struct Place {
   std::int64_t rows;
 };
 
-// Splits a stored matrix among its places when it is bound.
+// Splits a stored matrix among its places when it is bound. Its rows come in groups, each with its share of
+// every place; a target that has several places gets them one after another.
 struct Fused {
   std::string name;
+  std::int64_t n_groups;
   std::vector<Place> places;
 };
 
@@ -104,7 +107,10 @@ class LayerPlan {
         stored_(stored),
         prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)),
         d_(config.hidden_size) {
-    add_attention(layer);
+    if (config.attends(index))
+      add_attention(layer);
+    else
+      add_recurrent(layer);
     add_norm(layer.attention_norm, family_.norms.attention);
     add_norm(layer.attention_post_norm, family_.norms.after_attention);
     add_norm(layer.mlp_norm, family_.norms.mlp);
@@ -130,7 +136,13 @@ class LayerPlan {
   void add_attention(LayerWeights& layer) {
     const std::int64_t wide = std::int64_t{config_.n_heads} * config_.head_dim;
     const std::int64_t narrow = std::int64_t{config_.n_kv_heads} * config_.head_dim;
-    if (family_.fused_qkv) {
+    if (config_.attention_gate) {
+      // Rows of each head: its query's, then its gate's.
+      interleave("self_attn.q_proj.weight", d_, config_.n_heads,
+                 {{&layer.wq, config_.head_dim}, {&layer.wgate, config_.head_dim}});
+      add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
+      add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
+    } else if (family_.fused_qkv) {
       fuse("self_attn.qkv_proj.weight", d_, {{&layer.wq, wide}, {&layer.wk, narrow}, {&layer.wv, narrow}});
     } else {
       add(layer.wq, "self_attn.q_proj.weight", {wide, d_});
@@ -150,6 +162,32 @@ class LayerPlan {
       add(layer.key_norm, "self_attn.k_norm.weight", {each ? config_.head_dim : narrow});
     }
     if (config_.attention_sinks) add(layer.sinks, "self_attn.sinks", {config_.n_heads});
+  }
+
+  void add_recurrent(LayerWeights& layer) {
+    const RecurrentConfig& about = config_.recurrent;
+    RecurrentWeights& weights = layer.recurrent;
+    const std::int64_t n = about.n_value_heads, wide = n * about.value_dim;
+    if (family_.recurrent == RecurrentLayers::kByParts) {
+      add(weights.mixed, "linear_attn.in_proj_qkv.weight", {about.n_channels(), d_});
+      add(weights.gate, "linear_attn.in_proj_z.weight", {wide, d_});
+      add(weights.update, "linear_attn.in_proj_b.weight", {n, d_});
+      add(weights.decay, "linear_attn.in_proj_a.weight", {n, d_});
+    } else {
+      const std::int64_t of_each = n / about.n_key_heads, values = of_each * about.value_dim;
+      interleave("linear_attn.in_proj_qkvz.weight", d_, about.n_key_heads,
+                 {{&weights.mixed, about.key_dim},
+                  {&weights.mixed, about.key_dim},
+                  {&weights.mixed, values},
+                  {&weights.gate, values}});
+      interleave("linear_attn.in_proj_ba.weight", d_, about.n_key_heads,
+                 {{&weights.update, of_each}, {&weights.decay, of_each}});
+    }
+    add(weights.kernel, "linear_attn.conv1d.weight", {about.n_channels(), 1, about.kernel});
+    add(weights.decay_rate, "linear_attn.A_log", {n});
+    add(weights.decay_bias, "linear_attn.dt_bias", {n});
+    add(weights.norm, "linear_attn.norm.weight", {about.value_dim});
+    add(layer.wo, "linear_attn.out_proj.weight", {d_, wide});
   }
 
   void add_norm(at::Tensor& target, std::string_view name) {
@@ -225,10 +263,15 @@ class LayerPlan {
   }
 
   void fuse(std::string_view name, std::int64_t columns, std::vector<Place> places) {
+    interleave(name, columns, 1, std::move(places));
+  }
+
+  // The rows of `n` groups, each of which has its share of every place.
+  void interleave(std::string_view name, std::int64_t columns, std::int64_t n, std::vector<Place> places) {
     std::int64_t rows = 0;
-    for (const Place& place : places) rows += place.rows;
+    for (const Place& place : places) rows += n * place.rows;
     tensors_.push_back({nullptr, prefix_ + std::string(name), {rows, columns}});
-    fused_.push_back({prefix_ + std::string(name), std::move(places)});
+    fused_.push_back({prefix_ + std::string(name), n, std::move(places)});
   }
 
   const ModelConfig& config_;
@@ -469,9 +512,11 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
     if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name);
   for (const Fused& fused : plan.fused()) {
     const at::Tensor whole = bind_tensor(fused.name);
+    const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
     std::int64_t row = 0;
     for (const Place& place : fused.places) {
-      *place.target = whole.narrow(0, row, place.rows);
+      const at::Tensor rows = groups.narrow(1, row, place.rows).flatten(0, 1);
+      *place.target = place.target->defined() ? at::cat({*place.target, rows}) : rows;
       row += place.rows;
     }
   }

@@ -43,13 +43,24 @@ class ExpertWeights {
   mutable std::vector<std::optional<MlpWeights>> read_;
 };
 
+// A Gated DeltaNet's weights; C channels of its convolution, H value heads, V their dimension.
+struct RecurrentWeights {
+  at::Tensor mixed, gate;             // (C, D), (H·V, D)
+  at::Tensor update, decay;           // (H, D) twice: how much of a token is written, how much is forgotten
+  at::Tensor kernel;                  // (C, 1, tokens)
+  at::Tensor decay_rate, decay_bias;  // (H) twice: A_log, dt_bias
+  at::Tensor norm;                    // (V)
+};
+
 // One decoder layer's weights; E head_dim. What a family does not have is undefined.
 struct LayerWeights {
   at::Tensor attention_norm;  // (D)
   at::Tensor wq, wk, wv, wo;  // (n_heads·E, D), (n_kv_heads·E, D), the same, (D, n_heads·E)
   at::Tensor bq, bk, bv, bo;
+  at::Tensor wgate;                 // (n_heads·E, D), whose sigmoid multiplies attention's output
   at::Tensor query_norm, key_norm;  // (E), or of a whole projection (n_heads·E), (n_kv_heads·E)
   at::Tensor sinks;                 // (n_heads) float32, on the host
+  RecurrentWeights recurrent;       // of a layer that does not attend; wo (D, H·V) is its output's
   at::Tensor attention_post_norm;   // (D), of attention's output
   at::Tensor mlp_norm;              // (D)
   MlpWeights mlp;                   // of a layer without experts

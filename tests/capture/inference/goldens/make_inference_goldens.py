@@ -31,6 +31,9 @@ Checkpoints in Hugging Face layout:
   tiny_mixtral         bfloat16, all experts for every token: a choice that rounding tips says nothing of rounding
   tiny_qwen3_moe       float32, experts in two of three layers, renormalised
   tiny_qwen2_moe       float32, a shared expert with a gate, not renormalised
+  tiny_qwen3_next      float32, gated attention in every third layer, Gated DeltaNet in the others, experts
+  tiny_qwen35          float32, the same without experts, the text part of a larger model's configuration
+  tiny_qwen35_moe      bfloat16, every expert chosen
   tiny_gpt_oss         float32, sinks, windows in every other layer, clamped experts with biases
 and for each NAME.golden.safetensors: the prompt, and per layer keys and queries after RoPE, values and eager
 attention weights, and the logits, all in float32. For bfloat16 the metadata holds Transformers' own relative
@@ -57,6 +60,11 @@ SMALL = dict(
     vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2,
     num_key_value_heads=1, head_dim=8, max_position_embeddings=256, rms_norm_eps=1e-6, tie_word_embeddings=False,
     bos_token_id=1, eos_token_id=2, pad_token_id=0)
+# Of layers that attend and layers that do not.
+HYBRID = dict(
+    num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=16, partial_rotary_factor=0.5,
+    layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"],
+    linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=12, linear_value_head_dim=20)
 SHAPES = {
     "tiny_llama": dict(
         vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=8,
@@ -145,6 +153,13 @@ SHAPES = {
     "tiny_qwen2_moe": SMALL | dict(
         num_attention_heads=4, num_key_value_heads=2, num_experts=7, num_experts_per_tok=2,
         moe_intermediate_size=12, shared_expert_intermediate_size=20),
+    "tiny_qwen3_next": SMALL | HYBRID | dict(
+        num_experts=6, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20),
+    "tiny_qwen35": SMALL | HYBRID | dict(
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
+    "tiny_qwen35_moe": SMALL | HYBRID | dict(
+        num_experts=3, num_experts_per_tok=3, moe_intermediate_size=12, shared_expert_intermediate_size=20,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
     "tiny_gpt_oss": SMALL | dict(
         num_attention_heads=4, num_key_value_heads=2, sliding_window=10, num_local_experts=6,
         num_experts_per_tok=2, intermediate_size=20, swiglu_limit=1.5,
@@ -158,7 +173,7 @@ SHAPES = {
 }
 # Stored as bfloat16; the others as float32.
 NARROW = ["tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3", "tiny_smollm3",
-          "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral"]
+          "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe"]
 DTYPES = {name: torch.bfloat16 if name in NARROW else torch.float32 for name in SHAPES}
 # What a family's classes begin with, and the module that they stand in.
 LLAMA, QWEN2, QWEN3 = ("Llama", "llama"), ("Qwen2", "qwen2"), ("Qwen3", "qwen3")
@@ -174,8 +189,13 @@ FAMILIES = {
     "tiny_granite4_moe": ("GraniteMoeHybrid", "granitemoehybrid"),
     "tiny_ministral3": ("Ministral3", "ministral3"), "tiny_glm": ("Glm", "glm"), "tiny_glm4": ("Glm4", "glm4"),
     "tiny_mixtral": ("Mixtral", "mixtral"), "tiny_qwen3_moe": ("Qwen3Moe", "qwen3_moe"),
-    "tiny_qwen2_moe": ("Qwen2Moe", "qwen2_moe"), "tiny_gpt_oss": ("GptOss", "gpt_oss"),
+    "tiny_qwen3_next": ("Qwen3Next", "qwen3_next"), "tiny_qwen35": ("Qwen3_5", "qwen3_5"),
+    "tiny_qwen35_moe": ("Qwen3_5Moe", "qwen3_5_moe"), "tiny_qwen2_moe": ("Qwen2Moe", "qwen2_moe"),
+    "tiny_gpt_oss": ("GptOss", "gpt_oss"),
 }
+# Norms that multiply by 1 + weight.
+UNIT_OFFSET = ["Gemma2RMSNorm", "Gemma3RMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm", "Qwen3_5MoeRMSNorm"]
+TEXT_PARTS = ["tiny_gemma3", "tiny_qwen35", "tiny_qwen35_moe"]  # of larger models
 PLAIN = dict(attn_implementation="eager", experts_implementation="eager")
 BY_LENGTH = ["tiny_llama_dynamic", "tiny_phi3_longrope", "tiny_phi4"]  # RoPE depends on the length seen
 BLOCKS = [1, 16]
@@ -188,14 +208,19 @@ def model_class(name: str) -> type:
 
 def make_model(name: str) -> torch.nn.Module:
     """Weights wide enough that attention is far from uniform and logits are far apart."""
-    config_class = getattr(transformers, FAMILIES[name][0] + ("TextConfig" if name == "tiny_gemma3" else "Config"))
+    config_class = getattr(transformers, FAMILIES[name][0] + ("TextConfig" if name in TEXT_PARTS else "Config"))
     model = model_class(name)(config_class(**SHAPES[name], **PLAIN)).eval()
     generator = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if "norm" in parameter_name:  # Gemma's multiply by 1 + weight
-                parameter.copy_(0.2 * noise if "gemma" in name else 1 + 0.2 * noise)
+            if "norm" in parameter_name:
+                offset = type(model.get_submodule(parameter_name.rpartition(".")[0])).__name__ in UNIT_OFFSET
+                parameter.copy_(0.2 * noise if offset else 1 + 0.2 * noise)
+            elif parameter_name.endswith(("A_log", "dt_bias")):
+                parameter.copy_(0.5 * noise)
+            elif "conv1d" in parameter_name:
+                parameter.copy_(0.5 * noise)
             elif parameter_name.endswith("bias"):
                 parameter.copy_(0.3 * noise)
             elif parameter_name.endswith("sinks"):
@@ -231,6 +256,8 @@ def observe(name: str, model: torch.nn.Module, ids: torch.Tensor, block: int) ->
         module.eager_attention_forward = attend
     tensors = {"logits": torch.cat([out.logits[0] for out in outs])}
     for layer in range(n_layers):
+        if not seen[layer]:
+            continue  # it has no keys
         for part, what in enumerate(["queries", "keys", "values"]):
             tensors[f"{what}.{layer}"] = torch.cat([block[part] for block in seen[layer]], dim=1)
         rows = [block[3] for block in seen[layer]]
