@@ -26,8 +26,8 @@ struct AttentionInput {
   at::Tensor queries;  // (n_heads, n, head_dim), contiguous
   std::vector<HeadRows> heads;
   AttentionRules rules;
-  at::Tensor
-      sinks;  // (n_heads) float32: scores that take part in the softmax and have no row; undefined: none
+  // (n_heads) float32: scores that take part in the softmax and have no row; undefined: none.
+  at::Tensor sinks;
 
   std::int64_t n_heads() const { return queries.size(0); }
   std::int64_t n_queries() const { return queries.size(1); }
