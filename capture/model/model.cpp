@@ -82,6 +82,7 @@ class LoadedModel : public Model {
         checkpoint_(folder_),
         stored_(checkpoint_),
         device_(options.device) {
+    if (options.expand_keys) capture::expand_keys(config_);
     const at::ScalarType dtype =
         choose_dtype(options.dtype, config_.dtype == "auto" ? checkpoint_.float_dtype() : config_.dtype);
     const WeightBytes needed = capture::weight_bytes(stored_, config_, dtype);
