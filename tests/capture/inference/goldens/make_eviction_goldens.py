@@ -4,8 +4,12 @@ case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_wind
     python make_eviction_goldens.py         writes eviction.golden.json beside itself; deterministic
     made with numpy 2.x; seeds as stored
 
-The C++ code works in float32, so a prompt is taken only if no eviction and no generated token was a closer
-call than the contract's tolerances: 2e-5 between scores at the cut, and 1e-4 of the largest logit.
+Before a model's cases, what the reference computes of it is held against NAME.golden.safetensors, that is, against
+Transformers.
+
+The C++ code works in float32, so a prompt is taken only if no eviction, no generated token and no choice of an expert
+was a closer call than the contract's tolerances: 2e-5 between scores at the cut, 1e-4 of the largest logit, and 1e-4
+of the largest score of a router.
 """
 
 import json
@@ -14,10 +18,11 @@ import pathlib
 
 import numpy as np
 
-from block_reference import BlockLlama, Run
+from block_reference import Run
+from reference_models import Llama, load, read_safetensors
 
 HERE = pathlib.Path(__file__).parent
-SCORE_GAP, LOGIT_GAP = 2e-5, 1e-4
+SCORE_GAP, LOGIT_GAP, ROUTER_GAP = 2e-5, 1e-4, 1e-4
 
 GEMMA2 = dict(model="tiny_gemma2", n=32, generate=3)
 MISTRAL = dict(model="tiny_mistral_window", n=32, generate=3)
@@ -85,21 +90,46 @@ def rounded(value):
     return value
 
 
-def solve(model: BlockLlama, case: dict) -> dict:
+def expect_close(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+    error = np.abs(found - expected).max() / np.abs(expected).max()
+    assert error <= 1e-5, f"{what}: off by {error} of the largest value"
+
+
+def check_against_transformers(name: str, model: Llama) -> None:
+    """Every position's logits, what is cached, and the attention that every position receives."""
+    golden = read_safetensors(HERE / f"{name}.golden.safetensors")
+    prompt = golden["prompt_ids"].astype(int).tolist()
+    run = Run(model, dict(prompt=prompt, generate=0, policy="none", options={}, budget=0))
+    logits = [model.logits(run.run_block([token], True)) for token in prompt]
+    expect_close(f"{name}, logits", np.array(logits), golden["logits"])
+    for layer in filter(model.attends, range(model.n_layers)):
+        received = golden[f"attention.{layer}"].sum(axis=1).reshape(model.n_kv, model.group, -1).mean(axis=1)
+        expect_close(f"{name}, attention in layer {layer}", run.received[layer], received)
+        keys = golden.get(f"latent_keys.{layer}", golden[f"keys.{layer}"])
+        for head, expected in zip(run.cache[layer], keys):
+            expect_close(f"{name}, keys in layer {layer}", np.array(head.keys), expected[head.positions])
+
+
+def solve(model: Llama, case: dict) -> dict:
     for seed in range(100):
         prompt = np.random.default_rng(seed).integers(4, model.config["vocab_size"], case["n"]).tolist()
         result = Run(model, case | {"prompt": prompt}).run()
-        if result["smallest_gap"] >= SCORE_GAP and result["logit_gap"] >= LOGIT_GAP:
-            if case["policy"] == "none":
-                result["smallest_gap"] = None
-            if case["generate"] == 0:
-                result["logit_gap"] = None
-            return case | {"seed": seed, "prompt": prompt} | {k: rounded(v) for k, v in result.items()}
+        close_call = result["smallest_gap"] < SCORE_GAP or result["logit_gap"] < LOGIT_GAP
+        if close_call or result.get("router_gap", np.inf) < ROUTER_GAP:
+            continue
+        if case["policy"] == "none":
+            result["smallest_gap"] = None
+        if case["generate"] == 0:
+            result["logit_gap"] = None
+        return case | {"seed": seed, "prompt": prompt} | {k: rounded(v) for k, v in result.items()}
     raise RuntimeError(f"no prompt without a close call for {case}")
 
 
 def main() -> None:
-    solved = [solve(BlockLlama(HERE / case.get("model", "tiny_llama")), case) for case in CASES]
+    models = {name: load(HERE / name) for name in dict.fromkeys(case.get("model", "tiny_llama") for case in CASES)}
+    for name, model in models.items():
+        check_against_transformers(name, model)
+    solved = [solve(models[case.get("model", "tiny_llama")], case) for case in CASES]
     for case in solved:
         print(case.get("model", ""), case["policy"], case["options"], case["budget"], case["block"], "seed", case["seed"],
               "gap", case["smallest_gap"])
