@@ -1,5 +1,7 @@
 """Which rows each policy keeps, by the float64 reference of block_reference.py on tiny_llama, or on the model that a
-case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_window of 10 in both.
+case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_window of 10 in both, tiny_smollm3 of 11 in
+every second layer and tiny_gpt_oss of 10 in its first. In tiny_qwen3_next every second layer has keys, and the others
+are null; of tiny_deepseek2 and tiny_deepseek3 the latent rows are what is kept.
 
     python make_eviction_goldens.py         writes eviction.golden.json beside itself; deterministic
     made with numpy 2.x; seeds as stored
@@ -26,6 +28,15 @@ SCORE_GAP, LOGIT_GAP, ROUTER_GAP = 2e-5, 1e-4, 1e-4
 
 GEMMA2 = dict(model="tiny_gemma2", n=32, generate=3)
 MISTRAL = dict(model="tiny_mistral_window", n=32, generate=3)
+SMOLLM3 = dict(model="tiny_smollm3", n=24, generate=3)
+OLMO2 = dict(model="tiny_olmo2", n=24, generate=3)
+GLM = dict(model="tiny_glm", n=24, generate=3)
+MINISTRAL3 = dict(model="tiny_ministral3", n=40, generate=3)  # queries grow every 16 positions
+QWEN3_MOE = dict(model="tiny_qwen3_moe", n=24, generate=3)
+GPT_OSS = dict(model="tiny_gpt_oss", n=28, generate=3)
+QWEN3_NEXT = dict(model="tiny_qwen3_next", n=24, generate=3)
+DEEPSEEK3 = dict(model="tiny_deepseek3", n=24, generate=3)
+DEEPSEEK2 = dict(model="tiny_deepseek2", n=36, generate=3)
 CASES = [
     dict(policy="none", options={}, budget=0, block=16, n=24, generate=4),
     dict(policy="keydiff", options={}, budget=12, block=8, n=40, generate=6),
@@ -78,6 +89,43 @@ CASES = [
     MISTRAL | dict(policy="h2o", options={}, budget=20, block=8),
     MISTRAL | dict(policy="snapkv", options={"window": "12", "recent": "3"}, budget=7, block=16),
     MISTRAL | dict(policy="cur", options={}, budget=6, block=7),
+    SMOLLM3 | dict(policy="keydiff", options={}, budget=7, block=5),
+    SMOLLM3 | dict(policy="h2o", options={}, budget=8, block=16),
+    SMOLLM3 | dict(policy="sink", options={}, budget=6, block=3),
+    SMOLLM3 | dict(policy="tova", options={}, budget=6, block=1),
+    OLMO2 | dict(policy="keydiff", options={}, budget=8, block=16),
+    OLMO2 | dict(policy="snapkv", options={"window": "4", "kernel": "3", "recent": "2"}, budget=8, block=5),
+    OLMO2 | dict(policy="h2o", options={}, budget=7, block=1),
+    OLMO2 | dict(policy="sink", options={}, budget=8, block=7, positions="cache"),
+    GLM | dict(policy="keydiff", options={"recent": "0.25"}, budget=8, block=5),
+    GLM | dict(policy="tova", options={}, budget=8, block=16),
+    GLM | dict(policy="sink", options={}, budget=7, block=1),
+    GLM | dict(policy="keydiff", options={}, budget=9, block=7, positions="cache"),
+    MINISTRAL3 | dict(policy="keydiff", options={}, budget=8, block=5),
+    MINISTRAL3 | dict(policy="h2o", options={}, budget=9, block=1),
+    MINISTRAL3 | dict(policy="tova", options={}, budget=10, block=16),
+    MINISTRAL3 | dict(policy="sink", options={}, budget=8, block=7, positions="cache"),
+    QWEN3_MOE | dict(policy="keydiff", options={}, budget=7, block=1),
+    QWEN3_MOE | dict(policy="snapkv", options={"window": "3", "kernel": "3", "recent": "2"}, budget=8, block=7),
+    QWEN3_MOE | dict(policy="sink", options={}, budget=8, block=16),
+    QWEN3_MOE | dict(policy="h2o", options={}, budget=8, block=5, positions="cache"),
+    GPT_OSS | dict(policy="none", options={}, budget=0, block=9),
+    GPT_OSS | dict(policy="keydiff", options={}, budget=7, block=5),
+    GPT_OSS | dict(policy="h2o", options={}, budget=8, block=1),
+    GPT_OSS | dict(policy="tova", options={}, budget=8, block=16),
+    GPT_OSS | dict(policy="snapkv", options={"window": "4", "kernel": "3", "recent": "2"}, budget=8, block=7),
+    QWEN3_NEXT | dict(policy="keydiff", options={}, budget=8, block=5),
+    QWEN3_NEXT | dict(policy="h2o", options={}, budget=7, block=1),
+    QWEN3_NEXT | dict(policy="sink", options={}, budget=8, block=16),
+    QWEN3_NEXT | dict(policy="tova", options={}, budget=8, block=7, positions="cache"),
+    DEEPSEEK3 | dict(policy="keydiff", options={}, budget=8, block=16),
+    DEEPSEEK3 | dict(policy="cur", options={}, budget=8, block=5),
+    DEEPSEEK3 | dict(policy="h2o", options={}, budget=7, block=1),
+    DEEPSEEK3 | dict(policy="keydiff", options={}, budget=8, block=7, positions="cache"),
+    DEEPSEEK2 | dict(policy="keydiff", options={}, budget=9, block=1),
+    DEEPSEEK2 | dict(policy="cur", options={}, budget=10, block=16),
+    DEEPSEEK2 | dict(policy="h2o", options={}, budget=10, block=5),
+    DEEPSEEK2 | dict(policy="tova", options={}, budget=9, block=7),
 ]
 
 
