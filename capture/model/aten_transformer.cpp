@@ -68,6 +68,11 @@ Routing AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) cons
   return routing;
 }
 
+void AtenTransformer::run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups,
+                                 const at::Tensor& x, at::Tensor& given) const {
+  for (const ExpertGroup& group : groups) run_group(experts, group, x, given);
+}
+
 void AtenTransformer::feed_forward(const MlpWeights& w, const at::Tensor& x, bool clamped,
                                    at::Tensor& out) const {
   at::Tensor gate = multiplied(x, w.gate, w.gate_bias).to(at::kFloat);

@@ -1,20 +1,21 @@
 // Feed-forwards of many parts, of which a router chooses a few for each token.
 
-#include <cstddef>
+#include <algorithm>
+#include <functional>
 #include <limits>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/index_add.h>
+#include <ATen/ops/index_copy.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/xlogy.h>
-#include <ATen/ops/zeros.h>
 
 #include "capture/model/transformer.hpp"
 
@@ -62,34 +63,58 @@ Routing Transformer::route(const LayerWeights& w, const at::Tensor& x) const {
   return routing;
 }
 
+namespace {
+
+// The largest first, so that none is left for the end that takes long.
+std::vector<ExpertGroup> grouped(const Routing& routing, int n_experts) {
+  std::vector<ExpertGroup> groups(n_experts);
+  const auto* chosen = routing.experts.const_data_ptr<std::int64_t>();
+  for (std::int64_t place = 0; place < routing.experts.numel(); ++place)
+    groups[chosen[place]].places.push_back(place);
+  for (int expert = 0; expert < n_experts; ++expert) groups[expert].expert = expert;
+  std::erase_if(groups, [](const ExpertGroup& group) { return group.places.empty(); });
+  std::ranges::stable_sort(groups, std::ranges::greater{},
+                           [](const ExpertGroup& group) { return group.places.size(); });
+  return groups;
+}
+
+// Each token's outputs (n · k, D), by its weights (n, k), summed in float32 in order of its choice: (n, D)
+at::Tensor weighed(const at::Tensor& given, const at::Tensor& weights) {
+  constexpr std::int64_t kTokensAtOnce = 256;
+  const std::int64_t n = weights.size(0), k = weights.size(1), width = given.size(1);
+  at::Tensor sum = at::empty({n, width}, given.options().dtype(at::kFloat));
+  const at::Tensor there = weights.to(given.device());
+  for (std::int64_t first = 0; first < n; first += kTokensAtOnce) {
+    const std::int64_t count = std::min(kTokensAtOnce, n - first);
+    const at::Tensor outputs = given.narrow(0, first * k, count * k).to(at::kFloat).view({count, k, width});
+    sum.narrow(0, first, count).copy_((outputs * there.narrow(0, first, count).unsqueeze(2)).sum(1));
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Transformer::run_group(const ExpertWeights& experts, const ExpertGroup& group, const at::Tensor& x,
+                            at::Tensor& given) const {
+  const at::Tensor places = at::tensor(group.places);
+  const at::Tensor rows = x.index_select(0, places.div(config_.experts.per_token, "floor").to(x.device()));
+  at::Tensor out = at::empty_like(rows);
+  feed_forward(experts.at(group.expert), rows, config_.experts.clamp > 0, out);
+  given.index_copy_(0, places.to(x.device()), out);
+}
+
 Routing Transformer::mix_experts(const LayerWeights& w, const at::Tensor& x, at::Tensor& out) const {
   const Routing routing = route(w, x);
   const std::int64_t n = x.size(0), k = config_.experts.per_token;
-  std::vector<std::vector<std::int64_t>> places(config_.experts.n);  // token · k + which of its experts
-  const auto* chosen = routing.experts.const_data_ptr<std::int64_t>();
-  for (std::int64_t place = 0; place < n * k; ++place) places[chosen[place]].push_back(place);
-  for (int expert = 0; expert < config_.experts.n; ++expert)
-    if (!places[expert].empty()) w.experts.prefetch(expert);
-  at::Tensor sum = at::zeros({n, x.size(1)}, x.options().dtype(at::kFloat));
-  const at::Tensor weights = routing.weights.flatten();
-  for (int expert = 0; expert < config_.experts.n; ++expert) {
-    if (places[expert].empty()) continue;
-    const at::Tensor here = at::tensor(places[expert]);
-    const at::Tensor tokens = here.div(k, "floor").to(x.device());
-    const at::Tensor rows = x.index_select(0, tokens);
-    at::Tensor given = at::empty_like(rows);
-    feed_forward(w.experts.at(expert), rows, config_.experts.clamp > 0, given);
-    const at::Tensor weight = weights.index_select(0, here).to(x.device()).unsqueeze(1);
-    sum.index_add_(0, tokens, given.to(at::kFloat).mul_(weight));
-  }
+  const std::vector<ExpertGroup> groups = grouped(routing, config_.experts.n);
+  for (const ExpertGroup& group : groups) w.experts.prefetch(group.expert);
+  at::Tensor given = at::empty({n * k, x.size(1)}, x.options());
+  run_groups(w.experts, groups, x, given);
+  at::Tensor sum = weighed(given, routing.weights);
   if (w.shared.down.defined()) {
     feed_forward(w.shared, x, false, out);
     at::Tensor shared = out.to(at::kFloat);
-    if (w.shared_gate.defined()) {
-      at::Tensor gate = at::empty({n, 1}, x.options());
-      multiply(x, w.shared_gate, gate);
-      shared = shared * gate.to(at::kFloat).sigmoid_();
-    }
+    if (w.shared_gate.defined()) shared.mul_(product(x, w.shared_gate, {}).to(at::kFloat).sigmoid_());
     sum.add_(shared);
   }
   out.copy_(sum);

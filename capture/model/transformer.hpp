@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -28,6 +29,12 @@ struct Routing {
   at::Tensor experts;  // (n, k) int64, on the host
   at::Tensor weights;  // (n, k) float32, on the host: what their outputs are multiplied by
   at::Tensor entropy;  // (n) float32, on the host: of softmax over all experts, in nats
+};
+
+// The tokens that go to one expert, by their places among all choices: token · per_token + which of its choices.
+struct ExpertGroup {
+  int expert = 0;
+  std::vector<std::int64_t> places;
 };
 
 // The Llama architecture and its relatives (see Family) without attention: norms, projections, MLP, head.
@@ -103,6 +110,11 @@ class Transformer {
   // out = Σ over the experts that x is routed to, and the shared one. Tokens are grouped by expert, and every
   // group is one product; only experts that some token goes to are read.
   Routing mix_experts(const LayerWeights& weights, const at::Tensor& x, at::Tensor& out) const;
+  // Of every group, and of one: what the expert makes of its tokens' x into their places (places, hidden_size).
+  virtual void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups,
+                          const at::Tensor& x, at::Tensor& given) const = 0;
+  void run_group(const ExpertWeights& experts, const ExpertGroup& group, const at::Tensor& x,
+                 at::Tensor& given) const;
 
  private:
   Routing route(const LayerWeights& weights, const at::Tensor& x) const;
@@ -133,6 +145,8 @@ class AtenTransformer : public Transformer {
                      at::Tensor& hidden) const override;
   at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
   Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups, const at::Tensor& x,
+                  at::Tensor& given) const override;
   void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                     at::Tensor& out) const override;
 
@@ -166,6 +180,8 @@ class KernelTransformer : public Transformer {
                      at::Tensor& hidden) const override;
   at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
   Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups, const at::Tensor& x,
+                  at::Tensor& given) const override;
   void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                     at::Tensor& out) const override;
 
@@ -175,7 +191,7 @@ class KernelTransformer : public Transformer {
   void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
                       at::Tensor& out) const;
 
-  mutable ScratchTensor normalized_, queries_, keys_, values_, output_gate_, projected_, gate_, up_;
+  mutable ScratchTensor normalized_, queries_, keys_, values_, output_gate_, projected_;
 };
 
 // out = x weightᵀ + bias. x: (n, in), weight: (out, in), bias: (out) or undefined; out: (n, out), written.

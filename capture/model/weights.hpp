@@ -22,7 +22,7 @@ struct MlpWeights {
 };
 
 // The experts of a layer, each of which is read when it is first asked for: what no token goes to is not.
-// One thread at a time.
+// Several threads may ask at a time, none for the same expert as another.
 class ExpertWeights {
  public:
   using Read = std::function<MlpWeights(int expert)>;
