@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/attention_rules.hpp"
+#include "capture/model/quantisation.hpp"
 
 namespace keyscope::capture {
 
@@ -68,6 +69,7 @@ struct ModelConfig {
   bool output_bias = false;          // of attention's output projection
   bool mlp_bias = false;
   bool qk_norm = false;                     // RMSNorm over each head's query and key, before RoPE
+  Quantisation quantisation;                // how the weights are packed, if they are
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }

@@ -191,6 +191,14 @@ bool is_leftover(std::string_view name) {
       [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 
+// Some tools that pack weights write a bias of zeros where a module has none.
+bool is_zero_bias(std::string_view name, const StoredWeight& weight) {
+  if (!name.ends_with(".bias") || !weight.is_plain() || weight.n_elements() == 0) return false;
+  std::vector<float> values(static_cast<std::size_t>(weight.n_elements()));
+  weight.unpack(0, weight.shape().front(), values.data());
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
+
 // A tensor of the decoder that nothing asks for means that configuration and weights are not of one model:
 // more layers, biases that would be left out, scales of a quantized format.
 //   throws FileError naming it
@@ -208,7 +216,8 @@ std::vector<std::string> unused_tensors(const StoredWeights& stored, const std::
     if (known.contains(name)) continue;
     const bool of_layers = name.starts_with(names.decoder + std::string(kLayers));
     const bool of_known = modules.contains(std::string_view(name).substr(0, name.rfind('.')));
-    if ((of_layers || of_known) && !is_leftover(name))
+    const bool packed = config.quantisation.method != QuantMethod::kNone;
+    if ((of_layers || of_known) && !is_leftover(name) && !(packed && is_zero_bias(name, *weight)))
       throw FileError(
           fmt::format("{}: tensor {} has no place in the model that config.json describes; are the two "
                       "of one model?",
