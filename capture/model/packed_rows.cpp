@@ -379,15 +379,13 @@ std::unique_ptr<StoredWeight> make_compressed(const std::string& module, const W
 // bitsandbytes: `SCB` is the largest size in each row, which 127 stands for.
 std::unique_ptr<StoredWeight> make_int8(const std::string& module, const WeightPart& leading,
                                         WeightParts& parts, const Quantisation&) {
-  const WeightPart codes = parts.need(module + ".weight", leading);
-  codes.expect_dtype({"I8"});
-  RowPacking packing = byte_rows(codes);
-  leading.expect_dtype({"F32"});
-  leading.expect_shape({packing.rows}, "for a scale per row");
-  packing.scales = leading;
+  RowPacking packing = byte_rows(leading);
+  packing.scales = parts.need(module + ".SCB", leading);
+  packing.scales.expect_dtype({"F32"});
+  packing.scales.expect_shape({packing.rows}, "for a scale per row");
   packing.factor = 7.874015718698502e-3F;  // 1 / 127, as the package has it
   a_scale_per_row(packing);
-  return std::make_unique<RowsWeight>(codes.name, "INT8", codes, std::move(packing));
+  return std::make_unique<RowsWeight>(leading.name, "INT8", leading, std::move(packing));
 }
 
 }  // namespace keyscope::capture

@@ -225,7 +225,7 @@ const std::vector<LeadingPart>& leading_parts() {
       {kAwq, ".qweight", {}, ".weight", make_awq},
       {kBitsAndBytes, ".weight.quant_state.bitsandbytes__nf4", {}, ".weight", make_codes4},
       {kBitsAndBytes, ".weight.quant_state.bitsandbytes__fp4", {}, ".weight", make_codes4},
-      {kBitsAndBytes, ".SCB", {}, ".weight", make_int8},
+      {kBitsAndBytes, ".weight", {"I8"}, ".weight", make_int8},
   };
   return parts;
 }
@@ -247,6 +247,7 @@ const std::vector<std::pair<QuantMethod, std::string_view>>& following_parts() {
       {kGptq, ".g_idx"},
       {kAwq, ".qzeros"},
       {kAwq, ".scales"},
+      {kBitsAndBytes, ".SCB"},
       {kBitsAndBytes, ".weight.absmax"},
       {kBitsAndBytes, ".weight.quant_map"},
       {kBitsAndBytes, ".weight.nested_absmax"},
