@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
@@ -260,6 +261,29 @@ const StoredWeight& checked(const StoredWeights& stored, const Wanted& wanted) {
   return *weight;
 }
 
+// Entries from `first` on, by way of float32 in pieces, which take little memory beside the result.
+void unpack_into(at::Tensor& target, const StoredWeight& weight, std::int64_t first) {
+  constexpr std::int64_t kPieceElements = std::int64_t{1} << 22, kRowsTogether = 32;
+  const std::int64_t n = target.size(0), entry = std::max<std::int64_t>(1, target.numel() / n);
+  const std::int64_t n_fit = std::max<std::int64_t>(1, kPieceElements / entry);
+  const std::int64_t n_piece =
+      std::min(n, n_fit < kRowsTogether ? n_fit : n_fit / kRowsTogether * kRowsTogether);
+  const bool in_place = target.is_cpu() && target.scalar_type() == at::kFloat;
+  at::Tensor piece = in_place ? target : at::empty({n_piece * entry}, at::TensorOptions().dtype(at::kFloat));
+  float* data = piece.mutable_data_ptr<float>();
+  for (std::int64_t row = 0; row < n; row += n_piece) {
+    const std::int64_t n_here = std::min(n_piece, n - row);
+    float* out = in_place ? data + row * entry : data;
+    at::parallel_for(0, n_here, kRowsTogether, [&](std::int64_t begin, std::int64_t end) {
+      weight.unpack(first + row + begin, end - begin, out + begin * entry);
+    });
+    if (!in_place) {
+      at::Tensor part = target.narrow(0, row, n_here);
+      part.copy_(piece.narrow(0, 0, n_here * entry).view(part.sizes()).to(target.device()));
+    }
+  }
+}
+
 // Of entries [first, first + n) the mapped bytes themselves where they are plain and their alignment permits;
 // they are never written to.
 at::Tensor read_weight(const StoredWeight& weight, std::int64_t first, std::int64_t n, at::ScalarType dtype,
@@ -267,9 +291,9 @@ at::Tensor read_weight(const StoredWeight& weight, std::int64_t first, std::int6
   Shape shape = weight.shape();
   shape.front() = n;
   if (!weight.is_plain()) {
-    at::Tensor unpacked = at::empty(shape, at::TensorOptions().dtype(at::kFloat));
-    weight.unpack(first, n, unpacked.mutable_data_ptr<float>());
-    return unpacked.to(device).to(dtype);
+    at::Tensor unpacked = at::empty(shape, at::TensorOptions().dtype(dtype).device(device));
+    unpack_into(unpacked, weight, first);
+    return unpacked;
   }
   const at::ScalarType type = scalar_type(weight);
   const std::span<const std::byte> bytes = weight.bytes(first, n).front();
@@ -310,7 +334,10 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
   for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name);
   if (config.tie_word_embeddings) head_ = embedding_;
-  if (residency == Residency::kStreamed) return;
+  if (residency == Residency::kStreamed) {
+    for (int i = 0; i < config.n_layers; ++i) release(i);  // what was read of it for checks
+    return;
+  }
   for (int i = 0; i < config.n_layers; ++i) layers_.push_back(bind_layer(i));
 }
 
