@@ -118,7 +118,8 @@ class ColumnsWeight : public PackedWeight {
     std::int64_t group_size;          // inputs, where no order says another
     std::optional<WeightPart> order;  // the group of every input
     WeightPart zeros, scales;
-    float zero_offset;  // added to stored zero points
+    int minus_one_bits;  // of zero points that are stored one less than they are, 0 as all ones; 0: as they
+                         // are
   };
 
   ColumnsWeight(const std::string& name, const std::string& form, const WeightPart& codes, Packing packing,
@@ -146,13 +147,18 @@ class ColumnsWeight : public PackedWeight {
         packing_.scales.read_scales(g * packing_.n_outputs + o, n_outputs, scales.data() + g * kTileOutputs);
         float* zero = zeros.data() + g * kTileOutputs;
         read_zeros_.read(g, o, n_outputs, zero);
-        for (std::int64_t i = 0; i < n_outputs; ++i) zero[i] += packing_.zero_offset;
+        if (packing_.minus_one_bits > 0) add_one(zero, n_outputs);
       }
       unpack_outputs(o, n_outputs, group_of, scales, zeros, out + (o - first) * packing_.n_inputs);
     }
   }
 
  private:
+  void add_one(float* zeros, std::int64_t n) const {
+    const auto all_ones = static_cast<float>((1 << packing_.minus_one_bits) - 1);
+    for (std::int64_t i = 0; i < n; ++i) zeros[i] = zeros[i] == all_ones ? 0.0F : zeros[i] + 1.0F;
+  }
+
   std::vector<std::int32_t> groups_of_inputs() const {
     std::vector<std::int32_t> groups(static_cast<std::size_t>(packing_.n_inputs));
     if (packing_.order)
@@ -229,7 +235,7 @@ std::unique_ptr<StoredWeight> make_gptq(const std::string& module, const WeightP
                               .order = {},
                               .zeros = {},
                               .scales = {},
-                              .zero_offset = quantisation.zeros_minus_one ? 1.0F : 0.0F};
+                              .minus_one_bits = quantisation.zeros_minus_one ? bits : 0};
   const std::int64_t zero_words = rounded_up(packing.n_outputs * bits, kBitsInWord);
   read_groups_of_inputs(module, leading, parts, quantisation.group_size, zero_words, packing);
   packing.order = parts.find(module + ".g_idx");
@@ -263,7 +269,7 @@ std::unique_ptr<StoredWeight> make_awq(const std::string& module, const WeightPa
                              .order = {},
                              .zeros = {},
                              .scales = {},
-                             .zero_offset = 0};
+                             .minus_one_bits = 0};
   if (quantisation.group_size > 0 && packing.n_inputs % quantisation.group_size != 0)
     leading.fail(fmt::format("has {} inputs, expected a multiple of the groups' size, {}", packing.n_inputs,
                              quantisation.group_size));

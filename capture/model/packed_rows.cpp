@@ -344,9 +344,10 @@ std::unique_ptr<StoredWeight> make_fp8(const std::string& module, const WeightPa
         fmt::format("is {}, and {}.weight_scale_inv, which it needs, is missing", leading.dtype(), module));
   scales->expect_dtype({"F32", "BF16", "F16", "U8", "F8_E8M0"});
   packing.scales = *scales;
-  if (is_scalar(*scales) && quantisation.block_rows == 0)
+  const bool may_lack_blocks = quantisation.block_rows == 0 || quantisation.blocks_by_default;
+  if (is_scalar(*scales) && may_lack_blocks)
     one_scale(packing);
-  else if (is_a_row_each(*scales, packing.rows) && quantisation.block_rows == 0)
+  else if (is_a_row_each(*scales, packing.rows) && may_lack_blocks)
     a_scale_per_row(packing);
   else if (quantisation.block_rows > 0)
     scale_blocks(packing, quantisation.block_rows, quantisation.block_columns);

@@ -81,10 +81,12 @@ void read_fp8(const JsonField& fields, Quantisation& quantisation) {
   quantisation.plain_modules = read_texts(fields, {"modules_to_not_convert", "ignored_layers"});
   if (const std::string expert = fields.string_or("expert_dtype", "fp8"); expert != "fp8")
     fields.member("expert_dtype").fail(shown(expert), "\"fp8\"");
-  // Not given is 128 x 128, null a scale per row or tensor.
+  // Not given is 128 x 128 to Transformers and a scale per tensor to others; null is one per row or tensor.
   quantisation.block_rows = quantisation.block_columns = 128;
+  quantisation.blocks_by_default = true;
   fields.for_each_member([&](const JsonField& field) {
     if (!field.path().ends_with(".weight_block_size")) return;
+    quantisation.blocks_by_default = false;
     std::tie(quantisation.block_rows, quantisation.block_columns) =
         field.is_null() ? std::pair<std::int64_t, std::int64_t>{} : read_block(field);
   });
@@ -278,7 +280,9 @@ Quantisation read_method(const JsonField& fields, const std::string& usual) {
   std::vector<std::string_view> known;
   for (const MethodReader& reader : kReaders) known.push_back(reader.name);
   fields.fail(name.empty() ? "no quant_method" : fmt::format("the quant_method {}", shown(name)),
-              fmt::format("one of {}: others are not unpacked", fmt::join(known, ", ")));
+              fmt::format("one of {}: others are not unpacked; save the model unpacked (in Transformers by "
+                          "dequantize() and save_pretrained()) and give that folder",
+                          fmt::join(known, ", ")));
 }
 
 std::string groups_text(std::int64_t group_size) {
@@ -309,6 +313,7 @@ std::string Quantisation::description() const {
     case QuantMethod::kMxfp4:
       return "mxfp4, 4 bits, groups of 32";
     case QuantMethod::kFp8:
+      if (blocks_by_default) return "fp8, 8 bits";
       if (block_rows == 0) return "fp8, 8 bits, a scale per row or tensor";
       return fmt::format("fp8, 8 bits, blocks of {} x {}", block_rows, block_columns);
     case QuantMethod::kGptq:

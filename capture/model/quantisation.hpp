@@ -41,10 +41,11 @@ struct Quantisation {
   std::string where;  // the file that says so, for messages
   int bits = 0;
   std::int64_t group_size = 0;                     // GPTQ, AWQ: inputs that share a scale; 0: all of them
-  bool zeros_minus_one = false;                    // GPTQ: zero points are stored one less than they are
+  bool zeros_minus_one = false;                    // GPTQ: zero points are stored one less, modulo 2^bits
   bool desc_act = false;                           // GPTQ: groups are of inputs in another order
   std::int64_t block_rows = 0, block_columns = 0;  // FP8; 0: a scale per row or per tensor
-  std::string code;                                // bitsandbytes: "nf4", "fp4" or "int8"
+  bool blocks_by_default = false;  // FP8: nothing is said of them, and tensors may have others
+  std::string code;                // bitsandbytes: "nf4", "fp4" or "int8"
   // Modules that are stored as they are: each an expression and the end of a name, or as compressed-tensors
   // has them.
   std::vector<std::string> plain_modules;

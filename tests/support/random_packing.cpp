@@ -192,7 +192,8 @@ const RandomPacking& random_packing(const std::string& name) {
 std::vector<std::string> projections(const RandomModel& model) {
   std::vector<std::string> modules;
   for (const auto& [name, tensor] : model.tensors)
-    if (name.ends_with("_proj.weight")) modules.push_back(name.substr(0, name.size() - 7));
+    if (name.ends_with("_proj.weight") || name.find(".experts.") != name.npos)
+      modules.push_back(name.substr(0, name.size() - 7));
   return modules;
 }
 

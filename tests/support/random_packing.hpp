@@ -24,7 +24,7 @@ struct RandomPacking {
 const std::vector<RandomPacking>& random_packings();
 const RandomPacking& random_packing(const std::string& name);
 
-// The same model with the projections of all layers packed at random.
+// The same model with the projections of all layers packed at random, those of experts as well.
 void pack_projections(RandomModel& model, const RandomPacking& packing);
 
 // The names of a model's projections, without ".weight".

@@ -217,7 +217,7 @@ TEST(PackedColumns, GptqIsWhatItsFormulaSays) {
       const auto z = (word_of(parts.tensors["m.qzeros"], g * kRows / 8 + o / 8) >> (4 * (o % 8))) & 15;
       const float s = float_of(parts.tensors["m.scales"], g * kRows + o);
       ASSERT_EQ(found[static_cast<std::size_t>(o * kColumns + i)],
-                (static_cast<float>(q) - static_cast<float>(z + 1)) * s)
+                (static_cast<float>(q) - static_cast<float>((z + 1) % 16)) * s)
           << o << ", " << i;
     }
 }
@@ -281,6 +281,20 @@ TEST(WeightsOf, WhatIsPlainStaysPlain) {
   EXPECT_FALSE(weights.at("m.weight")->is_plain());
   EXPECT_TRUE(weights.contains("m.bias"));
   EXPECT_EQ(weights.size(), 3U);
+}
+
+TEST(WeightsOf, Fp8WithoutAWordOfBlocksHasTheScalesThatAreThere) {
+  PackedParts parts = random_parts("fp8", 64, 160);
+  parts.tensors.erase("m.weight_scale_inv");
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{64}, Shape{64, 1}, Shape{1, 2}}) {
+    std::int64_t n = 1;
+    for (const std::int64_t size : shape) n *= size;
+    parts.set("m.weight_scale", {"F32", shape, std::string(static_cast<std::size_t>(4 * n), '\0')});
+    parts.config = {{"quant_method", "fp8"}};
+    EXPECT_EQ(parts.complaint(), "") << n;
+    parts.config["weight_block_size"] = {64, 96};
+    EXPECT_EQ(parts.complaint().empty(), n == 2) << parts.complaint();
+  }
 }
 
 TEST(WeightsOf, RefusesAPackedModuleThatIsSaidToBePlain) {

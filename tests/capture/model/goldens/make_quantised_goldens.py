@@ -188,7 +188,7 @@ def add_gptq(case, bits, n_in, n_out, group_size, ordered=False, form="gptq"):
     qweight, qzeros = random_words(n_in * bits // 32, n_out), random_words(n_groups, -(-n_out * bits // 32))
     scales = random_scales(n_groups, n_out, dtype=torch.float16)
     integers_in = stream(qweight.T, bits, n_in).T
-    zeros = stream(qzeros, bits, n_out) + (1 if form == "gptq" else 0)
+    zeros = (stream(qzeros, bits, n_out) + (1 if form == "gptq" else 0)) % 2**bits
     unpacked = (integers_in - zeros[groups]).astype(np.float32) * scales.float().numpy()[groups]
     add(case, {"quant_method": "gptq", "bits": bits, "group_size": group_size, "desc_act": ordered, "sym": False,
                "checkpoint_format": form},
