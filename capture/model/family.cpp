@@ -38,7 +38,7 @@ constexpr ExpertsRule qwen_experts(std::int64_t n, std::int64_t per_token, std::
                    .default_n = n,
                    .default_per_token = per_token,
                    .default_size = size,
-                   .chosen_layers = true,
+                   .layers = ExpertLayers::kChosen,
                    .renormalised = false,
                    .renormalised_field = "norm_topk_prob"};
   if (shared_size == 0) return rule;
@@ -56,9 +56,43 @@ constexpr ExpertsRule renormalised_by_default(ExpertsRule rule) {
 constexpr ExpertsRule always_renormalised(ExpertsRule rule) {
   rule.renormalised = true;
   rule.renormalised_field = {};
-  rule.chosen_layers = false;
+  rule.layers = ExpertLayers::kAll;
   return rule;
 }
+
+// Of DeepSeek V2, as Transformers has them.
+constexpr ExpertsRule kDeepseek2Experts{.n_field = "n_routed_experts",
+                                        .default_n = 64,
+                                        .default_size = 1407,
+                                        .n_shared_field = "n_shared_experts",
+                                        .default_n_shared = 2,
+                                        .layers = ExpertLayers::kBehindFirst,
+                                        .renormalised = false,
+                                        .wide_router = true,
+                                        .scaled_weights = true,
+                                        .groups = ExpertGroups::kByMethod,
+                                        .scoring = "softmax",
+                                        .shared = {.prefix = "shared_experts."}};
+
+constexpr ExpertsRule kDeepseek3Experts{.n_field = "n_routed_experts",
+                                        .default_n = 256,
+                                        .default_per_token = 8,
+                                        .default_size = 2048,
+                                        .n_shared_field = "n_shared_experts",
+                                        .default_n_shared = 1,
+                                        .layers = ExpertLayers::kBehindFirst,
+                                        .default_dense_layers = 3,
+                                        .router = ExpertsConfig::Router::kBiasedSigmoid,
+                                        .renormalised_field = "norm_topk_prob",
+                                        .wide_router = true,
+                                        .scaled_weights = true,
+                                        .default_weight_scale = 2.5,
+                                        .groups = ExpertGroups::kAlways,
+                                        .default_groups = 8,
+                                        .default_chosen_groups = 4,
+                                        .scoring = "sigmoid",
+                                        .router_bias = "e_score_correction_bias",
+                                        .shared = {.prefix = "shared_experts."}};
 
 // A new family of these layers joins with its entry here.
 const std::vector<Family>& known_families() {
@@ -311,7 +345,7 @@ const std::vector<Family>& known_families() {
                    .router = ExpertsConfig::Router::kTopThenSoftmax,
                    .default_clamp = 7,
                    .router_name = "router",
-                   .router_bias = true,
+                   .router_bias = "bias",
                    .transposed = true,
                    .biases = true},
        .sinks = true,
@@ -323,6 +357,19 @@ const std::vector<Family>& known_families() {
        .default_context = 131072,
        .default_kv_heads = 8,
        .default_head_dim = 64},
+      {.model_type = "deepseek_v2",
+       .architecture = "DeepseekV2ForCausalLM",
+       .base_class = "DeepseekV2Model",
+       .experts = kDeepseek2Experts,
+       .latent = {.has = true}},
+      // DeepSeek V3 and R1, Moonlight
+      {.model_type = "deepseek_v3",
+       .architecture = "DeepseekV3ForCausalLM",
+       .base_class = "DeepseekV3Model",
+       .experts = kDeepseek3Experts,
+       .latent = {.has = true, .interleaved_field = "rope_interleave"},
+       .default_context = 4096,
+       .default_further_layers = 1},
   };
   return kFamilies;
 }

@@ -82,6 +82,7 @@ class LoadedModel : public Model {
         checkpoint_(folder_),
         stored_(checkpoint_, config_.quantisation),
         device_(options.device) {
+    if (options.expand_keys) capture::expand_keys(config_);
     // Packed weights are as good as float32 only where nothing says what they were packed from.
     const bool as_stored = config_.dtype == "auto" ||
                            (config_.dtype.empty() && config_.quantisation.method != QuantMethod::kNone);
