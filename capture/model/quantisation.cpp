@@ -279,7 +279,8 @@ Quantisation read_method(const JsonField& fields, const std::string& usual) {
   }
   std::vector<std::string_view> known;
   for (const MethodReader& reader : kReaders) known.push_back(reader.name);
-  fields.fail(name.empty() ? "no quant_method" : fmt::format("the quant_method {}", shown(name)),
+  const std::string found = fields.string_or("quant_method", name);
+  fields.fail(found.empty() ? "no quant_method" : fmt::format("the quant_method {}", shown(found)),
               fmt::format("one of {}: others are not unpacked; save the model unpacked (in Transformers by "
                           "dequantize() and save_pretrained()) and give that folder",
                           fmt::join(known, ", ")));
