@@ -191,7 +191,9 @@ void read_shape(const ConfigFields& fields, const Family& family, ModelConfig& c
   config.n_layers = static_cast<int>(fields.count("num_hidden_layers", 1, kMostLayers));
   config.n_heads = static_cast<int>(fields.count("num_attention_heads", 1, kMostHeads));
   config.hidden_size = fields.count("hidden_size", 1, kLargestSize);
-  config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
+  const bool only_experts = !family.experts.n_field.empty() && family.experts.layers == ExpertLayers::kAll;
+  if (!only_experts || fields.has("intermediate_size"))
+    config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
   config.vocab_size = fields.count("vocab_size", 1, kLargestSize);
   config.context_length = fields.count_or("max_position_embeddings", family.default_context, 1, kLargestSize);
   config.n_further_layers =
@@ -313,6 +315,9 @@ std::vector<std::int32_t> read_eos(const ConfigFields& fields) {
 const Family& read_architecture(const ConfigFields& fields, ModelConfig& config) {
   const Family* family = find_family(config.model_type);
   if (family == nullptr) {
+    if (const std::string_view why = why_refused(config.model_type); !why.empty())
+      fields.fail("model_type", shown(config.model_type),
+                  fmt::format("a family that is supported; this one is not, as {}", why));
     std::vector<std::string_view> known;
     for (const Family& each : known_families()) known.push_back(each.model_type);
     fields.fail("model_type", config.model_type.empty() ? "nothing" : shown(config.model_type),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -101,7 +102,7 @@ struct ModelConfig {
   int n_kv_heads = 0;  // divides n_heads
   int head_dim = 0;    // even
   std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;
+  std::int64_t intermediate_size = 0;  // of a feed-forward without experts; may be 0 where there is none
   std::int64_t vocab_size = 0;
   std::int64_t context_length = 0;  // true positions are below it; with dynamic RoPE what it stretches to
   // Per layer, how many tokens back a query sees, its own included; 0: all. Empty: all in every layer.
@@ -142,6 +143,10 @@ struct ModelConfig {
 
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }
   bool attends(int layer) const { return layer_attends.empty() || layer_attends[layer]; }
+  int n_attending() const {
+    return layer_attends.empty() ? n_layers
+                                 : static_cast<int>(std::count(layer_attends.begin(), layer_attends.end(), true));
+  }
   bool rotates(int layer) const { return layer_rotates.empty() || layer_rotates[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
   bool has_experts(int layer) const { return !layer_experts.empty() && layer_experts[layer]; }

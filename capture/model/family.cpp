@@ -1,6 +1,7 @@
 #include "capture/model/family.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace keyscope::capture {
 
@@ -372,6 +373,34 @@ const std::vector<Family>& known_families() {
        .default_further_layers = 1},
   };
   return kFamilies;
+}
+
+std::string_view why_refused(std::string_view model_type) {
+  constexpr std::string_view kShapes =
+      "the heads of its global layers differ from the others' in size and number, and its late layers borrow the "
+      "keys and values of earlier ones, while a recording has keys of one size in every layer";
+  constexpr std::string_view kBorrowed =
+      "its late layers borrow the keys and values of earlier ones, and its hidden states run side by side";
+  constexpr std::string_view kMamba = "its layers without attention are Mamba's, which are not supported";
+  constexpr std::string_view kNoKeys = "it does not attend, so that there are no keys to look at";
+  constexpr std::string_view kChunks = "its queries see no further than their own chunk of the text";
+  constexpr std::string_view kChosen = "its attention chooses for each query which keys it sees";
+  constexpr std::string_view kLayerNorm = "its norms are LayerNorm, and RMSNorm is what is supported";
+  constexpr std::string_view kEncoder = "its tokens also see what comes after them";
+  struct Refused {
+    std::string_view model_type, why;
+  };
+  static constexpr Refused kRefused[] = {
+      {"gemma4", kShapes},        {"gemma4_text", kShapes},   {"gemma3n", kBorrowed},   {"gemma3n_text", kBorrowed},
+      {"jamba", kMamba},          {"bamba", kMamba},          {"falcon_h1", kMamba},    {"nemotron_h", kMamba},
+      {"zamba2", kMamba},         {"mamba", kNoKeys},         {"mamba2", kNoKeys},      {"falcon_mamba", kNoKeys},
+      {"rwkv", kNoKeys},          {"llama4", kChunks},        {"llama4_text", kChunks}, {"deepseek_v32", kChosen},
+      {"gpt2", kLayerNorm},       {"gpt_neox", kLayerNorm},   {"opt", kLayerNorm},      {"phi", kLayerNorm},
+      {"falcon", kLayerNorm},     {"stablelm", kLayerNorm},   {"cohere", kLayerNorm},   {"cohere2", kLayerNorm},
+      {"starcoder2", kLayerNorm}, {"bert", kEncoder},         {"roberta", kEncoder},    {"modernbert", kEncoder},
+      {"t5", kEncoder}};
+  const auto* found = std::ranges::find(kRefused, model_type, &Refused::model_type);
+  return found == std::end(kRefused) ? std::string_view() : found->why;
 }
 
 const Family* find_family(std::string_view model_type) {

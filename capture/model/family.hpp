@@ -196,4 +196,7 @@ const Family* find_family(std::string_view model_type);
 
 const std::vector<Family>& known_families();
 
+// Why models of a well-known family cannot be taken; empty where it is not one of those.
+std::string_view why_refused(std::string_view model_type);
+
 }  // namespace keyscope::capture

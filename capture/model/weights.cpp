@@ -582,7 +582,8 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
   const LayerPlan plan(*layer, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : plan.tensors())
-    if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
+    if (tensor.target != nullptr)
+      *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
   for (const Fused& fused : plan.fused()) {
     const at::Tensor whole = bind_tensor(fused.name, dtype_);
     const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
