@@ -25,7 +25,9 @@
 #include "base/json.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model_cache.hpp"
+#include "capture/model/quantisation.hpp"
 #include "capture/model/safetensors.hpp"
+#include "capture/model/stored_weights.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/recording.hpp"
 #include "capture/recording/recording_layout.hpp"
@@ -45,19 +47,18 @@ bool has_weights(const fs::path& folder) {
   return fs::exists(folder / "model.safetensors") || fs::exists(folder / "model.safetensors.index.json");
 }
 
-Json weights_json(const fs::path& folder) {
-  if (!has_weights(folder)) return nullptr;
-  const capture::Checkpoint checkpoint(folder);
-  std::map<std::string, std::int64_t> parameters;  // by dtype as stored
+// Packed weights count as what they are unpacked to, not as the words that hold them.
+Json weights_json(const capture::Checkpoint& checkpoint, const capture::StoredWeights& stored) {
+  std::map<std::string, std::int64_t> parameters;  // by dtype or packing, as stored
   std::int64_t n_parameters = 0;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    parameters[tensor->dtype] += tensor->n_elements();
-    n_parameters += tensor->n_elements();
+  for (const auto& [name, weight] : stored.tensors()) {
+    parameters[weight->form()] += weight->n_elements();
+    n_parameters += weight->n_elements();
   }
   Json json;
   json["parameters"] = n_parameters;  // as stored: a tied matrix counts once
   json["bytes"] = checkpoint.data_bytes();
-  json["tensors"] = checkpoint.tensors().size();
+  json["tensors"] = stored.tensors().size();
   json["dtypes"] = parameters;
   for (const auto& file : checkpoint.files())
     json["files"].push_back({{"file", file->path().filename().string()},
@@ -112,8 +113,15 @@ std::int64_t cache_elements(const capture::ModelConfig& config) {
 
 Json inspect_model(const fs::path& folder) {
   const capture::ModelConfig config = capture::read_config(folder);
-  std::string dtype = config.dtype;
-  if (dtype == "auto") dtype = has_weights(folder) ? capture::Checkpoint(folder).float_dtype() : "";
+  const bool packed = config.quantisation.method != capture::QuantMethod::kNone;
+  std::string dtype = config.dtype == "auto" ? "" : config.dtype;
+  Json weights = nullptr;
+  if (has_weights(folder)) {
+    const capture::Checkpoint checkpoint(folder);
+    const capture::StoredWeights stored(checkpoint, config.quantisation);
+    weights = weights_json(checkpoint, stored);
+    if (config.dtype == "auto" || (packed && dtype.empty())) dtype = stored.float_dtype();
+  }
   if (dtype.empty()) dtype = "float32";
   Json json{{"kind", "model"}, {"path", folder.string()}};
   if (const auto cached = capture::cached_model(folder)) {
@@ -132,11 +140,12 @@ Json inspect_model(const fs::path& folder) {
   json["vocabulary"] = config.vocab_size;
   json["context"] = config.context_length;
   json["dtype"] = dtype;
+  if (packed) json["quantisation"] = config.quantisation.description();
   json["rope_theta"] = config.rope_theta;
   json["tied_embeddings"] = config.tie_word_embeddings;
   json["eos_token_ids"] = config.eos_token_ids;
   json["kv_cache_bytes_per_token"] = cache_elements(config) * dtype_bytes(dtype);
-  json["weights"] = weights_json(folder);
+  json["weights"] = weights;
   json["tokenizer"] = tokenizer_json(folder);
   return json;
 }
@@ -215,6 +224,7 @@ Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
       {"tokens", info->n_prompt()}, {"sha256", from.prompt_sha256}, {"begins", prompt_beginning(*info)}};
   json["capture"] = {{"command", from.command},   {"started", from.started}, {"device", from.device},
                      {"schedule", from.schedule}, {"seed", from.seed},       {"versions", from.versions}};
+  if (!from.quantisation.empty()) json["model"]["quantisation"] = from.quantisation;
   json["recorded_layers"] = info->layers;
   json["recorded_kv_heads"] = info->heads.list(info->model.n_kv_heads);
   for (const auto& run : info->runs) json["runs"].push_back(run_json(run));

@@ -292,8 +292,8 @@ Json text_part(const Json& json) {
     return json;
   Json part = json["text_config"];
   part.erase("architectures");
-  for (const char* name :
-       {"tie_word_embeddings", "eos_token_id", "dtype", "torch_dtype", "quantization_config"})
+  for (const char* name : {"tie_word_embeddings", "eos_token_id", "dtype", "torch_dtype",
+                           "quantization_config", "compression_config"})
     if (json.contains(name) && !json[name].is_null()) part[name] = json[name];
   return part;
 }
@@ -333,9 +333,6 @@ const Family& read_architecture(const ConfigFields& fields, ModelConfig& config)
       fields.fail("architectures", shown_value(list),
                   fmt::format("a list with \"{}\" or \"{}\"", family->architecture, family->base_class));
   }
-  if (fields.has("quantization_config"))
-    fields.fail("quantization_config", shown_value(fields.at("quantization_config")),
-                "none: weights in full floats");
   if (fields.flag_or("use_bidirectional_attention", false))
     fields.fail("use_bidirectional_attention", "true", "false: a token sees what came before it");
   return *family;
@@ -372,6 +369,7 @@ ModelConfig parse_config(std::string raw_json, const std::string& where) {
   read_rope(fields, family, config);
   read_layers(fields, family, config);
   config.eos_token_ids = read_eos(fields);
+  config.quantisation = read_quantisation(json, where);
   return config;
 }
 
@@ -392,6 +390,8 @@ ModelConfig read_config(const fs::path& folder) {
     throw FileError(fmt::format("{}: holds no config.json; expected a model folder in Hugging Face layout{}",
                                 folder.string(), fetch_advice(folder)));
   ModelConfig config = parse_config(read_small_file(path), path.string());
+  if (config.quantisation.method == QuantMethod::kNone)
+    config.quantisation = read_separate_quantisation(folder);
   const fs::path generation = folder / "generation_config.json";
   std::error_code ignored;
   if (fs::exists(generation, ignored)) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/attention_rules.hpp"
+#include "capture/model/quantisation.hpp"
 
 namespace keyscope::capture {
 
@@ -137,6 +138,7 @@ struct ModelConfig {
   bool mlp_bias = false;
   bool attention_sinks = false;  // a learned logit per query head that takes its share of attention
   bool attention_gate = false;   // attention's output is multiplied by the sigmoid of a projection
+  Quantisation quantisation;     // how the weights are packed, if they are
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }

@@ -81,11 +81,14 @@ class LoadedModel : public Model {
       : folder_(std::move(folder)),
         config_(read_config(folder_)),
         checkpoint_(folder_),
-        stored_(checkpoint_),
+        stored_(checkpoint_, config_.quantisation),
         device_(options.device) {
     if (options.expand_keys) capture::expand_keys(config_);
+    // Packed weights are as good as float32 only where nothing says what they were packed from.
+    const bool as_stored = config_.dtype == "auto" ||
+                           (config_.dtype.empty() && config_.quantisation.method != QuantMethod::kNone);
     const at::ScalarType dtype =
-        choose_dtype(options.dtype, config_.dtype == "auto" ? checkpoint_.float_dtype() : config_.dtype);
+        choose_dtype(options.dtype, as_stored ? stored_.float_dtype() : config_.dtype);
     const WeightBytes needed = capture::weight_bytes(stored_, config_, dtype);
     residency_ = residency_for(needed, options, folder_, device_);
     weight_bytes_ = residency_ == Residency::kWhole ? needed.all : needed.streamed();

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -349,6 +350,14 @@ bool is_leftover(std::string_view name) {
       [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 
+// Some tools that pack weights write a bias of zeros where a module has none.
+bool is_zero_bias(std::string_view name, const StoredWeight& weight) {
+  if (!name.ends_with(".bias") || !weight.is_plain() || weight.shape().size() != 1) return false;
+  std::vector<float> values(static_cast<std::size_t>(weight.n_elements()));
+  weight.unpack(0, weight.shape().front(), values.data());
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
+
 // A tensor of the decoder that nothing asks for means that configuration and weights are not of one model:
 // more layers, biases that would be left out, scales of a quantized format.
 //   throws FileError naming it
@@ -371,7 +380,8 @@ std::vector<std::string> unused_tensors(const StoredWeights& stored, const std::
     const bool of_layers = name.starts_with(names.decoder + std::string(kLayers)) &&
                            !further.contains(name.substr(0, name.find('.', after_layers) + 1));
     const bool of_known = modules.contains(std::string_view(name).substr(0, name.rfind('.')));
-    if ((of_layers || of_known) && !is_leftover(name))
+    const bool packed = config.quantisation.method != QuantMethod::kNone;
+    if ((of_layers || of_known) && !is_leftover(name) && !(packed && is_zero_bias(name, *weight)))
       throw FileError(
           fmt::format("{}: tensor {} has no place in the model that config.json describes; are the two "
                       "of one model?",
@@ -414,28 +424,27 @@ const StoredWeight& checked(const StoredWeights& stored, const Wanted& wanted) {
   return *weight;
 }
 
-// Of plain ones the mapped bytes themselves where dtype and alignment permit; they are never written to.
-at::Tensor Reading::operator()(const StoredWeight& weight, std::int64_t first, std::int64_t n) const {
-  Shape shape = weight.shape();
-  shape.front() = n;
-  if (!weight.is_plain()) {
-    at::Tensor unpacked = at::empty(shape, at::TensorOptions().dtype(at::kFloat));
-    weight.unpack(first, n, unpacked.mutable_data_ptr<float>());
-    return unpacked.to(device).to(dtype);
+// Entries from `first` on, by way of float32 in pieces, which take little memory beside the result.
+void unpack_into(at::Tensor& target, const StoredWeight& weight, std::int64_t first) {
+  constexpr std::int64_t kPieceElements = std::int64_t{1} << 22, kRowsTogether = 32;
+  const std::int64_t n = target.size(0), entry = std::max<std::int64_t>(1, target.numel() / n);
+  const std::int64_t n_fit = std::max<std::int64_t>(1, kPieceElements / entry);
+  const std::int64_t n_piece =
+      std::min(n, n_fit < kRowsTogether ? n_fit : n_fit / kRowsTogether * kRowsTogether);
+  const bool in_place = target.is_cpu() && target.scalar_type() == at::kFloat;
+  at::Tensor piece = in_place ? target : at::empty({n_piece * entry}, at::TensorOptions().dtype(at::kFloat));
+  float* data = piece.mutable_data_ptr<float>();
+  for (std::int64_t row = 0; row < n; row += n_piece) {
+    const std::int64_t n_here = std::min(n_piece, n - row);
+    float* out = in_place ? data + row * entry : data;
+    at::parallel_for(0, n_here, kRowsTogether, [&](std::int64_t begin, std::int64_t end) {
+      weight.unpack(first + row + begin, end - begin, out + begin * entry);
+    });
+    if (!in_place) {
+      at::Tensor part = target.narrow(0, row, n_here);
+      part.copy_(piece.narrow(0, 0, n_here * entry).view(part.sizes()).to(target.device()));
+    }
   }
-  const at::ScalarType type = scalar_type(weight);
-  const std::span<const std::byte> bytes = weight.bytes(first, n).front();
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  void* data = const_cast<std::byte*>(bytes.data());
-  at::Tensor tensor;
-  if (address % c10::elementSize(type) == 0) {
-    tensor = at::from_blob(data, shape, at::TensorOptions().dtype(type));
-  } else {
-    tensor = at::empty(shape, at::TensorOptions().dtype(type));
-    std::memcpy(tensor.mutable_data_ptr(), data, bytes.size());
-  }
-  // The device first, which converts faster than the CPU does.
-  return tensor.to(device).to(dtype);
 }
 
 // Of a file mapped for reading only, pages that were given back are read again when they are touched.
@@ -450,6 +459,35 @@ void advise_pages(const StoredWeight& weight, std::int64_t first, std::int64_t n
 
 void advise_pages(const StoredWeight& weight, int advice) {
   advise_pages(weight, 0, weight.shape().front(), advice);
+}
+
+// The mapped bytes themselves where dtype and alignment permit; they are never written to.
+at::Tensor plain_entries(const StoredWeight& weight, std::int64_t first, const Shape& shape) {
+  const at::ScalarType type = scalar_type(weight);
+  const std::span<const std::byte> bytes = weight.bytes(first, shape.front()).front();
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  void* data = const_cast<std::byte*>(bytes.data());
+  if (address % c10::elementSize(type) == 0)
+    return at::from_blob(data, shape, at::TensorOptions().dtype(type));
+  at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(type));
+  std::memcpy(tensor.mutable_data_ptr(), data, bytes.size());
+  return tensor;
+}
+
+// From then on, nobody needs the file's pages of what was unpacked, or copied to another device.
+at::Tensor Reading::operator()(const StoredWeight& weight, std::int64_t first, std::int64_t n) const {
+  Shape shape = weight.shape();
+  shape.front() = n;
+  at::Tensor tensor;
+  if (weight.is_plain()) {
+    // The device first, which converts faster than the CPU does.
+    tensor = plain_entries(weight, first, shape).to(device).to(dtype);
+  } else {
+    tensor = at::empty(shape, at::TensorOptions().dtype(dtype).device(device));
+    unpack_into(tensor, weight, first);
+  }
+  if (!device.is_cpu() || !weight.is_plain()) advise_pages(weight, first, n, MADV_DONTNEED);
+  return tensor;
 }
 
 // An expert out of the tensors that hold all: (1, 2F, D) and (1, D, F), or transposed with gate and up
@@ -528,7 +566,10 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
   for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name, dtype);
   if (config.tie_word_embeddings) head_ = embedding_;
-  if (residency == Residency::kStreamed) return;
+  if (residency == Residency::kStreamed) {
+    for (int i = 0; i < config.n_layers; ++i) release(i);  // what was read of it for checks
+    return;
+  }
   for (int i = 0; i < config.n_layers; ++i) layers_.push_back(bind_layer(i));
 }
 
@@ -541,7 +582,8 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
   const LayerPlan plan(*layer, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : plan.tensors())
-    if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
+    if (tensor.target != nullptr)
+      *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
   for (const Fused& fused : plan.fused()) {
     const at::Tensor whole = bind_tensor(fused.name, dtype_);
     const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
@@ -558,12 +600,8 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   return layer;
 }
 
-// From then on, nobody needs the file's pages of what was copied to another device.
 at::Tensor WeightStore::bind_tensor(const std::string& name, at::ScalarType dtype) const {
-  const StoredWeight& weight = *stored_->find(name);
-  at::Tensor tensor = Reading{dtype, device_}(weight);
-  if (!device_.is_cpu() || !weight.is_plain()) advise_pages(weight, MADV_DONTNEED);
-  return tensor;
+  return Reading{dtype, device_}(*stored_->find(name));
 }
 
 void WeightStore::prefetch(int index) const { advise(index, MADV_WILLNEED); }

@@ -68,7 +68,8 @@ std::map<std::string, std::vector<float>> named_latent(
     const std::map<std::string, std::vector<float>>& tensors) {
   std::map<std::string, std::vector<float>> renamed;
   for (const auto& [name, tensor] : tensors) {
-    const bool of_heads = name.starts_with("keys") || name.starts_with("queries") || name.starts_with("values");
+    const bool of_heads =
+        name.starts_with("keys") || name.starts_with("queries") || name.starts_with("values");
     renamed[of_heads ? "latent_" + name : name] = tensor;
   }
   return renamed;
@@ -155,15 +156,15 @@ TEST_P(AgainstTransformers, Float32ByLayers) {
 std::vector<Run> runs() {
   std::vector<Run> runs;
   for (const char* model :
-       {"tiny_llama",          "tiny_llama3",    "tiny_llama_dynamic", "tiny_qwen2",
-        "tiny_qwen2_window",   "tiny_qwen3",     "tiny_qwen3_window",  "tiny_mistral",
-        "tiny_mistral_window", "tiny_gemma2",    "tiny_gemma3",        "tiny_phi3",
-        "tiny_phi3_longrope",  "tiny_phi4",      "tiny_smollm3",       "tiny_olmo2",
-        "tiny_olmo3",          "tiny_granite",   "tiny_granite4",      "tiny_granite4_moe",
-        "tiny_ministral3",     "tiny_glm",       "tiny_glm4",          "tiny_mixtral",
-        "tiny_qwen3_moe",      "tiny_qwen2_moe", "tiny_gpt_oss",       "tiny_qwen3_next",
-        "tiny_qwen35",         "tiny_qwen35_moe", "tiny_deepseek2",    "tiny_deepseek3",
-        "tiny_moonlight"})
+       {"tiny_llama",          "tiny_llama3",       "tiny_llama_dynamic", "tiny_qwen2",
+        "tiny_qwen2_window",   "tiny_qwen3",        "tiny_qwen3_window",  "tiny_mistral",
+        "tiny_mistral_window", "tiny_gemma2",       "tiny_gemma3",        "tiny_phi3",
+        "tiny_phi3_longrope",  "tiny_phi4",         "tiny_smollm3",       "tiny_olmo2",
+        "tiny_olmo3",          "tiny_granite",      "tiny_granite4",      "tiny_granite4_moe",
+        "tiny_ministral3",     "tiny_glm",          "tiny_glm4",          "tiny_mixtral",
+        "tiny_qwen3_moe",      "tiny_qwen2_moe",    "tiny_gpt_oss",       "tiny_qwen3_next",
+        "tiny_qwen35",         "tiny_qwen35_moe",   "tiny_deepseek2",     "tiny_deepseek3",
+        "tiny_moonlight",      "tiny_gpt_oss_mxfp4"})
     for (const std::int64_t block_size : {1, 16, 128})
       for (const Arithmetic arithmetic : kArithmetics) runs.push_back({model, block_size, arithmetic});
   return runs;
@@ -178,9 +179,9 @@ class AgainstTransformersRounded : public ::testing::TestWithParam<Arithmetic> {
 
 // No worse than 1.5 times the error that Transformers itself makes in bfloat16.
 TEST_P(AgainstTransformersRounded, BFloat16) {
-  for (const std::string model :
-       {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3",
-        "tiny_smollm3", "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight"}) {
+  for (const std::string model : {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2",
+                                  "tiny_gemma3", "tiny_phi3", "tiny_smollm3", "tiny_olmo2", "tiny_granite4",
+                                  "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight"}) {
     const Golden golden(model);
     const auto own_errors = golden.bfloat16_errors();
     for (const std::int64_t block_size : {1, 16, 128})

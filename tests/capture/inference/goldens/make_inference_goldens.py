@@ -35,6 +35,7 @@ Checkpoints in Hugging Face layout:
   tiny_qwen35          float32, the same without experts, the text part of a larger model's configuration
   tiny_qwen35_moe      bfloat16, every expert chosen
   tiny_gpt_oss         float32, sinks, windows in every other layer, clamped experts with biases
+  tiny_gpt_oss_mxfp4   the same with experts in MXFP4, and all else in bfloat16, as gpt-oss is published
   tiny_deepseek2       float32, latent attention, YaRN that sharpens, experts of the best groups
   tiny_deepseek3       float32, queries of a latent as well, biased sigmoid router, a layer behind the last
   tiny_moonlight       bfloat16, no latent of queries, no experts but in the last layer, all of them chosen
@@ -172,6 +173,11 @@ SHAPES = {
         num_experts_per_tok=2, intermediate_size=20, swiglu_limit=1.5,
         rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0,
                          "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}),
+    "tiny_gpt_oss_mxfp4": SMALL | dict(
+        num_attention_heads=4, num_key_value_heads=2, hidden_size=64, sliding_window=10, num_local_experts=5,
+        num_experts_per_tok=2, intermediate_size=96, swiglu_limit=1.5,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0,
+                         "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}),
     "tiny_deepseek2": SMALL | LATENT | dict(
         num_hidden_layers=3, q_lora_rank=None, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=2,
         n_shared_experts=2, topk_method="group_limited_greedy", n_group=4, topk_group=2, routed_scaling_factor=1.5,
@@ -193,7 +199,8 @@ SHAPES = {
 }
 # Stored as bfloat16; the others as float32.
 NARROW = ["tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3", "tiny_smollm3",
-          "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight"]
+          "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight",
+          "tiny_gpt_oss_mxfp4"]
 DTYPES = {name: torch.bfloat16 if name in NARROW else torch.float32 for name in SHAPES}
 # What a family's classes begin with, and the module that they stand in.
 LLAMA, QWEN2, QWEN3 = ("Llama", "llama"), ("Qwen2", "qwen2"), ("Qwen3", "qwen3")
@@ -211,8 +218,9 @@ FAMILIES = {
     "tiny_mixtral": ("Mixtral", "mixtral"), "tiny_qwen3_moe": ("Qwen3Moe", "qwen3_moe"),
     "tiny_qwen3_next": ("Qwen3Next", "qwen3_next"), "tiny_qwen35": ("Qwen3_5", "qwen3_5"),
     "tiny_qwen35_moe": ("Qwen3_5Moe", "qwen3_5_moe"), "tiny_qwen2_moe": ("Qwen2Moe", "qwen2_moe"),
-    "tiny_gpt_oss": ("GptOss", "gpt_oss"), "tiny_deepseek2": ("DeepseekV2", "deepseek_v2"),
-    "tiny_deepseek3": ("DeepseekV3", "deepseek_v3"), "tiny_moonlight": ("DeepseekV3", "deepseek_v3"),
+    "tiny_gpt_oss": ("GptOss", "gpt_oss"), "tiny_gpt_oss_mxfp4": ("GptOss", "gpt_oss"),
+    "tiny_deepseek2": ("DeepseekV2", "deepseek_v2"), "tiny_deepseek3": ("DeepseekV3", "deepseek_v3"),
+    "tiny_moonlight": ("DeepseekV3", "deepseek_v3"),
 }
 # Norms that multiply by 1 + weight.
 UNIT_OFFSET = ["Gemma2RMSNorm", "Gemma3RMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm", "Qwen3_5MoeRMSNorm"]
@@ -350,9 +358,40 @@ def save_folder(model: torch.nn.Module, name: str) -> None:
         file.chmod(0o644)
 
 
+def pack_mxfp4(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Blocks and scales of the experts' (experts, in, out), each value rounded to one that its block has."""
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    blocks = weight.float().transpose(1, 2).unflatten(2, (-1, 32))
+    exponents = blocks.abs().amax(-1).log2().floor() - 2
+    scaled = blocks / exponents.exp2()[..., None]
+    codes = (scaled.abs()[..., None] - values).abs().argmin(-1) + 8 * (scaled < 0)
+    low, high = codes[..., 0::2], codes[..., 1::2]
+    return (low + 16 * high).to(torch.uint8), (exponents + 127).to(torch.uint8)
+
+
+def pack_experts(folder: pathlib.Path) -> None:
+    """In place, with a configuration as that of gpt-oss."""
+    weights = folder / "model.safetensors"
+    tensors = {}
+    for name, tensor in load_file(weights).items():
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name + "_blocks"], tensors[name + "_scales"] = pack_mxfp4(tensor)
+        else:
+            tensors[name] = tensor
+    save_file(tensors, weights, {"format": "pt"})
+    weights.chmod(0o644)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {
+        "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
+                                   "lm_head"],
+        "quant_method": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
 def load(name: str, dtype: torch.dtype) -> torch.nn.Module:
     """As a user would: converting a model in memory would also round its RoPE frequencies."""
-    model = model_class(name).from_pretrained(HERE / name, dtype=dtype, **PLAIN).eval()
+    unpack = dict(quantization_config=transformers.Mxfp4Config(dequantize=True)) if name.endswith("mxfp4") else {}
+    model = model_class(name).from_pretrained(HERE / name, dtype=dtype, **unpack, **PLAIN).eval()
     rotary = model.model.rotary_emb
     assert rotary is None or all(buffer.dtype == torch.float32 for buffer in rotary.buffers())
     return model
@@ -369,6 +408,8 @@ def main() -> None:
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         save_folder(make_model(name), name)
+        if name.endswith("mxfp4"):
+            pack_experts(HERE / name)
         generator = np.random.default_rng(SEED)
         ids = torch.tensor(generator.integers(4, shape["vocab_size"], N_PROMPT))
         metadata = {"seed": str(SEED), "torch": torch.__version__, "transformers": transformers.__version__}
