@@ -36,7 +36,8 @@ def main() -> None:
     cfg = load_config(one)
     if cfg != load_config(other):
         parser.error(f"{one} and {other} have different shapes: their weights cannot be averaged")
-    shutil.copytree(one, args.out, dirs_exist_ok=True)
+    # Without weights, so that what is stopped here is no model.
+    shutil.copytree(one, args.out, ignore=shutil.ignore_patterns("*.safetensors"), dirs_exist_ok=True)
     first, second = (load_model(folder).state_dict() for folder in (one, other))
     save_weights({name: w.lerp(second[name], 0.5) for name, w in first.items()}, cfg, args.out)
     (args.out / LOG).write_text(course(one, other))

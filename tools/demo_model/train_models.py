@@ -4,9 +4,8 @@
     python tools/demo_model/train_models.py --text war-and-peace.txt --out assets --models gated
 
 The sink variant begins with the demo model, which is trained first; the others are trained as the
-demo model is, with its tokenizer where that is in --out, and differ from it by their attention
-alone. A stage is one run of train.py, by two processes, or of average.py. Interrupted, the same
-command goes on where it was.
+demo model is, with its tokenizer, and differ from it by their attention alone. A stage is one run
+of train.py, by two processes, or of average.py. Interrupted, the same command goes on where it was.
 """
 
 import argparse
@@ -35,10 +34,12 @@ def run(script: str, *arguments) -> None:
 class Recipe:
     """The stages, each in a folder of its own."""
 
-    def __init__(self, text: Path, out: Path, work: Path, seed: int, device: str):
-        self.text, self.out, self.work, self.seed, self.device = text, out, work, seed, device
+    def __init__(self, args):
+        self.text, self.out, self.work = args.text, args.out, args.work
+        self.seed, self.device = args.seed, args.device
+        self.tokenizer = args.tokenizer or args.out / FOLDERS["demo"]
         # One stage leaves most of a GPU idle, and takes all of two cores.
-        self.side_by_side = device == "cuda"
+        self.side_by_side = args.device == "cuda"
 
     def map(self, function, *arguments) -> list:
         """What a function gives for some arguments, computed at once where that is faster."""
@@ -79,9 +80,9 @@ class Recipe:
     def other_attention(self, name: str) -> Path:
         """One whose heads can attend to nothing. It reads by the demo model's tokenizer, which the
         same text and seed would make once more."""
-        demo = self.out / FOLDERS["demo"]
-        known = ("--tokenizer", demo) if (demo / "tokenizer.json").exists() else ()
-        return self.model(name, "--attention", name, *known)
+        known = (self.tokenizer / "tokenizer.json").exists()
+        return self.model(name, "--attention", name,
+                          *(("--tokenizer", self.tokenizer) if known else ()))
 
     def sink_variant(self, begin: Path) -> None:
         """From the demo model: its sinks, and a refinement and three pairs that keep them."""
@@ -107,6 +108,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=tuple(FOLDERS), default=tuple(FOLDERS),
                         help="default: all; `sinks` without `demo` begins with the demo model "
                              "in --out")
+    parser.add_argument("--tokenizer", type=Path, metavar="MODEL",
+                        help="whose tokenizer learned-sinks and gated take (default: the demo "
+                             "model's in --out, or one like it)")
     parser.add_argument("--work", type=Path, default=Path("build/demo_model"),
                         help="folder of the stages and of resumable states")
     parser.add_argument("--seed", type=int, default=1,
@@ -114,7 +118,7 @@ def main() -> None:
     parser.add_argument("--device", choices=tuple(FAST), default=at_hand(),
                         help="default: a GPU where one is at hand (%(default)s here)")
     args = parser.parse_args()
-    Recipe(args.text, args.out, args.work, args.seed, args.device).models(args.models)
+    Recipe(args).models(args.models)
 
 
 if __name__ == "__main__":
