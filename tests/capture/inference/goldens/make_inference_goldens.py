@@ -35,6 +35,8 @@ Checkpoints in Hugging Face layout:
   tiny_qwen35          float32, the same without experts, the text part of a larger model's configuration
   tiny_qwen35_moe      bfloat16, every expert chosen
   tiny_gpt_oss         float32, sinks, windows in every other layer, clamped experts with biases
+  tiny_learned_sinks   as tools/demo_model stores it: gpt_oss that is Llama but for its sinks
+  tiny_gated           the same: qwen3_5_text that is Llama but for its gates
 and for each NAME.golden.safetensors: the prompt, and per layer keys and queries after RoPE, values and eager
 attention weights, and the logits, all in float32. For bfloat16 the metadata holds Transformers' own relative
 Frobenius errors against float32. All windows are shorter than the prompt. Where RoPE depends on the length seen,
@@ -171,7 +173,12 @@ SHAPES = {
         rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3, 1.2],
                          "long_factor": [1.0, 1.6, 3.0, 5.5]}),
 }
-# Stored as bfloat16; the others as float32.
+# Those that the trainer of the demo models stores, in its own shape.
+TRAINED_AS = {"tiny_learned_sinks": "learned-sinks", "tiny_gated": "gated"}
+SHAPES |= {name: dict(
+    vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=8, max_position_embeddings=256) for name in TRAINED_AS}
+# Stored as bfloat16; the others as float32, those of the trainer as it does.
 NARROW = ["tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3", "tiny_smollm3",
           "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe"]
 DTYPES = {name: torch.bfloat16 if name in NARROW else torch.float32 for name in SHAPES}
@@ -191,7 +198,8 @@ FAMILIES = {
     "tiny_mixtral": ("Mixtral", "mixtral"), "tiny_qwen3_moe": ("Qwen3Moe", "qwen3_moe"),
     "tiny_qwen3_next": ("Qwen3Next", "qwen3_next"), "tiny_qwen35": ("Qwen3_5", "qwen3_5"),
     "tiny_qwen35_moe": ("Qwen3_5Moe", "qwen3_5_moe"), "tiny_qwen2_moe": ("Qwen2Moe", "qwen2_moe"),
-    "tiny_gpt_oss": ("GptOss", "gpt_oss"),
+    "tiny_gpt_oss": ("GptOss", "gpt_oss"), "tiny_learned_sinks": ("GptOss", "gpt_oss"),
+    "tiny_gated": ("Qwen3_5", "qwen3_5"),
 }
 # Norms that multiply by 1 + weight.
 UNIT_OFFSET = ["Gemma2RMSNorm", "Gemma3RMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm", "Qwen3_5MoeRMSNorm"]
@@ -278,6 +286,26 @@ def save_folder(model: torch.nn.Module, name: str) -> None:
         file.chmod(0o644)
 
 
+def save_as_trained(name: str) -> None:
+    sys.path.insert(0, str(HERE.parents[3] / "tools/demo_model"))
+    import checkpoint
+    import model as models
+
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    model = models.Llama(models.Config(**SHAPES[name], **models.ATTENTIONS[TRAINED_AS[name]]))
+    generator = torch.Generator().manual_seed(SEED)
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            plain = noise * 1.4 / parameter.shape[-1] ** 0.5
+            parameter.copy_(1 + 0.2 * noise if "norm" in parameter_name else
+                            1 + noise if "sinks" in parameter_name else
+                            noise if "embed" in parameter_name else plain)
+    checkpoint.save_config(model.cfg, 1, 2, folder)
+    checkpoint.save_weights(model.state_dict(), model.cfg, folder)
+
+
 def load(name: str, dtype: torch.dtype) -> torch.nn.Module:
     """As a user would: converting a model in memory would also round its RoPE frequencies."""
     model = model_class(name).from_pretrained(HERE / name, dtype=dtype, **PLAIN).eval()
@@ -296,7 +324,7 @@ def main() -> None:
     for name, shape in SHAPES.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        save_folder(make_model(name), name)
+        save_as_trained(name) if name in TRAINED_AS else save_folder(make_model(name), name)
         generator = np.random.default_rng(SEED)
         ids = torch.tensor(generator.integers(4, shape["vocab_size"], N_PROMPT))
         metadata = {"seed": str(SEED), "torch": torch.__version__, "transformers": transformers.__version__}
