@@ -39,6 +39,8 @@ Checkpoints in Hugging Face layout:
   tiny_deepseek2       float32, latent attention, YaRN that sharpens, experts of the best groups
   tiny_deepseek3       float32, queries of a latent as well, biased sigmoid router, a layer behind the last
   tiny_moonlight       bfloat16, no latent of queries, no experts but in the last layer, all of them chosen
+  tiny_learned_sinks   as tools/demo_model stores it: gpt_oss that is Llama but for its sinks
+  tiny_gated           the same: qwen3_5_text that is Llama but for its gates
 and for each NAME.golden.safetensors: the prompt, and per layer keys and queries after RoPE, values and eager
 attention weights, and the logits, all in float32. For bfloat16 the metadata holds Transformers' own relative
 Frobenius errors against float32. All windows are shorter than the prompt. Where RoPE depends on the length seen,
@@ -197,7 +199,12 @@ SHAPES = {
         rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3, 1.2],
                          "long_factor": [1.0, 1.6, 3.0, 5.5]}),
 }
-# Stored as bfloat16; the others as float32.
+# Those that the trainer of the demo models stores, in its own shape.
+TRAINED_AS = {"tiny_learned_sinks": "learned-sinks", "tiny_gated": "gated"}
+SHAPES |= {name: dict(
+    vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=8, max_position_embeddings=256) for name in TRAINED_AS}
+# Stored as bfloat16; the others as float32, those of the trainer as it does.
 NARROW = ["tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3", "tiny_smollm3",
           "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight",
           "tiny_gpt_oss_mxfp4"]
@@ -221,6 +228,8 @@ FAMILIES = {
     "tiny_gpt_oss": ("GptOss", "gpt_oss"), "tiny_gpt_oss_mxfp4": ("GptOss", "gpt_oss"),
     "tiny_deepseek2": ("DeepseekV2", "deepseek_v2"), "tiny_deepseek3": ("DeepseekV3", "deepseek_v3"),
     "tiny_moonlight": ("DeepseekV3", "deepseek_v3"),
+    "tiny_learned_sinks": ("GptOss", "gpt_oss"),
+    "tiny_gated": ("Qwen3_5", "qwen3_5"),
 }
 # Norms that multiply by 1 + weight.
 UNIT_OFFSET = ["Gemma2RMSNorm", "Gemma3RMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm", "Qwen3_5MoeRMSNorm"]
@@ -388,6 +397,26 @@ def pack_experts(folder: pathlib.Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
+def save_as_trained(name: str) -> None:
+    sys.path.insert(0, str(HERE.parents[3] / "tools/demo_model"))
+    import checkpoint
+    import model as models
+
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    model = models.Llama(models.Config(**SHAPES[name], **models.ATTENTIONS[TRAINED_AS[name]]))
+    generator = torch.Generator().manual_seed(SEED)
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            plain = noise * 1.4 / parameter.shape[-1] ** 0.5
+            parameter.copy_(1 + 0.2 * noise if "norm" in parameter_name else
+                            1 + noise if "sinks" in parameter_name else
+                            noise if "embed" in parameter_name else plain)
+    checkpoint.save_config(model.cfg, 1, 2, folder)
+    checkpoint.save_weights(model.state_dict(), model.cfg, folder)
+
+
 def load(name: str, dtype: torch.dtype) -> torch.nn.Module:
     """As a user would: converting a model in memory would also round its RoPE frequencies."""
     unpack = dict(quantization_config=transformers.Mxfp4Config(dequantize=True)) if name.endswith("mxfp4") else {}
@@ -407,7 +436,10 @@ def main() -> None:
     for name, shape in SHAPES.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        save_folder(make_model(name), name)
+        if name in TRAINED_AS:
+            save_as_trained(name)
+        else:
+            save_folder(make_model(name), name)
         if name.endswith("mxfp4"):
             pack_experts(HERE / name)
         generator = np.random.default_rng(SEED)
