@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.hpp"
+
 namespace keyscope::capture {
 
 // One tensor of a safetensors file, where it lies.
@@ -35,9 +37,6 @@ class SafetensorsFile {
  public:
   //   throws FileError as parse_safetensors does, and when the file cannot be opened
   explicit SafetensorsFile(const std::filesystem::path& path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const TensorTable& tensors() const { return tensors_; }
   const std::filesystem::path& path() const { return path_; }
@@ -47,6 +46,7 @@ class SafetensorsFile {
 
  private:
   std::filesystem::path path_;
+  MappedFile mapped_;
   std::span<const std::byte> bytes_;
   TensorTable tensors_;
 };
