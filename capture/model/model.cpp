@@ -144,12 +144,13 @@ std::vector<std::string> Model::notes() const {
   return notes;
 }
 
-std::shared_ptr<const Model> Model::load(const fs::path& folder, const ModelOptions& options) {
+std::shared_ptr<const Model> Model::load(const fs::path& named, const ModelOptions& options) {
   std::error_code error;
-  if (!fs::is_directory(folder, error))
+  const fs::path folder = gguf::gguf_in(named).value_or(named);
+  if (!fs::is_directory(folder, error) && !gguf::is_gguf(folder))
     throw FileError(
         fmt::format("{}: is no folder; expected a model folder with config.json, model.safetensors "
-                    "and tokenizer.json",
+                    "and tokenizer.json, or a .gguf file",
                     folder.string()));
   return std::make_shared<LoadedModel>(folder, options);
 }
@@ -162,7 +163,7 @@ constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes; some millisecond
 class WeightHashing {
  public:
   WeightHashing(const Checkpoint& checkpoint, const HashProgress& progress) : progress_(progress) {
-    for (const auto& file : checkpoint.files()) n_bytes_ += std::ssize(file->data());
+    for (const WeightFile& file : checkpoint.files()) n_bytes_ += std::ssize(file.data);
   }
 
   void add(std::string_view data, Sha256& hash) {
@@ -187,13 +188,13 @@ std::string model_hash(const ModelConfig& config, const Checkpoint& checkpoint, 
   Sha256 hash;
   WeightHashing weights(checkpoint, progress);
   hash.add(config.raw_json);
-  for (const auto& file : checkpoint.files()) {
-    hash.add(file->path().filename().string());
+  for (const WeightFile& file : checkpoint.files()) {
+    hash.add(file.path.filename().string());
     hash.add(kZero);
-    hash.add(std::to_string(file->n_bytes()));
+    hash.add(std::to_string(file.n_bytes));
     hash.add(kZero);
-    hash.add(file->header());
-    if (with_weights) weights.add(file->data(), hash);
+    hash.add(file.header);
+    if (with_weights) weights.add(file.data, hash);
   }
   return hash.hex();
 }

@@ -214,6 +214,10 @@ Json read_weight_map(const fs::path& index) {
 
 Checkpoint::Checkpoint(const fs::path& folder) {
   std::error_code error;
+  if (gguf::is_gguf(folder)) {
+    open_gguf(folder);
+    return;
+  }
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
   const auto is_there = [&](const fs::path& file) {
@@ -265,6 +269,26 @@ void Checkpoint::open_sharded(const fs::path& folder, const fs::path& index) {
   for (const auto& file : files_)
     for (const auto& [name, tensor] : file->tensors())
       if (tensors_.emplace(name, &tensor).second) missing_.erase(name);
+}
+
+void Checkpoint::open_gguf(const fs::path& path) {
+  source_ = path.string();
+  gguf_ = std::make_unique<gguf::Container>(path);
+  for (const auto& [name, tensor] : gguf_->tensors())
+    of_gguf_.emplace(
+        name, StoredTensor{std::string(tensor->format->name), tensor->shape, tensor->data, tensor->file});
+  for (const auto& [name, tensor] : of_gguf_) tensors_.emplace(name, &tensor);
+}
+
+std::vector<WeightFile> Checkpoint::files() const {
+  std::vector<WeightFile> files;
+  for (const auto& file : files_)
+    files.push_back({file->path(), file->n_bytes(), file->tensors().size(), file->header(), file->data()});
+  if (gguf_ == nullptr) return files;
+  for (const auto& file : gguf_->files())
+    files.push_back(
+        {file->path(), file->n_bytes(), file->contents().tensors.size(), file->header(), file->data()});
+  return files;
 }
 
 std::string Checkpoint::why_missing(std::string_view name) const {

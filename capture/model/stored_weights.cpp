@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "capture/model/gguf_weights.hpp"
 
 namespace keyscope::capture {
 
@@ -72,6 +73,10 @@ std::int64_t StoredWeight::n_elements() const {
 }
 
 StoredWeights::StoredWeights(const Checkpoint& checkpoint) : checkpoint_(&checkpoint) {
+  if (checkpoint.gguf() != nullptr) {
+    tensors_ = gguf_weights(*checkpoint.gguf());
+    return;
+  }
   for (const auto& [name, tensor] : checkpoint.tensors())
     tensors_.emplace(name, std::make_unique<PlainWeight>(*tensor));
 }

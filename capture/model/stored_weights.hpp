@@ -49,7 +49,8 @@ class StoredWeight {
 // All of a checkpoint's tensors, by the names that Hugging Face gives them.
 class StoredWeights {
  public:
-  // Those of safetensors files that are stored as they are. The checkpoint must outlive them.
+  // Those of safetensors files that are stored as they are, and those of a GGUF file. The checkpoint must
+  // outlive them.
   explicit StoredWeights(const Checkpoint& checkpoint);
 
   const StoredWeight* find(std::string_view name) const;  // null if there is none

@@ -281,33 +281,32 @@ std::string byte_level_json(const Container& file) {
                     {vocabulary_text(tokens, false), table_text(merges, '[', ']')});
 }
 
-// Where SentencePiece's BPE joins two pieces, and how early: the higher the score of what they make, the
-// earlier; in the order that Transformers gives them.
+// Where SentencePiece's BPE joins two pieces: the higher the score of what they make, the earlier. Only
+// normal pieces join. In the order of build_tokenizer_from_spm_proto in Transformers'
+// convert_slow_tokenizer.py.
 struct ScoredMerge {
   std::string_view left, right;
   double score;
-  std::size_t n_left, n_right;  // characters
+  std::size_t id;  // of what they make
 };
 
 std::vector<ScoredMerge> scored_merges(const std::vector<Token>& tokens) {
-  std::unordered_set<std::string_view> known;
-  for (const Token& token : tokens) known.insert(token.text);
+  std::unordered_set<std::string_view> normal;
+  for (const Token& token : tokens)
+    if (token.type == TokenType::kNormal) normal.insert(token.text);
   std::vector<ScoredMerge> merges;
-  for (const Token& token : tokens) {
-    if (token.type != TokenType::kNormal && token.type != TokenType::kUserDefined) continue;
-    const auto n = static_cast<std::size_t>(
-        std::ranges::count_if(token.text, [](char byte) { return (byte & 0xC0) != 0x80; }));
-    std::size_t n_left = 0;
-    for (std::size_t at = 0; at < token.text.size();) {
-      next_code_point(token.text, at);
-      ++n_left;
-      const std::string_view left = token.text.substr(0, at), right = token.text.substr(at);
-      if (!right.empty() && known.contains(left) && known.contains(right))
-        merges.push_back({left, right, token.score, n_left, n - n_left});
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    const std::string_view text = tokens[id].text;
+    if (tokens[id].type != TokenType::kNormal) continue;
+    for (std::size_t at = 0; at < text.size();) {
+      next_code_point(text, at);
+      const std::string_view left = text.substr(0, at), right = text.substr(at);
+      if (normal.contains(left) && normal.contains(right))
+        merges.push_back({left, right, tokens[id].score, id});
     }
   }
-  std::ranges::stable_sort(merges, [](const ScoredMerge& a, const ScoredMerge& b) {
-    return std::tuple(a.score, a.n_left, a.n_right) > std::tuple(b.score, b.n_left, b.n_right);
+  std::ranges::sort(merges, [](const ScoredMerge& a, const ScoredMerge& b) {
+    return std::tuple(-a.score, a.id, a.left, a.right) < std::tuple(-b.score, b.id, b.left, b.right);
   });
   return merges;
 }
