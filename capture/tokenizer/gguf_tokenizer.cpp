@@ -342,6 +342,9 @@ std::string sentencepiece_json(const Container& file) {
   read_scores(file, tokens);
   const bool prefix = flag(file, "tokenizer.ggml.add_space_prefix", true), unigram = is_unigram(tokens);
   Json normalizers = Json::array(), decoders = Json::array();
+  if (flag(file, "tokenizer.ggml.remove_extra_whitespaces", false))
+    for (const auto& [spaces, instead] : {std::pair{R"(\A +| +\z)", ""}, {" {2,}", " "}})
+      normalizers.push_back({{"type", "Replace"}, {"pattern", {{"Regex", spaces}}}, {"content", instead}});
   if (prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", "▁"}});
   normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}});
   decoders.push_back({{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}});

@@ -69,7 +69,8 @@ def make_blocks(folder):
         writer.add_tensor(kind.name, raw, raw_dtype=kind)
         golden[kind.name] = np.ascontiguousarray(gguf.quants.dequantize(data, kind), dtype=np.float32)
     finish(writer)
-    safetensors.numpy.save_file(golden, folder / "blocks.golden.safetensors", metadata=VERSIONS)
+    safetensors.numpy.save_file(golden, folder / "blocks.golden.safetensors",
+                                   metadata={"made with": json.dumps(VERSIONS)})
 
 
 def finish(writer):
@@ -226,6 +227,7 @@ def make_sentencepiece(folder, name):
     writer.add_bos_token_id(processor.bos_id())
     writer.add_eos_token_id(processor.eos_id())
     writer.add_unk_token_id(processor.unk_id())
+    writer.add_remove_extra_whitespaces(model.normalizer_spec.remove_extra_whitespaces)
     finish(writer)
 
 
