@@ -69,7 +69,9 @@ double AttentionCost::measure_seconds(const analysis::PolicyNeeds& needs) const 
   if (!needs.attention()) return 0;
   const c10::InferenceMode inference;
   at::set_num_threads(1);
-  capture::AttentionInput input{queries_, {{keys_.data(), values_.data(), positions_}}, {}};
+  capture::AttentionInput input;
+  input.queries = queries_;
+  input.heads = {{keys_.data(), values_.data(), positions_}};
   input.rules.scale = 1 / std::sqrt(static_cast<double>(keys_.cols()));
   const auto measure = [&](const capture::AttentionWants& wants) {
     const double started = thread_seconds();

@@ -184,13 +184,16 @@ namespace {
 using Eigen::Index;
 
 // In place: rotates one row, or takes a rotation back. Cosines and sines may carry a common factor.
-void turn(Eigen::Ref<Eigen::RowVectorXf> row, const float* cosines, const float* sines, bool back) {
-  const Index half = row.size() / 2;
+void turn(Eigen::Ref<Eigen::RowVectorXf> row, const capture::ModelConfig& config, const float* cosines,
+          const float* sines, bool back) {
+  const Index half = config.rotary_dim / 2;
+  const Index step = config.interleaved_rotation ? 2 : 1, apart = config.interleaved_rotation ? 1 : half;
   for (Index i = 0; i < half; ++i) {
-    const float x = row[i], y = row[half + i], c = cosines[i], s = sines[i];
+    float &first = row[step * i], &second = row[step * i + apart];
+    const float x = first, y = second, c = cosines[i], s = sines[i];
     const float factor = back ? 1 / (c * c + s * s) : 1, signed_s = back ? -s : s;
-    row[i] = (x * c - y * signed_s) * factor;
-    row[half + i] = (y * c + x * signed_s) * factor;
+    first = (x * c - y * signed_s) * factor;
+    second = (y * c + x * signed_s) * factor;
   }
 }
 
@@ -198,7 +201,7 @@ void turn(Eigen::Ref<Eigen::RowVectorXf> row, const float* cosines, const float*
 
 PlacedKeys::PlacedKeys(const recording::Recording& recording, int run, int layer, int kv_head,
                        RowMatrixF keys)
-    : kv_head_(kv_head), unrotated_(std::move(keys)) {
+    : layer_(layer), kv_head_(kv_head), unrotated_(std::move(keys)) {
   const auto info = recording.info();
   run_ = info->runs[run];
   config_ = capture::parse_config(info->model.config, info->source);
@@ -238,13 +241,13 @@ RowMatrixF PlacedKeys::turned(const RowMatrixF& keys, std::int64_t block, std::i
   const auto* sines = table.sin.const_data_ptr<float>();
   RowMatrixF result = back ? keys : RowMatrixF::Zero(keys.rows(), keys.cols());
   const auto positions = present(evicted_at_[kv_head_], block);
-  const std::int64_t half = config_.head_dim / 2;
+  const std::int64_t half = config_.rotary_dim / 2;
   for (std::size_t place = 0; place < positions.size(); ++place) {
     const Index position = positions[place];
     if (position < from || position >= keys.rows()) continue;
     result.row(position) = keys.row(position);
     const std::int64_t at = static_cast<std::int64_t>(place) * half;
-    turn(result.row(position), cosines + at, sines + at, back);
+    if (config_.rotates(layer_)) turn(result.row(position), config_, cosines + at, sines + at, back);
   }
   return result;
 }

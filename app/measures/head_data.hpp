@@ -100,7 +100,7 @@ class PlacedKeys {
   recording::RunInfo run_;
   capture::ModelConfig config_;
   std::vector<std::vector<std::int32_t>> evicted_at_;  // [n_kv_heads][n_tokens]
-  int kv_head_;
+  int layer_, kv_head_;
   RowMatrixF unrotated_;  // (n_keys, head_dim)
 };
 

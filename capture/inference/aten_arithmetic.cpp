@@ -7,6 +7,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include "capture/model/transformer.hpp"
@@ -26,7 +27,7 @@ AtenCache::AtenCache(std::span<const std::int64_t> capacities, std::int64_t head
                      const at::TensorOptions& options)
     : KvCache(capacities) {
   const auto n_heads = static_cast<std::int64_t>(capacities.size());
-  const std::int64_t largest = *std::max_element(capacities.begin(), capacities.end());
+  const std::int64_t largest = capacities.empty() ? 0 : std::ranges::max(capacities);
   keys_ = at::zeros({n_heads, largest, head_dim}, options);
   values_ = at::zeros({n_heads, largest, head_dim}, options);
 }
@@ -84,13 +85,21 @@ at::Tensor block_heads(const ProjectedBlock& block, const at::Tensor& projected,
   return projected.narrow(0, block.offset, block.n).unflatten(1, {-1, head_dim}).transpose(0, 1);
 }
 
-// Half-split rotary positions, computed in float32 and rounded once.
-//   x: (…, n, head_dim); cos, sin: (…, n, head_dim / 2), broadcast
-at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
-  const int64_t half = x.size(-1) / 2;
-  const at::Tensor first = x.narrow(-1, 0, half).to(at::kFloat);
-  const at::Tensor second = x.narrow(-1, half, half).to(at::kFloat);
-  return at::cat({first * cos - second * sin, second * cos + first * sin}, -1).to(x.scalar_type());
+// Rotary positions, computed in float32 and rounded once; as they are where the table is undefined.
+//   x: (…, n, head_dim); table: (…, n, rotary_dim / 2), broadcast
+at::Tensor rotated(const at::Tensor& x, const RotaryTable& table, bool interleaved) {
+  if (!table.cos.defined()) return x;
+  const int64_t half = table.cos.size(-1);
+  const at::Tensor turning = x.narrow(-1, 0, 2 * half).to(at::kFloat);
+  const at::Tensor pairs = interleaved ? turning.unflatten(-1, {half, 2}) : turning.unflatten(-1, {2, half});
+  const int64_t side = interleaved ? -1 : -2;
+  const at::Tensor first = pairs.select(side, 0), second = pairs.select(side, 1);
+  const at::Tensor turned =
+      at::stack({first * table.cos - second * table.sin, second * table.cos + first * table.sin}, side)
+          .flatten(-2)
+          .to(x.scalar_type());
+  if (2 * half == x.size(-1)) return turned;
+  return at::cat({turned, x.narrow(-1, 2 * half, x.size(-1) - 2 * half)}, -1);
 }
 
 // (heads, n, head_dim) on the host.
@@ -118,6 +127,7 @@ void AtenLayer::append(const ProjectedBlock& block) {
   else
     append_rotated(block);
   input_.values = cache_.values();
+  input_.sinks = block.projections.sinks;
   input_.positions.clear();
   for (int head = 0; head < cache_.n_heads(); ++head) input_.positions.push_back(cache_.positions(head));
 }
@@ -126,8 +136,10 @@ void AtenLayer::append(const ProjectedBlock& block) {
 void AtenLayer::append_rotated(const ProjectedBlock& block) {
   const int64_t head_dim = transformer_.config().head_dim;
   const RotaryTable table = rotary_table(block.first_position, block.n);
-  input_.queries = rotated(block_heads(block, block.projections.queries, head_dim), table.cos, table.sin);
-  input_.new_keys = rotated(block_heads(block, block.projections.keys, head_dim), table.cos, table.sin);
+  const RotaryTable of_queries = query_table(table, block.first_position);
+  const bool interleaved = transformer_.config().interleaved_rotation;
+  input_.queries = rotated(block_heads(block, block.projections.queries, head_dim), of_queries, interleaved);
+  input_.new_keys = rotated(block_heads(block, block.projections.keys, head_dim), table, interleaved);
   input_.new_values = block_heads(block, block.projections.values, head_dim);
   cache_.append(input_.new_keys, input_.new_values, block.first_position);
   input_.keys = cache_.keys();
@@ -140,20 +152,30 @@ void AtenLayer::append_by_place(const ProjectedBlock& block) {
   input_.new_values = block_heads(block, block.projections.values, head_dim);
   cache_.append(block_heads(block, block.projections.keys, head_dim), input_.new_values,
                 block.first_position);
+  const bool interleaved = transformer_.config().interleaved_rotation;
   const RotaryTable table = rotary_table(0, cache_.largest_rows());
-  input_.keys = rotated(cache_.keys(), table.cos, table.sin);
+  input_.keys = rotated(cache_.keys(), table, interleaved);
   const at::Tensor places = cache_.last_rows(block.n);
   input_.new_keys = gather_rows(input_.keys, places);
-  const at::Tensor cos = table.cos.index({places}).unsqueeze(1), sin = table.sin.index({places}).unsqueeze(1);
-  const at::Tensor queries = block_heads(block, block.projections.queries, head_dim);
-  input_.queries = rotated(queries.unflatten(0, {cache_.n_heads(), -1}), cos, sin).flatten(0, 1);
+  const at::Tensor queries =
+      block_heads(block, block.projections.queries, head_dim).unflatten(0, {cache_.n_heads(), -1});
+  RotaryTable of_queries;
+  if (table.cos.defined())
+    of_queries = query_table({table.cos.index({places}).unsqueeze(1), table.sin.index({places}).unsqueeze(1)},
+                             block.first_position);
+  input_.queries = rotated(queries, of_queries, interleaved).flatten(0, 1);
 }
 
 // Made on the host, so that angles are the same on every device.
 RotaryTable AtenLayer::rotary_table(int64_t first, int64_t n) const {
+  if (!transformer_.config().rotates(layer_)) return {};
   const RotaryTable table = transformer_.rope(layer_).table(first, n);
   const at::Device device = transformer_.options().device();
   return {table.cos.to(device), table.sin.to(device)};
+}
+
+RotaryTable AtenLayer::query_table(const RotaryTable& table, int64_t first_position) const {
+  return table.cos.defined() ? transformer_.rope(layer_).query_table(table, first_position) : table;
 }
 
 AttentionOutput AtenLayer::attend(const AttentionWants& wants) { return aten_attend(input_, wants); }

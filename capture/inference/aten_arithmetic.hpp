@@ -63,6 +63,7 @@ class AtenLayer : public LayerArithmetic {
   void append_rotated(const ProjectedBlock& block);
   void append_by_place(const ProjectedBlock& block);
   RotaryTable rotary_table(std::int64_t first, std::int64_t n) const;
+  RotaryTable query_table(const RotaryTable& table, std::int64_t first_position) const;
 
   const Transformer& transformer_;
   int layer_;

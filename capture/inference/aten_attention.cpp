@@ -12,6 +12,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
@@ -60,6 +61,7 @@ struct Sums {
   at::Tensor log_sum_exp;        // (n_heads, n) float32
   at::Tensor entropy, last_row;  // (n_heads, n), (n_heads, n_rows) float32
   at::Tensor columns;            // (n_heads, n_rows) float64
+  at::Tensor sinks;              // (n_heads) float64
   std::vector<at::Tensor> windows;
 };
 
@@ -102,6 +104,9 @@ class AtenAttention {
     if (wants_.column_sums) sums_.columns = at::zeros({n_heads_, n_rows_}, doubles);
     for (std::size_t w = 0; w < wants_.windows.size(); ++w)
       sums_.windows.push_back(at::zeros({n_heads_, n_rows_}, doubles));
+    if (!input_.sinks.defined()) return;
+    sinks_ = input_.sinks.to(input_.queries.device()).view({n_kv_heads_, -1, 1, 1});
+    if (wants_.column_sums) sums_.sinks = at::zeros({n_heads_}, doubles);
   }
 
   void run_tile(int64_t query, int64_t n) {
@@ -149,18 +154,27 @@ class AtenAttention {
 
   // Softmax over the rows, with what it gives on the way.
   void weigh(Tile& tile, at::Tensor& scores) {
-    const at::Tensor most = at::amax(scores, -1, true);
+    at::Tensor most = at::amax(scores, -1, true);
+    if (sinks_.defined()) most = at::maximum(most, sinks_);
     scores.sub_(most);
     at::Tensor weights = scores.exp();
-    const at::Tensor sum = weights.sum(-1, true), log_sum = sum.log();
+    at::Tensor sum = weights.sum(-1, true), sink;
+    if (sinks_.defined()) {
+      sink = sinks_ - most;
+      sum = sum + sink.exp();
+    }
+    const at::Tensor log_sum = sum.log();
     const auto of_queries = [&](const at::Tensor& all) { return all.narrow(1, tile.query, tile.n); };
     of_queries(sums_.log_sum_exp).copy_((most + log_sum).view({n_heads_, tile.n}));
     // H = -Σ p ln p with p = e / sum and ln p = (s - most) - ln sum; e is 0 below -87
     if (wants_.entropy) {
-      const at::Tensor moment = scores.clamp_min_(-87).mul_(weights).sum(-1, true);
+      at::Tensor moment = scores.clamp_min_(-87).mul_(weights).sum(-1, true);
+      if (sink.defined()) moment = moment + sink.exp() * sink.clamp_min(-87);
       of_queries(sums_.entropy).copy_((log_sum - moment / sum).view({n_heads_, tile.n}));
     }
     tile.weights = weights.div_(sum).view({n_heads_, tile.n, tile.n_rows});
+    if (wants_.column_sums && sink.defined())
+      sums_.sinks.add_((sink.exp() / sum).view({n_heads_, tile.n}).sum(1, false, at::kDouble));
   }
 
   // The weighted values: (n_kv_heads, G · n, head_dim) float32.
@@ -206,8 +220,8 @@ class AtenAttention {
 
   // One copy, which is also where the host waits for the device.
   void bring_statistics() {
-    std::vector<at::Tensor> pieces{sums_.finite, sums_.log_sum_exp, sums_.entropy, sums_.last_row,
-                                   sums_.columns};
+    std::vector<at::Tensor> pieces{sums_.finite,   sums_.log_sum_exp, sums_.entropy,
+                                   sums_.last_row, sums_.columns,     sums_.sinks};
     pieces.insert(pieces.end(), sums_.windows.begin(), sums_.windows.end());
     std::erase_if(pieces, [](const at::Tensor& piece) { return !piece.defined(); });
     for (at::Tensor& piece : pieces) piece = piece.flatten().to(at::kDouble);
@@ -218,6 +232,10 @@ class AtenAttention {
     if (wants_.entropy) output_.entropy = take_queries(next);
     if (wants_.last_row) output_.last_row = take_rows<float>(next);
     if (wants_.column_sums) output_.column_sums = take_rows<double>(next);
+    if (sums_.sinks.defined()) {
+      output_.sink_sums.assign(next, next + n_heads_);
+      next += n_heads_;
+    }
     for (std::size_t w = 0; w < wants_.windows.size(); ++w)
       output_.window_sums.push_back(take_rows<double>(next));
   }
@@ -241,6 +259,7 @@ class AtenAttention {
   const AttentionWants& wants_;
   int64_t tile_scores_, n_heads_, n_, head_dim_, n_kv_heads_, n_rows_;
   Ranges ranges_;
+  at::Tensor sinks_;  // (n_kv_heads, G, 1, 1)
   Sums sums_;
   AttentionOutput output_;
 };

@@ -18,6 +18,7 @@ struct AtenAttentionInput {
   at::Tensor new_keys, new_values;  // (n_kv_heads, n, head_dim): those of the block's own tokens
   std::vector<std::span<const std::int32_t>> positions;  // per KV head, of its own rows, ascending
   AttentionRules rules;
+  at::Tensor sinks;  // (n_heads) float32, on the host, as AttentionInput has them
 };
 
 // Scores of a tile of queries that are in memory at once, and float32 keys or values: 128 MiB of either.

@@ -1,9 +1,11 @@
 #include "capture/inference/attention.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -267,10 +269,16 @@ class HeadAttention {
             .end = visible_.end.data() + query,
             .scale = static_cast<float>(input_.rules.scale),
             .softcap = static_cast<float>(input_.rules.softcap),
+            .sink = sink(head),
             .weights = nullptr,
             .log_sum_exp = output_.log_sum_exp.mutable_data_ptr<float>() + at,
             .entropy = wants_.entropy ? output_.entropy.mutable_data_ptr<float>() + at : nullptr,
             .column_sums = nullptr};
+  }
+
+  float sink(std::int64_t head) const {
+    return input_.sinks.defined() ? input_.sinks.const_data_ptr<float>()[head]
+                                  : -std::numeric_limits<float>::infinity();
   }
 
   void run_tile(AttentionOperands& operands, std::int64_t head, std::int64_t query, std::int64_t count) {
@@ -335,6 +343,8 @@ class HeadAttention {
     if (wants_.column_sums) {
       double* sums = output_.column_sums[head].data() + first_row_;
       for (std::int64_t row = 0; row < n_columns; ++row) sums[row] += tile.column_sums[row];
+      for (std::int64_t i = 0; i < tile.n_rows && !output_.sink_sums.empty(); ++i)
+        output_.sink_sums[head] += std::exp(static_cast<double>(tile.sink) - tile.log_sum_exp[i]);
     }
     for (std::size_t w = 0; w < wants_.windows.size(); ++w)
       add_window(query, tile, n_columns, wants_.windows[w], output_.window_sums[w][head].data() + first_row_);
@@ -424,6 +434,7 @@ AttentionOutput attend(const AttentionInput& input, const AttentionWants& wants,
   output.log_sum_exp = at::empty({n_heads, n}, floats);
   if (wants.entropy) output.entropy = at::empty({n_heads, n}, floats);
   if (wants.column_sums) make_room(output.column_sums, input);
+  if (wants.column_sums && input.sinks.defined()) output.sink_sums.resize(n_heads);
   if (wants.last_row) make_room(output.last_row, input);
   for (std::size_t w = 0; w < wants.windows.size(); ++w) make_room(output.window_sums.emplace_back(), input);
   const std::int64_t parts = parts_per_group(input);

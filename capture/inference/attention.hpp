@@ -26,6 +26,8 @@ struct AttentionInput {
   at::Tensor queries;  // (n_heads, n, head_dim), contiguous
   std::vector<HeadRows> heads;
   AttentionRules rules;
+  // (n_heads) float32: scores that take part in the softmax and have no row; undefined: none.
+  at::Tensor sinks;
 
   std::int64_t n_heads() const { return queries.size(0); }
   std::int64_t n_queries() const { return queries.size(1); }
@@ -50,10 +52,13 @@ template <typename T>
 using PerRow = std::vector<std::vector<T>>;
 
 struct AttentionOutput {
-  at::Tensor output;                        // (n, n_heads · head_dim) in the queries' dtype, where they lie
-  at::Tensor log_sum_exp;                   // (n_heads, n) float32, of the scaled and capped scores
-  at::Tensor entropy;                       // (n_heads, n) float32, in nats; undefined if not wanted
-  PerRow<double> column_sums;               // over all queries of the block
+  at::Tensor output;       // (n, n_heads · head_dim) in the queries' dtype, where they lie
+  at::Tensor log_sum_exp;  // (n_heads, n) float32, of the scaled and capped scores and the sink's
+  at::Tensor entropy;  // (n_heads, n) float32, in nats, the sink's weight included; undefined if not wanted
+  PerRow<double> column_sums;  // over all queries of the block
+  // (n_heads) the sinks' weights, summed like the columns, with which they add up to the number of queries;
+  // empty where there are none.
+  std::vector<double> sink_sums;
   PerRow<float> last_row;                   // the last query's weights
   std::vector<PerRow<double>> window_sums;  // per window, over that many last queries or all there are
 };

@@ -26,6 +26,12 @@ void move_rows_up(const at::Tensor& tensor, std::span<const std::int32_t> retain
   }
 }
 
+// Rows [first, first + n) of a table.
+RotaryTable part_of(const RotaryTable& table, std::int64_t first, std::int64_t n) {
+  if (!table.cos.defined()) return table;
+  return {table.cos.narrow(0, first, n), table.sin.narrow(0, first, n)};
+}
+
 std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
   return static_cast<std::byte*>(rows.mutable_data_ptr()) + row * bytes_of_a_row(rows);
 }
@@ -89,6 +95,7 @@ KernelLayer::KernelLayer(const Transformer& transformer, const LayerRows& rows)
 void KernelLayer::append(const ProjectedBlock& block) {
   const ModelConfig& config = transformer_.config();
   input_.queries = at::empty({config.n_heads, block.n, config.head_dim}, transformer_.options());
+  input_.sinks = block.projections.sinks;
   if (cache_positions_)
     append_by_place(block);
   else
@@ -97,13 +104,14 @@ void KernelLayer::append(const ProjectedBlock& block) {
 
 // Keys are rotated by their true position, once, on their way into the cache.
 void KernelLayer::append_rotated(const ProjectedBlock& block) {
-  const RotaryTable table = transformer_.rope(layer_).table(block.first_position, block.n);
+  const RotaryTable table = rotary_table(block.first_position, block.n);
+  const RotaryTable of_queries = query_table(table, block.first_position);
   at::parallel_for(0, cache_.n_heads(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t head = begin; head < end; ++head) {
       const KernelCache::NewRows rows = cache_.append(static_cast<int>(head), block.n, block.first_position);
-      rotate_rows(slice(block, block.projections.keys, head), table, 0, rows.keys);
+      rotate_rows(slice(block, block.projections.keys, head), table, interleaved(), rows.keys);
       copy_rows(slice(block, block.projections.values, head), rows.values);
-      rotate_queries(block, head, table, 0);
+      rotate_queries(block, head, of_queries);
       input_.heads[head] = cache_.rows(static_cast<int>(head));
     }
   });
@@ -118,7 +126,7 @@ void KernelLayer::append_by_place(const ProjectedBlock& block) {
     copy_rows(slice(block, block.projections.keys, head), rows.keys);
     copy_rows(slice(block, block.projections.values, head), rows.values);
   }
-  const RotaryTable table = transformer_.rope(layer_).table(0, cache_.largest_rows());
+  const RotaryTable table = rotary_table(0, cache_.largest_rows());
   placed_keys_.resize(input_.heads.size());
   at::parallel_for(0, cache_.n_heads(), 1, [&](int64_t begin, int64_t end) {
     const c10::InferenceMode inference;  // a property of each thread
@@ -127,21 +135,32 @@ void KernelLayer::append_by_place(const ProjectedBlock& block) {
       at::Tensor& placed = placed_keys_[head];
       placed = at::empty({rows.n_rows(), head_dim}, transformer_.options());
       const HeadSlice lying{transformer_.dtype(), rows.keys, head_dim, rows.n_rows(), head_dim};
-      rotate_rows(lying, table, 0, placed.mutable_data_ptr());
+      rotate_rows(lying, part_of(table, 0, rows.n_rows()), interleaved(), placed.mutable_data_ptr());
       rows.keys = placed.const_data_ptr();
-      rotate_queries(block, head, table, rows.n_rows() - block.n);
+      const RotaryTable last = part_of(table, rows.n_rows() - block.n, block.n);
+      rotate_queries(block, head, query_table(last, block.first_position));
       input_.heads[head] = rows;
     }
   });
 }
 
 // Of all query heads that share a KV head.
-void KernelLayer::rotate_queries(const ProjectedBlock& block, int64_t kv_head, const RotaryTable& table,
-                                 int64_t first) const {
+void KernelLayer::rotate_queries(const ProjectedBlock& block, int64_t kv_head,
+                                 const RotaryTable& table) const {
   const int64_t group = input_.group_size();
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-    rotate_rows(slice(block, block.projections.queries, head), table, first,
+    rotate_rows(slice(block, block.projections.queries, head), table, interleaved(),
                 input_.queries.select(0, head).mutable_data_ptr());
+}
+
+// Of positions or places first, first + 1, …; undefined where the layer does not rotate.
+RotaryTable KernelLayer::rotary_table(int64_t first, int64_t n) const {
+  if (!transformer_.config().rotates(layer_)) return {};
+  return transformer_.rope(layer_).table(first, n);
+}
+
+RotaryTable KernelLayer::query_table(const RotaryTable& table, int64_t first_position) const {
+  return table.cos.defined() ? transformer_.rope(layer_).query_table(table, first_position) : table;
 }
 
 HeadSlice KernelLayer::slice(const ProjectedBlock& block, const at::Tensor& projected, int64_t head) const {
@@ -189,17 +208,19 @@ void KernelLayer::end_block() {
   placed_keys_.clear();
 }
 
-void rotate_rows(const HeadSlice& rows, const RotaryTable& table, std::int64_t first, void* out) {
-  const std::int64_t offset = first * rows.head_dim / 2;
+void rotate_rows(const HeadSlice& rows, const RotaryTable& table, bool interleaved, void* out) {
+  if (!table.cos.defined()) return copy_rows(rows, out);
   kernels::of(rows.dtype)
       .rotate({.in = rows.first,
                .in_stride = rows.stride,
-               .cos = table.cos.const_data_ptr<float>() + offset,
-               .sin = table.sin.const_data_ptr<float>() + offset,
+               .cos = table.cos.const_data_ptr<float>(),
+               .sin = table.sin.const_data_ptr<float>(),
                .out = out,
                .out_stride = rows.head_dim,
                .rows = rows.n,
-               .head_dim = rows.head_dim});
+               .head_dim = rows.head_dim,
+               .rotary_dim = 2 * table.cos.size(1),
+               .interleaved = interleaved});
 }
 
 void copy_rows(const HeadSlice& rows, void* out) {

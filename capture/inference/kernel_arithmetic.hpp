@@ -53,8 +53,8 @@ struct HeadSlice {
   std::int64_t head_dim;
 };
 
-// To (n, head_dim), rotated by entries [first, first + n) of a table.
-void rotate_rows(const HeadSlice& rows, const RotaryTable& table, std::int64_t first, void* out);
+// To (n, head_dim), rotated by a table of n entries; as they are where it is undefined.
+void rotate_rows(const HeadSlice& rows, const RotaryTable& table, bool interleaved, void* out);
 
 // To (n, head_dim), as they are.
 void copy_rows(const HeadSlice& rows, void* out);
@@ -77,8 +77,10 @@ class KernelLayer : public LayerArithmetic {
  private:
   void append_rotated(const ProjectedBlock& block);
   void append_by_place(const ProjectedBlock& block);
-  void rotate_queries(const ProjectedBlock& block, std::int64_t kv_head, const RotaryTable& table,
-                      std::int64_t first) const;
+  void rotate_queries(const ProjectedBlock& block, std::int64_t kv_head, const RotaryTable& table) const;
+  RotaryTable rotary_table(std::int64_t first, std::int64_t n) const;
+  RotaryTable query_table(const RotaryTable& table, std::int64_t first_position) const;
+  bool interleaved() const { return transformer_.config().interleaved_rotation; }
   HeadSlice slice(const ProjectedBlock& block, const at::Tensor& projected, std::int64_t head) const;
 
   const Transformer& transformer_;

@@ -78,11 +78,18 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
       rules_(attention_rules(transformer.config(), plan_.layer)),
       arithmetic_(arithmetic_of(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions})),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
-                  plan_.recording.layer ? plan_.n_prompt : 0) {}
+                  plan_.recording.layer ? plan_.n_prompt : 0) {
+  if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state();
+}
+
+std::int64_t LayerRun::n_bytes() const {
+  return cache().n_bytes() + (state_.memory.defined() ? state_.n_bytes() : 0);
+}
 
 std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan) const {
   auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan));
   forked->arithmetic_->cache().copy_rows(cache());
+  if (state_.memory.defined()) forked->state_ = state_.copy();
   if (open_block_) forked->evict_after(*open_block_);
   return forked;
 }
@@ -101,9 +108,10 @@ void LayerRun::evict_after(const BlockStatistics& block) {
   if (plan_.eviction.due(cache())) capture::evict(plan_.eviction, *arithmetic_, block);
 }
 
-void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
-                   const BeforeBlock& before_block, const AfterBlock& after_block) {
+Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
+                      const BeforeBlock& before_block, const AfterBlock& after_block) {
   const Stopwatch all(times_.all);
+  if (!transformer_.config().attends(plan_.layer)) return recur(weights, hidden, before_block, after_block);
   const Projections projections = transformer_.project(weights, hidden);
   const at::Tensor joined = at::empty_like(projections.queries);
   const int64_t n_tokens = hidden.size(0);
@@ -116,8 +124,33 @@ void LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t firs
     run_block(block);
     after_block(n, std::move(block.record));
   }
-  transformer_.finish_layer(weights, joined, hidden);
+  Routing routing = transformer_.finish_layer(weights, joined, hidden);
   transformer_.wait();
+  return routing;
+}
+
+// Products of all tokens at once, the state block by block; of a block nothing is recorded but that it was.
+Routing LayerRun::recur(const LayerWeights& weights, at::Tensor& hidden, const BeforeBlock& before_block,
+                        const AfterBlock& after_block) {
+  const RecurrentProjections projections = transformer_.project_recurrent(weights, hidden);
+  const auto rows = [](const at::Tensor& all, int64_t first, int64_t n) { return all.narrow(0, first, n); };
+  const at::Tensor mixed = at::empty_like(projections.gate);
+  const int64_t n_tokens = hidden.size(0);
+  for (int64_t first = 0; first < n_tokens; first += plan_.block_size) {
+    before_block();
+    const int64_t n = std::min(plan_.block_size, n_tokens - first);
+    rows(mixed, first, n)
+        .copy_(transformer_.recur(weights,
+                                  {rows(projections.mixed, first, n), rows(projections.gate, first, n),
+                                   rows(projections.update, first, n), rows(projections.decay, first, n)},
+                                  state_));
+    recording::LayerBlock record;
+    record.layer = plan_.layer;
+    after_block(n, std::move(record));
+  }
+  Routing routing = transformer_.finish_layer(weights, mixed, hidden);
+  transformer_.wait();
+  return routing;
 }
 
 void LayerRun::run_block(Block& block) {
@@ -182,7 +215,12 @@ void LayerRun::attend(Block& block) {
     throw InvalidInput(
         fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position(), error.what()));
   }
-  block.joined.copy_(block.output.output);
+  if (const at::Tensor& gate = block.projected.projections.gate; gate.defined()) {
+    const at::Tensor open = gate.narrow(0, block.projected.offset, block.n()).to(at::kFloat).sigmoid_();
+    block.joined.copy_(open.mul_(block.output.output));
+  } else {
+    block.joined.copy_(block.output.output);
+  }
 }
 
 // Adds the block's attention to what the cache's rows have received, and to the record.
@@ -221,6 +259,12 @@ void LayerRun::record_attention(Block& block) {
   }
   const float* entropy = block.output.entropy.const_data_ptr<float>();
   block.record.entropy.assign(entropy, entropy + block.output.entropy.numel());
+  block.record.attention_sink = block.output.sink_sums;
+  const at::Tensor& sinks = block.projected.projections.sinks;
+  if (block.last_of_prompt && sinks.defined()) {
+    const float* logits = sinks.const_data_ptr<float>();
+    block.record.sink_logits.assign(logits, logits + sinks.numel());
+  }
   const bool in_window = queries_in_recorded_window(block) > 0;  // whose sums are the last
   statistics_.add(cache(), block.output.column_sums, in_window ? &block.output.window_sums.back() : nullptr);
   if (block.last_of_prompt) statistics_.finish(block.record);

@@ -59,7 +59,7 @@ struct LayerPlan {
   std::int64_t n_prompt = 0;
   std::int64_t block_size = 0;
   EvictionRule eviction;
-  std::vector<std::int64_t> capacities;  // rows of each KV head's cache
+  std::vector<std::int64_t> capacities;  // rows of each KV head's cache; empty: the layer has no keys
   bool oracle = false;                   // nothing is evicted before the whole prompt has been read
   bool cache_positions = false;          // rows are rotated by their place in the cache
   bool counts_attention = false;         // what rows receive is counted, even if the policy does not ask
@@ -83,10 +83,11 @@ class LayerRun {
   // layer's output. `before_block` is called ahead of each block and may throw; `after_block` gets what is
   // recorded of each, nothing where the layer is not recorded.
   //   throws InvalidInput naming the layer where attention meets NaN or Inf
+  //   returns how the layer's experts were chosen for all of them
   using BeforeBlock = std::function<void()>;
   using AfterBlock = std::function<void(std::int64_t n_tokens, recording::LayerBlock record)>;
-  void run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
-           const BeforeBlock& before_block, const AfterBlock& after_block);
+  Routing run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
+              const BeforeBlock& before_block, const AfterBlock& after_block);
 
   // Leaves it open by which of these rules the next block is followed, since all of them have it in common:
   // what their policies will look at of its attention is kept, and nothing is evicted after it before `fork`
@@ -100,12 +101,15 @@ class LayerRun {
   // Goes on under another rule. Evicts by it where that was left open.
   void follow(EvictionRule eviction, bool counts_attention);
 
-  const KvCache& cache() const { return arithmetic_->cache(); }
+  const KvCache& cache() const { return arithmetic_->cache(); }  // of no heads where the layer has no keys
+  std::int64_t n_bytes() const;  // allocated for the cache, or for the state of a layer without keys
   std::int64_t peak_rows() const { return peak_rows_; }  // of any KV head, measured before eviction
   const LayerTimes& times() const { return times_; }
 
  private:
   struct Block;
+  Routing recur(const LayerWeights& weights, at::Tensor& hidden, const BeforeBlock& before_block,
+                const AfterBlock& after_block);
   void run_block(Block& block);
   int group_size() const;  // query heads that share a KV head
   AttentionWants wants(const Block& block) const;
@@ -122,6 +126,7 @@ class LayerRun {
   LayerPlan plan_;
   AttentionRules rules_;
   std::unique_ptr<LayerArithmetic> arithmetic_;
+  RecurrentState state_;  // undefined where the layer attends
   HeadStatistics statistics_;
   std::vector<EvictionRule> open_rules_;
   std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet

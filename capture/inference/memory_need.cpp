@@ -122,6 +122,7 @@ void require_fit(const ModelConfig& config, const recording::RunPlan& run, std::
 
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::int64_t block,
                                      std::int64_t n_tokens, const std::vector<std::int64_t>& budgets) {
+  if (!config.attends(layer)) return {};
   std::int64_t most = n_tokens;
   if (config.window(layer) > 0) most = std::min(most, config.window(layer) + block);
   std::vector<std::int64_t> rows(config.n_kv_heads, most);
@@ -139,6 +140,12 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
 
 double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64_t>& rows,
                          std::int64_t element_bytes, Arithmetic arithmetic) {
+  if (rows.empty()) {
+    const RecurrentConfig& recurrent = config.recurrent;
+    return static_cast<double>(recurrent.state_size()) * sizeof(float) +
+           static_cast<double>(recurrent.n_channels()) * recurrent.kernel *
+               static_cast<double>(element_bytes);
+  }
   const double n_rows = arithmetic == Arithmetic::kAten
                             ? static_cast<double>(std::ranges::max(rows)) * config.n_kv_heads
                             : std::accumulate(rows.begin(), rows.end(), 0.0);
@@ -257,7 +264,9 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
   double products = 0;
   for (const auto& run : plan.runs) {
     const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());
-    const std::int64_t rows = cache_rows(config, run, plan.n_prompt(), 0, run.budget > 0).front();
+    const int attending =
+        static_cast<int>(std::ranges::find(config.layer_attends, true) - config.layer_attends.begin());
+    const std::int64_t rows = cache_rows(config, run, plan.n_prompt(), attending, run.budget > 0).front();
     const std::int64_t caches = memory_need(config, plan, run, width, arithmetic).cache_bytes;
     estimate.cache_bytes =
         plan.together() ? whole_bytes(static_cast<double>(estimate.cache_bytes) + static_cast<double>(caches))

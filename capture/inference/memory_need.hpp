@@ -10,7 +10,7 @@
 namespace keyscope::capture {
 
 // Rows that each KV head's cache in a layer is made for: N + B where the layer evicts, every token where it
-// does not, and no more than its window and a block where it has one.
+// does not, and no more than its window and a block where it has one. Empty where the layer has no keys.
 //   block: tokens of the largest block, B; n_tokens: that pass through the model
 //   budgets: N of each KV head; empty where the layer does not evict
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::int64_t block,
@@ -19,8 +19,8 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
                                      std::int64_t n_prompt, int layer, bool evicts);
 
-// Bytes of a layer's cache that is made for these rows of its KV heads, with all that is known of them.
-// ATen's arithmetic gives every KV head as many rows as the largest has.
+// Bytes of a layer's cache that is made for these rows of its KV heads, with all that is known of them;
+// without rows of a recurrent state. ATen's arithmetic gives every KV head as many rows as the largest has.
 //   in float64: without overflow, whatever a damaged configuration asks for
 double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64_t>& rows,
                          std::int64_t element_bytes, Arithmetic arithmetic);

@@ -254,6 +254,15 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
   plan.vocab_size = config.vocab_size;
   plan.store = options.store;
   plan.compress = options.compress;
+  plan.sinks = config.attention_sinks;
+  for (const int layer : plan.layers)
+    if (!config.attends(layer)) plan.keyless_layers.push_back(layer);
+  for (const int layer : plan.layers)
+    if (config.has_experts(layer)) plan.expert_layers.push_back(layer);
+  if (!plan.expert_layers.empty()) {
+    plan.n_experts = config.experts.n;
+    plan.experts_per_token = config.experts.per_token;
+  }
   return plan;
 }
 

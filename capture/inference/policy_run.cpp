@@ -74,7 +74,7 @@ LayerRun& PolicyRun::layer(int index) {
   if (layer == nullptr) {
     layer = std::make_unique<LayerRun>(context_.model.transformer(), layer_plan(index));
     std::int64_t n_bytes = 0;
-    for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->cache().n_bytes();
+    for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->n_bytes();
     outcome_.peak_cache_bytes = std::max(outcome_.peak_cache_bytes, n_bytes);
   }
   return *layer;
@@ -180,12 +180,13 @@ std::shared_ptr<recording::BlockRecord> PolicyRun::run_block(std::span<const std
   for (int index = 0; index < context_.model.config().n_layers; ++index) {
     const auto weights = transformer.weights().layer(index);
     transformer.weights().prefetch(index + 1);
-    layer(index).run(
+    const Routing routing = layer(index).run(
         *weights, hidden, position_, [] {},
         [&](std::int64_t, recording::LayerBlock layer_record) {
           if (std::binary_search(context_.plan.layers.begin(), context_.plan.layers.end(), index))
             record->layers.push_back(std::move(layer_record));
         });
+    deliver(routing, index, position_);
     transformer.weights().release(index);
   }
   record->run = run_;
@@ -202,6 +203,22 @@ void PolicyRun::deliver(const std::shared_ptr<const recording::BlockRecord>& rec
   const std::int64_t n_tokens = record->n_new;
   for (recording::RecordSink* sink : context_.sinks) sink->block(record);
   context_.after_block(run_, block_, n_tokens, context_.model.config().n_layers);
+}
+
+void PolicyRun::deliver(const Routing& routing, int layer, std::int64_t first) {
+  const auto& layers = context_.plan.expert_layers;
+  if (!routing.experts.defined() || !std::binary_search(layers.begin(), layers.end(), layer)) return;
+  auto record = std::make_shared<recording::RoutingRecord>();
+  record->run = run_;
+  record->layer = layer;
+  record->first = first;
+  const auto* experts = routing.experts.const_data_ptr<std::int64_t>();
+  const auto* weights = routing.weights.const_data_ptr<float>();
+  const auto* entropy = routing.entropy.const_data_ptr<float>();
+  record->experts.assign(experts, experts + routing.experts.numel());
+  record->weights.assign(weights, weights + routing.weights.numel());
+  record->entropy.assign(entropy, entropy + routing.entropy.numel());
+  for (recording::RecordSink* sink : context_.sinks) sink->routing(record);
 }
 
 bool PolicyRun::generation_ended() const {
@@ -253,8 +270,9 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
   };
   for (std::int64_t first = 0; first < n_prompt; first += chunk) {
     at::Tensor rows = hidden.narrow(0, first, std::min(chunk, n_prompt - first));
-    run.layer(index).run(
+    const Routing routing = run.layer(index).run(
         weights, rows, first, [&] { context.before_block({}); }, deliver);
+    run.deliver(routing, index, first);
   }
   run.finish_prompt_layer(index);
 }

@@ -50,6 +50,10 @@ class PolicyRun {
 
   const recording::RunPlan& run_plan() const { return run_plan_; }
   int index() const { return run_; }
+
+  // Hands over how a recorded layer's experts were chosen for tokens from `first` on; nothing where it has
+  // none.
+  void deliver(const Routing& routing, int layer, std::int64_t first);
   RunOutcome outcome() const { return outcome_; }
 
  private:

@@ -50,19 +50,67 @@ void rms_norm(const RmsNorm& norm) {
   }
 }
 
+// A vector of every other element of two that follow each other, from the first or the second on; and back.
+inline Floats every_other(Floats a, Floats b, int64_t first) {
+  Floats v{};
+  for (int64_t i = 0; i < kLanes / 2; ++i) {
+    v[i] = a[2 * i + first];
+    v[kLanes / 2 + i] = b[2 * i + first];
+  }
+  return v;
+}
+
+inline Floats interleaved(Floats even, Floats odd, int64_t first) {
+  Floats v{};
+  for (int64_t i = 0; i < kLanes / 2; ++i) {
+    v[2 * i] = even[first + i];
+    v[2 * i + 1] = odd[first + i];
+  }
+  return v;
+}
+
+template <typename T>
+void rotate_halves(const T* in, const float* cosines, const float* sines, T* out, int64_t half) {
+  const auto* cos = as<Float32>(static_cast<const void*>(cosines));
+  const auto* sin = as<Float32>(static_cast<const void*>(sines));
+  for_lanes(half, [&](int64_t i, int64_t n) {
+    const Floats x = load_some(in + i, n), y = load_some(in + half + i, n);
+    const Floats c = load_some(cos + i, n), s = load_some(sin + i, n);
+    store_some(out + i, x * c - y * s, n);
+    store_some(out + half + i, y * c + x * s, n);
+  });
+}
+
+template <typename T>
+void rotate_neighbours(const T* in, const float* cosines, const float* sines, T* out, int64_t half) {
+  const auto* cos = as<Float32>(static_cast<const void*>(cosines));
+  const auto* sin = as<Float32>(static_cast<const void*>(sines));
+  for_lanes(half, [&](int64_t i, int64_t n) {
+    const int64_t n_first = 2 * n < kLanes ? 2 * n : kLanes, n_second = 2 * n - n_first;
+    const Floats a = load_some(in + 2 * i, n_first);
+    const Floats b = n_second > 0 ? load_some(in + 2 * i + n_first, n_second) : Floats{};
+    const Floats x = every_other(a, b, 0), y = every_other(a, b, 1);
+    const Floats c = load_some(cos + i, n), s = load_some(sin + i, n);
+    const Floats turned_x = x * c - y * s, turned_y = y * c + x * s;
+    store_some(out + 2 * i, interleaved(turned_x, turned_y, 0), n_first);
+    if (n_second > 0)
+      store_some(out + 2 * i + n_first, interleaved(turned_x, turned_y, kLanes / 2), n_second);
+  });
+}
+
 template <typename T>
 void rotate(const Rotation& rotation) {
-  const int64_t half = rotation.head_dim / 2;
+  const int64_t half = rotation.rotary_dim / 2;
   for (int64_t row = 0; row < rotation.rows; ++row) {
     const T* in = as<T>(rotation.in) + row * rotation.in_stride;
     T* out = as<T>(rotation.out) + row * rotation.out_stride;
-    const auto* cos = as<Float32>(static_cast<const void*>(rotation.cos + row * half));
-    const auto* sin = as<Float32>(static_cast<const void*>(rotation.sin + row * half));
-    for_lanes(half, [&](int64_t i, int64_t n) {
-      const Floats x = load_some(in + i, n), y = load_some(in + half + i, n);
-      const Floats c = load_some(cos + i, n), s = load_some(sin + i, n);
-      store_some(out + i, x * c - y * s, n);
-      store_some(out + half + i, y * c + x * s, n);
+    const float *cos = rotation.cos + row * half, *sin = rotation.sin + row * half;
+    if (rotation.interleaved)
+      rotate_neighbours(in, cos, sin, out, half);
+    else
+      rotate_halves(in, cos, sin, out, half);
+    for_lanes(rotation.head_dim - rotation.rotary_dim, [&](int64_t i, int64_t n) {
+      store_some(out + rotation.rotary_dim + i, load_some(in + rotation.rotary_dim + i, n), n);
     });
   }
 }
@@ -73,10 +121,23 @@ inline Floats activate(Floats x, Activation activation) {
   return 0.5F * x * (1.F + hyperbolic_tangent(inner));
 }
 
+inline Floats clamped_swiglu(Floats gate, Floats up, float limit) {
+  gate = smaller(gate, all(limit));
+  up = smaller(larger(up, all(-limit)), all(limit));
+  const Floats x = -1.702F * gate;
+  return (up + 1.F) * gate / (1.F + exponential(smaller(x, all(87.F))));
+}
+
 template <typename T>
-void gate(void* gate, const void* up, int64_t n_values, Activation activation) {
+void gate(void* gate, const void* up, int64_t n_values, Activation activation, float limit) {
   T* g = as<T>(gate);
   const T* u = as<T>(up);
+  if (activation == Activation::kClampedSwiglu) {
+    for_lanes(n_values, [&](int64_t i, int64_t n) {
+      store_some(g + i, clamped_swiglu(load_some(g + i, n), load_some(u + i, n), limit), n);
+    });
+    return;
+  }
   for_lanes(n_values, [&](int64_t i, int64_t n) {
     store_some(g + i, activate(load_some(g + i, n), activation) * load_some(u + i, n), n);
   });
@@ -260,6 +321,60 @@ void weighted_sum(const WeightedSum& sum) {
   }
 }
 
+// Columns [column, column + kWidth · kLanes) of a head's state and one token: they depend on no other column.
+template <int kWidth>
+void learn_columns(const DeltaRule& r, int64_t token, int64_t column) {
+  const float* key = r.keys + token * r.key_stride;
+  const float* query = r.queries + token * r.key_stride;
+  const float* value = r.values + token * r.value_stride + column;
+  const float decay = r.decay[token * r.rate_stride], update = r.update[token * r.rate_stride];
+  Floats learned[kWidth] = {}, asked[kWidth] = {};
+  for (int64_t i = 0; i < r.key_dim; ++i) {
+    const float* row = r.memory + i * r.value_dim + column;
+    const float weight = decay * key[i];
+    for (int w = 0; w < kWidth; ++w) learned[w] += weight * load_vector<Floats>(row + w * kLanes);
+  }
+  for (int w = 0; w < kWidth; ++w)
+    learned[w] = update * (load_vector<Floats>(value + w * kLanes) - learned[w]);
+  for (int64_t i = 0; i < r.key_dim; ++i) {
+    float* row = r.memory + i * r.value_dim + column;
+    for (int w = 0; w < kWidth; ++w) {
+      const Floats s = decay * load_vector<Floats>(row + w * kLanes) + key[i] * learned[w];
+      store_vector(row + w * kLanes, s);
+      asked[w] += query[i] * s;
+    }
+  }
+  float* out = r.out + token * r.value_stride + column;
+  for (int w = 0; w < kWidth; ++w) store_vector(out + w * kLanes, asked[w]);
+}
+
+// The columns that fill no vector.
+void learn_column(const DeltaRule& r, int64_t token, int64_t column) {
+  const float* key = r.keys + token * r.key_stride;
+  const float* query = r.queries + token * r.key_stride;
+  const float decay = r.decay[token * r.rate_stride];
+  float known = 0, asked = 0;
+  for (int64_t i = 0; i < r.key_dim; ++i) known += decay * key[i] * r.memory[i * r.value_dim + column];
+  const float learned = r.update[token * r.rate_stride] * (r.values[token * r.value_stride + column] - known);
+  for (int64_t i = 0; i < r.key_dim; ++i) {
+    float& s = r.memory[i * r.value_dim + column];
+    s = decay * s + key[i] * learned;
+    asked += query[i] * s;
+  }
+  r.out[token * r.value_stride + column] = asked;
+}
+
+void delta_rule(const DeltaRule& r) {
+  constexpr int kWidth = 4;
+  int64_t column = 0;
+  for (; column + kWidth * kLanes <= r.value_dim; column += kWidth * kLanes)
+    for (int64_t token = 0; token < r.n; ++token) learn_columns<kWidth>(r, token, column);
+  for (; column + kLanes <= r.value_dim; column += kLanes)
+    for (int64_t token = 0; token < r.n; ++token) learn_columns<1>(r, token, column);
+  for (; column < r.value_dim; ++column)
+    for (int64_t token = 0; token < r.n; ++token) learn_column(r, token, column);
+}
+
 template <typename T>
 ElementKernels element_kernels() {
   return {rms_norm<T>,   rotate<T>,  gate<T>,         add<T>,          all_finite<T>,     to_float<T>,
@@ -277,6 +392,7 @@ Kernels KEYSCOPE_KERNELS() {
           element_kernels<Float16>(),
           multiply_panel,
           add_columns,
+          delta_rule,
           pair_columns,
           pair_rows};
 }

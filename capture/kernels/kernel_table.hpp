@@ -11,7 +11,11 @@ namespace keyscope::capture::kernels {
 // however long the cache is.
 inline constexpr std::int64_t kPanel = 128;
 
-enum class Activation { kSilu, kGeluTanh };
+enum class Activation {
+  kSilu,
+  kGeluTanh,
+  kClampedSwiglu,  // (up + 1) · gate · sigmoid(1.702 gate), gate at most and up within ± a limit (gpt-oss)
+};
 
 // RMSNorm of `rows` rows of `cols` elements. The normalised value is rounded to the element type before the
 // weight multiplies it, as Transformers' Llama does; with `unit_offset` it is multiplied by 1 + weight in
@@ -25,15 +29,17 @@ struct RmsNorm {
   bool unit_offset;
 };
 
-// Rotary positions in the half-split layout: `rows` vectors of `head_dim` elements.
+// Rotary positions: `rows` vectors of `head_dim` elements, of which the first `rotary_dim` rotate, in pairs
+// half of rotary_dim apart or, interleaved, of neighbours; the others are copied.
 struct Rotation {
   const void* in;
   std::int64_t in_stride;  // elements from one row to the next
-  const float* cos;        // (rows, head_dim / 2)
-  const float* sin;        // (rows, head_dim / 2)
+  const float* cos;        // (rows, rotary_dim / 2)
+  const float* sin;        // (rows, rotary_dim / 2)
   void* out;
   std::int64_t out_stride;
-  std::int64_t rows, head_dim;
+  std::int64_t rows, head_dim, rotary_dim;
+  bool interleaved;
 };
 
 // A tile of attention scores becomes weights: softmax over each row's visible columns.
@@ -45,9 +51,10 @@ struct SoftmaxTile {
   const std::int32_t* end;    // (n_rows) one past the last; at least one is visible
   float scale;
   float softcap;        // c: scores become c tanh(score / c); 0: they do not
+  float sink;           // a score that every row has besides, and no column; minus infinity: none
   void* weights;        // [panel][row][kPanel] as the element type; null: not wanted
-  float* log_sum_exp;   // (n_rows)
-  float* entropy;       // (n_rows) of each row's weights, in nats; null: not wanted
+  float* log_sum_exp;   // (n_rows) the sink's score included
+  float* entropy;       // (n_rows) of each row's weights, the sink's included, in nats; null: not wanted
   double* column_sums;  // (n_panels · kPanel) added to; null: not wanted
 };
 
@@ -87,12 +94,26 @@ struct PanelProduct {
   bool add;
 };
 
+// One head of a gated delta rule over n tokens: for each, S ← decay S; d = update (v - Sᵀk); S ← S + k dᵀ;
+// out = Sᵀq.
+struct DeltaRule {
+  const float *queries, *keys;  // (n, key_dim) with stride
+  std::int64_t key_stride;
+  const float* values;  // (n, value_dim) with stride, which is that of out, too
+  std::int64_t value_stride;
+  const float *decay, *update;  // (n) with stride
+  std::int64_t rate_stride;
+  float* memory;  // S, (key_dim, value_dim)
+  float* out;     // (n, value_dim) with stride
+  std::int64_t n, key_dim, value_dim;
+};
+
 // Loops over one element type: float32, bfloat16 or float16, accumulated in float32.
 struct ElementKernels {
   void (*rms_norm)(const RmsNorm&);
   void (*rotate)(const Rotation&);
-  void (*gate)(void* gate, const void* up, std::int64_t n,
-               Activation activation);  // act(gate) · up, in place
+  // act(gate) · up, in place; limit: of kClampedSwiglu
+  void (*gate)(void* gate, const void* up, std::int64_t n, Activation activation, float limit);
   void (*add)(void* sum, const void* other, std::int64_t n);
   bool (*all_finite)(const void* values, std::int64_t n);
   void (*to_float)(const void* from, float* to, std::int64_t n);
@@ -111,6 +132,7 @@ struct Kernels {
   ElementKernels float32, bfloat16, float16;
   void (*multiply_panel)(const PanelProduct&);
   void (*add_columns)(const ColumnSums&);
+  void (*delta_rule)(const DeltaRule&);
   // Rows [0, n) of (n, width) two-byte elements as a brgemm operand: pairs along `width` for products with
   // every row ([width / 2][kPanel][2]), or pairs along the rows for sums over them ([kPanel / 2][width][2]).
   void (*pair_columns)(const void* rows, std::int64_t n, std::int64_t width, void* panel);

@@ -47,6 +47,7 @@ inline void store_vector(void* to, const V& vector) {
 inline Floats all(float value) { return Floats{} + value; }
 
 inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+inline Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
 
 inline float sum_of(Floats v) {
   float total[kLanes];

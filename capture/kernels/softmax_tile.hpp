@@ -44,7 +44,10 @@ class SoftmaxRows {
       row.most = (s > row.most || s != s) ? s : row.most;
       store_vector(at, s);
     });
-    for (int64_t i = 0; i < n_; ++i) most_[i] = max_of_all(running_[i].most);
+    for (int64_t i = 0; i < n_; ++i) {
+      most_[i] = max_of_all(running_[i].most);
+      if (tile_.sink > most_[i]) most_[i] = tile_.sink;
+    }
   }
 
   // Exponentials relative to the largest score, their sum, and what of it a caller asked for.
@@ -58,11 +61,17 @@ class SoftmaxRows {
       store_vector(at, e);
     });
     for (int64_t i = 0; i < n_; ++i) {
-      const float sum = sum_of(running_[i].sum), log_sum = __builtin_logf(sum);
+      float sum = sum_of(running_[i].sum), moment = sum_of(running_[i].moment);
+      if (tile_.sink > kBelowAll) {
+        const float s = tile_.sink - most_[i], e = __builtin_expf(s);
+        sum += e;
+        moment += e * (s > -87.F ? s : -87.F);
+      }
+      const float log_sum = __builtin_logf(sum);
       inverse_[i] = 1.F / sum;
       tile_.log_sum_exp[first_ + i] = most_[i] + log_sum;
       // H = -Σ p ln p with p = e / sum and ln p = (s - most) - ln sum
-      if (tile_.entropy != nullptr) tile_.entropy[first_ + i] = log_sum - sum_of(running_[i].moment) / sum;
+      if (tile_.entropy != nullptr) tile_.entropy[first_ + i] = log_sum - moment / sum;
     }
   }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mean.h>
@@ -24,8 +25,9 @@ AtenTransformer::AtenTransformer(const ModelConfig& config, WeightStore weights)
 
 Projections AtenTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.attention_norm);
-  Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv)};
-  if (config().qk_norm) {
+  Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv),
+                          w.wgate.defined() ? multiplied(x, w.wgate, {}) : at::Tensor(), w.sinks};
+  if (w.query_norm.defined()) {
     projections.queries = normalized_heads(projections.queries, w.query_norm);
     projections.keys = normalized_heads(projections.keys, w.key_norm);
   }
@@ -34,20 +36,52 @@ Projections AtenTransformer::project(const LayerWeights& w, const at::Tensor& hi
 
 void AtenTransformer::add_attention(const LayerWeights& w, const at::Tensor& attention,
                                     at::Tensor& hidden) const {
-  at::Tensor projected = multiplied(attention, w.wo, w.bo);
-  if (config().post_norms) projected = normalized(projected, w.attention_post_norm);
-  hidden.add_(projected);
+  const at::Tensor projected = normalized(multiplied(attention, w.wo, w.bo), w.attention_post_norm);
+  hidden.add_(projected * config().residual_scale);
 }
 
-void AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
+at::Tensor AtenTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const {
+  const std::int64_t n = input.values.size(0), of_each = input.values.size(1) / input.keys.size(1);
+  const at::Tensor queries = input.queries.repeat_interleave(of_each, 1);
+  const at::Tensor keys = input.keys.repeat_interleave(of_each, 1);
+  const at::Tensor out = at::empty_like(input.values);
+  for (std::int64_t token = 0; token < n; ++token) {
+    const at::Tensor key = keys[token].unsqueeze(2);
+    memory.mul_(input.decay[token].view({-1, 1, 1}));
+    const at::Tensor known = (memory * key).sum(1);
+    const at::Tensor learned = (input.values[token] - known).mul_(input.update[token].unsqueeze(1));
+    memory.add_(key * learned.unsqueeze(1));
+    out[token].copy_((memory * queries[token].unsqueeze(2)).sum(1));
+  }
+  return out;
+}
+
+Routing AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.mlp_norm);
-  const at::Tensor gate = multiplied(x, w.gate, w.gate_bias).to(at::kFloat);
-  const at::Tensor up = multiplied(x, w.up, w.up_bias);
-  at::Tensor active =
-      config().activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
-  at::Tensor out = multiplied(active.mul_(up).to(dtype()), w.down, w.down_bias);
-  if (config().post_norms) out = normalized(out, w.mlp_post_norm);
-  hidden.add_(out);
+  at::Tensor out = at::empty_like(x);
+  Routing routing;
+  if (w.router.defined())
+    routing = mix_experts(w, x, out);
+  else
+    feed_forward(w.mlp, x, false, out);
+  hidden.add_(normalized(out, w.mlp_post_norm) * config().residual_scale);
+  return routing;
+}
+
+void AtenTransformer::feed_forward(const MlpWeights& w, const at::Tensor& x, bool clamped,
+                                   at::Tensor& out) const {
+  at::Tensor gate = multiplied(x, w.gate, w.gate_bias).to(at::kFloat);
+  at::Tensor up = multiplied(x, w.up, w.up_bias);
+  at::Tensor active;
+  if (clamped) {
+    const double limit = config().experts.clamp;
+    gate = gate.clamp_max(limit);
+    active = (up.to(at::kFloat).clamp(-limit, limit) + 1) * gate * (1.702 * gate).sigmoid_();
+  } else {
+    active = config().activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
+    active.mul_(up);
+  }
+  out.copy_(multiplied(active.to(dtype()), w.down, w.down_bias));
 }
 
 void AtenTransformer::multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const {
@@ -55,6 +89,7 @@ void AtenTransformer::multiply(const at::Tensor& x, const at::Tensor& weight, at
 }
 
 at::Tensor AtenTransformer::normalized(const at::Tensor& x, const at::Tensor& weight) const {
+  if (!weight.defined()) return x;
   at::Tensor wide = x.to(at::kFloat);
   const at::Tensor scale = wide.square().mean(-1, true).add_(config().rms_norm_eps).rsqrt_();
   wide = wide * scale;
@@ -62,7 +97,7 @@ at::Tensor AtenTransformer::normalized(const at::Tensor& x, const at::Tensor& we
   return wide.to(dtype()) * weight;
 }
 
-// Each head by itself.
+// Each head by itself, or all together, as long as the weight is.
 at::Tensor AtenTransformer::normalized_heads(const at::Tensor& projected, const at::Tensor& weight) const {
   return normalized(projected.unflatten(-1, {-1, weight.size(0)}), weight).flatten(-2);
 }

@@ -28,11 +28,45 @@ struct RopeScaling {
   double beta_fast = 32, beta_slow = 1;             // kYarn: turns at which the ramp begins and ends
   bool truncate = true;                             // kYarn: the ramp's ends are whole pairs of coordinates
   double attention_factor = 1;                      // kYarn, kLongRope: multiplies cosines and sines
-  std::vector<double> short_factors, long_factors;  // kLongRope: (head_dim / 2)
+  std::vector<double> short_factors, long_factors;  // kLongRope: (rotary_dim / 2)
   bool operator==(const RopeScaling&) const = default;
 };
 
 enum class HiddenActivation { kSilu, kGeluTanh };
+
+// A feed-forward of many parts, of which a router chooses a few for each token.
+struct ExpertsConfig {
+  enum class Router {
+    kSoftmaxThenTop,  // the largest of softmax over all experts, renormalised where `renormalised` says so
+    kTopThenSoftmax,  // softmax over the largest logits
+  };
+  int n = 0;  // 0: the model has none
+  int per_token = 0;
+  std::int64_t intermediate_size = 0;
+  Router router = Router::kSoftmaxThenTop;
+  bool renormalised = true;
+  // Of a feed-forward that every token goes through besides; 0: there is none.
+  std::int64_t shared_intermediate_size = 0;
+  // c: gate and up are cut at ±c (the gate above only), and activate as (up + 1) · gate · sigmoid(α gate)
+  // with α = 1.702; 0: as in other models
+  double clamp = 0;
+};
+
+// A layer that mixes tokens by a state instead of attention, and has no keys: Gated DeltaNet (arXiv
+// 2412.06464) behind a short convolution.
+struct RecurrentConfig {
+  int n_key_heads = 0;             // 0: the model has no such layers
+  int n_value_heads = 0;           // a multiple of n_key_heads
+  int key_dim = 0, value_dim = 0;  // of a head
+  int kernel = 0;                  // tokens that the convolution sees, its own included
+
+  // Of the convolution: queries and keys of every key head, values of every value head.
+  std::int64_t n_channels() const {
+    return std::int64_t{2} * n_key_heads * key_dim + std::int64_t{n_value_heads} * value_dim;
+  }
+  // Of the state of one sequence, in elements.
+  std::int64_t state_size() const { return std::int64_t{n_value_heads} * key_dim * value_dim; }
+};
 
 // A model's shape, from its folder's config.json, checked field against field.
 struct ModelConfig {
@@ -50,28 +84,42 @@ struct ModelConfig {
   std::int64_t context_length = 0;  // true positions are below it; with dynamic RoPE what it stretches to
   // Per layer, how many tokens back a query sees, its own included; 0: all. Empty: all in every layer.
   std::vector<std::int64_t> layer_windows;
+  std::vector<bool> layer_rotates;  // per layer, whether it has rotary positions; empty: all have
+  std::vector<bool> layer_attends;  // per layer, whether it has keys; empty: all have
+  std::vector<bool> layer_experts;  // per layer, whether its feed-forward is one of experts; empty: none is
   double rms_norm_eps = 1e-6;
+  int rotary_dim = 0;                 // even: the first coordinates of a head that rotate, the others stay
+  bool interleaved_rotation = false;  // neighbours rotate together, not coordinates half of rotary_dim apart
   double rope_theta = 10000;
   RopeScaling rope_scaling;
   double local_rope_theta = 0;   // of layers with a window, whose RoPE is not scaled; 0: as the others
   double attention_scale = 0;    // of q·k; 0: 1/√head_dim
   double attention_softcap = 0;  // c: scores become c tanh(score / c); 0: they do not
   double logit_softcap = 0;      // the same of the logits
-  double embedding_scale = 1;    // embeddings are multiplied by it, rounded to the model's dtype
+  // Queries at position p are multiplied by 1 + β ln(1 + ⌊p / L⌋), after their rotation; β = 0: they are not.
+  double query_growth = 0, query_growth_length = 1;
+  double embedding_scale = 1;            // embeddings are multiplied by it
+  bool rounded_embedding_scale = false;  // which is rounded to the model's dtype before
+  double residual_scale = 1;             // attention's and the feed-forward's output are multiplied by it
+  double logit_divisor = 1;
   HiddenActivation activation = HiddenActivation::kSilu;
+  ExpertsConfig experts;
+  RecurrentConfig recurrent;         // of layers that do not attend
   bool unit_offset_norms = false;    // norms multiply by 1 + weight
-  bool post_norms = false;           // attention's and the MLP's output are normalised before they are added
-  bool fused_projections = false;    // q, k, v are stored as one matrix, gate and up as another
   bool headless = false;             // saved without its head, which the checkpoint may lack
   bool tie_word_embeddings = false;  // one matrix for the embedding and the head
   bool qkv_bias = false;             // of the projections to queries, keys and values
   bool output_bias = false;          // of attention's output projection
   bool mlp_bias = false;
-  bool qk_norm = false;                     // RMSNorm over each head's query and key, before RoPE
+  bool attention_sinks = false;  // a learned logit per query head that takes its share of attention
+  bool attention_gate = false;   // attention's output is multiplied by the sigmoid of a projection
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }
+  bool attends(int layer) const { return layer_attends.empty() || layer_attends[layer]; }
+  bool rotates(int layer) const { return layer_rotates.empty() || layer_rotates[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
+  bool has_experts(int layer) const { return !layer_experts.empty() && layer_experts[layer]; }
 };
 
 // Reads the text of a config.json, such as a recording holds.

@@ -12,8 +12,10 @@ namespace keyscope::capture {
 enum class WindowedLayers {
   kNone,
   kAll,
-  kFromNth,     // those from index n on
-  kAllButNths,  // all but layers n - 1, 2n - 1, …
+  kFromNth,       // those from index n on
+  kAllButNths,    // all but layers n - 1, 2n - 1, …
+  kEvenBelowNth,  // 0, 2, … as far as they are below n
+  kUnrotated,     // those without rotary positions
 };
 
 // A family's sliding windows.
@@ -32,6 +34,86 @@ struct RopeName {
 };
 const std::vector<RopeName>& usual_rope_names();
 
+// The biases of attention's projections.
+struct AttentionBiases {
+  std::string_view field = "attention_bias";  // what config.json may say of them; empty: nothing
+  bool by_default = false;
+  bool of_output = true;  // they are the output projection's as well
+};
+
+// The RMSNorms around a layer's branches, by the names of their weights; empty: there is none at that place.
+struct NormNames {
+  std::string_view attention = "input_layernorm";     // of attention's input
+  std::string_view after_attention = {};              // of its output, before it is added
+  std::string_view mlp = "post_attention_layernorm";  // of the feed-forward's input
+  std::string_view after_mlp = {};
+};
+
+// RMSNorm of queries and keys, before they rotate.
+enum class HeadNorm {
+  kNone,
+  kEachHead,    // over a head's coordinates
+  kProjection,  // over all heads' together
+};
+
+// Which layers have no rotary positions.
+enum class UnrotatedLayers {
+  kNone,
+  kListed,         // 0 in `no_rope_layers`, by default every `no_rope_layer_interval`th
+  kAllUnlessRope,  // all, unless `position_embedding_type` is "rope"
+};
+
+// How layers with a window rotate.
+enum class LocalRotation {
+  kAsOthers,
+  kOwnTheta,  // by `rope_local_base_freq`, unscaled
+  kUnscaled,  // by the theta of all, unscaled
+};
+
+// Weights of a feed-forward, without what stands before them in a layer; fused ones are stored as one matrix.
+struct MlpNames {
+  std::string_view prefix = "mlp.";
+  std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
+  std::string_view gate_up = {};  // of gate and up in one; empty: they are stored by themselves
+};
+
+// A mixture of experts: what config.json calls its fields, and the checkpoint its weights.
+struct ExpertsRule {
+  std::string_view n_field = {};  // how many there are; empty: the family has none
+  std::int64_t default_n = 0;
+  std::int64_t default_per_token = 0;
+  std::string_view size_field = "moe_intermediate_size";
+  std::int64_t default_size = 0;
+  std::string_view shared_size_field = {};  // empty: no expert is shared
+  std::int64_t default_shared_size = 0;
+  bool may_be_none = false;    // 0 experts mean that the shared one is all
+  bool chosen_layers = false;  // `decoder_sparse_step` and `mlp_only_layers` say which layers have them
+  ExpertsConfig::Router router = ExpertsConfig::Router::kSoftmaxThenTop;
+  bool renormalised = true;                  // where config.json does not say
+  std::string_view renormalised_field = {};  // empty: it does not
+  double default_clamp = 0;
+  std::string_view prefix = "mlp.";  // of all its weights
+  std::string_view router_name = "gate";
+  bool router_bias = false;
+  // Those of experts by themselves, under experts.0. and so on; and what all of them in one tensor are
+  // called: (n, 2 · intermediate, hidden) and (n, hidden, intermediate), or transposed with gate and up
+  // interleaved.
+  MlpNames names = {.prefix = "experts."};
+  std::string_view all_gate_up = "experts.gate_up_proj", all_down = "experts.down_proj";
+  bool transposed = false;
+  bool biases = false;
+  MlpNames shared = {.prefix = "shared_expert."};
+  std::string_view shared_gate = {};  // a logit, whose sigmoid multiplies the shared expert; empty: none
+};
+
+// How the Gated DeltaNet of layers that do not attend is stored, where `layer_types` or
+// `full_attention_interval` says that there are such.
+enum class RecurrentLayers {
+  kNone,
+  kByKeyHeads,  // rows of each key head together: its query, key, values and gates (Qwen3-Next)
+  kByParts,     // queries, keys and values; gates; decays; rates of update: by themselves (Qwen3.5)
+};
+
 // What sets a model family apart from Llama, among those that share its layers: the only place that knows.
 // Defaults are those of the family's configuration class in Hugging Face Transformers, for what a config.json
 // leaves out.
@@ -39,20 +121,33 @@ struct Family {
   std::string_view model_type;    // as config.json names it
   std::string_view architecture;  // the class that its `architectures` lists
   std::string_view base_class;    // or, where it was saved without its head, this one
-  bool qkv_bias = false;          // always biases of queries, keys and values, whatever `attention_bias` says
-  bool qk_norm = false;           // RMSNorm over each head's query and key, before RoPE
+  AttentionBiases biases = {};
+  HeadNorm head_norm = HeadNorm::kNone;
+  NormNames norms = {};
   bool unit_offset_norms = false;  // norms multiply by 1 + weight
-  bool post_norms = false;         // attention's and the MLP's output are normalised before they are added
-  bool fused_projections = false;  // q, k, v are stored as one matrix, gate and up as another
+  bool fused_qkv = false;          // queries, keys and values are stored as one matrix
+  MlpNames mlp = {};
+  ExpertsRule experts = {};
+  bool sinks = false;            // a learned sink logit per query head
+  bool gated_attention = false;  // queries' projection holds a gate beside each head's query
+  RecurrentLayers recurrent = RecurrentLayers::kNone;
   bool scaled_embeddings = false;  // embeddings are multiplied by √hidden_size
   bool scaled_queries = false;     // by 1/√query_pre_attn_scalar instead of 1/√head_dim
+  bool multipliers = false;        // `embedding_multiplier` and its like count
+  bool growing_queries = false;    // `llama_4_scaling_beta` counts
   bool softcaps = false;           // `attn_logit_softcapping` and `final_logit_softcapping` count
   std::string_view activation_field = "hidden_act";
   std::string_view default_activation = "silu";
   WindowRule window = {};
+  UnrotatedLayers unrotated = UnrotatedLayers::kNone;
+  LocalRotation local_rotation = LocalRotation::kAsOthers;
+  bool partial_rotation = false;  // `partial_rotary_factor` counts
+  double default_rotated_share = 1;
+  bool interleaved_rotation = false;
   std::vector<RopeName> rope_names = usual_rope_names();  // besides "default"
+  std::string_view default_rope = {};  // JSON of `rope_parameters` where config.json has none; empty: default
   double default_theta = 10000;
-  double default_local_theta = 0;  // of layers with a window; 0: they rotate as the others do
+  double default_local_theta = 0;
   double default_query_scalar = 0;
   double default_attention_softcap = 0;  // 0: none
   double default_logit_softcap = 0;

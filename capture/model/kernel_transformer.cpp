@@ -39,18 +39,19 @@ KernelTransformer::KernelTransformer(const ModelConfig& config, WeightStore weig
     : Transformer(config, std::move(weights)) {}
 
 Projections KernelTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
-  at::Tensor x = normalized_.take(hidden.size(0), hidden.size(1), hidden.options());
-  normalize_into(hidden, w.attention_norm, x.size(1), x);
+  const at::Tensor x = normalized_input(hidden, w.attention_norm);
   const auto projected = [&](ScratchTensor& memory, const at::Tensor& weight, const at::Tensor& bias) {
     at::Tensor out = memory.take(x.size(0), weight.size(0), x.options());
     linear(x, weight, bias, out);
     return out;
   };
   Projections projections{projected(queries_, w.wq, w.bq), projected(keys_, w.wk, w.bk),
-                          projected(values_, w.wv, w.bv)};
-  if (config().qk_norm) {
-    normalize_heads(projections.queries, w.query_norm);
-    normalize_heads(projections.keys, w.key_norm);
+                          projected(values_, w.wv, w.bv),
+                          w.wgate.defined() ? projected(output_gate_, w.wgate, {}) : at::Tensor(), w.sinks};
+  // Each head by itself, or all together, as long as the weight is.
+  if (w.query_norm.defined()) {
+    normalize_into(projections.queries, w.query_norm, w.query_norm.size(0), projections.queries);
+    normalize_into(projections.keys, w.key_norm, w.key_norm.size(0), projections.keys);
   }
   return projections;
 }
@@ -59,29 +60,78 @@ void KernelTransformer::add_attention(const LayerWeights& w, const at::Tensor& a
                                       at::Tensor& hidden) const {
   at::Tensor projected = projected_.take(hidden.size(0), hidden.size(1), hidden.options());
   linear(attention, w.wo, w.bo, projected);
-  if (config().post_norms) normalize_into(projected, w.attention_post_norm, projected.size(1), projected);
-  add(hidden, projected);
+  add_branch(projected, w.attention_post_norm, hidden);
 }
 
-void KernelTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
-  const std::int64_t n = hidden.size(0), width = hidden.size(1);
-  at::Tensor x = normalized_.take(n, width, hidden.options());
-  normalize_into(hidden, w.mlp_norm, width, x);
-  at::Tensor gate = gate_.take(n, w.gate.size(0), hidden.options());
-  at::Tensor up = up_.take(n, w.up.size(0), hidden.options());
+at::Tensor KernelTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const {
+  const std::int64_t n = input.values.size(0), n_heads = input.values.size(1), n_keys = input.keys.size(1);
+  const std::int64_t key_dim = input.keys.size(2), value_dim = input.values.size(2);
+  const at::Tensor out = at::empty_like(input.values);
+  at::parallel_for(0, n_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t head = begin; head < end; ++head) {
+      const std::int64_t key_head = head / (n_heads / n_keys);
+      kernels::best().delta_rule({.queries = input.queries.const_data_ptr<float>() + key_head * key_dim,
+                                  .keys = input.keys.const_data_ptr<float>() + key_head * key_dim,
+                                  .key_stride = n_keys * key_dim,
+                                  .values = input.values.const_data_ptr<float>() + head * value_dim,
+                                  .value_stride = n_heads * value_dim,
+                                  .decay = input.decay.const_data_ptr<float>() + head,
+                                  .update = input.update.const_data_ptr<float>() + head,
+                                  .rate_stride = n_heads,
+                                  .memory = memory.mutable_data_ptr<float>() + head * key_dim * value_dim,
+                                  .out = out.mutable_data_ptr<float>() + head * value_dim,
+                                  .n = n,
+                                  .key_dim = key_dim,
+                                  .value_dim = value_dim});
+    }
+  });
+  return out;
+}
+
+Routing KernelTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
+  const at::Tensor x = normalized_input(hidden, w.mlp_norm);
+  at::Tensor out = projected_.take(hidden.size(0), hidden.size(1), hidden.options());
+  Routing routing;
+  if (w.router.defined())
+    routing = mix_experts(w, x, out);
+  else
+    feed_forward(w.mlp, x, false, out);
+  add_branch(out, w.mlp_post_norm, hidden);
+  return routing;
+}
+
+// Undefined weight: as it is.
+at::Tensor KernelTransformer::normalized_input(const at::Tensor& hidden, const at::Tensor& weight) const {
+  if (!weight.defined()) return hidden;
+  at::Tensor x = normalized_.take(hidden.size(0), hidden.size(1), hidden.options());
+  normalize_into(hidden, weight, x.size(1), x);
+  return x;
+}
+
+// What a branch gave, which it changes, to what went into it.
+void KernelTransformer::add_branch(at::Tensor& given, const at::Tensor& post_norm, at::Tensor& hidden) const {
+  if (post_norm.defined()) normalize_into(given, post_norm, given.size(1), given);
+  if (config().residual_scale != 1) given.mul_(config().residual_scale);
+  add(hidden, given);
+}
+
+void KernelTransformer::feed_forward(const MlpWeights& w, const at::Tensor& x, bool clamped,
+                                     at::Tensor& out) const {
+  const std::int64_t n = x.size(0);
+  at::Tensor gate = gate_.take(n, w.gate.size(0), x.options());
+  at::Tensor up = up_.take(n, w.up.size(0), x.options());
   linear(x, w.gate, w.gate_bias, gate);
   linear(x, w.up, w.up_bias, up);
-  const auto activation = config().activation == HiddenActivation::kSilu ? kernels::Activation::kSilu
-                                                                         : kernels::Activation::kGeluTanh;
-  const auto& kernels = kernels::of(hidden.scalar_type());
-  const auto element = static_cast<std::int64_t>(hidden.element_size());
+  auto activation = config().activation == HiddenActivation::kSilu ? kernels::Activation::kSilu
+                                                                   : kernels::Activation::kGeluTanh;
+  if (clamped) activation = kernels::Activation::kClampedSwiglu;
+  const auto& kernels = kernels::of(x.scalar_type());
+  const auto element = static_cast<std::int64_t>(x.element_size());
+  const auto limit = static_cast<float>(config().experts.clamp);
   parallel(gate.numel(), kElementsPerTask, [&](std::int64_t first, std::int64_t count) {
-    kernels.gate(bytes(gate) + first * element, bytes(up) + first * element, count, activation);
+    kernels.gate(bytes(gate) + first * element, bytes(up) + first * element, count, activation, limit);
   });
-  at::Tensor out = projected_.take(n, width, hidden.options());
   linear(gate, w.down, w.down_bias, out);
-  if (config().post_norms) normalize_into(out, w.mlp_post_norm, width, out);
-  add(hidden, out);
 }
 
 void KernelTransformer::multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const {
@@ -92,11 +142,6 @@ at::Tensor KernelTransformer::normalized(const at::Tensor& x, const at::Tensor& 
   at::Tensor out = at::empty_like(x);
   normalize_into(x, weight, x.size(1), out);
   return out;
-}
-
-// Each head by itself, in place.
-void KernelTransformer::normalize_heads(at::Tensor& projected, const at::Tensor& weight) const {
-  normalize_into(projected, weight, config().head_dim, projected);
 }
 
 void KernelTransformer::normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,

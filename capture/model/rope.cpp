@@ -9,7 +9,9 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/floor.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/log.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/where.h>
 
@@ -35,7 +37,7 @@ at::Tensor scale_llama3(const at::Tensor& frequency, const RopeScaling& scaling)
 at::Tensor scale_yarn(const at::Tensor& frequency, const ModelConfig& config) {
   const RopeScaling& scaling = config.rope_scaling;
   const auto pair_that_turns = [&](double n_turns) {
-    return config.head_dim * std::log(scaling.original_context / (n_turns * 2 * std::numbers::pi)) /
+    return config.rotary_dim * std::log(scaling.original_context / (n_turns * 2 * std::numbers::pi)) /
            (2 * std::log(config.rope_theta));
   };
   double low = pair_that_turns(scaling.beta_fast), high = pair_that_turns(scaling.beta_slow);
@@ -44,9 +46,9 @@ at::Tensor scale_yarn(const at::Tensor& frequency, const ModelConfig& config) {
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  high = std::min(high, config.head_dim - 1.0);
+  high = std::min(high, config.rotary_dim - 1.0);
   if (low == high) high += 0.001;
-  const at::Tensor pair = at::arange(config.head_dim / 2, at::TensorOptions().dtype(at::kFloat));
+  const at::Tensor pair = at::arange(config.rotary_dim / 2, at::TensorOptions().dtype(at::kFloat));
   const at::Tensor kept = 1 - ((pair - low) / (high - low)).clamp(0, 1);
   return frequency / scaling.factor * (1 - kept) + frequency * kept;
 }
@@ -77,7 +79,10 @@ at::Tensor scale_dynamic(const at::Tensor& exponent, double theta, const RopeSca
 Rope::Rope(const ModelConfig& config, bool local)
     : scaling_(local ? RopeScaling() : config.rope_scaling),
       theta_(local ? config.local_rope_theta : config.rope_theta),
-      exponent_(at::arange(0, config.head_dim, 2, at::TensorOptions().dtype(at::kFloat)) / config.head_dim) {
+      query_growth_(config.query_growth),
+      query_growth_length_(config.query_growth_length),
+      exponent_(at::arange(0, config.rotary_dim, 2, at::TensorOptions().dtype(at::kFloat)) /
+                config.rotary_dim) {
   const at::Tensor power = at::pow(theta_, exponent_);
   inverse_frequency_ = power.reciprocal();
   switch (scaling_.kind) {
@@ -109,6 +114,15 @@ RotaryTable Rope::table(std::int64_t first, std::int64_t n) const {
   const at::Tensor positions = at::arange(first, first + n, at::TensorOptions().dtype(at::kFloat));
   const at::Tensor angle = positions.unsqueeze(1) * inverse_frequency(first + n).unsqueeze(0);
   return {angle.cos() * scaling_.attention_factor, angle.sin() * scaling_.attention_factor};
+}
+
+RotaryTable Rope::query_table(const RotaryTable& table, std::int64_t first) const {
+  if (query_growth_ == 0) return table;
+  const std::int64_t n = table.cos.size(-2);
+  const at::Tensor position = at::arange(first, first + n, at::TensorOptions().dtype(at::kFloat));
+  const at::Tensor growth = 1 + query_growth_ * at::log(1 + at::floor(position / query_growth_length_));
+  const at::Tensor of_rows = growth.unsqueeze(1).to(table.cos.device());
+  return {table.cos * of_rows, table.sin * of_rows};
 }
 
 }  // namespace keyscope::capture

@@ -8,10 +8,10 @@
 
 namespace keyscope::capture {
 
-// Cosines and sines of rotary positions, for the half-split layout of Hugging Face's Llama.
+// Cosines and sines of rotary positions, by pairs of coordinates that rotate together.
 struct RotaryTable {
-  at::Tensor cos;  // (n, head_dim / 2) float32
-  at::Tensor sin;  // (n, head_dim / 2) float32
+  at::Tensor cos;  // (n, rotary_dim / 2) float32
+  at::Tensor sin;  // (n, rotary_dim / 2) float32
 };
 
 // Rotary position embedding (Su et al., RoFormer, arXiv 2104.09864).
@@ -26,12 +26,17 @@ class Rope {
   // blocks; past the original context, keys therefore depend on the block size.
   RotaryTable table(std::int64_t first, std::int64_t n) const;
 
+  // A table of (…, n, rotary_dim / 2) as queries at the true positions first, first + 1, … take it: those of
+  // some models grow with their position (which rotate all coordinates of a head).
+  RotaryTable query_table(const RotaryTable& table, std::int64_t first) const;
+
  private:
-  at::Tensor inverse_frequency(std::int64_t length) const;  // (head_dim / 2) float32
+  at::Tensor inverse_frequency(std::int64_t length) const;  // (rotary_dim / 2) float32
 
   RopeScaling scaling_;
   double theta_;
-  at::Tensor exponent_;                // (head_dim / 2) float32: 2i / head_dim
+  double query_growth_, query_growth_length_;
+  at::Tensor exponent_;                // (rotary_dim / 2) float32: 2i / rotary_dim
   at::Tensor inverse_frequency_;       // up to the original context
   at::Tensor long_inverse_frequency_;  // kLongRope: past it
 };

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/model/config.hpp"
+#include "capture/model/delta_net.hpp"
 #include "capture/model/rope.hpp"
 #include "capture/model/weights.hpp"
 
@@ -17,6 +18,16 @@ struct Projections {
   at::Tensor queries;  // (n, n_heads · head_dim)
   at::Tensor keys;     // (n, n_kv_heads · head_dim)
   at::Tensor values;   // (n, n_kv_heads · head_dim)
+  at::Tensor gate{};   // (n, n_heads · head_dim): its sigmoid multiplies attention's output; undefined: none
+  at::Tensor
+      sinks{};  // (n_heads) float32, on the host: a score that every query has besides; undefined: none
+};
+
+// To which experts a router sends n tokens, k each, the likeliest first.
+struct Routing {
+  at::Tensor experts;  // (n, k) int64, on the host
+  at::Tensor weights;  // (n, k) float32, on the host: what their outputs are multiplied by
+  at::Tensor entropy;  // (n) float32, on the host: of softmax over all experts, in nats
 };
 
 // The Llama architecture and its relatives (see Family) without attention: norms, projections, MLP, head.
@@ -48,9 +59,17 @@ class Transformer {
   // Valid until the next call.
   virtual Projections project(const LayerWeights& weights, const at::Tensor& hidden) const = 0;
 
-  // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim) projected back and
-  // added, then the MLP.
-  void finish_layer(const LayerWeights& weights, const at::Tensor& attention, at::Tensor& hidden) const;
+  // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim), or a recurrent
+  // mixer's, projected back and added, then the feed-forward.
+  //   returns how its experts were chosen; undefined tensors where it has none
+  Routing finish_layer(const LayerWeights& weights, const at::Tensor& mixed, at::Tensor& hidden) const;
+
+  // A layer that does not attend: what it mixes of n tokens; and the mixed (n, value heads · value_dim) of
+  // some of them, which follow those that the state has seen.
+  RecurrentState fresh_state() const;
+  RecurrentProjections project_recurrent(const LayerWeights& weights, const at::Tensor& hidden) const;
+  at::Tensor recur(const LayerWeights& weights, const RecurrentProjections& projections,
+                   RecurrentState& state) const;
 
   // float32 logits (n, vocab), on the host, of the hidden states (n, hidden_size) that the last layer gave.
   at::Tensor logits(const at::Tensor& hidden) const;
@@ -66,12 +85,26 @@ class Transformer {
 
   // RMSNorm of the vectors (…, hidden_size), times the weight (hidden_size).
   virtual at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const = 0;
-  // What of finish_layer goes through the output projection, and what through the MLP; both change `hidden`.
+  // What of finish_layer goes through the output projection, and what through the feed-forward; both change
+  // `hidden`.
   virtual void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                              at::Tensor& hidden) const = 0;
-  virtual void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const = 0;
+  // (n, value heads, value_dim) float32; the state (value heads, key_dim, value_dim) goes on by n tokens, one
+  // after another, so that the result does not depend on how tokens come in blocks.
+  virtual at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const = 0;
+  virtual Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const = 0;
+
+  // out = down(act(gate(x)) · up(x)). x, out: (n, hidden_size); out is written. `clamped`: as experts may be
+  virtual void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
+                            at::Tensor& out) const = 0;
+
+  // out = Σ over the experts that x is routed to, and the shared one. Tokens are grouped by expert, and every
+  // group is one product; only experts that some token goes to are read.
+  Routing mix_experts(const LayerWeights& weights, const at::Tensor& x, at::Tensor& out) const;
 
  private:
+  Routing route(const LayerWeights& weights, const at::Tensor& x) const;
+
   ModelConfig config_;
   WeightStore weights_;
   Rope rope_, local_rope_;
@@ -91,7 +124,10 @@ class AtenTransformer : public Transformer {
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;
-  void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
+  Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
+                    at::Tensor& out) const override;
 
  private:
   at::Tensor normalized_heads(const at::Tensor& projected, const at::Tensor& weight) const;
@@ -121,14 +157,18 @@ class KernelTransformer : public Transformer {
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;
-  void add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
+  Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
+                    at::Tensor& out) const override;
 
  private:
-  void normalize_heads(at::Tensor& projected, const at::Tensor& weight) const;
+  at::Tensor normalized_input(const at::Tensor& hidden, const at::Tensor& weight) const;
+  void add_branch(at::Tensor& given, const at::Tensor& post_norm, at::Tensor& hidden) const;
   void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
                       at::Tensor& out) const;
 
-  mutable ScratchTensor normalized_, queries_, keys_, values_, projected_, gate_, up_;
+  mutable ScratchTensor normalized_, queries_, keys_, values_, output_gate_, projected_, gate_, up_;
 };
 
 // out = x weightᵀ + bias. x: (n, in), weight: (out, in), bias: (out) or undefined; out: (n, out), written.

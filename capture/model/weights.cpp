@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include <ATen/TensorIndexing.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
@@ -15,6 +17,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/model/family.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -33,7 +36,7 @@ struct TensorNames {
 
 // What stands before the embedding, or where a tied one is stored as the head alone, before the first layer.
 std::string decoder_prefix(const StoredWeights& stored) {
-  for (const std::string_view last : {kEmbedding, std::string_view("layers.0.input_layernorm.weight")}) {
+  for (const std::string_view last : {kEmbedding, std::string_view("layers.0.self_attn.o_proj.weight")}) {
     std::set<std::string> prefixes;
     for (const auto& [name, tensor] : stored.tensors())
       if (name.ends_with(last)) prefixes.insert(name.substr(0, name.size() - last.size()));
@@ -75,65 +78,184 @@ struct Place {
   std::int64_t rows;
 };
 
-// Splits a stored matrix among its places when it is bound.
+// Splits a stored matrix among its places when it is bound. Its rows come in groups, each with its share of
+// every place; a target that has several places gets them one after another.
 struct Fused {
   std::string name;
+  std::int64_t n_groups;
   std::vector<Place> places;
+};
+
+// Entries [first, first + n) of a tensor, as they are computed with.
+struct Reading {
+  at::ScalarType dtype;
+  at::Device device;
+
+  at::Tensor operator()(const StoredWeight& weight, std::int64_t first, std::int64_t n) const;
+  at::Tensor operator()(const StoredWeight& weight) const {
+    return (*this)(weight, 0, weight.shape().front());
+  }
 };
 
 // What a layer of this model has, and where it goes.
 class LayerPlan {
  public:
-  LayerPlan(LayerWeights& layer, const ModelConfig& config, const std::string& decoder, int index)
-      : config_(config), prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)) {
-    const std::int64_t d = config.hidden_size, f = config.intermediate_size;
-    const std::int64_t wide = std::int64_t{config.n_heads} * config.head_dim;
-    const std::int64_t narrow = std::int64_t{config.n_kv_heads} * config.head_dim;
-    add(layer.attention_norm, "input_layernorm.weight", {d});
-    add_norms(layer);
-    if (config.fused_projections) {
-      fuse("self_attn.qkv_proj.weight", d, {{&layer.wq, wide}, {&layer.wk, narrow}, {&layer.wv, narrow}});
-      fuse("mlp.gate_up_proj.weight", d, {{&layer.gate, f}, {&layer.up, f}});
-    } else {
-      add(layer.wq, "self_attn.q_proj.weight", {wide, d});
-      add(layer.wk, "self_attn.k_proj.weight", {narrow, d});
-      add(layer.wv, "self_attn.v_proj.weight", {narrow, d});
-      add(layer.gate, "mlp.gate_proj.weight", {f, d});
-      add(layer.up, "mlp.up_proj.weight", {f, d});
-    }
-    add(layer.wo, "self_attn.o_proj.weight", {d, wide});
-    add(layer.down, "mlp.down_proj.weight", {d, f});
-    if (config.qkv_bias) {
-      add(layer.bq, "self_attn.q_proj.bias", {wide});
-      add(layer.bk, "self_attn.k_proj.bias", {narrow});
-      add(layer.bv, "self_attn.v_proj.bias", {narrow});
-    }
-    if (config.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d});
-    if (config.mlp_bias) {
-      add(layer.gate_bias, "mlp.gate_proj.bias", {f});
-      add(layer.up_bias, "mlp.up_proj.bias", {f});
-      add(layer.down_bias, "mlp.down_proj.bias", {d});
-    }
+  LayerPlan(LayerWeights& layer, const ModelConfig& config, const StoredWeights& stored,
+            const std::string& decoder, int index)
+      : config_(config),
+        family_(*find_family(config.model_type)),
+        stored_(stored),
+        prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)),
+        d_(config.hidden_size) {
+    if (config.attends(index))
+      add_attention(layer);
+    else
+      add_recurrent(layer);
+    add_norm(layer.attention_norm, family_.norms.attention);
+    add_norm(layer.attention_post_norm, family_.norms.after_attention);
+    add_norm(layer.mlp_norm, family_.norms.mlp);
+    add_norm(layer.mlp_post_norm, family_.norms.after_mlp);
+    if (config.has_experts(index))
+      add_experts(layer);
+    else
+      add_mlp(layer.mlp, only_shared() ? family_.experts.shared : family_.mlp, config.intermediate_size);
   }
 
   const std::vector<Wanted>& tensors() const { return tensors_; }
   const std::vector<Fused>& fused() const { return fused_; }
+  // Those of experts, which are not read with the others.
+  const std::vector<Wanted>& expert_tensors() const { return expert_tensors_; }
+
+  // The layer's experts, read from what is stored. It outlives the plan.
+  ExpertWeights experts(const Reading& read) const;
 
  private:
-  // Where the outputs are normalised as well, the MLP's own norm has another name.
-  void add_norms(LayerWeights& layer) {
-    const std::int64_t d = config_.hidden_size;
-    if (config_.post_norms) {
-      add(layer.attention_post_norm, "post_attention_layernorm.weight", {d});
-      add(layer.mlp_norm, "pre_feedforward_layernorm.weight", {d});
-      add(layer.mlp_post_norm, "post_feedforward_layernorm.weight", {d});
+  // Whether the family's experts are none here, but for the shared one.
+  bool only_shared() const { return family_.experts.may_be_none && config_.experts.n == 0; }
+
+  void add_attention(LayerWeights& layer) {
+    const std::int64_t wide = std::int64_t{config_.n_heads} * config_.head_dim;
+    const std::int64_t narrow = std::int64_t{config_.n_kv_heads} * config_.head_dim;
+    if (config_.attention_gate) {
+      // Rows of each head: its query's, then its gate's.
+      interleave("self_attn.q_proj.weight", d_, config_.n_heads,
+                 {{&layer.wq, config_.head_dim}, {&layer.wgate, config_.head_dim}});
+      add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
+      add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
+    } else if (family_.fused_qkv) {
+      fuse("self_attn.qkv_proj.weight", d_, {{&layer.wq, wide}, {&layer.wk, narrow}, {&layer.wv, narrow}});
     } else {
-      add(layer.mlp_norm, "post_attention_layernorm.weight", {d});
+      add(layer.wq, "self_attn.q_proj.weight", {wide, d_});
+      add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
+      add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
     }
-    if (config_.qk_norm) {
-      add(layer.query_norm, "self_attn.q_norm.weight", {config_.head_dim});
-      add(layer.key_norm, "self_attn.k_norm.weight", {config_.head_dim});
+    add(layer.wo, "self_attn.o_proj.weight", {d_, wide});
+    if (config_.qkv_bias) {
+      add(layer.bq, "self_attn.q_proj.bias", {wide});
+      add(layer.bk, "self_attn.k_proj.bias", {narrow});
+      add(layer.bv, "self_attn.v_proj.bias", {narrow});
     }
+    if (config_.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d_});
+    if (family_.head_norm != HeadNorm::kNone) {
+      const bool each = family_.head_norm == HeadNorm::kEachHead;
+      add(layer.query_norm, "self_attn.q_norm.weight", {each ? config_.head_dim : wide});
+      add(layer.key_norm, "self_attn.k_norm.weight", {each ? config_.head_dim : narrow});
+    }
+    if (config_.attention_sinks) add(layer.sinks, "self_attn.sinks", {config_.n_heads});
+  }
+
+  void add_recurrent(LayerWeights& layer) {
+    const RecurrentConfig& about = config_.recurrent;
+    RecurrentWeights& weights = layer.recurrent;
+    const std::int64_t n = about.n_value_heads, wide = n * about.value_dim;
+    if (family_.recurrent == RecurrentLayers::kByParts) {
+      add(weights.mixed, "linear_attn.in_proj_qkv.weight", {about.n_channels(), d_});
+      add(weights.gate, "linear_attn.in_proj_z.weight", {wide, d_});
+      add(weights.update, "linear_attn.in_proj_b.weight", {n, d_});
+      add(weights.decay, "linear_attn.in_proj_a.weight", {n, d_});
+    } else {
+      const std::int64_t of_each = n / about.n_key_heads, values = of_each * about.value_dim;
+      interleave("linear_attn.in_proj_qkvz.weight", d_, about.n_key_heads,
+                 {{&weights.mixed, about.key_dim},
+                  {&weights.mixed, about.key_dim},
+                  {&weights.mixed, values},
+                  {&weights.gate, values}});
+      interleave("linear_attn.in_proj_ba.weight", d_, about.n_key_heads,
+                 {{&weights.update, of_each}, {&weights.decay, of_each}});
+    }
+    add(weights.kernel, "linear_attn.conv1d.weight", {about.n_channels(), 1, about.kernel});
+    add(weights.decay_rate, "linear_attn.A_log", {n});
+    add(weights.decay_bias, "linear_attn.dt_bias", {n});
+    add(weights.norm, "linear_attn.norm.weight", {about.value_dim});
+    add(layer.wo, "linear_attn.out_proj.weight", {d_, wide});
+  }
+
+  void add_norm(at::Tensor& target, std::string_view name) {
+    if (!name.empty()) add(target, fmt::format("{}.weight", name), {d_});
+  }
+
+  void add_mlp(MlpWeights& mlp, const MlpNames& names, std::int64_t f) {
+    const auto name = [&](std::string_view part, const char* kind) {
+      return fmt::format("{}{}.{}", names.prefix, part, kind);
+    };
+    if (names.gate_up.empty()) {
+      add(mlp.gate, name(names.gate, "weight"), {f, d_});
+      add(mlp.up, name(names.up, "weight"), {f, d_});
+    } else {
+      fuse(name(names.gate_up, "weight"), d_, {{&mlp.gate, f}, {&mlp.up, f}});
+    }
+    add(mlp.down, name(names.down, "weight"), {d_, f});
+    if (!config_.mlp_bias) return;
+    add(mlp.gate_bias, name(names.gate, "bias"), {f});
+    add(mlp.up_bias, name(names.up, "bias"), {f});
+    add(mlp.down_bias, name(names.down, "bias"), {d_});
+  }
+
+  void add_experts(LayerWeights& layer) {
+    const ExpertsRule& rule = family_.experts;
+    const std::int64_t n = config_.experts.n, f = config_.experts.intermediate_size;
+    add(layer.router, fmt::format("{}{}.weight", rule.prefix, rule.router_name), {n, d_});
+    if (rule.router_bias)
+      add(layer.router_bias, fmt::format("{}{}.bias", rule.prefix, rule.router_name), {n});
+    if (all_in_one()) {
+      want_expert(rule.all_gate_up, rule.transposed ? Shape{n, d_, 2 * f} : Shape{n, 2 * f, d_});
+      want_expert(rule.all_down, rule.transposed ? Shape{n, f, d_} : Shape{n, d_, f});
+      if (rule.biases) {
+        want_expert(fmt::format("{}_bias", rule.all_gate_up), {n, 2 * f});
+        want_expert(fmt::format("{}_bias", rule.all_down), {n, d_});
+      }
+    } else {
+      for (int expert = 0; expert < n; ++expert) {
+        want_expert(part_of(expert, rule.names.gate), {f, d_});
+        want_expert(part_of(expert, rule.names.up), {f, d_});
+        want_expert(part_of(expert, rule.names.down), {d_, f});
+      }
+    }
+    if (config_.experts.shared_intermediate_size == 0) return;
+    MlpNames shared = rule.shared;
+    const std::string prefix = fmt::format("{}{}", rule.prefix, shared.prefix);
+    shared.prefix = prefix;
+    add_mlp(layer.shared, shared, config_.experts.shared_intermediate_size);
+    if (!rule.shared_gate.empty())
+      add(layer.shared_gate, fmt::format("{}{}.weight", rule.prefix, rule.shared_gate), {1, d_});
+  }
+
+  std::string of_all(std::string_view name) const {
+    return fmt::format("{}{}{}", prefix_, family_.experts.prefix, name);
+  }
+
+  // Whether all experts are stored in one tensor, as newer checkpoints have them and some families always do.
+  bool all_in_one() const {
+    return family_.experts.transposed || stored_.find(of_all(family_.experts.all_gate_up)) != nullptr ||
+           family_.experts.all_gate_up.ends_with(".weight");
+  }
+
+  std::string part_of(int expert, std::string_view part) const {
+    return fmt::format("{}{}.{}.weight", family_.experts.names.prefix, expert, part);
+  }
+
+  void want_expert(std::string_view name, Shape shape) {
+    expert_tensors_.push_back({nullptr, of_all(name), std::move(shape)});
   }
 
   void add(at::Tensor& target, std::string_view name, Shape shape) {
@@ -141,15 +263,23 @@ class LayerPlan {
   }
 
   void fuse(std::string_view name, std::int64_t columns, std::vector<Place> places) {
+    interleave(name, columns, 1, std::move(places));
+  }
+
+  // The rows of `n` groups, each of which has its share of every place.
+  void interleave(std::string_view name, std::int64_t columns, std::int64_t n, std::vector<Place> places) {
     std::int64_t rows = 0;
-    for (const Place& place : places) rows += place.rows;
+    for (const Place& place : places) rows += n * place.rows;
     tensors_.push_back({nullptr, prefix_ + std::string(name), {rows, columns}});
-    fused_.push_back({prefix_ + std::string(name), std::move(places)});
+    fused_.push_back({prefix_ + std::string(name), n, std::move(places)});
   }
 
   const ModelConfig& config_;
+  const Family& family_;
+  const StoredWeights& stored_;
   std::string prefix_;
-  std::vector<Wanted> tensors_;
+  std::int64_t d_;
+  std::vector<Wanted> tensors_, expert_tensors_;
   std::vector<Fused> fused_;
 };
 
@@ -172,12 +302,13 @@ std::vector<Wanted> outer_tensors(at::Tensor& embedding, at::Tensor& head, at::T
 }
 
 // Everything that the decoder of this configuration is made of.
-std::vector<Wanted> decoder_tensors(const ModelConfig& config, const TensorNames& names,
-                                    std::vector<Wanted> outer) {
+std::vector<Wanted> decoder_tensors(const ModelConfig& config, const StoredWeights& stored,
+                                    const TensorNames& names, std::vector<Wanted> outer) {
   LayerWeights unused;
   for (int i = 0; i < config.n_layers; ++i) {
-    const LayerPlan plan(unused, config, names.decoder, i);
+    const LayerPlan plan(unused, config, stored, names.decoder, i);
     outer.insert(outer.end(), plan.tensors().begin(), plan.tensors().end());
+    outer.insert(outer.end(), plan.expert_tensors().begin(), plan.expert_tensors().end());
   }
   return outer;
 }
@@ -251,10 +382,8 @@ const StoredWeight& checked(const StoredWeights& stored, const Wanted& wanted) {
   return *weight;
 }
 
-// Of entries [first, first + n) the mapped bytes themselves where they are plain and their alignment permits;
-// they are never written to.
-at::Tensor read_weight(const StoredWeight& weight, std::int64_t first, std::int64_t n, at::ScalarType dtype,
-                       at::Device device) {
+// Of plain ones the mapped bytes themselves where dtype and alignment permit; they are never written to.
+at::Tensor Reading::operator()(const StoredWeight& weight, std::int64_t first, std::int64_t n) const {
   Shape shape = weight.shape();
   shape.front() = n;
   if (!weight.is_plain()) {
@@ -278,16 +407,82 @@ at::Tensor read_weight(const StoredWeight& weight, std::int64_t first, std::int6
 }
 
 // Of a file mapped for reading only, pages that were given back are read again when they are touched.
-void advise_pages(const StoredWeight& weight, int advice) {
+void advise_pages(const StoredWeight& weight, std::int64_t first, std::int64_t n, int advice) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  for (const std::span<const std::byte> data : weight.bytes(0, weight.shape().front())) {
+  for (const std::span<const std::byte> data : weight.bytes(first, n)) {
     // A page shared with a neighbouring tensor may go as well: it comes back when it is needed.
     const std::uintptr_t into_page = reinterpret_cast<std::uintptr_t>(data.data()) % page;
     madvise(const_cast<std::byte*>(data.data() - into_page), data.size() + into_page, advice);
   }
 }
 
+void advise_pages(const StoredWeight& weight, int advice) {
+  advise_pages(weight, 0, weight.shape().front(), advice);
+}
+
+// An expert out of the tensors that hold all: (1, 2F, D) and (1, D, F), or transposed with gate and up
+// interleaved.
+MlpWeights split_expert(const at::Tensor& gate_up, const at::Tensor& down, bool transposed) {
+  const at::Tensor both = transposed ? gate_up[0].t() : gate_up[0];
+  if (!transposed) return {both.chunk(2)[0], both.chunk(2)[1], down[0], {}, {}, {}};
+  return {both.slice(0, 0, std::nullopt, 2).contiguous(),
+          both.slice(0, 1, std::nullopt, 2).contiguous(),
+          down[0].t().contiguous(),
+          {},
+          {},
+          {}};
+}
+
+ExpertWeights LayerPlan::experts(const Reading& read) const {
+  const ExpertsRule& rule = family_.experts;
+  std::vector<const StoredWeight*> parts;
+  for (const Wanted& wanted : expert_tensors_) parts.push_back(stored_.find(wanted.name));
+  const int n = parts.empty() ? 0 : config_.experts.n;
+  if (!all_in_one())
+    return {n,
+            [read, parts](int expert) {
+              const auto* of_expert = parts.data() + std::ptrdiff_t{3} * expert;
+              return MlpWeights{read(*of_expert[0]), read(*of_expert[1]), read(*of_expert[2]), {}, {}, {}};
+            },
+            [parts](int expert) {
+              for (int part = 0; part < 3; ++part) advise_pages(*parts[3 * expert + part], MADV_WILLNEED);
+            }};
+  return {n,
+          [read, parts, transposed = rule.transposed](int expert) {
+            MlpWeights weights =
+                split_expert(read(*parts[0], expert, 1), read(*parts[1], expert, 1), transposed);
+            if (parts.size() == 2) return weights;
+            const at::Tensor bias = read(*parts[2], expert, 1)[0];
+            weights.gate_bias = bias.slice(0, 0, std::nullopt, 2).contiguous();
+            weights.up_bias = bias.slice(0, 1, std::nullopt, 2).contiguous();
+            weights.down_bias = read(*parts[3], expert, 1)[0];
+            return weights;
+          },
+          [parts](int expert) {
+            for (const StoredWeight* part : parts) advise_pages(*part, expert, 1, MADV_WILLNEED);
+          }};
+}
+
 }  // namespace
+
+ExpertWeights::ExpertWeights(int n, Read read, Prefetch prefetch)
+    : read_one_(std::move(read)), prefetch_(std::move(prefetch)), read_(n) {}
+
+const MlpWeights& ExpertWeights::at(int expert) const {
+  auto& read = read_[expert];
+  if (!read) read = read_one_(expert);
+  return *read;
+}
+
+void ExpertWeights::prefetch(int expert) const {
+  if (prefetch_ && !read_[expert]) prefetch_(expert);
+}
+
+void ExpertWeights::read_all() {
+  for (int expert = 0; expert < n(); ++expert) at(expert);
+  read_one_ = {};
+  prefetch_ = {};
+}
 
 WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype,
                          Residency residency, at::Device device)
@@ -295,7 +490,7 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   const TensorNames names = tensor_names(stored);
   decoder_ = names.decoder;
   const auto outer = outer_tensors(embedding_, head_, final_norm_, config, names, stored);
-  const std::vector<Wanted> wanted = decoder_tensors(config, names, outer);
+  const std::vector<Wanted> wanted = decoder_tensors(config, stored, names, outer);
   for (const Wanted& tensor : wanted) checked(stored, tensor);
   unused_ = unused_tensors(stored, wanted, config, names);
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
@@ -312,24 +507,29 @@ std::shared_ptr<const LayerWeights> WeightStore::layer(int index) const {
 
 std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
-  const LayerPlan plan(*layer, config_, decoder_, index);
+  const LayerPlan plan(*layer, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : plan.tensors())
     if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name);
   for (const Fused& fused : plan.fused()) {
     const at::Tensor whole = bind_tensor(fused.name);
+    const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
     std::int64_t row = 0;
     for (const Place& place : fused.places) {
-      *place.target = whole.narrow(0, row, place.rows);
+      const at::Tensor rows = groups.narrow(1, row, place.rows).flatten(0, 1);
+      *place.target = place.target->defined() ? at::cat({*place.target, rows}) : rows;
       row += place.rows;
     }
   }
+  if (layer->sinks.defined()) layer->sinks = layer->sinks.to(at::kCPU).to(at::kFloat);
+  layer->experts = plan.experts({dtype_, device_});
+  if (residency_ == Residency::kWhole) layer->experts.read_all();
   return layer;
 }
 
 // From then on, nobody needs the file's pages of what was copied to another device.
 at::Tensor WeightStore::bind_tensor(const std::string& name) const {
   const StoredWeight& weight = *stored_->find(name);
-  at::Tensor tensor = read_weight(weight, 0, weight.shape().front(), dtype_, device_);
+  at::Tensor tensor = Reading{dtype_, device_}(weight);
   if (!device_.is_cpu() || !weight.is_plain()) advise_pages(weight, MADV_DONTNEED);
   return tensor;
 }
@@ -341,8 +541,10 @@ void WeightStore::release(int index) const { advise(index, MADV_DONTNEED); }
 void WeightStore::advise(int index, int advice) const {
   if (residency_ == Residency::kWhole || index < 0 || index >= config_.n_layers) return;
   LayerWeights unused;
-  const LayerPlan plan(unused, config_, decoder_, index);
+  const LayerPlan plan(unused, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : plan.tensors()) advise_pages(*stored_->find(tensor.name), advice);
+  if (advice == MADV_WILLNEED) return;  // which experts are asked for is not known yet
+  for (const Wanted& tensor : plan.expert_tensors()) advise_pages(*stored_->find(tensor.name), advice);
 }
 
 WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype) {
@@ -352,7 +554,7 @@ WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config,
   WeightBytes bytes;
   std::map<std::string, std::int64_t, std::less<>> by_layer;
   for (const Wanted& wanted :
-       decoder_tensors(config, names, outer_tensors(embedding, head, norm, config, names, stored))) {
+       decoder_tensors(config, stored, names, outer_tensors(embedding, head, norm, config, names, stored))) {
     const StoredWeight* weight = stored.find(wanted.name);
     if (weight == nullptr) continue;  // which is said when the weights are read
     const std::int64_t n = weight->n_elements() * static_cast<std::int64_t>(c10::elementSize(dtype));

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,18 +15,60 @@
 
 namespace keyscope::capture {
 
-// One decoder layer's weights; D hidden, F intermediate, E head_dim. What a family does not have is
-// undefined.
+// A feed-forward's weights; D hidden, F intermediate. Without biases, these are undefined.
+struct MlpWeights {
+  at::Tensor gate, up, down;  // (F, D), (F, D), (D, F)
+  at::Tensor gate_bias, up_bias, down_bias;
+};
+
+// The experts of a layer, each of which is read when it is first asked for: what no token goes to is not.
+// One thread at a time.
+class ExpertWeights {
+ public:
+  using Read = std::function<MlpWeights(int expert)>;
+  using Prefetch = std::function<void(int expert)>;
+  ExpertWeights() = default;
+  ExpertWeights(int n, Read read, Prefetch prefetch);
+
+  int n() const { return static_cast<int>(read_.size()); }
+  const MlpWeights& at(int expert) const;
+  // Asks for an expert to be read soon.
+  void prefetch(int expert) const;
+  // Reads all of them, and from then on depends on nothing.
+  void read_all();
+
+ private:
+  Read read_one_;
+  Prefetch prefetch_;
+  mutable std::vector<std::optional<MlpWeights>> read_;
+};
+
+// A Gated DeltaNet's weights; C channels of its convolution, H value heads, V their dimension.
+struct RecurrentWeights {
+  at::Tensor mixed, gate;             // (C, D), (H·V, D)
+  at::Tensor update, decay;           // (H, D) twice: how much of a token is written, how much is forgotten
+  at::Tensor kernel;                  // (C, 1, tokens)
+  at::Tensor decay_rate, decay_bias;  // (H) twice: A_log, dt_bias
+  at::Tensor norm;                    // (V)
+};
+
+// One decoder layer's weights; E head_dim. What a family does not have is undefined.
 struct LayerWeights {
   at::Tensor attention_norm;  // (D)
   at::Tensor wq, wk, wv, wo;  // (n_heads·E, D), (n_kv_heads·E, D), the same, (D, n_heads·E)
   at::Tensor bq, bk, bv, bo;
-  at::Tensor query_norm, key_norm;  // (E)
+  at::Tensor wgate;                 // (n_heads·E, D), whose sigmoid multiplies attention's output
+  at::Tensor query_norm, key_norm;  // (E), or of a whole projection (n_heads·E), (n_kv_heads·E)
+  at::Tensor sinks;                 // (n_heads) float32, on the host
+  RecurrentWeights recurrent;       // of a layer that does not attend; wo (D, H·V) is its output's
   at::Tensor attention_post_norm;   // (D), of attention's output
   at::Tensor mlp_norm;              // (D)
-  at::Tensor gate, up, down;        // (F, D), (F, D), (D, F)
-  at::Tensor gate_bias, up_bias, down_bias;
-  at::Tensor mlp_post_norm;  // (D), of the MLP's output
+  MlpWeights mlp;                   // of a layer without experts
+  at::Tensor router, router_bias;   // (n_experts, D), (n_experts)
+  ExpertWeights experts;
+  MlpWeights shared;         // what every token goes through beside the experts
+  at::Tensor shared_gate;    // (1, D)
+  at::Tensor mlp_post_norm;  // (D), of the feed-forward's output
 };
 
 // A checkpoint's tensors as a transformer needs them: on the CPU used where they lie in the mapped file if

@@ -131,6 +131,12 @@ struct RecordPlan {
   std::int64_t vocab_size = 0;
   StoreType store = StoreType::kFloat32;
   bool compress = false;
+  bool sinks = false;  // the model's heads have learned sinks
+  // Of recorded layers, ascending: those with experts, of which each token goes to `experts_per_token`; and
+  // those that have no keys (recurrent mixers), of which nothing else is recorded.
+  std::vector<int> expert_layers = {};
+  std::vector<int> keyless_layers = {};
+  int n_experts = 0, experts_per_token = 0;
 
   std::int64_t n_prompt() const { return prompt.size(); }
   // R_kv and R: heads with rows, the first axis of datasets of rows.
@@ -168,7 +174,11 @@ struct LayerBlock {
   // (R, n_new, start + n_new): weights by true key position, 0 where not visible; empty if not recorded.
   std::vector<float> attention_rows;
   std::vector<float> entropy;  // (n_heads, n_new) of each query's weights, in nats; empty after the prompt
-  // With a prompt's last block, statistics of attention over the whole prompt:
+  // (n_heads) what this block's queries gave to the heads' learned sinks, summed: with what rows received, it
+  // adds up to the number of queries. Empty after the prompt, and in models without sinks.
+  std::vector<double> attention_sink;
+  // With a prompt's last block, the sinks' scores, and statistics of attention over the whole prompt:
+  std::vector<float> sink_logits;       // (n_heads)
   std::vector<float> attention_window;  // (n_kv_heads, n_prompt) weights of the last queries, summed
   std::vector<double> gini, top_share;  // (n_heads) of the attention that positions received
 };
@@ -186,6 +196,16 @@ struct BlockRecord {
   // then in its recording. -1 where no id was generated, or where only `run_done` will say it.
   std::int32_t next_id = -1;
   std::string next_text;
+};
+
+// To which experts a layer's router sent tokens first, first + 1, …, k each, the likeliest first.
+struct RoutingRecord {
+  int run = 0;  // index into RecordPlan::runs
+  int layer = 0;
+  std::int64_t first = 0;             // true position
+  std::vector<std::int32_t> experts;  // (n, k)
+  std::vector<float> weights;         // (n, k) what their outputs were multiplied by
+  std::vector<float> entropy;         // (n) of the router's softmax over all experts, in nats
 };
 
 // What is known once a run's prompt has been read.
@@ -208,6 +228,9 @@ class RecordSink {
   virtual ~RecordSink() = default;
   virtual void begin(std::shared_ptr<const RecordPlan> plan) = 0;
   virtual void block(std::shared_ptr<const BlockRecord> record) = 0;
+  // Of recorded layers with experts: before the record of the tokens' block, or under the layer schedule
+  // after those of the blocks that went through the layer with them.
+  virtual void routing(std::shared_ptr<const RoutingRecord> /*record*/) {}
   virtual void prompt_done(const PromptResult& result) = 0;
   virtual void run_done(int run, const TokenText& generated) = 0;
   // `complete` is false when the capture was cancelled or failed; what came before is kept.

@@ -59,6 +59,7 @@ capture::AtenAttentionInput together(const AttentionCase& c) {
   input.new_keys = c.keys.narrow(1, s.n_rows - s.n_new, s.n_new);
   input.new_values = c.values.narrow(1, s.n_rows - s.n_new, s.n_new);
   input.rules = c.input.rules;
+  input.sinks = c.sinks;
   return input;
 }
 
@@ -66,7 +67,7 @@ capture::AtenAttentionInput together(const AttentionCase& c) {
 
 void PrintTo(const AttentionShape& s, std::ostream* out) {
   *out << s.n_heads << " heads on " << s.n_kv_heads << ", " << s.n_new << " of " << s.n_rows << " rows, d "
-       << s.head_dim << ", window " << s.window << ", cap " << s.softcap;
+       << s.head_dim << ", window " << s.window << ", cap " << s.softcap << (s.sinks ? ", sinks" : "");
 }
 
 AttentionCase::AttentionCase(const AttentionShape& s, at::ScalarType dtype)
@@ -75,6 +76,8 @@ AttentionCase::AttentionCase(const AttentionShape& s, at::ScalarType dtype)
       keys(filled(s.n_kv_heads, s.n_rows, s.head_dim, 2).to(dtype)),
       values(filled(s.n_kv_heads, s.n_rows, s.head_dim, 3).to(dtype)) {
   input.queries = queries;
+  if (s.sinks) sinks = filled(1, 1, s.n_heads, 4).mul_(3).flatten();
+  input.sinks = sinks;
   input.rules = {1 / std::sqrt(static_cast<double>(s.head_dim)), s.softcap, s.window};
   for (std::int64_t head = 0; head < s.n_kv_heads; ++head) positions.push_back(positions_of(*this, head));
   for (std::int64_t head = 0; head < s.n_kv_heads; ++head) {

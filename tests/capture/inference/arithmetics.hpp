@@ -34,6 +34,7 @@ struct AttentionShape {
   std::int64_t n_heads, n_kv_heads, n_new, n_rows, head_dim;
   std::int64_t window = 0;
   double softcap = 0;
+  bool sinks = false;
 };
 void PrintTo(const AttentionShape& shape, std::ostream* out);
 
@@ -44,6 +45,7 @@ struct AttentionCase {
 
   AttentionShape shape;
   at::Tensor queries, keys, values;  // (n_heads, n_new, head_dim), (n_kv_heads, n_rows, head_dim) twice
+  at::Tensor sinks;                  // (n_heads) float32, where the shape has them
   std::vector<std::vector<std::int32_t>> positions;
   capture::AttentionInput input;
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ using ::testing::HasSubstr;
 
 // The weights of one query head by the definition, in float64: (n_new, n_rows of its KV head), 0 where not
 // visible. Slow and obvious: what the tiles are held to.
-std::vector<double> softmax_weights(const AttentionCase& c, std::int64_t head) {
+//   sink: gets the weight of each query's sink, 0 where there is none
+std::vector<double> softmax_weights(const AttentionCase& c, std::int64_t head,
+                                    std::vector<double>* sink = nullptr) {
   const auto kv_head = static_cast<std::size_t>(head / c.input.group_size());
   const HeadRows& rows = c.input.heads[kv_head];
   const std::int64_t n_new = c.shape.n_new, n_rows = rows.n_rows(), d = c.shape.head_dim;
@@ -36,7 +39,8 @@ std::vector<double> softmax_weights(const AttentionCase& c, std::int64_t head) {
   std::vector<double> weights(n_new * n_rows);
   for (std::int64_t i = 0; i < n_new; ++i) {
     const auto own = static_cast<std::size_t>(n_rows - n_new + i);
-    double sum = 0;
+    const double of_sink = c.shape.sinks ? std::exp(c.sinks.const_data_ptr<float>()[head]) : 0;
+    double sum = of_sink;
     for (std::int64_t j = 0; j <= n_rows - n_new + i; ++j) {
       const std::int64_t distance = rows.positions[own] - rows.positions[j];
       if (c.shape.window > 0 && distance >= c.shape.window) continue;
@@ -49,6 +53,7 @@ std::vector<double> softmax_weights(const AttentionCase& c, std::int64_t head) {
       sum += weights[i * n_rows + j] = std::exp(score);
     }
     for (std::int64_t j = 0; j < n_rows; ++j) weights[i * n_rows + j] /= sum;
+    if (sink != nullptr) sink->push_back(of_sink / sum);
   }
   return weights;
 }
@@ -121,7 +126,14 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
     for (std::int64_t head = 0; head < s.n_heads; ++head) {
       const auto at = static_cast<std::size_t>(head);
       const HeadRows& rows = c.input.heads[head / c.input.group_size()];
-      const auto weights = softmax_weights(c, head);
+      std::vector<double> sink;
+      const auto weights = softmax_weights(c, head, &sink);
+      if (s.sinks) {
+        double total = std::accumulate(sink.begin(), sink.end(), 0.0);
+        ASSERT_NEAR(found.sink_sums[at], total, rounding(s) * std::max(1.0, total)) << way.name;
+        for (const double sum : found.column_sums[at]) total += sum;
+        ASSERT_NEAR(total, static_cast<double>(s.n_new), rounding(s) * static_cast<double>(s.n_new));
+      }
       for (std::size_t row = 0; row < rows.positions.size(); ++row) {
         double sum = 0, window = 0, last = 0;
         for (std::int64_t i = 0; i < s.n_new; ++i) {
@@ -140,7 +152,7 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
         ASSERT_NEAR(found.last_row[at][row], last, rounding(s)) << way.name;
       }
       for (std::int64_t i = 0; i < s.n_new; ++i) {
-        double entropy = 0;
+        double entropy = sink[i] > 0 ? -sink[i] * std::log(sink[i]) : 0;
         for (std::int64_t j = 0; j < rows.n_rows(); ++j)
           if (const double p = weights[i * rows.n_rows() + j]; p > 0) entropy -= p * std::log(p);
         ASSERT_NEAR(found.entropy.const_data_ptr<float>()[head * s.n_new + i], entropy, 3 * rounding(s))
@@ -151,7 +163,7 @@ TEST_P(Attention, StatisticsAreThoseOfTheFullMatrix) {
 }
 
 // First block, later block, one token, a block of many query tiles, more rows than one panel, odd sizes,
-// windows within and across panels, capped scores.
+// windows within and across panels, capped scores, sinks.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Attention,
     ::testing::Values(AttentionShape{4, 2, 7, 7, 8}, AttentionShape{8, 2, 16, 50, 16},
@@ -160,7 +172,10 @@ INSTANTIATE_TEST_SUITE_P(
                       AttentionShape{1, 1, 5, 40000, 4}, AttentionShape{6, 3, 5, 12, 12},
                       AttentionShape{1, 1, 1, 1, 2}, AttentionShape{4, 2, 20, 300, 8, 7},
                       AttentionShape{4, 2, 40, 600, 8, 150}, AttentionShape{2, 2, 1, 200, 8, 30},
-                      AttentionShape{4, 2, 9, 140, 8, 0, 2}, AttentionShape{4, 2, 2, 140, 8, 50, 1.5}));
+                      AttentionShape{4, 2, 9, 140, 8, 0, 2}, AttentionShape{4, 2, 2, 140, 8, 50, 1.5},
+                      AttentionShape{4, 2, 9, 140, 8, 0, 0, true},
+                      AttentionShape{4, 2, 2, 140, 8, 50, 1.5, true},
+                      AttentionShape{2, 1, 130, 400, 6, 0, 0, true}));
 
 // Rounding weights and values to eight bits costs about 2^-9 of each; statistics come from the same products
 // of rounded queries and keys, and lose nothing more.

@@ -71,6 +71,8 @@ std::map<std::string, std::vector<float>> run_golden(const std::string& name,
   CaptureOptions options;
   options.prompt_ids = Golden(name).read<std::int32_t>("prompt_ids");
   options.policies = test::policies({"none"});
+  for (int layer = 0; layer < model->config().n_layers; ++layer)
+    if (model->config().attends(layer)) options.layers.push_back(layer);
   options.block_size = block_size;
   options.record_values = options.record_attention = options.record_logits = true;
   options.score_last = 1000;
@@ -141,9 +143,14 @@ TEST_P(AgainstTransformers, Float32ByLayers) {
 std::vector<Run> runs() {
   std::vector<Run> runs;
   for (const char* model :
-       {"tiny_llama", "tiny_llama3", "tiny_llama_dynamic", "tiny_qwen2", "tiny_qwen2_window", "tiny_qwen3",
-        "tiny_qwen3_window", "tiny_mistral", "tiny_mistral_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3",
-        "tiny_phi3_longrope"})
+       {"tiny_llama",          "tiny_llama3",    "tiny_llama_dynamic", "tiny_qwen2",
+        "tiny_qwen2_window",   "tiny_qwen3",     "tiny_qwen3_window",  "tiny_mistral",
+        "tiny_mistral_window", "tiny_gemma2",    "tiny_gemma3",        "tiny_phi3",
+        "tiny_phi3_longrope",  "tiny_phi4",      "tiny_smollm3",       "tiny_olmo2",
+        "tiny_olmo3",          "tiny_granite",   "tiny_granite4",      "tiny_granite4_moe",
+        "tiny_ministral3",     "tiny_glm",       "tiny_glm4",          "tiny_mixtral",
+        "tiny_qwen3_moe",      "tiny_qwen2_moe", "tiny_gpt_oss",       "tiny_qwen3_next",
+        "tiny_qwen35",         "tiny_qwen35_moe"})
     for (const std::int64_t block_size : {1, 16, 128})
       for (const Arithmetic arithmetic : kArithmetics) runs.push_back({model, block_size, arithmetic});
   return runs;
@@ -159,7 +166,8 @@ class AgainstTransformersRounded : public ::testing::TestWithParam<Arithmetic> {
 // No worse than 1.5 times the error that Transformers itself makes in bfloat16.
 TEST_P(AgainstTransformersRounded, BFloat16) {
   for (const std::string model :
-       {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3"}) {
+       {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3",
+        "tiny_smollm3", "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe"}) {
     const Golden golden(model);
     const auto own_errors = golden.bfloat16_errors();
     for (const std::int64_t block_size : {1, 16, 128})

@@ -80,44 +80,57 @@ TEST_P(Loops, RmsNorm) {
     }
 }
 
+// Of rows of two heads, the second's first coordinates rotate.
 TEST_P(Loops, Rotation) {
-  for (const int64_t head_dim : {2, 12, 64}) {
-    const int64_t half = head_dim / 2;
-    const at::Tensor x = input({5, 2 * head_dim}, 3);  // rows of two heads, of which the second is rotated
-    const at::Tensor cos = filled({5, half}, 4, 1, at::kFloat), sin = filled({5, half}, 5, 1, at::kFloat);
-    const at::Tensor out = input({5, head_dim}, 6);
-    loops().rotate({static_cast<const char*>(x.const_data_ptr()) + head_dim * x.element_size(), 2 * head_dim,
-                    cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), out.mutable_data_ptr(),
-                    head_dim, 5, head_dim});
-    const auto from = doubles(x), c = doubles(cos), s = doubles(sin);
-    std::vector<double> expected;
-    for (int64_t row = 0; row < 5; ++row)
-      for (int64_t i = 0; i < head_dim; ++i) {
-        const int64_t pair = i % half;
-        const double a = from[row * 2 * head_dim + head_dim + pair];
-        const double b = from[row * 2 * head_dim + head_dim + half + pair];
-        const double cosine = c[row * half + pair], sine = s[row * half + pair];
-        expected.push_back(i < half ? a * cosine - b * sine : b * cosine + a * sine);
-      }
-    expect_near(out, expected);
-  }
+  for (const bool interleaved : {false, true})
+    for (const auto& [head_dim, rotary_dim] : std::vector<std::pair<int64_t, int64_t>>{
+             {2, 2}, {12, 12}, {64, 64}, {64, 48}, {20, 6}, {70, 34}, {128, 36}}) {
+      const int64_t half = rotary_dim / 2;
+      const at::Tensor x = input({5, 2 * head_dim}, 3);
+      const at::Tensor cos = filled({5, half}, 4, 1, at::kFloat), sin = filled({5, half}, 5, 1, at::kFloat);
+      const at::Tensor out = input({5, head_dim}, 6);
+      loops().rotate({static_cast<const char*>(x.const_data_ptr()) + head_dim * x.element_size(),
+                      2 * head_dim, cos.const_data_ptr<float>(), sin.const_data_ptr<float>(),
+                      out.mutable_data_ptr(), head_dim, 5, head_dim, rotary_dim, interleaved});
+      const auto from = doubles(x), c = doubles(cos), s = doubles(sin);
+      std::vector<double> expected;
+      for (int64_t row = 0; row < 5; ++row)
+        for (int64_t i = 0; i < head_dim; ++i) {
+          const double* head = from.data() + row * 2 * head_dim + head_dim;
+          if (i >= rotary_dim) {
+            expected.push_back(head[i]);
+            continue;
+          }
+          const int64_t pair = interleaved ? i / 2 : i % half;
+          const bool first = interleaved ? i % 2 == 0 : i < half;
+          const double a = head[interleaved ? 2 * pair : pair],
+                       b = head[interleaved ? 2 * pair + 1 : pair + half];
+          const double cosine = c[row * half + pair], sine = s[row * half + pair];
+          expected.push_back(first ? a * cosine - b * sine : b * cosine + a * sine);
+        }
+      expect_near(out, expected, 2);
+    }
 }
 
 TEST_P(Loops, GatedActivations) {
   at::Tensor gate = input({100}, 7, 30);
   const at::Tensor up = input({100}, 8);
   const auto g = doubles(gate), u = doubles(up);
-  std::vector<double> silu, gelu;
+  std::vector<double> silu, gelu, clamped;
   for (std::size_t i = 0; i < g.size(); ++i) {
     silu.push_back(g[i] / (1 + std::exp(-g[i])) * u[i]);
     gelu.push_back(0.5 * g[i] * (1 + std::tanh(std::sqrt(2 / M_PI) * (g[i] + 0.044715 * std::pow(g[i], 3)))) *
                    u[i]);
+    const double low = std::min(g[i], 0.8), near = std::clamp(u[i], -0.8, 0.8);
+    clamped.push_back((near + 1) * low / (1 + std::exp(-1.702 * low)));
   }
-  at::Tensor again = gate.clone();
-  loops().gate(gate.mutable_data_ptr(), up.const_data_ptr(), 100, Activation::kSilu);
+  at::Tensor again = gate.clone(), cut = gate.clone();
+  loops().gate(gate.mutable_data_ptr(), up.const_data_ptr(), 100, Activation::kSilu, 0);
   expect_near(gate, silu, 3);
-  loops().gate(again.mutable_data_ptr(), up.const_data_ptr(), 100, Activation::kGeluTanh);
+  loops().gate(again.mutable_data_ptr(), up.const_data_ptr(), 100, Activation::kGeluTanh, 0);
   expect_near(again, gelu, 3);
+  loops().gate(cut.mutable_data_ptr(), up.const_data_ptr(), 100, Activation::kClampedSwiglu, 0.8F);
+  expect_near(cut, clamped, 3);
 }
 
 TEST_P(Loops, SumAndConversions) {
@@ -274,6 +287,7 @@ TEST(Exponentials, AreThoseOfTheLibraryOverTheWholeRange) {
                                .end = &end,
                                .scale = 1,
                                .softcap = 0,
+                               .sink = -std::numeric_limits<float>::infinity(),
                                .weights = nullptr,
                                .log_sum_exp = &log_sum_exp,
                                .entropy = nullptr,
