@@ -178,6 +178,19 @@ void q6_k_block(Bytes at, float* out) {
   }
 }
 
+// An exponent, then as in Q4_0 two numbers a byte, of a sign, two bits of exponent and one of mantissa. They
+// are kept doubled and the exponent's power of two halved, down to what float32 can hold below its normal
+// numbers.
+void mxfp4_block(Bytes at, float* out) {
+  constexpr std::array<float, 16> kDoubled{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  const std::uint32_t exponent = *at++;
+  const float d = std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23);
+  for (int i = 0; i < kShort / 2; ++i) {
+    out[i] = d * kDoubled[at[i] & 15];
+    out[i + kShort / 2] = d * kDoubled[at[i] >> 4];
+  }
+}
+
 constexpr std::array kFormats{
     BlockFormat{0, "F32", 1, 4, unpack_each<1, 4, f32_block>},
     BlockFormat{1, "F16", 1, 2, unpack_each<1, 2, f16_block>},
@@ -192,6 +205,7 @@ constexpr std::array kFormats{
     BlockFormat{12, "Q4_K", 256, 144, unpack_each<256, 144, q4_k_block>},
     BlockFormat{13, "Q5_K", 256, 176, unpack_each<256, 176, q5_k_block>},
     BlockFormat{14, "Q6_K", 256, 210, unpack_each<256, 210, q6_k_block>},
+    BlockFormat{39, "MXFP4", 32, 17, unpack_each<32, 17, mxfp4_block>},
     BlockFormat{9, "Q8_1", 32, 40, nullptr},
     BlockFormat{15, "Q8_K", 256, 292, nullptr},
     BlockFormat{16, "IQ2_XXS", 256, 66, nullptr},
@@ -210,7 +224,6 @@ constexpr std::array kFormats{
     BlockFormat{29, "IQ1_M", 256, 56, nullptr},
     BlockFormat{34, "TQ1_0", 256, 54, nullptr},
     BlockFormat{35, "TQ2_0", 256, 66, nullptr},
-    BlockFormat{39, "MXFP4", 32, 17, nullptr},
     BlockFormat{40, "NVFP4", 64, 36, nullptr},
     BlockFormat{41, "Q1_0", 128, 18, nullptr},
 };
