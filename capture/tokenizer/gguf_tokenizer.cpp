@@ -290,7 +290,8 @@ struct ScoredMerge {
   std::size_t id;  // of what they make
 };
 
-std::vector<ScoredMerge> scored_merges(const std::vector<Token>& tokens) {
+std::vector<ScoredMerge> scored_merges(const Container& file, const std::vector<Token>& tokens) {
+  constexpr std::size_t kLongestPiece = 1024;  // bytes; every place to part one is looked at
   std::unordered_set<std::string_view> normal;
   for (const Token& token : tokens)
     if (token.type == TokenType::kNormal) normal.insert(token.text);
@@ -298,6 +299,10 @@ std::vector<ScoredMerge> scored_merges(const std::vector<Token>& tokens) {
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     const std::string_view text = tokens[id].text;
     if (tokens[id].type != TokenType::kNormal) continue;
+    if (text.size() > kLongestPiece)
+      file.require("tokenizer.ggml.tokens")
+          .fail(fmt::format("a list with one of {} bytes at {}", text.size(), id),
+                fmt::format("at most {}", kLongestPiece));
     for (std::size_t at = 0; at < text.size();) {
       next_code_point(text, at);
       const std::string_view left = text.substr(0, at), right = text.substr(at);
@@ -325,14 +330,14 @@ bool is_unigram(const std::vector<Token>& tokens) {
   });
 }
 
-Tables scored_tables(const std::vector<Token>& tokens, bool unigram) {
+Tables scored_tables(const Container& file, const std::vector<Token>& tokens, bool unigram) {
   std::vector<std::string> entries;
   if (unigram) {
     for (const Token& token : tokens)
       entries.push_back(fmt::format("[{},{}]", quoted(token.text), json_text(nlohmann::json(token.score))));
     return {table_text(entries, '[', ']'), ""};
   }
-  for (const ScoredMerge& merge : scored_merges(tokens))
+  for (const ScoredMerge& merge : scored_merges(file, tokens))
     entries.push_back(fmt::format("[{},{}]", quoted(merge.left), quoted(merge.right)));
   return {vocabulary_text(tokens, true), table_text(entries, '[', ']')};
 }
@@ -363,7 +368,7 @@ std::string sentencepiece_json(const Container& file) {
     model["fuse_unk"] = true;
     model["unk_token"] = unknown ? Json(tokens[*unknown].text) : Json();
   }
-  return whole_text(fields, std::move(model), scored_tables(tokens, unigram));
+  return whole_text(fields, std::move(model), scored_tables(file, tokens, unigram));
 }
 
 }  // namespace

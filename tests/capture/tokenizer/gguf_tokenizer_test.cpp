@@ -215,6 +215,10 @@ TEST(GgufTokenizer, RefusesListsThatContradictEachOther) {
   file.numbers("tokenizer.ggml.scores", {0});
   EXPECT_THAT(GgufFile(file).complaint(), HasSubstr("a list of 1, expected 2, one a token"));
   EXPECT_THAT(GgufFile(GgufBuilder(pieces()).counts("tokenizer.ggml.token_types", {1})).complaint(), "");
+  GgufBuilder large;
+  large.text("tokenizer.ggml.model", "llama").texts("tokenizer.ggml.tokens", {"a", std::string(1025, 'a')});
+  EXPECT_THAT(GgufFile(large.numbers("tokenizer.ggml.scores", {0, -1})).complaint(),
+              HasSubstr("a list with one of 1025 bytes at 1, expected at most 1024"));
   GgufBuilder bytes;
   bytes.text("tokenizer.ggml.model", "gpt2").texts("tokenizer.ggml.tokens", {"a", "\xFF"});
   EXPECT_THAT(GgufFile(bytes).complaint(), HasSubstr("expected UTF-8"));
