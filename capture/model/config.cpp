@@ -395,7 +395,8 @@ ModelConfig parse_config(std::string raw_json, const std::string& where) {
 }
 
 ModelConfig read_config(const fs::path& folder) {
-  if (gguf::is_gguf(folder)) return parse_config(gguf_config(gguf::Container(folder)), folder.string());
+  if (gguf::is_gguf(folder))
+    return parse_config(gguf_config(gguf::Container(folder)), folder.string() + ", read as a config.json");
   const fs::path path = folder / "config.json";
   std::error_code unused;
   if (!fs::exists(path, unused))

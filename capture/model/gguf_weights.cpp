@@ -1,7 +1,6 @@
 #include "capture/model/gguf_weights.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <optional>
@@ -10,10 +9,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
-#include "capture/model/gguf_config.hpp"
+#include "capture/model/gguf_architecture.hpp"
 
 namespace keyscope::capture {
 
@@ -21,40 +21,54 @@ namespace {
 
 using gguf::Tensor;
 
-// Names of Llama's layers, which most architectures share. "{}" is an expert's number.
-constexpr std::array kLayerNames{
-    GgufName{"attn_norm", "input_layernorm"},
-    GgufName{"attn_q", "self_attn.q_proj"},
-    GgufName{"attn_k", "self_attn.k_proj"},
-    GgufName{"attn_v", "self_attn.v_proj"},
-    GgufName{"attn_qkv", "self_attn.qkv_proj"},
-    GgufName{"attn_output", "self_attn.o_proj"},
-    GgufName{"attn_q_norm", "self_attn.q_norm"},
-    GgufName{"attn_k_norm", "self_attn.k_norm"},
-    GgufName{"ffn_norm", "post_attention_layernorm"},
-    GgufName{"ffn_gate", "mlp.gate_proj"},
-    GgufName{"ffn_up", "mlp.up_proj"},
-    GgufName{"ffn_down", "mlp.down_proj"},
-    GgufName{"ffn_gate_inp", "mlp.gate"},
-    GgufName{"ffn_gate_exps", "mlp.experts.{}.gate_proj"},
-    GgufName{"ffn_up_exps", "mlp.experts.{}.up_proj"},
-    GgufName{"ffn_down_exps", "mlp.experts.{}.down_proj"},
-    GgufName{"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
-    GgufName{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-    GgufName{"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-    GgufName{"ffn_down_shexp", "mlp.shared_expert.down_proj"},
-};
+// What Hugging Face calls a layer's tensor, without the layer and ".weight"; "{}" is an expert's number.
+// Empty where the family has none of this name.
+std::string layer_name(const GgufArchitecture& architecture, std::string_view part) {
+  for (const auto& [gguf, hugging_face] : architecture.names)
+    if (part == gguf) return std::string(hugging_face);
+  const Family& family = architecture.family();
+  const NormNames& norms = family.norms;
+  const ExpertsRule& rule = family.experts;
+  const std::string mlp(family.mlp.prefix), experts(rule.prefix);
+  const std::string each = fmt::format("{}{}{{}}.", experts, rule.names.prefix);
+  const std::string shared = fmt::format("{}{}", experts, rule.shared.prefix);
+  const auto of = [](const std::string& before, std::string_view name) {
+    return name.empty() ? std::string() : fmt::format("{}{}", before, name);
+  };
+  const std::initializer_list<std::pair<std::string_view, std::string>> names{
+      {"attn_norm", of("", norms.attention)},
+      {"post_attention_norm", of("", norms.after_attention)},
+      {"ffn_norm", of("", norms.mlp)},
+      {"post_ffw_norm", of("", norms.after_mlp)},
+      {"attn_q", "self_attn.q_proj"},
+      {"attn_k", "self_attn.k_proj"},
+      {"attn_v", "self_attn.v_proj"},
+      {"attn_qkv", "self_attn.qkv_proj"},
+      {"attn_output", "self_attn.o_proj"},
+      {"attn_q_norm", "self_attn.q_norm"},
+      {"attn_k_norm", "self_attn.k_norm"},
+      {"attn_sinks", "self_attn.sinks"},
+      {"ffn_gate", mlp + std::string(family.mlp.gate)},
+      {"ffn_up", mlp + std::string(family.mlp.gate_up.empty() ? family.mlp.up : family.mlp.gate_up)},
+      {"ffn_down", mlp + std::string(family.mlp.down)},
+      {"ffn_gate_inp", of(experts, rule.router_name)},
+      {"ffn_gate_exps", of(each, rule.names.gate)},
+      {"ffn_up_exps", of(each, rule.names.up)},
+      {"ffn_down_exps", of(each, rule.names.down)},
+      {"ffn_gate_inp_shexp", of(experts, rule.shared_gate)},
+      {"ffn_gate_shexp", of(shared, rule.shared.gate)},
+      {"ffn_up_shexp", of(shared, rule.shared.up)},
+      {"ffn_down_shexp", of(shared, rule.shared.down)},
+  };
+  const auto* found = std::ranges::find(names, part, &std::pair<std::string_view, std::string>::first);
+  return found == names.end() ? std::string() : found->second;
+}
 
-constexpr std::array kOuterNames{
-    GgufName{"token_embd", "model.embed_tokens"},
-    GgufName{"output_norm", "model.norm"},
-    GgufName{"output", "lm_head"},
-};
-
-template <typename Names>
-std::string_view find_name(const Names& names, std::string_view gguf) {
-  const auto found = std::ranges::find(names, gguf, &GgufName::gguf);
-  return found == std::end(names) ? std::string_view() : found->hugging_face;
+// What it calls those outside of layers.
+std::string_view outer_name(std::string_view stem) {
+  if (stem == "token_embd") return "model.embed_tokens";
+  if (stem == "output_norm") return "model.norm";
+  return stem == "output" ? "lm_head" : "";
 }
 
 // What is taken of a stored tensor, and what is done to it.
@@ -154,10 +168,10 @@ class GgufWeight : public StoredWeight {
 class Renaming {
  public:
   explicit Renaming(const gguf::Container& file) : file_(file), architecture_(gguf_architecture(file)) {
-    n_heads_ = gguf_count(file, "attention.head_count");
-    n_kv_heads_ = file.find(fmt::format("{}.attention.head_count_kv", architecture_.name)) == nullptr
-                      ? n_heads_
-                      : gguf_count(file, "attention.head_count_kv");
+    const GgufFields fields(file);
+    n_heads_ = fields.count("attention.head_count");
+    n_kv_heads_ = fields.count_or("attention.head_count_kv", n_heads_);
+    n_experts_ = fields.count_or("expert_count", 0);
     for (const auto& [name, tensor] : file.tensors()) add(name, *tensor);
   }
 
@@ -173,7 +187,7 @@ class Renaming {
     const auto dot = name.rfind('.');
     const std::string_view stem = name.substr(0, dot), suffix = dot == name.npos ? "" : name.substr(dot);
     if (suffix == ".weight" || suffix == ".bias") {
-      if (const auto outer = find_name(kOuterNames, stem); !outer.empty())
+      if (const auto outer = outer_name(stem); !outer.empty())
         return put(fmt::format("{}{}", outer, suffix), tensor, whole(tensor));
       if (stem.starts_with("blk.")) return add_of_layer(name, stem.substr(4), suffix, tensor);
     }
@@ -188,21 +202,23 @@ class Renaming {
     if (error != std::errc() || end == rest.data() + rest.size() || *end != '.')
       fail(name, tensor, "expected blk.LAYER.NAME");
     if (part == "attn_rot_embd") return;  // frequencies, in old files
-    std::string_view place = find_name(architecture_.names, part);
-    if (place.empty()) place = find_name(kLayerNames, part);
+    const std::string place = layer_name(architecture_, part);
     if (place.empty())
       fail(name, tensor, fmt::format("it has no place in the architecture {}", architecture_.name));
     const std::string prefix = fmt::format("model.layers.{}.", layer);
-    if (part == "attn_qkv" && !architecture_.fused) return add_parts(name, prefix, suffix, tensor);
+    if (part == "attn_qkv" && !architecture_.family().fused_qkv)
+      return add_parts(name, prefix, suffix, tensor);
     if (const auto number = place.find("{}"); number != place.npos)
-      return add_experts(name, prefix + std::string(place.substr(0, number)),
+      return add_experts(name, prefix + place.substr(0, number),
                          fmt::format("{}{}", place.substr(number + 2), suffix), tensor);
     View view = whole(tensor);
     if (part == "attn_q") view.head_rows = interleaved(name, tensor, view.shape.front(), n_heads_);
     if (part == "attn_k") view.head_rows = interleaved(name, tensor, view.shape.front(), n_kv_heads_);
     // Stored as a vector, and a matrix of one row elsewhere.
     if (part == "ffn_gate_inp_shexp" && view.shape.size() == 1) view.shape.insert(view.shape.begin(), 1);
-    put(fmt::format("{}{}{}", prefix, place, suffix), tensor, std::move(view));
+    // These are no module's weights.
+    const std::string_view ending = part == "attn_sinks" ? "" : suffix;
+    put(fmt::format("{}{}{}", prefix, place, ending), tensor, std::move(view));
   }
 
   // q, k and v one above the other.
@@ -224,7 +240,10 @@ class Renaming {
 
   void add_experts(std::string_view name, const std::string& before, const std::string& behind,
                    const Tensor& tensor) {
-    if (tensor.shape.size() < 2) fail(name, tensor, "it has 1 dimension, expected one more for experts");
+    if (tensor.shape.size() < 2 || tensor.shape.front() != n_experts_)
+      fail(name, tensor,
+           fmt::format("it is [{}], expected {} experts along the first dimension",
+                       fmt::join(tensor.shape, ", "), n_experts_));
     for (std::int64_t i = 0; i < tensor.shape.front(); ++i) {
       View view;
       view.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
@@ -245,7 +264,7 @@ class Renaming {
   }
 
   void put(std::string name, const Tensor& tensor, View view) {
-    if (architecture_.norms_plus_one && name.ends_with("norm.weight")) view.shift = -1;
+    if (architecture_.family().unit_offset_norms && name.ends_with("norm.weight")) view.shift = -1;
     const std::string& key = name;
     if (weights_.contains(key)) fail(key, tensor, "two tensors of the file are this one");
     weights_.emplace(std::move(name), std::make_unique<GgufWeight>(tensor, std::move(view)));
@@ -253,7 +272,7 @@ class Renaming {
 
   const gguf::Container& file_;
   const GgufArchitecture& architecture_;
-  std::int64_t n_heads_ = 0, n_kv_heads_ = 0;
+  std::int64_t n_heads_ = 0, n_kv_heads_ = 0, n_experts_ = 0;
   std::map<std::string, std::unique_ptr<StoredWeight>, std::less<>> weights_;
 };
 

@@ -229,6 +229,10 @@ class LayerPlan {
         want_expert(part_of(expert, rule.names.gate), {f, d_});
         want_expert(part_of(expert, rule.names.up), {f, d_});
         want_expert(part_of(expert, rule.names.down), {d_, f});
+        if (!rule.biases) continue;
+        want_expert(part_of(expert, rule.names.gate, "bias"), {f});
+        want_expert(part_of(expert, rule.names.up, "bias"), {f});
+        want_expert(part_of(expert, rule.names.down, "bias"), {d_});
       }
     }
     if (config_.experts.shared_intermediate_size == 0) return;
@@ -244,14 +248,17 @@ class LayerPlan {
     return fmt::format("{}{}{}", prefix_, family_.experts.prefix, name);
   }
 
-  // Whether all experts are stored in one tensor, as newer checkpoints have them and some families always do.
+  // Whether all experts are stored in one tensor, as newer checkpoints have them, and those of some families
+  // unless they are of a GGUF file.
   bool all_in_one() const {
-    return family_.experts.transposed || stored_.find(of_all(family_.experts.all_gate_up)) != nullptr ||
-           family_.experts.all_gate_up.ends_with(".weight");
+    const ExpertsRule& rule = family_.experts;
+    if (stored_.find(of_all(part_of(0, rule.names.gate))) != nullptr) return false;
+    return rule.transposed || stored_.find(of_all(rule.all_gate_up)) != nullptr ||
+           rule.all_gate_up.ends_with(".weight");
   }
 
-  std::string part_of(int expert, std::string_view part) const {
-    return fmt::format("{}{}.{}.weight", family_.experts.names.prefix, expert, part);
+  std::string part_of(int expert, std::string_view part, const char* kind = "weight") const {
+    return fmt::format("{}{}.{}.{}", family_.experts.names.prefix, expert, part, kind);
   }
 
   void want_expert(std::string_view name, Shape shape) {
@@ -438,15 +445,23 @@ ExpertWeights LayerPlan::experts(const Reading& read) const {
   std::vector<const StoredWeight*> parts;
   for (const Wanted& wanted : expert_tensors_) parts.push_back(stored_.find(wanted.name));
   const int n = parts.empty() ? 0 : config_.experts.n;
-  if (!all_in_one())
+  if (!all_in_one()) {
+    const std::ptrdiff_t n_parts = rule.biases ? 6 : 3;
     return {n,
-            [read, parts](int expert) {
-              const auto* of_expert = parts.data() + std::ptrdiff_t{3} * expert;
-              return MlpWeights{read(*of_expert[0]), read(*of_expert[1]), read(*of_expert[2]), {}, {}, {}};
+            [read, parts, n_parts](int expert) {
+              const auto* of_expert = parts.data() + n_parts * expert;
+              MlpWeights weights{read(*of_expert[0]), read(*of_expert[1]), read(*of_expert[2]), {}, {}, {}};
+              if (n_parts == 3) return weights;
+              weights.gate_bias = read(*of_expert[3]);
+              weights.up_bias = read(*of_expert[4]);
+              weights.down_bias = read(*of_expert[5]);
+              return weights;
             },
-            [parts](int expert) {
-              for (int part = 0; part < 3; ++part) advise_pages(*parts[3 * expert + part], MADV_WILLNEED);
+            [parts, n_parts](int expert) {
+              for (std::ptrdiff_t part = 0; part < n_parts; ++part)
+                advise_pages(*parts[n_parts * expert + part], MADV_WILLNEED);
             }};
+  }
   return {n,
           [read, parts, transposed = rule.transposed](int expert) {
             MlpWeights weights =

@@ -1,6 +1,8 @@
 // Models of GGUF files compute what the same weights do in Hugging Face layout, which transformers_test.cpp
 // holds against Transformers.
 
+#include "tests/support/gguf_models.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -23,15 +25,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path gguf_golden(const std::string& name) {
-  return fs::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/model/goldens" / (name + ".gguf");
-}
+using test::gguf_golden;
 
 // Logits of the whole prompt and the keys of all layers.
 std::vector<float> computed(const fs::path& path, ModelOptions model_options, Schedule schedule) {
   const auto model = Model::load(path, model_options);
   CaptureOptions options = test::full_cache_options();
-  options.prompt_ids = test::random_ids(60, model->config().vocab_size);
+  const auto n_tokens = static_cast<int>(std::min<std::int64_t>(60, model->config().context_length));
+  options.prompt_ids = test::random_ids(n_tokens, model->config().vocab_size);
   options.record_logits = true;
   options.score_last = 1000;
   options.schedule = schedule;
@@ -46,29 +47,11 @@ std::vector<float> computed(const fs::path& path, ModelOptions model_options, Sc
   return all;
 }
 
-// The folder of the same weights. What Gemma divides queries by stands in no GGUF file, but for head_dim.
-class SameFolder {
- public:
-  explicit SameFolder(const std::string& name) : path_(test::inference_golden(name)) {
-    if (name != "tiny_gemma3") return;
-    auto config = parse_json(read_small_file(path_ / "config.json"));
-    config["query_pre_attn_scalar"] = config["head_dim"];
-    fs::copy_file(path_ / "model.safetensors", folder_.file("model.safetensors"));
-    std::ofstream(folder_.file("config.json")) << json_text(config);
-    path_ = folder_.path();
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  test::ScratchFolder folder_;
-  fs::path path_;
-};
-
 class GgufModels : public ::testing::TestWithParam<Arithmetic> {};
 
 TEST_P(GgufModels, ComputeWhatTheHuggingFaceFolderDoes) {
-  for (const std::string name : {"tiny_llama3", "tiny_qwen3", "tiny_gemma3", "tiny_phi3_longrope"}) {
-    const SameFolder folder(name);
+  for (const std::string& name : test::gguf_models()) {
+    const test::HuggingFaceTwin folder(name);
     const ModelOptions options = test::model_options(GetParam(), DType::kFloat32);
     const auto expected = computed(folder.path(), options, Schedule::kBlock);
     const auto found = computed(gguf_golden(name), options, Schedule::kBlock);
@@ -78,17 +61,19 @@ TEST_P(GgufModels, ComputeWhatTheHuggingFaceFolderDoes) {
       difference = std::max(difference, std::abs(found[i] - expected[i]));
       largest = std::max(largest, std::abs(expected[i]));
     }
-    EXPECT_LE(difference, (name == "tiny_gemma3" ? 1e-6F : 0) * largest) << name;
+    EXPECT_LE(difference, (name.starts_with("tiny_gemma") ? 1e-6F : 0) * largest) << name;
     EXPECT_GT(largest, 0);
   }
 }
 
 TEST_P(GgufModels, StreamWhatTheyHold) {
-  ModelOptions options = test::model_options(GetParam(), DType::kFloat32);
-  const auto whole = computed(gguf_golden("tiny_llama3"), options, Schedule::kLayer);
-  options.may_stream = true;
-  options.residency = Residency::kStreamed;
-  EXPECT_EQ(computed(gguf_golden("tiny_llama3"), options, Schedule::kLayer), whole);
+  for (const std::string name : {"tiny_llama3", "tiny_gpt_oss"}) {
+    ModelOptions options = test::model_options(GetParam(), DType::kFloat32);
+    const auto whole = computed(gguf_golden(name), options, Schedule::kLayer);
+    options.may_stream = true;
+    options.residency = Residency::kStreamed;
+    EXPECT_EQ(computed(gguf_golden(name), options, Schedule::kLayer), whole) << name;
+  }
 }
 
 TEST(GgufModelHash, CoversTextNameSizeHeaderAndData) {

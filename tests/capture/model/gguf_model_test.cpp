@@ -18,13 +18,14 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "capture/model/config.hpp"
+#include "capture/model/gguf_architecture.hpp"
 #include "capture/model/gguf_config.hpp"
 #include "capture/model/gguf_weights.hpp"
 #include "capture/model/model_cache.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/model/stored_weights.hpp"
 #include "tests/support/gguf_builder.hpp"
-#include "tests/support/random_model.hpp"
+#include "tests/support/gguf_models.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::capture {
@@ -37,10 +38,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 using Kind = RopeScaling::Kind;
-
-fs::path golden(const std::string& name) {
-  return fs::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/model/goldens" / (name + ".gguf");
-}
 
 std::string complaint(const std::function<void()>& act) {
   try {
@@ -95,19 +92,27 @@ std::vector<float> values_of(const StoredWeight& weight) {
 
 // --- against Hugging Face's files
 
+// Of experts, which may be stored in one tensor there and by themselves here, ../inference holds the results.
+bool is_of_experts(const std::string& tensor) {
+  return tensor.find("experts.") != tensor.npos && tensor.find("shared_expert.") == tensor.npos;
+}
+
 TEST(GgufModel, WeightsAreThoseOfTheHuggingFaceFolder) {
-  for (const std::string name : {"tiny_llama3", "tiny_qwen3", "tiny_gemma3", "tiny_phi3_longrope"}) {
-    const Checkpoint checkpoint(golden(name)), folder(test::inference_golden(name));
+  for (const std::string& name : test::gguf_models()) {
+    const test::HuggingFaceTwin twin(name);
+    const Checkpoint checkpoint(test::gguf_golden(name)), folder(twin.path());
     const StoredWeights stored(checkpoint), expected(folder);
-    EXPECT_EQ(stored.tensors().size(), expected.tensors().size()) << name;
+    for (const auto& [tensor, weight] : stored.tensors())
+      EXPECT_TRUE(is_of_experts(tensor) || expected.find(tensor) != nullptr) << name << " " << tensor;
     for (const auto& [tensor, weight] : expected.tensors()) {
+      if (is_of_experts(tensor)) continue;
       const StoredWeight* found = stored.find(tensor);
       ASSERT_NE(found, nullptr) << name << " " << tensor;
       ASSERT_EQ(found->shape(), weight->shape()) << name << " " << tensor;
       found->check_form(tensor);
       const auto values = values_of(*found), exact = values_of(*weight);
       // 1 was added to norms of Gemma in float32, and is taken away again.
-      const bool shifted = name == "tiny_gemma3" && tensor.ends_with("norm.weight");
+      const bool shifted = name.starts_with("tiny_gemma") && tensor.ends_with("norm.weight");
       for (std::size_t i = 0; i < values.size(); ++i)
         ASSERT_NEAR(values[i], exact[i], shifted ? 1.2e-7 : 0) << name << " " << tensor << " " << i;
       // Any rows by themselves.
@@ -119,42 +124,70 @@ TEST(GgufModel, WeightsAreThoseOfTheHuggingFaceFolder) {
   }
 }
 
+void expect_same_shape(const ModelConfig& found, const ModelConfig& expected) {
+  EXPECT_EQ(found.dtype, expected.dtype);
+  EXPECT_EQ(found.n_layers, expected.n_layers);
+  EXPECT_EQ(found.n_heads, expected.n_heads);
+  EXPECT_EQ(found.n_kv_heads, expected.n_kv_heads);
+  EXPECT_EQ(found.head_dim, expected.head_dim);
+  EXPECT_EQ(found.hidden_size, expected.hidden_size);
+  EXPECT_EQ(found.intermediate_size, expected.intermediate_size);
+  EXPECT_EQ(found.vocab_size, expected.vocab_size);
+  EXPECT_EQ(found.context_length, expected.context_length);
+  EXPECT_EQ(found.layer_windows, expected.layer_windows);
+  EXPECT_EQ(found.layer_experts, expected.layer_experts);
+  EXPECT_EQ(found.experts.n, expected.experts.n);
+  EXPECT_EQ(found.experts.per_token, expected.experts.per_token);
+  EXPECT_EQ(found.experts.intermediate_size, expected.experts.intermediate_size);
+  EXPECT_EQ(found.experts.shared_intermediate_size, expected.experts.shared_intermediate_size);
+  EXPECT_EQ(found.experts.renormalised, expected.experts.renormalised);
+  EXPECT_EQ(found.experts.clamp, expected.experts.clamp);
+  EXPECT_EQ(found.tie_word_embeddings, expected.tie_word_embeddings);
+  EXPECT_EQ(found.qkv_bias, expected.qkv_bias);
+  EXPECT_EQ(found.output_bias, expected.output_bias);
+  EXPECT_EQ(found.mlp_bias, expected.mlp_bias);
+  EXPECT_EQ(found.eos_token_ids, expected.eos_token_ids);
+}
+
+void expect_same_numbers(const ModelConfig& found, const ModelConfig& expected) {
+  EXPECT_EQ(found.layer_rotates, expected.layer_rotates);
+  EXPECT_EQ(found.rotary_dim, expected.rotary_dim);
+  EXPECT_EQ(found.interleaved_rotation, expected.interleaved_rotation);
+  EXPECT_EQ(found.rms_norm_eps, expected.rms_norm_eps);
+  EXPECT_EQ(found.rope_theta, expected.rope_theta);
+  EXPECT_EQ(found.local_rope_theta, expected.local_rope_theta);
+  EXPECT_EQ(found.rope_scaling.kind, expected.rope_scaling.kind);
+  EXPECT_EQ(found.rope_scaling.factor, expected.rope_scaling.factor);
+  EXPECT_EQ(found.rope_scaling.high_freq_factor, expected.rope_scaling.high_freq_factor);
+  EXPECT_EQ(found.rope_scaling.original_context, expected.rope_scaling.original_context);
+  EXPECT_EQ(found.rope_scaling.attention_factor, expected.rope_scaling.attention_factor);
+  EXPECT_EQ(found.rope_scaling.truncate, expected.rope_scaling.truncate);
+  EXPECT_EQ(found.attention_scale, expected.attention_scale);
+  EXPECT_EQ(found.attention_softcap, expected.attention_softcap);
+  EXPECT_EQ(found.logit_softcap, expected.logit_softcap);
+  EXPECT_EQ(found.query_growth, expected.query_growth);
+  EXPECT_EQ(found.query_growth_length, expected.query_growth_length);
+  EXPECT_EQ(found.embedding_scale, expected.embedding_scale);
+  EXPECT_EQ(found.residual_scale, expected.residual_scale);
+  EXPECT_EQ(found.logit_divisor, expected.logit_divisor);
+}
+
 TEST(GgufModel, ConfigurationsAreThoseOfTheHuggingFaceFolder) {
-  for (const std::string name : {"tiny_llama3", "tiny_qwen3", "tiny_gemma3", "tiny_phi3_longrope"}) {
-    const ModelConfig found = read_config(golden(name));
-    const ModelConfig expected = read_config(test::inference_golden(name));
+  for (const std::string& name : test::gguf_models()) {
+    SCOPED_TRACE(name);
+    const test::HuggingFaceTwin twin(name);
+    const ModelConfig found = read_config(test::gguf_golden(name)), expected = read_config(twin.path());
     EXPECT_EQ(found.model_type, expected.model_type);
-    EXPECT_EQ(found.dtype, expected.dtype);
-    EXPECT_EQ(found.n_layers, expected.n_layers);
-    EXPECT_EQ(found.n_heads, expected.n_heads);
-    EXPECT_EQ(found.n_kv_heads, expected.n_kv_heads);
-    EXPECT_EQ(found.head_dim, expected.head_dim);
-    EXPECT_EQ(found.hidden_size, expected.hidden_size);
-    EXPECT_EQ(found.intermediate_size, expected.intermediate_size);
-    EXPECT_EQ(found.vocab_size, expected.vocab_size);
-    EXPECT_EQ(found.context_length, expected.context_length);
-    EXPECT_EQ(found.layer_windows, expected.layer_windows);
-    EXPECT_EQ(found.rms_norm_eps, expected.rms_norm_eps);
-    EXPECT_EQ(found.rope_theta, expected.rope_theta);
-    EXPECT_EQ(found.local_rope_theta, expected.local_rope_theta);
-    EXPECT_EQ(found.rope_scaling.kind, expected.rope_scaling.kind) << name;
-    EXPECT_EQ(found.rope_scaling.factor, expected.rope_scaling.factor);
-    EXPECT_EQ(found.rope_scaling.high_freq_factor, expected.rope_scaling.high_freq_factor);
-    EXPECT_EQ(found.rope_scaling.original_context, expected.rope_scaling.original_context);
-    EXPECT_EQ(found.rope_scaling.attention_factor, expected.rope_scaling.attention_factor);
-    EXPECT_EQ(found.tie_word_embeddings, expected.tie_word_embeddings);
-    EXPECT_EQ(found.qkv_bias, expected.qkv_bias);
-    EXPECT_EQ(found.output_bias, expected.output_bias);
-    EXPECT_EQ(found.mlp_bias, expected.mlp_bias);
-    EXPECT_EQ(found.eos_token_ids, expected.eos_token_ids);
+    expect_same_shape(found, expected);
+    expect_same_numbers(found, expected);
     EXPECT_EQ(parse_config(found.raw_json, "recording").raw_json, found.raw_json);
   }
 }
 
 TEST(GgufModel, ACheckpointKnowsItsFile) {
-  const Checkpoint checkpoint(golden("tiny_qwen3"));
+  const Checkpoint checkpoint(test::gguf_golden("tiny_qwen3"));
   ASSERT_EQ(checkpoint.files().size(), 1U);
-  EXPECT_EQ(checkpoint.files()[0].path, golden("tiny_qwen3"));
+  EXPECT_EQ(checkpoint.files()[0].path, test::gguf_golden("tiny_qwen3"));
   EXPECT_EQ(checkpoint.float_dtype(), "float32");
   EXPECT_NE(checkpoint.find("blk.0.attn_q.weight"), nullptr) << "by its own names";
   EXPECT_EQ(gguf_quantisation(*checkpoint.gguf()), "GGUF F32");
@@ -194,6 +227,7 @@ TEST(GgufModel, ListsOfTheSameNumberAreOne) {
   file.count("qwen2.embedding_length", 16)
       .count("qwen2.block_count", 2)
       .count("qwen2.attention.head_count", 4);
+  file.number("qwen2.attention.layer_norm_rms_epsilon", 1e-6F);
   file.counts("qwen2.feed_forward_length", {24, 24})
       .tensor("token_embd.weight", {8, 16}, std::vector<float>(128));
   GgufBuilder differing = file;
@@ -297,6 +331,72 @@ TEST(GgufModel, RefusesWhatIsNotKnownByName) {
               HasSubstr("expected 4, as keys have"));
 }
 
+TEST(GgufModel, PeriodsOfWindowsAreLayerTypesAsWell) {
+  GgufBuilder file = described("gemma2", 3).count("gemma2.attention.sliding_window", 5);
+  file.count("gemma2.attention.sliding_window_pattern", 3);
+  EXPECT_THAT(GgufModelFile(file).config().layer_windows, ElementsAre(5, 5, 0));
+  EXPECT_TRUE(GgufModelFile(described("gemma3", 6)).config().layer_windows.empty()) << "it names no window";
+}
+
+TEST(GgufModel, YarnsAttentionFactorIsOneOfTwoNumbers) {
+  GgufBuilder file = described("qwen3").text("qwen3.rope.scaling.type", "yarn");
+  file.number("qwen3.rope.scaling.factor", 4).count("qwen3.rope.scaling.original_context_length", 1024);
+  EXPECT_EQ(GgufModelFile(file).config().rope_scaling.attention_factor, 0.1 * std::log(4) + 1);
+  file.number("qwen3.rope.scaling.yarn_log_multiplier", 1);
+  EXPECT_EQ(GgufModelFile(file).config().rope_scaling.attention_factor, 1);
+}
+
+TEST(GgufModel, AFactorWithoutAKindIsLinear) {
+  const auto scaling = [](const std::string& key, float factor) {
+    return GgufModelFile(described("llama").number("llama." + key, factor)).config().rope_scaling;
+  };
+  EXPECT_EQ(scaling("rope.scaling.factor", 4).kind, Kind::kLinear);
+  EXPECT_EQ(scaling("rope.scale_linear", 2).factor, 2);
+  EXPECT_EQ(scaling("rope.scaling.factor", 1).kind, Kind::kNone);
+}
+
+TEST(GgufModel, BiasesAreWhereTheyAreStored) {
+  EXPECT_FALSE(GgufModelFile(described("glm4")).config().qkv_bias) << "as the family has them by default";
+  GgufBuilder file = described("glm4").tensor("blk.0.attn_q.bias", {16}, std::vector<float>(16));
+  EXPECT_TRUE(GgufModelFile(file).config().qkv_bias);
+}
+
+TEST(GgufModel, ExpertsOfOldFilesAreAsWideAsTheirTensors) {
+  GgufBuilder file = described("qwen2moe").count("qwen2moe.expert_count", 2);
+  EXPECT_THAT(GgufModelFile(file).refusal(), HasSubstr("has no metadata \"qwen2moe.expert_used_count\""));
+  file.count("qwen2moe.expert_used_count", 1);
+  EXPECT_THAT(GgufModelFile(file).refusal(), HasSubstr("qwen2moe.expert_feed_forward_length"));
+  file.tensor("blk.0.ffn_gate_exps.weight", {2, 6, 16}, std::vector<float>(192));
+  file.tensor("blk.0.ffn_gate_shexp.weight", {5, 16}, std::vector<float>(80));
+  const ModelConfig config = GgufModelFile(file).config();
+  EXPECT_EQ(config.experts.intermediate_size, 6);
+  EXPECT_EQ(config.experts.shared_intermediate_size, 5);
+  EXPECT_FALSE(config.experts.renormalised);
+}
+
+TEST(GgufModel, RefusesWhatWouldMakeAnotherModel) {
+  const auto refusal = [](const std::string& key, float value) {
+    return GgufModelFile(described("qwen3").number("qwen3." + key, value)).refusal();
+  };
+  EXPECT_THAT(refusal("embedding_scale", 12),
+              AllOf(HasSubstr("\"qwen3.embedding_scale\" is 12, expected 1"), HasSubstr("not supported")));
+  EXPECT_EQ(refusal("embedding_scale", 1), "");
+  EXPECT_THAT(refusal("attn_logit_softcapping", 30), HasSubstr("is 30, expected 0"));
+  EXPECT_THAT(refusal("expert_count", 8), HasSubstr("expected an integer"));
+  EXPECT_THAT(refusal("rope.freq_base_swa", 5000), HasSubstr("expected 10000, as rope.freq_base is"));
+  EXPECT_THAT(refusal("rope.freq_base", std::nanf("")), HasSubstr("is nan, expected a finite number"));
+  EXPECT_THAT(GgufModelFile(described("qwen3").count("qwen3.expert_count", 8)).refusal(),
+              HasSubstr("qwen3 with experts is not supported"));
+  EXPECT_THAT(GgufModelFile(described("qwen3").flag("qwen3.attention.causal", false)).refusal(),
+              HasSubstr("a token sees what came before it"));
+  EXPECT_THAT(GgufModelFile(described("glm4").counts("glm4.rope.dimension_sections", {8, 12, 12})).refusal(),
+              HasSubstr("positions of several kinds"));
+  EXPECT_THAT(GgufModelFile(described("qwen3", 1U << 30)).refusal(), HasSubstr("block_count"));
+  // What the file says by itself and not of this model is named as config.json's.
+  EXPECT_THAT(GgufModelFile(described("qwen3").count("qwen3.attention.key_length", 5)).refusal(),
+              HasSubstr("model.gguf, read as a config.json: "));
+}
+
 // --- weights by hand
 
 std::string names_refusal(const GgufBuilder& builder) {
@@ -359,6 +459,9 @@ TEST(GgufModel, PackedRowsGoBackWhereTheyCameFrom) {
 
 TEST(GgufModel, ExpertsAndFusedProjectionsAreTensorsByThemselves) {
   GgufBuilder file = described("qwen3moe").count("qwen3moe.expert_count", 2);
+  GgufBuilder more = file;
+  EXPECT_THAT(names_refusal(more.tensor("blk.1.ffn_up_exps.weight", {3, 1, 1}, {1, 2, 3})),
+              HasSubstr("it is [3, 1, 1], expected 2 experts along the first dimension"));
   file.tensor("blk.1.ffn_down_exps.weight", {2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   file.tensor("blk.1.attn_qkv.weight", {8, 1}, {0, 1, 2, 3, 4, 5, 6, 7});
   const GgufModelFile model(file);
