@@ -99,12 +99,31 @@ std::int64_t dtype_bytes(const std::string& dtype) {
   return dtype == "bfloat16" || dtype == "float16" ? 2 : 4;
 }
 
+// What of a model's layers not every model has.
+void add_peculiarities(const capture::ModelConfig& config, Json& json) {
+  if (const auto& experts = config.experts; experts.n > 0)
+    json["experts"] = {{"count", experts.n},
+                       {"per_token", experts.per_token},
+                       {"layers", std::ranges::count(config.layer_experts, true)},
+                       {"intermediate_size", experts.intermediate_size},
+                       {"shared_intermediate_size", experts.shared_intermediate_size}};
+  if (const auto& latent = config.latent; latent.rank > 0)
+    json["latent"] = {{"rank", latent.rank}, {"rotated", latent.rotated_dim}};
+  if (config.attention_sinks) json["attention_sinks"] = true;
+  if (config.attention_gate) json["attention_gate"] = true;
+}
+
+// Elements that a token adds to the cache: a latent is key and value at once.
+std::int64_t cache_elements(const capture::ModelConfig& config) {
+  const bool latent = config.latent.rank > 0;
+  return std::int64_t{config.n_attending()} * (latent ? 1 : 2) * config.n_kv_heads * config.head_dim;
+}
+
 Json inspect_model(const fs::path& folder) {
   const capture::ModelConfig config = capture::read_config(folder);
   std::string dtype = config.dtype;
   if (dtype == "auto") dtype = has_weights(folder) ? capture::Checkpoint(folder).float_dtype() : "";
   if (dtype.empty()) dtype = "float32";
-  const std::int64_t row_values = std::int64_t{2} * config.n_layers * config.n_kv_heads * config.head_dim;
   Json json{{"kind", "model"}, {"path", folder.string()}};
   if (const auto cached = capture::cached_model(folder)) {
     json["repository"] = cached->repository;
@@ -112,9 +131,11 @@ Json inspect_model(const fs::path& folder) {
   }
   json["architecture"] = config.model_type;
   json["layers"] = config.n_layers;
+  if (config.n_attending() < config.n_layers) json["layers_with_keys"] = config.n_attending();
   json["query_heads"] = config.n_heads;
   json["kv_heads"] = config.n_kv_heads;
   json["head_dim"] = config.head_dim;
+  add_peculiarities(config, json);
   json["hidden_size"] = config.hidden_size;
   json["intermediate_size"] = config.intermediate_size;
   json["vocabulary"] = config.vocab_size;
@@ -123,7 +144,7 @@ Json inspect_model(const fs::path& folder) {
   json["rope_theta"] = config.rope_theta;
   json["tied_embeddings"] = config.tie_word_embeddings;
   json["eos_token_ids"] = config.eos_token_ids;
-  json["kv_cache_bytes_per_token"] = row_values * dtype_bytes(dtype);
+  json["kv_cache_bytes_per_token"] = cache_elements(config) * dtype_bytes(dtype);
   json["weights"] = weights_json(folder);
   json["tokenizer"] = tokenizer_json(folder);
   return json;

@@ -23,7 +23,7 @@ at::Tensor multiplied(const at::Tensor& x, const at::Tensor& weight, const at::T
 AtenTransformer::AtenTransformer(const ModelConfig& config, WeightStore weights)
     : Transformer(config, std::move(weights)) {}
 
-Projections AtenTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
+Projections AtenTransformer::project_heads(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.attention_norm);
   Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv),
                           w.wgate.defined() ? multiplied(x, w.wgate, {}) : at::Tensor(), w.sinks};

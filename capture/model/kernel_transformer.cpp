@@ -38,7 +38,7 @@ void add(at::Tensor& sum, const at::Tensor& other) {
 KernelTransformer::KernelTransformer(const ModelConfig& config, WeightStore weights)
     : Transformer(config, std::move(weights)) {}
 
-Projections KernelTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
+Projections KernelTransformer::project_heads(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized_input(hidden, w.attention_norm);
   const auto projected = [&](ScratchTensor& memory, const at::Tensor& weight, const at::Tensor& bias) {
     at::Tensor out = memory.take(x.size(0), weight.size(0), x.options());

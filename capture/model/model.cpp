@@ -14,6 +14,7 @@
 #include "base/errors.hpp"
 #include "base/sha256.hpp"
 #include "capture/model/compute_device.hpp"
+#include "capture/model/products.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/model/weights.hpp"
@@ -64,7 +65,7 @@ Arithmetic arithmetic_for(const ModelOptions& options, const ComputeDevice& devi
 // (and, on a busy machine, waiting for them costs most of all).
 int default_threads(const ModelConfig& config) {
   constexpr std::int64_t kWorthSharing = 1 << 20;  // multiply-adds per token in one projection
-  if (config.hidden_size * config.intermediate_size < kWorthSharing) return 1;
+  if (config.hidden_size * feed_forward_size(config) < kWorthSharing) return 1;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -82,6 +83,7 @@ class LoadedModel : public Model {
         checkpoint_(folder_),
         stored_(checkpoint_),
         device_(options.device) {
+    if (options.expand_keys) capture::expand_keys(config_);
     const at::ScalarType dtype =
         choose_dtype(options.dtype, config_.dtype == "auto" ? checkpoint_.float_dtype() : config_.dtype);
     const WeightBytes needed = capture::weight_bytes(stored_, config_, dtype);

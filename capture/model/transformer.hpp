@@ -19,8 +19,8 @@ struct Projections {
   at::Tensor keys;     // (n, n_kv_heads · head_dim)
   at::Tensor values;   // (n, n_kv_heads · head_dim)
   at::Tensor gate{};   // (n, n_heads · head_dim): its sigmoid multiplies attention's output; undefined: none
-  at::Tensor
-      sinks{};  // (n_heads) float32, on the host: a score that every query has besides; undefined: none
+  // (n_heads) float32, on the host: a score that every query has besides; undefined: none.
+  at::Tensor sinks{};
 };
 
 // To which experts a router sends n tokens, k each, the likeliest first.
@@ -57,7 +57,7 @@ class Transformer {
   const Rope& rope(int layer) const { return config_.rotates_locally(layer) ? local_rope_ : rope_; }
 
   // Valid until the next call.
-  virtual Projections project(const LayerWeights& weights, const at::Tensor& hidden) const = 0;
+  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const;
 
   // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim), or a recurrent
   // mixer's, projected back and added, then the feed-forward.
@@ -83,6 +83,8 @@ class Transformer {
  protected:
   Transformer(const ModelConfig& config, WeightStore weights);
 
+  // What of `project` is each head's own queries, keys and values.
+  virtual Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const = 0;
   // RMSNorm of the vectors (…, hidden_size), times the weight (hidden_size).
   virtual at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const = 0;
   // What of finish_layer goes through the output projection, and what through the feed-forward; both change
@@ -104,6 +106,11 @@ class Transformer {
 
  private:
   Routing route(const LayerWeights& weights, const at::Tensor& x) const;
+  // x weightᵀ + bias, the bias undefined where there is none.
+  at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
+  Projections project_latent(const LayerWeights& weights, const at::Tensor& hidden) const;
+  // Of a mixture of latents, or of expanded values, (n, n_heads · head_dim): the heads' outputs (n, H·V).
+  at::Tensor latent_output(const LatentWeights& weights, const at::Tensor& mixed) const;
 
   ModelConfig config_;
   WeightStore weights_;
@@ -117,10 +124,10 @@ class AtenTransformer : public Transformer {
   AtenTransformer(const ModelConfig& config, WeightStore weights);
 
   Arithmetic arithmetic() const override { return Arithmetic::kAten; }
-  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const override;
   void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
 
  protected:
+  Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const override;
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;
@@ -150,10 +157,10 @@ class KernelTransformer : public Transformer {
   KernelTransformer(const ModelConfig& config, WeightStore weights);
 
   Arithmetic arithmetic() const override { return Arithmetic::kKernels; }
-  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const override;
   void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
 
  protected:
+  Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const override;
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;

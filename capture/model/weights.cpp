@@ -64,6 +64,7 @@ struct Wanted {
   at::Tensor* target;  // null where several places share it
   std::string name;
   Shape shape;
+  bool wide = false;  // in float32, whatever the model's dtype
 };
 
 // Of a tensor that is stored as it is.
@@ -107,7 +108,9 @@ class LayerPlan {
         stored_(stored),
         prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)),
         d_(config.hidden_size) {
-    if (config.attends(index))
+    if (config.latent.rank > 0)
+      add_latent(layer);
+    else if (config.attends(index))
       add_attention(layer);
     else
       add_recurrent(layer);
@@ -164,6 +167,27 @@ class LayerPlan {
     if (config_.attention_sinks) add(layer.sinks, "self_attn.sinks", {config_.n_heads});
   }
 
+  void add_latent(LayerWeights& layer) {
+    const LatentConfig& about = config_.latent;
+    LatentWeights& weights = layer.latent;
+    const std::int64_t n = config_.n_heads, wide = n * (about.plain_dim + about.rotated_dim);
+    if (about.query_rank > 0) {
+      add(weights.query_down, "self_attn.q_a_proj.weight", {about.query_rank, d_});
+      if (config_.qkv_bias) add(weights.query_down_bias, "self_attn.q_a_proj.bias", {about.query_rank});
+      add(weights.query_norm, "self_attn.q_a_layernorm.weight", {about.query_rank});
+      add(weights.query_up, "self_attn.q_b_proj.weight", {wide, about.query_rank});
+    } else {
+      add(weights.query_up, "self_attn.q_proj.weight", {wide, d_});
+    }
+    const std::int64_t cached = about.rank + about.rotated_dim;
+    add(weights.key_down, "self_attn.kv_a_proj_with_mqa.weight", {cached, d_});
+    if (config_.qkv_bias) add(weights.key_down_bias, "self_attn.kv_a_proj_with_mqa.bias", {cached});
+    add(weights.key_norm, "self_attn.kv_a_layernorm.weight", {about.rank});
+    add(weights.key_up, "self_attn.kv_b_proj.weight", {n * (about.plain_dim + about.value_dim), about.rank});
+    add(layer.wo, "self_attn.o_proj.weight", {d_, n * about.value_dim});
+    if (config_.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d_});
+  }
+
   void add_recurrent(LayerWeights& layer) {
     const RecurrentConfig& about = config_.recurrent;
     RecurrentWeights& weights = layer.recurrent;
@@ -215,8 +239,11 @@ class LayerPlan {
     const ExpertsRule& rule = family_.experts;
     const std::int64_t n = config_.experts.n, f = config_.experts.intermediate_size;
     add(layer.router, fmt::format("{}{}.weight", rule.prefix, rule.router_name), {n, d_});
-    if (rule.router_bias)
-      add(layer.router_bias, fmt::format("{}{}.bias", rule.prefix, rule.router_name), {n});
+    tensors_.back().wide = rule.wide_router;
+    if (!rule.router_bias.empty()) {
+      add(layer.router_bias, fmt::format("{}{}.{}", rule.prefix, rule.router_name, rule.router_bias), {n});
+      tensors_.back().wide = rule.wide_router;
+    }
     if (all_in_one()) {
       want_expert(rule.all_gate_up, rule.transposed ? Shape{n, d_, 2 * f} : Shape{n, 2 * f, d_});
       want_expert(rule.all_down, rule.transposed ? Shape{n, f, d_} : Shape{n, d_, f});
@@ -342,9 +369,14 @@ std::vector<std::string> unused_tensors(const StoredWeights& stored, const std::
   }
   if (config.tie_word_embeddings) known.insert({names.embedding, names.head});
   std::vector<std::string> unused;
+  std::set<std::string> further;  // what stands before the tensors of layers behind the last
+  for (int i = 0; i < config.n_further_layers; ++i)
+    further.insert(fmt::format("{}{}{}.", names.decoder, kLayers, config.n_layers + i));
+  const std::size_t after_layers = names.decoder.size() + kLayers.size();
   for (const auto& [name, weight] : stored.tensors()) {
     if (known.contains(name)) continue;
-    const bool of_layers = name.starts_with(names.decoder + std::string(kLayers));
+    const bool of_layers = name.starts_with(names.decoder + std::string(kLayers)) &&
+                           !further.contains(name.substr(0, name.find('.', after_layers) + 1));
     const bool of_known = modules.contains(std::string_view(name).substr(0, name.rfind('.')));
     if ((of_layers || of_known) && !is_leftover(name))
       throw FileError(
@@ -509,7 +541,7 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   for (const Wanted& tensor : wanted) checked(stored, tensor);
   unused_ = unused_tensors(stored, wanted, config, names);
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
-  for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name);
+  for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name, dtype);
   if (config.tie_word_embeddings) head_ = embedding_;
   if (residency == Residency::kStreamed) return;
   for (int i = 0; i < config.n_layers; ++i) layers_.push_back(bind_layer(i));
@@ -524,9 +556,9 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
   const LayerPlan plan(*layer, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : plan.tensors())
-    if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name);
+    if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
   for (const Fused& fused : plan.fused()) {
-    const at::Tensor whole = bind_tensor(fused.name);
+    const at::Tensor whole = bind_tensor(fused.name, dtype_);
     const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
     std::int64_t row = 0;
     for (const Place& place : fused.places) {
@@ -542,9 +574,9 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
 }
 
 // From then on, nobody needs the file's pages of what was copied to another device.
-at::Tensor WeightStore::bind_tensor(const std::string& name) const {
+at::Tensor WeightStore::bind_tensor(const std::string& name, at::ScalarType dtype) const {
   const StoredWeight& weight = *stored_->find(name);
-  at::Tensor tensor = Reading{dtype_, device_}(weight);
+  at::Tensor tensor = Reading{dtype, device_}(weight);
   if (!device_.is_cpu() || !weight.is_plain()) advise_pages(weight, MADV_DONTNEED);
   return tensor;
 }
