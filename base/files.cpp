@@ -15,6 +15,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
@@ -103,6 +105,23 @@ Descriptor::Descriptor(const fs::path& path, int flags) : id_(::open(path.c_str(
 
 Descriptor::~Descriptor() {
   if (id_ >= 0) ::close(id_);
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  const Descriptor file(path, O_RDONLY);
+  if (file.id() < 0)
+    throw FileError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
+  struct stat status {};
+  const bool regular = fstat(file.id(), &status) == 0 && S_ISREG(status.st_mode);
+  const auto size = static_cast<std::size_t>(regular ? status.st_size : 0);
+  if (size == 0) return;
+  void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.id(), 0);
+  if (mapped == MAP_FAILED) throw FileError(fmt::format("{}: cannot be mapped into memory", path.string()));
+  bytes_ = {static_cast<const std::byte*>(mapped), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 void fail_to(std::string_view action, const std::string& where, int error) {

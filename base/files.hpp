@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <fstream>
 #include <istream>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace keyscope {
 
@@ -78,6 +80,20 @@ class Descriptor {
 
  private:
   int id_;
+};
+
+// A file's bytes, mapped for reading only: none of them is read before it is touched.
+class MappedFile {
+ public:
+  //   throws FileError where it cannot be opened or mapped; what is no regular file has no bytes
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
 };
 
 // Throws FileError: "WHERE: cannot ACTION: " and the system's words for the error.

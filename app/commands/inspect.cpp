@@ -23,7 +23,9 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "capture/gguf/gguf.hpp"
 #include "capture/model/config.hpp"
+#include "capture/model/gguf_config.hpp"
 #include "capture/model/model_cache.hpp"
 #include "capture/model/quantisation.hpp"
 #include "capture/model/safetensors.hpp"
@@ -44,7 +46,8 @@ using Json = nlohmann::ordered_json;
 // --- model folder ---
 
 bool has_weights(const fs::path& folder) {
-  return fs::exists(folder / "model.safetensors") || fs::exists(folder / "model.safetensors.index.json");
+  return gguf::is_gguf(folder) || fs::exists(folder / "model.safetensors") ||
+         fs::exists(folder / "model.safetensors.index.json");
 }
 
 // Packed weights count as what they are unpacked to, not as the words that hold them.
@@ -60,10 +63,9 @@ Json weights_json(const capture::Checkpoint& checkpoint, const capture::StoredWe
   json["bytes"] = checkpoint.data_bytes();
   json["tensors"] = stored.tensors().size();
   json["dtypes"] = parameters;
-  for (const auto& file : checkpoint.files())
-    json["files"].push_back({{"file", file->path().filename().string()},
-                             {"bytes", file->n_bytes()},
-                             {"tensors", file->tensors().size()}});
+  for (const capture::WeightFile& file : checkpoint.files())
+    json["files"].push_back(
+        {{"file", file.path.filename().string()}, {"bytes", file.n_bytes}, {"tensors", file.n_tensors}});
   return json;
 }
 
@@ -84,6 +86,12 @@ Json tokenizer_json(const fs::path& folder) {
   if (!file) return nullptr;
   const tokenizer::FolderTokenizer tokenizer(folder);
   if (tokenizer.get() == nullptr) return {{"not supported", tokenizer.refusal()}};
+  if (gguf::is_gguf(*file)) {
+    const gguf::Container container(*file);
+    const std::string kind(container.require("tokenizer.ggml.model").string());
+    return {{"kind", kind == "llama" ? "SentencePiece, of the file" : "byte-level BPE, of the file"},
+            {"vocabulary", tokenizer.get()->vocab_size()}};
+  }
   return {{"kind", tokenizer_kind(*file)}, {"vocabulary", tokenizer.get()->vocab_size()}};
 }
 
@@ -115,12 +123,14 @@ Json inspect_model(const fs::path& folder) {
   const capture::ModelConfig config = capture::read_config(folder);
   const bool packed = config.quantisation.method != capture::QuantMethod::kNone;
   std::string dtype = config.dtype == "auto" ? "" : config.dtype;
+  std::string quantisation = config.quantisation.description();
   Json weights = nullptr;
   if (has_weights(folder)) {
     const capture::Checkpoint checkpoint(folder);
     const capture::StoredWeights stored(checkpoint, config.quantisation);
     weights = weights_json(checkpoint, stored);
     if (config.dtype == "auto" || (packed && dtype.empty())) dtype = stored.float_dtype();
+    if (checkpoint.gguf() != nullptr) quantisation = capture::gguf_quantisation(*checkpoint.gguf());
   }
   if (dtype.empty()) dtype = "float32";
   Json json{{"kind", "model"}, {"path", folder.string()}};
@@ -140,7 +150,7 @@ Json inspect_model(const fs::path& folder) {
   json["vocabulary"] = config.vocab_size;
   json["context"] = config.context_length;
   json["dtype"] = dtype;
-  if (packed) json["quantisation"] = config.quantisation.description();
+  if (!quantisation.empty()) json["quantisation"] = quantisation;
   json["rope_theta"] = config.rope_theta;
   json["tied_embeddings"] = config.tie_word_embeddings;
   json["eos_token_ids"] = config.eos_token_ids;
@@ -272,7 +282,7 @@ fs::path place_of(const fs::path& path) {
 //   throws FileError where it is none of these, or damaged
 Json inspect_path(const fs::path& named) {
   const fs::path path = place_of(named);
-  if (fs::is_directory(path)) return inspect_model(path);
+  if (fs::is_directory(path) || gguf::is_gguf(path)) return inspect_model(path);
   const hdf5::File file = hdf5::File::open(path);
   const hdf5::Group root = file.root();
   if (!root.has_group("entry"))
@@ -388,10 +398,10 @@ void add_inspect(CLI::App& app) {
   auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command = app.add_subcommand("inspect", "What a model, a recording or a figure file holds");
   command
-      ->add_option(
-          "PATH", arguments->path,
-          "A model folder, ORG/NAME[@REVISION] of a model in the Hugging Face cache, a recording (or its "
-          ".part), a figure file")
+      ->add_option("PATH", arguments->path,
+                   "A model folder or .gguf file, ORG/NAME[@REVISION] of a model in the Hugging Face cache, "
+                   "a recording (or its "
+                   ".part), a figure file")
       ->required();
   command
       ->add_option(

@@ -90,9 +90,9 @@ void add_discard(CLI::App& command, bool& force) {
 void add_quiet(CLI::App& command, bool& quiet) { command.add_flag("--quiet", quiet, "No progress"); }
 
 CLI::Option* ModelChoice::add_model(CLI::App& command) {
-  return command.add_option(
-      "--model", name_,
-      "A model folder in Hugging Face layout, or ORG/NAME[@REVISION] in the Hugging Face cache");
+  return command.add_option("--model", name_,
+                            "A model folder in Hugging Face layout, a .gguf file, or ORG/NAME[@REVISION] in "
+                            "the Hugging Face cache");
 }
 
 std::string ModelChoice::folder() const { return given() ? capture::find_model(name_).string() : name_; }

@@ -19,6 +19,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "capture/gguf/gguf.hpp"
 #include "capture/model/model_cache.hpp"
 #include "capture/tokenizer/chat_template.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
@@ -81,7 +82,8 @@ class Converter {
     std::error_code error;
     const std::filesystem::path model = capture::find_model(arguments.model);
     tokenizer_ = tokenizer::Tokenizer::load(model);
-    const auto folder = std::filesystem::is_directory(model, error) ? model : model.parent_path();
+    const bool is_whole = std::filesystem::is_directory(model, error) || gguf::is_gguf(model);
+    const auto folder = is_whole ? model : model.parent_path();
     if (form_.chat || !form_.messages.empty()) template_ = tokenizer::ChatTemplate::load(folder);
   }
 

@@ -14,7 +14,10 @@
 namespace keyscope::results {
 
 ModelIdentity identity_of(const capture::Model& model, const capture::HashProgress& progress) {
-  const std::string name = capture::model_name(std::filesystem::canonical(model.folder()));
+  // A GGUF file in the cache is a link to one that is called by its hash.
+  const auto& folder = model.folder();
+  const std::string name = capture::model_name(
+      std::filesystem::is_directory(folder) ? std::filesystem::canonical(folder) : folder);
   std::string buffer;  // results are JSON, which is UTF-8, and a folder may be called anything
   return {std::string(replace_invalid_utf8(name, buffer)), model.model_sha256(),
           capture::sha256_with_weights(model, progress), model.dtype_name(), model.device_name()};

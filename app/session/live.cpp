@@ -19,6 +19,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "capture/gguf/gguf.hpp"
 #include "capture/model/model_cache.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -240,6 +241,7 @@ std::string model_problem(const fs::path& named) {
     if (named.is_absolute() || name.starts_with('.')) return "there is no such folder";
     return std::string(what.starts_with(name) ? what.substr(std::min(name.size() + 2, what.size())) : what);
   }
+  if (gguf::is_gguf(folder)) return {};
   if (!fs::is_directory(folder, error)) return "there is no such folder";
   if (!fs::is_regular_file(folder / "config.json", error)) return "no model: there is no config.json in it";
   return {};

@@ -14,7 +14,9 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/gguf/gguf.hpp"
 #include "capture/model/config_fields.hpp"
+#include "capture/model/gguf_config.hpp"
 #include "capture/model/model_cache.hpp"
 
 namespace keyscope::capture {
@@ -384,6 +386,8 @@ void expand_keys(ModelConfig& config) {
 }
 
 ModelConfig read_config(const fs::path& folder) {
+  if (gguf::is_gguf(folder))
+    return parse_config(gguf_config(gguf::Container(folder)), folder.string() + ", read as a config.json");
   const fs::path path = folder / "config.json";
   std::error_code unused;
   if (!fs::exists(path, unused))

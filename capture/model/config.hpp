@@ -93,7 +93,7 @@ struct LatentConfig {
 
 // A model's shape, from its folder's config.json, checked field against field.
 struct ModelConfig {
-  std::string raw_json;  // config.json as read
+  std::string raw_json;  // config.json as read, or as a GGUF file would have it
   std::string model_type;
   std::string
       dtype;  // as the file says: float32, bfloat16, float16, auto (as the weights are stored), or empty
@@ -162,9 +162,10 @@ ModelConfig parse_config(std::string raw_json, const std::string& where);
 //   throws UsageError where the model has no latent
 void expand_keys(ModelConfig& config);
 
-// Reads DIR/config.json and, where it is there, DIR/generation_config.json.
+// Reads DIR/config.json and, where it is there, DIR/generation_config.json; of a GGUF file what it says
+// instead.
 //   throws FileError as parse_config does, naming the file
-ModelConfig read_config(const std::filesystem::path& folder);
+ModelConfig read_config(const std::filesystem::path& folder_or_gguf);
 
 using analysis::AttentionRules;
 

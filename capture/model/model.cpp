@@ -14,6 +14,7 @@
 #include "base/errors.hpp"
 #include "base/sha256.hpp"
 #include "capture/model/compute_device.hpp"
+#include "capture/model/gguf_config.hpp"
 #include "capture/model/products.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/model/transformer.hpp"
@@ -107,6 +108,10 @@ class LoadedModel : public Model {
   std::string device_name() const override { return device_.name(); }
   std::int64_t available_memory() const override { return device_.available_memory(); }
   std::string dtype_name() const override { return name_of(transformer_->dtype()); }
+  std::string quantisation() const override {
+    return checkpoint_.gguf() != nullptr ? gguf_quantisation(*checkpoint_.gguf())
+                                         : config_.quantisation.description();
+  }
   std::int64_t weight_bytes() const override { return weight_bytes_; }
   Residency residency() const override { return residency_; }
   int threads() const override { return threads_; }
@@ -149,12 +154,13 @@ std::vector<std::string> Model::notes() const {
   return notes;
 }
 
-std::shared_ptr<const Model> Model::load(const fs::path& folder, const ModelOptions& options) {
+std::shared_ptr<const Model> Model::load(const fs::path& named, const ModelOptions& options) {
   std::error_code error;
-  if (!fs::is_directory(folder, error))
+  const fs::path folder = gguf::gguf_in(named).value_or(named);
+  if (!fs::is_directory(folder, error) && !gguf::is_gguf(folder))
     throw FileError(
         fmt::format("{}: is no folder; expected a model folder with config.json, model.safetensors "
-                    "and tokenizer.json",
+                    "and tokenizer.json, or a .gguf file",
                     folder.string()));
   return std::make_shared<LoadedModel>(folder, options);
 }
@@ -167,7 +173,7 @@ constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes; some millisecond
 class WeightHashing {
  public:
   WeightHashing(const Checkpoint& checkpoint, const HashProgress& progress) : progress_(progress) {
-    for (const auto& file : checkpoint.files()) n_bytes_ += std::ssize(file->data());
+    for (const WeightFile& file : checkpoint.files()) n_bytes_ += std::ssize(file.data);
   }
 
   void add(std::string_view data, Sha256& hash) {
@@ -192,13 +198,13 @@ std::string model_hash(const ModelConfig& config, const Checkpoint& checkpoint, 
   Sha256 hash;
   WeightHashing weights(checkpoint, progress);
   hash.add(config.raw_json);
-  for (const auto& file : checkpoint.files()) {
-    hash.add(file->path().filename().string());
+  for (const WeightFile& file : checkpoint.files()) {
+    hash.add(file.path.filename().string());
     hash.add(kZero);
-    hash.add(std::to_string(file->n_bytes()));
+    hash.add(std::to_string(file.n_bytes));
     hash.add(kZero);
-    hash.add(file->header());
-    if (with_weights) weights.add(file->data(), hash);
+    hash.add(file.header);
+    if (with_weights) weights.add(file.data, hash);
   }
   return hash.hex();
 }

@@ -32,30 +32,34 @@ struct ModelOptions {
   std::optional<Arithmetic> arithmetic = {};  // on the CPU: of its two, to hold one against the other
 };
 
-// A model folder in Hugging Face layout, loaded for inference. Safe to share between threads; it never
-// changes.
+// A model folder in Hugging Face layout or a GGUF file, loaded for inference. Safe to share between threads;
+// it never changes.
 class Model {
  public:
-  // Reads config.json, maps the weights, checks every tensor's shape and dtype before anything is allocated.
+  // Reads config.json, or what a GGUF file has instead, maps the weights, checks every tensor's shape and
+  // dtype before anything is allocated.
   //   throws FileError naming file, field, what was found and what was expected; Error where the
   //   device's memory is short, or the device is not there
-  static std::shared_ptr<const Model> load(const std::filesystem::path& folder, const ModelOptions& options);
+  //   named: the folder, the file, or a folder that holds one GGUF file and no config.json
+  static std::shared_ptr<const Model> load(const std::filesystem::path& named, const ModelOptions& options);
 
   virtual ~Model() = default;
   virtual const ModelConfig& config() const = 0;
-  virtual const std::filesystem::path& folder() const = 0;
+  virtual const std::filesystem::path& folder() const = 0;  // or the GGUF file
   virtual const tokenizer::FolderTokenizer& folder_tokenizer() const = 0;
   // Null where the folder has none that can be used.
   const tokenizer::Tokenizer* tokenizer() const { return folder_tokenizer().get(); }
   virtual const Transformer& transformer() const = 0;
 
   // Over config.json's bytes, then for each weight file, ascending by name: its name, a zero byte, its size
-  // as decimal digits, a zero byte, and its safetensors header.
+  // as decimal digits, a zero byte, and its safetensors header. Of a GGUF file, over the text that stands for
+  // its config.json, then the same, its header being all that lies before the tensors' bytes.
   virtual std::string model_sha256() const = 0;
 
   virtual std::string device_name() const = 0;        // as ComputeDevice has it
   virtual std::int64_t available_memory() const = 0;  // bytes that can still be taken where it computes
   virtual std::string dtype_name() const = 0;
+  virtual std::string quantisation() const = 0;  // how its weights are packed in their files; empty: they are not
   virtual std::int64_t weight_bytes() const = 0;  // in memory at once, as this model's dtype
   virtual Residency residency() const = 0;
   virtual int threads() const = 0;

@@ -9,6 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/gguf/gguf.hpp"
 
 namespace keyscope::capture {
 
@@ -111,7 +112,7 @@ fs::path model_cache() {
 
 fs::path find_model(const std::string& name) {
   std::error_code error;
-  if (fs::exists(name, error)) return name;
+  if (fs::exists(name, error)) return gguf::gguf_in(name).value_or(name);
   const auto request = parse_request(name);
   const fs::path repository = request ? model_cache() / folder_name(request->repository) : fs::path();
   const bool has_organisation = request && request->repository.find('/') != std::string::npos;
@@ -121,7 +122,7 @@ fs::path find_model(const std::string& name) {
                     "model in the cache {}",
                     name, model_cache().string()));
   fs::path folder = repository / "snapshots" / commit_of(repository, request->revision);
-  if (fs::is_directory(folder, error)) return folder;
+  if (fs::is_directory(folder, error)) return gguf::gguf_in(folder).value_or(folder);
   const auto there = names_in(repository / "snapshots");
   const std::string others =
       there.empty() ? "" : fmt::format(" at that revision, only at {}", fmt::join(there, ", "));
@@ -141,15 +142,19 @@ std::vector<std::string> cached_models() {
 
 std::optional<CachedModel> cached_model(const fs::path& folder) {
   fs::path path = fs::absolute(folder).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
+  if (!path.has_filename() || gguf::is_gguf(path)) path = path.parent_path();
   const std::string repository = repository_of(path.parent_path().parent_path().filename().string());
   if (repository.empty() || path.parent_path().filename() != "snapshots") return std::nullopt;
   return CachedModel{repository, path.filename().string()};
 }
 
 std::string model_name(const fs::path& folder) {
-  if (const auto cached = cached_model(folder)) return cached->repository;
+  const bool is_file = gguf::is_gguf(folder);
+  if (const auto cached = cached_model(folder))
+    return is_file ? fmt::format("{}/{}", cached->repository, folder.filename().string())
+                   : cached->repository;
   const fs::path path = fs::absolute(folder).lexically_normal();
+  if (is_file) return path.stem().string();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 

@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
@@ -167,27 +163,11 @@ TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::strin
   return table;
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw FileError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
-  struct stat status {};
-  const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = static_cast<std::size_t>(regular ? status.st_size : 0);
-  void* mapped = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
-  close(file);
-  if (mapped == MAP_FAILED) throw FileError(fmt::format("{}: cannot be mapped into memory", path.string()));
-  bytes_ = {static_cast<const std::byte*>(mapped), size};
-  try {
-    tensors_ = parse_safetensors(bytes_, path.string());
-  } catch (...) {
-    if (mapped != nullptr) munmap(mapped, size);
-    throw;
-  }
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : path_(path),
+      mapped_(path),
+      bytes_(mapped_.bytes()),
+      tensors_(parse_safetensors(bytes_, path.string())) {}
 
 std::string_view SafetensorsFile::header() const {
   return {reinterpret_cast<const char*>(bytes_.data()) + kLengthBytes, header_length(bytes_, path_.string())};
@@ -234,6 +214,10 @@ Json read_weight_map(const fs::path& index) {
 
 Checkpoint::Checkpoint(const fs::path& folder) {
   std::error_code error;
+  if (gguf::is_gguf(folder)) {
+    open_gguf(folder);
+    return;
+  }
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
   const auto is_there = [&](const fs::path& file) {
@@ -285,6 +269,26 @@ void Checkpoint::open_sharded(const fs::path& folder, const fs::path& index) {
   for (const auto& file : files_)
     for (const auto& [name, tensor] : file->tensors())
       if (tensors_.emplace(name, &tensor).second) missing_.erase(name);
+}
+
+void Checkpoint::open_gguf(const fs::path& path) {
+  source_ = path.string();
+  gguf_ = std::make_unique<gguf::Container>(path);
+  for (const auto& [name, tensor] : gguf_->tensors())
+    of_gguf_.emplace(
+        name, StoredTensor{std::string(tensor->format->name), tensor->shape, tensor->data, tensor->file});
+  for (const auto& [name, tensor] : of_gguf_) tensors_.emplace(name, &tensor);
+}
+
+std::vector<WeightFile> Checkpoint::files() const {
+  std::vector<WeightFile> files;
+  for (const auto& file : files_)
+    files.push_back({file->path(), file->n_bytes(), file->tensors().size(), file->header(), file->data()});
+  if (gguf_ == nullptr) return files;
+  for (const auto& file : gguf_->files())
+    files.push_back(
+        {file->path(), file->n_bytes(), file->contents().tensors.size(), file->header(), file->data()});
+  return files;
 }
 
 std::string Checkpoint::why_missing(std::string_view name) const {

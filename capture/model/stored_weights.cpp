@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "capture/model/gguf_weights.hpp"
 #include "capture/model/packed_weight.hpp"
 
 namespace keyscope::capture {
@@ -84,7 +85,9 @@ void widen(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float
 }
 
 StoredWeights::StoredWeights(const Checkpoint& checkpoint, const Quantisation& quantisation)
-    : checkpoint_(&checkpoint), tensors_(weights_of(checkpoint.tensors(), quantisation)) {}
+    : checkpoint_(&checkpoint),
+      tensors_(checkpoint.gguf() != nullptr ? gguf_weights(*checkpoint.gguf())
+                                            : weights_of(checkpoint.tensors(), quantisation)) {}
 
 std::string StoredWeights::float_dtype() const {
   for (const auto& [name, weight] : tensors_) {

@@ -18,75 +18,16 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
-#include "capture/model/family.hpp"
+#include "capture/model/layer_plan.hpp"
 
 namespace keyscope::capture {
 namespace {
-
-// Without what stands before them.
-constexpr std::string_view kEmbedding = "embed_tokens.weight";
-constexpr std::string_view kHead = "lm_head.weight";
-constexpr std::string_view kLayers = "layers.";
-
-// How a checkpoint calls what the decoder needs: "model.layers.0.…" where it was saved with its head,
-// "layers.0.…" without, something longer as a part of a larger model.
-struct TensorNames {
-  std::string decoder;  // what stands before all but the head
-  std::string embedding, head;
-};
-
-// What stands before the embedding, or where a tied one is stored as the head alone, before the first layer.
-std::string decoder_prefix(const StoredWeights& stored) {
-  for (const std::string_view last : {kEmbedding, std::string_view("layers.0.self_attn.o_proj.weight")}) {
-    std::set<std::string> prefixes;
-    for (const auto& [name, tensor] : stored.tensors())
-      if (name.ends_with(last)) prefixes.insert(name.substr(0, name.size() - last.size()));
-    std::erase_if(prefixes,
-                  [](const std::string& prefix) { return !prefix.empty() && prefix.back() != '.'; });
-    if (prefixes.size() == 1) return *prefixes.begin();
-  }
-  return "model.";
-}
-
-TensorNames tensor_names(const StoredWeights& stored) {
-  TensorNames names;
-  names.decoder = decoder_prefix(stored);
-  names.embedding = names.decoder + std::string(kEmbedding);
-  names.head = kHead;  // beside the decoder
-  if (names.decoder.size() > std::string_view("model.").size() && names.decoder.ends_with(".model.")) {
-    const std::string beside = names.decoder.substr(0, names.decoder.size() - 6) + names.head;
-    if (stored.find(names.head) == nullptr && stored.find(beside) != nullptr) names.head = beside;
-  }
-  return names;
-}
-
-// A tensor that the model needs: where it goes, what it is called, what shape it must have.
-struct Wanted {
-  at::Tensor* target;  // null where several places share it
-  std::string name;
-  Shape shape;
-  bool wide = false;  // in float32, whatever the model's dtype
-};
 
 // Of a tensor that is stored as it is.
 at::ScalarType scalar_type(const StoredWeight& weight) {
   if (weight.form() == "BF16") return at::kBFloat16;
   return weight.form() == "F16" ? at::kHalf : at::kFloat;
 }
-
-// A tensor stored by itself, or one of several that are stored as one matrix, by rows.
-struct Place {
-  at::Tensor* target;
-  std::int64_t rows;
-};
-
-// Splits a stored matrix among its places when it is bound. Its rows come in groups, each with its share of
-// every place; a target that has several places gets them one after another.
-struct Fused {
-  std::string name;
-  std::int64_t n_groups;
-  std::vector<Place> places;
-};
 
 // Entries [first, first + n) of a tensor, as they are computed with.
 struct Reading {
@@ -97,218 +38,6 @@ struct Reading {
   at::Tensor operator()(const StoredWeight& weight) const {
     return (*this)(weight, 0, weight.shape().front());
   }
-};
-
-// What a layer of this model has, and where it goes.
-class LayerPlan {
- public:
-  LayerPlan(LayerWeights& layer, const ModelConfig& config, const StoredWeights& stored,
-            const std::string& decoder, int index)
-      : config_(config),
-        family_(*find_family(config.model_type)),
-        stored_(stored),
-        prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)),
-        d_(config.hidden_size) {
-    if (config.latent.rank > 0)
-      add_latent(layer);
-    else if (config.attends(index))
-      add_attention(layer);
-    else
-      add_recurrent(layer);
-    add_norm(layer.attention_norm, family_.norms.attention);
-    add_norm(layer.attention_post_norm, family_.norms.after_attention);
-    add_norm(layer.mlp_norm, family_.norms.mlp);
-    add_norm(layer.mlp_post_norm, family_.norms.after_mlp);
-    if (config.has_experts(index))
-      add_experts(layer);
-    else
-      add_mlp(layer.mlp, only_shared() ? family_.experts.shared : family_.mlp, config.intermediate_size);
-  }
-
-  const std::vector<Wanted>& tensors() const { return tensors_; }
-  const std::vector<Fused>& fused() const { return fused_; }
-  // Those of experts, which are not read with the others.
-  const std::vector<Wanted>& expert_tensors() const { return expert_tensors_; }
-
-  // The layer's experts, read from what is stored. It outlives the plan.
-  ExpertWeights experts(const Reading& read) const;
-
- private:
-  // Whether the family's experts are none here, but for the shared one.
-  bool only_shared() const { return family_.experts.may_be_none && config_.experts.n == 0; }
-
-  void add_attention(LayerWeights& layer) {
-    const std::int64_t wide = std::int64_t{config_.n_heads} * config_.head_dim;
-    const std::int64_t narrow = std::int64_t{config_.n_kv_heads} * config_.head_dim;
-    if (config_.attention_gate) {
-      // Rows of each head: its query's, then its gate's.
-      interleave("self_attn.q_proj.weight", d_, config_.n_heads,
-                 {{&layer.wq, config_.head_dim}, {&layer.wgate, config_.head_dim}});
-      add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
-      add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
-    } else if (family_.fused_qkv) {
-      fuse("self_attn.qkv_proj.weight", d_, {{&layer.wq, wide}, {&layer.wk, narrow}, {&layer.wv, narrow}});
-    } else {
-      add(layer.wq, "self_attn.q_proj.weight", {wide, d_});
-      add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
-      add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
-    }
-    add(layer.wo, "self_attn.o_proj.weight", {d_, wide});
-    if (config_.qkv_bias) {
-      add(layer.bq, "self_attn.q_proj.bias", {wide});
-      add(layer.bk, "self_attn.k_proj.bias", {narrow});
-      add(layer.bv, "self_attn.v_proj.bias", {narrow});
-    }
-    if (config_.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d_});
-    if (family_.head_norm != HeadNorm::kNone) {
-      const bool each = family_.head_norm == HeadNorm::kEachHead;
-      add(layer.query_norm, "self_attn.q_norm.weight", {each ? config_.head_dim : wide});
-      add(layer.key_norm, "self_attn.k_norm.weight", {each ? config_.head_dim : narrow});
-    }
-    if (config_.attention_sinks) add(layer.sinks, "self_attn.sinks", {config_.n_heads});
-  }
-
-  void add_latent(LayerWeights& layer) {
-    const LatentConfig& about = config_.latent;
-    LatentWeights& weights = layer.latent;
-    const std::int64_t n = config_.n_heads, wide = n * (about.plain_dim + about.rotated_dim);
-    if (about.query_rank > 0) {
-      add(weights.query_down, "self_attn.q_a_proj.weight", {about.query_rank, d_});
-      if (config_.qkv_bias) add(weights.query_down_bias, "self_attn.q_a_proj.bias", {about.query_rank});
-      add(weights.query_norm, "self_attn.q_a_layernorm.weight", {about.query_rank});
-      add(weights.query_up, "self_attn.q_b_proj.weight", {wide, about.query_rank});
-    } else {
-      add(weights.query_up, "self_attn.q_proj.weight", {wide, d_});
-    }
-    const std::int64_t cached = about.rank + about.rotated_dim;
-    add(weights.key_down, "self_attn.kv_a_proj_with_mqa.weight", {cached, d_});
-    if (config_.qkv_bias) add(weights.key_down_bias, "self_attn.kv_a_proj_with_mqa.bias", {cached});
-    add(weights.key_norm, "self_attn.kv_a_layernorm.weight", {about.rank});
-    add(weights.key_up, "self_attn.kv_b_proj.weight", {n * (about.plain_dim + about.value_dim), about.rank});
-    add(layer.wo, "self_attn.o_proj.weight", {d_, n * about.value_dim});
-    if (config_.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d_});
-  }
-
-  void add_recurrent(LayerWeights& layer) {
-    const RecurrentConfig& about = config_.recurrent;
-    RecurrentWeights& weights = layer.recurrent;
-    const std::int64_t n = about.n_value_heads, wide = n * about.value_dim;
-    if (family_.recurrent == RecurrentLayers::kByParts) {
-      add(weights.mixed, "linear_attn.in_proj_qkv.weight", {about.n_channels(), d_});
-      add(weights.gate, "linear_attn.in_proj_z.weight", {wide, d_});
-      add(weights.update, "linear_attn.in_proj_b.weight", {n, d_});
-      add(weights.decay, "linear_attn.in_proj_a.weight", {n, d_});
-    } else {
-      const std::int64_t of_each = n / about.n_key_heads, values = of_each * about.value_dim;
-      interleave("linear_attn.in_proj_qkvz.weight", d_, about.n_key_heads,
-                 {{&weights.mixed, about.key_dim},
-                  {&weights.mixed, about.key_dim},
-                  {&weights.mixed, values},
-                  {&weights.gate, values}});
-      interleave("linear_attn.in_proj_ba.weight", d_, about.n_key_heads,
-                 {{&weights.update, of_each}, {&weights.decay, of_each}});
-    }
-    add(weights.kernel, "linear_attn.conv1d.weight", {about.n_channels(), 1, about.kernel});
-    add(weights.decay_rate, "linear_attn.A_log", {n});
-    add(weights.decay_bias, "linear_attn.dt_bias", {n});
-    add(weights.norm, "linear_attn.norm.weight", {about.value_dim});
-    add(layer.wo, "linear_attn.out_proj.weight", {d_, wide});
-  }
-
-  void add_norm(at::Tensor& target, std::string_view name) {
-    if (!name.empty()) add(target, fmt::format("{}.weight", name), {d_});
-  }
-
-  void add_mlp(MlpWeights& mlp, const MlpNames& names, std::int64_t f) {
-    const auto name = [&](std::string_view part, const char* kind) {
-      return fmt::format("{}{}.{}", names.prefix, part, kind);
-    };
-    if (names.gate_up.empty()) {
-      add(mlp.gate, name(names.gate, "weight"), {f, d_});
-      add(mlp.up, name(names.up, "weight"), {f, d_});
-    } else {
-      fuse(name(names.gate_up, "weight"), d_, {{&mlp.gate, f}, {&mlp.up, f}});
-    }
-    add(mlp.down, name(names.down, "weight"), {d_, f});
-    if (!config_.mlp_bias) return;
-    add(mlp.gate_bias, name(names.gate, "bias"), {f});
-    add(mlp.up_bias, name(names.up, "bias"), {f});
-    add(mlp.down_bias, name(names.down, "bias"), {d_});
-  }
-
-  void add_experts(LayerWeights& layer) {
-    const ExpertsRule& rule = family_.experts;
-    const std::int64_t n = config_.experts.n, f = config_.experts.intermediate_size;
-    add(layer.router, fmt::format("{}{}.weight", rule.prefix, rule.router_name), {n, d_});
-    tensors_.back().wide = rule.wide_router;
-    if (!rule.router_bias.empty()) {
-      add(layer.router_bias, fmt::format("{}{}.{}", rule.prefix, rule.router_name, rule.router_bias), {n});
-      tensors_.back().wide = rule.wide_router;
-    }
-    if (all_in_one()) {
-      want_expert(rule.all_gate_up, rule.transposed ? Shape{n, d_, 2 * f} : Shape{n, 2 * f, d_});
-      want_expert(rule.all_down, rule.transposed ? Shape{n, f, d_} : Shape{n, d_, f});
-      if (rule.biases) {
-        want_expert(fmt::format("{}_bias", rule.all_gate_up), {n, 2 * f});
-        want_expert(fmt::format("{}_bias", rule.all_down), {n, d_});
-      }
-    } else {
-      for (int expert = 0; expert < n; ++expert) {
-        want_expert(part_of(expert, rule.names.gate), {f, d_});
-        want_expert(part_of(expert, rule.names.up), {f, d_});
-        want_expert(part_of(expert, rule.names.down), {d_, f});
-      }
-    }
-    if (config_.experts.shared_intermediate_size == 0) return;
-    MlpNames shared = rule.shared;
-    const std::string prefix = fmt::format("{}{}", rule.prefix, shared.prefix);
-    shared.prefix = prefix;
-    add_mlp(layer.shared, shared, config_.experts.shared_intermediate_size);
-    if (!rule.shared_gate.empty())
-      add(layer.shared_gate, fmt::format("{}{}.weight", rule.prefix, rule.shared_gate), {1, d_});
-  }
-
-  std::string of_all(std::string_view name) const {
-    return fmt::format("{}{}{}", prefix_, family_.experts.prefix, name);
-  }
-
-  // Whether all experts are stored in one tensor, as newer checkpoints have them and some families always do.
-  bool all_in_one() const {
-    return family_.experts.transposed || stored_.find(of_all(family_.experts.all_gate_up)) != nullptr ||
-           family_.experts.all_gate_up.ends_with(".weight");
-  }
-
-  std::string part_of(int expert, std::string_view part) const {
-    return fmt::format("{}{}.{}.weight", family_.experts.names.prefix, expert, part);
-  }
-
-  void want_expert(std::string_view name, Shape shape) {
-    expert_tensors_.push_back({nullptr, of_all(name), std::move(shape)});
-  }
-
-  void add(at::Tensor& target, std::string_view name, Shape shape) {
-    tensors_.push_back({&target, prefix_ + std::string(name), std::move(shape)});
-  }
-
-  void fuse(std::string_view name, std::int64_t columns, std::vector<Place> places) {
-    interleave(name, columns, 1, std::move(places));
-  }
-
-  // The rows of `n` groups, each of which has its share of every place.
-  void interleave(std::string_view name, std::int64_t columns, std::int64_t n, std::vector<Place> places) {
-    std::int64_t rows = 0;
-    for (const Place& place : places) rows += n * place.rows;
-    tensors_.push_back({nullptr, prefix_ + std::string(name), {rows, columns}});
-    fused_.push_back({prefix_ + std::string(name), n, std::move(places)});
-  }
-
-  const ModelConfig& config_;
-  const Family& family_;
-  const StoredWeights& stored_;
-  std::string prefix_;
-  std::int64_t d_;
-  std::vector<Wanted> tensors_, expert_tensors_;
-  std::vector<Fused> fused_;
 };
 
 // A model without a head was saved without one: it gives hidden states and no next token.
@@ -503,20 +232,30 @@ MlpWeights split_expert(const at::Tensor& gate_up, const at::Tensor& down, bool 
           {}};
 }
 
-ExpertWeights LayerPlan::experts(const Reading& read) const {
-  const ExpertsRule& rule = family_.experts;
+// The layer's experts, read from what is stored. They outlive the plan.
+ExpertWeights experts_of(const LayerPlan& plan, const StoredWeights& stored, int n_experts,
+                         const Reading& read) {
+  const ExpertsRule& rule = plan.experts_rule();
   std::vector<const StoredWeight*> parts;
-  for (const Wanted& wanted : expert_tensors_) parts.push_back(stored_.find(wanted.name));
-  const int n = parts.empty() ? 0 : config_.experts.n;
-  if (!all_in_one())
+  for (const Wanted& wanted : plan.expert_tensors()) parts.push_back(stored.find(wanted.name));
+  const int n = parts.empty() ? 0 : n_experts;
+  if (!plan.all_in_one()) {
+    const std::ptrdiff_t n_parts = rule.biases ? 6 : 3;
     return {n,
-            [read, parts](int expert) {
-              const auto* of_expert = parts.data() + std::ptrdiff_t{3} * expert;
-              return MlpWeights{read(*of_expert[0]), read(*of_expert[1]), read(*of_expert[2]), {}, {}, {}};
+            [read, parts, n_parts](int expert) {
+              const auto* of_expert = parts.data() + n_parts * expert;
+              MlpWeights weights{read(*of_expert[0]), read(*of_expert[1]), read(*of_expert[2]), {}, {}, {}};
+              if (n_parts == 3) return weights;
+              weights.gate_bias = read(*of_expert[3]);
+              weights.up_bias = read(*of_expert[4]);
+              weights.down_bias = read(*of_expert[5]);
+              return weights;
             },
-            [parts](int expert) {
-              for (int part = 0; part < 3; ++part) advise_pages(*parts[3 * expert + part], MADV_WILLNEED);
+            [parts, n_parts](int expert) {
+              for (std::ptrdiff_t part = 0; part < n_parts; ++part)
+                advise_pages(*parts[n_parts * expert + part], MADV_WILLNEED);
             }};
+  }
   return {n,
           [read, parts, transposed = rule.transposed](int expert) {
             MlpWeights weights =
@@ -595,7 +334,7 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
     }
   }
   if (layer->sinks.defined()) layer->sinks = layer->sinks.to(at::kCPU).to(at::kFloat);
-  layer->experts = plan.experts({dtype_, device_});
+  layer->experts = experts_of(plan, *stored_, config_.experts.n, {dtype_, device_});
   if (residency_ == Residency::kWhole) layer->experts.read_all();
   return layer;
 }

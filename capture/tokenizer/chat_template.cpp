@@ -13,7 +13,9 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "capture/gguf/gguf.hpp"
 #include "capture/jinja/syntax.hpp"
+#include "capture/tokenizer/gguf_tokenizer.hpp"
 
 namespace keyscope::tokenizer {
 namespace {
@@ -37,9 +39,9 @@ std::optional<std::string> read_if_there(const fs::path& path) {
 }
 
 // A file's object, without what lies deeper than anything that is asked for; empty where there is no such
-// file.
+// file. Of a GGUF file, what it holds of a tokenizer_config.json.
 json read_json(const fs::path& path) {
-  const auto text = read_if_there(path);
+  const auto text = gguf::is_gguf(path) ? gguf_tokenizer_config(gguf::Container(path)) : read_if_there(path);
   if (!text) return json::object();
   const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= 16; };
   json document = json::parse(*text, shallow, false);
@@ -187,14 +189,18 @@ ordered_json one_turn(std::string_view user, const std::optional<std::string>& s
 
 ChatTemplate ChatTemplate::load(const fs::path& model_folder) {
   if (auto found = load_if_there(model_folder)) return *std::move(found);
-  throw FileError(fmt::format(
-      "{}: found no chat template, neither chat_template.jinja nor `chat_template` in tokenizer_config.json; "
-      "take a checkpoint made for chat, or give the prompt as it is, without --chat",
-      model_folder.string()));
+  throw FileError(
+      fmt::format("{}: found no chat template, {}; "
+                  "take a checkpoint made for chat, or give the prompt as it is, without --chat",
+                  model_folder.string(),
+                  gguf::is_gguf(model_folder)
+                      ? "no tokenizer.chat_template"
+                      : "neither chat_template.jinja nor `chat_template` in tokenizer_config.json"));
 }
 
 std::optional<ChatTemplate> ChatTemplate::load_if_there(const fs::path& model_folder) {
-  const fs::path config_file = model_folder / "tokenizer_config.json";
+  const fs::path config_file =
+      gguf::is_gguf(model_folder) ? model_folder : model_folder / "tokenizer_config.json";
   const fs::path map_file = model_folder / "special_tokens_map.json";
   const json config_json = read_json(config_file), map_json = read_json(map_file);
   const JsonField config(config_json, config_file.string(), ""), map(map_json, map_file.string(), "");

@@ -23,7 +23,7 @@ class ChatTemplate {
 
   // Reads DIR/chat_template.jinja and DIR/additional_chat_templates/*.jinja, or else `chat_template` of
   // DIR/tokenizer_config.json (a string, or a list of named ones), and the special tokens from
-  // tokenizer_config.json and special_tokens_map.json.
+  // tokenizer_config.json and special_tokens_map.json. Of a GGUF file, those that it holds.
   //   throws FileError where there is no template, it is no Jinja, or a file is damaged
   static ChatTemplate load(const std::filesystem::path& model_folder);
 

@@ -11,10 +11,12 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "capture/gguf/gguf.hpp"
 #include "capture/tokenizer/added_tokens.hpp"
 #include "capture/tokenizer/bpe_model.hpp"
 #include "capture/tokenizer/composed_tokenizer.hpp"
 #include "capture/tokenizer/decoder.hpp"
+#include "capture/tokenizer/gguf_tokenizer.hpp"
 #include "capture/tokenizer/normalizer.hpp"
 #include "capture/tokenizer/pre_tokenizer.hpp"
 #include "capture/tokenizer/token_model.hpp"
@@ -107,6 +109,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text, const std::stri
 
 std::optional<std::filesystem::path> Tokenizer::file_in(const std::filesystem::path& folder) {
   std::error_code error;
+  if (gguf::is_gguf(folder)) return folder;
   for (const char* name : {"tokenizer.json", "tokenizer.model"})
     if (std::filesystem::exists(folder / name, error)) return folder / name;
   return std::nullopt;
@@ -117,6 +120,7 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& folder_o
   const bool is_folder = std::filesystem::is_directory(folder_or_file, error);
   const auto path =
       is_folder ? file_in(folder_or_file).value_or(folder_or_file / "tokenizer.json") : folder_or_file;
+  if (gguf::is_gguf(path)) return parse(gguf_tokenizer_json(gguf::Container(path)), path.string());
   const std::string text = read_tokenizer_file(path);
   return path.extension() == ".model" ? load_sentencepiece(path, text)
                                       : make_tokenizer(text, path.string(), folder_of(path));

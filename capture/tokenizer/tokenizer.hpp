@@ -17,11 +17,12 @@ namespace keyscope::tokenizer {
 // A model's `tokenizer.json` (the format of Hugging Face's tokenizers library) with a BPE or Unigram model:
 // byte-level (GPT-2, Llama 3, Qwen) and SentencePiece-style (normaliser or Metaspace, byte fallback: Llama 2,
 // Mistral, TinyStories). Ids equal the library's for the same file, with the tokens that Transformers adds
-// from the files beside it. Or its `tokenizer.model`, by SentencePiece itself, where there is no other.
+// from the files beside it. Or its `tokenizer.model`, by SentencePiece itself, where there is no other. Of a
+// GGUF file, what it holds of a tokenizer.json.
 // Immutable after loading: safe from several threads.
 class Tokenizer {
  public:
-  // DIR/tokenizer.json, else DIR/tokenizer.model; none where there is neither.
+  // DIR/tokenizer.json, else DIR/tokenizer.model; none where there is neither. A GGUF file has its own.
   static std::optional<std::filesystem::path> file_in(const std::filesystem::path& folder);
 
   // Reads the file that a folder has (or the file itself).
@@ -53,7 +54,8 @@ class Tokenizer {
   virtual std::int64_t vocab_size() const = 0;  // largest id + 1, added tokens included
 };
 
-// The tokenizer of a model's folder, or why there is none: a model works without one, on token ids.
+// The tokenizer of a model's folder or GGUF file, or why there is none: a model works without one, on token
+// ids.
 class FolderTokenizer {
  public:
   FolderTokenizer() = default;  // none, without a reason

@@ -57,7 +57,7 @@ TEST(Checkpoint, ReadsShards) {
   model.write(kIndex, R"({"weight_map":{"w":"a.safetensors","x":"a.safetensors","y":"b.safetensors"}})");
   const Checkpoint checkpoint(model.folder());
   ASSERT_EQ(checkpoint.files().size(), 2U);
-  EXPECT_EQ(checkpoint.files()[0]->path().filename(), "a.safetensors");
+  EXPECT_EQ(checkpoint.files()[0].path.filename(), "a.safetensors");
   EXPECT_EQ(checkpoint.data_bytes(), 4);
   EXPECT_EQ(StoredWeights(checkpoint).float_dtype(), "");
   EXPECT_EQ(checkpoint.find("x")->data.size(), 2U);
