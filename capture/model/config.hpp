@@ -117,6 +117,12 @@ struct ModelConfig {
 
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }
   bool attends(int layer) const { return layer_attends.empty() || layer_attends[layer]; }
+  std::vector<int> keyless_layers() const {  // that do not attend, ascending
+    std::vector<int> layers;
+    for (int layer = 0; layer < n_layers; ++layer)
+      if (!attends(layer)) layers.push_back(layer);
+    return layers;
+  }
   bool rotates(int layer) const { return layer_rotates.empty() || layer_rotates[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
   bool has_experts(int layer) const { return !layer_experts.empty() && layer_experts[layer]; }
