@@ -26,11 +26,11 @@ void require_position(std::int32_t position, std::size_t n_tokens, const char* s
 }
 
 void check_attention(const MatrixView& queries, std::span<const std::int32_t> query_positions,
-                     const MatrixView& keys, const MatrixView& values,
-                     std::span<const std::int32_t> retained, std::span<const AttentionRules> rules) {
+                     const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained,
+                     std::span<const AttentionRules> rules) {
   if (rules.empty() || queries.rows() % static_cast<Index>(rules.size()) != 0)
-    throw InvalidInput(fmt::format("output error: {} queries of {} query heads", queries.rows(),
-                                   rules.size()));
+    throw InvalidInput(
+        fmt::format("output error: {} queries of {} query heads", queries.rows(), rules.size()));
   if (queries.cols() != keys.cols() || values.rows() != keys.rows() ||
       query_positions.size() != static_cast<std::size_t>(queries.rows()))
     throw InvalidInput(fmt::format(
