@@ -4,7 +4,7 @@
   make_random_model.py CONFIG.json OUT [--dtype bfloat16|float32] [--layers N] [--set KEY=VALUE ...] [--seed S]
                        [--quick]
 
-CONFIG.json is a Hugging Face config.json of a Llama-like model (llama, mistral, qwen2, qwen3). Needs NumPy only.
+CONFIG.json is a Hugging Face config.json of a Llama-like model (llama, mistral, qwen2, qwen3, qwen3_moe). Needs NumPy only.
 Weights are normal with the spread that Transformers initialises with (0.02); norms are one. With --quick all are cut
 out of the same 16 million numbers, which takes as long as writing the file does: enough to measure times with.
 """
@@ -33,17 +33,27 @@ def tensors(config):
             yield at + f"self_attn.{name}_proj.weight", (rows * head_dim, d)
             if config["model_type"] == "qwen2":
                 yield at + f"self_attn.{name}_proj.bias", (rows * head_dim,)
-        if config["model_type"] == "qwen3":
+        if config["model_type"].startswith("qwen3"):
             yield at + "self_attn.q_norm.weight", (head_dim,)
             yield at + "self_attn.k_norm.weight", (head_dim,)
         yield at + "self_attn.o_proj.weight", (d, heads * head_dim)
         yield at + "post_attention_layernorm.weight", (d,)
-        yield at + "mlp.gate_proj.weight", (f, d)
-        yield at + "mlp.up_proj.weight", (f, d)
-        yield at + "mlp.down_proj.weight", (d, f)
+        if config["model_type"] == "qwen3_moe":
+            n = config.get("num_experts") or config["num_local_experts"]
+            yield at + "mlp.gate.weight", (n, d)
+            for expert in range(n):
+                yield from feed_forward(f"{at}mlp.experts.{expert}.", d, config["moe_intermediate_size"])
+        else:
+            yield from feed_forward(at + "mlp.", d, f)
     yield "model.norm.weight", (d,)
     if not config.get("tie_word_embeddings"):
         yield "lm_head.weight", (config["vocab_size"], d)
+
+
+def feed_forward(at, d, f):
+    yield at + "gate_proj.weight", (f, d)
+    yield at + "up_proj.weight", (f, d)
+    yield at + "down_proj.weight", (d, f)
 
 
 class Values:
@@ -89,7 +99,8 @@ def main():
     config = config.get("model_config", config)
     config.setdefault("model_type", "llama")
     config["architectures"] = [{"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
-                                "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}[config["model_type"]]]
+                                "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
+                                "qwen3_moe": "Qwen3MoeForCausalLM"}[config["model_type"]]]
     config["torch_dtype"] = arguments.dtype
     if arguments.layers:
         config["num_hidden_layers"] = arguments.layers

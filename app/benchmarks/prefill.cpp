@@ -11,6 +11,7 @@
 
 #include "app/benchmarks/benchmark.hpp"
 #include "capture/model/model.hpp"
+#include "capture/model/products.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
@@ -40,8 +41,9 @@ ProductRate::ProductRate(const capture::Model& model, std::int64_t rows) : model
   const at::TensorOptions options = model.transformer().options();
   const capture::ModelConfig& config = model.config();
   x_ = at::rand({rows, config.hidden_size}, options);
-  weight_ = at::rand({config.intermediate_size, config.hidden_size}, options);
-  out_ = at::empty({rows, config.intermediate_size}, options);
+  const std::int64_t width = capture::feed_forward_size(config);
+  weight_ = at::rand({width, config.hidden_size}, options);
+  out_ = at::empty({rows, width}, options);
 }
 
 double ProductRate::measure_gflops() {
@@ -62,12 +64,6 @@ double ProductRate::measure_gflops() {
 }
 
 // Operations of all layers' matrix products per token of a prompt, attention's own not counted.
-double product_flops_per_token(const capture::ModelConfig& config) {
-  const double projections = 2.0 * (config.n_heads + config.n_kv_heads) * config.head_dim;
-  const double mlp = 3.0 * static_cast<double>(config.intermediate_size);
-  return 2.0 * config.n_layers * static_cast<double>(config.hidden_size) * (projections + mlp);
-}
-
 // The measurements of one combination, one entry per repetition.
 struct PrefillSamples {
   std::vector<double> ttft_ms, tokens_per_second, attention_share, eviction_share, products_share, generated;
@@ -160,7 +156,7 @@ Benchmark measure_prefill(const capture::Model& model, const Sweep& sweep,
   Rounds rounds(model, sweep, prompt, monitor);
   rounds.warm_up();
   ProductRate products(model, std::clamp<std::int64_t>(largest(sweep.n_tokens), 512, 1024));
-  const double flops_per_token = product_flops_per_token(model.config());
+  const double flops_per_token = 2 * capture::token_products(model.config());
   std::vector<PrefillSamples> samples(rounds.cases().size());
   std::vector<double> rates;
   for (std::int64_t i = 0; i < sweep.repeat; ++i) {

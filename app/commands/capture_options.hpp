@@ -99,6 +99,7 @@ class CaptureCommandOptions {
   bool ignore_eos_ = false;
   bool oracle_ = false;
   bool compress_ = false;
+  bool expand_keys_ = false;
 };
 
 // "0,3,5-9" as ascending indices without repeats.

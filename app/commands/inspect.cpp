@@ -25,7 +25,9 @@
 #include "base/json.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model_cache.hpp"
+#include "capture/model/quantisation.hpp"
 #include "capture/model/safetensors.hpp"
+#include "capture/model/stored_weights.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/recording.hpp"
 #include "capture/recording/recording_layout.hpp"
@@ -45,19 +47,18 @@ bool has_weights(const fs::path& folder) {
   return fs::exists(folder / "model.safetensors") || fs::exists(folder / "model.safetensors.index.json");
 }
 
-Json weights_json(const fs::path& folder) {
-  if (!has_weights(folder)) return nullptr;
-  const capture::Checkpoint checkpoint(folder);
-  std::map<std::string, std::int64_t> parameters;  // by dtype as stored
+// Packed weights count as what they are unpacked to, not as the words that hold them.
+Json weights_json(const capture::Checkpoint& checkpoint, const capture::StoredWeights& stored) {
+  std::map<std::string, std::int64_t> parameters;  // by dtype or packing, as stored
   std::int64_t n_parameters = 0;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    parameters[tensor->dtype] += tensor->n_elements();
-    n_parameters += tensor->n_elements();
+  for (const auto& [name, weight] : stored.tensors()) {
+    parameters[weight->form()] += weight->n_elements();
+    n_parameters += weight->n_elements();
   }
   Json json;
   json["parameters"] = n_parameters;  // as stored: a tied matrix counts once
   json["bytes"] = checkpoint.data_bytes();
-  json["tensors"] = checkpoint.tensors().size();
+  json["tensors"] = stored.tensors().size();
   json["dtypes"] = parameters;
   for (const auto& file : checkpoint.files())
     json["files"].push_back({{"file", file->path().filename().string()},
@@ -90,12 +91,38 @@ std::int64_t dtype_bytes(const std::string& dtype) {
   return dtype == "bfloat16" || dtype == "float16" ? 2 : 4;
 }
 
+// What of a model's layers not every model has.
+void add_peculiarities(const capture::ModelConfig& config, Json& json) {
+  if (const auto& experts = config.experts; experts.n > 0)
+    json["experts"] = {{"count", experts.n},
+                       {"per_token", experts.per_token},
+                       {"layers", std::ranges::count(config.layer_experts, true)},
+                       {"intermediate_size", experts.intermediate_size},
+                       {"shared_intermediate_size", experts.shared_intermediate_size}};
+  if (const auto& latent = config.latent; latent.rank > 0)
+    json["latent"] = {{"rank", latent.rank}, {"rotated", latent.rotated_dim}};
+  if (config.attention_sinks) json["attention_sinks"] = true;
+  if (config.attention_gate) json["attention_gate"] = true;
+}
+
+// Elements that a token adds to the cache: a latent is key and value at once.
+std::int64_t cache_elements(const capture::ModelConfig& config) {
+  const bool latent = config.latent.rank > 0;
+  return std::int64_t{config.n_attending()} * (latent ? 1 : 2) * config.n_kv_heads * config.head_dim;
+}
+
 Json inspect_model(const fs::path& folder) {
   const capture::ModelConfig config = capture::read_config(folder);
-  std::string dtype = config.dtype;
-  if (dtype == "auto") dtype = has_weights(folder) ? capture::Checkpoint(folder).float_dtype() : "";
+  const bool packed = config.quantisation.method != capture::QuantMethod::kNone;
+  std::string dtype = config.dtype == "auto" ? "" : config.dtype;
+  Json weights = nullptr;
+  if (has_weights(folder)) {
+    const capture::Checkpoint checkpoint(folder);
+    const capture::StoredWeights stored(checkpoint, config.quantisation);
+    weights = weights_json(checkpoint, stored);
+    if (config.dtype == "auto" || (packed && dtype.empty())) dtype = stored.float_dtype();
+  }
   if (dtype.empty()) dtype = "float32";
-  const std::int64_t row_values = std::int64_t{2} * config.n_layers * config.n_kv_heads * config.head_dim;
   Json json{{"kind", "model"}, {"path", folder.string()}};
   if (const auto cached = capture::cached_model(folder)) {
     json["repository"] = cached->repository;
@@ -103,20 +130,23 @@ Json inspect_model(const fs::path& folder) {
   }
   json["architecture"] = config.model_type;
   json["layers"] = config.n_layers;
+  if (config.n_attending() < config.n_layers) json["layers_with_keys"] = config.n_attending();
   if (const auto keyless = config.keyless_layers(); !keyless.empty()) json["keyless_layers"] = keyless;
   json["query_heads"] = config.n_heads;
   json["kv_heads"] = config.n_kv_heads;
   json["head_dim"] = config.head_dim;
+  add_peculiarities(config, json);
   json["hidden_size"] = config.hidden_size;
   json["intermediate_size"] = config.intermediate_size;
   json["vocabulary"] = config.vocab_size;
   json["context"] = config.context_length;
   json["dtype"] = dtype;
+  if (packed) json["quantisation"] = config.quantisation.description();
   json["rope_theta"] = config.rope_theta;
   json["tied_embeddings"] = config.tie_word_embeddings;
   json["eos_token_ids"] = config.eos_token_ids;
-  json["kv_cache_bytes_per_token"] = row_values * dtype_bytes(dtype);
-  json["weights"] = weights_json(folder);
+  json["kv_cache_bytes_per_token"] = cache_elements(config) * dtype_bytes(dtype);
+  json["weights"] = weights;
   json["tokenizer"] = tokenizer_json(folder);
   return json;
 }
@@ -195,6 +225,7 @@ Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
       {"tokens", info->n_prompt()}, {"sha256", from.prompt_sha256}, {"begins", prompt_beginning(*info)}};
   json["capture"] = {{"command", from.command},   {"started", from.started}, {"device", from.device},
                      {"schedule", from.schedule}, {"seed", from.seed},       {"versions", from.versions}};
+  if (!from.quantisation.empty()) json["model"]["quantisation"] = from.quantisation;
   json["recorded_layers"] = info->layers;
   json["keyless_layers"] = info->keyless_layers;
   json["learned_sinks"] = info->sinks;

@@ -66,7 +66,7 @@ struct RunMeasures {
   std::optional<double> kl_nats;  // teacher-forced mean over the recorded logits, against `none`
   std::optional<double> top1_agreement;
   std::vector<HeadMeasures> heads;
-  std::vector<RouterMeasures> routers;  // of the measured layers that have experts, with keys or without
+  std::vector<RouterMeasures> routers = {};  // of the measured layers that have experts, with keys or without
 };
 
 struct MeasureOptions {

@@ -151,9 +151,10 @@ recording::Origin prompts_origin(const capture::Model& model, const std::string&
                                  std::span<const Prompt> prompts, recording::Provenance provenance) {
   recording::Origin origin;
   origin.prompt = all_tokens(prompts, model.tokenizer());
-  provenance.prompt_sha256 = sha256_of(origin.prompt.id);
-  origin.provenance = std::move(provenance);
   const capture::ModelConfig& config = model.config();
+  provenance.prompt_sha256 = sha256_of(origin.prompt.id);
+  provenance.quantisation = config.quantisation.description();
+  origin.provenance = std::move(provenance);
   origin.model = {config.raw_json, model_name,        config.n_layers,
                   config.n_heads,  config.n_kv_heads, config.head_dim};
   return origin;

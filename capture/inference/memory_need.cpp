@@ -16,6 +16,7 @@
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/inference/policy_run.hpp"
+#include "capture/model/products.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
@@ -55,13 +56,23 @@ CacheBytes cache_bytes(const ModelConfig& config, const recording::RunPlan& run,
   return bytes;
 }
 
-// Of n tokens: queries, keys and values several times over (rotated, as float32, copied into the record), and
-// the MLP.
+// What lies between a feed-forward's products, in elements per token: of experts at worst one gets all tokens,
+// whose hidden states are gathered, mixed and summed.
+double feed_forward_width(const ModelConfig& config) {
+  const ExpertsConfig& experts = config.experts;
+  const std::int64_t widest = std::max(
+      {feed_forward_size(config), experts.intermediate_size, experts.shared_intermediate_size});
+  const std::int64_t routed = experts.n > 0 ? experts.n * 2 + 4 * config.hidden_size : 0;
+  return static_cast<double>(3 * widest + routed);
+}
+
+// Of n tokens: queries, keys and values several times over (rotated, as float32, copied into the record), what
+// layers without keys mix, and the feed-forward.
 double activation_bytes(const ModelConfig& config, double n) {
   const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
   return n * 4 *
-         (4 * static_cast<double>(config.hidden_size) + 3 * static_cast<double>(config.intermediate_size) +
-          4 * projected);
+         (4 * static_cast<double>(config.hidden_size) + feed_forward_width(config) + 4 * projected +
+          4 * static_cast<double>(config.recurrent.n_channels()));
 }
 
 // Scores of a tile, and the few tensors of their size that statistics take, in float32; the kernels' tiles
@@ -212,7 +223,8 @@ double measured_rate(const Model& model, std::int64_t block) {
   const Transformer& transformer = model.transformer();
   const at::TensorOptions options = transformer.options();
   const at::Tensor x = at::rand({rows, config.hidden_size}, options);
-  const at::Tensor w = at::rand({config.intermediate_size, config.hidden_size}, options);
+  const std::int64_t width = feed_forward_size(config);
+  const at::Tensor w = at::rand({width, config.hidden_size}, options);
   const auto multiply = [&] { return x.is_cpu() ? linear(x, w, at::Tensor{}) : at::linear(x, w); };
   multiply();
   transformer.wait();
@@ -226,7 +238,7 @@ double measured_rate(const Model& model, std::int64_t block) {
     ++n_products;
     elapsed = std::chrono::duration<double>(Clock::now() - started).count();
   }
-  return static_cast<double>(n_products * rows * config.hidden_size * config.intermediate_size) / elapsed;
+  return static_cast<double>(n_products * rows * config.hidden_size * width) / elapsed;
 }
 
 // In float64: exact as far as any disk reaches, and without overflow beyond.
@@ -260,10 +272,8 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
   estimate.disk_bytes = whole_bytes(disk_bytes(plan));
   estimate.weight_bytes = model.weight_bytes();
   const std::int64_t width = model.dtype_name() == "float32" ? 4 : 2;
-  const double layer_products =
-      static_cast<double>(config.hidden_size) *
-      static_cast<double>(std::int64_t{2} * (config.n_heads + config.n_kv_heads) * config.head_dim +
-                          std::int64_t{3} * config.intermediate_size);
+  const double products_of_token = token_products(config);
+  const int n_attending = config.n_attending();
   double products = 0;
   for (const auto& run : plan.runs) {
     const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());
@@ -277,7 +287,7 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
     // Attention and its statistics: scores twice and values once, over half the rows while the cache fills.
     const double attention =
         3.0 * static_cast<double>(rows) * config.n_heads * config.head_dim * (run.budget > 0 ? 1.0 : 0.5);
-    products += static_cast<double>(n_tokens) * config.n_layers * (layer_products + attention);
+    products += static_cast<double>(n_tokens) * (products_of_token + n_attending * attention);
   }
   constexpr double kDiskBytesPerSecond = 500e6;
   estimate.seconds = products / measured_rate(model, plan.runs.front().block_size) +

@@ -214,6 +214,7 @@ recording::Provenance provenance(const Model& model, const CaptureOptions& optio
                   TORCH_VERSION_MINOR, TORCH_VERSION_PATCH, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
   origin.model_sha256 = options.model_sha256.empty() ? model.model_sha256() : options.model_sha256;
   if (const auto cached = cached_model(model.folder())) origin.model_commit = cached->commit;
+  origin.quantisation = model.config().quantisation.description();
   origin.prompt_sha256 = hash_ids(options.prompt_ids);
   origin.seed = static_cast<std::int64_t>(options.seed);
   origin.device = model.device_name();

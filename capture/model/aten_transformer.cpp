@@ -23,7 +23,7 @@ at::Tensor multiplied(const at::Tensor& x, const at::Tensor& weight, const at::T
 AtenTransformer::AtenTransformer(const ModelConfig& config, WeightStore weights)
     : Transformer(config, std::move(weights)) {}
 
-Projections AtenTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
+Projections AtenTransformer::project_heads(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.attention_norm);
   Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv),
                           w.wgate.defined() ? multiplied(x, w.wgate, {}) : at::Tensor(), w.sinks};
@@ -66,6 +66,11 @@ Routing AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) cons
     feed_forward(w.mlp, x, false, out);
   hidden.add_(normalized(out, w.mlp_post_norm) * config().residual_scale);
   return routing;
+}
+
+void AtenTransformer::run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups,
+                                 const at::Tensor& x, at::Tensor& given) const {
+  for (const ExpertGroup& group : groups) run_group(experts, group, x, given);
 }
 
 void AtenTransformer::feed_forward(const MlpWeights& w, const at::Tensor& x, bool clamped,

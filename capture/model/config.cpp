@@ -144,16 +144,11 @@ void read_windows(const ConfigFields& fields, const Family& family, ModelConfig&
   for (const bool has : windowed) config.layer_windows.push_back(has ? size : 0);
 }
 
-void read_shape(const ConfigFields& fields, const Family& family, ModelConfig& config) {
-  config.n_layers = static_cast<int>(fields.count("num_hidden_layers", 1, kMostLayers));
-  config.n_heads = static_cast<int>(fields.count("num_attention_heads", 1, kMostHeads));
+// What of attention's heads the families share that cache every head's own keys.
+void read_heads(const ConfigFields& fields, const Family& family, ModelConfig& config) {
   const bool as_heads = family.default_kv_heads == 0 || fields.is_null("num_key_value_heads");
   const std::int64_t kv_heads = as_heads ? config.n_heads : family.default_kv_heads;
   config.n_kv_heads = static_cast<int>(fields.count_or("num_key_value_heads", kv_heads, 1, kMostHeads));
-  config.hidden_size = fields.count("hidden_size", 1, kLargestSize);
-  config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
-  config.vocab_size = fields.count("vocab_size", 1, kLargestSize);
-  config.context_length = fields.count_or("max_position_embeddings", family.default_context, 1, kLargestSize);
   if (config.n_heads % config.n_kv_heads != 0)
     fields.fail("num_key_value_heads", std::to_string(config.n_kv_heads),
                 fmt::format("a divisor of num_attention_heads, which is {}", config.n_heads));
@@ -169,64 +164,49 @@ void read_shape(const ConfigFields& fields, const Family& family, ModelConfig& c
                 "an even number, as rotary positions need pairs");
 }
 
+// The defaults are those of DeepSeek V2 and V3.
+void read_latent(const ConfigFields& fields, ModelConfig& config) {
+  LatentConfig& latent = config.latent;
+  const auto count = [&](const char* name, std::int64_t otherwise) {
+    return static_cast<int>(fields.count_or(name, otherwise, 1, kMostHeads / 2));
+  };
+  latent.rank = count("kv_lora_rank", 512);
+  if (!fields.is_null("q_lora_rank")) latent.query_rank = fields.count_or("q_lora_rank", 1536, 1, kLargestSize);
+  latent.rotated_dim = count("qk_rope_head_dim", 64);
+  latent.plain_dim = count("qk_nope_head_dim", 128);
+  latent.value_dim = count("v_head_dim", 128);
+  if (latent.rotated_dim % 2 != 0)
+    fields.fail("qk_rope_head_dim", std::to_string(latent.rotated_dim),
+                "an even number, as rotary positions need pairs");
+  if (latent.value_dim > latent.plain_dim + latent.rotated_dim)
+    fields.fail("v_head_dim", std::to_string(latent.value_dim),
+                fmt::format("at most qk_nope_head_dim + qk_rope_head_dim, which is {}",
+                            latent.plain_dim + latent.rotated_dim));
+  config.attention_scale = 1 / std::sqrt(static_cast<double>(latent.plain_dim + latent.rotated_dim));
+  config.n_kv_heads = 1;
+  config.head_dim = static_cast<int>(latent.rank) + latent.rotated_dim;
+}
+
+void read_shape(const ConfigFields& fields, const Family& family, ModelConfig& config) {
+  config.n_layers = static_cast<int>(fields.count("num_hidden_layers", 1, kMostLayers));
+  config.n_heads = static_cast<int>(fields.count("num_attention_heads", 1, kMostHeads));
+  config.hidden_size = fields.count("hidden_size", 1, kLargestSize);
+  const bool only_experts = !family.experts.n_field.empty() && family.experts.layers == ExpertLayers::kAll;
+  if (!only_experts || fields.has("intermediate_size"))
+    config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
+  config.vocab_size = fields.count("vocab_size", 1, kLargestSize);
+  config.context_length = fields.count_or("max_position_embeddings", family.default_context, 1, kLargestSize);
+  config.n_further_layers =
+      static_cast<int>(fields.count_or("num_nextn_predict_layers", family.default_further_layers, 0, kMostLayers));
+  if (family.latent.has)
+    read_latent(fields, config);
+  else
+    read_heads(fields, family, config);
+}
+
 // A number where null means none, and nothing at all the family's default.
 double read_softcap(const ConfigFields& fields, const char* name, double otherwise) {
   return fields.is_null(name) ? 0 : fields.positive_or(name, otherwise);
-}
-
-// Which layers have experts.
-std::vector<bool> read_expert_layers(const ConfigFields& fields, const ExpertsRule& rule, int n_layers) {
-  std::vector<bool> layers(n_layers, true);
-  if (!rule.chosen_layers) return layers;
-  const std::int64_t step = fields.count_or("decoder_sparse_step", 1, 1, kLargestSize);
-  for (int layer = 0; layer < n_layers; ++layer) layers[layer] = (layer + 1) % step == 0;
-  if (!fields.has("mlp_only_layers")) return layers;
-  const Json& list = fields.at("mlp_only_layers");
-  const std::string expected = fmt::format("a list of layers, 0 to {}", n_layers - 1);
-  if (!list.is_array()) fields.fail("mlp_only_layers", shown_value(list), expected);
-  for (const Json& layer : list) {
-    const bool sound =
-        layer.is_number_integer() && layer.get<std::int64_t>() >= 0 && layer.get<std::int64_t>() < n_layers;
-    if (!sound) fields.fail("mlp_only_layers", shown_value(list), expected);
-    layers[layer.get<int>()] = false;
-  }
-  return layers;
-}
-
-void read_experts(const ConfigFields& fields, const ExpertsRule& rule, ModelConfig& config) {
-  constexpr std::int64_t kMostExperts = 65536;
-  if (rule.n_field.empty()) return;
-  ExpertsConfig& experts = config.experts;
-  if (!rule.shared_size_field.empty())
-    experts.shared_intermediate_size =
-        fields.count_or(std::string(rule.shared_size_field), rule.default_shared_size, 1, kLargestSize);
-  // Some of these families call the number of their experts by another's name.
-  const std::string n_field = fields.has(std::string(rule.n_field)) || !fields.has("num_local_experts")
-                                  ? std::string(rule.n_field)
-                                  : "num_local_experts";
-  experts.n =
-      static_cast<int>(fields.count_or(n_field, rule.default_n, rule.may_be_none ? 0 : 1, kMostExperts));
-  if (experts.n == 0) {
-    config.intermediate_size = experts.shared_intermediate_size;
-    return;
-  }
-  experts.per_token =
-      static_cast<int>(fields.count_or("num_experts_per_tok", rule.default_per_token, 1, kMostExperts));
-  if (experts.per_token > experts.n)
-    fields.fail("num_experts_per_tok", std::to_string(experts.per_token),
-                fmt::format("at most {}, which is {}", n_field, experts.n));
-  experts.intermediate_size =
-      fields.count_or(std::string(rule.size_field), rule.default_size, 1, kLargestSize);
-  experts.router = rule.router;
-  experts.renormalised = rule.renormalised_field.empty()
-                             ? rule.renormalised
-                             : fields.flag_or(std::string(rule.renormalised_field), rule.renormalised);
-  if (rule.default_clamp > 0) {
-    experts.clamp = fields.positive_or("swiglu_limit", rule.default_clamp);
-    if (fields.positive_or("swiglu_alpha", 1.702) != 1.702)
-      fields.fail("swiglu_alpha", shown_value(fields.at("swiglu_alpha")), "1.702");
-  }
-  config.layer_experts = read_expert_layers(fields, rule, config.n_layers);
 }
 
 void read_biases(const ConfigFields& fields, const AttentionBiases& biases, ModelConfig& config) {
@@ -293,7 +273,7 @@ void read_layers(const ConfigFields& fields, const Family& family, ModelConfig& 
         read_softcap(fields, "attn_logit_softcapping", family.default_attention_softcap);
     config.logit_softcap = read_softcap(fields, "final_logit_softcapping", family.default_logit_softcap);
   }
-  read_experts(fields, family.experts, config);
+  read_experts(fields, family, config);
   const std::string field(family.activation_field);
   const std::string activation = fields.text_or(field, std::string(family.default_activation));
   if (activation != "silu" && activation != "gelu_pytorch_tanh")
@@ -312,8 +292,8 @@ Json text_part(const Json& json) {
     return json;
   Json part = json["text_config"];
   part.erase("architectures");
-  for (const char* name :
-       {"tie_word_embeddings", "eos_token_id", "dtype", "torch_dtype", "quantization_config"})
+  for (const char* name : {"tie_word_embeddings", "eos_token_id", "dtype", "torch_dtype",
+                           "quantization_config", "compression_config"})
     if (json.contains(name) && !json[name].is_null()) part[name] = json[name];
   return part;
 }
@@ -335,6 +315,9 @@ std::vector<std::int32_t> read_eos(const ConfigFields& fields) {
 const Family& read_architecture(const ConfigFields& fields, ModelConfig& config) {
   const Family* family = find_family(config.model_type);
   if (family == nullptr) {
+    if (const std::string_view why = why_refused(config.model_type); !why.empty())
+      fields.fail("model_type", shown(config.model_type),
+                  fmt::format("a family that is supported; this one is not, as {}", why));
     std::vector<std::string_view> known;
     for (const Family& each : known_families()) known.push_back(each.model_type);
     fields.fail("model_type", config.model_type.empty() ? "nothing" : shown(config.model_type),
@@ -350,9 +333,6 @@ const Family& read_architecture(const ConfigFields& fields, ModelConfig& config)
       fields.fail("architectures", shown_value(list),
                   fmt::format("a list with \"{}\" or \"{}\"", family->architecture, family->base_class));
   }
-  if (fields.has("quantization_config"))
-    fields.fail("quantization_config", shown_value(fields.at("quantization_config")),
-                "none: weights in full floats");
   if (fields.flag_or("use_bidirectional_attention", false))
     fields.fail("use_bidirectional_attention", "true", "false: a token sees what came before it");
   return *family;
@@ -389,7 +369,18 @@ ModelConfig parse_config(std::string raw_json, const std::string& where) {
   read_rope(fields, family, config);
   read_layers(fields, family, config);
   config.eos_token_ids = read_eos(fields);
+  config.quantisation = read_quantisation(json, where);
   return config;
+}
+
+void expand_keys(ModelConfig& config) {
+  LatentConfig& latent = config.latent;
+  if (latent.rank == 0)
+    throw UsageError(fmt::format("--expand-keys: {} has no latent attention: its keys are every head's own already",
+                                 config.model_type));
+  latent.expanded = true;
+  config.n_kv_heads = config.n_heads;
+  config.head_dim = latent.rotated_dim + latent.plain_dim;
 }
 
 ModelConfig read_config(const fs::path& folder) {
@@ -399,6 +390,8 @@ ModelConfig read_config(const fs::path& folder) {
     throw FileError(fmt::format("{}: holds no config.json; expected a model folder in Hugging Face layout{}",
                                 folder.string(), fetch_advice(folder)));
   ModelConfig config = parse_config(read_small_file(path), path.string());
+  if (config.quantisation.method == QuantMethod::kNone)
+    config.quantisation = read_separate_quantisation(folder);
   const fs::path generation = folder / "generation_config.json";
   std::error_code ignored;
   if (fs::exists(generation, ignored)) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "analysis/attention_rules.hpp"
+#include "capture/model/quantisation.hpp"
 
 namespace keyscope::capture {
 
@@ -37,14 +39,22 @@ enum class HiddenActivation { kSilu, kGeluTanh };
 // A feed-forward of many parts, of which a router chooses a few for each token.
 struct ExpertsConfig {
   enum class Router {
-    kSoftmaxThenTop,  // the largest of softmax over all experts, renormalised where `renormalised` says so
+    kSoftmaxThenTop,  // the largest of softmax over all experts
     kTopThenSoftmax,  // softmax over the largest logits
+    // the largest of sigmoid plus a learned bias, weighted by sigmoid alone; in float32 (arXiv 2412.19437,
+    // Equations 13 to 16)
+    kBiasedSigmoid,
   };
   int n = 0;  // 0: the model has none
   int per_token = 0;
   std::int64_t intermediate_size = 0;
   Router router = Router::kSoftmaxThenTop;
-  bool renormalised = true;
+  bool renormalised = true;  // weights are divided by their sum
+  double weight_scale = 1;   // and multiplied by this
+  // Experts are chosen from so many of the groups into which they are divided; 1 of 1: from all. The groups
+  // are those whose best expert is best or, with kBiasedSigmoid, whose two best have the largest sum.
+  int n_groups = 1, chosen_groups = 1;
+  bool wide_router = false;  // its product is taken in float32
   // Of a feed-forward that every token goes through besides; 0: there is none.
   std::int64_t shared_intermediate_size = 0;
   // c: gate and up are cut at ±c (the gate above only), and activate as (up + 1) · gate · sigmoid(α gate)
@@ -68,6 +78,19 @@ struct RecurrentConfig {
   std::int64_t state_size() const { return std::int64_t{n_value_heads} * key_dim * value_dim; }
 };
 
+// Multi-head latent attention (arXiv 2405.04434, Section 2.1). What is cached of a token is one vector for all
+// heads: R coordinates that rotate, and behind them a latent c of `rank`, from which each head's key and value
+// are made. A head scores (q_r, q_p)ᵀ(k_r, Wᵏc) = (q_r, Wᵏᵀq_p)ᵀ(k_r, c), so that (k_r, c) is the one KV head's
+// key, and (0, c) its value, of which a head's output is Wᵛ times the mixture.
+struct LatentConfig {
+  std::int64_t rank = 0;        // of the latent; 0: the model has none
+  std::int64_t query_rank = 0;  // of the latent that queries are made of; 0: of the hidden state itself
+  int rotated_dim = 0;          // R
+  int plain_dim = 0;            // of a head's query that does not rotate
+  int value_dim = 0;            // of a head
+  bool expanded = false;        // every head has its key (k_r, Wᵏc) and value (Wᵛc, 0) in the cache instead
+};
+
 // A model's shape, from its folder's config.json, checked field against field.
 struct ModelConfig {
   std::string raw_json;  // config.json as read
@@ -79,7 +102,7 @@ struct ModelConfig {
   int n_kv_heads = 0;  // divides n_heads
   int head_dim = 0;    // even
   std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;
+  std::int64_t intermediate_size = 0;  // of a feed-forward without experts; may be 0 where there is none
   std::int64_t vocab_size = 0;
   std::int64_t context_length = 0;  // true positions are below it; with dynamic RoPE what it stretches to
   // Per layer, how many tokens back a query sees, its own included; 0: all. Empty: all in every layer.
@@ -105,6 +128,8 @@ struct ModelConfig {
   HiddenActivation activation = HiddenActivation::kSilu;
   ExpertsConfig experts;
   RecurrentConfig recurrent;         // of layers that do not attend
+  LatentConfig latent;
+  int n_further_layers = 0;  // that the checkpoint may have behind the last, to guess tokens ahead; not read
   bool unit_offset_norms = false;    // norms multiply by 1 + weight
   bool headless = false;             // saved without its head, which the checkpoint may lack
   bool tie_word_embeddings = false;  // one matrix for the embedding and the head
@@ -113,10 +138,15 @@ struct ModelConfig {
   bool mlp_bias = false;
   bool attention_sinks = false;  // a learned logit per query head that takes its share of attention
   bool attention_gate = false;   // attention's output is multiplied by the sigmoid of a projection
+  Quantisation quantisation;     // how the weights are packed, if they are
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }
   bool attends(int layer) const { return layer_attends.empty() || layer_attends[layer]; }
+  int n_attending() const {
+    return layer_attends.empty() ? n_layers
+                                 : static_cast<int>(std::count(layer_attends.begin(), layer_attends.end(), true));
+  }
   std::vector<int> keyless_layers() const {  // that do not attend, ascending
     std::vector<int> layers;
     for (int layer = 0; layer < n_layers; ++layer)
@@ -133,6 +163,10 @@ struct ModelConfig {
 //   throws FileError naming where, field, what was found and what was expected; an architecture, activation
 //   or RoPE variant that is not supported is refused by name
 ModelConfig parse_config(std::string raw_json, const std::string& where);
+
+// Makes every head's own keys and values what is cached, instead of the latent.
+//   throws UsageError where the model has no latent
+void expand_keys(ModelConfig& config);
 
 // Reads DIR/config.json and, where it is there, DIR/generation_config.json.
 //   throws FileError as parse_config does, naming the file

@@ -1,6 +1,7 @@
 #include "capture/model/family.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace keyscope::capture {
 
@@ -38,7 +39,7 @@ constexpr ExpertsRule qwen_experts(std::int64_t n, std::int64_t per_token, std::
                    .default_n = n,
                    .default_per_token = per_token,
                    .default_size = size,
-                   .chosen_layers = true,
+                   .layers = ExpertLayers::kChosen,
                    .renormalised = false,
                    .renormalised_field = "norm_topk_prob"};
   if (shared_size == 0) return rule;
@@ -56,9 +57,43 @@ constexpr ExpertsRule renormalised_by_default(ExpertsRule rule) {
 constexpr ExpertsRule always_renormalised(ExpertsRule rule) {
   rule.renormalised = true;
   rule.renormalised_field = {};
-  rule.chosen_layers = false;
+  rule.layers = ExpertLayers::kAll;
   return rule;
 }
+
+// Of DeepSeek V2, as Transformers has them.
+constexpr ExpertsRule kDeepseek2Experts{.n_field = "n_routed_experts",
+                                        .default_n = 64,
+                                        .default_size = 1407,
+                                        .n_shared_field = "n_shared_experts",
+                                        .default_n_shared = 2,
+                                        .layers = ExpertLayers::kBehindFirst,
+                                        .renormalised = false,
+                                        .wide_router = true,
+                                        .scaled_weights = true,
+                                        .groups = ExpertGroups::kByMethod,
+                                        .scoring = "softmax",
+                                        .shared = {.prefix = "shared_experts."}};
+
+constexpr ExpertsRule kDeepseek3Experts{.n_field = "n_routed_experts",
+                                        .default_n = 256,
+                                        .default_per_token = 8,
+                                        .default_size = 2048,
+                                        .n_shared_field = "n_shared_experts",
+                                        .default_n_shared = 1,
+                                        .layers = ExpertLayers::kBehindFirst,
+                                        .default_dense_layers = 3,
+                                        .router = ExpertsConfig::Router::kBiasedSigmoid,
+                                        .renormalised_field = "norm_topk_prob",
+                                        .wide_router = true,
+                                        .scaled_weights = true,
+                                        .default_weight_scale = 2.5,
+                                        .groups = ExpertGroups::kAlways,
+                                        .default_groups = 8,
+                                        .default_chosen_groups = 4,
+                                        .scoring = "sigmoid",
+                                        .router_bias = "e_score_correction_bias",
+                                        .shared = {.prefix = "shared_experts."}};
 
 // A new family of these layers joins with its entry here.
 const std::vector<Family>& known_families() {
@@ -311,7 +346,7 @@ const std::vector<Family>& known_families() {
                    .router = ExpertsConfig::Router::kTopThenSoftmax,
                    .default_clamp = 7,
                    .router_name = "router",
-                   .router_bias = true,
+                   .router_bias = "bias",
                    .transposed = true,
                    .biases = true},
        .sinks = true,
@@ -323,8 +358,49 @@ const std::vector<Family>& known_families() {
        .default_context = 131072,
        .default_kv_heads = 8,
        .default_head_dim = 64},
+      {.model_type = "deepseek_v2",
+       .architecture = "DeepseekV2ForCausalLM",
+       .base_class = "DeepseekV2Model",
+       .experts = kDeepseek2Experts,
+       .latent = {.has = true}},
+      // DeepSeek V3 and R1, Moonlight
+      {.model_type = "deepseek_v3",
+       .architecture = "DeepseekV3ForCausalLM",
+       .base_class = "DeepseekV3Model",
+       .experts = kDeepseek3Experts,
+       .latent = {.has = true, .interleaved_field = "rope_interleave"},
+       .default_context = 4096,
+       .default_further_layers = 1},
   };
   return kFamilies;
+}
+
+std::string_view why_refused(std::string_view model_type) {
+  constexpr std::string_view kShapes =
+      "the heads of its global layers differ from the others' in size and number, and its late layers borrow the "
+      "keys and values of earlier ones, while a recording has keys of one size in every layer";
+  constexpr std::string_view kBorrowed =
+      "its late layers borrow the keys and values of earlier ones, and its hidden states run side by side";
+  constexpr std::string_view kMamba = "its layers without attention are Mamba's, which are not supported";
+  constexpr std::string_view kNoKeys = "it does not attend, so that there are no keys to look at";
+  constexpr std::string_view kChunks = "its queries see no further than their own chunk of the text";
+  constexpr std::string_view kChosen = "its attention chooses for each query which keys it sees";
+  constexpr std::string_view kLayerNorm = "its norms are LayerNorm, and RMSNorm is what is supported";
+  constexpr std::string_view kEncoder = "its tokens also see what comes after them";
+  struct Refused {
+    std::string_view model_type, why;
+  };
+  static constexpr Refused kRefused[] = {
+      {"gemma4", kShapes},        {"gemma4_text", kShapes},   {"gemma3n", kBorrowed},   {"gemma3n_text", kBorrowed},
+      {"jamba", kMamba},          {"bamba", kMamba},          {"falcon_h1", kMamba},    {"nemotron_h", kMamba},
+      {"zamba2", kMamba},         {"mamba", kNoKeys},         {"mamba2", kNoKeys},      {"falcon_mamba", kNoKeys},
+      {"rwkv", kNoKeys},          {"llama4", kChunks},        {"llama4_text", kChunks}, {"deepseek_v32", kChosen},
+      {"gpt2", kLayerNorm},       {"gpt_neox", kLayerNorm},   {"opt", kLayerNorm},      {"phi", kLayerNorm},
+      {"falcon", kLayerNorm},     {"stablelm", kLayerNorm},   {"cohere", kLayerNorm},   {"cohere2", kLayerNorm},
+      {"starcoder2", kLayerNorm}, {"bert", kEncoder},         {"roberta", kEncoder},    {"modernbert", kEncoder},
+      {"t5", kEncoder}};
+  const auto* found = std::ranges::find(kRefused, model_type, &Refused::model_type);
+  return found == std::end(kRefused) ? std::string_view() : found->why;
 }
 
 const Family* find_family(std::string_view model_type) {

@@ -77,24 +77,47 @@ struct MlpNames {
   std::string_view gate_up = {};  // of gate and up in one; empty: they are stored by themselves
 };
 
+// Which layers have experts.
+enum class ExpertLayers {
+  kAll,
+  kChosen,       // as `decoder_sparse_step` and `mlp_only_layers` say
+  kBehindFirst,  // those behind the first `first_k_dense_replace`
+};
+
+// Whether experts are chosen from some of `n_group` groups only, `topk_group` of them.
+enum class ExpertGroups {
+  kNone,
+  kByMethod,  // if `topk_method` is "group_limited_greedy" and not "greedy"
+  kAlways,
+};
+
 // A mixture of experts: what config.json calls its fields, and the checkpoint its weights.
 struct ExpertsRule {
   std::string_view n_field = {};  // how many there are; empty: the family has none
   std::int64_t default_n = 0;
-  std::int64_t default_per_token = 0;
+  std::int64_t default_per_token = 0;  // 0: it must be given
   std::string_view size_field = "moe_intermediate_size";
   std::int64_t default_size = 0;
   std::string_view shared_size_field = {};  // empty: no expert is shared
   std::int64_t default_shared_size = 0;
-  bool may_be_none = false;    // 0 experts mean that the shared one is all
-  bool chosen_layers = false;  // `decoder_sparse_step` and `mlp_only_layers` say which layers have them
+  std::string_view n_shared_field = {};  // or how many are, each as large as another
+  std::int64_t default_n_shared = 0;
+  bool may_be_none = false;  // 0 experts mean that the shared one is all
+  ExpertLayers layers = ExpertLayers::kAll;
+  std::int64_t default_dense_layers = 0;  // kBehindFirst
   ExpertsConfig::Router router = ExpertsConfig::Router::kSoftmaxThenTop;
   bool renormalised = true;                  // where config.json does not say
   std::string_view renormalised_field = {};  // empty: it does not
+  bool wide_router = false;                  // it is stored and multiplied in float32
+  bool scaled_weights = false;               // `routed_scaling_factor` counts
+  double default_weight_scale = 1;
+  ExpertGroups groups = ExpertGroups::kNone;
+  std::int64_t default_groups = 1, default_chosen_groups = 1;
+  std::string_view scoring = {};  // what `scoring_func` must say where it is there; empty: it may not
   double default_clamp = 0;
   std::string_view prefix = "mlp.";  // of all its weights
   std::string_view router_name = "gate";
-  bool router_bias = false;
+  std::string_view router_bias = {};  // its name behind the router's; empty: there is none
   // Those of experts by themselves, under experts.0. and so on; and what all of them in one tensor are
   // called: (n, 2 · intermediate, hidden) and (n, hidden, intermediate), or transposed with gate and up
   // interleaved.
@@ -114,6 +137,13 @@ enum class RecurrentLayers {
   kByParts,     // queries, keys and values; gates; decays; rates of update: by themselves (Qwen3.5)
 };
 
+// Multi-head latent attention.
+struct LatentRule {
+  bool has = false;
+  // What may say that neighbours rotate together, as is the default; empty: they do.
+  std::string_view interleaved_field = {};
+};
+
 // What sets a model family apart from Llama, among those that share its layers: the only place that knows.
 // Defaults are those of the family's configuration class in Hugging Face Transformers, for what a config.json
 // leaves out.
@@ -131,6 +161,7 @@ struct Family {
   bool sinks = false;            // a learned sink logit per query head
   bool gated_attention = false;  // queries' projection holds a gate beside each head's query
   RecurrentLayers recurrent = RecurrentLayers::kNone;
+  LatentRule latent = {};
   bool scaled_embeddings = false;  // embeddings are multiplied by √hidden_size
   bool scaled_queries = false;     // by 1/√query_pre_attn_scalar instead of 1/√head_dim
   bool multipliers = false;        // `embedding_multiplier` and its like count
@@ -154,6 +185,7 @@ struct Family {
   double default_epsilon = 1e-6;
   bool default_tied = false;
   std::int64_t default_context = 2048;
+  int default_further_layers = 0;
   std::int64_t default_original_context = 0;  // 0: `max_position_embeddings`
   std::int64_t default_kv_heads = 0;          // 0: as many as query heads
   std::int64_t default_head_dim = 0;          // 0: hidden_size / num_attention_heads
@@ -163,5 +195,8 @@ struct Family {
 const Family* find_family(std::string_view model_type);
 
 const std::vector<Family>& known_families();
+
+// Why models of a well-known family cannot be taken; empty where it is not one of those.
+std::string_view why_refused(std::string_view model_type);
 
 }  // namespace keyscope::capture

@@ -1,12 +1,12 @@
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
+#include <c10/core/InferenceMode.h>
 
 #include "capture/kernels/kernels.hpp"
 #include "capture/model/transformer.hpp"
@@ -38,7 +38,7 @@ void add(at::Tensor& sum, const at::Tensor& other) {
 KernelTransformer::KernelTransformer(const ModelConfig& config, WeightStore weights)
     : Transformer(config, std::move(weights)) {}
 
-Projections KernelTransformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
+Projections KernelTransformer::project_heads(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized_input(hidden, w.attention_norm);
   const auto projected = [&](ScratchTensor& memory, const at::Tensor& weight, const at::Tensor& bias) {
     at::Tensor out = memory.take(x.size(0), weight.size(0), x.options());
@@ -115,11 +115,27 @@ void KernelTransformer::add_branch(at::Tensor& given, const at::Tensor& post_nor
   add(hidden, given);
 }
 
+// Each thread takes one expert after another: their products are small, and threads that met after every one
+// would mostly wait. A single expert is left to all threads.
+void KernelTransformer::run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups,
+                                   const at::Tensor& x, at::Tensor& given) const {
+  const auto n_groups = static_cast<std::int64_t>(groups.size());
+  const std::int64_t n_workers = std::min<std::int64_t>(n_groups, at::get_num_threads());
+  std::atomic<std::int64_t> next = 0;
+  const auto work = [&] {
+    const c10::InferenceMode inference;  // a property of each thread
+    for (std::int64_t i = next++; i < n_groups; i = next++) run_group(experts, groups[i], x, given);
+  };
+  if (n_workers == 1) return work();
+  at::parallel_for(0, n_workers, 1, [&](std::int64_t, std::int64_t) { work(); });
+}
+
 void KernelTransformer::feed_forward(const MlpWeights& w, const at::Tensor& x, bool clamped,
                                      at::Tensor& out) const {
+  thread_local ScratchTensor kept_gate, kept_up;
   const std::int64_t n = x.size(0);
-  at::Tensor gate = gate_.take(n, w.gate.size(0), x.options());
-  at::Tensor up = up_.take(n, w.up.size(0), x.options());
+  at::Tensor gate = kept_gate.take(n, w.gate.size(0), x.options());
+  at::Tensor up = kept_up.take(n, w.up.size(0), x.options());
   linear(x, w.gate, w.gate_bias, gate);
   linear(x, w.up, w.up_bias, up);
   auto activation = config().activation == HiddenActivation::kSilu ? kernels::Activation::kSilu
@@ -153,87 +169,6 @@ void KernelTransformer::normalize_into(const at::Tensor& x, const at::Tensor& we
     kernels.rms_norm({bytes(x) + first * row_bytes, weight.const_data_ptr(), bytes(out) + first * row_bytes,
                       n, cols, static_cast<float>(config().rms_norm_eps), config().unit_offset_norms});
   });
-}
-
-namespace {
-
-constexpr std::int64_t kThinRows = 4;
-constexpr std::int64_t kColumnsPerTask = 64;
-
-void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
-  const std::int64_t n = x.size(0), inner = x.size(1), outer = weight.size(0);
-  const auto& kernels = kernels::of(x.scalar_type());
-  std::vector<float> wide(n * inner);
-  kernels.to_float(x.const_data_ptr(), wide.data(), n * inner);
-  std::vector<float> product(n * outer), added;
-  if (bias.defined()) {
-    added.resize(outer);
-    kernels.to_float(bias.const_data_ptr(), added.data(), outer);
-  }
-  at::parallel_for(0, outer, kColumnsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    kernels.thin_product(
-        {wide.data(), weight.const_data_ptr(), inner, product.data(), outer, n, inner, begin, end});
-    if (added.empty()) return;
-    for (std::int64_t row = 0; row < n; ++row)
-      for (std::int64_t j = begin; j < end; ++j) product[row * outer + j] += added[j];
-  });
-  kernels.from_float(product.data(), out.mutable_data_ptr(), n * outer);
-}
-
-// Whether LibTorch has a fast product of this type here. It has none of 16-bit numbers on processors too old
-// for oneDNN's, where it takes one dot product after another.
-bool multiplies_fast([[maybe_unused]] at::ScalarType type) {
-#if defined(__x86_64__) && !defined(__clang__)  // clang 16 has no name for the second
-  if (type == at::kBFloat16) return __builtin_cpu_supports("avx512dq") != 0;
-  if (type == at::kHalf) return __builtin_cpu_supports("avx512fp16") != 0;
-#endif
-  return true;
-}
-
-at::Tensor to_float(const at::Tensor& rows) {
-  constexpr std::int64_t kValuesPerTask = 1 << 16;
-  at::Tensor wide = at::empty(rows.sizes(), rows.options().dtype(at::kFloat));
-  const auto& kernels = kernels::of(rows.scalar_type());
-  const auto* from = static_cast<const char*>(rows.const_data_ptr());
-  auto* to = wide.mutable_data_ptr<float>();
-  const auto size = static_cast<std::int64_t>(rows.element_size());
-  at::parallel_for(0, rows.numel(), kValuesPerTask, [&](std::int64_t begin, std::int64_t end) {
-    kernels.to_float(from + begin * size, to + begin, end - begin);
-  });
-  return wide;
-}
-
-// In float32, rounded once at the end, with the weights converted a few megabytes at a time.
-void widened_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
-  constexpr std::int64_t kValuesAtOnce = 1 << 20;
-  const std::int64_t n = x.size(0), inner = x.size(1), outer = weight.size(0);
-  const std::int64_t outer_at_once = std::max<std::int64_t>(kColumnsPerTask, kValuesAtOnce / inner);
-  const at::Tensor wide = to_float(x);
-  at::Tensor product = at::empty({n, outer}, wide.options());
-  for (std::int64_t first = 0; first < outer; first += outer_at_once) {
-    const std::int64_t count = std::min(outer_at_once, outer - first);
-    at::Tensor part = product.narrow(1, first, count);
-    at::mm_out(part, wide, to_float(weight.narrow(0, first, count)).t());
-  }
-  if (bias.defined()) product.add_(to_float(bias));
-  kernels::of(x.scalar_type()).from_float(product.const_data_ptr<float>(), out.mutable_data_ptr(), n * outer);
-}
-
-}  // namespace
-
-void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
-  if (x.size(0) <= kThinRows) return thin_linear(x, weight, bias, out);
-  if (!multiplies_fast(x.scalar_type())) return widened_linear(x, weight, bias, out);
-  if (bias.defined())
-    at::addmm_out(out, bias, x, weight.t());
-  else
-    at::mm_out(out, x, weight.t());
-}
-
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  at::Tensor out = at::empty({x.size(0), weight.size(0)}, x.options());
-  linear(x, weight, bias, out);
-  return out;
 }
 
 at::Tensor ScratchTensor::take(std::int64_t rows, std::int64_t cols, const at::TensorOptions& options) {

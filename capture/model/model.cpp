@@ -14,6 +14,7 @@
 #include "base/errors.hpp"
 #include "base/sha256.hpp"
 #include "capture/model/compute_device.hpp"
+#include "capture/model/products.hpp"
 #include "capture/model/safetensors.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/model/weights.hpp"
@@ -64,7 +65,7 @@ Arithmetic arithmetic_for(const ModelOptions& options, const ComputeDevice& devi
 // (and, on a busy machine, waiting for them costs most of all).
 int default_threads(const ModelConfig& config) {
   constexpr std::int64_t kWorthSharing = 1 << 20;  // multiply-adds per token in one projection
-  if (config.hidden_size * config.intermediate_size < kWorthSharing) return 1;
+  if (config.hidden_size * feed_forward_size(config) < kWorthSharing) return 1;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -80,10 +81,14 @@ class LoadedModel : public Model {
       : folder_(std::move(folder)),
         config_(read_config(folder_)),
         checkpoint_(folder_),
-        stored_(checkpoint_),
+        stored_(checkpoint_, config_.quantisation),
         device_(options.device) {
+    if (options.expand_keys) capture::expand_keys(config_);
+    // Packed weights are as good as float32 only where nothing says what they were packed from.
+    const bool as_stored = config_.dtype == "auto" ||
+                           (config_.dtype.empty() && config_.quantisation.method != QuantMethod::kNone);
     const at::ScalarType dtype =
-        choose_dtype(options.dtype, config_.dtype == "auto" ? checkpoint_.float_dtype() : config_.dtype);
+        choose_dtype(options.dtype, as_stored ? stored_.float_dtype() : config_.dtype);
     const WeightBytes needed = capture::weight_bytes(stored_, config_, dtype);
     residency_ = residency_for(needed, options, folder_, device_);
     weight_bytes_ = residency_ == Residency::kWhole ? needed.all : needed.streamed();

@@ -27,6 +27,7 @@ struct ModelOptions {
   // Whether layers' weights may come and go: under the layer schedule each is used once for all blocks. They
   // then do so if not all of them fit into memory.
   bool may_stream = false;
+  bool expand_keys = false;                   // of latent attention: see LatentConfig::expanded
   std::optional<Residency> residency = {};    // decided already
   std::optional<Arithmetic> arithmetic = {};  // on the CPU: of its two, to hold one against the other
 };

@@ -223,18 +223,32 @@ void read_query_growth(const ConfigFields& fields, ModelConfig& config) {
   config.query_growth_length = fields.positive("original_max_position_embeddings");
 }
 
+// Of latent attention, whose parts that do not rotate YaRN sharpens as well: by the square, as queries and
+// keys are, and in every dimension.
+double sharpened_scale(const ConfigFields& fields, const RopeScaling& scaling, const ModelConfig& config) {
+  if (scaling.kind == Kind::kNone || !fields.has("mscale_all_dim")) return config.attention_scale;
+  const double m = fields.not_negative("mscale_all_dim");
+  const double by = m > 0 ? sharpening(scaling.factor, m) : 1;
+  return config.attention_scale * by * by;
+}
+
 }  // namespace
 
 void read_rope(const ConfigFields& fields, const Family& family, ModelConfig& config) {
   config.rope_theta = fields.positive_or("rope_theta", family.default_theta);
   config.interleaved_rotation = family.interleaved_rotation;
+  if (family.latent.has)
+    config.interleaved_rotation = family.latent.interleaved_field.empty() ||
+                                  fields.flag_or(std::string(family.latent.interleaved_field), true);
   if (family.local_rotation == LocalRotation::kOwnTheta)
     config.local_rope_theta = fields.positive_or("rope_local_base_freq", family.default_local_theta);
   std::vector<ConfigFields> objects = rotation_objects(fields, family, config);
   const auto by_default = nlohmann::json::parse(family.default_rope.empty() ? "{}" : family.default_rope);
   if (objects.empty() && !by_default.empty()) objects.emplace_back(by_default, fields.where());
-  config.rotary_dim = read_rotary_dim(fields, objects, family, config.head_dim);
+  config.rotary_dim = read_rotary_dim(fields, objects, family,
+                                      family.latent.has ? config.latent.rotated_dim : config.head_dim);
   std::optional<RopeScaling> scaling;
+  double latent_scale = 0;
   for (const ConfigFields& inner : objects) {
     config.rope_theta = read_inner_theta(inner, fields, "rope_theta", config.rope_theta);
     const RopeScaling read = read_scaling(inner, {fields, family, config});
@@ -242,8 +256,10 @@ void read_rope(const ConfigFields& fields, const Family& family, ModelConfig& co
       inner.fail("rope_type", "another scaling", "what rope_scaling says, or only one of the two");
     scaling = read;
     if (family.growing_queries) read_query_growth(inner, config);
+    if (family.latent.has) latent_scale = sharpened_scale(inner, read, config);
   }
   if (scaling) config.rope_scaling = *scaling;
+  if (latent_scale > 0) config.attention_scale = latent_scale;
   check_theta(fields, "rope_theta", config.rope_theta);
   if (family.local_rotation == LocalRotation::kUnscaled && config.local_rope_theta == 0)
     config.local_rope_theta = config.rope_theta;

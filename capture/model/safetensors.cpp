@@ -29,9 +29,9 @@ constexpr std::string_view kMetadata = "__metadata__";
 
 std::int64_t bits_of(const std::string& dtype) {
   static const std::map<std::string, std::int64_t> bits{
-      {"BOOL", 8}, {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8},
-      {"U16", 16}, {"I16", 16}, {"F16", 16}, {"BF16", 16},   {"U32", 32},
-      {"I32", 32}, {"F32", 32}, {"U64", 64}, {"I64", 64},    {"F64", 64}};
+      {"BOOL", 8}, {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
+      {"U16", 16}, {"I16", 16}, {"F16", 16}, {"BF16", 16},   {"U32", 32},    {"I32", 32},
+      {"F32", 32}, {"U64", 64}, {"I64", 64}, {"F64", 64}};
   const auto found = bits.find(dtype);
   return found == bits.end() ? 0 : found->second;
 }
@@ -295,15 +295,6 @@ std::string Checkpoint::why_missing(std::string_view name) const {
 const StoredTensor* Checkpoint::find(std::string_view name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : found->second;
-}
-
-std::string Checkpoint::float_dtype() const {
-  for (const auto& [name, tensor] : tensors_) {
-    if (tensor->dtype == "F32") return "float32";
-    if (tensor->dtype == "BF16") return "bfloat16";
-    if (tensor->dtype == "F16") return "float16";
-  }
-  return {};
 }
 
 std::int64_t Checkpoint::data_bytes() const {

@@ -63,10 +63,7 @@ class Checkpoint {
   std::string why_missing(std::string_view name) const;
   const std::map<std::string, const StoredTensor*, std::less<>>& tensors() const { return tensors_; }
   const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
-  std::int64_t data_bytes() const;  // of all tensors
-  // As config.json would say it: "float32", "bfloat16" or "float16", of the first tensor that is one; else
-  // empty.
-  std::string float_dtype() const;
+  std::int64_t data_bytes() const;                       // of all tensors
   const std::string& source() const { return source_; }  // the one file, or the index of several
 
  private:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "capture/model/packed_weight.hpp"
 
 namespace keyscope::capture {
 
@@ -20,7 +21,7 @@ float from_float16(std::uint16_t bits) {
 }
 
 template <typename Convert>
-void widen(std::span<const std::byte> bytes, float* out, Convert convert) {
+void widen_halves(std::span<const std::byte> bytes, float* out, Convert convert) {
   for (std::size_t i = 0; i < bytes.size() / 2; ++i) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
@@ -45,13 +46,8 @@ class PlainWeight : public StoredWeight {
   }
 
   void unpack(std::int64_t first, std::int64_t n, float* out) const override {
-    const auto from = bytes(first, n).front();
-    if (form() == "F32")
-      std::memcpy(out, from.data(), from.size());
-    else if (form() == "BF16")
-      widen(from, out, from_bfloat16);
-    else
-      widen(from, out, from_float16);
+    const std::int64_t entry = n_elements() / shape().front();
+    widen(tensor_, first * entry, n * entry, out);
   }
 
   void check_form(const std::string& name) const override {
@@ -71,9 +67,32 @@ std::int64_t StoredWeight::n_elements() const {
   return n;
 }
 
-StoredWeights::StoredWeights(const Checkpoint& checkpoint) : checkpoint_(&checkpoint) {
-  for (const auto& [name, tensor] : checkpoint.tensors())
-    tensors_.emplace(name, std::make_unique<PlainWeight>(*tensor));
+std::unique_ptr<StoredWeight> plain_weight(const StoredTensor& tensor) {
+  return std::make_unique<PlainWeight>(tensor);
+}
+
+void widen(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float* out) {
+  const std::int64_t size = tensor.dtype == "F32" ? 4 : 2;
+  const auto from =
+      tensor.data.subspan(static_cast<std::size_t>(first * size), static_cast<std::size_t>(n * size));
+  if (size == 4)
+    std::memcpy(out, from.data(), from.size());
+  else if (tensor.dtype == "BF16")
+    widen_halves(from, out, from_bfloat16);
+  else
+    widen_halves(from, out, from_float16);
+}
+
+StoredWeights::StoredWeights(const Checkpoint& checkpoint, const Quantisation& quantisation)
+    : checkpoint_(&checkpoint), tensors_(weights_of(checkpoint.tensors(), quantisation)) {}
+
+std::string StoredWeights::float_dtype() const {
+  for (const auto& [name, weight] : tensors_) {
+    if (weight->form() == "F32") return "float32";
+    if (weight->form() == "BF16") return "bfloat16";
+    if (weight->form() == "F16") return "float16";
+  }
+  return {};
 }
 
 const StoredWeight* StoredWeights::find(std::string_view name) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "capture/model/quantisation.hpp"
 #include "capture/model/safetensors.hpp"
 
 namespace keyscope::capture {
@@ -46,23 +47,34 @@ class StoredWeight {
   virtual void check_form(const std::string& name) const = 0;
 };
 
+using WeightTable = std::map<std::string, std::unique_ptr<StoredWeight>, std::less<>>;
+
+// A tensor of a safetensors file as it lies there; the tensor must outlive it.
+std::unique_ptr<StoredWeight> plain_weight(const StoredTensor& tensor);
+
+// Elements [first, first + n) of a tensor that is F32, BF16 or F16.
+void widen(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float* out);
+
 // All of a checkpoint's tensors, by the names that Hugging Face gives them.
 class StoredWeights {
  public:
-  // Those of safetensors files that are stored as they are. The checkpoint must outlive them.
-  explicit StoredWeights(const Checkpoint& checkpoint);
+  // Those of safetensors files, unpacked where the configuration says that they are packed: the tensors that
+  // they are packed in are not among them. The checkpoint must outlive them.
+  //   throws FileError naming file and tensor where what is packed is not as the configuration says
+  explicit StoredWeights(const Checkpoint& checkpoint, const Quantisation& quantisation = {});
 
   const StoredWeight* find(std::string_view name) const;  // null if there is none
-  const std::map<std::string, std::unique_ptr<StoredWeight>, std::less<>>& tensors() const {
-    return tensors_;
-  }
+  const WeightTable& tensors() const { return tensors_; }
   // What an index says of a tensor that is not there; empty where it says nothing.
   std::string why_missing(std::string_view name) const { return checkpoint_->why_missing(name); }
   const std::string& source() const { return checkpoint_->source(); }
+  // As config.json would say it: "float32", "bfloat16" or "float16", of the first tensor that is stored as
+  // one; else empty.
+  std::string float_dtype() const;
 
  private:
   const Checkpoint* checkpoint_;
-  std::map<std::string, std::unique_ptr<StoredWeight>, std::less<>> tensors_;
+  WeightTable tensors_;
 };
 
 }  // namespace keyscope::capture

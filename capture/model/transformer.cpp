@@ -56,7 +56,7 @@ at::Tensor Transformer::embed(std::span<const std::int32_t> ids) const {
 }
 
 Routing Transformer::finish_layer(const LayerWeights& w, const at::Tensor& mixed, at::Tensor& hidden) const {
-  add_attention(w, mixed, hidden);
+  add_attention(w, w.latent.key_up.defined() ? latent_output(w.latent, mixed) : mixed, hidden);
   std::vector<Routing> parts;
   for (std::int64_t row = 0; row < hidden.size(0); row += kMlpRows) {
     at::Tensor rows = hidden.narrow(0, row, std::min(kMlpRows, hidden.size(0) - row));
@@ -71,59 +71,15 @@ Routing Transformer::finish_layer(const LayerWeights& w, const at::Tensor& mixed
   return {joined(&Routing::experts), joined(&Routing::weights), joined(&Routing::entropy)};
 }
 
-// Softmax in float32; equal logits are taken in order of the experts.
-Routing Transformer::route(const LayerWeights& w, const at::Tensor& x) const {
-  const ExpertsConfig& about = config_.experts;
-  at::Tensor product = at::empty({x.size(0), about.n}, x.options());
-  multiply(x, w.router, product);
-  if (w.router_bias.defined()) product.add_(w.router_bias);
-  const at::Tensor logits = product.to(at::kCPU).to(at::kFloat);
-  const at::Tensor log_share = at::log_softmax(logits, -1), share = log_share.exp();
-  const auto [sorted, order] = logits.sort(true, -1, true);
-  Routing routing;
-  routing.experts = order.narrow(1, 0, about.per_token).contiguous();
-  routing.entropy = (share * log_share).sum(-1).neg();
-  if (about.router == ExpertsConfig::Router::kTopThenSoftmax) {
-    routing.weights = at::softmax(sorted.narrow(1, 0, about.per_token), -1);
-  } else {
-    routing.weights = share.gather(1, routing.experts);
-    if (about.renormalised) routing.weights = routing.weights / routing.weights.sum(-1, true);
-  }
-  return routing;
+at::Tensor Transformer::product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
+  at::Tensor out = at::empty({x.size(0), weight.size(0)}, x.options());
+  multiply(x, weight, out);
+  if (bias.defined()) out.add_(bias);
+  return out;
 }
 
-Routing Transformer::mix_experts(const LayerWeights& w, const at::Tensor& x, at::Tensor& out) const {
-  const Routing routing = route(w, x);
-  const std::int64_t n = x.size(0), k = config_.experts.per_token;
-  std::vector<std::vector<std::int64_t>> places(config_.experts.n);  // token · k + which of its experts
-  const auto* chosen = routing.experts.const_data_ptr<std::int64_t>();
-  for (std::int64_t place = 0; place < n * k; ++place) places[chosen[place]].push_back(place);
-  for (int expert = 0; expert < config_.experts.n; ++expert)
-    if (!places[expert].empty()) w.experts.prefetch(expert);
-  at::Tensor sum = at::zeros({n, x.size(1)}, x.options().dtype(at::kFloat));
-  const at::Tensor weights = routing.weights.flatten();
-  for (int expert = 0; expert < config_.experts.n; ++expert) {
-    if (places[expert].empty()) continue;
-    const at::Tensor here = at::tensor(places[expert]);
-    const at::Tensor tokens = here.div(k, "floor").to(x.device());
-    const at::Tensor rows = x.index_select(0, tokens);
-    at::Tensor given = at::empty_like(rows);
-    feed_forward(w.experts.at(expert), rows, config_.experts.clamp > 0, given);
-    const at::Tensor weight = weights.index_select(0, here).to(x.device()).unsqueeze(1);
-    sum.index_add_(0, tokens, given.to(at::kFloat).mul_(weight));
-  }
-  if (w.shared.down.defined()) {
-    feed_forward(w.shared, x, false, out);
-    at::Tensor shared = out.to(at::kFloat);
-    if (w.shared_gate.defined()) {
-      at::Tensor gate = at::empty({n, 1}, x.options());
-      multiply(x, w.shared_gate, gate);
-      shared = shared * gate.to(at::kFloat).sigmoid_();
-    }
-    sum.add_(shared);
-  }
-  out.copy_(sum);
-  return routing;
+Projections Transformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
+  return config_.latent.rank > 0 ? project_latent(w, hidden) : project_heads(w, hidden);
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {

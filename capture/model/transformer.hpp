@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -19,8 +20,8 @@ struct Projections {
   at::Tensor keys;     // (n, n_kv_heads · head_dim)
   at::Tensor values;   // (n, n_kv_heads · head_dim)
   at::Tensor gate{};   // (n, n_heads · head_dim): its sigmoid multiplies attention's output; undefined: none
-  at::Tensor
-      sinks{};  // (n_heads) float32, on the host: a score that every query has besides; undefined: none
+  // (n_heads) float32, on the host: a score that every query has besides; undefined: none.
+  at::Tensor sinks{};
 };
 
 // To which experts a router sends n tokens, k each, the likeliest first.
@@ -28,6 +29,12 @@ struct Routing {
   at::Tensor experts;  // (n, k) int64, on the host
   at::Tensor weights;  // (n, k) float32, on the host: what their outputs are multiplied by
   at::Tensor entropy;  // (n) float32, on the host: of softmax over all experts, in nats
+};
+
+// The tokens that go to one expert, by their places among all choices: token · per_token + which of its choices.
+struct ExpertGroup {
+  int expert = 0;
+  std::vector<std::int64_t> places;
 };
 
 // The Llama architecture and its relatives (see Family) without attention: norms, projections, MLP, head.
@@ -57,7 +64,7 @@ class Transformer {
   const Rope& rope(int layer) const { return config_.rotates_locally(layer) ? local_rope_ : rope_; }
 
   // Valid until the next call.
-  virtual Projections project(const LayerWeights& weights, const at::Tensor& hidden) const = 0;
+  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const;
 
   // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim), or a recurrent
   // mixer's, projected back and added, then the feed-forward.
@@ -83,6 +90,8 @@ class Transformer {
  protected:
   Transformer(const ModelConfig& config, WeightStore weights);
 
+  // What of `project` is each head's own queries, keys and values.
+  virtual Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const = 0;
   // RMSNorm of the vectors (…, hidden_size), times the weight (hidden_size).
   virtual at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const = 0;
   // What of finish_layer goes through the output projection, and what through the feed-forward; both change
@@ -101,9 +110,19 @@ class Transformer {
   // out = Σ over the experts that x is routed to, and the shared one. Tokens are grouped by expert, and every
   // group is one product; only experts that some token goes to are read.
   Routing mix_experts(const LayerWeights& weights, const at::Tensor& x, at::Tensor& out) const;
+  // Of every group, and of one: what the expert makes of its tokens' x into their places (places, hidden_size).
+  virtual void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups,
+                          const at::Tensor& x, at::Tensor& given) const = 0;
+  void run_group(const ExpertWeights& experts, const ExpertGroup& group, const at::Tensor& x,
+                 at::Tensor& given) const;
 
  private:
   Routing route(const LayerWeights& weights, const at::Tensor& x) const;
+  // x weightᵀ + bias, the bias undefined where there is none.
+  at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
+  Projections project_latent(const LayerWeights& weights, const at::Tensor& hidden) const;
+  // Of a mixture of latents, or of expanded values, (n, n_heads · head_dim): the heads' outputs (n, H·V).
+  at::Tensor latent_output(const LatentWeights& weights, const at::Tensor& mixed) const;
 
   ModelConfig config_;
   WeightStore weights_;
@@ -117,15 +136,17 @@ class AtenTransformer : public Transformer {
   AtenTransformer(const ModelConfig& config, WeightStore weights);
 
   Arithmetic arithmetic() const override { return Arithmetic::kAten; }
-  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const override;
   void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
 
  protected:
+  Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const override;
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;
   at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
   Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups, const at::Tensor& x,
+                  at::Tensor& given) const override;
   void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                     at::Tensor& out) const override;
 
@@ -150,15 +171,17 @@ class KernelTransformer : public Transformer {
   KernelTransformer(const ModelConfig& config, WeightStore weights);
 
   Arithmetic arithmetic() const override { return Arithmetic::kKernels; }
-  Projections project(const LayerWeights& weights, const at::Tensor& hidden) const override;
   void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
 
  protected:
+  Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const override;
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
   void add_attention(const LayerWeights& weights, const at::Tensor& attention,
                      at::Tensor& hidden) const override;
   at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const override;
   Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const override;
+  void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups, const at::Tensor& x,
+                  at::Tensor& given) const override;
   void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                     at::Tensor& out) const override;
 
@@ -168,7 +191,7 @@ class KernelTransformer : public Transformer {
   void normalize_into(const at::Tensor& x, const at::Tensor& weight, std::int64_t cols,
                       at::Tensor& out) const;
 
-  mutable ScratchTensor normalized_, queries_, keys_, values_, output_gate_, projected_, gate_, up_;
+  mutable ScratchTensor normalized_, queries_, keys_, values_, output_gate_, projected_;
 };
 
 // out = x weightᵀ + bias. x: (n, in), weight: (out, in), bias: (out) or undefined; out: (n, out), written.

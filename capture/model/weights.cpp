@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -64,6 +65,7 @@ struct Wanted {
   at::Tensor* target;  // null where several places share it
   std::string name;
   Shape shape;
+  bool wide = false;  // in float32, whatever the model's dtype
 };
 
 // Of a tensor that is stored as it is.
@@ -107,7 +109,9 @@ class LayerPlan {
         stored_(stored),
         prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)),
         d_(config.hidden_size) {
-    if (config.attends(index))
+    if (config.latent.rank > 0)
+      add_latent(layer);
+    else if (config.attends(index))
       add_attention(layer);
     else
       add_recurrent(layer);
@@ -164,6 +168,27 @@ class LayerPlan {
     if (config_.attention_sinks) add(layer.sinks, "self_attn.sinks", {config_.n_heads});
   }
 
+  void add_latent(LayerWeights& layer) {
+    const LatentConfig& about = config_.latent;
+    LatentWeights& weights = layer.latent;
+    const std::int64_t n = config_.n_heads, wide = n * (about.plain_dim + about.rotated_dim);
+    if (about.query_rank > 0) {
+      add(weights.query_down, "self_attn.q_a_proj.weight", {about.query_rank, d_});
+      if (config_.qkv_bias) add(weights.query_down_bias, "self_attn.q_a_proj.bias", {about.query_rank});
+      add(weights.query_norm, "self_attn.q_a_layernorm.weight", {about.query_rank});
+      add(weights.query_up, "self_attn.q_b_proj.weight", {wide, about.query_rank});
+    } else {
+      add(weights.query_up, "self_attn.q_proj.weight", {wide, d_});
+    }
+    const std::int64_t cached = about.rank + about.rotated_dim;
+    add(weights.key_down, "self_attn.kv_a_proj_with_mqa.weight", {cached, d_});
+    if (config_.qkv_bias) add(weights.key_down_bias, "self_attn.kv_a_proj_with_mqa.bias", {cached});
+    add(weights.key_norm, "self_attn.kv_a_layernorm.weight", {about.rank});
+    add(weights.key_up, "self_attn.kv_b_proj.weight", {n * (about.plain_dim + about.value_dim), about.rank});
+    add(layer.wo, "self_attn.o_proj.weight", {d_, n * about.value_dim});
+    if (config_.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d_});
+  }
+
   void add_recurrent(LayerWeights& layer) {
     const RecurrentConfig& about = config_.recurrent;
     RecurrentWeights& weights = layer.recurrent;
@@ -215,8 +240,11 @@ class LayerPlan {
     const ExpertsRule& rule = family_.experts;
     const std::int64_t n = config_.experts.n, f = config_.experts.intermediate_size;
     add(layer.router, fmt::format("{}{}.weight", rule.prefix, rule.router_name), {n, d_});
-    if (rule.router_bias)
-      add(layer.router_bias, fmt::format("{}{}.bias", rule.prefix, rule.router_name), {n});
+    tensors_.back().wide = rule.wide_router;
+    if (!rule.router_bias.empty()) {
+      add(layer.router_bias, fmt::format("{}{}.{}", rule.prefix, rule.router_name, rule.router_bias), {n});
+      tensors_.back().wide = rule.wide_router;
+    }
     if (all_in_one()) {
       want_expert(rule.all_gate_up, rule.transposed ? Shape{n, d_, 2 * f} : Shape{n, 2 * f, d_});
       want_expert(rule.all_down, rule.transposed ? Shape{n, f, d_} : Shape{n, d_, f});
@@ -322,6 +350,14 @@ bool is_leftover(std::string_view name) {
       [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 
+// Some tools that pack weights write a bias of zeros where a module has none.
+bool is_zero_bias(std::string_view name, const StoredWeight& weight) {
+  if (!name.ends_with(".bias") || !weight.is_plain() || weight.shape().size() != 1) return false;
+  std::vector<float> values(static_cast<std::size_t>(weight.n_elements()));
+  weight.unpack(0, weight.shape().front(), values.data());
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
+
 // A tensor of the decoder that nothing asks for means that configuration and weights are not of one model:
 // more layers, biases that would be left out, scales of a quantized format.
 //   throws FileError naming it
@@ -335,11 +371,17 @@ std::vector<std::string> unused_tensors(const StoredWeights& stored, const std::
   }
   if (config.tie_word_embeddings) known.insert({names.embedding, names.head});
   std::vector<std::string> unused;
+  std::set<std::string> further;  // what stands before the tensors of layers behind the last
+  for (int i = 0; i < config.n_further_layers; ++i)
+    further.insert(fmt::format("{}{}{}.", names.decoder, kLayers, config.n_layers + i));
+  const std::size_t after_layers = names.decoder.size() + kLayers.size();
   for (const auto& [name, weight] : stored.tensors()) {
     if (known.contains(name)) continue;
-    const bool of_layers = name.starts_with(names.decoder + std::string(kLayers));
+    const bool of_layers = name.starts_with(names.decoder + std::string(kLayers)) &&
+                           !further.contains(name.substr(0, name.find('.', after_layers) + 1));
     const bool of_known = modules.contains(std::string_view(name).substr(0, name.rfind('.')));
-    if ((of_layers || of_known) && !is_leftover(name))
+    const bool packed = config.quantisation.method != QuantMethod::kNone;
+    if ((of_layers || of_known) && !is_leftover(name) && !(packed && is_zero_bias(name, *weight)))
       throw FileError(
           fmt::format("{}: tensor {} has no place in the model that config.json describes; are the two "
                       "of one model?",
@@ -382,28 +424,27 @@ const StoredWeight& checked(const StoredWeights& stored, const Wanted& wanted) {
   return *weight;
 }
 
-// Of plain ones the mapped bytes themselves where dtype and alignment permit; they are never written to.
-at::Tensor Reading::operator()(const StoredWeight& weight, std::int64_t first, std::int64_t n) const {
-  Shape shape = weight.shape();
-  shape.front() = n;
-  if (!weight.is_plain()) {
-    at::Tensor unpacked = at::empty(shape, at::TensorOptions().dtype(at::kFloat));
-    weight.unpack(first, n, unpacked.mutable_data_ptr<float>());
-    return unpacked.to(device).to(dtype);
+// Entries from `first` on, by way of float32 in pieces, which take little memory beside the result.
+void unpack_into(at::Tensor& target, const StoredWeight& weight, std::int64_t first) {
+  constexpr std::int64_t kPieceElements = std::int64_t{1} << 22, kRowsTogether = 32;
+  const std::int64_t n = target.size(0), entry = std::max<std::int64_t>(1, target.numel() / n);
+  const std::int64_t n_fit = std::max<std::int64_t>(1, kPieceElements / entry);
+  const std::int64_t n_piece =
+      std::min(n, n_fit < kRowsTogether ? n_fit : n_fit / kRowsTogether * kRowsTogether);
+  const bool in_place = target.is_cpu() && target.scalar_type() == at::kFloat;
+  at::Tensor piece = in_place ? target : at::empty({n_piece * entry}, at::TensorOptions().dtype(at::kFloat));
+  float* data = piece.mutable_data_ptr<float>();
+  for (std::int64_t row = 0; row < n; row += n_piece) {
+    const std::int64_t n_here = std::min(n_piece, n - row);
+    float* out = in_place ? data + row * entry : data;
+    at::parallel_for(0, n_here, kRowsTogether, [&](std::int64_t begin, std::int64_t end) {
+      weight.unpack(first + row + begin, end - begin, out + begin * entry);
+    });
+    if (!in_place) {
+      at::Tensor part = target.narrow(0, row, n_here);
+      part.copy_(piece.narrow(0, 0, n_here * entry).view(part.sizes()).to(target.device()));
+    }
   }
-  const at::ScalarType type = scalar_type(weight);
-  const std::span<const std::byte> bytes = weight.bytes(first, n).front();
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  void* data = const_cast<std::byte*>(bytes.data());
-  at::Tensor tensor;
-  if (address % c10::elementSize(type) == 0) {
-    tensor = at::from_blob(data, shape, at::TensorOptions().dtype(type));
-  } else {
-    tensor = at::empty(shape, at::TensorOptions().dtype(type));
-    std::memcpy(tensor.mutable_data_ptr(), data, bytes.size());
-  }
-  // The device first, which converts faster than the CPU does.
-  return tensor.to(device).to(dtype);
 }
 
 // Of a file mapped for reading only, pages that were given back are read again when they are touched.
@@ -418,6 +459,35 @@ void advise_pages(const StoredWeight& weight, std::int64_t first, std::int64_t n
 
 void advise_pages(const StoredWeight& weight, int advice) {
   advise_pages(weight, 0, weight.shape().front(), advice);
+}
+
+// The mapped bytes themselves where dtype and alignment permit; they are never written to.
+at::Tensor plain_entries(const StoredWeight& weight, std::int64_t first, const Shape& shape) {
+  const at::ScalarType type = scalar_type(weight);
+  const std::span<const std::byte> bytes = weight.bytes(first, shape.front()).front();
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  void* data = const_cast<std::byte*>(bytes.data());
+  if (address % c10::elementSize(type) == 0)
+    return at::from_blob(data, shape, at::TensorOptions().dtype(type));
+  at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(type));
+  std::memcpy(tensor.mutable_data_ptr(), data, bytes.size());
+  return tensor;
+}
+
+// From then on, nobody needs the file's pages of what was unpacked, or copied to another device.
+at::Tensor Reading::operator()(const StoredWeight& weight, std::int64_t first, std::int64_t n) const {
+  Shape shape = weight.shape();
+  shape.front() = n;
+  at::Tensor tensor;
+  if (weight.is_plain()) {
+    // The device first, which converts faster than the CPU does.
+    tensor = plain_entries(weight, first, shape).to(device).to(dtype);
+  } else {
+    tensor = at::empty(shape, at::TensorOptions().dtype(dtype).device(device));
+    unpack_into(tensor, weight, first);
+  }
+  if (!device.is_cpu() || !weight.is_plain()) advise_pages(weight, first, n, MADV_DONTNEED);
+  return tensor;
 }
 
 // An expert out of the tensors that hold all: (1, 2F, D) and (1, D, F), or transposed with gate and up
@@ -494,9 +564,12 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   for (const Wanted& tensor : wanted) checked(stored, tensor);
   unused_ = unused_tensors(stored, wanted, config, names);
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
-  for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name);
+  for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name, dtype);
   if (config.tie_word_embeddings) head_ = embedding_;
-  if (residency == Residency::kStreamed) return;
+  if (residency == Residency::kStreamed) {
+    for (int i = 0; i < config.n_layers; ++i) release(i);  // what was read of it for checks
+    return;
+  }
   for (int i = 0; i < config.n_layers; ++i) layers_.push_back(bind_layer(i));
 }
 
@@ -509,9 +582,10 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
   const LayerPlan plan(*layer, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : plan.tensors())
-    if (tensor.target != nullptr) *tensor.target = bind_tensor(tensor.name);
+    if (tensor.target != nullptr)
+      *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
   for (const Fused& fused : plan.fused()) {
-    const at::Tensor whole = bind_tensor(fused.name);
+    const at::Tensor whole = bind_tensor(fused.name, dtype_);
     const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
     std::int64_t row = 0;
     for (const Place& place : fused.places) {
@@ -526,12 +600,8 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   return layer;
 }
 
-// From then on, nobody needs the file's pages of what was copied to another device.
-at::Tensor WeightStore::bind_tensor(const std::string& name) const {
-  const StoredWeight& weight = *stored_->find(name);
-  at::Tensor tensor = Reading{dtype_, device_}(weight);
-  if (!device_.is_cpu() || !weight.is_plain()) advise_pages(weight, MADV_DONTNEED);
-  return tensor;
+at::Tensor WeightStore::bind_tensor(const std::string& name, at::ScalarType dtype) const {
+  return Reading{dtype, device_}(*stored_->find(name));
 }
 
 void WeightStore::prefetch(int index) const { advise(index, MADV_WILLNEED); }

@@ -22,7 +22,7 @@ struct MlpWeights {
 };
 
 // The experts of a layer, each of which is read when it is first asked for: what no token goes to is not.
-// One thread at a time.
+// Several threads may ask at a time, none for the same expert as another.
 class ExpertWeights {
  public:
   using Read = std::function<MlpWeights(int expert)>;
@@ -52,6 +52,15 @@ struct RecurrentWeights {
   at::Tensor norm;                    // (V)
 };
 
+// Latent attention's weights; H heads, of P plain, R rotated and V value coordinates, K and Q the ranks of the
+// latents of keys and queries. See LatentConfig.
+struct LatentWeights {
+  at::Tensor query_down, query_down_bias, query_norm;  // (Q, D), (Q), (Q); undefined: queries have no latent
+  at::Tensor query_up;                                 // (H·(P + R), Q), or (H·(P + R), D)
+  at::Tensor key_down, key_down_bias, key_norm;        // (K + R, D), (K + R), (K)
+  at::Tensor key_up;                                   // (H·(P + V), K): of each head its key's, then its value's
+};
+
 // One decoder layer's weights; E head_dim. What a family does not have is undefined.
 struct LayerWeights {
   at::Tensor attention_norm;  // (D)
@@ -60,11 +69,12 @@ struct LayerWeights {
   at::Tensor wgate;                 // (n_heads·E, D), whose sigmoid multiplies attention's output
   at::Tensor query_norm, key_norm;  // (E), or of a whole projection (n_heads·E), (n_kv_heads·E)
   at::Tensor sinks;                 // (n_heads) float32, on the host
+  LatentWeights latent;             // instead of wq, wk, wv; wo (D, H·V) is the output's
   RecurrentWeights recurrent;       // of a layer that does not attend; wo (D, H·V) is its output's
   at::Tensor attention_post_norm;   // (D), of attention's output
   at::Tensor mlp_norm;              // (D)
   MlpWeights mlp;                   // of a layer without experts
-  at::Tensor router, router_bias;   // (n_experts, D), (n_experts)
+  at::Tensor router, router_bias;   // (n_experts, D), (n_experts); float32 where the router is wide
   ExpertWeights experts;
   MlpWeights shared;         // what every token goes through beside the experts
   at::Tensor shared_gate;    // (1, D)
@@ -103,7 +113,7 @@ class WeightStore {
 
  private:
   std::shared_ptr<const LayerWeights> bind_layer(int index) const;
-  at::Tensor bind_tensor(const std::string& name) const;
+  at::Tensor bind_tensor(const std::string& name, at::ScalarType dtype) const;
   void advise(int index, int advice) const;
 
   const StoredWeights* stored_;

@@ -171,6 +171,9 @@ std::unique_ptr<RecordSink> make_recording_writer(const std::filesystem::path& p
 // Safe to read from any thread while the capture goes on.
 class MemoryRecording : public RecordSink, public Recording {
  public:
+  using Recording::routing;
+  using RecordSink::routing;
+
   static std::shared_ptr<MemoryRecording> create();
 };
 

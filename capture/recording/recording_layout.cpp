@@ -254,6 +254,7 @@ constexpr std::pair<const char*, std::string Provenance::*> kTexts[]{
     {"versions", &Provenance::versions},
     {"model_sha256", &Provenance::model_sha256},
     {"model_commit", &Provenance::model_commit},
+    {"quantisation", &Provenance::quantisation},
     {"prompt_sha256", &Provenance::prompt_sha256},
     {"device", &Provenance::device},
     {"schedule", &Provenance::schedule},
@@ -261,8 +262,10 @@ constexpr std::pair<const char*, std::string Provenance::*> kTexts[]{
 
 void write_provenance(Group& entry, const Provenance& from) {
   Group group = entry.create_group("provenance", "NXcollection");
-  for (const auto& [name, text] : kTexts)
-    if (text != &Provenance::model_commit || !from.model_commit.empty()) group.set_text(name, from.*text);
+  for (const auto& [name, text] : kTexts) {
+    const bool of_some = text == &Provenance::model_commit || text == &Provenance::quantisation;
+    if (!of_some || !(from.*text).empty()) group.set_text(name, from.*text);
+  }
   group.set_integer("seed", from.seed);
 }
 

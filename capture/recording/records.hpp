@@ -58,6 +58,7 @@ struct Provenance {
   std::string schedule = "block";  // or "layer", "together": see RecordSink
   std::string started;             // ISO 8601, UTC
   std::string model_commit = {};   // of a model in the Hugging Face cache; else empty
+  std::string quantisation = {};   // how the weights were packed; empty where they were not
 };
 
 struct ModelInfo {

@@ -15,6 +15,10 @@ std::filesystem::path inference_golden(const std::string& name) {
   return std::filesystem::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/inference/goldens" / name;
 }
 
+std::filesystem::path family_configs() {
+  return std::filesystem::path(KEYSCOPE_SOURCE_DIR) / "tests/capture/model/goldens/family_configs.json";
+}
+
 std::string safetensors_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string file(sizeof length, '\0');

@@ -18,6 +18,9 @@ namespace keyscope::test {
 // A file or a model's folder of tests/capture/inference/goldens/.
 std::filesystem::path inference_golden(const std::string& name);
 
+// What Transformers' configuration classes write as config.json, by name: one JSON object of all.
+std::filesystem::path family_configs();
+
 // A tensor as a safetensors file stores it.
 struct TensorBytes {
   std::string dtype;

@@ -10,16 +10,9 @@ import argparse
 import shutil
 from pathlib import Path
 
-from model import Config, Llama, load_weights, save_model
+from checkpoint import load_config, load_model, save_weights
 
 LOG = "training_log.jsonl"
-
-
-def weights_of(folder: Path) -> dict:
-    """The weights of a folder, in float32."""
-    model = Llama(Config())
-    load_weights(model, folder)
-    return model.state_dict()
 
 
 def course(one: Path, other: Path) -> str:
@@ -40,9 +33,13 @@ def main() -> None:
     vocabularies = [(folder / "tokenizer.json").read_bytes() for folder in args.models]
     if vocabularies[0] != vocabularies[1]:
         parser.error(f"{one} and {other} have different tokenizers: their weights cannot be averaged")
-    shutil.copytree(one, args.out, dirs_exist_ok=True)
-    first, second = weights_of(one), weights_of(other)
-    save_model({name: w.lerp(second[name], 0.5) for name, w in first.items()}, args.out)
+    cfg = load_config(one)
+    if cfg != load_config(other):
+        parser.error(f"{one} and {other} have different shapes: their weights cannot be averaged")
+    # Without weights, so that what is stopped here is no model.
+    shutil.copytree(one, args.out, ignore=shutil.ignore_patterns("*.safetensors"), dirs_exist_ok=True)
+    first, second = (load_model(folder).state_dict() for folder in (one, other))
+    save_weights({name: w.lerp(second[name], 0.5) for name, w in first.items()}, cfg, args.out)
     (args.out / LOG).write_text(course(one, other))
 
 

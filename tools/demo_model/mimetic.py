@@ -10,7 +10,9 @@ begin with the structure that trained attention ends up with. Here:
   "token i + 1 back", so attention falls on what followed the same words earlier.
 * Later layers have W_q = W_k, so that a token attends to those like it.
 
-The MLPs begin at zero output. All of this is only a start: every weight is trained.
+The MLPs begin at zero output. Learned sinks begin at a logit of zero; gates begin half open, and
+the output behind them twice as large, so that the model begins as one without them. All of this
+is only a start: every weight is trained.
 """
 
 import math
@@ -150,3 +152,8 @@ def mimetic_init(model: Llama, seed: int) -> None:
             _match(layer.self_attn, cfg, content, slots, rest, normal)
         else:
             _alike(layer.self_attn, cfg, shared, normal)
+        if cfg.learned_sinks:
+            layer.self_attn.sinks.zero_()
+        if cfg.gated:
+            layer.self_attn.gate_proj.weight.zero_()
+            layer.self_attn.o_proj.weight.mul_(2)

@@ -1,17 +1,15 @@
-"""A small Llama in plain PyTorch, with the parameter names of Hugging Face.
+"""A small Llama in plain PyTorch, with the parameter names of Hugging Face, and two ways in which
+its heads can attend to nothing. checkpoint.py says how each is stored.
 
 Shapes below: B rows, T tokens, D hidden, H query heads, G key/value heads,
 E head_dim, V vocabulary.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 
@@ -27,6 +25,15 @@ class Config:
     rope_theta: float = 500000.0
     rms_norm_eps: float = 1e-5
     max_position_embeddings: int = 8192
+    # A logit per query head joins the softmax, and what it takes goes to no value, as in gpt-oss.
+    learned_sinks: bool = False
+    # What a head found is multiplied by the sigmoid of a projection of the same input, as in
+    # Qwen3-Next and Qwen3.5.
+    gated: bool = False
+
+
+# What `train.py --attention` may ask for.
+ATTENTIONS = {"plain": {}, "learned-sinks": {"learned_sinks": True}, "gated": {"gated": True}}
 
 
 def rope_tables(cfg: Config, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,6 +50,29 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     return x * cos + torch.cat([-b, a], dim=-1) * sin
 
 
+def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Causal softmax attention of q, k and v [B, H, T, E]."""
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def attend_with_sinks(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+                      sinks: torch.Tensor) -> torch.Tensor:
+    """The same where head h may leave attention to a logit of its own, sinks [H].
+
+    The logit is the score of one more key, at the front, whose value is zero: a coordinate that
+    only it has, and that every query reads as one. So the fused kernels serve here as well; they
+    want widths that are multiples of eight, equal in q, k and v, and a query for every key.
+    """
+    width, scale = q.shape[-1], q.shape[-1] ** -0.5
+    q, k, v = (F.pad(x, (0, 8, 1, 0)) for x in (q, k, v))
+    only_sink = torch.zeros_like(k)
+    only_sink[..., 0, width] = (sinks / scale).to(k.dtype)
+    ones = torch.zeros_like(q[0, 0, 0])
+    ones[width] = 1
+    out = F.scaled_dot_product_attention(q + ones, k + only_sink, v, is_causal=True, scale=scale)
+    return out[..., 1:, :width]
+
+
 class Attention(nn.Module):
     def __init__(self, cfg: Config):
         super().__init__()
@@ -53,6 +83,10 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(cfg.hidden_size, narrow, bias=False)
         self.v_proj = nn.Linear(cfg.hidden_size, narrow, bias=False)
         self.o_proj = nn.Linear(wide, cfg.hidden_size, bias=False)
+        if cfg.learned_sinks:
+            self.sinks = nn.Parameter(torch.zeros(cfg.num_attention_heads))
+        if cfg.gated:
+            self.gate_proj = nn.Linear(cfg.hidden_size, wide, bias=False)
 
     def forward(self, x, cos, sin, measure=None):
         """[B, T, D] -> [B, T, D]; `measure(q, k)` sees rotated queries and keys [B, H, T, E]"""
@@ -65,8 +99,12 @@ class Attention(nn.Module):
         k, v = k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)
         if measure is not None:
             measure(q, k)
-        out = F.scaled_dot_product_attention(q.to(v.dtype), k.to(v.dtype), v, is_causal=True)
-        return self.o_proj(out.transpose(1, 2).reshape(rows, tokens, -1))
+        q, k = q.to(v.dtype), k.to(v.dtype)
+        out = attend_with_sinks(q, k, v, self.sinks) if self.cfg.learned_sinks else attend(q, k, v)
+        out = out.transpose(1, 2).reshape(rows, tokens, -1)
+        if self.cfg.gated:
+            out = out * self.gate_proj(x).sigmoid()
+        return self.o_proj(out)
 
 
 class MLP(nn.Module):
@@ -124,40 +162,3 @@ class Llama(nn.Module):
         logits = F.linear(x, self.model.embed_tokens.weight)
         return (F.cross_entropy(logits.float(), targets, reduction="none"),
                 logits.argmax(dim=-1) == targets)
-
-
-def save_model(state: dict[str, torch.Tensor], out: Path) -> None:
-    """model.safetensors in bfloat16; the tied head is stored once, as embed_tokens."""
-    tensors = {k: v.detach().to(torch.bfloat16).contiguous() for k, v in state.items()}
-    path = out / "model.safetensors"
-    save_file(tensors, path, metadata={"format": "pt"})
-    path.chmod(0o644)
-
-
-def load_weights(model: Llama, folder: Path) -> None:
-    """What save_model has written, in float32."""
-    model.load_state_dict({k: v.float() for k, v in load_file(folder / "model.safetensors").items()})
-
-
-def save_config(cfg: Config, bos: int, eos: int, out: Path) -> None:
-    """config.json and generation_config.json."""
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        **asdict(cfg),
-        "attention_bias": False,
-        "attention_dropout": 0.0,
-        "hidden_act": "silu",
-        "initializer_range": 0.1,
-        "mlp_bias": False,
-        "rope_scaling": None,
-        "tie_word_embeddings": True,
-        "bos_token_id": bos,
-        "eos_token_id": eos,
-        "pad_token_id": eos,
-        "torch_dtype": "bfloat16",
-        "use_cache": True,
-    }
-    generation = {"bos_token_id": bos, "eos_token_id": eos, "pad_token_id": eos, "do_sample": False}
-    for name, value in (("config.json", config), ("generation_config.json", generation)):
-        (out / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,8 @@ that reads already:
     python tools/demo_model/train.py --text war-and-peace.txt --out build/sinks_refined \
         --refine build/sinks --sinks keep
 
-train_both.py runs all stages.
+With --attention learned-sinks or gated the base is one of the models whose heads can attend to
+nothing; what is trained from it keeps that. train_models.py runs all stages.
 
 Every step depends only on the seed and its number, and the state is saved every few minutes
 under --work: the same command again goes on where it was stopped.
@@ -33,42 +34,50 @@ import sinks
 import tasks
 import tokenizer as tokenizers_
 import torch
+from checkpoint import load_config, load_model, save_config, save_weights
 from curriculum import STEP_TOKENS, chosen_curriculum, rate, schedule
 from device import FAST, at_hand, suit_device
 from mimetic import mimetic_init
-from model import Config, Llama, load_weights, save_config, save_model
+from model import ATTENTIONS, Config, Llama
 from optim import Muon
 from team import Team, run
 from tokenizers import Tokenizer
 
 MUON_LR, ADAM_LR = 0.02, 3e-3
+# Learned sinks take this many times AdamW's rate: it moves a number by about its rate a step at
+# most, and to outweigh a thousand keys a sink needs a logit of seven: the base would not get there.
+SINK_RATE = 10
 PROSE_WEIGHT = 0.5
 
 
 def build_optimisers(model: Llama) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, AdamW for the embedding and the norms."""
+    """Muon for the matrices of the layers, AdamW for the embedding, the norms and learned sinks."""
     hidden = [p for p in model.model.layers.parameters() if p.ndim == 2]
-    ids = {id(p) for p in hidden}
-    rest = [p for p in model.parameters() if id(p) not in ids]
+    learned = [p for name, p in model.named_parameters() if name.endswith(".sinks")]
+    ids = {id(p) for p in hidden + learned}
+    groups = [{"params": [p for p in model.parameters() if id(p) not in ids]}]
+    if learned:
+        groups.append({"params": learned, "times": SINK_RATE})
     return [Muon(hidden, lr=MUON_LR),
-            torch.optim.AdamW(rest, lr=ADAM_LR, betas=(0.9, 0.95), weight_decay=0.0)]
+            torch.optim.AdamW(groups, lr=ADAM_LR, betas=(0.9, 0.95), weight_decay=0.0)]
 
 
 def prepare(args) -> None:
     """The folders, with all of the model but its weights; a tokenizer that is there is kept."""
     for folder in (args.out, args.work):
         folder.mkdir(parents=True, exist_ok=True)
-    path = args.out / "tokenizer.json"
-    if args.refine:
+    path, cfg = args.out / "tokenizer.json", chosen_config(args)
+    given = args.refine or args.tokenizer
+    if given:
         for name in tokenizers_.FILES:
-            shutil.copy(args.refine / name, args.out / name)
+            shutil.copy(given / name, args.out / name)
     if not path.exists():
         chapters, _ = corpus.split_chapters(args.text)
         tok = tokenizers_.train_tokenizer(chapters, tokenizers_.synthetic_samples(12000, args.seed))
-        tokenizers_.save_tokenizer(tok, args.out, Config().max_position_embeddings)
+        tokenizers_.save_tokenizer(tok, args.out, cfg.max_position_embeddings)
     tok = Tokenizer.from_file(str(path))
     bos, eos = tok.token_to_id(tokenizers_.BOS), tok.token_to_id(tokenizers_.EOS)
-    save_config(Config(), bos, eos, args.out)
+    save_config(cfg, bos, eos, args.out)
     print("text sha256", corpus.sha256(args.text), flush=True)
 
 
@@ -98,13 +107,16 @@ def read_texts(args) -> tasks.Sampler:
                          args.seed)
 
 
+def chosen_config(args) -> Config:
+    return load_config(args.refine) if args.refine else Config(**ATTENTIONS[args.attention])
+
+
 def first_weights(args) -> Llama:
     """The model before its first step."""
-    model = Llama(Config())
     if args.refine:
-        load_weights(model, args.refine)
-    else:
-        mimetic_init(model, args.seed)
+        return load_model(args.refine)
+    model = Llama(chosen_config(args))
+    mimetic_init(model, args.seed)
     return model
 
 
@@ -144,7 +156,8 @@ class State:
     def update(self, factor: float) -> None:
         """One step of every optimiser, at a factor of its rate."""
         for o, base in zip(self.optimisers, (MUON_LR, ADAM_LR), strict=True):
-            o.param_groups[0]["lr"] = base * factor
+            for group in o.param_groups:
+                group["lr"] = base * factor * group.get("times", 1)
             o.step()
             o.zero_grad(set_to_none=True)
 
@@ -241,7 +254,7 @@ def train(team: Team, args) -> None:
             state.save(done)
             saved = time.time()
     if log:
-        save_model(last_weights(args, model), args.out)
+        save_weights(last_weights(args, model), model.cfg, args.out)
         course = (args.refine / log.path.name).read_text() if args.refine else ""
         (args.out / log.path.name).write_text(course + log.path.read_text())
 
@@ -255,6 +268,10 @@ def main() -> None:
                              "(default: build/ and the name of the model's folder)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--refine", type=Path, metavar="MODEL", help="begin with this model")
+    parser.add_argument("--attention", choices=tuple(ATTENTIONS), default="plain",
+                        help="of a model that begins with nothing")
+    parser.add_argument("--tokenizer", type=Path, metavar="MODEL",
+                        help="take this model's tokenizer instead of training one")
     parser.add_argument("--books", action="store_true",
                         help="with --refine: on the fullest phone books that fit")
     parser.add_argument("--sinks", choices=("find", "keep"),
@@ -279,6 +296,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.sinks and not args.refine:
         parser.error("--sinks: needs --refine MODEL, a model that reads already")
+    if args.refine and (args.attention != "plain" or args.tokenizer):
+        parser.error("--attention, --tokenizer: not with --refine MODEL, which has both")
+    if args.sinks and load_config(args.refine).learned_sinks:
+        parser.error(f"--sinks: {args.refine} has learned sinks, so it is not asked for one at BOS")
     if args.kept and not args.refine:
         parser.error("--kept: needs --refine MODEL, whose weights are kept in part")
     if args.books and (not args.refine or args.sinks == "find"):

@@ -1,4 +1,5 @@
-// What every policy keeps, against the float64 reference in goldens/block_reference.py.
+// What every policy keeps, against the float64 reference in goldens/block_reference.py, in models of every
+// kind of attention.
 
 #include <algorithm>
 #include <cmath>
@@ -72,6 +73,8 @@ class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedu
     if (golden.contains("budgets"))
       for (const json& layer : golden["budgets"])
         for (const json& head : layer) options.budgets.push_back(head);
+    for (int layer = 0; layer < model->config().n_layers; ++layer)
+      if (model->config().attends(layer)) options.layers.push_back(layer);
     return test::run_in_memory(*model, options);
   }
 };
@@ -82,7 +85,7 @@ TEST_P(AgainstReference, KeepsTheSameRows) {
   const json golden = golden_case();
   const auto captured = run();
   const auto info = captured.recording->info();
-  for (int layer = 0; layer < info->model.n_layers; ++layer)
+  for (const int layer : info->layers)
     for (int head = 0; head < info->model.n_kv_heads; ++head) {
       const auto trace = captured.recording->trace(0, layer, head);
       const auto at = [&](const char* field) { return golden[field][layer][head]; };
@@ -107,7 +110,7 @@ TEST_P(AgainstReference, ReceivesTheSameAttention) {
   const json golden = golden_case();
   const auto captured = run();
   const auto info = captured.recording->info();
-  for (int layer = 0; layer < info->model.n_layers; ++layer)
+  for (const int layer : info->layers)
     for (int head = 0; head < info->model.n_kv_heads; ++head) {
       const auto trace = captured.recording->trace(0, layer, head);
       const auto at = [&](const char* field) { return golden[field][layer][head]; };
@@ -134,7 +137,7 @@ TEST_P(AgainstReference, TakesTheSameStatistics) {
   const json golden = golden_case();
   const auto captured = run();
   const auto info = captured.recording->info();
-  for (int layer = 0; layer < info->model.n_layers; ++layer) {
+  for (const int layer : info->layers) {
     const recording::AttentionStatistics found = captured.recording->statistics(0, layer);
     const auto expect_rows = [&](const RowMatrixF& rows, const char* field, double tolerance) {
       for (Eigen::Index head = 0; head < rows.rows(); ++head)

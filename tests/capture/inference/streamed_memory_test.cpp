@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/random_model.hpp"
+#include "tests/support/random_packing.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::capture {
@@ -76,6 +77,17 @@ TEST_P(StreamedMemory, StaysWithinThreeLayers) {
   EXPECT_LT(growth, 2 * layer + kLayers * kCrumbsPerLayerMiB)
       << "three layers at once, one of which a model of one layer has as well; a layer has " << layer
       << " MiB";
+}
+
+// Packed bytes are unpacked a layer at a time, and their pages given back.
+TEST_P(StreamedMemory, PackedWeightsStayWithinThreeLayersUnpacked) {
+  const double layer = layer_mib(many_);
+  for (test::RandomModel* model : {&one_, &many_}) {
+    test::pack_projections(*model, test::random_packing("gptq"));
+    model->save();
+  }
+  EXPECT_LT(growth_mib("streamed"), 2 * layer + kLayers * kCrumbsPerLayerMiB)
+      << "a layer unpacked to float32 has " << layer << " MiB";
 }
 
 // Else the test above would prove nothing.

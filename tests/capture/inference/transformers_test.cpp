@@ -63,6 +63,18 @@ std::map<std::string, std::vector<float>> recorded_tensors(const recording::Reco
   return tensors;
 }
 
+// The goldens hold the heads' own keys, queries and values under the usual names.
+std::map<std::string, std::vector<float>> named_latent(
+    const std::map<std::string, std::vector<float>>& tensors) {
+  std::map<std::string, std::vector<float>> renamed;
+  for (const auto& [name, tensor] : tensors) {
+    const bool of_heads =
+        name.starts_with("keys") || name.starts_with("queries") || name.starts_with("values");
+    renamed[of_heads ? "latent_" + name : name] = tensor;
+  }
+  return renamed;
+}
+
 std::map<std::string, std::vector<float>> run_golden(const std::string& name,
                                                      const ModelOptions& model_options,
                                                      std::int64_t block_size,
@@ -75,7 +87,8 @@ std::map<std::string, std::vector<float>> run_golden(const std::string& name,
   options.record_values = options.record_attention = options.record_logits = true;
   options.score_last = 1000;
   options.schedule = schedule;
-  return recorded_tensors(*test::run_in_memory(*model, options).recording);
+  const auto tensors = recorded_tensors(*test::run_in_memory(*model, options).recording);
+  return model->config().latent.rank > 0 && !model_options.expand_keys ? named_latent(tensors) : tensors;
 }
 
 void expect_close(const std::string& name, const std::vector<float>& found,
@@ -141,14 +154,16 @@ TEST_P(AgainstTransformers, Float32ByLayers) {
 std::vector<Run> runs() {
   std::vector<Run> runs;
   for (const char* model :
-       {"tiny_llama",          "tiny_llama3",    "tiny_llama_dynamic", "tiny_qwen2",
-        "tiny_qwen2_window",   "tiny_qwen3",     "tiny_qwen3_window",  "tiny_mistral",
-        "tiny_mistral_window", "tiny_gemma2",    "tiny_gemma3",        "tiny_phi3",
-        "tiny_phi3_longrope",  "tiny_phi4",      "tiny_smollm3",       "tiny_olmo2",
-        "tiny_olmo3",          "tiny_granite",   "tiny_granite4",      "tiny_granite4_moe",
-        "tiny_ministral3",     "tiny_glm",       "tiny_glm4",          "tiny_mixtral",
-        "tiny_qwen3_moe",      "tiny_qwen2_moe", "tiny_gpt_oss",       "tiny_qwen3_next",
-        "tiny_qwen35",         "tiny_qwen35_moe"})
+       {"tiny_llama",          "tiny_llama3",       "tiny_llama_dynamic", "tiny_qwen2",
+        "tiny_qwen2_window",   "tiny_qwen3",        "tiny_qwen3_window",  "tiny_mistral",
+        "tiny_mistral_window", "tiny_gemma2",       "tiny_gemma3",        "tiny_phi3",
+        "tiny_phi3_longrope",  "tiny_phi4",         "tiny_smollm3",       "tiny_olmo2",
+        "tiny_olmo3",          "tiny_granite",      "tiny_granite4",      "tiny_granite4_moe",
+        "tiny_ministral3",     "tiny_glm",          "tiny_glm4",          "tiny_mixtral",
+        "tiny_qwen3_moe",      "tiny_qwen2_moe",    "tiny_gpt_oss",       "tiny_qwen3_next",
+        "tiny_qwen35",         "tiny_qwen35_moe",   "tiny_deepseek2",     "tiny_deepseek3",
+        "tiny_moonlight",      "tiny_gpt_oss_mxfp4", "tiny_learned_sinks",
+        "tiny_gated"})
     for (const std::int64_t block_size : {1, 16, 128})
       for (const Arithmetic arithmetic : kArithmetics) runs.push_back({model, block_size, arithmetic});
   return runs;
@@ -163,9 +178,9 @@ class AgainstTransformersRounded : public ::testing::TestWithParam<Arithmetic> {
 
 // No worse than 1.5 times the error that Transformers itself makes in bfloat16.
 TEST_P(AgainstTransformersRounded, BFloat16) {
-  for (const std::string model :
-       {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3",
-        "tiny_smollm3", "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe"}) {
+  for (const std::string model : {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2",
+                                  "tiny_gemma3", "tiny_phi3", "tiny_smollm3", "tiny_olmo2", "tiny_granite4",
+                                  "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight"}) {
     const Golden golden(model);
     const auto own_errors = golden.bfloat16_errors();
     for (const std::int64_t block_size : {1, 16, 128})
@@ -173,6 +188,16 @@ TEST_P(AgainstTransformersRounded, BFloat16) {
         EXPECT_LE(relative_error(found, golden.read<float>(name)), 1.5 * own_errors.at(name).get<double>())
             << model << ", " << name << " in blocks of " << block_size;
   }
+}
+
+// Latent attention with every head's own keys and values in the cache.
+TEST_P(AgainstTransformersRounded, ExpandedKeys) {
+  ModelOptions expanded = test::model_options(GetParam(), DType::kFloat32);
+  expanded.expand_keys = true;
+  for (const std::string model : {"tiny_deepseek2", "tiny_deepseek3", "tiny_moonlight"})
+    for (const std::int64_t block_size : {1, 16, 128})
+      for (const auto& [name, found] : run_golden(model, expanded, block_size))
+        expect_close(name, found, Golden(model).read<float>(name));
 }
 
 TEST_P(AgainstTransformersRounded, Float16) {

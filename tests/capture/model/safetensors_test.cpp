@@ -11,6 +11,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/model/stored_weights.hpp"
 #include "tests/support/random_model.hpp"
 
 namespace keyscope::capture {
@@ -46,7 +47,7 @@ TEST(Checkpoint, ReadsOneFile) {
   EXPECT_EQ(checkpoint.files().size(), 1U);
   ASSERT_NE(checkpoint.find("model.norm.weight"), nullptr);
   EXPECT_EQ(checkpoint.find("model.norm.bias"), nullptr);
-  EXPECT_EQ(checkpoint.float_dtype(), "float32");
+  EXPECT_EQ(StoredWeights(checkpoint).float_dtype(), "float32");
 }
 
 TEST(Checkpoint, ReadsShards) {
@@ -58,7 +59,7 @@ TEST(Checkpoint, ReadsShards) {
   ASSERT_EQ(checkpoint.files().size(), 2U);
   EXPECT_EQ(checkpoint.files()[0]->path().filename(), "a.safetensors");
   EXPECT_EQ(checkpoint.data_bytes(), 4);
-  EXPECT_EQ(checkpoint.float_dtype(), "");
+  EXPECT_EQ(StoredWeights(checkpoint).float_dtype(), "");
   EXPECT_EQ(checkpoint.find("x")->data.size(), 2U);
 }
 

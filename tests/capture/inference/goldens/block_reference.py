@@ -1,32 +1,12 @@
 """Block inference with eviction, once more and as plainly as possible: NumPy, float64, loops.
 
-Written from the definitions (policies and block schedule of the documentation; Hugging Face's Llama, Mistral and
-Gemma 2 for the layers), not from the C++ code; shares nothing with it. One deliberate exception to float64: RoPE
-angles are position * frequency rounded to float32, because that is how Transformers defines them.
+Written from the definitions (policies and block schedule of the documentation), not from the C++ code; shares nothing
+with it. What a layer computes of a token stands in reference_models.py.
 """
-
-import json
-import pathlib
-import struct
 
 import numpy as np
 
-
-def read_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:
-    raw = path.read_bytes()
-    (length,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8:8 + length])
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        data = raw[8 + length + begin:8 + length + end]
-        if entry["dtype"] == "BF16":
-            flat = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-        else:
-            flat = np.frombuffer(data, {"F32": "<f4", "I32": "<i4"}[entry["dtype"]])
-        tensors[name] = flat.reshape(entry["shape"]).astype(np.float64)
-    return tensors
+from reference_models import Llama
 
 
 class Head:
@@ -39,69 +19,6 @@ class Head:
 
     def lists(self):
         return self.keys, self.values, self.positions, self.received, self.seen_by, self.raw
-
-
-class BlockLlama:
-    def __init__(self, folder: pathlib.Path):
-        self.config = json.loads((folder / "config.json").read_text())
-        self.w = read_safetensors(folder / "model.safetensors")
-        c = self.config
-        self.n_layers, self.n_heads = c["num_hidden_layers"], c["num_attention_heads"]
-        self.n_kv, self.d = c["num_key_value_heads"], c["head_dim"]
-        self.group = self.n_heads // self.n_kv
-        exponent = np.arange(0, self.d, 2, dtype=np.float32) / np.float32(self.d)
-        theta = np.float32(c["rope_parameters"]["rope_theta"])
-        assert c["rope_parameters"]["rope_type"] == "default"
-        self.frequency = (np.float32(1) / theta ** exponent).astype(np.float32)
-        self.gemma = c["model_type"] == "gemma2"
-        self.scale = (c["query_pre_attn_scalar"] if self.gemma else self.d) ** -0.5
-        window = c.get("sliding_window") or np.inf
-        kinds = c.get("layer_types", ["sliding_attention"] * self.n_layers)
-        self.windows = [window if kind == "sliding_attention" else np.inf for kind in kinds]
-
-    def embed(self, token):
-        return self.w["model.embed_tokens.weight"][token] * (self.config["hidden_size"] ** 0.5 if self.gemma else 1)
-
-    def norm(self, x, name):
-        weight = self.w[name] + 1 if self.gemma else self.w[name]
-        return x / np.sqrt((x * x).mean() + self.config["rms_norm_eps"]) * weight
-
-    def cap(self, x, name):
-        return np.tanh(x / self.config[name]) * self.config[name] if self.gemma else x
-
-    def weigh(self, scores):
-        """Attention weights of q·k."""
-        scores = self.cap(scores * self.scale, "attn_logit_softcapping")
-        weights = np.exp(scores - scores.max())
-        return weights / weights.sum()
-
-    def finish_layer(self, layer, x, out):
-        """The layer's output of its input and of what attention gave."""
-        at = f"model.layers.{layer}."
-        out = self.w[at + "self_attn.o_proj.weight"] @ out
-        x = x + (self.norm(out, at + "post_attention_layernorm.weight") if self.gemma else out)
-        y = self.norm(x, at + ("pre_feedforward" if self.gemma else "post_attention") + "_layernorm.weight")
-        gate, up = self.w[at + "mlp.gate_proj.weight"] @ y, self.w[at + "mlp.up_proj.weight"] @ y
-        if self.gemma:
-            gate = 0.5 * gate * (1 + np.tanh((2 / np.pi) ** 0.5 * (gate + 0.044715 * gate ** 3)))
-        else:
-            gate = gate / (1 + np.exp(-gate))
-        y = self.w[at + "mlp.down_proj.weight"] @ (gate * up)
-        return x + (self.norm(y, at + "post_feedforward_layernorm.weight") if self.gemma else y)
-
-    def rotate(self, x, position):
-        angle = (np.float32(position) * self.frequency).astype(np.float64)
-        a, b = x[:self.d // 2], x[self.d // 2:]
-        return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)])
-
-    def qkv(self, layer, x, position):
-        at = f"model.layers.{layer}.self_attn."
-        split = lambda name, n: (self.w[at + name + "_proj.weight"] @ x).reshape(n, self.d)
-        return split("q", self.n_heads), split("k", self.n_kv), split("v", self.n_kv)
-
-    def logits(self, x):
-        head = self.w.get("lm_head.weight", self.w["model.embed_tokens.weight"])
-        return self.cap(head @ self.norm(x, "model.norm.weight"), "final_logit_softcapping")
 
 
 def keydiff_scores(keys, options):
@@ -186,13 +103,20 @@ def top_share(amounts):
     return float(np.sort(amounts)[-n:].sum() / amounts.sum())
 
 
+def entropy(weights):
+    """In nats; a sink's weight is one of them, so that they add up to 1."""
+    return -(weights * np.log(weights)).sum()
+
+
 class Run:
     """One policy's run; `smallest_gap` is the closest call any eviction made, relative to the scores."""
 
-    def __init__(self, model: BlockLlama, case: dict):
+    def __init__(self, model: Llama, case: dict):
         self.m, self.case = model, case
+        model.closest_choice = np.inf
         n_tokens = len(case["prompt"]) + max(case["generate"] - 1, 0)
         self.cache = [[Head() for _ in range(model.n_kv)] for _ in range(model.n_layers)]
+        self.states = [None if model.attends(layer) else model.fresh_state() for layer in range(model.n_layers)]
         shape = (model.n_layers, model.n_kv, n_tokens)
         self.evicted_at = np.full(shape, -1)
         self.margin = np.full(shape, np.nan)
@@ -216,14 +140,14 @@ class Run:
             for h, q in enumerate(heads):
                 head = self.cache[layer][h // m.group]
                 seen = [j for j, p in enumerate(head.positions) if 0 <= start + i - p < m.windows[layer]]
-                weights = m.weigh(np.array([head.keys[j] @ q for j in seen]))
-                row.append(weights @ np.array([head.values[j] for j in seen]))
+                weights, of_sink = m.weigh(layer, h, m.products(layer, h, q, [head.keys[j] for j in seen]))
+                row.append(m.mix(layer, h, weights, [head.values[j] for j in seen]))
                 if prompt:
                     at = [head.positions[j] for j in seen]
                     self.received[layer, h // m.group, at] += weights / m.group
                     self.queries[layer, h // m.group, at] += 1 if h % m.group == 0 else 0
                     self.received_by_head[layer, h, at] += weights
-                    self.entropy[layer, h, start + i] = -(weights * np.log(weights)).sum()
+                    self.entropy[layer, h, start + i] = entropy(np.append(weights, of_sink or []))
                     if start + i >= len(self.case["prompt"]) - 32:
                         self.window[layer, h // m.group, at] += weights / m.group
                 for j, weight in zip(seen, weights):
@@ -280,32 +204,40 @@ class Run:
         by_place = self.case.get("positions") == "cache"
         for g, head in enumerate(self.cache[layer]):
             if by_place:
-                head.keys[:] = [self.m.rotate(key, place) for place, key in enumerate(head.raw)]
+                head.keys[:] = [self.m.rotate(layer, key, place) for place, key in enumerate(head.raw)]
             first = len(head.positions) - len(queries) if by_place else start
             for i, heads in enumerate(queries):
                 for h in range(g * self.m.group, (g + 1) * self.m.group):
-                    heads[h] = self.m.rotate(heads[h], first + i)
+                    heads[h] = self.m.rotate_query(layer, heads[h], first + i, start + i)
+
+    def run_attention(self, layer, hidden, prompt):
+        """The new rows enter the cache, all queries attend, and then rows leave it."""
+        m, start, n = self.m, self.position, len(hidden)
+        queries = []
+        for i, x in enumerate(hidden):
+            q, k, v = m.qkv(layer, m.attention_input(layer, x))
+            queries.append(q)
+            for head, key, value in zip(self.cache[layer], k, v):
+                for rows, new in zip(head.lists(), (m.rotate(layer, key, start + i), value, start + i, 0.0, 0, key)):
+                    rows.append(new)
+        self.rotate_queries(layer, queries, start)
+        outputs, last, window_sums = self.attend(layer, queries, start, prompt)
+        if prompt and start + n == len(self.case["prompt"]):
+            for g, head in enumerate(self.cache[layer]):
+                self.last[layer, g, head.positions] = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
+        self.drop_past_window(layer, last, window_sums, start + n)
+        self.evict(layer, last, window_sums, n)
+        return [m.attention_output(layer, x, out) for x, out in zip(hidden, outputs)]
 
     def run_block(self, ids, prompt):
-        m, start = self.m, self.position
+        m = self.m
         hidden = [m.embed(i) for i in ids]
         for layer in range(m.n_layers):
-            at = f"model.layers.{layer}."
-            queries = []
-            for i, x in enumerate(hidden):
-                q, k, v = m.qkv(layer, m.norm(x, at + "input_layernorm.weight"), start + i)
-                queries.append(q)
-                for head, key, value in zip(self.cache[layer], k, v):
-                    for rows, new in zip(head.lists(), (m.rotate(key, start + i), value, start + i, 0.0, 0, key)):
-                        rows.append(new)
-            self.rotate_queries(layer, queries, start)
-            outputs, last, window_sums = self.attend(layer, queries, start, prompt)
-            if prompt and start + len(ids) == len(self.case["prompt"]):
-                for g, head in enumerate(self.cache[layer]):
-                    self.last[layer, g, head.positions] = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
-            self.drop_past_window(layer, last, window_sums, start + len(ids))
-            self.evict(layer, last, window_sums, len(ids))
-            hidden = [m.finish_layer(layer, x, out) for x, out in zip(hidden, outputs)]
+            if m.attends(layer):
+                given = self.run_attention(layer, hidden, prompt)
+            else:
+                given = [m.recur(layer, m.attention_input(layer, x), self.states[layer]) for x in hidden]
+            hidden = [m.finish_layer(layer, x, out) for x, out in zip(hidden, given)]
         self.position += len(ids)
         self.block += 1
         return hidden[-1]
@@ -324,11 +256,18 @@ class Run:
             first, second = np.sort(logits)[::-1][:2]
             logit_gap = min(logit_gap, (first - second) / np.abs(logits).max())
             generated.append(int(np.argmax(logits)))
+        if np.isfinite(self.m.closest_choice):
+            result["router_gap"] = self.m.closest_choice
         return result | {
             "generated": generated, "smallest_gap": self.smallest_gap, "logit_gap": logit_gap,
-            "evicted_at": self.evicted_at.tolist(), "margin": self.margin.tolist(),
-            "attention_received": self.received.tolist(), "attention_queries": self.queries.tolist(),
-            "attention_last": self.last.tolist(), "attention_window": self.window.tolist(),
-            "attention_entropy": self.entropy.tolist(),
-            "attention_gini": [[gini(x) for x in layer] for layer in self.received_by_head],
-            "attention_top_share": [[top_share(x) for x in layer] for layer in self.received_by_head]}
+            "evicted_at": self.by_layer(self.evicted_at), "margin": self.by_layer(self.margin),
+            "attention_received": self.by_layer(self.received), "attention_queries": self.by_layer(self.queries),
+            "attention_last": self.by_layer(self.last), "attention_window": self.by_layer(self.window),
+            "attention_entropy": self.by_layer(self.entropy),
+            "attention_gini": self.by_layer(self.received_by_head, gini),
+            "attention_top_share": self.by_layer(self.received_by_head, top_share)}
+
+    def by_layer(self, arrays, of_head=np.ndarray.tolist):
+        """Nothing of layers without keys."""
+        return [[of_head(head) for head in heads] if self.m.attends(layer) else None
+                for layer, heads in enumerate(arrays)]

@@ -1,11 +1,17 @@
 """Which rows each policy keeps, by the float64 reference of block_reference.py on tiny_llama, or on the model that a
-case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_window of 10 in both.
+case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_window of 10 in both, tiny_smollm3 of 11 in
+every second layer and tiny_gpt_oss of 10 in its first. In tiny_qwen3_next every second layer has keys, and the others
+are null; of tiny_deepseek2 and tiny_deepseek3 the latent rows are what is kept.
 
     python make_eviction_goldens.py         writes eviction.golden.json beside itself; deterministic
     made with numpy 2.x; seeds as stored
 
-The C++ code works in float32, so a prompt is taken only if no eviction and no generated token was a closer
-call than the contract's tolerances: 2e-5 between scores at the cut, and 1e-4 of the largest logit.
+Before a model's cases, what the reference computes of it is held against NAME.golden.safetensors, that is, against
+Transformers.
+
+The C++ code works in float32, so a prompt is taken only if no eviction, no generated token and no choice of an expert
+was a closer call than the contract's tolerances: 2e-5 between scores at the cut, 1e-4 of the largest logit, and 1e-4
+of the largest score of a router.
 """
 
 import json
@@ -14,13 +20,23 @@ import pathlib
 
 import numpy as np
 
-from block_reference import BlockLlama, Run
+from block_reference import Run
+from reference_models import Llama, load, read_safetensors
 
 HERE = pathlib.Path(__file__).parent
-SCORE_GAP, LOGIT_GAP = 2e-5, 1e-4
+SCORE_GAP, LOGIT_GAP, ROUTER_GAP = 2e-5, 1e-4, 1e-4
 
 GEMMA2 = dict(model="tiny_gemma2", n=32, generate=3)
 MISTRAL = dict(model="tiny_mistral_window", n=32, generate=3)
+SMOLLM3 = dict(model="tiny_smollm3", n=24, generate=3)
+OLMO2 = dict(model="tiny_olmo2", n=24, generate=3)
+GLM = dict(model="tiny_glm", n=24, generate=3)
+MINISTRAL3 = dict(model="tiny_ministral3", n=40, generate=3)  # queries grow every 16 positions
+QWEN3_MOE = dict(model="tiny_qwen3_moe", n=24, generate=3)
+GPT_OSS = dict(model="tiny_gpt_oss", n=28, generate=3)
+QWEN3_NEXT = dict(model="tiny_qwen3_next", n=24, generate=3)
+DEEPSEEK3 = dict(model="tiny_deepseek3", n=24, generate=3)
+DEEPSEEK2 = dict(model="tiny_deepseek2", n=36, generate=3)
 CASES = [
     dict(policy="none", options={}, budget=0, block=16, n=24, generate=4),
     dict(policy="keydiff", options={}, budget=12, block=8, n=40, generate=6),
@@ -73,6 +89,43 @@ CASES = [
     MISTRAL | dict(policy="h2o", options={}, budget=20, block=8),
     MISTRAL | dict(policy="snapkv", options={"window": "12", "recent": "3"}, budget=7, block=16),
     MISTRAL | dict(policy="cur", options={}, budget=6, block=7),
+    SMOLLM3 | dict(policy="keydiff", options={}, budget=7, block=5),
+    SMOLLM3 | dict(policy="h2o", options={}, budget=8, block=16),
+    SMOLLM3 | dict(policy="sink", options={}, budget=6, block=3),
+    SMOLLM3 | dict(policy="tova", options={}, budget=6, block=1),
+    OLMO2 | dict(policy="keydiff", options={}, budget=8, block=16),
+    OLMO2 | dict(policy="snapkv", options={"window": "4", "kernel": "3", "recent": "2"}, budget=8, block=5),
+    OLMO2 | dict(policy="h2o", options={}, budget=7, block=1),
+    OLMO2 | dict(policy="sink", options={}, budget=8, block=7, positions="cache"),
+    GLM | dict(policy="keydiff", options={"recent": "0.25"}, budget=8, block=5),
+    GLM | dict(policy="tova", options={}, budget=8, block=16),
+    GLM | dict(policy="sink", options={}, budget=7, block=1),
+    GLM | dict(policy="keydiff", options={}, budget=9, block=7, positions="cache"),
+    MINISTRAL3 | dict(policy="keydiff", options={}, budget=8, block=5),
+    MINISTRAL3 | dict(policy="h2o", options={}, budget=9, block=1),
+    MINISTRAL3 | dict(policy="tova", options={}, budget=10, block=16),
+    MINISTRAL3 | dict(policy="sink", options={}, budget=8, block=7, positions="cache"),
+    QWEN3_MOE | dict(policy="keydiff", options={}, budget=7, block=1),
+    QWEN3_MOE | dict(policy="snapkv", options={"window": "3", "kernel": "3", "recent": "2"}, budget=8, block=7),
+    QWEN3_MOE | dict(policy="sink", options={}, budget=8, block=16),
+    QWEN3_MOE | dict(policy="h2o", options={}, budget=8, block=5, positions="cache"),
+    GPT_OSS | dict(policy="none", options={}, budget=0, block=9),
+    GPT_OSS | dict(policy="keydiff", options={}, budget=7, block=5),
+    GPT_OSS | dict(policy="h2o", options={}, budget=8, block=1),
+    GPT_OSS | dict(policy="tova", options={}, budget=8, block=16),
+    GPT_OSS | dict(policy="snapkv", options={"window": "4", "kernel": "3", "recent": "2"}, budget=8, block=7),
+    QWEN3_NEXT | dict(policy="keydiff", options={}, budget=8, block=5),
+    QWEN3_NEXT | dict(policy="h2o", options={}, budget=7, block=1),
+    QWEN3_NEXT | dict(policy="sink", options={}, budget=8, block=16),
+    QWEN3_NEXT | dict(policy="tova", options={}, budget=8, block=7, positions="cache"),
+    DEEPSEEK3 | dict(policy="keydiff", options={}, budget=8, block=16),
+    DEEPSEEK3 | dict(policy="cur", options={}, budget=8, block=5),
+    DEEPSEEK3 | dict(policy="h2o", options={}, budget=7, block=1),
+    DEEPSEEK3 | dict(policy="keydiff", options={}, budget=8, block=7, positions="cache"),
+    DEEPSEEK2 | dict(policy="keydiff", options={}, budget=9, block=1),
+    DEEPSEEK2 | dict(policy="cur", options={}, budget=10, block=16),
+    DEEPSEEK2 | dict(policy="h2o", options={}, budget=10, block=5),
+    DEEPSEEK2 | dict(policy="tova", options={}, budget=9, block=7),
 ]
 
 
@@ -85,21 +138,46 @@ def rounded(value):
     return value
 
 
-def solve(model: BlockLlama, case: dict) -> dict:
+def expect_close(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+    error = np.abs(found - expected).max() / np.abs(expected).max()
+    assert error <= 1e-5, f"{what}: off by {error} of the largest value"
+
+
+def check_against_transformers(name: str, model: Llama) -> None:
+    """Every position's logits, what is cached, and the attention that every position receives."""
+    golden = read_safetensors(HERE / f"{name}.golden.safetensors")
+    prompt = golden["prompt_ids"].astype(int).tolist()
+    run = Run(model, dict(prompt=prompt, generate=0, policy="none", options={}, budget=0))
+    logits = [model.logits(run.run_block([token], True)) for token in prompt]
+    expect_close(f"{name}, logits", np.array(logits), golden["logits"])
+    for layer in filter(model.attends, range(model.n_layers)):
+        received = golden[f"attention.{layer}"].sum(axis=1).reshape(model.n_kv, model.group, -1).mean(axis=1)
+        expect_close(f"{name}, attention in layer {layer}", run.received[layer], received)
+        keys = golden.get(f"latent_keys.{layer}", golden[f"keys.{layer}"])
+        for head, expected in zip(run.cache[layer], keys):
+            expect_close(f"{name}, keys in layer {layer}", np.array(head.keys), expected[head.positions])
+
+
+def solve(model: Llama, case: dict) -> dict:
     for seed in range(100):
         prompt = np.random.default_rng(seed).integers(4, model.config["vocab_size"], case["n"]).tolist()
         result = Run(model, case | {"prompt": prompt}).run()
-        if result["smallest_gap"] >= SCORE_GAP and result["logit_gap"] >= LOGIT_GAP:
-            if case["policy"] == "none":
-                result["smallest_gap"] = None
-            if case["generate"] == 0:
-                result["logit_gap"] = None
-            return case | {"seed": seed, "prompt": prompt} | {k: rounded(v) for k, v in result.items()}
+        close_call = result["smallest_gap"] < SCORE_GAP or result["logit_gap"] < LOGIT_GAP
+        if close_call or result.get("router_gap", np.inf) < ROUTER_GAP:
+            continue
+        if case["policy"] == "none":
+            result["smallest_gap"] = None
+        if case["generate"] == 0:
+            result["logit_gap"] = None
+        return case | {"seed": seed, "prompt": prompt} | {k: rounded(v) for k, v in result.items()}
     raise RuntimeError(f"no prompt without a close call for {case}")
 
 
 def main() -> None:
-    solved = [solve(BlockLlama(HERE / case.get("model", "tiny_llama")), case) for case in CASES]
+    models = {name: load(HERE / name) for name in dict.fromkeys(case.get("model", "tiny_llama") for case in CASES)}
+    for name, model in models.items():
+        check_against_transformers(name, model)
+    solved = [solve(models[case.get("model", "tiny_llama")], case) for case in CASES]
     for case in solved:
         print(case.get("model", ""), case["policy"], case["options"], case["budget"], case["block"], "seed", case["seed"],
               "gap", case["smallest_gap"])

@@ -35,6 +35,12 @@ Checkpoints in Hugging Face layout:
   tiny_qwen35          float32, the same without experts, the text part of a larger model's configuration
   tiny_qwen35_moe      bfloat16, every expert chosen
   tiny_gpt_oss         float32, sinks, windows in every other layer, clamped experts with biases
+  tiny_gpt_oss_mxfp4   the same with experts in MXFP4, and all else in bfloat16, as gpt-oss is published
+  tiny_deepseek2       float32, latent attention, YaRN that sharpens, experts of the best groups
+  tiny_deepseek3       float32, queries of a latent as well, biased sigmoid router, a layer behind the last
+  tiny_moonlight       bfloat16, no latent of queries, no experts but in the last layer, all of them chosen
+  tiny_learned_sinks   as tools/demo_model stores it: gpt_oss that is Llama but for its sinks
+  tiny_gated           the same: qwen3_5_text that is Llama but for its gates
 and for each NAME.golden.safetensors: the prompt, and per layer keys and queries after RoPE, values and eager
 attention weights, and the logits, all in float32. For bfloat16 the metadata holds Transformers' own relative
 Frobenius errors against float32. All windows are shorter than the prompt. Where RoPE depends on the length seen,
@@ -50,7 +56,7 @@ import sys
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 SEED = 20250731
 HERE = pathlib.Path(__file__).parent
@@ -60,6 +66,10 @@ SMALL = dict(
     vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2,
     num_key_value_heads=1, head_dim=8, max_position_embeddings=256, rms_norm_eps=1e-6, tie_word_embeddings=False,
     bos_token_id=1, eos_token_id=2, pad_token_id=0)
+# Of latent attention.
+LATENT = dict(
+    num_attention_heads=4, num_key_value_heads=4, head_dim=8, kv_lora_rank=12, qk_rope_head_dim=8,
+    qk_nope_head_dim=16, v_head_dim=20, moe_intermediate_size=12)
 # Of layers that attend and layers that do not.
 HYBRID = dict(
     num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=16, partial_rotary_factor=0.5,
@@ -165,15 +175,39 @@ SHAPES = {
         num_experts_per_tok=2, intermediate_size=20, swiglu_limit=1.5,
         rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0,
                          "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}),
+    "tiny_gpt_oss_mxfp4": SMALL | dict(
+        num_attention_heads=4, num_key_value_heads=2, hidden_size=64, sliding_window=10, num_local_experts=5,
+        num_experts_per_tok=2, intermediate_size=96, swiglu_limit=1.5,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0,
+                         "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}),
+    "tiny_deepseek2": SMALL | LATENT | dict(
+        num_hidden_layers=3, q_lora_rank=None, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=2,
+        n_shared_experts=2, topk_method="group_limited_greedy", n_group=4, topk_group=2, routed_scaling_factor=1.5,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0, "mscale": 0.7,
+                         "mscale_all_dim": 1.3, "original_max_position_embeddings": 32}),
+    "tiny_deepseek3": SMALL | LATENT | dict(
+        num_hidden_layers=3, q_lora_rank=10, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=3,
+        n_shared_experts=1, n_group=4, topk_group=2, routed_scaling_factor=2.5, attention_bias=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+    "tiny_moonlight": SMALL | LATENT | dict(
+        q_lora_rank=None, first_k_dense_replace=1, n_routed_experts=4, num_experts_per_tok=4, n_shared_experts=2,
+        n_group=1, topk_group=1, norm_topk_prob=False, rope_interleave=False, num_mtp_layers=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
     "tiny_phi3_longrope": SMALL | dict(
         num_attention_heads=4,
         max_position_embeddings=128, original_max_position_embeddings=20,
         rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3, 1.2],
                          "long_factor": [1.0, 1.6, 3.0, 5.5]}),
 }
-# Stored as bfloat16; the others as float32.
+# Those that the trainer of the demo models stores, in its own shape.
+TRAINED_AS = {"tiny_learned_sinks": "learned-sinks", "tiny_gated": "gated"}
+SHAPES |= {name: dict(
+    vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=8, max_position_embeddings=256) for name in TRAINED_AS}
+# Stored as bfloat16; the others as float32, those of the trainer as it does.
 NARROW = ["tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3", "tiny_smollm3",
-          "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe"]
+          "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight",
+          "tiny_gpt_oss_mxfp4"]
 DTYPES = {name: torch.bfloat16 if name in NARROW else torch.float32 for name in SHAPES}
 # What a family's classes begin with, and the module that they stand in.
 LLAMA, QWEN2, QWEN3 = ("Llama", "llama"), ("Qwen2", "qwen2"), ("Qwen3", "qwen3")
@@ -191,7 +225,11 @@ FAMILIES = {
     "tiny_mixtral": ("Mixtral", "mixtral"), "tiny_qwen3_moe": ("Qwen3Moe", "qwen3_moe"),
     "tiny_qwen3_next": ("Qwen3Next", "qwen3_next"), "tiny_qwen35": ("Qwen3_5", "qwen3_5"),
     "tiny_qwen35_moe": ("Qwen3_5Moe", "qwen3_5_moe"), "tiny_qwen2_moe": ("Qwen2Moe", "qwen2_moe"),
-    "tiny_gpt_oss": ("GptOss", "gpt_oss"),
+    "tiny_gpt_oss": ("GptOss", "gpt_oss"), "tiny_gpt_oss_mxfp4": ("GptOss", "gpt_oss"),
+    "tiny_deepseek2": ("DeepseekV2", "deepseek_v2"), "tiny_deepseek3": ("DeepseekV3", "deepseek_v3"),
+    "tiny_moonlight": ("DeepseekV3", "deepseek_v3"),
+    "tiny_learned_sinks": ("GptOss", "gpt_oss"),
+    "tiny_gated": ("Qwen3_5", "qwen3_5"),
 }
 # Norms that multiply by 1 + weight.
 UNIT_OFFSET = ["Gemma2RMSNorm", "Gemma3RMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm", "Qwen3_5MoeRMSNorm"]
@@ -230,7 +268,37 @@ def make_model(name: str) -> torch.nn.Module:
             else:
                 transposed = "gpt_oss" in name and "experts" in parameter_name  # (experts, in, out)
                 parameter.copy_(noise * 1.4 / parameter.shape[-2 if transposed else -1] ** 0.5)
+        for buffer_name, buffer in model.named_buffers():
+            if buffer_name.endswith("e_score_correction_bias"):
+                buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
     return model.to(DTYPES[name])
+
+
+def rotated_first(model: torch.nn.Module, heads: torch.Tensor) -> torch.Tensor:
+    """What rotates stands last in Transformers, and for DeepSeek V3 no longer as neighbours."""
+    n = model.config.qk_rope_head_dim
+    plain, turning = heads[..., :-n], heads[..., -n:]
+    if getattr(model.config, "rope_interleave", False):
+        turning = torch.stack([turning[..., :n // 2], turning[..., n // 2:]], dim=-1).flatten(-2)
+    return torch.cat([turning, plain], dim=-1)
+
+
+def of_latent_attention(model: torch.nn.Module, layer: int, tensors: dict[str, torch.Tensor],
+                        latent: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The heads' own queries, keys and values as we lay them out, and the one KV head that can be cached instead."""
+    config = model.config
+    queries, keys = (rotated_first(model, tensors[f"{what}.{layer}"]) for what in ("queries", "keys"))
+    values = tensors[f"values.{layer}"]
+    up = model.model.layers[layer].self_attn.kv_b_proj.weight.unflatten(0, (config.num_attention_heads, -1))
+    n = config.qk_rope_head_dim
+    absorbed = torch.einsum("htp,hpr->htr", queries[..., n:].float(), up[:, :config.qk_nope_head_dim].float())
+    turning = keys[:1, :, :n]
+    return {
+        f"queries.{layer}": queries, f"keys.{layer}": keys,
+        f"values.{layer}": torch.nn.functional.pad(values, (0, keys.shape[-1] - values.shape[-1])),
+        f"latent_queries.{layer}": torch.cat([queries[..., :n].float(), absorbed], dim=-1),
+        f"latent_keys.{layer}": torch.cat([turning, latent[None]], dim=-1),
+        f"latent_values.{layer}": torch.cat([torch.zeros_like(turning), latent[None]], dim=-1)}
 
 
 def observe(name: str, model: torch.nn.Module, ids: torch.Tensor, block: int) -> dict[str, torch.Tensor]:
@@ -246,6 +314,11 @@ def observe(name: str, model: torch.nn.Module, ids: torch.Tensor, block: int) ->
         seen[layer.layer_idx].append((queries[0], keys[0, :, -n:], values[0, :, -n:], weights[0]))
         return out, weights
 
+    latents: dict[int, list[torch.Tensor]] = {}
+    for layer, block_of_layer in enumerate(model.model.layers):
+        norm = getattr(getattr(block_of_layer, "self_attn", None), "kv_a_layernorm", None)
+        if norm is not None:
+            norm.register_forward_hook(lambda _, __, out, at=layer: latents.setdefault(at, []).append(out[0]))
     module.eager_attention_forward = watched
     outs, cache = [], transformers.DynamicCache(config=model.config)
     try:
@@ -263,6 +336,9 @@ def observe(name: str, model: torch.nn.Module, ids: torch.Tensor, block: int) ->
         rows = [block[3] for block in seen[layer]]
         tensors[f"attention.{layer}"] = torch.cat(
             [torch.nn.functional.pad(row, (0, len(ids) - row.shape[-1])) for row in rows], dim=1)
+        if layer in latents:
+            with torch.no_grad():
+                tensors |= of_latent_attention(model, layer, tensors, torch.cat(latents[layer]))
     return {key: tensor.float().contiguous() for key, tensor in tensors.items()}
 
 
@@ -270,17 +346,81 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float(torch.linalg.norm(found.double() - expected.double()) / torch.linalg.norm(expected.double()))
 
 
+def save_with_further_layer(model: torch.nn.Module, folder: pathlib.Path) -> None:
+    """As published: with a layer behind the last, which no decoder of one token at a time has use for."""
+    model.save_pretrained(folder)
+    tensors = load_file(folder / "model.safetensors")
+    last, n = f"model.layers.{model.config.num_hidden_layers - 1}.", model.config.num_hidden_layers
+    further = {k.replace(last, f"model.layers.{n}."): v.clone() for k, v in tensors.items() if k.startswith(last)}
+    further[f"model.layers.{n}.enorm.weight"] = torch.ones(model.config.hidden_size)
+    save_file(tensors | further, folder / "model.safetensors", {"format": "pt"})
+
+
 def save_folder(model: torch.nn.Module, name: str) -> None:
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
-    model.save_pretrained(folder)
+    if getattr(model.config, "num_mtp_layers", 0):
+        save_with_further_layer(model, folder)
+    else:
+        model.save_pretrained(folder)
     for file in folder.iterdir():
         file.chmod(0o644)
 
 
+def pack_mxfp4(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Blocks and scales of the experts' (experts, in, out), each value rounded to one that its block has."""
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    blocks = weight.float().transpose(1, 2).unflatten(2, (-1, 32))
+    exponents = blocks.abs().amax(-1).log2().floor() - 2
+    scaled = blocks / exponents.exp2()[..., None]
+    codes = (scaled.abs()[..., None] - values).abs().argmin(-1) + 8 * (scaled < 0)
+    low, high = codes[..., 0::2], codes[..., 1::2]
+    return (low + 16 * high).to(torch.uint8), (exponents + 127).to(torch.uint8)
+
+
+def pack_experts(folder: pathlib.Path) -> None:
+    """In place, with a configuration as that of gpt-oss."""
+    weights = folder / "model.safetensors"
+    tensors = {}
+    for name, tensor in load_file(weights).items():
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name + "_blocks"], tensors[name + "_scales"] = pack_mxfp4(tensor)
+        else:
+            tensors[name] = tensor
+    save_file(tensors, weights, {"format": "pt"})
+    weights.chmod(0o644)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {
+        "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
+                                   "lm_head"],
+        "quant_method": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def save_as_trained(name: str) -> None:
+    sys.path.insert(0, str(HERE.parents[3] / "tools/demo_model"))
+    import checkpoint
+    import model as models
+
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    model = models.Llama(models.Config(**SHAPES[name], **models.ATTENTIONS[TRAINED_AS[name]]))
+    generator = torch.Generator().manual_seed(SEED)
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            plain = noise * 1.4 / parameter.shape[-1] ** 0.5
+            parameter.copy_(1 + 0.2 * noise if "norm" in parameter_name else
+                            1 + noise if "sinks" in parameter_name else
+                            noise if "embed" in parameter_name else plain)
+    checkpoint.save_config(model.cfg, 1, 2, folder)
+    checkpoint.save_weights(model.state_dict(), model.cfg, folder)
+
+
 def load(name: str, dtype: torch.dtype) -> torch.nn.Module:
     """As a user would: converting a model in memory would also round its RoPE frequencies."""
-    model = model_class(name).from_pretrained(HERE / name, dtype=dtype, **PLAIN).eval()
+    unpack = dict(quantization_config=transformers.Mxfp4Config(dequantize=True)) if name.endswith("mxfp4") else {}
+    model = model_class(name).from_pretrained(HERE / name, dtype=dtype, **unpack, **PLAIN).eval()
     rotary = model.model.rotary_emb
     assert rotary is None or all(buffer.dtype == torch.float32 for buffer in rotary.buffers())
     return model
@@ -296,7 +436,12 @@ def main() -> None:
     for name, shape in SHAPES.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        save_folder(make_model(name), name)
+        if name in TRAINED_AS:
+            save_as_trained(name)
+        else:
+            save_folder(make_model(name), name)
+        if name.endswith("mxfp4"):
+            pack_experts(HERE / name)
         generator = np.random.default_rng(SEED)
         ids = torch.tensor(generator.integers(4, shape["vocab_size"], N_PROMPT))
         metadata = {"seed": str(SEED), "torch": torch.__version__, "transformers": transformers.__version__}
