@@ -2,14 +2,18 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace keyscope::analysis {
 
-// What a layer's attention does besides weighing values by softmax(q·k · scale).
+// What attention does besides weighing values by softmax(q·k · scale).
 struct AttentionRules {
   double scale = 1;
   double softcap = 0;       // c: scores become c tanh(score / c); 0: they do not
   std::int64_t window = 0;  // rows are visible whose distance from the query is less; 0: all
+  // A query head's learned sink (gpt-oss): a score that takes part in its softmax and has no row, so that the
+  // weights on rows add up to less than 1. Minus infinity: none.
+  double sink = -std::numeric_limits<double>::infinity();
 
   // What the softmax is taken of, from q·k.
   double score(double product) const {

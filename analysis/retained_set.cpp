@@ -26,8 +26,11 @@ void require_position(std::int32_t position, std::size_t n_tokens, const char* s
 }
 
 void check_attention(const MatrixView& queries, std::span<const std::int32_t> query_positions,
-                     const MatrixView& keys, const MatrixView& values,
-                     std::span<const std::int32_t> retained) {
+                     const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained,
+                     std::span<const AttentionRules> rules) {
+  if (rules.empty() || queries.rows() % static_cast<Index>(rules.size()) != 0)
+    throw InvalidInput(
+        fmt::format("output error: {} queries of {} query heads", queries.rows(), rules.size()));
   if (queries.cols() != keys.cols() || values.rows() != keys.rows() ||
       query_positions.size() != static_cast<std::size_t>(queries.rows()))
     throw InvalidInput(fmt::format(
@@ -42,12 +45,14 @@ void check_attention(const MatrixView& queries, std::span<const std::int32_t> qu
   require_finite(values, "output error: values");
 }
 
-// Softmax-weighted mean of the values of the visible rows; zero if there are none.
-VectorXd attend(const VectorXd& scores, std::span<const std::int32_t> visible, const RowMatrixD& values) {
+// Sum of the visible rows' values by softmax, in which the sink has its part; zero if there are none.
+VectorXd attend(const VectorXd& scores, double sink, std::span<const std::int32_t> visible,
+                const RowMatrixD& values) {
   VectorXd output = VectorXd::Zero(values.cols());
-  double largest = -std::numeric_limits<double>::infinity();
+  if (visible.empty()) return output;
+  double largest = sink;
   for (const auto row : visible) largest = std::max(largest, scores[row]);
-  double total = 0;
+  double total = std::exp(sink - largest);
   for (const auto row : visible) {
     const double weight = std::exp(scores[row] - largest);
     total += weight;
@@ -100,20 +105,23 @@ double cosine_objective(const MatrixView& retained_keys) {
 
 double output_error(const MatrixView& queries, std::span<const std::int32_t> query_positions,
                     const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained,
-                    const AttentionRules& rules) {
-  check_attention(queries, query_positions, keys, values, retained);
+                    std::span<const AttentionRules> rules) {
+  check_attention(queries, query_positions, keys, values, retained, rules);
   const RowMatrixD wide_keys = keys.cast<double>();
   const RowMatrixD wide_values = values.cast<double>();
   std::vector<std::int32_t> all(keys.rows());
   std::iota(all.begin(), all.end(), 0);
+  const Index n_of_head = queries.rows() / static_cast<Index>(rules.size());
   double squared_error = 0;
   double squared_norm = 0;
   for (Index i = 0; i < queries.rows(); ++i) {
+    const AttentionRules& head = rules[i / n_of_head];
     VectorXd scores = wide_keys * queries.row(i).cast<double>().transpose();
-    for (double& score : scores) score = rules.score(score);
+    for (double& score : scores) score = head.score(score);
     const auto query = query_positions[i];
-    const VectorXd full = attend(scores, visible(all, query, rules), wide_values);
-    squared_error += (attend(scores, visible(retained, query, rules), wide_values) - full).squaredNorm();
+    const VectorXd full = attend(scores, head.sink, visible(all, query, head), wide_values);
+    squared_error +=
+        (attend(scores, head.sink, visible(retained, query, head), wide_values) - full).squaredNorm();
     squared_norm += full.squaredNorm();
   }
   return squared_norm > 0 ? std::sqrt(squared_error / squared_norm) : kUndefined;

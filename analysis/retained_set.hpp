@@ -23,14 +23,15 @@ double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b)
 double cosine_objective(const MatrixView& retained_keys);
 
 // What attention loses by a retained set: ‖o_retained - o_full‖ / ‖o_full‖, Frobenius norms over all queries
-// given. Query r attends, by the softmax of its scores under `rules`, to keys at positions up to
+// given. Query r attends, by the softmax of its scores under its head's rules, to keys at positions up to
 // query_positions[r] that the window reaches: all of them for o_full, the retained ones among them for
-// o_retained (zero where it sees none). NaN where o_full is 0.
-//   queries: (n_queries, head_dim) of any of the KV head's query heads; keys: (n_tokens, head_dim), row =
-//   position; values: (n_tokens, value_dim); retained: ascending positions
+// o_retained (zero where it sees none). A sink takes its part of both. NaN where o_full is 0.
+//   queries: (n_queries, head_dim) of the KV head's query heads, as many of each, head after head; keys:
+//   (n_tokens, head_dim), row = position; values: (n_tokens, value_dim); retained: ascending positions;
+//   rules: of each of the query heads
 //   throws InvalidInput on sizes that do not match, positions outside, or anything that is not finite
 double output_error(const MatrixView& queries, std::span<const std::int32_t> query_positions,
                     const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained,
-                    const AttentionRules& rules);
+                    std::span<const AttentionRules> rules);
 
 }  // namespace keyscope::analysis

@@ -81,8 +81,20 @@ bool all_affected(const Adoption& adoption) {
   });
 }
 
+namespace {
+
+// Of the attention that positions receive, what the first one does: learned sinks have their part of the
+// whole.
+double share_of_first(const Concentration& concentration) {
+  const analysis::BootstrapMean& sinks = concentration.learned_sink_share;
+  const double received = sinks.n_samples > 0 ? 1 - sinks.mean : 1;
+  return concentration.sink_metric.mean / received;
+}
+
+}  // namespace
+
 double share_without_first(const Concentration& concentration) {
-  const double first = concentration.sink_metric.mean, top = concentration.top_share.mean;
+  const double first = share_of_first(concentration), top = concentration.top_share.mean;
   if (!std::isfinite(first)) return top;
   return first < 1 ? std::max(0.0, (top - first) / (1 - first)) : 0;
 }
@@ -94,12 +106,20 @@ Focus focus_of(const Concentration& concentration) {
 }
 
 std::string focus_text(const Concentration& concentration) {
-  const double top = concentration.top_share.mean, first = concentration.sink_metric.mean;
-  const std::string measured = fmt::format(
-      "The 1 % of positions that receive most attention receive {:.0f} % of it, the first position {:.0f} %{}"
-      ". Of what the first leaves, the others of them receive {:.0f} % (a ratio of means over heads)",
-      100 * top, 100 * first, first > top / 2 ? ", which makes up most of it" : "",
-      100 * share_without_first(concentration));
+  const double top = concentration.top_share.mean, first = share_of_first(concentration);
+  const analysis::BootstrapMean& sinks = concentration.learned_sink_share;
+  const std::string of_sinks =
+      sinks.n_samples > 0
+          ? fmt::format("Learned sinks take {:.0f} % of attention; of the rest: ", 100 * sinks.mean)
+          : "";
+  const std::string measured =
+      of_sinks +
+      fmt::format(
+          "The 1 % of positions that receive most attention receive {:.0f} % of it, the first position "
+          "{:.0f} %{}"
+          ". Of what the first leaves, the others of them receive {:.0f} % (a ratio of means over heads)",
+          100 * top, 100 * first, first > top / 2 ? ", which makes up most of it" : "",
+          100 * share_without_first(concentration));
   switch (focus_of(concentration)) {
     case Focus::kConcentrated:
       return measured +

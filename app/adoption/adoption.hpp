@@ -56,6 +56,8 @@ struct Concentration {
   analysis::BootstrapMean gini;
   analysis::BootstrapMean entropy_nats;  // of a query's weights
   analysis::BootstrapMean sink_metric;   // attention that the first position receives
+  // What the heads' learned sinks take, and no position; without samples where heads have none.
+  analysis::BootstrapMean learned_sink_share = {};
 };
 
 // What a cache holds after a prompt: means over prompts of means over heads.

@@ -226,6 +226,9 @@ Json diagnosis_json(const Adoption& adoption) {
           {"attention_gini", mean_json(adoption.concentration.gini)},
           {"attention_entropy_nats", mean_json(adoption.concentration.entropy_nats)},
           {"sink_metric", mean_json(adoption.concentration.sink_metric)},
+          {"learned_sink_share", adoption.concentration.learned_sink_share.n_samples > 0
+                                     ? mean_json(adoption.concentration.learned_sink_share)
+                                     : Json()},
           {"top_share_without_first", json_number(share_without_first(adoption.concentration))},
           {"spearman", mean_json(adoption.geometry.spearman)},
           {"key_query_mean_cosine", mean_json(adoption.geometry.key_query_mean_cosine)},

@@ -284,7 +284,8 @@ void add_diagnosis(Adoption& adoption, std::span<const BudgetRecords> all) {
   for (const validation::PromptRecord& record : all.front().records)
     adoption.n_diagnosed_tokens += record.n_tokens;
   adoption.concentration = {full.of("attention_top_share", "none"), full.of("attention_gini", "none"),
-                            full.of("attention_entropy_nats", "none"), full.of("sink_metric", "none")};
+                            full.of("attention_entropy_nats", "none"), full.of("sink_metric", "none"),
+                            full.of("learned_sink_share", "none")};
   adoption.geometry = {full.of("spearman", "none"), full.of("key_query_mean_cosine", "none")};
   adoption.full_retained = full.retained("none", false);
   adoption.retained.assign(adoption.candidates.size(), {});

@@ -26,6 +26,7 @@
 #include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
+#include "capture/replay/replay.hpp"
 
 namespace keyscope::commands {
 
@@ -62,7 +63,7 @@ void run_analyze(const AnalyzeArguments& arguments) {
   selection.layers = parse_index_list(arguments.layers, "--layers");
   selection.kv_heads = parse_index_list(arguments.kv_heads, "--kv-heads");
   measures::MeasureOptions options;
-  options.bounds = !arguments.no_bounds;
+  options.bounds = options.without_sinks = !arguments.no_bounds;
 
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
@@ -93,7 +94,8 @@ void add_analyze(CLI::App& app) {
   command->add_option("--csv", arguments->csv.path,
                       "Write them as CSV, a line per run, layer and KV head; - for stdout");
   command->add_flag("--no-bounds", arguments->no_bounds,
-                    "Leave out Theorem 3.2 over all key-query pairs, the costly part");
+                    "Leave out the costly parts: Theorem 3.2 over all key-query pairs and, in models with "
+                    "learned sinks, attention without them");
   command->add_flag("--force", arguments->json.replace, "Replace existing --json and --csv files");
   command->add_flag("--quiet", arguments->quiet, "No progress");
   command->footer("Example:\n  keyscope analyze needle.h5 --json needle.json");
@@ -153,6 +155,49 @@ std::string heading(const std::string& title) {
 
 std::string biased_cell() { return fmt::format("{:>{}}", "biased", kColumnWidth); }
 
+// What learned sinks took, and what would be said without them.
+void print_sinks(const measures::RunMeasures& run) {
+  std::map<int, std::vector<HeadMeasures>> layers;
+  for (const auto& head : run.heads)
+    if (head.learned_sink_share) layers[head.layer].push_back(head);
+  if (layers.empty()) return;
+  fmt::print("\n{}: attention that went to learned sinks, and measures without them\n{:<10}{}{}{}{}\n",
+             run.run, "  layer", heading("sinks took"), heading("spearman"), heading("given pos."),
+             heading("mass kept"));
+  for (const auto& [layer, heads] : layers) {
+    const auto mean = [&](Measure measure) { return measures::mean_over_heads(heads, measure); };
+    fmt::print("  {:<8}{}{}{}{}\n", layer, share_cell(mean(&HeadMeasures::learned_sink_share)),
+               number_cell(mean(&HeadMeasures::spearman_without_sinks), 3),
+               number_cell(mean(&HeadMeasures::spearman_given_position_without_sinks), 3),
+               share_cell(mean(&HeadMeasures::attention_mass_kept_without_sinks)));
+  }
+}
+
+// How the layers' routers spread the prompt, and whether distinctive keys go to the same experts.
+void print_routers(const measures::RunMeasures& run) {
+  if (run.routers.empty()) return;
+  fmt::print(
+      "\n{}: experts; ε² and p (the least over KV heads): whether distinctive keys go to the same ones\n"
+      "{:<10}{}{}{}{}{}{}\n",
+      run.run, "  layer", heading("experts"), heading("idle"), heading("load Gini"), heading("entropy"),
+      heading("ε²"), heading("least p"));
+  for (const auto& router : run.routers) {
+    std::optional<double> least_p;
+    std::vector<HeadMeasures> heads;
+    for (const auto& head : run.heads)
+      if (head.layer == router.layer) {
+        heads.push_back(head);
+        if (head.expert_p_value) least_p = std::min(least_p.value_or(1), *head.expert_p_value);
+      }
+    fmt::print("  {:<8}{:>{}}{:>{}}{}{}{}{}\n", router.layer,
+               fmt::format("{} of {}", router.experts_per_token, router.n_experts), kColumnWidth,
+               router.n_idle, kColumnWidth, number_cell(router.load_gini, 3),
+               number_cell(router.router_entropy_nats, 2),
+               number_cell(measures::mean_over_heads(heads, &HeadMeasures::expert_epsilon_squared), 3),
+               number_cell(least_p, 3));
+  }
+}
+
 void print_layers(const measures::RunMeasures& run, bool evicts) {
   std::map<int, std::vector<HeadMeasures>> layers;
   for (const auto& head : run.heads) layers[head.layer].push_back(head);
@@ -186,7 +231,8 @@ void print_replay_notes(const recording::RecordingInfo& info,
     if (plan.replayed) (plan.oracle ? oracles : exact).push_back(run.run);
   }
   if (!exact.empty())
-    fmt::print("\nreplayed, exact in layer 0, above it on full-cache keys: {}\n", fmt::join(exact, ", "));
+    fmt::print("\nreplayed, exact in layer {}, above it on full-cache keys: {}\n", replay::exact_layer(info),
+               fmt::join(exact, ", "));
   if (!oracles.empty())
     fmt::print("\nreplayed on full-cache keys by oracles, scored by the attention of the whole prompt: {}\n",
                fmt::join(oracles, ", "));
@@ -242,9 +288,14 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
   fmt::print("{}: {} tokens, means over {} and {}{}\n\n", info.model.name, info.n_prompt(),
              counted(std::ssize(layers), "layer"), counted(std::ssize(kv_heads), "KV head"),
              info.complete ? "" : " (the capture was cut short)");
+  if (!info.keyless_layers.empty())
+    fmt::print("Left out, because they have no keys (their mixers are recurrent): layer{} {}\n\n",
+               info.keyless_layers.size() == 1 ? "" : "s", fmt::join(info.keyless_layers, ", "));
   print_run_summary(info, runs);
   print_replay_notes(info, runs);
   for (const auto& run : runs) print_layers(run, info.runs[info.run_index(run.run)].plan.policy != "none");
+  for (const auto& run : runs) print_sinks(run);
+  for (const auto& run : runs) print_routers(run);
 }
 
 }  // namespace keyscope::commands

@@ -141,6 +141,7 @@ Json inspect_model(const fs::path& folder) {
   json["architecture"] = config.model_type;
   json["layers"] = config.n_layers;
   if (config.n_attending() < config.n_layers) json["layers_with_keys"] = config.n_attending();
+  if (const auto keyless = config.keyless_layers(); !keyless.empty()) json["keyless_layers"] = keyless;
   json["query_heads"] = config.n_heads;
   json["kv_heads"] = config.n_kv_heads;
   json["head_dim"] = config.head_dim;
@@ -193,7 +194,7 @@ Json datasets_json(const hdf5::Group& runs, const recording::RecordingInfo& info
   std::set<std::string> counted;  // runs may share datasets, whose bytes lie in the file once
   for (const recording::RunInfo& run : info.runs) {
     const hdf5::Group run_group = runs.open_group(run.plan.name);
-    for (const int layer : info.layers) {
+    for (const int layer : info.all_layers()) {
       const hdf5::Group group = run_group.open_group(recording::layer_group_name(layer));
       for (const std::string& name : group.names()) {
         const hdf5::Dataset dataset = group.open_dataset(name, 0, {0});
@@ -236,6 +237,12 @@ Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
                      {"schedule", from.schedule}, {"seed", from.seed},       {"versions", from.versions}};
   if (!from.quantisation.empty()) json["model"]["quantisation"] = from.quantisation;
   json["recorded_layers"] = info->layers;
+  json["keyless_layers"] = info->keyless_layers;
+  json["learned_sinks"] = info->sinks;
+  if (!info->expert_layers.empty())
+    json["experts"] = {{"layers", info->expert_layers},
+                       {"experts", info->n_experts},
+                       {"experts_per_token", info->experts_per_token}};
   json["recorded_kv_heads"] = info->heads.list(info->model.n_kv_heads);
   for (const auto& run : info->runs) json["runs"].push_back(run_json(run));
   json["datasets"] = datasets_json(runs, *info);

@@ -80,7 +80,8 @@ std::vector<std::string> caveats(const replay::ReplayPlan& plan) {
   std::vector<std::string> exact, oracles, notes;
   for (const auto& run : plan.runs) (run.oracle ? oracles : exact).push_back(run.name);
   if (!exact.empty())
-    notes.push_back(fmt::format("exact in layer 0, above it on full-cache keys: {}", fmt::join(exact, ", ")));
+    notes.push_back(fmt::format("exact in layer {}, above it on full-cache keys: {}", plan.exact_layer,
+                                fmt::join(exact, ", ")));
   if (!oracles.empty())
     notes.push_back(
         fmt::format("oracles, scored by the attention of the whole prompt: {}", fmt::join(oracles, ", ")));

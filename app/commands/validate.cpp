@@ -44,6 +44,11 @@ std::string claim_lines(const Claim& claim) {
   lines += fmt::format("    {}{} ({})\n", claim.quantity, claim.units.empty() ? "" : ", " + claim.units,
                        claim.source);
   for (const Finding& finding : claim.findings) lines += finding_line(finding);
+  if (claim.without_sinks) {
+    lines += fmt::format("    without learned sinks  [{}]\n",
+                         validation::verdict_name(claim.without_sinks->verdict));
+    for (const Finding& finding : claim.without_sinks->findings) lines += finding_line(finding);
+  }
   if (claim.heads > 0)
     lines += fmt::format("    {} of {} KV heads lie on the claimed side of zero\n", claim.heads_agreeing,
                          claim.heads);
@@ -56,6 +61,8 @@ std::string validate_table(const validation::Report& report) {
   std::string text = fmt::format("{}: {}; {}\nMeans over prompts, with {:.0f} % bootstrap intervals\n",
                                  report.settings.model.name, validation::describe_extent(report),
                                  validation::describe_eviction(report), 100 * report.bootstrap.confidence);
+  if (const std::string sinks = validation::describe_sinks(report); !sinks.empty())
+    text += fmt::format("In this model {}\n", sinks);
   for (const Claim& claim : report.claims) text += fmt::format("\n{}", claim_lines(claim));
   return text;
 }
@@ -126,7 +133,7 @@ void run_validate(const ValidateArguments& arguments) {
   validation::check_memory(*model, settings, prompts, {where, "--max-tokens"}, capture::available_memory());
   folder.begin();
   const auto records = measure_prompts(arguments, *model, settings, prompts, folder);
-  const auto report = validation::make_report(settings, prompts, records);
+  const auto report = validation::make_report(settings, prompts, records, model->config().keyless_layers());
   validation::write_report(report, *model, prompts, provenance_now(), folder);
   fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report),
              folder.file("validation.html").string(), folder.file("validation.json").string(),

@@ -299,9 +299,8 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& runs) {
 }
 
 void require_layer(const RecordingInfo& info, int layer) {
-  if (std::ranges::find(info.layers, layer) != info.layers.end()) return;
-  throw UsageError(fmt::format("layer {} was not recorded in {}; recorded layers: {}", layer, info.source,
-                               fmt::join(info.layers, ", ")));
+  if (const std::string refusal = recording::layer_refusal(info, layer); !refusal.empty())
+    throw UsageError(fmt::format("{}: {}", info.source, refusal));
 }
 
 void require_kv_head(const RecordingInfo& info, int kv_head) {

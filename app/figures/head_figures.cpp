@@ -50,7 +50,8 @@ constexpr std::array kMappedMeasures{
 
 //   values: in order of layer and KV head
 Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<double>>& values) {
-  const int first = info.layers.front(), last = info.layers.back(), n_kv_heads = info.model.n_kv_heads;
+  const std::vector<int> layers = info.all_layers();
+  const int first = layers.front(), last = layers.back(), n_kv_heads = info.model.n_kv_heads;
   Heatmap heatmap;
   heatmap.values =
       RowMatrixF::Constant(last - first + 1, n_kv_heads, std::numeric_limits<float>::quiet_NaN());
@@ -65,8 +66,15 @@ Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<
   return heatmap;
 }
 
-Panel head_panel(Heatmap heatmap) {
+// For a caption: what stands before it ends without a full stop.
+std::string keyless_sentence(const RecordingInfo& info) {
+  const std::string keyless = describe_keyless(info);
+  return keyless.empty() ? "" : ". " + keyless;
+}
+
+Panel head_panel(const RecordingInfo& info, Heatmap heatmap) {
   Panel panel;
+  panel.note = describe_keyless(info);
   panel.id = heatmap.id;
   panel.x.label = "KV head";
   panel.y.label = "layer";
@@ -100,7 +108,7 @@ Figure key_query_cosine_figure(const recording::Recording& recording, const Figu
   figure.caption = fmt::format("{}. Over all prompt tokens, queries of the whole group together.",
                                describe_run(*info, about));
   figure.view.runs = {about.plan.name};
-  figure.panels.push_back(head_panel(std::move(heatmap)));
+  figure.panels.push_back(head_panel(*info, std::move(heatmap)));
   return figure;
 }
 
@@ -163,8 +171,10 @@ Figure head_map_figure(const recording::Recording& recording, const FigureReques
   heatmap.low = static_cast<float>(scale.low);
   heatmap.high = static_cast<float>(scale.high);
   heatmap.decimals = measure.decimals;
-  Panel panel = head_panel(std::move(heatmap));
-  panel.note = biased ? std::string(measures::kBiasedByEviction) : missing_note(*info, measure, values);
+  Panel panel = head_panel(*info, std::move(heatmap));
+  const std::string note =
+      biased ? std::string(measures::kBiasedByEviction) : missing_note(*info, measure, values);
+  if (!note.empty()) panel.note += (panel.note.empty() ? "" : "; ") + note;
 
   Figure figure;
   figure.name = "head-map";
@@ -232,7 +242,7 @@ Figure spread_figure(const recording::Recording& recording, const FigureRequest&
   Figure figure;
   for (const Side& side : sides)
     if (&side == &sides.front() || info->queries) figure.panels.push_back(panel_of(*info, profiles, side, y));
-  figure.caption = describe_run(*info, about);
+  figure.caption = describe_run(*info, about) + keyless_sentence(*info);
   figure.view.runs = {about.plan.name};
   return figure;
 }
@@ -358,7 +368,7 @@ Figure rank_correlation_figure(const recording::Recording& recording, const Figu
   Figure figure;
   figure.name = "rank-correlation";
   figure.title = "Do keys unlike the rest receive the most attention?";
-  figure.caption = describe_run(*info, about);
+  figure.caption = describe_run(*info, about) + keyless_sentence(*info);
   if (biased) figure.caption += fmt::format(". {}", measures::kBiasedByEviction);
   figure.view.runs = {about.plan.name};
   figure.panels.push_back(std::move(panel));

@@ -25,7 +25,7 @@ constexpr const char *kAgreement = "Score and attention", *kDirection = "Directi
                      *kRetained = "Retained keys", *kLoss = "What eviction costs",
                      *kShape = "Shape of attention";
 
-constexpr std::array<HeadMeasure, 20> kMeasures{{
+constexpr std::array<HeadMeasure, 21> kMeasures{{
     {"spearman", "Spearman ρ", "", kAgreement,
      "rank correlation of −cos(key, mean key) with attention received per query", &HeadMeasures::spearman,
      kDiverging, 3, kKeys},
@@ -79,6 +79,9 @@ constexpr std::array<HeadMeasure, 20> kMeasures{{
     {"sink_metric", "First token's share", "", kShape,
      "mean weight of a query on the first token: how strong a sink it is", &HeadMeasures::sink_metric,
      kViridis, 3, kAttention},
+    {"learned_sink_share", "Learned sinks' share", "", kShape,
+     "share of its queries' attention that the heads' learned sinks took, and no token",
+     &HeadMeasures::learned_sink_share, kViridis, 3, kSinks},
 }};
 
 // What is drawn where every value is the same.
@@ -124,6 +127,8 @@ std::string missing_reason(const recording::RecordingInfo& info, const HeadMeasu
     return "it needs recorded keys, queries and values";
   if (measure.need == kFullCacheValues && !info.heads.has(kv_head)) return "its values were not recorded";
   if (measure.need == kAttention) return "attention's shape was not recorded";
+  if (measure.need == kSinks)
+    return info.sinks ? "it is not known yet" : "the model's heads have no learned sinks";
   if (measure.need == kReference) return "there is no other run to compare with";
   return "it does not exist: constant input, or an empty set";
 }

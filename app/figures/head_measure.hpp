@@ -13,7 +13,7 @@
 namespace keyscope::figures {
 
 // What must have been recorded for a measure to exist.
-enum class MeasureNeed { kKeys, kQueries, kAttention, kFullCache, kFullCacheValues, kReference };
+enum class MeasureNeed { kKeys, kQueries, kAttention, kFullCache, kFullCacheValues, kReference, kSinks };
 
 // A measure of a KV head that a map of heads can be coloured by; `id` is its name in `analyze --json` and
 // after `figure head-map --measure`.

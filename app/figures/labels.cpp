@@ -148,6 +148,13 @@ std::string label(std::string_view bytes, bool show_leading_space) {
 
 }  // namespace
 
+std::string describe_keyless(const RecordingInfo& info) {
+  if (info.keyless_layers.empty()) return "";
+  const bool one = info.keyless_layers.size() == 1;
+  return fmt::format("{} {} no keys: {} recurrent", counted(std::ssize(info.keyless_layers), "layer"),
+                     one ? "has" : "have", one ? "its mixer is" : "their mixers are");
+}
+
 std::string token_label(std::string_view bytes) { return label(bytes, true); }
 
 std::string text_label(std::string_view bytes) { return label(bytes, false); }

@@ -29,6 +29,9 @@ RunNames name_runs(const recording::RecordingInfo& info, const std::vector<int>&
 // that they share.
 std::string describe_budget(const recording::RecordingInfo& info, const std::vector<int>& runs);
 
+// "6 layers have no keys: their mixers are recurrent"; empty where all recorded layers have some.
+std::string describe_keyless(const recording::RecordingInfo& info);
+
 // A token's bytes as one readable line: a leading space as "·", line breaks as "↵", tabs as "⇥", other
 // control characters and bytes that are no UTF-8 as "<0A>".
 std::string token_label(std::string_view bytes);

@@ -54,6 +54,22 @@ Heatmap make_heatmap(const Recording& recording, const HeadSelection& head, int 
   return heatmap;
 }
 
+// What is missing from the rows' sums.
+std::string sink_sentence(const Recording& recording, const HeadSelection& head, int query_head) {
+  const auto info = recording.info();
+  if (!info->sinks) return "";
+  const RowMatrixD sums = recording.statistics(head.run, head.layer).sink;
+  const recording::RunInfo& run = info->runs[head.run];
+  const std::int64_t n_blocks = std::min(run.blocks_done, run.plan.n_prompt_blocks);
+  if (sums.cols() < n_blocks || n_blocks == 0)
+    return " What a row lacks of 1 went to the head's learned sink.";
+  const double taken = sums.row(query_head).head(n_blocks).sum();
+  const auto n_queries = static_cast<double>(recording::tokens_seen(run, n_blocks - 1));
+  return fmt::format(
+      " What a row lacks of 1 went to the head's learned sink: {:.1f} % of the prompt's attention.",
+      100 * taken / n_queries);
+}
+
 }  // namespace
 
 Figure attention_figure(const Recording& recording, const FigureRequest& request) {
@@ -77,9 +93,10 @@ Figure attention_figure(const Recording& recording, const FigureRequest& request
   figure.title = fmt::format("Attention, layer {}, query head {}", head.layer, query_head);
   figure.view = {{run.plan.name}, head.layer, head.kv_head, query_head, block, 0};
   figure.caption = fmt::format(
-      "{}. {} Grey: not visible to the query (later, or evicted by then).", describe_run(*info, run),
+      "{}. {} Grey: not visible to the query (later, or evicted by then).{}", describe_run(*info, run),
       measures::has_recorded_attention(*info, head.run) ? "Weights as recorded."
-                                                        : "Weights recomputed from queries and keys.");
+                                                        : "Weights recomputed from queries and keys.",
+      sink_sentence(recording, head, query_head));
   figure.panels.push_back(std::move(panel));
   return figure;
 }

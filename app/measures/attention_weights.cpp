@@ -22,11 +22,12 @@ std::int32_t block_of_query(const RunInfo& run, std::int64_t position) {
   return static_cast<std::int32_t>(after - run.block_start.begin()) - 1;
 }
 
-// Softmax in place over the row's entries that are not NaN, in float64.
-void softmax_visible(Eigen::Ref<Eigen::RowVectorXf> row) {
-  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+// Softmax in place over the row's entries that are not NaN, in float64; the sink takes its part.
+void softmax_visible(Eigen::Ref<Eigen::RowVectorXf> row, double sink) {
+  double largest = sink;
   for (const float score : row)
     if (!std::isnan(score)) largest = std::max(largest, static_cast<double>(score));
+  double sum = std::isinf(sink) ? 0 : std::exp(sink - largest);
   for (const float score : row)
     if (!std::isnan(score)) sum += std::exp(score - largest);
   for (float& entry : row)
@@ -64,15 +65,17 @@ void blank_invisible(RowMatrixF& weights, std::int64_t first, const RunInfo& run
   }
 }
 
-RowMatrixF recompute_attention(const Recording& recording, int run, int layer, int query_head,
-                               std::int64_t first, std::int64_t count) {
+namespace {
+
+// By rules that need not be the model's.
+RowMatrixF weights_by(const Recording& recording, int run, int layer, int query_head, std::int64_t first,
+                      std::int64_t count, const analysis::AttentionRules& rules) {
   const auto info = recording.info();
   if (!info->keys || !info->queries)
     throw FileError(fmt::format(
         "{}: attention was not recorded and cannot be recomputed: queries and keys are needed for "
         "that, and not both were recorded; capture with --record keys,queries,attention",
         info->source));
-  const analysis::AttentionRules rules = recorded_rules(*info, layer);
   const RunInfo& about = info->runs[run];
   const std::int64_t n_keys = first + count;
   const int kv_head = query_head / info->model.group_size();
@@ -84,8 +87,40 @@ RowMatrixF recompute_attention(const Recording& recording, int run, int layer, i
           : RowMatrixF(queries * keys.transpose());
   for (float& entry : weights.reshaped<Eigen::RowMajor>()) entry = static_cast<float>(rules.score(entry));
   blank_invisible(weights, first, about, recording.trace(run, layer, kv_head).evicted_at, rules);
-  for (Eigen::Index r = 0; r < weights.rows(); ++r) softmax_visible(weights.row(r));
+  for (Eigen::Index r = 0; r < weights.rows(); ++r) softmax_visible(weights.row(r), rules.sink);
   return weights;
+}
+
+constexpr std::int64_t kBandRows = 128;  // queries at a time: their scores stay in the cache
+
+}  // namespace
+
+RowMatrixF recompute_attention(const Recording& recording, int run, int layer, int query_head,
+                               std::int64_t first, std::int64_t count) {
+  const auto info = recording.info();
+  const int group = info->model.group_size();
+  const auto rules = group_rules(recording, *info, {run, layer, query_head / group});
+  return weights_by(recording, run, layer, query_head, first, count, rules[query_head % group]);
+}
+
+std::vector<double> received_without_sinks(const Recording& recording, const HeadSelection& selection) {
+  const auto info = recording.info();
+  const int group = info->model.group_size();
+  const analysis::AttentionRules rules =
+      recorded_rules(*info, selection.layer);  // of no head: without a sink
+  const std::int64_t n = std::min(info->n_prompt(), run_of(*info, selection.run).n_tokens);
+  std::vector<double> received(n, 0);
+  for (int g = 0; g < group; ++g)
+    for (std::int64_t first = 0; first < n; first += kBandRows) {
+      const RowMatrixF weights =
+          weights_by(recording, selection.run, selection.layer, selection.kv_head * group + g, first,
+                     std::min(kBandRows, n - first), rules);
+      for (Eigen::Index row = 0; row < weights.rows(); ++row)
+        for (Eigen::Index key = 0; key < weights.cols(); ++key)
+          if (const float weight = weights(row, key); !std::isnan(weight))
+            received[key] += static_cast<double>(weight) / group;
+    }
+  return received;
 }
 
 bool has_recorded_attention(const recording::RecordingInfo& info, int run) {
@@ -108,8 +143,6 @@ RowMatrixF visible_attention(const Recording& recording, int run, int layer, int
 namespace {
 
 using recording::RecordingInfo;
-
-constexpr std::int64_t kBandRows = 128;  // queries at a time: their scores stay in the cache
 
 // Queries that belong to one block, and which block that is.
 struct Band {
@@ -138,7 +171,7 @@ class VisibleKeys {
   VisibleKeys(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
               std::int64_t n_keys)
       : run_(run_of(info, selection.run)),
-        rules_(recorded_rules(info, selection.layer)),
+        rules_(group_rules(recording, info, selection)),
         keys_(recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_keys)),
         evicted_at_(recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at) {}
 
@@ -154,9 +187,10 @@ class VisibleKeys {
     return met;
   }
 
-  // Adds each query's weight on one token to `weights`, which begins with that of the band's first query.
-  void add_weights(const RowMatrixF& queries, const Band& band, const Met& met, std::int64_t position,
-                   double* weights) const {
+  // Adds the weights of one query head of the group on one token to `weights`, which begins with that of the
+  // band's first query.
+  void add_weights(int head, const RowMatrixF& queries, const Band& band, const Met& met,
+                   std::int64_t position, double* weights) const {
     const auto at = std::ranges::lower_bound(met.rows, static_cast<std::int32_t>(position));
     if (at == met.rows.end() || *at != position) {
       std::fill_n(weights, band.last - band.first, std::numeric_limits<double>::quiet_NaN());
@@ -168,30 +202,33 @@ class VisibleKeys {
     else
       products.noalias() = queries * keys_.topRows(std::ssize(met.rows)).transpose();
     for (std::int64_t query = band.first; query < band.last; ++query, ++weights)
-      *weights += weight_of(products.row(query - band.first), met.rows, query, at - met.rows.begin());
+      *weights +=
+          weight_of(rules_[head], products.row(query - band.first), met.rows, query, at - met.rows.begin());
   }
 
  private:
   // Softmax at one of the rows, over those that the query sees: from the oldest in reach to its own.
-  double weight_of(const Eigen::Ref<const Eigen::RowVectorXf>& products,
-                   const std::vector<std::int32_t>& rows, std::int64_t query, Eigen::Index at) const {
+  static double weight_of(const analysis::AttentionRules& rules,
+                          const Eigen::Ref<const Eigen::RowVectorXf>& products,
+                          const std::vector<std::int32_t>& rows, std::int64_t query, Eigen::Index at) {
     const auto begin =
-        std::ranges::lower_bound(rows, static_cast<std::int32_t>(rules_.oldest_visible(query))) -
-        rows.begin();
+        std::ranges::lower_bound(rows, static_cast<std::int32_t>(rules.oldest_visible(query))) - rows.begin();
     const auto end = std::ranges::upper_bound(rows, static_cast<std::int32_t>(query)) - rows.begin();
     if (at < begin || at >= end) return std::numeric_limits<double>::quiet_NaN();
     Eigen::ArrayXf scores = products.segment(begin, end - begin).transpose().array();
-    if (rules_.softcap > 0)
-      for (float& score : scores) score = static_cast<float>(rules_.score(score));
+    if (rules.softcap > 0)
+      for (float& score : scores) score = static_cast<float>(rules.score(score));
     else
-      scores *= static_cast<float>(rules_.scale);
-    const float largest = scores.maxCoeff(), own = scores[at - begin];
-    const double sum = (scores - largest).exp().cast<double>().sum();
+      scores *= static_cast<float>(rules.scale);
+    const float largest = std::max(scores.maxCoeff(), static_cast<float>(rules.sink)),
+                own = scores[at - begin];
+    const double sum =
+        (scores - largest).exp().cast<double>().sum() + std::exp(rules.sink - static_cast<double>(largest));
     return std::exp(static_cast<double>(own) - static_cast<double>(largest)) / sum;
   }
 
   const RunInfo& run_;
-  analysis::AttentionRules rules_;
+  std::vector<analysis::AttentionRules> rules_;  // per query head of the group
   RowMatrixF keys_;
   std::vector<std::int32_t> evicted_at_;
 };
@@ -235,7 +272,8 @@ std::vector<double> attention_column(const Recording& recording, const HeadSelec
       const Band& band = bands[i];
       const VisibleKeys::Met met = keys.met_by(band.block);
       for (int g = 0; g < group; ++g)
-        keys.add_weights(recording.queries(selection.run, selection.layer, selection.kv_head * group + g,
+        keys.add_weights(g,
+                         recording.queries(selection.run, selection.layer, selection.kv_head * group + g,
                                            band.first, band.last - band.first),
                          band, met, position, column.data() + (band.first - first));
     });

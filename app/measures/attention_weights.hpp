@@ -12,11 +12,19 @@
 namespace keyscope::measures {
 
 // Weights of queries [first, first + count) of one query head over the rows that each could see, recomputed
-// from recorded queries and keys by what the model's attention does in that layer (scale, soft cap, window)
-// and, with `--positions cache`, by the places that rows had: (count, first + count), NaN where not visible.
-//   throws FileError where queries or keys were not recorded
+// from recorded queries and keys by what the model's attention does in that layer (scale, soft cap, window,
+// the head's learned sink, which holds their sum below 1) and, with `--positions cache`, by the places that
+// rows had: (count, first + count), NaN where not visible.
+//   throws FileError where queries or keys were not recorded, or as group_rules
 RowMatrixF recompute_attention(const recording::Recording& recording, int run, int layer, int query_head,
                                std::int64_t first, std::int64_t count);
+
+// What each prompt token of a KV head would have received without its query heads' learned sinks, with every
+// query's attention divided among the tokens that it saw: Σ over the run's prompt queries, mean over the
+// group, (n_prompt_seen). What HeadTrace::attention_received is in a model without sinks.
+//   throws FileError as recompute_attention
+std::vector<double> received_without_sinks(const recording::Recording& recording,
+                                           const HeadSelection& selection);
 
 // Whether a run's weights were recorded. A replayed run has keys, queries and evictions, from which weights
 // follow, but none that were recorded.

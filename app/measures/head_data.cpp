@@ -155,7 +155,7 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   check_trace(trace, full.n_seen, info);
   full.attention_received.assign(trace.attention_received.begin(),
                                  trace.attention_received.begin() + full.n_seen);
-  full.rules = recorded_rules(info, selection.layer);
+  full.rules = group_rules(recording, info, head);
   const bool has_rows =
       with_rows && info.keys && info.queries && info.values && info.heads.has(selection.kv_head);
   if (!has_rows || full.n_seen == 0) return full;
@@ -177,6 +177,22 @@ analysis::AttentionRules recorded_rules(const recording::RecordingInfo& info, in
     // Recordings may come from elsewhere, and hold no configuration or one of a family that is not known.
   }
   return {.scale = 1 / std::sqrt(static_cast<double>(info.model.head_dim))};
+}
+
+std::vector<analysis::AttentionRules> group_rules(const Recording& recording, const RecordingInfo& info,
+                                                  const HeadSelection& selection) {
+  const auto group = static_cast<std::size_t>(info.model.group_size());
+  std::vector<analysis::AttentionRules> rules(group, recorded_rules(info, selection.layer));
+  if (!info.sinks) return rules;
+  const std::vector<float> sinks = recording.sink_logits(selection.run, selection.layer);
+  const std::size_t first = static_cast<std::size_t>(selection.kv_head) * group;
+  if (sinks.size() < first + group)
+    throw FileError(fmt::format(
+        "{}: run {}, layer {}: sink_logit holds no scores of the heads' learned sinks, without which their "
+        "attention cannot be told; capture it again",
+        info.source, info.runs[selection.run].plan.name, selection.layer));
+  for (std::size_t g = 0; g < group; ++g) rules[g].sink = sinks[first + g];
+  return rules;
 }
 
 namespace {

@@ -37,12 +37,12 @@ struct HeadData {
 // run. Keys, values and queries have no rows unless all three were recorded.
 struct FullCacheData {
   std::int64_t n_seen = 0;
-  std::vector<double> attention_received;     // (n_seen)
-  RowMatrixF keys;                            // (n_seen, head_dim)
-  RowMatrixF values;                          // (n_seen, head_dim)
-  RowMatrixF queries;                         // (group_size * M, head_dim) of the last M positions
-  std::vector<std::int32_t> query_positions;  // (group_size * M)
-  analysis::AttentionRules rules;             // of the layer
+  std::vector<double> attention_received;       // (n_seen)
+  RowMatrixF keys;                              // (n_seen, head_dim)
+  RowMatrixF values;                            // (n_seen, head_dim)
+  RowMatrixF queries;                           // (group_size * M, head_dim) of the last M positions
+  std::vector<std::int32_t> query_positions;    // (group_size * M)
+  std::vector<analysis::AttentionRules> rules;  // (group_size)
 };
 
 // The run of that index; throws FileError where there is none.
@@ -76,7 +76,15 @@ std::optional<FullCacheData> read_full_cache(const recording::Recording& recordi
 
 // What attention did in a layer of the recorded model, by the config.json that the recording holds; by what
 // most models do, 1/√head_dim and nothing else, where that is of no model that can be run here.
+// Without sinks, which are of a query head: see group_rules.
 analysis::AttentionRules recorded_rules(const recording::RecordingInfo& info, int layer);
+
+// The same of each query head of a KV head's group, with its learned sink.
+//   throws FileError where the model has sinks and their scores were not recorded (a capture that was killed
+//   before its first block), without which no weight can be told
+std::vector<analysis::AttentionRules> group_rules(const recording::Recording& recording,
+                                                  const recording::RecordingInfo& info,
+                                                  const HeadSelection& selection);
 
 // One KV head's keys in a run with `--positions cache`, where rows are rotated by their place in the cache
 // (StreamingLLM, arXiv 2309.17453, Section 3.2). A recorded key has the rotation of the place that it came

@@ -17,6 +17,7 @@
 #include "analysis/spectrum.hpp"
 #include "analysis/statistics.hpp"
 #include "analysis/theorem_bounds.hpp"
+#include "app/measures/attention_weights.hpp"
 #include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
 
@@ -38,12 +39,15 @@ void correlate_scores(const VectorXd& cosines, const HeadData& head, HeadMeasure
   measures.kendall = agreement.kendall;
 }
 
-void measure_direction(const HeadData& head, HeadMeasures& measures) {
+void measure_direction(const HeadData& head, const recording::LayerRouting& routing, HeadMeasures& measures) {
   // Without a direction nothing is more or less alike.
   if (head.keys.rows() == 0 || analysis::mean_row(head.keys).norm() == 0) return;
   const analysis::HeadGeometry geometry = analysis::measure_head_geometry(head.keys, head.queries);
   measures.mean_key_cosine = geometry.key_cosines.mean();
   correlate_scores(geometry.key_cosines, head, measures);
+  const ExpertDifference experts = expert_difference(geometry.key_cosines, routing);
+  measures.expert_epsilon_squared = experts.epsilon_squared;
+  measures.expert_p_value = experts.p_value;
   if (head.queries.rows() == 0 || analysis::mean_row(head.queries).norm() == 0) return;
   measures.key_query_mean_cosine = geometry.mean_cosine;
   measures.top_key_query_cosine = geometry.top_key_query_cosine;
@@ -99,6 +103,48 @@ void measure_attention(const HeadData& head, const recording::AttentionStatistic
   measures.attention_top_share = mean_of_known(std::span(statistics.top_share).subspan(first, n));
 }
 
+// The share of its queries' attention that the group's learned sinks took, over the prompt blocks done.
+std::optional<double> learned_sink_share(const recording::RunInfo& run, const RowMatrixD& sums, int kv_head,
+                                         int group_size) {
+  if (sums.size() == 0) return std::nullopt;
+  double taken = 0;
+  std::int64_t n_queries = 0;
+  for (Eigen::Index block = 0; block < sums.cols() && block < run.blocks_done; ++block) {
+    const double sum = sums.col(block).segment(Eigen::Index{kv_head} * group_size, group_size).sum();
+    if (std::isnan(sum)) break;
+    taken += sum;
+    n_queries = recording::tokens_seen(run, block);
+  }
+  if (n_queries == 0) return std::nullopt;
+  return taken / static_cast<double>(n_queries * group_size);
+}
+
+// What the same rows would say if queries could attend to tokens alone.
+void measure_without_sinks(const recording::Recording& recording, const HeadSelection& selection,
+                           const HeadData& head, const FullCacheData& full,
+                           const std::vector<std::int32_t>& spared, HeadMeasures& measures) {
+  const auto info = recording.info();
+  const HeadSelection of_full{full_cache_run(*info), selection.layer, selection.kv_head};
+  std::vector<double> received = received_without_sinks(recording, of_full);
+  if (const VectorXd mean = analysis::mean_row(head.keys);
+      selection.run == of_full.run && head.keys.rows() > 0 && mean.norm() > 0) {
+    recording::HeadTrace trace = head.trace;
+    trace.attention_received = received;
+    const ScoreAgreement agreement =
+        correlate(pair_score_attention(analysis::cosines_to(head.keys, mean), trace));
+    measures.spearman_without_sinks = agreement.spearman;
+    measures.spearman_given_position_without_sinks = agreement.spearman_given_position;
+  }
+  FullCacheData sinkless = full;
+  sinkless.attention_received.assign(received.begin(), received.begin() + full.n_seen);
+  for (analysis::AttentionRules& rules : sinkless.rules) rules = recorded_rules(*info, selection.layer);
+  HeadMeasures found;
+  found.retained = measures.retained;
+  measure_against_full_cache(sinkless, spared, found);
+  measures.attention_mass_kept_without_sinks = found.attention_mass_kept;
+  measures.output_error_without_sinks = found.output_error;
+}
+
 void measure_bounds(const HeadData& head, HeadMeasures& measures) {
   const auto bounds = analysis::mean_key_bounds(head.keys, head.queries, head.query_positions);
   measures.bound_pairs = bounds.pairs;
@@ -124,17 +170,23 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
   const BlockEnd end = find_block_end(*info, selection.run, options.at_block);
   measures.retained = recording::retained_positions(head.trace.evicted_at, end.n_seen, end.block);
   if (info->keys && info->heads.has(selection.kv_head)) {
-    if (!options.retained_only) measure_direction(head, measures);
+    if (!options.retained_only)
+      measure_direction(head, recording.routing(selection.run, selection.layer), measures);
     measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), measures);
   }
-  if (const auto full = read_full_cache(recording, *info, selection, end.n_seen, !options.retained_only))
-    measure_against_full_cache(*full,
-                               spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, end,
-                                                full->n_seen, full->rules.window),
-                               measures);
+  if (const auto full = read_full_cache(recording, *info, selection, end.n_seen, !options.retained_only)) {
+    const auto spared = spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, end,
+                                         full->n_seen, full->rules.front().window);
+    measure_against_full_cache(*full, spared, measures);
+    const bool can_weigh = info->keys && info->queries && info->heads.has(selection.kv_head);
+    if (info->sinks && can_weigh && options.without_sinks && !options.retained_only)
+      measure_without_sinks(recording, selection, head, *full, spared, measures);
+  }
   if (options.retained_only) return;
-  measure_attention(head, recording.statistics(selection.run, selection.layer), selection.kv_head,
-                    info->model.group_size(), measures);
+  const auto statistics = recording.statistics(selection.run, selection.layer);
+  measure_attention(head, statistics, selection.kv_head, info->model.group_size(), measures);
+  measures.learned_sink_share = learned_sink_share(run_of(*info, selection.run), statistics.sink,
+                                                   selection.kv_head, info->model.group_size());
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
   if (options.pca) measure_pca(head, measures);
   if (options.bounds) measure_bounds(head, measures);

@@ -11,6 +11,7 @@
 
 #include "analysis/similarity.hpp"
 #include "app/measures/head_data.hpp"
+#include "app/measures/router_measures.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::measures {
@@ -44,6 +45,14 @@ struct HeadMeasures {
   std::optional<double> attention_gini;
   std::optional<double> attention_top_share;
   std::optional<double> sink_metric;
+  // Of models whose heads have learned sinks (gpt-oss) alone: the share of the prompt queries' attention that
+  // the sinks took, and measures of attention as it would be divided among the tokens without them. The first
+  // two of these are of the run `none` alone.
+  std::optional<double> learned_sink_share;
+  std::optional<double> spearman_without_sinks, spearman_given_position_without_sinks;
+  std::optional<double> attention_mass_kept_without_sinks, output_error_without_sinks;
+  // Whether keys unlike the rest go to the same experts: see measures::ExpertDifference.
+  std::optional<double> expert_epsilon_squared, expert_p_value;
   std::optional<std::vector<double>> pca_explained;  // first two ratios
   std::optional<std::int64_t> bound_pairs, bound_pairs_causal, bound_violations, bound_sampled;
   std::optional<double> bound_min_slack, bound_min_slack_exact;
@@ -57,11 +66,14 @@ struct RunMeasures {
   std::optional<double> kl_nats;  // teacher-forced mean over the recorded logits, against `none`
   std::optional<double> top1_agreement;
   std::vector<HeadMeasures> heads;
+  std::vector<RouterMeasures> routers = {};  // of the measured layers that have experts, with keys or without
 };
 
 struct MeasureOptions {
   bool bounds = true;  // Theorem 3.2 over all key-query pairs: the costly part
   bool pca = true;
+  bool without_sinks =
+      true;  // weighs all queries and keys again, where heads have learned sinks: costly, too
   // Log volumes, spectra, pairwise cosines and attention mass of the retained set, and nothing else: for many
   // blocks of a run.
   bool retained_only = false;
@@ -80,9 +92,11 @@ struct MeasureOptions {
 //   see them lost them to no policy. attention_entropy_nats, attention_gini and attention_top_share are means
 //   over the group's query heads of what the run recorded (recording::AttentionStatistics); sink_metric is
 //   Σ_i A_i0 / T over its T prompt queries. spearman leaves out tokens that no recorded query could see.
-//   run: an index into the recording's runs
-//   throws FileError as the recording does, and on keys, queries or values that are not finite
-//   throws InvalidInput on a block that the run has not done
+//   A learned sink holds a query's weights below a sum of 1, and so what tokens received: the attention that
+//   was there to be kept is what tokens received, without the sinks'. The entropy counts the sink's weight,
+//   as the softmax has it; Gini coefficient and top share are of positions alone. run: an index into the
+//   recording's runs throws FileError as the recording does, and on keys, queries or values that are not
+//   finite throws InvalidInput on a block that the run has not done
 HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
                           const MeasureOptions& options = {});
 

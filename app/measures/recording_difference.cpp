@@ -151,6 +151,39 @@ void compare_traces(const Pair& pair, int layer, int n_kv_heads, const Compariso
   result.datasets.push_back(last.take(pair.name(), layer, "attention_last"));
 }
 
+// What the learned sinks took, where both know it of as many blocks.
+void compare_sinks(const Pair& pair, int layer, const ComparisonOptions& options,
+                   RecordingDifference& result) {
+  if (pair.info_a.plan.replayed || pair.info_b.plan.replayed) return;
+  Collector sums(options.tolerance), logits(options.tolerance);
+  const RowMatrixD x = pair.a.statistics(pair.run_a, layer).sink,
+                   y = pair.b.statistics(pair.run_b, layer).sink;
+  const auto a = pair.a.sink_logits(pair.run_a, layer), b = pair.b.sink_logits(pair.run_b, layer);
+  if (x.size() > 0 && x.cols() == y.cols()) {
+    sums.add(x.data(), y.data(), x.size());
+    result.datasets.push_back(sums.take(pair.name(), layer, "attention_sink"));
+  }
+  if (a.empty() || a.size() != b.size()) return;
+  logits.add(a.data(), b.data(), a.size());
+  result.datasets.push_back(logits.take(pair.name(), layer, "sink_logit"));
+}
+
+// Where the router sent the tokens that both have. Experts whose scores lie close together may change places
+// by rounding, which then shows.
+void compare_routing(const Pair& pair, int layer, const ComparisonOptions& options,
+                     RecordingDifference& result) {
+  const recording::LayerRouting x = pair.a.routing(pair.run_a, layer), y = pair.b.routing(pair.run_b, layer);
+  const Eigen::Index n = std::min(x.experts.rows(), y.experts.rows());
+  if (n == 0 || x.experts.cols() != y.experts.cols()) return;
+  Collector collector(options.tolerance);
+  collector.add_exact(x.experts.data(), y.experts.data(), n * x.experts.cols());
+  result.datasets.push_back(collector.take(pair.name(), layer, "expert"));
+  collector.add(x.weights.data(), y.weights.data(), n * x.weights.cols());
+  result.datasets.push_back(collector.take(pair.name(), layer, "expert_weight"));
+  collector.add(x.entropy.data(), y.entropy.data(), n);
+  result.datasets.push_back(collector.take(pair.name(), layer, "router_entropy"));
+}
+
 void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDifference& result) {
   const auto &x = pair.info_a, &y = pair.info_b;
   Collector exact(options.tolerance);
@@ -203,9 +236,14 @@ std::vector<int> common_layers(const RecordingInfo& a, const RecordingInfo& b, R
   std::vector<int> layers;
   std::ranges::set_intersection(a.layers, b.layers, std::back_inserter(layers));
   for (const auto& [info, other] : {std::pair{&a, &b}, {&b, &a}})
-    for (const int layer : info->layers)
-      if (std::ranges::find(other->layers, layer) == other->layers.end())
+    for (const int layer : info->all_layers()) {
+      const bool shared = std::ranges::find(other->layers, layer) != other->layers.end();
+      const bool keyless = std::ranges::find(other->keyless_layers, layer) != other->keyless_layers.end();
+      if (!shared && !keyless)
         result.structure.push_back(fmt::format("layer {} is only in {}", layer, info->source));
+      else if (keyless && info->has_keys(layer))
+        result.structure.push_back(fmt::format("layer {} has keys only in {}", layer, info->source));
+    }
   return layers;
 }
 
@@ -218,6 +256,8 @@ void note_contents(const RecordingInfo& a, const RecordingInfo& b, RecordingDiff
   note("queries", a.queries, b.queries);
   note("values", a.values, b.values);
   note("attention weights", a.attention, b.attention);
+  note("learned sinks", a.sinks, b.sinks);
+  note("layers' experts", !a.expert_layers.empty(), !b.expert_layers.empty());
   for (int head = 0; head < a.model.n_kv_heads; ++head)
     note(fmt::format("rows of KV head {}", head).c_str(), a.heads.has(head), b.heads.has(head));
   for (const RunInfo& run : b.runs)
@@ -260,8 +300,12 @@ RecordingDifference compare_recordings(const Recording& a, const Recording& b,
       if (cancelled) throw Cancelled("interrupted; nothing was changed");
       compare_rows(pair, layer, *info_a, *info_b, options, result);
       compare_traces(pair, layer, info_a->model.n_kv_heads, options, result);
+      compare_sinks(pair, layer, options, result);
       progress(++done, total);
     }
+    for (const int layer : info_a->expert_layers)
+      if (std::ranges::binary_search(info_b->expert_layers, layer))
+        compare_routing(pair, layer, options, result);
   }
   return result;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/parallel_for.h>
 
+#include "app/measures/router_measures.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -79,6 +80,13 @@ nlohmann::ordered_json head_json(const HeadMeasures& head) {
   put("attention_gini", head.attention_gini);
   put("attention_top_share", head.attention_top_share);
   put("sink_metric", head.sink_metric);
+  put("learned_sink_share", head.learned_sink_share);
+  put("spearman_without_sinks", head.spearman_without_sinks);
+  put("spearman_given_position_without_sinks", head.spearman_given_position_without_sinks);
+  put("attention_mass_kept_without_sinks", head.attention_mass_kept_without_sinks);
+  put("output_error_without_sinks", head.output_error_without_sinks);
+  put("expert_epsilon_squared", head.expert_epsilon_squared);
+  put("expert_p_value", head.expert_p_value);
   put("pca_explained", head.pca_explained);
   put("bound_pairs", head.bound_pairs);
   put("bound_pairs_causal", head.bound_pairs_causal);
@@ -87,6 +95,18 @@ nlohmann::ordered_json head_json(const HeadMeasures& head) {
   put("bound_min_slack", head.bound_min_slack);
   put("bound_min_slack_exact", head.bound_min_slack_exact);
   return json;
+}
+
+nlohmann::ordered_json router_json(const RouterMeasures& router) {
+  return {{"layer", router.layer},
+          {"n_experts", router.n_experts},
+          {"experts_per_token", router.experts_per_token},
+          {"n_tokens", router.n_tokens},
+          {"load", router.load},
+          {"load_gini", json_number(router.load_gini)},
+          {"n_idle", router.n_idle},
+          {"router_entropy_nats", json_number(router.router_entropy_nats)},
+          {"first_expert_weight", json_number(router.first_expert_weight)}};
 }
 
 nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasures& run) {
@@ -109,6 +129,8 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
     for (const std::string_view measure : kBiasedMeasures) json["biased"].push_back(measure);
   json["heads"] = nlohmann::ordered_json::array();
   for (const auto& head : run.heads) json["heads"].push_back(head_json(head));
+  json["routers"] = nlohmann::ordered_json::array();
+  for (const auto& router : run.routers) json["routers"].push_back(router_json(router));
   return json;
 }
 
@@ -120,6 +142,8 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
                                            const std::atomic<bool>& cancelled) {
   const auto info = recording.info();
   const auto runs = choose(selection.runs, count_up(info->runs.size()), "run");
+  for (const int layer : selection.layers)
+    if (!info->has_keys(layer)) throw UsageError(recording::layer_refusal(*info, layer));
   const auto layers = choose(selection.layers, info->layers, "layer");
   const auto kv_heads = choose(selection.kv_heads, count_up(info->model.n_kv_heads), "KV head");
 
@@ -127,6 +151,10 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
   for (const int run : runs) {
     result.push_back(measure_run(recording, run));
     result.back().heads.resize(layers.size() * kv_heads.size());
+    for (const int layer : info->expert_layers)
+      if (selection.layers.empty() || std::ranges::find(layers, layer) != layers.end())
+        if (auto router = measure_router(recording, run, layer))
+          result.back().routers.push_back(std::move(*router));
   }
   const auto tasks = plan_tasks(runs, layers, kv_heads);
   std::atomic<std::int64_t> done = 0;
@@ -146,7 +174,7 @@ std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, i
                                         bool retained_only) {
   MeasureOptions options;
   options.retained_only = retained_only;
-  options.bounds = options.pca = false;
+  options.bounds = options.pca = options.without_sinks = false;
   options.at_block = at_block;
   const std::atomic<bool> cancelled = false;
   return measure_recording(recording, {{run}, {}, {}}, options, nullptr, cancelled).front().heads;
@@ -164,6 +192,7 @@ nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,
                    {"head_dim", info.model.head_dim}};
   json["n_prompt"] = info.n_prompt();
   json["complete"] = info.complete;
+  json["keyless_layers"] = info.keyless_layers;
   json["runs"] = nlohmann::ordered_json::array();
   for (const auto& run : runs) {
     const int index = info.run_index(run.run);

@@ -93,6 +93,15 @@ recording::AttentionStatistics WhatIfRecording::statistics(int run, int layer) c
   return base_->statistics(run, layer);
 }
 
+std::vector<float> WhatIfRecording::sink_logits(int run, int layer) const {
+  return base_->sink_logits(source_of(run), layer);
+}
+
+recording::LayerRouting WhatIfRecording::routing(int run, int layer) const {
+  if (run == this->run()) return {};
+  return base_->routing(run, layer);
+}
+
 RowMatrixF WhatIfRecording::attention(int run, int layer, int query_head, std::int64_t first,
                                       std::int64_t count) const {
   if (run == this->run()) throw FileError("nothing attended in a run that was replayed");

@@ -44,6 +44,8 @@ class WhatIfRecording final : public recording::Recording {
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override;
   recording::HeadTrace trace(int run, int layer, int kv_head) const override;
   recording::AttentionStatistics statistics(int run, int layer) const override;
+  std::vector<float> sink_logits(int run, int layer) const override;
+  recording::LayerRouting routing(int run, int layer) const override;
   RowMatrixF attention(int run, int layer, int query_head, std::int64_t first,
                        std::int64_t count) const override;
   RowMatrixF logits(int run) const override { return base_->logits(source_of(run)); }

@@ -158,9 +158,12 @@ const Action* draw_buttons(PanelContext& context, const Rect& rect, float& left)
 }
 
 std::string describe_recording(const recording::RecordingInfo& info) {
-  return fmt::format("{}{} tokens, {} layers × {} KV heads of {}",
+  const std::string keyless = info.keyless_layers.empty()
+                                  ? ""
+                                  : fmt::format(", and {} layers without keys", info.keyless_layers.size());
+  return fmt::format("{}{} tokens, {} layers × {} KV heads of {}{}",
                      info.model.name.empty() ? "" : info.model.name + ": ", format_count(info.n_prompt()),
-                     info.layers.size(), info.model.n_kv_heads, info.model.head_dim);
+                     info.layers.size(), info.model.n_kv_heads, info.model.head_dim, keyless);
 }
 
 std::string source_name(const session::SessionState& state) {

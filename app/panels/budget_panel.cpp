@@ -13,6 +13,7 @@
 #include "app/measures/what_if.hpp"
 #include "app/panels/panels.hpp"
 #include "base/text.hpp"
+#include "capture/replay/replay.hpp"
 
 namespace keyscope::window {
 
@@ -42,7 +43,8 @@ void draw_policy(PanelContext& context, measures::WhatIf& wanted) {
 std::string worth_of(const session::SessionState& state) {
   const recording::RunPlan& plan = state.info->runs.back().plan;
   if (plan.oracle) return "replayed by an oracle: it scores by attention of the whole prompt";
-  return "replayed on the full cache's keys: exact in layer 0";
+  return fmt::format("replayed on the full cache's keys: exact in layer {}",
+                     replay::exact_layer(*state.info));
 }
 
 // One curve over the budget, with where the slider stands; a drag along it moves the slider.

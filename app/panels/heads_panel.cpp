@@ -187,13 +187,15 @@ void draw_colour_bar(PanelContext& context, const HeadMap& map) {
 struct Grid {
   ImVec2 origin;
   float cell_w = 0, cell_h = 0;
+  std::vector<int> layers;  // of the rows: with keys or without
   int rows = 0, columns = 0;
 };
 
 Grid lay_out_grid(const PanelContext& context, float height) {
   const auto& info = *context.state().info;
   Grid grid;
-  grid.rows = static_cast<int>(info.layers.size());
+  grid.layers = info.all_layers();
+  grid.rows = static_cast<int>(grid.layers.size());
   grid.columns = info.model.n_kv_heads;
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float labels_w = context.px(30);
@@ -209,7 +211,7 @@ Grid lay_out_grid(const PanelContext& context, float height) {
 void draw_grid_labels(const PanelContext& context, const Grid& grid) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const Font& font = context.fonts.small;
-  const auto& layers = context.state().info->layers;
+  const auto& layers = grid.layers;
   const int every_row = std::max(1, static_cast<int>(std::ceil(font.size * 1.1F / grid.cell_h)));
   for (int r = 0; r < grid.rows; r += every_row) {
     const std::string label = std::to_string(layers[r]);
@@ -257,11 +259,27 @@ int shown_decimals(const PanelContext& context, const Grid& grid, const HeadMap&
   return -1;
 }
 
+// A layer that has no keys: a gap in the map, which says so where there is room.
+void draw_keyless_row(const PanelContext& context, const Grid& grid, int r) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float width = grid.cell_w * static_cast<float>(grid.columns);
+  const float middle = grid.origin.y + (static_cast<float>(r) + 0.5F) * grid.cell_h;
+  const Font& font = context.fonts.small;
+  const std::string label = "no keys";
+  const ImVec2 size = text_size(font, label);
+  const bool fits = size.x + context.px(16) <= width && size.y <= grid.cell_h;
+  const float gap = fits ? 0.5F * size.x + context.px(6) : 0, x = grid.origin.x + 0.5F * width;
+  const ImU32 colour = with_alpha(context.theme.dim, 0.5F);
+  list.AddLine({grid.origin.x, middle}, {x - gap, middle}, colour);
+  list.AddLine({x + gap, middle}, {grid.origin.x + width, middle}, colour);
+  if (fits) draw_text(list, font, {x - 0.5F * size.x, middle - 0.5F * size.y}, context.theme.dim, label);
+}
+
 //   decimals: from shown_decimals
 void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int decimals, int r, int c) {
-  const std::size_t at = static_cast<std::size_t>(r) * grid.columns + c;
-  if (at >= map.cells.size()) return;
-  const auto& value = map.cells[at].value;
+  const HeadMap::Cell* cell = map.cell(*context.state().info, grid.layers[r], c);
+  if (cell == nullptr) return;
+  const auto& value = cell->value;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float gap = grid.cell_h > context.px(10) && grid.cell_w > context.px(10) ? context.px(1) : 0;
   const ImVec2 low(grid.origin.x + static_cast<float>(c) * grid.cell_w + gap,
@@ -282,8 +300,7 @@ void draw_cell(PanelContext& context, const Grid& grid, const HeadMap& map, int 
 }
 
 void draw_selection_frame(PanelContext& context, const Grid& grid) {
-  const auto& layers = context.state().info->layers;
-  const auto row = std::ranges::find(layers, context.state().selection.layer) - layers.begin();
+  const auto row = std::ranges::find(grid.layers, context.state().selection.layer) - grid.layers.begin();
   const float x = grid.origin.x + static_cast<float>(context.state().selection.kv_head) * grid.cell_w;
   const float y = grid.origin.y + static_cast<float>(row) * grid.cell_h;
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -306,8 +323,11 @@ void draw_map(PanelContext& context, const HeadMap& map, float height) {
   const Grid grid = lay_out_grid(context, height);
   draw_grid_labels(context, grid);
   const int decimals = shown_decimals(context, grid, map);
-  for (int r = 0; r < grid.rows; ++r)
+  const auto& info = *context.state().info;
+  for (int r = 0; r < grid.rows; ++r) {
+    if (!info.has_keys(grid.layers[r])) draw_keyless_row(context, grid, r);
     for (int c = 0; c < grid.columns; ++c) draw_cell(context, grid, map, decimals, r, c);
+  }
   draw_selection_frame(context, grid);
 
   const ImVec2 size(grid.cell_w * static_cast<float>(grid.columns),
@@ -319,7 +339,11 @@ void draw_map(PanelContext& context, const HeadMap& map, float height) {
   const ImVec2 mouse = ImGui::GetMousePos();
   const int r = std::clamp(static_cast<int>((mouse.y - grid.origin.y) / grid.cell_h), 0, grid.rows - 1);
   const int c = std::clamp(static_cast<int>((mouse.x - grid.origin.x) / grid.cell_w), 0, grid.columns - 1);
-  const int layer = context.state().info->layers[r];
+  const int layer = grid.layers[r];
+  if (!info.has_keys(layer)) {
+    ImGui::SetTooltip("Layer %d has no keys: its mixer is recurrent", layer);
+    return;
+  }
   if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) context.session.select_head(layer, c);
   draw_cell_tooltip(context, map, layer, c);
 }

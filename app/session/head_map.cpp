@@ -41,6 +41,7 @@ HeadMap::Cell make_cell(const RecordingInfo& info, const std::map<HeadKey, Measu
 
 const HeadMap::Cell* HeadMap::cell(const RecordingInfo& info, int layer, int kv_head) const {
   const auto row = std::ranges::find(info.layers, layer) - info.layers.begin();
+  if (row == std::ssize(info.layers)) return nullptr;
   const auto at = static_cast<std::size_t>(row) * static_cast<std::size_t>(info.model.n_kv_heads) +
                   static_cast<std::size_t>(kv_head);
   return at < cells.size() ? &cells[at] : nullptr;

@@ -37,11 +37,12 @@ struct HeadMap {
   std::string title;    // "keydiff − sink", "of none"; empty where it is the selected run's own
   int run = 0;          // whose values these are
   bool biased = false;  // they are of a run that evicts, and speak of the model: measures::kBiasedByEviction
-  std::vector<Cell> cells;  // recorded layers x KV heads, row by row
+  std::vector<Cell> cells;  // recorded layers with keys x KV heads, row by row
   figures::MeasureScale scale;
   int n_measured = 0;
 
-  const Cell* cell(const recording::RecordingInfo& info, int layer, int kv_head) const;  // null: none
+  // Null where the layer has no keys, or was not recorded.
+  const Cell* cell(const recording::RecordingInfo& info, int layer, int kv_head) const;
 };
 
 // The choice as it is in one run: no run is compared with itself, and a measure of two runs takes the

@@ -191,7 +191,8 @@ std::string describe_request(const SelectionRequest& request) {
 std::string selection_refusal(const recording::RecordingInfo& info, const Selection& now,
                               const SelectionRequest& request) {
   if (request.layer && std::ranges::find(info.layers, *request.layer) == info.layers.end())
-    return "recorded layers: " + list_numbers(info.layers);
+    return (info.has_keys(*request.layer) ? "recorded layers: " : "it has no keys; layers with keys: ") +
+           list_numbers(info.layers);
   const std::vector<int> heads = info.heads.list(info.model.n_kv_heads);
   if (request.kv_head && std::ranges::find(heads, *request.kv_head) == heads.end())
     return "recorded KV heads: " + list_numbers(heads);

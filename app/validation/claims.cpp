@@ -91,9 +91,11 @@ Claim examine_lemma(Records records, const BootstrapOptions& options) {
   const BoundTally always = add_up(records, &BoundTallies::lemma_always, -1);
   claim.remark = fmt::format(
       "stated with M = sup ‖k‖², which the proof uses as sup ‖k‖; read so, {} of {} pairs violate it, and "
-      "the "
-      "form that needs no assumption {} of {}",
+      "the form that needs no assumption {} of {}",
       proof.violations, proof.pairs, always.violations, always.pairs);
+  if (!samples_of(records, quantity("learned_sink_share"), "none").empty())
+    claim.remark +=
+        "; weights are taken without the learned sinks, which only lower them, and the bound with them";
   return claim;
 }
 
@@ -110,13 +112,15 @@ struct GeometryClaim {
   const char *id, *question, *source, *quantity;
   Side side;
   bool is_correlation;
+  const char* without_sinks = nullptr;  // the quantity without learned sinks, where they have a part in it
 };
 
 constexpr std::array<GeometryClaim, 4> kGeometry{{
     {"attention-correlation", "Do keys unlike the mean key receive more attention?", "Section 3.1, Table 3",
-     "spearman", Side::kAbove, true},
+     "spearman", Side::kAbove, true, "spearman_without_sinks"},
     {"given-position", "Does that hold with the tokens' positions held fixed?",
-     "Section 3.1; the paper does not ask", "spearman_given_position", Side::kAbove, true},
+     "Section 3.1; the paper does not ask", "spearman_given_position", Side::kAbove, true,
+     "spearman_given_position_without_sinks"},
     {"opposed-means", "Do the mean key and the mean query oppose each other?", "Section 3.3, Fig. 14",
      "key_query_mean_cosine", Side::kBelow, false},
     {"top-key-aligned", "Is the key that KeyDiff scores highest aligned with the queries?",
@@ -126,26 +130,34 @@ constexpr std::array<GeometryClaim, 4> kGeometry{{
 // What eviction must do better than another policy.
 struct ComparedClaim {
   const char *id, *question, *source, *quantity;
-  Side better;       // on which side of zero KeyDiff's difference is an advantage
-  bool against_all;  // every other policy, else `sink` and `random`
+  Side better;                          // on which side of zero KeyDiff's difference is an advantage
+  bool against_all;                     // every other policy, else `sink` and `random`
+  const char* without_sinks = nullptr;  // as above
 };
 
 constexpr std::array<ComparedClaim, 4> kCompared{{
     {"log-volume", "Do the keys that KeyDiff retains span more volume than other policies'?",
      "Appendix C.2, Fig. 12", "log_volume_nats", Side::kAbove, true},
     {"attention-kept", "Does KeyDiff keep more of the full cache's attention than sink and random?",
-     "Section 3.2", "attention_mass_kept", Side::kAbove, false},
+     "Section 3.2", "attention_mass_kept", Side::kAbove, false, "attention_mass_kept_without_sinks"},
     {"output-error", "Does attention's output change less under KeyDiff than under sink and random?",
-     "Section 4.2", "output_error", Side::kBelow, false},
+     "Section 4.2", "output_error", Side::kBelow, false, "output_error_without_sinks"},
     {"kl-divergence", "Are predictions closer to the full cache's under KeyDiff than under sink and random?",
      "Section 4.2", "kl_nats", Side::kBelow, false},
 }};
 
-void judge_claim(Claim& claim) {
+Verdict judge_findings(const std::vector<Finding>& findings) {
   std::vector<Verdict> parts;
-  parts.reserve(claim.findings.size());
-  for (const Finding& finding : claim.findings) parts.push_back(finding.verdict);
-  claim.verdict = judge_all(parts);
+  parts.reserve(findings.size());
+  for (const Finding& finding : findings) parts.push_back(finding.verdict);
+  return judge_all(parts);
+}
+
+void judge_without_sinks(Claim& claim, std::vector<Finding> findings) {
+  std::erase_if(findings, [](const Finding& finding) { return finding.mean.n_samples == 0; });
+  if (findings.empty()) return;  // no head has a sink
+  const Verdict verdict = judge_findings(findings);
+  claim.without_sinks = WithoutSinks{verdict, std::move(findings)};
 }
 
 Finding finding_of(std::string label, const std::vector<double>& samples, Side side,
@@ -184,9 +196,13 @@ Claim examine(const GeometryClaim& about, Records records, const BootstrapOption
     claim.by_layer.push_back(finding_of(fmt::format("layer {}", layer),
                                         samples_of(records, measured, "none", layer), about.side, options));
   count_heads(claim, records, measured, about.side);
+  if (about.without_sinks != nullptr)
+    judge_without_sinks(claim,
+                        {finding_of("all layers", samples_of(records, quantity(about.without_sinks), "none"),
+                                    about.side, options)});
   if (about.is_correlation)
     claim.remark = fmt::format("as a rank correlation: {}", strength_name(claim.findings.front().mean.mean));
-  judge_claim(claim);
+  claim.verdict = judge_findings(claim.findings);
   return claim;
 }
 
@@ -212,7 +228,12 @@ Claim examine(const ComparedClaim& about, Records records, const BootstrapOption
       "against each policy: {}; over all: supported if every part is, not supported if "
       "one is not",
       rule_text(about.better));
+  std::vector<Finding> without_sinks;
   for (const std::string& other : compared_runs(about, records)) {
+    if (about.without_sinks != nullptr)
+      without_sinks.push_back(finding_of(
+          fmt::format("against {}", other),
+          differences_of(records, quantity(about.without_sinks), "keydiff", other), about.better, options));
     claim.findings.push_back(finding_of(fmt::format("against {}", other),
                                         differences_of(records, measured, "keydiff", other), about.better,
                                         options));
@@ -223,7 +244,8 @@ Claim examine(const ComparedClaim& about, Records records, const BootstrapOption
                                           about.better, options));
   }
   if (claim.findings.empty()) claim.remark = "no policy to compare with was run";
-  judge_claim(claim);
+  claim.verdict = judge_findings(claim.findings);
+  judge_without_sinks(claim, std::move(without_sinks));
   return claim;
 }
 

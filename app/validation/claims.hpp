@@ -53,6 +53,13 @@ struct Finding {
   std::optional<BoundTally> tally = {};  // of an inequality: over all prompts and heads
 };
 
+// A claim about attention in a model whose heads have learned sinks, judged by the same rule as if queries
+// had divided all of their attention among the tokens.
+struct WithoutSinks {
+  Verdict verdict = Verdict::kCannotTell;
+  std::vector<Finding> findings;
+};
+
 // A sentence of the paper as something that can be measured, and what came of it.
 struct Claim {
   std::string id;        // stable: "attention-correlation"
@@ -62,10 +69,11 @@ struct Claim {
   std::string units;     // empty: none
   std::string rule;      // by which it was judged
   Verdict verdict = Verdict::kCannotTell;
-  std::string remark = {};          // how strong, how often; may be empty
-  std::vector<Finding> findings;    // that the verdict rests on
-  std::vector<Finding> by_layer;    // the same, layer by layer; the verdict does not rest on these
-  std::int64_t heads = 0;           // KV heads of all layers, where the claim is about heads
+  std::string remark = {};        // how strong, how often; may be empty
+  std::vector<Finding> findings;  // that the verdict rests on
+  std::vector<Finding> by_layer;  // the same, layer by layer; the verdict does not rest on these
+  std::optional<WithoutSinks> without_sinks = {};  // the verdict does not rest on it
+  std::int64_t heads = 0;                          // KV heads of all layers, where the claim is about heads
   std::int64_t heads_agreeing = 0;  // whose mean over the prompts lies on the claimed side of zero
 };
 

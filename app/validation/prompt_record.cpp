@@ -56,7 +56,8 @@ Json run_json(const RunMeasures& run) {
   for (const HeadMeasures& head : run.heads) {
     Json entry{{"layer", head.layer}, {"kv_head", head.kv_head}};
     for (const Quantity& one : quantities())
-      if (one.of_head != nullptr) entry[std::string(one.id)] = json_number(head.*one.of_head);
+      if (one.of_head != nullptr && (!one.of_sinks || head.*one.of_head))
+        entry[std::string(one.id)] = json_number(head.*one.of_head);
     json["heads"].push_back(std::move(entry));
   }
   return json;
@@ -72,7 +73,8 @@ RunMeasures read_run(const nlohmann::json& from) {
     head.layer = entry.at("layer").get<int>();
     head.kv_head = entry.at("kv_head").get<int>();
     for (const Quantity& one : quantities())
-      if (one.of_head != nullptr) head.*one.of_head = read_number(entry, one.id);
+      if (one.of_head != nullptr && (!one.of_sinks || entry.contains(one.id)))
+        head.*one.of_head = read_number(entry, one.id);
   }
   return run;
 }
@@ -143,7 +145,7 @@ PromptRecord parse_prompt_record(std::string_view text, const std::string& where
 
 namespace {
 
-constexpr std::array<Quantity, 18> kQuantities{{
+constexpr std::array<Quantity, 23> kQuantities{{
     {"spearman", "ρ(−cos, attention per query)", "", &HeadMeasures::spearman},
     {"spearman_total", "ρ(−cos, summed attention)", "", &HeadMeasures::spearman_total},
     {"spearman_given_position", "ρ given position", "", &HeadMeasures::spearman_given_position},
@@ -156,12 +158,22 @@ constexpr std::array<Quantity, 18> kQuantities{{
      &HeadMeasures::attention_entropy_nats},
     {"attention_gini", "Gini coefficient of attention received", "", &HeadMeasures::attention_gini},
     {"attention_top_share", "attention on the top 1 % of positions", "", &HeadMeasures::attention_top_share},
+    {"learned_sink_share", "attention that learned sinks took", "", &HeadMeasures::learned_sink_share,
+     nullptr, false, true},
+    {"spearman_without_sinks", "ρ(−cos, attention per query), without sinks", "",
+     &HeadMeasures::spearman_without_sinks, nullptr, false, true},
+    {"spearman_given_position_without_sinks", "ρ given position, without sinks", "",
+     &HeadMeasures::spearman_given_position_without_sinks, nullptr, false, true},
     {"log_volume_nats", "log volume of the retained keys", "nats", &HeadMeasures::log_volume_nats},
     {"regularised_log_volume_nats", "regularised log volume", "nats",
      &HeadMeasures::regularised_log_volume_nats},
     {"mean_pairwise_cosine", "mean cosine between retained keys", "", &HeadMeasures::mean_pairwise_cosine},
     {"attention_mass_kept", "attention mass kept", "", &HeadMeasures::attention_mass_kept, nullptr, true},
     {"output_error", "relative error of attention's output", "", &HeadMeasures::output_error, nullptr, true},
+    {"attention_mass_kept_without_sinks", "attention mass kept, without sinks", "",
+     &HeadMeasures::attention_mass_kept_without_sinks, nullptr, true, true},
+    {"output_error_without_sinks", "relative error of attention's output, without sinks", "",
+     &HeadMeasures::output_error_without_sinks, nullptr, true, true},
     {"kl_nats", "KL against the full cache", "nats", nullptr, &RunMeasures::kl_nats, true},
     {"top1_agreement", "same most likely token", "", nullptr, &RunMeasures::top1_agreement, true},
 }};

@@ -66,6 +66,8 @@ struct Quantity {
   std::optional<double> measures::HeadMeasures::*of_head = nullptr;
   std::optional<double> measures::RunMeasures::*of_run = nullptr;
   bool against_full_cache = false;  // says something only of runs that evict
+  // Exists only where heads have learned sinks: the sinks' own, or the measure of this id without them.
+  bool of_sinks = false;
 };
 
 // All of them, in the order in which they are reported.

@@ -25,8 +25,10 @@ using results::html_table;
 using results::HtmlCell;
 using results::PagePicture;
 
-Report make_report(const Settings& settings, std::span<const results::Prompt> prompts, Records records) {
+Report make_report(const Settings& settings, std::span<const results::Prompt> prompts, Records records,
+                   std::vector<int> keyless_layers) {
   Report report;
+  report.keyless_layers = std::move(keyless_layers);
   report.settings = settings;
   report.bootstrap.seed = settings.seed;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -49,8 +51,20 @@ std::string describe_extent(const Report& report) {
   const std::string lengths = shortest.n_tokens == longest.n_tokens
                                   ? counted(longest.n_tokens, "token")
                                   : fmt::format("{} to {} tokens", shortest.n_tokens, longest.n_tokens);
-  return fmt::format("{} of {}, {} × {}", counted(std::ssize(report.prompts), "prompt"), lengths,
-                     counted(std::ssize(report.layers), "layer"), counted(report.n_kv_heads, "KV head"));
+  const std::string keyless =
+      report.keyless_layers.empty()
+          ? ""
+          : fmt::format(", {} without keys", counted(std::ssize(report.keyless_layers), "layer"));
+  return fmt::format("{} of {}, {} × {}{}", counted(std::ssize(report.prompts), "prompt"), lengths,
+                     counted(std::ssize(report.layers), "layer"), counted(report.n_kv_heads, "KV head"),
+                     keyless);
+}
+
+std::string describe_sinks(const Report& report) {
+  const SummaryRow* row = find_row(report.summary, "learned_sink_share", "none");
+  if (row == nullptr) return "";
+  return fmt::format("learned sinks take {:.1f} % [{:.1f}, {:.1f}] of the full cache's attention",
+                     100 * row->mean.mean, 100 * row->mean.low, 100 * row->mean.high);
 }
 
 std::string describe_eviction(const Report& report) {
@@ -103,6 +117,9 @@ Json claim_json(const Claim& claim) {
   }
   json["findings"] = findings_json(claim.findings);
   json["by_layer"] = findings_json(claim.by_layer);
+  if (claim.without_sinks)
+    json["without_sinks"] = {{"verdict", verdict_name(claim.without_sinks->verdict)},
+                             {"findings", findings_json(claim.without_sinks->findings)}};
   return json;
 }
 
@@ -135,6 +152,7 @@ std::string report_json(const Report& report) {
                        {"confidence", report.bootstrap.confidence},
                        {"seed", report.bootstrap.seed}};
   json["layers"] = report.layers;
+  if (!report.keyless_layers.empty()) json["keyless_layers"] = report.keyless_layers;
   json["n_kv_heads"] = report.n_kv_heads;
   json["n_tokens"] = report.n_tokens;
   json["prompts"] = prompts_json(report);
@@ -325,6 +343,11 @@ std::string claim_card(const Claim& claim) {
                           claim.heads_agreeing, claim.heads);
   if (!remark.empty()) html += fmt::format("<p>{}.</p>\n", html_text(remark));
   html += fmt::format("<p class=\"rule\">Rule: {}.</p>\n", html_text(claim.rule));
+  if (claim.without_sinks)
+    html += fmt::format(
+        "<p>If queries had divided all of their attention among the tokens, as without the heads' learned "
+        "sinks: {}.</p>\n{}",
+        verdict_text(claim.without_sinks->verdict), findings_table(claim.without_sinks->findings));
   if (!claim.by_layer.empty())
     html +=
         fmt::format("<details><summary>By layer</summary>\n{}</details>\n", findings_table(claim.by_layer));
@@ -395,6 +418,10 @@ std::string heading(const Report& report) {
       "<p>Whether what KeyDiff (arXiv 2504.15364) rests on holds here. Every mean is over prompts, with a "
       "{:.0f} % bootstrap interval ({} resamples, seed {}).</p>\n",
       100 * report.bootstrap.confidence, report.bootstrap.n_resamples, report.bootstrap.seed);
+  if (const std::string sinks = describe_sinks(report); !sinks.empty())
+    html += fmt::format(
+        "<p>In this model {}; claims about attention are judged with them, and once more without.</p>\n",
+        html_text(sinks));
   return html;
 }
 

@@ -30,18 +30,24 @@ struct Report {
   analysis::BootstrapOptions bootstrap;
   std::vector<ReportedPrompt> prompts;  // in the order of their file
   std::vector<std::string> runs;        // `none` first
-  std::vector<int> layers;
-  std::int64_t n_kv_heads = 0;  // in a layer
-  std::int64_t n_tokens = 0;    // of all prompts
+  std::vector<int> layers;              // that have keys
+  std::vector<int> keyless_layers;      // of which there is nothing to measure
+  std::int64_t n_kv_heads = 0;          // in a layer
+  std::int64_t n_tokens = 0;            // of all prompts
   std::vector<Claim> claims;
   std::vector<SummaryRow> summary;
 };
 
 //   prompts, records: of the same number and order, at least one
-Report make_report(const Settings& settings, std::span<const results::Prompt> prompts, Records records);
+//   keyless_layers: those of the model that have no keys
+Report make_report(const Settings& settings, std::span<const results::Prompt> prompts, Records records,
+                   std::vector<int> keyless_layers = {});
 
-// "24 prompts of 96 to 480 tokens, 4 layers x 4 KV heads".
+// "24 prompts of 96 to 480 tokens, 4 layers × 4 KV heads, 12 layers without keys".
 std::string describe_extent(const Report& report);
+
+// "learned sinks take 34.1 % [33.0, 35.2] of the full cache's attention"; empty where heads have none.
+std::string describe_sinks(const Report& report);
 
 // "N = 0.25 of the prompt, B = 64".
 std::string describe_eviction(const Report& report);

@@ -261,7 +261,7 @@ void LayerRun::record_attention(Block& block) {
   block.record.entropy.assign(entropy, entropy + block.output.entropy.numel());
   block.record.attention_sink = block.output.sink_sums;
   const at::Tensor& sinks = block.projected.projections.sinks;
-  if (block.last_of_prompt && sinks.defined()) {
+  if (block.first_position() == 0 && sinks.defined()) {
     const float* logits = sinks.const_data_ptr<float>();
     block.record.sink_logits.assign(logits, logits + sinks.numel());
   }

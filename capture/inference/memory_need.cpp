@@ -94,6 +94,7 @@ double recorded_bytes(const ModelConfig& config, const recording::RecordPlan& pl
   const int n_heads = n_kv_heads * (config.n_heads / config.n_kv_heads);
   const double recorded = static_cast<double>(n_heads + 2 * n_kv_heads) * config.head_dim;
   double bytes = n * recorded * 4 * n_layers;
+  bytes += n * plan.experts_per_token * 8 * static_cast<double>(plan.expert_layers.size());
   // Attention received per query head, by position.
   bytes += n_all * config.n_heads * 8 * n_layers;
   if (plan.attention)
@@ -252,7 +253,9 @@ double disk_bytes(const recording::RecordPlan& plan) {
     const auto n_tokens = static_cast<double>(run.max_tokens(plan.n_prompt()));
     double layer = n_tokens * (rows * model.head_dim * width + model.n_kv_heads * kStatisticsBytes);
     if (plan.attention) layer += plan.n_row_heads() * n_tokens * n_tokens * width;
-    bytes += layer * static_cast<double>(plan.layers.size());
+    if (plan.sinks) layer += model.n_heads * (8 * static_cast<double>(run.n_prompt_blocks) + 4);
+    bytes += layer * static_cast<double>(plan.layers.size() - plan.keyless_layers.size());
+    bytes += n_tokens * (8 * plan.experts_per_token + 4) * static_cast<double>(plan.expert_layers.size());
     if (plan.logits)
       bytes += 4.0 * static_cast<double>(std::min(plan.score_last, plan.n_prompt())) *
                static_cast<double>(plan.vocab_size);

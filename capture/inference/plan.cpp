@@ -1,6 +1,7 @@
 // What a capture will do, before it does it.
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <span>
 #include <string>
@@ -78,6 +79,18 @@ void check_prompt(const Model& model, const CaptureOptions& options) {
         fmt::format("the prompt has {} tokens, {} generated ones follow, and the model's context is {}; at "
                     "most --generate {} fits, or shorten the prompt with --max-tokens",
                     n_prompt, fed_back, config.context_length, room + 1));
+}
+
+// A recording of layers that have no keys would be one of nothing.
+void require_some_keys(const ModelConfig& config, const recording::RecordPlan& plan) {
+  if (plan.counted_layer() >= 0) return;
+  std::vector<int> with_keys;
+  for (int layer = 0; layer < config.n_layers; ++layer)
+    if (config.attends(layer)) with_keys.push_back(layer);
+  throw UsageError(
+      fmt::format("--layers: found {}, which have no keys, since their mixers are recurrent; "
+                  "expected at least one of {}",
+                  fmt::join(plan.layers, ", "), fmt::join(with_keys, ", ")));
 }
 
 // Of the model's `n`, those wanted, ascending; all where none are named.
@@ -256,8 +269,9 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
   plan.store = options.store;
   plan.compress = options.compress;
   plan.sinks = config.attention_sinks;
-  for (const int layer : plan.layers)
-    if (!config.attends(layer)) plan.keyless_layers.push_back(layer);
+  std::ranges::set_intersection(plan.layers, config.keyless_layers(),
+                                std::back_inserter(plan.keyless_layers));
+  require_some_keys(config, plan);
   for (const int layer : plan.layers)
     if (config.has_experts(layer)) plan.expert_layers.push_back(layer);
   if (!plan.expert_layers.empty()) {

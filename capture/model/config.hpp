@@ -147,6 +147,12 @@ struct ModelConfig {
     return layer_attends.empty() ? n_layers
                                  : static_cast<int>(std::count(layer_attends.begin(), layer_attends.end(), true));
   }
+  std::vector<int> keyless_layers() const {  // that do not attend, ascending
+    std::vector<int> layers;
+    for (int layer = 0; layer < n_layers; ++layer)
+      if (!attends(layer)) layers.push_back(layer);
+    return layers;
+  }
   bool rotates(int layer) const { return layer_rotates.empty() || layer_rotates[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
   bool has_experts(int layer) const { return !layer_experts.empty() && layer_experts[layer]; }

@@ -17,7 +17,12 @@ RecordPlan plan_of(const Recording& recording, const RecordingInfo& info) {
   plan.provenance = info.provenance;
   plan.model = info.model;
   plan.prompt = info.prompt;
-  plan.layers = info.layers;
+  plan.layers = info.all_layers();
+  plan.keyless_layers = info.keyless_layers;
+  plan.expert_layers = info.expert_layers;
+  plan.n_experts = info.n_experts;
+  plan.experts_per_token = info.experts_per_token;
+  plan.sinks = info.sinks;
   plan.heads = info.heads;
   plan.keys = info.keys;
   plan.queries = info.queries;
@@ -46,7 +51,10 @@ class LayerSource {
         info_(info),
         run_(run),
         layer_(layer),
-        statistics_(recording.statistics(run, layer)) {
+        routing_(recording.routing(run, layer)) {
+    if (!info.has_keys(layer)) return;
+    statistics_ = recording.statistics(run, layer);
+    sink_logits_ = recording.sink_logits(run, layer);
     for (int head = 0; head < info.model.n_kv_heads; ++head)
       traces_.push_back(recording.trace(run, layer, head));
   }
@@ -54,11 +62,17 @@ class LayerSource {
   LayerBlock block(const BlockRecord& about) const {
     LayerBlock block;
     block.layer = layer_;
+    if (!info_.has_keys(layer_)) return block;
     add_rows(about, block);
     for (const HeadTrace& trace : traces_) block.evictions.push_back(evictions_of(trace, about));
     if (!about.prompt) return block;
     const bool last = about.start + about.n_new == info_.n_prompt();
     for (const HeadTrace& trace : traces_) block.attention.push_back(sums_of(trace, about, last));
+    if (statistics_.sink.size() > 0) {
+      const Eigen::VectorXd sums = statistics_.sink.col(about.block);
+      block.attention_sink.assign(sums.begin(), sums.end());
+    }
+    if (about.block == 0) block.sink_logits = sink_logits_;
     if (statistics_.entropy.size() > 0)
       append(block.entropy, statistics_.entropy.middleCols(about.start, about.n_new));
     if (!last) return block;
@@ -67,6 +81,23 @@ class LayerSource {
     block.gini = statistics_.gini;
     block.top_share = statistics_.top_share;
     return block;
+  }
+
+  // Of a block's tokens; null where the layer has no experts, or a token's are not known.
+  std::shared_ptr<RoutingRecord> routing(const BlockRecord& about) const {
+    const auto experts = routing_.experts.middleRows(routing_.experts.rows() > 0 ? about.start : 0,
+                                                     routing_.experts.rows() > 0 ? about.n_new : 0);
+    if (experts.size() == 0 || experts.minCoeff() < 0) return nullptr;
+    auto record = std::make_shared<RoutingRecord>();
+    record->run = run_;
+    record->layer = layer_;
+    record->first = about.start;
+    record->experts.assign(experts.reshaped<Eigen::RowMajor>().begin(),
+                           experts.reshaped<Eigen::RowMajor>().end());
+    append(record->weights, routing_.weights.middleRows(about.start, about.n_new));
+    const auto first = routing_.entropy.begin() + about.start;
+    record->entropy.assign(first, first + about.n_new);
+    return record;
   }
 
  private:
@@ -113,7 +144,9 @@ class LayerSource {
   const Recording& recording_;
   const RecordingInfo& info_;
   int run_, layer_;
+  LayerRouting routing_;
   AttentionStatistics statistics_;
+  std::vector<float> sink_logits_;
   std::vector<HeadTrace> traces_;
 };
 
@@ -125,18 +158,18 @@ class HandOver {
   void run() {
     if (!info_->complete) throw InvalidInput("the recording has not ended, or was cut short");
     for (const RunInfo& each : info_->runs) {
-      const std::int64_t n_passes = by_layers() ? std::ssize(info_->layers) : 1;
+      const std::int64_t n_passes = by_layers() ? std::ssize(info_->all_layers()) : 1;
       n_blocks_ += each.blocks_done + (n_passes - 1) * each.plan.n_prompt_blocks;
     }
     sink_.begin(std::make_shared<const RecordPlan>(plan_of(recording_, *info_)));
     const int n_runs = static_cast<int>(info_->runs.size());
     if (by_layers()) {
-      for (const int layer : info_->layers)
+      for (const int layer : info_->all_layers())
         for (int run = 0; run < n_runs; ++run) hand_blocks(run, {layer}, true);
       for (int run = 0; run < n_runs; ++run) end_prompt(run);
     } else {
       for (int run = 0; run < n_runs; ++run) {
-        hand_blocks(run, info_->layers, true);
+        hand_blocks(run, info_->all_layers(), true);
         end_prompt(run);
       }
     }
@@ -160,7 +193,10 @@ class HandOver {
       record->n_new = static_cast<std::int32_t>(tokens_seen(about, block) - record->start);
       record->prompt = prompt;
       record->elapsed_ms = about.block_ms[block];
-      for (const LayerSource& source : sources) record->layers.push_back(source.block(*record));
+      for (const LayerSource& source : sources) {
+        record->layers.push_back(source.block(*record));
+        if (const auto routing = source.routing(*record)) sink_.routing(routing);
+      }
       sink_.block(record);
       if (progress_) progress_(++n_handed_, n_blocks_);
     }
@@ -175,7 +211,7 @@ class HandOver {
     result.top_ids = about.top_ids;
     if (about.n_scored > 0) append(result.logits, recording_.logits(run));
     sink_.prompt_done(result);
-    hand_blocks(run, info_->layers, false);
+    hand_blocks(run, info_->all_layers(), false);
     sink_.run_done(run, about.generated);
   }
 

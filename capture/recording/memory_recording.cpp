@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -25,6 +26,8 @@ struct LiveLayer {
   std::vector<HeadTrace> traces;                   // per KV head, as long as the tokens seen
   std::vector<std::vector<float>> attention_rows;  // per block: (R, n_new, start + n_new)
   AttentionStatistics statistics;                  // entropy of the whole prompt, NaN so far
+  std::vector<float> sink_logits;
+  std::int64_t n_tokens = 0;  // seen
 
   LiveLayer(const RecordPlan& plan, const RunPlan& run);
 
@@ -68,8 +71,11 @@ void add_evictions(HeadTrace& trace, const HeadEvictions& head, std::int32_t blo
   }
 }
 
-void add_statistics(AttentionStatistics& statistics, const LayerBlock& from, std::int64_t start,
+void add_statistics(AttentionStatistics& statistics, const LayerBlock& from, int block, std::int64_t start,
                     std::int64_t n_new) {
+  if (!from.attention_sink.empty())
+    statistics.sink.col(block) =
+        Eigen::VectorXd::Map(from.attention_sink.data(), std::ssize(from.attention_sink));
   if (!from.entropy.empty())
     statistics.entropy.middleCols(start, n_new) =
         view_rows(from.entropy.data(), statistics.entropy.rows(), n_new);
@@ -92,23 +98,46 @@ LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run)
   statistics.window = RowMatrixF::Zero(plan.model.n_kv_heads, run.max_tokens(plan.n_prompt()));
   statistics.gini.assign(plan.model.n_heads, unknown);
   statistics.top_share.assign(statistics.gini.size(), unknown);
+  if (plan.sinks)
+    statistics.sink = RowMatrixD::Constant(plan.model.n_heads, run.n_prompt_blocks, unknown);
 }
 
 void LiveLayer::add(const BlockRecord& record, const LayerBlock& block) {
+  n_tokens = std::int64_t{record.start} + record.n_new;
   append_rows(keys, block.keys, block.keys.size() / keys.size());
   append_rows(queries, block.queries, block.queries.size() / queries.size());
   append_rows(values, block.values, block.values.size() / values.size());
   if (!block.attention_rows.empty()) attention_rows.push_back(block.attention_rows);
-  for (HeadTrace& trace : traces) grow(trace, record.start + record.n_new);
+  for (HeadTrace& trace : traces) grow(trace, n_tokens);
   if (record.prompt)
     for (std::size_t h = 0; h < block.attention.size(); ++h) add_attention(traces[h], block.attention[h]);
-  add_statistics(statistics, block, record.start, record.n_new);
+  add_statistics(statistics, block, record.block, record.start, record.n_new);
+  if (!block.sink_logits.empty()) sink_logits = block.sink_logits;
   for (std::size_t h = 0; h < block.evictions.size(); ++h)
     add_evictions(traces[h], block.evictions[h], record.block);
 }
 
+// A layer's routing of the tokens so far, as a RoutingRecord has it; -1 and NaN where it has not come yet.
+struct LiveRouting {
+  std::vector<std::int32_t> experts;
+  std::vector<float> weights, entropy;
+
+  void add(const RoutingRecord& record) {
+    const auto put = [](auto& to, const auto& from, std::size_t first, auto unknown) {
+      to.resize(std::max(to.size(), first + from.size()), unknown);
+      std::ranges::copy(from, to.begin() + static_cast<std::ptrdiff_t>(first));
+    };
+    const auto first = static_cast<std::size_t>(record.first);
+    const std::size_t k = record.experts.size() / record.entropy.size();
+    put(experts, record.experts, first * k, -1);
+    put(weights, record.weights, first * k, std::numeric_limits<float>::quiet_NaN());
+    put(entropy, record.entropy, first, std::numeric_limits<float>::quiet_NaN());
+  }
+};
+
 struct LiveRun {
-  std::vector<LiveLayer> layers;
+  std::vector<LiveLayer> layers;  // as they were planned, with those that have no keys
+  std::map<int, LiveRouting> routing;
   std::vector<float> logits;
 };
 
@@ -123,6 +152,7 @@ class LiveRecording final : public MemoryRecording {
  public:
   void begin(std::shared_ptr<const RecordPlan> plan) override;
   void block(std::shared_ptr<const BlockRecord> record) override;
+  void routing(std::shared_ptr<const RoutingRecord> record) override;
   void prompt_done(const PromptResult& result) override;
   void run_done(int run, const TokenText& generated) override;
   void end(bool complete) override;
@@ -139,6 +169,8 @@ class LiveRecording final : public MemoryRecording {
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
   AttentionStatistics statistics(int run, int layer) const override;
+  std::vector<float> sink_logits(int run, int layer) const override;
+  LayerRouting routing(int run, int layer) const override;
   RowMatrixF attention(int run, int layer, int head, std::int64_t first, std::int64_t count) const override;
   RowMatrixF logits(int run) const override;
 
@@ -167,8 +199,16 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
   info_.provenance = plan_->provenance;
   info_.model = plan_->model;
   info_.prompt = plan_->prompt;
-  info_.layers = plan_->layers;
-  if (plan_->by_layers()) info_.layers.resize(1);
+  for (const int layer : plan_->layers)
+    (plan_->has_keys(layer) ? info_.layers : info_.keyless_layers).push_back(layer);
+  if (plan_->by_layers()) {
+    info_.layers.resize(1);
+    info_.keyless_layers.clear();
+  }
+  info_.expert_layers = plan_->expert_layers;
+  info_.n_experts = plan_->n_experts;
+  info_.experts_per_token = plan_->experts_per_token;
+  info_.sinks = plan_->sinks;
   order_.emplace(plan_);
   info_.heads = plan_->heads;
   info_.keys = plan_->keys;
@@ -178,7 +218,7 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
   runs_.clear();
   for (const RunPlan& run : plan_->runs) {
     info_.runs.emplace_back().plan = run;
-    runs_.push_back({std::vector<LiveLayer>(plan_->layers.size(), LiveLayer(*plan_, run)), {}});
+    runs_.push_back({std::vector<LiveLayer>(plan_->layers.size(), LiveLayer(*plan_, run)), {}, {}});
   }
   snapshot_.reset();
 }
@@ -190,8 +230,9 @@ void LiveRecording::block(std::shared_ptr<const BlockRecord> record) {
   const std::int64_t n_seen = record->start + record->n_new;
   for (const LayerBlock& block : record->layers)
     runs_[record->run].layers[layer_index(block.layer)].add(*record, block);
-  const bool first_of_layers = record->layers.front().layer == plan_->layers.front();
-  if (first_of_layers) {
+  const bool counts = std::ranges::find(record->layers, plan_->counted_layer(), &LayerBlock::layer) !=
+                      record->layers.end();
+  if (counts) {
     run.block_start.push_back(record->start);
     run.block_ms.push_back(record->elapsed_ms);
     ++run.blocks_done;
@@ -207,17 +248,27 @@ std::size_t LiveRecording::layer_index(int layer) const {
   return std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin();
 }
 
-// Under the layer schedule, layers are to be seen when all runs have been through them; the first one while
-// it grows.
+// Under the layer schedule, layers are to be seen when all runs have been through them; the first one that has
+// keys while it grows.
 void LiveRecording::show_complete_layers() {
-  const auto complete = [&](std::size_t layer) {
-    return std::ranges::all_of(runs_, [&](const LiveRun& run) {
-      return static_cast<std::int64_t>(run.layers[layer].traces.front().evicted_at.size()) >=
-             plan_->n_prompt();
+  info_.layers.clear();
+  info_.keyless_layers.clear();
+  for (const int layer : plan_->layers) {
+    const bool complete = std::ranges::all_of(runs_, [&](const LiveRun& run) {
+      return run.layers[layer_index(layer)].n_tokens >= plan_->n_prompt();
     });
-  };
-  while (info_.layers.size() < plan_->layers.size() && complete(info_.layers.size()))
-    info_.layers.push_back(plan_->layers[info_.layers.size()]);
+    if (!plan_->has_keys(layer)) {
+      if (complete) info_.keyless_layers.push_back(layer);
+    } else if (complete || layer == plan_->counted_layer()) {
+      info_.layers.push_back(layer);
+    }
+  }
+}
+
+void LiveRecording::routing(std::shared_ptr<const RoutingRecord> record) {
+  const std::lock_guard lock(mutex_);
+  check_routing(*plan_, *record);
+  runs_[record->run].routing[record->layer].add(*record);
 }
 
 void LiveRecording::prompt_done(const PromptResult& result) {
@@ -256,10 +307,8 @@ std::shared_ptr<const RecordingInfo> LiveRecording::info() const {
 const LiveLayer& LiveRecording::find(int run, int layer) const {
   if (run < 0 || static_cast<std::size_t>(run) >= runs_.size())
     throw FileError(fmt::format("{}: there is no run {}; it has {}", info_.source, run, runs_.size()));
-  const auto found = std::find(info_.layers.begin(), info_.layers.end(), layer);
-  if (found == info_.layers.end())
-    throw FileError(fmt::format("{}: layer {} was not recorded", info_.source, layer));
-  return runs_[run].layers[found - info_.layers.begin()];
+  require_keys_of(info_, layer);
+  return runs_[run].layers[layer_index(layer)];
 }
 
 // How many rows to give from `first` on.
@@ -297,6 +346,29 @@ AttentionStatistics LiveRecording::statistics(int run, int layer) const {
   AttentionStatistics statistics = find(run, layer).statistics;
   statistics.window = statistics.window.leftCols(info_.runs[run].n_tokens).eval();
   return statistics;
+}
+
+std::vector<float> LiveRecording::sink_logits(int run, int layer) const {
+  const std::lock_guard lock(mutex_);
+  return find(run, layer).sink_logits;
+}
+
+LayerRouting LiveRecording::routing(int run, int layer) const {
+  const std::lock_guard lock(mutex_);
+  const auto& layers = runs_.at(run).routing;
+  const auto found = layers.find(layer);
+  if (found == layers.end()) return {};
+  LiveRouting known = found->second;
+  const auto n = static_cast<std::size_t>(info_.runs[run].n_tokens), k = size_t(info_.experts_per_token);
+  known.experts.resize(n * k, -1);
+  known.weights.resize(n * k, std::numeric_limits<float>::quiet_NaN());
+  known.entropy.resize(n, std::numeric_limits<float>::quiet_NaN());
+  LayerRouting routing;
+  using Experts = decltype(routing.experts);
+  routing.experts = Experts::Map(known.experts.data(), std::ssize(known.entropy), info_.experts_per_token);
+  routing.weights = RowMatrixF::Map(known.weights.data(), routing.experts.rows(), routing.experts.cols());
+  routing.entropy = std::move(known.entropy);
+  return routing;
 }
 
 RowMatrixF LiveRecording::attention(int run, int layer, int head, std::int64_t first,

@@ -74,14 +74,6 @@ Group same_layer(const Group& root, Group& to_root, const std::string& run, cons
   return same_group(runs.open_group(run), to_run, layer);
 }
 
-// The first n_tokens of a layer's rows; `attention` has tokens on two axes.
-Shape final_shape(Shape shape, std::int64_t n_tokens, bool attention) {
-  const auto n = static_cast<hsize_t>(n_tokens);
-  shape[1] = std::min(shape[1], n);
-  if (attention) shape[2] = std::min(shape[2], n);
-  return shape;
-}
-
 }  // namespace
 
 Packing::Packing(std::filesystem::path recording)
@@ -108,7 +100,7 @@ void Packing::begin(const Group& root, const Rows& rows) {
   from_ = from.open_dataset(rows.name);
   Group to_root = file().root();
   Group to = same_layer(root, to_root, rows.run, rows.layer);
-  const CopyOptions options{.shape = final_shape(from_.shape(), rows.n_tokens, rows.name == "attention"),
+  const CopyOptions options{.shape = shape_of_tokens(rows.name, from_.shape(), rows.n_tokens),
                             .gzip = kGzip};
   copying_.emplace(from_, to, rows.name, options);
   rows_ = rows;
@@ -176,8 +168,10 @@ namespace {
 
 using hdf5::ElementType;
 
-// Whole rows of one leading index, about a megabyte; matrices in squares.
+// Whole rows of one leading index, about a megabyte; matrices in squares, tall ones by many short rows.
 Shape chunk_of(Shape chunk) {
+  if (chunk.size() == 2 && chunk[0] > chunk[1] && chunk[1] > 0)
+    return {std::clamp<hsize_t>(kRowChunkBytes / (4 * chunk[1]), 1, chunk[0]), chunk[1]};
   if (chunk.size() == 3 && chunk[1] == chunk[2])
     return {1, std::min(chunk[1], kMatrixChunk), std::min(chunk[2], kMatrixChunk)};
   const hsize_t row = chunk.size() == 3 ? chunk[2] : 1;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -47,24 +48,43 @@ std::vector<int> find_layers(const Group& run, int n_layers) {
 }
 
 // Of a recording that grew layer by layer and was cut short: the layers that all runs have been through, or
-// the first one as far as it came.
-std::vector<int> layers_to_show(const Group& runs, const std::vector<std::string>& names,
-                                const std::vector<int>& layers) {
-  std::vector<int> shown = layers;
+// the first one that has keys, as far as it came.
+void leave_unfinished_layers(RecordingInfo& info, const Group& runs, const std::vector<std::string>& names) {
+  const int first = info.layers.front();
+  std::vector<std::int32_t> unfinished = info.all_layers();
   for (const std::string& name : names) {
     const Group run = runs.open_group(name);
-    if (!run.has("layers_complete")) return layers;
+    if (!run.has("layers_complete")) return;
     const auto complete = open_list(run, "layers_complete", ElementType::kInt32).read<std::int32_t>();
-    std::erase_if(shown, [&](int layer) { return std::ranges::find(complete, layer) == complete.end(); });
+    const auto ends = [&](int layer) { return std::ranges::find(complete, layer) != complete.end(); };
+    if (name == names.front()) std::erase_if(unfinished, ends);
+    for (const int layer : info.all_layers())
+      if (!ends(layer)) unfinished.push_back(layer);
   }
-  if (shown.empty()) shown.push_back(layers.front());
-  return shown;
+  for (std::vector<int>* layers : {&info.layers, &info.keyless_layers, &info.expert_layers})
+    std::erase_if(*layers,
+                  [&](int layer) { return std::ranges::find(unfinished, layer) != unfinished.end(); });
+  if (info.layers.empty()) info.layers.push_back(first);
 }
 
-// What was recorded: the first layer of the first run decides, every other one is held to it.
+// What was recorded: the first layer with keys of the first run decides, every other one is held to it.
 void find_contents(RecordingInfo& info, const Group& run) {
   info.layers = find_layers(run, info.model.n_layers);
+  for (const int layer : info.layers) {
+    const Group group = run.open_group(layer_group_name(layer));
+    if (is_keyless(group)) info.keyless_layers.push_back(layer);
+    if (!group.has_attribute(kNExperts)) continue;
+    const ExpertCounts counts = read_expert_counts(group);
+    if (info.expert_layers.empty()) {
+      info.n_experts = counts.n;
+      info.experts_per_token = counts.per_token;
+    }
+    info.expert_layers.push_back(layer);
+  }
+  std::erase_if(info.layers, [&](int layer) { return !info.has_keys(layer); });
+  if (info.layers.empty()) throw FileError(run.where() + ": none of its layers has keys");
   const Group layer = run.open_group(layer_group_name(info.layers.front()));
+  info.sinks = layer.has("sink_logit");
   info.heads = read_recorded_heads(layer, info.model.n_kv_heads);
   info.store = read_store(layer);
   info.keys = layer.has("keys");
@@ -133,10 +153,10 @@ RecordingInfo read_info(const hdf5::File& file, const std::string& source, const
   find_contents(info, runs.open_group(names.front()));
   for (const std::string& name : names) {
     const Group run = runs.open_group(name);
-    if (find_layers(run, info.model.n_layers) != info.layers)
+    if (find_layers(run, info.model.n_layers) != info.all_layers())
       throw FileError(run.where() + ": holds other layers than run " + names.front());
   }
-  if (!info.complete) info.layers = layers_to_show(runs, names, info.layers);
+  if (!info.complete) leave_unfinished_layers(info, runs, names);
   read_runs(runs, names, progress, info);
   return info;
 }
@@ -167,6 +187,8 @@ class FileRecording final : public Recording {
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
   AttentionStatistics statistics(int run, int layer) const override;
+  std::vector<float> sink_logits(int run, int layer) const override;
+  LayerRouting routing(int run, int layer) const override;
   RowMatrixF attention(int run, int layer, int head, std::int64_t first, std::int64_t count) const override;
   RowMatrixF logits(int run) const override;
 
@@ -180,6 +202,7 @@ class FileRecording final : public Recording {
   template <typename T>
   std::vector<T> head_values(int run, int layer, const char* name, int kv_head) const;
   void read_journal(int run, int layer, int kv_head, HeadTrace& trace) const;
+  RowMatrixD read_sink(int run, int layer) const;
 
   hdf5::File file_;
   std::shared_ptr<const RecordingInfo> info_;
@@ -198,8 +221,7 @@ Group FileRecording::run_group(int run) const {
 
 void FileRecording::check_place(int run, int layer) const {
   run_info(run);
-  if (!std::binary_search(info_->layers.begin(), info_->layers.end(), layer))
-    throw FileError(fmt::format("{}: layer {} was not recorded", info_->source, layer));
+  require_keys_of(*info_, layer);
 }
 
 RowRange FileRecording::check_rows(int run, RowRange rows) const {
@@ -216,8 +238,7 @@ const Dataset& FileRecording::dataset(int run, int layer, const std::string& nam
   auto found = open_.find(key);
   if (found == open_.end()) {
     constexpr hsize_t kAll = std::numeric_limits<hsize_t>::max();
-    const hsize_t n_tokens = size(run_info(run).n_tokens);
-    const Shape needed = {kAll, n_tokens, name == "attention" ? n_tokens : kAll};
+    const Shape needed = shape_of_tokens(name, {kAll, kAll, kAll}, run_info(run).n_tokens);
     const Group group = run_group(run).open_group(layer_group_name(layer));
     found = open_.emplace(key, group.open_dataset(name, 0, needed)).first;
   }
@@ -324,7 +345,54 @@ AttentionStatistics FileRecording::statistics(int run, int layer) const {
   statistics.window = matrix("attention_window", info_->model.n_kv_heads, run_info(run).n_tokens);
   statistics.gini = dataset(run, layer, "attention_gini").read<double>();
   statistics.top_share = dataset(run, layer, "attention_top_share").read<double>();
+  if (run_group(run).open_group(layer_group_name(layer)).has("attention_sink"))
+    statistics.sink = read_sink(run, layer);
   return statistics;
+}
+
+// Of blocks that are not counted nothing is known.
+RowMatrixD FileRecording::read_sink(int run, int layer) const {
+  const Dataset& sums = dataset(run, layer, "attention_sink");
+  const RunInfo& about = run_info(run);
+  RowMatrixD sink = RowMatrixD::Constant(info_->model.n_heads, about.plan.n_prompt_blocks,
+                                         std::numeric_limits<double>::quiet_NaN());
+  const std::int64_t n_known = std::min(about.blocks_done, about.plan.n_prompt_blocks);
+  if (n_known == 0) return sink;
+  RowMatrixD known(info_->model.n_heads, n_known);
+  sums.read(std::span(known.data(), known.size()), {0, 0}, {size(known.rows()), size(n_known)});
+  sink.leftCols(n_known) = known;
+  return sink;
+}
+
+std::vector<float> FileRecording::sink_logits(int run, int layer) const {
+  check_place(run, layer);
+  if (run_info(run).blocks_done == 0) return {};  // they come with the first block
+  if (!run_group(run).open_group(layer_group_name(layer)).has("sink_logit")) return {};
+  std::vector<float> logits = dataset(run, layer, "sink_logit").read<float>();
+  if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) logits.clear();
+  return logits;
+}
+
+LayerRouting FileRecording::routing(int run, int layer) const {
+  const RunInfo& about = run_info(run);
+  LayerRouting routing;
+  if (about.n_tokens == 0 || !std::ranges::binary_search(info_->expert_layers, layer) ||
+      !run_group(run).open_group(layer_group_name(layer)).has("expert"))
+    return routing;
+  const hsize_t n = size(about.n_tokens), k = size(info_->experts_per_token);
+  routing.experts.resize(about.n_tokens, info_->experts_per_token);
+  routing.weights.resize(about.n_tokens, info_->experts_per_token);
+  routing.entropy.resize(n);
+  const Dataset& experts = dataset(run, layer, "expert");
+  experts.read(std::span(routing.experts.data(), routing.experts.size()), {0, 0}, {n, k});
+  dataset(run, layer, "expert_weight")
+      .read(std::span(routing.weights.data(), routing.weights.size()), {0, 0}, {n, k});
+  dataset(run, layer, "router_entropy").read(std::span(routing.entropy), {0}, {n});
+  for (const std::int32_t expert : routing.experts.reshaped<Eigen::RowMajor>())
+    if (expert < -1 || expert >= info_->n_experts)
+      throw FileError(fmt::format("{}: found expert {}; expected -1 to {}", experts.where(), expert,
+                                  info_->n_experts - 1));
+  return routing;
 }
 
 RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t first,

@@ -46,8 +46,24 @@ void check_attention(const HeadAttention& head, std::int64_t n_seen, bool last_b
     expect_size(head.last.size(), n_rows, where, "last attention weights");
 }
 
+// Of a layer that has no keys nothing is recorded but its experts.
+void check_keyless(const LayerBlock& layer, const std::string& where) {
+  const bool empty = layer.keys.empty() && layer.queries.empty() && layer.values.empty() &&
+                     layer.evictions.empty() && layer.attention.empty() && layer.attention_rows.empty() &&
+                     layer.entropy.empty() && layer.attention_sink.empty() && layer.sink_logits.empty() &&
+                     layer.attention_window.empty() && layer.gini.empty() && layer.top_share.empty();
+  if (!empty) throw InvalidInput(where + ": rows or attention of a layer that has no keys");
+}
+
+void check_sinks(const RecordPlan& plan, const LayerBlock& layer, const std::string& where) {
+  for (const auto& [n, what] : {std::pair{layer.attention_sink.size(), "sums of the sinks' weights"},
+                                std::pair{layer.sink_logits.size(), "sinks' scores"}})
+    if (n > 0) expect_size(n, plan.sinks ? plan.model.n_heads : 0, where, what);
+}
+
 void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerBlock& layer, bool last_block,
                  const std::string& where) {
+  if (!plan.has_keys(layer.layer)) return check_keyless(layer, where);
   const ModelInfo& model = plan.model;
   const std::int64_t row_values = std::int64_t{record.n_new} * model.head_dim;
   const std::int64_t n_seen = std::int64_t{record.start} + record.n_new;
@@ -63,6 +79,7 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
     expect_size(layer.attention_window.size(), model.n_kv_heads * plan.n_prompt(), where, "window sums");
   if (!layer.gini.empty()) expect_size(layer.gini.size(), model.n_heads, where, "Gini coefficients");
   if (!layer.top_share.empty()) expect_size(layer.top_share.size(), model.n_heads, where, "top shares");
+  check_sinks(plan, layer, where);
   if (!layer.evictions.empty())
     expect_size(layer.evictions.size(), model.n_kv_heads, where, "heads with evictions");
   if (!layer.attention.empty())
@@ -74,6 +91,21 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
 bool ascend_below(const std::vector<int>& indices, int end) {
   const bool ascending = std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end();
   return indices.empty() || (ascending && indices.front() >= 0 && indices.back() < end);
+}
+
+// The kinds of layers against the recorded ones.
+void check_kinds(const RecordPlan& plan) {
+  for (const auto& [layers, what] :
+       {std::pair{&plan.expert_layers, "with experts"}, std::pair{&plan.keyless_layers, "without keys"}})
+    if (!std::ranges::includes(plan.layers, *layers))
+      throw InvalidInput(fmt::format("recording plan: layers {} {} are not all among the recorded {}",
+                                     fmt::join(*layers, ", "), what, fmt::join(plan.layers, ", ")));
+  if (plan.counted_layer() < 0)
+    throw InvalidInput("recording plan: none of the layers to record has keys; at least one must");
+  if (!plan.expert_layers.empty() &&
+      (plan.experts_per_token < 1 || plan.experts_per_token > plan.n_experts))
+    throw InvalidInput(fmt::format("recording plan: {} of {} experts a token cannot be",
+                                   plan.experts_per_token, plan.n_experts));
 }
 
 void check_run(const RecordPlan& plan, const RunPlan& run) {
@@ -110,6 +142,7 @@ void check_plan(const RecordPlan& plan) {
     throw InvalidInput("recording plan: logits of no position or no vocabulary");
   if (!ascend_below(plan.layers, model.n_layers))
     throw InvalidInput(fmt::format("recording plan: layers must ascend below {}", model.n_layers));
+  check_kinds(plan);
   if (!ascend_below(plan.heads.kv_heads, model.n_kv_heads))
     throw InvalidInput(fmt::format("recording plan: KV heads [{}] must ascend below {}",
                                    fmt::join(plan.heads.kv_heads, ", "), model.n_kv_heads));
@@ -119,6 +152,25 @@ void check_plan(const RecordPlan& plan) {
     if (!names.insert(run.name).second)
       throw InvalidInput(fmt::format("recording plan: two runs '{}'", run.name));
   }
+}
+
+void check_routing(const RecordPlan& plan, const RoutingRecord& record) {
+  if (record.run < 0 || static_cast<std::size_t>(record.run) >= plan.runs.size())
+    throw InvalidInput(fmt::format("recording: there is no run {}", record.run));
+  const RunPlan& run = plan.runs[record.run];
+  const std::string where =
+      fmt::format("recording: run '{}', experts of layer {}", run.name, record.layer);
+  if (!plan.has_experts(record.layer)) throw InvalidInput(where + ": it has none that are recorded");
+  const auto n = static_cast<std::int64_t>(record.entropy.size());
+  const std::int64_t limit = run.max_tokens(plan.n_prompt());
+  if (record.first < 0 || n < 1 || n > limit - record.first)
+    throw InvalidInput(
+        fmt::format("{}: tokens [{}, {}) of {}", where, record.first, record.first + n, limit));
+  expect_size(record.experts.size(), n * plan.experts_per_token, where, "experts");
+  expect_size(record.weights.size(), n * plan.experts_per_token, where, "experts' weights");
+  for (const std::int32_t expert : record.experts)
+    if (expert < 0 || expert >= plan.n_experts)
+      throw InvalidInput(fmt::format("{}: expert {} of {}", where, expert, plan.n_experts));
 }
 
 BlockOrder::BlockOrder(std::shared_ptr<const RecordPlan> plan) : plan_(std::move(plan)) {

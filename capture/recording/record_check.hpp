@@ -15,6 +15,9 @@ namespace keyscope::recording {
 // Names, counts and shapes of a plan against each other.
 void check_plan(const RecordPlan& plan);
 
+// Of a layer with experts: shapes and indices against the plan.
+void check_routing(const RecordPlan& plan, const RoutingRecord& record);
+
 // Blocks against their plan, and against what comes next in their run: under the layer schedule, in their run
 // and layer until the prompt has been read.
 class BlockOrder {

@@ -1,8 +1,10 @@
 #include "capture/recording/recording.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/errors.hpp"
 
@@ -12,6 +14,25 @@ int RecordingInfo::run_index(std::string_view name) const {
   const auto found =
       std::find_if(runs.begin(), runs.end(), [&](const RunInfo& run) { return run.plan.name == name; });
   return found == runs.end() ? -1 : static_cast<int>(found - runs.begin());
+}
+
+std::vector<int> RecordingInfo::all_layers() const {
+  std::vector<int> all;
+  std::ranges::merge(layers, keyless_layers, std::back_inserter(all));
+  return all;
+}
+
+std::string layer_refusal(const RecordingInfo& info, int layer) {
+  if (std::ranges::binary_search(info.layers, layer)) return "";
+  if (!info.has_keys(layer))
+    return fmt::format("layer {} has no keys: its mixer is recurrent; layers with keys: {}", layer,
+                       fmt::join(info.layers, ", "));
+  return fmt::format("layer {} was not recorded; recorded layers: {}", layer, fmt::join(info.layers, ", "));
+}
+
+void require_keys_of(const RecordingInfo& info, int layer) {
+  if (const std::string refusal = layer_refusal(info, layer); !refusal.empty())
+    throw FileError(fmt::format("{}: {}", info.source, refusal));
 }
 
 void check_kv_head(const RecordingInfo& info, int kv_head) {

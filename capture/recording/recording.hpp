@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -33,7 +34,12 @@ struct RecordingInfo {
   bool complete = false;
   ModelInfo model;
   TokenText prompt;
-  std::vector<int> layers;
+  std::vector<int> layers;               // recorded ones that have keys, ascending
+  std::vector<int> keyless_layers = {};  // recorded ones that have none (recurrent mixers), ascending
+  // Of both, those with experts, of which each token goes to `experts_per_token`.
+  std::vector<int> expert_layers = {};
+  int n_experts = 0, experts_per_token = 0;
+  bool sinks = false;  // every query head has a learned sink, which takes part in the softmax without a row
   RecordedHeads heads =
       {};  // that have keys, queries, values and attention weights, as far as these are there
   StoreType store = StoreType::kFloat32;  // of the rows in the file: the coarsest of them
@@ -44,8 +50,17 @@ struct RecordingInfo {
   std::vector<RunInfo> runs;
 
   std::int64_t n_prompt() const { return prompt.size(); }
+  bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }
+  std::vector<int> all_layers() const;         // with keys or without, ascending
   int run_index(std::string_view name) const;  // -1 if there is none of that name
 };
+
+// Why there is nothing to see of a layer: "layer 3 has no keys: its mixer is recurrent; layers with keys: 7,
+// 11"; empty where there is.
+std::string layer_refusal(const RecordingInfo& info, int layer);
+
+// Throws FileError where the layer was not recorded, or has no keys.
+void require_keys_of(const RecordingInfo& info, int layer);
 
 // Throws FileError where the model has no such head.
 void check_kv_head(const RecordingInfo& info, int kv_head);
@@ -71,6 +86,15 @@ struct AttentionStatistics {
   RowMatrixF window;   // (n_kv_heads, n_tokens) weights of the prompt's last 32 queries, summed, group mean
   std::vector<double> gini;       // (n_heads) of the attention that the prompt's positions received
   std::vector<double> top_share;  // (n_heads) the share of it that the 1 % of them with the most have
+  RowMatrixD sink;  // (n_heads, n_prompt_blocks) what each block's queries gave to the learned sinks, summed
+};
+
+// Where a layer's router sent the tokens of a run. Empty where it was not recorded.
+struct LayerRouting {
+  // (n_tokens, k) the likeliest first; -1: not known
+  Eigen::Matrix<std::int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> experts;
+  RowMatrixF weights;          // (n_tokens, k) what the experts' outputs were multiplied by
+  std::vector<float> entropy;  // (n_tokens) of the router's softmax over all experts, in nats
 };
 
 // A recording to read from: a file, or a capture that is still running. Reads copy, and may be called from
@@ -94,6 +118,12 @@ class Recording {
   virtual HeadTrace trace(int run, int layer, int kv_head) const = 0;
 
   virtual AttentionStatistics statistics(int /*run*/, int /*layer*/) const { return {}; }
+
+  // (n_heads) the scores of a layer's learned sinks; empty where it has none, or they are not known yet.
+  virtual std::vector<float> sink_logits(int /*run*/, int /*layer*/) const { return {}; }
+
+  // Of a layer with experts, with keys or without.
+  virtual LayerRouting routing(int /*run*/, int /*layer*/) const { return {}; }
 
   // Weights of rows [first, first + count) of query head `query_head`: (count, n_tokens). A replayed run has
   // none of its own, whatever RecordingInfo::attention says.
@@ -141,6 +171,9 @@ std::unique_ptr<RecordSink> make_recording_writer(const std::filesystem::path& p
 // Safe to read from any thread while the capture goes on.
 class MemoryRecording : public RecordSink, public Recording {
  public:
+  using Recording::routing;
+  using RecordSink::routing;
+
   static std::shared_ptr<MemoryRecording> create();
 };
 

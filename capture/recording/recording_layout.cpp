@@ -86,6 +86,26 @@ void create_attention_statistics(Group& group, const RecordPlan& plan, hsize_t n
     group.create_dataset(name, ElementType::kFloat64, {n_heads}, overwritten({n_heads}, unknown));
 }
 
+// What the heads' learned sinks took of each prompt block's queries, and their scores.
+void create_sinks(Group& group, const RecordPlan& plan, std::int64_t n_blocks) {
+  const hsize_t n_heads = size(plan.model.n_heads), n = size(n_blocks);
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  group.create_dataset("attention_sink", ElementType::kFloat64, {n_heads, n},
+                       overwritten({n_heads, std::min(n, kMatrixChunk)}, unknown));
+  group.create_dataset("sink_logit", ElementType::kFloat32, {n_heads}, overwritten({n_heads}, unknown));
+}
+
+// Where the layer's router sent each token.
+void create_routing(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  const Shape each{n_tokens, size(plan.experts_per_token)};
+  const Shape chunk{std::min(n_tokens, kTraceChunk), each[1]};
+  group.set_integer(kNExperts, plan.n_experts);
+  group.create_dataset("expert", ElementType::kInt32, each, overwritten(chunk, -1));
+  group.create_dataset("expert_weight", ElementType::kFloat32, each, overwritten(chunk, unknown));
+  group.create_dataset("router_entropy", ElementType::kFloat32, {n_tokens}, overwritten({chunk[0]}, unknown));
+}
+
 // Which heads the rows are of, where they are not of all.
 void create_heads(Group& group, const RecordedHeads& heads) {
   if (heads.all()) return;
@@ -99,14 +119,17 @@ void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int 
   const hsize_t n_tokens = size(about.max_tokens(plan.n_prompt()));
   const hsize_t n_heads = size(plan.n_row_heads()), n_kv_heads = size(plan.n_row_kv_heads());
   const hsize_t head_dim = size(plan.model.head_dim);
+  if (plan.has_experts(layer)) create_routing(group, plan, n_tokens);
+  if (!plan.has_keys(layer)) return group.set_integer(kKeyless, 1);
   create_heads(group, plan.heads);
   if (plan.keys) create_rows(group, "keys", {n_kv_heads, n_tokens, head_dim}, plan.store);
   if (plan.queries) create_rows(group, "queries", {n_heads, n_tokens, head_dim}, plan.store);
   if (plan.values) create_rows(group, "values", {n_kv_heads, n_tokens, head_dim}, plan.store);
   create_traces(group, plan, n_tokens);
   create_attention_statistics(group, plan, n_tokens);
+  if (plan.sinks) create_sinks(group, plan, about.n_prompt_blocks);
   // Under the layer schedule a layer that was cut short is not shown, but for the first.
-  if (!plan.by_layers() || layer == plan.layers.front()) create_journal(group, plan);
+  if (!plan.by_layers() || layer == plan.counted_layer()) create_journal(group, plan);
   if (plan.attention) {
     const hsize_t edge = std::min(n_tokens, kMatrixChunk);
     const ElementType type =
@@ -178,6 +201,17 @@ void create_layout(hdf5::File& file, const RecordPlan& plan) {
   for (std::size_t i = 0; i < plan.runs.size(); ++i) create_run(runs, plan, i);
 }
 
+Shape shape_of_tokens(const std::string& dataset, Shape shape, std::int64_t n_tokens) {
+  const auto cut_axis = [&](std::size_t axis) {
+    if (axis < shape.size()) shape[axis] = std::min(shape[axis], size(n_tokens));
+  };
+  const bool of_experts =
+      dataset == "expert" || dataset == "expert_weight" || dataset == "router_entropy";
+  cut_axis(of_experts ? 0 : 1);
+  if (dataset == "attention") cut_axis(2);
+  return shape;
+}
+
 void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
   cut(run, "block_start", {size(extent.n_blocks)});
   cut(run, "block_ms", {size(extent.n_blocks)});
@@ -203,6 +237,9 @@ void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
     for (const char* name : {"evicted_at", "evicted_margin", "attention_received", "attention_queries",
                              "attention_last", "attention_window"})
       cut(group, name, {size(plan.model.n_kv_heads), n_tokens});
+    for (const char* name : {"expert", "expert_weight"})
+      cut(group, name, {n_tokens, size(plan.experts_per_token)});
+    cut(group, "router_entropy", {n_tokens});
   }
 }
 

@@ -25,6 +25,11 @@ inline hsize_t size(std::int64_t n) { return static_cast<hsize_t>(n); }
 // "layer_07"
 std::string layer_group_name(int layer);
 
+// Attributes of a layer's group: 1 where the layer's mixer is recurrent, so that it has no keys; and how many
+// experts it has, where it has some.
+inline constexpr const char* kKeyless = "keyless";
+inline constexpr const char* kNExperts = "n_experts";
+
 // Lays out everything a recording will ever hold, at its full size: groups, attributes, datasets. From then
 // on a capture only overwrites raw data, which moves no metadata, so that a kill at any moment leaves a file
 // that opens. For this, what a capture overwrites is not compressed (a compressed chunk that changes its size
@@ -43,6 +48,10 @@ struct RunExtent {
   std::int64_t n_layers = 0;  // read to the prompt's end, where a recording grows layer by layer
   std::string late_text;      // the generated text, if it had no room when it came
 };
+
+// The part of a layer's dataset that belongs to its first n_tokens.
+//   shape: the dataset's, which may have room for more
+hdf5::Shape shape_of_tokens(const std::string& dataset, hdf5::Shape shape, std::int64_t n_tokens);
 
 // Cuts a run's datasets to its final sizes: that generation ends early is known only when it has. This moves
 // metadata, and is done for all runs together when everything recorded lies on the disk.

@@ -58,6 +58,11 @@ std::string RecordedHeads::refusal(int kv_head) const {
   return fmt::format("KV head {} was not recorded; recorded are {}", kv_head, fmt::join(kv_heads, ", "));
 }
 
+int RecordPlan::counted_layer() const {
+  const auto found = std::ranges::find_if(layers, [&](int layer) { return has_keys(layer); });
+  return found == layers.end() ? -1 : *found;
+}
+
 std::string parameters_json(const std::map<std::string, std::string>& options) {
   using Json = nlohmann::ordered_json;
   Json json = Json::object();

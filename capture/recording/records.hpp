@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -145,6 +146,10 @@ struct RecordPlan {
   int n_row_heads() const { return n_row_kv_heads() * model.group_size(); }
   bool by_layers() const { return provenance.schedule == "layer"; }
   bool together() const { return provenance.schedule == "together"; }
+  bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }
+  bool has_experts(int layer) const { return std::ranges::binary_search(expert_layers, layer); }
+  // The first recorded layer that has keys, whose blocks are those that a run counts; -1: there is none.
+  int counted_layer() const;
 };
 
 // How many of a prompt's last queries `attention_window` sums the weights of.
@@ -178,8 +183,8 @@ struct LayerBlock {
   // (n_heads) what this block's queries gave to the heads' learned sinks, summed: with what rows received, it
   // adds up to the number of queries. Empty after the prompt, and in models without sinks.
   std::vector<double> attention_sink;
-  // With a prompt's last block, the sinks' scores, and statistics of attention over the whole prompt:
-  std::vector<float> sink_logits;       // (n_heads)
+  std::vector<float> sink_logits;  // (n_heads) the sinks' scores, with a prompt's first block
+  // With a prompt's last block, statistics of attention over the whole prompt:
   std::vector<float> attention_window;  // (n_kv_heads, n_prompt) weights of the last queries, summed
   std::vector<double> gini, top_share;  // (n_heads) of the attention that positions received
 };

@@ -39,6 +39,8 @@ class RunReader {
       check_layer(group_.open_group(layer_group_name(layer)));
       layer_done();
     }
+    for (const int layer : info_.keyless_layers) check_keyless(group_.open_group(layer_group_name(layer)));
+    for (const int layer : info_.expert_layers) check_routing(group_.open_group(layer_group_name(layer)));
     read_scored();
     return std::move(run_);
   }
@@ -51,6 +53,8 @@ class RunReader {
   void read_scored();
   void check_blocks() const;
   void check_layer(const Group& group) const;
+  void check_keyless(const Group& group) const;
+  void check_routing(const Group& group) const;
   [[noreturn]] void refuse(const std::string& what) const { throw FileError(group_.where() + ": " + what); }
 
   // The first `n` elements of a list that may be longer in a recording that was not completed.
@@ -173,6 +177,8 @@ void RunReader::read_scored() {
 
 void RunReader::check_layer(const Group& group) const {
   group.names();  // refuses links to other files
+  if (is_keyless(group))
+    throw FileError(group.where() + ": is keyless; expected keys, as in the first run");
   check_layer_rows(group, info_, run_);
   const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.n_kv_heads);
   const hsize_t n_tokens = size(run_.n_tokens);
@@ -182,11 +188,32 @@ void RunReader::check_layer(const Group& group) const {
   open_dataset(group, "attention_received", {ElementType::kFloat64}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_queries", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_last", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  if (group.has("sink_logit")) open_dataset(group, "sink_logit", {ElementType::kFloat32}, {n_heads});
+  if (group.has("attention_sink"))
+    open_dataset(group, "attention_sink", {ElementType::kFloat64}, {n_heads, size(run_.plan.n_prompt_blocks)});
   if (!group.has("attention_entropy")) return;
   open_dataset(group, "attention_entropy", {ElementType::kFloat32}, {n_heads, size(info_.n_prompt())});
   open_dataset(group, "attention_window", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
   for (const char* name : {"attention_gini", "attention_top_share"})
     open_dataset(group, name, {ElementType::kFloat64}, {n_heads});
+}
+
+void RunReader::check_keyless(const Group& group) const {
+  group.names();
+  if (!is_keyless(group))
+    throw FileError(group.where() + ": is not keyless; expected no keys, as in the first run");
+}
+
+void RunReader::check_routing(const Group& group) const {
+  if (!group.has("expert")) return;  // a replayed run: nothing went through the model
+  if (read_expert_counts(group) != ExpertCounts{info_.n_experts, info_.experts_per_token})
+    throw FileError(fmt::format("{}: other numbers of experts than in the first layer, {} of {}",
+                                group.where(), info_.experts_per_token, info_.n_experts));
+  const hsize_t n_tokens = size(run_.n_tokens), k = size(info_.experts_per_token);
+  const Roomy rows = info_.complete ? Roomy{} : Roomy{0};
+  open_dataset(group, "expert", {ElementType::kInt32}, {n_tokens, k}, rows);
+  open_dataset(group, "expert_weight", {ElementType::kFloat32}, {n_tokens, k}, rows);
+  open_dataset(group, "router_entropy", {ElementType::kFloat32}, {n_tokens}, rows);
 }
 
 }  // namespace
@@ -228,6 +255,21 @@ RecordedHeads read_recorded_heads(const Group& layer, int n_kv_heads) {
                                 fmt::join(heads, ", "), n_kv_heads));
   if (n_heads == size(n_kv_heads)) return {};
   return {{heads.begin(), heads.end()}};
+}
+
+bool is_keyless(const Group& layer) {
+  return layer.has_attribute(kKeyless) && integer_in(layer, kKeyless, 0, 1) == 1;
+}
+
+ExpertCounts read_expert_counts(const Group& layer) {
+  constexpr std::int64_t kMostExperts = 1 << 20;
+  const auto n = static_cast<int>(integer_in(layer, kNExperts, 1, kMostExperts));
+  const hdf5::Dataset experts = layer.open_dataset("expert", 0, {0, 0});
+  const hsize_t k = experts.shape().size() == 2 ? experts.shape()[1] : 0;
+  if (k < 1 || k > size(n))
+    throw FileError(fmt::format("{}: found {}; expected tokens by 1 to {} experts", experts.where(),
+                                hdf5::format_shape(experts.shape()), n));
+  return {n, static_cast<int>(k)};
 }
 
 StoreType read_store(const Group& layer) {

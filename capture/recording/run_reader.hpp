@@ -26,6 +26,16 @@ RunInfo read_run(const hdf5::Group& group, const std::string& name, const Record
 // The heads that the rows are of: those of `kv_heads`, else all.
 RecordedHeads read_recorded_heads(const hdf5::Group& layer, int n_kv_heads);
 
+// Whether the layer's mixer is recurrent, so that it has no keys.
+bool is_keyless(const hdf5::Group& layer);
+
+// Of a layer with experts: how many it has, and to how many each token goes.
+struct ExpertCounts {
+  int n = 0, per_token = 0;
+  bool operator==(const ExpertCounts&) const = default;
+};
+ExpertCounts read_expert_counts(const hdf5::Group& layer);
+
 // How keys, queries and values are stored: the coarsest of them.
 StoreType read_store(const hdf5::Group& layer);
 

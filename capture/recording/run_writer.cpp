@@ -82,6 +82,7 @@ RunWriter::RunWriter(Group run, std::shared_ptr<const RecordPlan> plan, const Ru
   generated_text_ = group_.open_dataset("generated_text");
   generated_offset_ = group_.open_dataset("generated_text_offset");
   layers_.resize(plan_->layers.size());
+  routing_.resize(plan_->layers.size());
   if (!plan_->by_layers()) return;
   layer_counter_ = group_.open_dataset("blocks_done_by_layer");
   complete_layers_ = group_.open_dataset("layers_complete");
@@ -101,6 +102,7 @@ std::size_t RunWriter::layer_index(int layer) const {
 RunWriter::Layer RunWriter::open_layer(int layer) const {
   const Group group = group_.open_group(layer_group_name(layer));
   Layer opened;
+  if (!plan_->has_keys(layer)) return opened;
   if (plan_->keys) opened.keys = group.open_dataset("keys");
   if (plan_->queries) opened.queries = group.open_dataset("queries");
   if (plan_->values) opened.values = group.open_dataset("values");
@@ -114,6 +116,10 @@ RunWriter::Layer RunWriter::open_layer(int layer) const {
   opened.window = group.open_dataset("attention_window", kTraceCacheBytes);
   opened.gini = group.open_dataset("attention_gini");
   opened.top_share = group.open_dataset("attention_top_share");
+  if (plan_->sinks) {
+    opened.sink = group.open_dataset("attention_sink");
+    opened.sink_logit = group.open_dataset("sink_logit");
+  }
   if (group.has("partial_attention_received")) {
     opened.partial_received = group.open_dataset("partial_attention_received");
     opened.partial_queries = group.open_dataset("partial_attention_queries");
@@ -127,8 +133,8 @@ void RunWriter::write_block(const BlockRecord& record) {
     layer_written_ = layer_index(block.layer);
     write_layer(layer(layer_written_), record, block);
   }
-  const bool first_of_layers = record.layers.front().layer == plan_->layers.front();
-  if (!first_of_layers) return;
+  const int counted = plan_->counted_layer();
+  if (std::ranges::find(record.layers, counted, &LayerBlock::layer) == record.layers.end()) return;
   write_at(block_start_, record.block, record.start);
   write_at(block_ms_, record.block, record.elapsed_ms);
   ++blocks_done_;
@@ -141,6 +147,10 @@ void RunWriter::write_block(const BlockRecord& record) {
 }
 
 void RunWriter::write_layer(Layer& layer, const BlockRecord& record, const LayerBlock& block) {
+  if (!plan_->has_keys(block.layer)) {
+    ++layer.blocks_done;
+    return;
+  }
   write_rows(record, layer, block);
   if (record.prompt) {
     for (AttentionSums& head : layer.sums) head.append(record.start, record.n_new);
@@ -201,6 +211,32 @@ void RunWriter::write_statistics(Layer& layer, const BlockRecord& record, const 
                        {n_kv_heads, size(plan_->n_prompt())});
   if (!block.gini.empty()) layer.gini.write(std::span<const double>(block.gini));
   if (!block.top_share.empty()) layer.top_share.write(std::span<const double>(block.top_share));
+  if (plan_->sinks) write_sinks(layer, record, block);
+}
+
+void RunWriter::write_sinks(Layer& layer, const BlockRecord& record, const LayerBlock& block) {
+  if (!block.attention_sink.empty())
+    layer.sink->write(std::span<const double>(block.attention_sink), {0, size(record.block)},
+                      {size(plan_->model.n_heads), 1});
+  if (!block.sink_logits.empty()) layer.sink_logit->write(std::span<const float>(block.sink_logits));
+}
+
+// Tokens of blocks that are still to come, or under the layer schedule of blocks that were counted: a reader
+// leaves out the former, and finds what a kill kept from the latter to be unknown.
+void RunWriter::write_routing(const RoutingRecord& record) {
+  const std::size_t index = layer_index(record.layer);
+  auto& routing = routing_[index];
+  if (!routing) {
+    const Group group = group_.open_group(layer_group_name(record.layer));
+    routing = {group.open_dataset("expert", kTraceCacheBytes),
+               group.open_dataset("expert_weight", kTraceCacheBytes),
+               group.open_dataset("router_entropy", kTraceCacheBytes)};
+  }
+  const hsize_t first = size(record.first), n = record.entropy.size(), k = size(plan_->experts_per_token);
+  routing->expert.write(std::span<const std::int32_t>(record.experts), {first, 0}, {n, k});
+  routing->weight.write(std::span<const float>(record.weights), {first, 0}, {n, k});
+  routing->entropy.write(std::span<const float>(record.entropy), {first}, {n});
+  if (plan_->by_layers() && first + n >= size(plan_->n_prompt())) routing.reset();
 }
 
 void RunWriter::write_last_attention(Layer& layer, const LayerBlock& block) {

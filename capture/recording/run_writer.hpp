@@ -56,6 +56,7 @@ class RunWriter {
   //   record: what comes next, and checked (see BlockOrder)
   //   throws InvalidInput where it evicts rows that are not there, FileError when it cannot be written
   void write_block(const BlockRecord& record);
+  void write_routing(const RoutingRecord& record);  // checked, too
   void write_prompt_result(const PromptResult& result);
   void write_generated(const TokenText& generated);
 
@@ -74,14 +75,19 @@ class RunWriter {
     std::optional<hdf5::Dataset> keys, queries, values, attention;
     hdf5::Dataset evicted_at, evicted_margin, attention_received, attention_queries, attention_last;
     hdf5::Dataset entropy, window, gini, top_share;
+    std::optional<hdf5::Dataset> sink, sink_logit;
     std::optional<hdf5::Dataset> partial_received, partial_queries;
     std::vector<AttentionSums> sums;  // per KV head; empty after the prompt
     std::int64_t blocks_done = 0;
+  };
+  struct Routing {
+    hdf5::Dataset expert, weight, entropy;
   };
 
   Layer open_layer(int layer) const;
   Layer& layer(std::size_t index);
   std::size_t layer_index(int layer) const;
+  void write_sinks(Layer& layer, const BlockRecord& record, const LayerBlock& block);
   void write_statistics(Layer& layer, const BlockRecord& record, const LayerBlock& block);
   void count_layer(std::size_t index);
   void write_layer(Layer& layer, const BlockRecord& record, const LayerBlock& block);
@@ -95,7 +101,8 @@ class RunWriter {
   hdf5::Group group_;
   std::shared_ptr<const RecordPlan> plan_;
   RunPlan about_;
-  std::vector<std::optional<Layer>> layers_;  // open while they are written
+  std::vector<std::optional<Layer>> layers_;    // open while they are written
+  std::vector<std::optional<Routing>> routing_;  // likewise
   hdf5::Dataset block_start_, block_ms_, counter_, journal_blocks_;
   std::optional<hdf5::Dataset> layer_counter_, complete_layers_;  // where layers are written one by one
   std::size_t layer_written_ = 0;                                 // the last one

@@ -34,6 +34,7 @@ class RecordingFile {
   // When these return, it is on the disk, and a block is counted.
   void write(const BlockRecord& record);
   void write(const PromptResult& result);
+  void write(const RoutingRecord& record);  // on the disk with the next block
   void write_run_done(int run, const TokenText& generated);
   // Cuts away what never came, and closes.
   void finish(bool complete);
@@ -131,6 +132,10 @@ void RecordingFile::write(const BlockRecord& record) {
   ++blocks_done_;
 }
 
+void RecordingFile::write(const RoutingRecord& record) {
+  file_.guarded([&] { run(record.run).write_routing(record); });
+}
+
 void RecordingFile::write(const PromptResult& result) {
   file_.guarded([&] {
     run(result.run).write_prompt_result(result);
@@ -173,7 +178,8 @@ struct RunDone {
   int run = 0;
   TokenText generated;
 };
-using Item = std::variant<std::shared_ptr<const BlockRecord>, PromptResult, RunDone>;
+using Item = std::variant<std::shared_ptr<const BlockRecord>, std::shared_ptr<const RoutingRecord>,
+                          PromptResult, RunDone>;
 
 class RecordingWriter final : public RecordSink {
  public:
@@ -182,6 +188,7 @@ class RecordingWriter final : public RecordSink {
 
   void begin(std::shared_ptr<const RecordPlan> plan) override;
   void block(std::shared_ptr<const BlockRecord> record) override;
+  void routing(std::shared_ptr<const RoutingRecord> record) override;
   void prompt_done(const PromptResult& result) override { push(result); }
   void run_done(int run, const TokenText& generated) override { push(RunDone{run, generated}); }
   void end(bool complete) override;
@@ -228,6 +235,12 @@ void RecordingWriter::begin(std::shared_ptr<const RecordPlan> plan) {
 void RecordingWriter::block(std::shared_ptr<const BlockRecord> record) {
   if (!file_) throw InvalidInput("recording: not begun, or ended already");
   order_->accept(*record);  // before anything of it is written
+  push(std::move(record));
+}
+
+void RecordingWriter::routing(std::shared_ptr<const RoutingRecord> record) {
+  if (!file_) throw InvalidInput("recording: not begun, or ended already");
+  check_routing(*plan_, *record);
   push(std::move(record));
 }
 
@@ -283,6 +296,8 @@ void RecordingWriter::item_is_written() {
 void RecordingWriter::write(const Item& item) {
   if (const auto* block = std::get_if<std::shared_ptr<const BlockRecord>>(&item))
     return file_->write(**block);
+  if (const auto* routing = std::get_if<std::shared_ptr<const RoutingRecord>>(&item))
+    return file_->write(**routing);
   if (const auto* result = std::get_if<PromptResult>(&item)) return file_->write(*result);
   const auto& done = std::get<RunDone>(item);
   file_->write_run_done(done.run, done.generated);

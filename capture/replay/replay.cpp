@@ -171,9 +171,8 @@ std::vector<int> choose_layers(const RecordingInfo& info, std::vector<int> wante
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   for (const int layer : wanted)
-    if (!std::binary_search(info.layers.begin(), info.layers.end(), layer))
-      throw UsageError(fmt::format("--layers: {} is not in the recording; it has {}", layer,
-                                   fmt::join(info.layers, ", ")));
+    if (const std::string refusal = recording::layer_refusal(info, layer); !refusal.empty())
+      throw UsageError("--layers: " + refusal);
   return wanted;
 }
 
@@ -316,6 +315,12 @@ Source open_source(const std::string& path) {
   return {recording::open_recording(path), hdf5::File::open(path)};
 }
 
+int exact_layer(const RecordingInfo& info) {
+  int layer = 0;
+  while (!info.has_keys(layer)) ++layer;
+  return layer;
+}
+
 ReplayPlan plan_replay(const Source& source, const ReplayOptions& options) {
   check_options(options);
   const auto info = source.recording->info();
@@ -323,6 +328,8 @@ ReplayPlan plan_replay(const Source& source, const ReplayOptions& options) {
   plan.seed = options.seed;
   plan.source_run = find_source_run(*info, options.run);
   plan.layers = choose_layers(*info, options.layers);
+  if (options.layers.empty()) plan.keyless_layers = info->keyless_layers;
+  plan.exact_layer = exact_layer(*info);
   plan_runs(plan, *info, options);
   measure_source(plan, source, *info);
   plan.provenance = provenance(plan, *info, options);

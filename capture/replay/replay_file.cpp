@@ -23,6 +23,7 @@ using recording::kListChunk;
 using recording::kTraceChunk;
 using recording::RecordingInfo;
 using recording::RunInfo;
+using recording::shape_of_tokens;
 using recording::size;
 using recording::hdf5::Dataset;
 using recording::hdf5::DatasetOptions;
@@ -119,6 +120,7 @@ class Layout {
       copy_layer(layer, to);
       after_layer();
     }
+    for (const int layer : plan_.keyless_layers) copy_layer(layer, to);
   }
 
   void create_replayed(std::size_t index) {
@@ -129,7 +131,11 @@ class Layout {
       create_rows(group, layer);
       create_evictions(group);
       create_statistics(group, layer);
+      // What the sinks took is attention, their scores are the model's.
+      if (const Group from = source_layer(layer); from.has("sink_logit")) copy(from, group, "sink_logit", {});
     }
+    for (const int layer : plan_.keyless_layers)
+      to.create_group(recording::layer_group_name(layer), "NXcollection").set_integer(recording::kKeyless, 1);
   }
 
  private:
@@ -143,20 +149,13 @@ class Layout {
     return copied;
   }
 
-  // The part of a layer's dataset that belongs to the first `n_tokens`: in a recording that was cut short
-  // there may be room for more. Tokens are the second axis, and the third of `attention`.
-  static Shape front(const Dataset& dataset, const std::string& name, std::int64_t n_tokens) {
-    Shape shape = dataset.shape();
-    if (shape.size() > 1) shape[1] = std::min(shape[1], size(n_tokens));
-    if (shape.size() > 2 && name == "attention") shape[2] = std::min(shape[2], size(n_tokens));
-    return shape;
-  }
-
   void copy_layer(int layer, Group& run) {
     const Group from = source_layer(layer);
     Group to = run.create_group(recording::layer_group_name(layer), "NXcollection");
+    for (const char* name : {recording::kKeyless, recording::kNExperts})
+      if (from.has_attribute(name)) to.set_integer(name, from.integer(name));
     for (const std::string& name : datasets_of(from))
-      copy(from, to, name, front(from.open_dataset(name, 0, {0}), name, run_.n_tokens));
+      copy(from, to, name, shape_of_tokens(name, from.open_dataset(name, 0, {0}).shape(), run_.n_tokens));
   }
 
   // The prompt's rows: the source run's, or one copy of them for all replayed runs.
@@ -170,7 +169,8 @@ class Layout {
       if (owned.has(name))
         to.link_dataset(name, owned.open_dataset(name));
       else
-        copy(from, to, name, front(from.open_dataset(name, 0, {0}), name, info_->n_prompt()));
+        copy(from, to, name,
+             shape_of_tokens(name, from.open_dataset(name, 0, {0}).shape(), info_->n_prompt()));
     }
   }
 

@@ -19,8 +19,8 @@ namespace {
 using Positions = std::vector<std::int32_t>;
 
 // What most models do.
-AttentionRules plain(Eigen::Index head_dim) {
-  return {.scale = 1 / std::sqrt(static_cast<double>(head_dim))};
+std::vector<AttentionRules> plain(Eigen::Index head_dim) {
+  return {{.scale = 1 / std::sqrt(static_cast<double>(head_dim))}};
 }
 
 TEST(AttentionMass, IsTheShareOfRetainedRows) {
@@ -90,7 +90,7 @@ TEST(OutputError, RowsAfterTheQueryCountForNothing) {
 // The same as one would write it in NumPy: all scores as a matrix, what is not seen at minus infinity.
 double slow_output_error(const RowMatrixF& queries, const Positions& at, const RowMatrixF& keys,
                          const RowMatrixF& values, const Positions& retained, double scale, double cap,
-                         std::int64_t window) {
+                         std::int64_t window, std::span<const double> sinks = {}) {
   RowMatrixD scores = queries.cast<double>() * keys.cast<double>().transpose() * scale;
   if (cap > 0) scores = cap * (scores.array() / cap).tanh();
   const auto outputs = [&](const Positions& kept) {
@@ -100,7 +100,8 @@ double slow_output_error(const RowMatrixF& queries, const Positions& at, const R
         const std::int64_t distance = at[q] - key;
         if (distance >= 0 && (window == 0 || distance < window)) weights(q, key) = std::exp(scores(q, key));
       }
-      if (weights.row(q).sum() > 0) weights.row(q) /= weights.row(q).sum();
+      const double sink = sinks.empty() ? 0 : std::exp(sinks[q]);
+      if (weights.row(q).sum() > 0) weights.row(q) /= weights.row(q).sum() + sink;
     }
     return RowMatrixD(weights * values.cast<double>());
   };
@@ -117,7 +118,7 @@ TEST(OutputError, FollowsScaleSoftCapAndWindow) {
   std::vector<double> found;
   for (const auto& [scale, cap, window] :
        {std::tuple{0.4, 0.0, 0}, {0.1, 0.0, 0}, {0.4, 2.0, 0}, {0.4, 0.0, 7}, {0.4, 2.0, 7}, {0.4, 0.0, 1}}) {
-    const AttentionRules rules{.scale = scale, .softcap = cap, .window = window};
+    const std::vector<AttentionRules> rules{{.scale = scale, .softcap = cap, .window = window}};
     found.push_back(output_error(queries, at, keys, values, retained, rules));
     EXPECT_NEAR(found.back(), slow_output_error(queries, at, keys, values, retained, scale, cap, window),
                 1e-12)
@@ -125,6 +126,25 @@ TEST(OutputError, FollowsScaleSoftCapAndWindow) {
   }
   for (std::size_t i = 1; i < found.size(); ++i)
     EXPECT_GT(std::abs(found[i] - found[0]), 1e-3) << "each of the three makes a difference";
+}
+
+// A sink holds the weights of both sides down; of two query heads, each has its own.
+TEST(OutputError, GivesEachQueryHeadItsSink) {
+  const RowMatrixF keys = sample_rows(5, 30, 6, 0.3) * 4, values = sample_rows(6, 30, 5),
+                   queries = sample_rows(7, 8, 6, 0.1) * 4;
+  const Positions at{12, 17, 26, 29, 12, 17, 26, 29}, retained{0, 2, 9, 10, 16, 21, 22, 27, 29};
+  const std::vector<double> sinks{1.5, 1.5, 1.5, 1.5, -0.5, -0.5, -0.5, -0.5};
+  const std::vector<AttentionRules> rules{{.scale = 0.4, .window = 20, .sink = 1.5},
+                                          {.scale = 0.4, .window = 20, .sink = -0.5}};
+  const double found = output_error(queries, at, keys, values, retained, rules);
+  EXPECT_NEAR(found, slow_output_error(queries, at, keys, values, retained, 0.4, 0, 20, sinks), 1e-12);
+  EXPECT_GT(std::abs(found - slow_output_error(queries, at, keys, values, retained, 0.4, 0, 20)), 1e-3);
+  // Twice the same head without a sink is one head.
+  const std::vector<AttentionRules> same{{.scale = 0.4}, {.scale = 0.4}};
+  EXPECT_EQ(output_error(queries, at, keys, values, retained, same),
+            output_error(queries, at, keys, values, retained, std::span(same).first(1)));
+  const std::vector<AttentionRules> three(3, AttentionRules{.scale = 0.4});
+  EXPECT_THROW(output_error(queries, at, keys, values, retained, three), InvalidInput);
 }
 
 TEST(OutputError, RefusesWhatDoesNotFit) {

@@ -76,6 +76,11 @@ void expect_same_info(const RecordingInfo& expected, const RecordingInfo& found)
   EXPECT_EQ(expected.model.head_dim, found.model.head_dim);
   expect_same_text(expected.prompt, found.prompt, "prompt");
   EXPECT_EQ(expected.layers, found.layers);
+  EXPECT_EQ(expected.keyless_layers, found.keyless_layers);
+  EXPECT_EQ(expected.expert_layers, found.expert_layers);
+  EXPECT_EQ(expected.n_experts, found.n_experts);
+  EXPECT_EQ(expected.experts_per_token, found.experts_per_token);
+  EXPECT_EQ(expected.sinks, found.sinks);
   EXPECT_EQ(expected.heads, found.heads);
   EXPECT_EQ(expected.keys, found.keys);
   EXPECT_EQ(expected.queries, found.queries);
@@ -97,6 +102,12 @@ void expect_same_layer(const Recording& expected, const Recording& found, const 
                        int layer) {
   const std::int64_t n_tokens = info.runs[run].n_tokens;
   const std::string what = info.runs[run].plan.name + " layer " + std::to_string(layer);
+  const RowMatrixD sinks = expected.statistics(run, layer).sink,
+                   found_sinks = found.statistics(run, layer).sink;
+  expect_same_values(std::vector<double>(sinks.data(), sinks.data() + sinks.size()),
+                     std::vector<double>(found_sinks.data(), found_sinks.data() + found_sinks.size()),
+                     what + " attention_sink");
+  expect_same_values(expected.sink_logits(run, layer), found.sink_logits(run, layer), what + " sink_logit");
   for (int h = 0; h < info.model.n_kv_heads; ++h) {
     expect_same_trace(expected.trace(run, layer, h), found.trace(run, layer, h), what);
     if (!info.heads.has(h)) continue;
@@ -117,6 +128,14 @@ void expect_same_layer(const Recording& expected, const Recording& found, const 
   }
 }
 
+void expect_same_routing(const LayerRouting& expected, const LayerRouting& found, const std::string& what) {
+  ASSERT_EQ(expected.experts.rows(), found.experts.rows()) << what;
+  ASSERT_EQ(expected.experts.cols(), found.experts.cols()) << what;
+  EXPECT_TRUE((expected.experts.array() == found.experts.array()).all()) << what;
+  expect_same_matrix(expected.weights, found.weights, what + " weights");
+  expect_same_values(expected.entropy, found.entropy, what + " entropy");
+}
+
 }  // namespace
 
 void expect_same(const Recording& expected, const Recording& found) {
@@ -125,6 +144,9 @@ void expect_same(const Recording& expected, const Recording& found) {
   if (::testing::Test::HasFatalFailure()) return;
   for (int run = 0; run < static_cast<int>(info->runs.size()); ++run) {
     expect_same_matrix(expected.logits(run), found.logits(run), "logits");
+    for (const int layer : info->expert_layers)
+      expect_same_routing(expected.routing(run, layer), found.routing(run, layer),
+                          "routing of layer " + std::to_string(layer));
     for (const int layer : info->layers) {
       expect_same_layer(expected, found, *info, run, layer);
       if (::testing::Test::HasFatalFailure()) return;
@@ -135,11 +157,15 @@ void expect_same(const Recording& expected, const Recording& found) {
 void expect_holds_counted_blocks(const Recording& recording, const SyntheticCapture& capture) {
   const auto info = recording.info();
   auto memory = MemoryRecording::create();
-  memory->begin(capture.plan());
+  RecordSink& sink = *memory;
+  sink.begin(capture.plan());
   for (int run = 0; run < static_cast<int>(info->runs.size()); ++run) {
     const RunInfo& about = info->runs[run];
-    for (int b = 0; b < about.blocks_done; ++b) memory->block(capture.block(run, b));
-    if (!about.top_ids.empty()) memory->prompt_done(capture.prompt_result(run));
+    for (int b = 0; b < about.blocks_done; ++b) {
+      for (const int layer : capture.plan()->expert_layers) sink.routing(capture.routing(run, b, layer));
+      sink.block(capture.block(run, b));
+    }
+    if (!about.top_ids.empty()) sink.prompt_done(capture.prompt_result(run));
   }
   expect_same(*memory, recording);
 }

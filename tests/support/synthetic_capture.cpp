@@ -44,6 +44,15 @@ std::vector<float> rows(std::int64_t kind, int run, int layer, const std::vector
 
 }  // namespace
 
+SyntheticOptions sinks_and_experts() {
+  SyntheticOptions options;
+  options.layers = {0, 1, 2};
+  options.keyless = {1};
+  options.experts = {1, 2};
+  options.sinks = true;
+  return options;
+}
+
 SyntheticCapture::SyntheticCapture(const SyntheticOptions& options) : options_(options) {
   auto plan = std::make_shared<RecordPlan>();
   plan->provenance = {"keyscope capture --out 'x y.h5'",
@@ -71,6 +80,10 @@ SyntheticCapture::SyntheticCapture(const SyntheticOptions& options) : options_(o
   plan->vocab_size = 40;
   plan->store = options.store;
   plan->compress = options.compress;
+  plan->sinks = options.sinks;
+  plan->keyless_layers = options.keyless;
+  plan->expert_layers = options.experts;
+  if (!options.experts.empty()) plan->n_experts = 8, plan->experts_per_token = 2;
   RunPlan none{"none", "none", "{}", 0, options.block_size, 0, options.max_generated, false};
   none.n_prompt_blocks = (options.n_prompt + options.block_size - 1) / options.block_size;
   RunPlan keydiff = none;
@@ -123,6 +136,12 @@ LayerBlock SyntheticCapture::layer_block(int run, int block, int layer, std::int
   const auto n_prompt_blocks = plan_->runs[0].n_prompt_blocks;
   LayerBlock made;
   made.layer = layer;
+  if (!plan_->has_keys(layer)) return made;
+  for (int h = 0; options.sinks && h < options.n_heads; ++h) {
+    if (block < n_prompt_blocks)
+      made.attention_sink.push_back(number({10, run, layer, h, block}) + 1.0 / 3.0);
+    if (block == 0) made.sink_logits.push_back(number({11, layer, h}));
+  }
   const std::vector<int> kv_heads = plan_->heads.list(options.n_kv_heads);
   std::vector<int> heads;
   for (int h = 0; h < options.n_heads; ++h)
@@ -177,6 +196,21 @@ std::shared_ptr<const BlockRecord> SyntheticCapture::block(int run, int block) c
   return record;
 }
 
+std::shared_ptr<const RoutingRecord> SyntheticCapture::routing(int run, int block, int layer) const {
+  const auto about = this->block(run, block);
+  auto record = std::make_shared<RoutingRecord>();
+  record->run = run;
+  record->layer = layer;
+  record->first = about->start;
+  for (std::int32_t i = about->start; i < about->start + about->n_new; ++i) {
+    const auto first = static_cast<std::int32_t>(512 * (number({12, run, layer, i}) + 1)) % 8;
+    record->experts.insert(record->experts.end(), {first, (first + 3) % 8});
+    record->weights.insert(record->weights.end(), {0.75F, 0.25F});
+    record->entropy.push_back(number({13, run, layer, i}) + 1);
+  }
+  return record;
+}
+
 PromptResult SyntheticCapture::prompt_result(int run) const {
   PromptResult result;
   result.run = run;
@@ -197,6 +231,7 @@ void SyntheticCapture::send(RecordSink& sink, std::int64_t n_blocks_to_send) con
   for (int run = 0; run < static_cast<int>(plan_->runs.size()); ++run) {
     for (int b = 0; b < n_blocks(run); ++b) {
       if (left-- <= 0) return;
+      for (const int layer : options_.experts) sink.routing(routing(run, b, layer));
       sink.block(block(run, b));
       if (b + 1 == plan_->runs[run].n_prompt_blocks) sink.prompt_done(prompt_result(run));
     }

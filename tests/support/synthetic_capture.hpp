@@ -27,7 +27,13 @@ struct SyntheticOptions {
   StoreType store = StoreType::kFloat32;
   bool compress = false;
   bool next_ids = true;  // blocks tell what was generated from them
+  bool sinks = false;    // query heads have learned sinks
+  std::vector<int> keyless = {};  // layers without keys
+  std::vector<int> experts = {};  // layers with 8 experts, of which each token goes to 2
 };
+
+// Every query head has a learned sink, layer 1 has no keys, and it and layer 2 have experts.
+SyntheticOptions sinks_and_experts();
 
 class SyntheticCapture {
  public:
@@ -36,6 +42,7 @@ class SyntheticCapture {
   std::shared_ptr<const RecordPlan> plan() const { return plan_; }
   std::int64_t n_blocks(int run) const;
   std::shared_ptr<const BlockRecord> block(int run, int block) const;
+  std::shared_ptr<const RoutingRecord> routing(int run, int block, int layer) const;
   PromptResult prompt_result(int run) const;
   TokenText generated(int run) const;
 

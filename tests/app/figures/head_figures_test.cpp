@@ -70,6 +70,26 @@ TEST(HeadMap, LayersThatWereNotRecordedAreBlank) {
                UsageError);
 }
 
+TEST(HeadMap, LayersWithoutKeysAreBlankAndNamed) {
+  FakeRecording recording = keydiff_and_none();
+  recording.edit_info().layers = {1};
+  recording.edit_info().keyless_layers = {0, 2};
+  const Figure figure = key_query_cosine_figure(recording, {.name = "mean-key-query-cosine"});
+  const RowMatrixF& values = figure.panels.front().heatmap->values;
+  ASSERT_EQ(values.rows(), 3);
+  EXPECT_TRUE(std::isnan(values(0, 0)));
+  EXPECT_FALSE(std::isnan(values(1, 0)));
+  EXPECT_TRUE(std::isnan(values(2, 1)));
+  EXPECT_THAT(figure.panels.front().note, HasSubstr("2 layers have no keys: their mixers are recurrent"));
+  EXPECT_THAT(norms_figure(recording, {}).caption, HasSubstr("2 layers have no keys"));
+  try {
+    check_request(*recording.info(), {.name = "attention", .layer = 2});
+    FAIL() << "layer 2 has no keys";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("layer 2 has no keys: its mixer is recurrent; layers with keys: 1"));
+  }
+}
+
 TEST(HeadMap, HeadsThatWereNotRecordedAreBlank) {
   FakeRecording recording = keydiff_and_none();
   recording.edit_info().heads.kv_heads = {1};
@@ -180,7 +200,7 @@ RowMatrixF from_analyze(const recording::Recording& recording, const std::string
                         int reference) {
   std::vector<measures::RunMeasures> runs;
   for (const int r : {run, reference})
-    runs.push_back({recording.info()->runs[r].plan.name, {}, {}, measures::measure_heads(recording, r)});
+    runs.push_back({recording.info()->runs[r].plan.name, {}, {}, measures::measure_heads(recording, r), {}});
   const auto json = measures::measures_json(*recording.info(), runs);
   RowMatrixF grid(2, 2);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -244,7 +264,7 @@ TEST(HeadComparison, RefusesWhatIsNotThere) {
 }
 
 TEST(HeadMeasures, HaveTheNamesOfAnalyze) {
-  measures::RunMeasures run{"keydiff", {}, {}, measures::measure_heads(three_runs_with_values(), 1)};
+  measures::RunMeasures run{"keydiff", {}, {}, measures::measure_heads(three_runs_with_values(), 1), {}};
   const auto head = measures::measures_json(*three_runs_with_values().info(), {run})["runs"][0]["heads"][0];
   std::set<std::string> ids;
   for (const HeadMeasure& measure : head_measures()) {

@@ -80,8 +80,8 @@ TEST_P(AttentionColumn, OfAPartIsThatPart) {
 
 INSTANTIATE_TEST_SUITE_P(Models, AttentionColumn,
                          ::testing::Values(Case{"tiny_llama"}, Case{"tiny_gemma2"},
-                                           Case{"tiny_mistral_window"}, Case{"tiny_llama", true},
-                                           Case{"tiny_llama", false, true}),
+                                           Case{"tiny_mistral_window"}, Case{"tiny_gpt_oss"},
+                                           Case{"tiny_llama", true}, Case{"tiny_llama", false, true}),
                          [](const auto& test) {
                            return test.param.model + (test.param.attention ? "_recorded" : "") +
                                   (test.param.cache_positions ? "_moved" : "");
@@ -176,7 +176,7 @@ TEST_P(AsCaptured, EveryWeightIsTheEngines) {
   const auto info = captured.recording->info();
   const std::int64_t n = info->runs[0].n_tokens;
   std::int64_t n_visible = 0;
-  for (int layer = 0; layer < info->model.n_layers; ++layer)
+  for (const int layer : info->layers)
     for (int head = 0; head < info->model.n_heads; ++head) {
       const RowMatrixF recorded = captured.recording->attention(0, layer, head);
       const RowMatrixF found = recompute_attention(*captured.recording, 0, layer, head, 0, n);
@@ -189,7 +189,7 @@ TEST_P(AsCaptured, EveryWeightIsTheEngines) {
           ASSERT_NEAR(found(query, key), recorded(query, key), 1e-5) << layer << ", " << query << ", " << key;
         }
     }
-  EXPECT_GT(n_visible, n * info->model.n_layers * info->model.n_heads);
+  EXPECT_GT(n_visible, n * std::ssize(info->layers) * info->model.n_heads);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -198,7 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
                       CapturedCase{"tiny_gemma2", "h2o"}, CapturedCase{"tiny_gemma3", "none"},
                       CapturedCase{"tiny_mistral_window", "none"},
                       CapturedCase{"tiny_qwen2_window", "keydiff"}, CapturedCase{"tiny_qwen3_window", "none"},
-                      CapturedCase{"tiny_llama", "sink", true}, CapturedCase{"tiny_llama", "h2o", true},
+                      CapturedCase{"tiny_gpt_oss", "none"}, CapturedCase{"tiny_gpt_oss", "h2o"},
+                      CapturedCase{"tiny_qwen3_next", "keydiff"}, CapturedCase{"tiny_llama", "sink", true},
+                      CapturedCase{"tiny_llama", "h2o", true},
                       CapturedCase{"tiny_llama_dynamic", "keydiff", true}),
     [](const auto& test) {
       return test.param.model + "_" + test.param.policy + (test.param.cache_positions ? "_by_place" : "");

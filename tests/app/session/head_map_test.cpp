@@ -57,6 +57,17 @@ TEST(HeadMap, EqualsTheCommandLinesFigure) {
     }
 }
 
+TEST(HeadMap, LayersWithoutKeysHaveNoCells) {
+  recording::RecordingInfo info = *small_recording()->info();
+  info.layers = {0, 3};
+  info.keyless_layers = {1, 2};
+  const HeadMap map = make_head_map(info, {}, {}, 0);
+  EXPECT_EQ(map.cells.size(), 8U);
+  EXPECT_NE(map.cell(info, 3, 3), nullptr);
+  EXPECT_EQ(map.cell(info, 1, 0), nullptr);
+  EXPECT_THAT(selection_refusal(info, {}, {.layer = 2}), HasSubstr("it has no keys; layers with keys: 0, 3"));
+}
+
 TEST(HeadMap, ADifferenceIsNamedAndSwitchedOff) {
   Session session({});
   session.show(small_recording(), {.run = "keydiff", .measure = "log_volume_nats", .reference = "sink"});

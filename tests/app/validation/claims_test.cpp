@@ -77,6 +77,32 @@ TEST(Claims, PromptsWithoutAValueDoNotCount) {
   EXPECT_EQ(claim.verdict, Verdict::kCannotTell);
 }
 
+// Attention alone has sinks in it, and a claim's verdict is of attention as it is.
+TEST(Claims, AreJudgedOnceMoreWithoutSinksWhereHeadsHaveSome) {
+  for (const Claim& claim : examine_claims(made_records(10), {}))
+    EXPECT_FALSE(claim.without_sinks) << claim.id;
+  const auto records = made_records(10, [](PromptRecord& record, int i) {
+    set(record, "none", &HeadMeasures::learned_sink_share, 0.3);
+    set(record, "none", &HeadMeasures::spearman, 0.5 + 0.01 * i);
+    set(record, "none", &HeadMeasures::spearman_without_sinks, -0.2 + 0.01 * i);
+    for (const char* run : {"keydiff", "sink", "random"})
+      set(record, run, &HeadMeasures::attention_mass_kept_without_sinks,
+          std::string_view(run) == "keydiff" ? 0.8 + 0.01 * i : 0.6);
+  });
+  const Claim correlation = claim_of(records, "attention-correlation");
+  EXPECT_EQ(correlation.verdict, Verdict::kSupported);
+  ASSERT_TRUE(correlation.without_sinks);
+  EXPECT_EQ(correlation.without_sinks->verdict, Verdict::kNotSupported);
+  EXPECT_NEAR(correlation.without_sinks->findings.at(0).mean.mean, -0.155, 1e-12);
+  const Claim kept = claim_of(records, "attention-kept");
+  ASSERT_TRUE(kept.without_sinks);
+  EXPECT_EQ(kept.without_sinks->verdict, Verdict::kSupported);
+  EXPECT_EQ(kept.without_sinks->findings.size(), 2U);
+  EXPECT_FALSE(claim_of(records, "output-error").without_sinks) << "nothing was measured of it";
+  EXPECT_FALSE(claim_of(records, "opposed-means").without_sinks);
+  EXPECT_THAT(claim_of(records, "lemma-3.1").remark, HasSubstr("without the learned sinks"));
+}
+
 TEST(Claims, LayersAreJudgedBesideTheWhole) {
   const auto records = made_records(10, [](PromptRecord& record, int) {
     for (HeadMeasures& head : run_of(record, "none").heads)

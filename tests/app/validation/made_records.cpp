@@ -22,7 +22,7 @@ RunMeasures made_run(const std::string& name) {
   }
   for (const validation::Quantity& one : validation::quantities()) {
     if (one.of_run != nullptr) run.*one.of_run = 0.0;
-    if (one.of_head == nullptr) continue;
+    if (one.of_head == nullptr || one.of_sinks) continue;
     for (HeadMeasures& head : run.heads) head.*one.of_head = 0.0;
   }
   return run;

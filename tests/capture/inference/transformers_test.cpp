@@ -83,8 +83,6 @@ std::map<std::string, std::vector<float>> run_golden(const std::string& name,
   CaptureOptions options;
   options.prompt_ids = Golden(name).read<std::int32_t>("prompt_ids");
   options.policies = test::policies({"none"});
-  for (int layer = 0; layer < model->config().n_layers; ++layer)
-    if (model->config().attends(layer)) options.layers.push_back(layer);
   options.block_size = block_size;
   options.record_values = options.record_attention = options.record_logits = true;
   options.score_last = 1000;

@@ -46,8 +46,11 @@ namespace {
 // Two prompt blocks' worth of chunks: a run that ends early frees some when its datasets are cut.
 SyntheticOptions early_end() {
   SyntheticOptions options;
-  options.n_layers = 1;
-  options.layers = {0};
+  options.n_layers = 2;
+  options.layers = {0, 1};
+  options.keyless = {1};
+  options.experts = {1};
+  options.sinks = true;
   options.n_heads = 2;
   options.n_kv_heads = 1;
   options.head_dim = 2;
@@ -65,6 +68,7 @@ void send_all(RecordSink& sink, const SyntheticCapture& capture) {
   for (int run = 0; run < 2; ++run) {
     const int n_prompt_blocks = 5;
     for (int b = 0; b < n_prompt_blocks + 3; ++b) {
+      sink.routing(capture.routing(run, b, 1));
       sink.block(capture.block(run, b));
       if (b + 1 == n_prompt_blocks) sink.prompt_done(capture.prompt_result(run));
     }
@@ -92,6 +96,7 @@ long capture_until(const SyntheticCapture& capture, const std::filesystem::path&
         writes_left = dies;
       }
       void block(std::shared_ptr<const BlockRecord> record) override { to.block(std::move(record)); }
+      void routing(std::shared_ptr<const RoutingRecord> record) override { to.routing(std::move(record)); }
       void prompt_done(const PromptResult& result) override { to.prompt_done(result); }
       void run_done(int run, const TokenText& generated) override { to.run_done(run, generated); }
       void end(bool complete) override { to.end(complete); }

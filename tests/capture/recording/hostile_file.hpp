@@ -20,12 +20,16 @@ namespace keyscope::recording {
 
 class HostileFile : public ::testing::Test {
  protected:
-  HostileFile() {
+  static SyntheticOptions one_layer() {
     SyntheticOptions options;
     options.n_layers = 1;
     options.layers = {0};
     options.n_prompt = 30;
     options.head_dim = 4;
+    return options;
+  }
+
+  explicit HostileFile(const SyntheticOptions& options = one_layer()) {
     SyntheticCapture capture(options);
     auto writer = make_recording_writer(path_, false);
     capture.send(*writer);

@@ -26,6 +26,72 @@ constexpr const char* kEvictedAt = "/entry/runs/keydiff/layer_00/evicted_at";
 
 TEST_F(HostileFile, StartsAsAGoodOne) { EXPECT_EQ(message(), ""); }
 
+// Every head has a learned sink, layer 1 has no keys, and it and layer 2 have experts.
+class HostileArchitecture : public HostileFile {
+ protected:
+  HostileArchitecture() : HostileFile(sinks_and_experts()) {}
+
+  static constexpr const char* kKeyless = "/entry/runs/keydiff/layer_01";
+};
+
+TEST_F(HostileArchitecture, StartsAsAGoodOne) { EXPECT_EQ(message(), ""); }
+
+TEST_F(HostileArchitecture, FlagsThatAreNoneAreRefused) {
+  change([](hid_t file) { set_integer(file, "/entry/runs/none/layer_01", "keyless", 2); });
+  expect_refused("/entry/runs/none/layer_01", "keyless");
+}
+
+TEST_F(HostileArchitecture, RunsMustAgreeOnWhichLayersHaveKeys) {
+  change([](hid_t file) { set_integer(file, kKeyless, "keyless", 0); });
+  expect_refused(kKeyless, "is not keyless; expected no keys, as in the first run");
+}
+
+TEST_F(HostileArchitecture, ExpertsThatAreNotThereAreRefused) {
+  change([](hid_t file) {
+    const std::vector<std::int32_t> experts(2 * 53, 8);
+    put(file, std::string(kKeyless) + "/expert", H5T_NATIVE_INT32, {53, 2}, experts.data());
+  });
+  expect_refused(std::string(kKeyless) + "/expert", "found expert 8; expected -1 to 7");
+}
+
+TEST_F(HostileArchitecture, ExpertsOfOtherNumbersAreRefused) {
+  change([](hid_t file) { set_integer(file, kKeyless, "n_experts", 1); });
+  expect_refused(kKeyless, "expected tokens by 1 to 1 experts");
+  change([](hid_t file) { set_integer(file, kKeyless, "n_experts", 5); });
+  expect_refused(kKeyless, "other numbers of experts than in the first layer");
+}
+
+TEST_F(HostileArchitecture, ExpertsOfOtherTokensAreRefused) {
+  change([](hid_t file) {
+    const std::vector<float> entropy(7);
+    put(file, std::string(kKeyless) + "/router_entropy", H5T_NATIVE_FLOAT, {7}, entropy.data());
+  });
+  expect_refused(std::string(kKeyless) + "/router_entropy", "found float32 (7)");
+}
+
+TEST_F(HostileArchitecture, SinksOfOtherShapesAreRefused) {
+  change([](hid_t file) {
+    const std::vector<double> sums(4 * 3);
+    put(file, "/entry/runs/none/layer_00/attention_sink", H5T_NATIVE_DOUBLE, {4, 3}, sums.data());
+  });
+  expect_refused("/entry/runs/none/layer_00/attention_sink", "found float64 (4, 3)");
+}
+
+TEST_F(HostileArchitecture, NoLayerWithKeysIsRefused) {
+  change([](hid_t file) {
+    for (const char* layer : {"layer_00", "layer_02"}) {
+      const std::string path = std::string("/entry/runs/none/") + layer;
+      const hid_t space = H5Screate(H5S_SCALAR);
+      const hid_t attribute = H5Acreate_by_name(file, path.c_str(), "keyless", H5T_STD_I64LE, space,
+                                                H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+      const std::int64_t one = 1;
+      H5Awrite(attribute, H5T_NATIVE_INT64, &one);
+      H5Aclose(attribute), H5Sclose(space);
+    }
+  });
+  expect_refused("/entry/runs/none", "none of its layers has keys");
+}
+
 TEST_F(HostileFile, ExternalLinksAreRefused) {
   std::filesystem::copy_file(path_, folder_.path() / "other.h5");
   change([](hid_t file) {

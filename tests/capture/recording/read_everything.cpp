@@ -7,6 +7,8 @@ namespace keyscope::recording {
 namespace {
 
 void read_layer(const Recording& recording, const RecordingInfo& info, int run, int layer) {
+  recording.statistics(run, layer);
+  recording.sink_logits(run, layer);
   for (int h = 0; h < info.model.n_kv_heads; ++h) {
     const HeadTrace trace = recording.trace(run, layer, h);
     const RunInfo& about = info.runs[run];
@@ -34,6 +36,7 @@ std::string read_everything(const std::string& path) {
       const TokenText& generated = info->runs[run].generated;
       for (std::int64_t i = 0; i < generated.size(); ++i) generated.token(i);
       recording->logits(run);
+      for (const int layer : info->all_layers()) recording->routing(run, layer);
       for (const int layer : info->layers) read_layer(*recording, *info, run, layer);
     }
   } catch (const FileError& error) {

@@ -105,6 +105,59 @@ TEST_P(RoundTrip, SumsAttentionOverPromptBlocks) {
   }
 }
 
+TEST_P(RoundTrip, KeepsSinksExpertsAndLayersWithoutKeys) {
+  const auto recording = record(sinks_and_experts());
+  const auto info = recording->info();
+  EXPECT_EQ(info->layers, (std::vector<int>{0, 2}));
+  EXPECT_EQ(info->keyless_layers, std::vector<int>{1});
+  EXPECT_EQ(info->expert_layers, (std::vector<int>{1, 2}));
+  EXPECT_EQ(info->n_experts, 8);
+  EXPECT_EQ(info->experts_per_token, 2);
+  for (int run = 0; run < 2; ++run) {
+    const RowMatrixD sinks = recording->statistics(run, 2).sink;
+    const LayerRouting routing = recording->routing(run, 1);
+    ASSERT_EQ(sinks.cols(), 7);
+    ASSERT_EQ(routing.experts.rows(), info->runs[run].n_tokens);
+    for (int b = 0; b < capture_->n_blocks(run); ++b) {
+      const auto sent = capture_->routing(run, b, 1);
+      EXPECT_EQ(routing.experts(sent->first, 1), sent->experts[1]);
+      EXPECT_EQ(routing.entropy[sent->first], sent->entropy[0]);
+      if (b < 7) {
+        EXPECT_EQ(sinks(3, b), capture_->block(run, b)->layers[2].attention_sink[3]);
+      }
+    }
+    EXPECT_EQ(recording->sink_logits(run, 2), capture_->block(run, 0)->layers[2].sink_logits);
+    EXPECT_EQ(recording->routing(run, 0).experts.rows(), 0);
+  }
+  auto memory = MemoryRecording::create();
+  capture_->send(*memory);
+  memory->end(true);
+  expect_same(*memory, *recording);
+}
+
+TEST_P(RoundTrip, RefusesHeadsOfALayerWithoutKeysByName) {
+  const auto recording = record(sinks_and_experts());
+  try {
+    recording->keys(0, 1, 0);
+    FAIL() << "layer 1 has no keys";
+  } catch (const FileError& error) {
+    EXPECT_NE(
+        std::string(error.what()).find("layer 1 has no keys: its mixer is recurrent; layers with keys: 0, 2"),
+        std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(recording->trace(0, 1, 0), FileError);
+  EXPECT_THROW(recording->statistics(0, 1), FileError);
+}
+
+TEST_P(RoundTrip, HasNothingOfSinksWhereThereAreNone) {
+  const auto recording = record();
+  EXPECT_FALSE(recording->info()->sinks);
+  EXPECT_EQ(recording->statistics(0, 2).sink.size(), 0);
+  EXPECT_TRUE(recording->sink_logits(0, 2).empty());
+  EXPECT_EQ(recording->routing(0, 2).experts.size(), 0);
+}
+
 TEST_P(RoundTrip, EndsWhereGenerationEnded) {
   const auto recording = record();
   const auto info = recording->info();

@@ -111,6 +111,42 @@ TEST_F(Writer, KeepsWhatCameBeforeAnInterrupt) {
   }
 }
 
+TEST_F(Writer, KeepsSinksAndExpertsThatCameBeforeAnInterrupt) {
+  const SyntheticCapture capture(sinks_and_experts());
+  for (const std::int64_t n_blocks : {1, 6, 7, 9, 15, 21}) {
+    const test::ScratchFolder folder;
+    const auto out = folder.path() / "out.h5";
+    auto writer = make_recording_writer(out, false);
+    capture.send(*writer, n_blocks);
+    writer->end(false);
+    const auto recording = open_recording(out.string());
+    expect_holds_counted_blocks(*recording, capture);
+    ASSERT_FALSE(HasFailure()) << n_blocks << " blocks";
+  }
+}
+
+TEST_F(Writer, RefusesExpertsThatCannotBe) {
+  const SyntheticCapture capture(sinks_and_experts());
+  auto writer = make_recording_writer(out_, false);
+  writer->begin(capture.plan());
+  auto routing = *capture.routing(0, 0, 1);
+  const auto refused = [&](const RoutingRecord& record) {
+    EXPECT_THROW(writer->routing(std::make_shared<RoutingRecord>(record)), InvalidInput);
+  };
+  auto broken = routing;
+  broken.layer = 0;
+  refused(broken);  // it has none
+  broken = routing;
+  broken.experts[3] = 8;
+  refused(broken);
+  broken = routing;
+  broken.weights.pop_back();
+  refused(broken);
+  broken = routing;
+  broken.first = 100;
+  refused(broken);
+}
+
 TEST_F(Writer, AnInterruptedStartReplacesNothing) {
   write_text(out_, "precious");
   auto writer = make_recording_writer(out_, true);

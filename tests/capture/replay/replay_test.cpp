@@ -45,6 +45,37 @@ class ReplayPlanTest : public ::testing::Test {
   test::ScratchFolder folder_;
 };
 
+TEST_F(ReplayPlanTest, KeepsSinksExpertsAndLayersWithoutKeys) {
+  for (const char* name : {"tiny_gpt_oss", "tiny_qwen3_next"}) {
+    const auto model =
+        capture::Model::load(test::inference_golden(name), {.dtype = capture::DType::kFloat32});
+    capture::CaptureOptions capture_options = test::full_cache_options();
+    capture_options.prompt_ids = test::random_ids(50, model->config().vocab_size);
+    const auto source = test::capture_to(folder_.file(std::string(name) + ".h5"), capture_options, *model);
+    const auto captured = recording::open_recording(source);
+    const auto replayed = test::replay_to(folder_.file(std::string(name) + "_replayed.h5"), source,
+                                          test::replay_options({"keydiff", "h2o"}));
+    const auto before = captured->info(), after = replayed->info();
+    EXPECT_EQ(after->layers, before->layers);
+    EXPECT_EQ(after->keyless_layers, before->keyless_layers);
+    EXPECT_EQ(after->expert_layers, before->expert_layers);
+    EXPECT_EQ(after->sinks, before->sinks);
+    EXPECT_EQ(before->sinks, std::string(name) == "tiny_gpt_oss");
+    EXPECT_EQ(before->keyless_layers.empty(), before->sinks);
+    for (const int layer : before->layers)
+      for (std::size_t run = 0; run < after->runs.size(); ++run)
+        EXPECT_EQ(replayed->sink_logits(static_cast<int>(run), layer), captured->sink_logits(0, layer));
+    for (const int layer : before->expert_layers) {
+      EXPECT_EQ(replayed->routing(0, layer).experts, captured->routing(0, layer).experts);
+      EXPECT_EQ(replayed->routing(1, layer).experts.rows(), 0) << "nothing went through the model";
+    }
+    if (before->sinks) continue;
+    ReplayOptions options = test::replay_options({"keydiff"});
+    options.layers = before->keyless_layers;
+    EXPECT_THAT(message_of<UsageError>([&] { plan(source, options); }), HasSubstr("has no keys"));
+  }
+}
+
 TEST_F(ReplayPlanTest, KeepsWhoModelAndPromptAreAndSaysWhatWasDone) {
   capture::CaptureOptions capture_options = test::full_cache_options();
   capture_options.command = "keyscope capture";
@@ -104,7 +135,7 @@ TEST_F(ReplayPlanTest, RefusesOptionsThatCannotBe) {
   EXPECT_THAT(refused([](auto& options) { options.policies = test::policies({"none"}); }),
               HasSubstr("--policy"));
   EXPECT_THAT(refused([](auto& options) { options.layers = {2}; }),
-              AllOf(HasSubstr("--layers: 2"), HasSubstr("0, 1")));
+              AllOf(HasSubstr("--layers: layer 2 was not recorded"), HasSubstr("0, 1")));
   EXPECT_THAT(refused([](auto& options) { options.run = "sink"; }),
               AllOf(HasSubstr("'sink'"), HasSubstr("none")));
 }
