@@ -13,6 +13,7 @@
 #include "capture/inference/eviction.hpp"
 #include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
+#include "capture/model/delta_net.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/recording/records.hpp"
 

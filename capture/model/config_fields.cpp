@@ -3,11 +3,22 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
 
 namespace keyscope::capture {
+
+bool ConfigFields::has(const std::string& name) const {
+  return json_->contains(name) && !json_->at(name).is_null();
+}
+
+bool ConfigFields::is_null(const std::string& name) const {
+  return json_->contains(name) && json_->at(name).is_null();
+}
+
+const nlohmann::json& ConfigFields::at(const std::string& name) const { return json_->at(name); }
 
 std::int64_t ConfigFields::count(const std::string& name, std::int64_t least, std::int64_t most) const {
   if (!has(name)) fail(name, "nothing", "an integer");

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "capture/model/family.hpp"
 
@@ -22,9 +22,9 @@ class ConfigFields {
   // json must outlive the fields.
   ConfigFields(const nlohmann::json& json, std::string where) : json_(&json), where_(std::move(where)) {}
 
-  bool has(const std::string& name) const { return json_->contains(name) && !json_->at(name).is_null(); }
-  bool is_null(const std::string& name) const { return json_->contains(name) && json_->at(name).is_null(); }
-  const nlohmann::json& at(const std::string& name) const { return json_->at(name); }
+  bool has(const std::string& name) const;
+  bool is_null(const std::string& name) const;
+  const nlohmann::json& at(const std::string& name) const;
 
   std::int64_t count(const std::string& name, std::int64_t least, std::int64_t most) const;
   std::int64_t count_or(const std::string& name, std::int64_t otherwise, std::int64_t least,

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "capture/gguf/gguf.hpp"
 #include "capture/model/gguf_architecture.hpp"

@@ -5,6 +5,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -37,6 +39,34 @@ double layer_mib(const test::RandomModel& model) {
   for (const auto& [name, tensor] : model.tensors)
     if (name.starts_with("model.layers.0.")) n_bytes += tensor.bytes.size();
   return static_cast<double>(n_bytes) / kMiB;
+}
+
+// A mixture of as many bytes: every layer's feed-forward is cut into experts.
+void divide_into_experts(test::RandomModel& model) {
+  constexpr std::int64_t kExperts = 8, kHidden = 384, kSize = 1024 / kExperts;
+  model.config["model_type"] = "mixtral";
+  model.config["architectures"] = {"MixtralForCausalLM"};
+  model.config["num_local_experts"] = kExperts;
+  model.config["intermediate_size"] = kSize;
+  model.config["sliding_window"] = nullptr;
+  const int n_layers = model.config["num_hidden_layers"];
+  for (int i = 0; i < n_layers; ++i) {
+    const std::string layer = fmt::format("model.layers.{}.", i);
+    const std::vector<std::pair<std::string, std::string>> parts{
+        {"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
+    for (const auto& [of_one, of_expert] : parts) {
+      const auto whole = model.tensors.extract(fmt::format("{}mlp.{}.weight", layer, of_one)).mapped();
+      const std::size_t n_bytes = whole.bytes.size() / kExperts;
+      const std::vector<std::int64_t> shape =
+          of_expert == "w2" ? std::vector{kHidden, kSize} : std::vector{kSize, kHidden};
+      for (std::int64_t expert = 0; expert < kExperts; ++expert)
+        model.tensors[fmt::format("{}block_sparse_moe.experts.{}.{}.weight", layer, expert, of_expert)] = {
+            whole.dtype, shape, whole.bytes.substr(static_cast<std::size_t>(expert) * n_bytes, n_bytes)};
+    }
+    const auto& some = model.tensors.at(layer + "self_attn.q_proj.weight");
+    model.tensors[layer + "block_sparse_moe.gate.weight"] = {
+        some.dtype, {kExperts, kHidden}, some.bytes.substr(0, kExperts * kHidden * sizeof(float))};
+  }
 }
 
 // AddressSanitizer, where it is built in, keeps what was freed for a while: not in what is measured.
@@ -88,6 +118,15 @@ TEST_P(StreamedMemory, PackedWeightsStayWithinThreeLayersUnpacked) {
   }
   EXPECT_LT(growth_mib("streamed"), 2 * layer + kLayers * kCrumbsPerLayerMiB)
       << "a layer unpacked to float32 has " << layer << " MiB";
+}
+
+TEST_P(StreamedMemory, ExpertsStayWithinThreeLayers) {
+  const double layer = layer_mib(many_);
+  for (test::RandomModel* model : {&one_, &many_}) {
+    divide_into_experts(*model);
+    model->save();
+  }
+  EXPECT_LT(growth_mib("streamed"), 2 * layer + kLayers * kCrumbsPerLayerMiB) << "a layer has " << layer << " MiB";
 }
 
 // Else the test above would prove nothing.
