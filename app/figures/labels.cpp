@@ -42,6 +42,10 @@ std::vector<std::pair<std::string, std::string>> settings_of(const RunPlan& plan
   for (const auto& [key, value] : options.items()) settings.emplace_back(key, shown(value));
   settings.emplace_back("N =", format_count(plan.budget));
   settings.emplace_back("B =", format_count(plan.block_size));
+  const analysis::CacheFormat& format = plan.cache_format;
+  std::string cache(analysis::cache_dtype_name(format.dtype));
+  if (format.quantises()) cache += fmt::format(" by {}", analysis::cache_scales_name(format.scales));
+  settings.emplace_back("cache", cache);
   return settings;
 }
 

@@ -18,6 +18,7 @@
 #include "analysis/statistics.hpp"
 #include "analysis/theorem_bounds.hpp"
 #include "app/measures/head_data.hpp"
+#include "app/measures/quantisation_effect.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::measures {
@@ -133,6 +134,7 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
                                                 full->n_seen, full->rules.window),
                                measures);
   if (options.retained_only) return;
+  measure_quantisation(recording, *info, selection, head, end, measures);
   measure_attention(head, recording.statistics(selection.run, selection.layer), selection.kv_head,
                     info->model.group_size(), measures);
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;

@@ -71,6 +71,9 @@ struct AttentionStatistics {
   RowMatrixF window;   // (n_kv_heads, n_tokens) weights of the prompt's last 32 queries, summed, group mean
   std::vector<double> gini;       // (n_heads) of the attention that the prompt's positions received
   std::vector<double> top_share;  // (n_heads) the share of it that the 1 % of them with the most have
+  // (n_kv_heads) of a quantised cache once the prompt was read: bytes of its keys and values as they were
+  // held, and as a packed cache would hold them. Empty elsewhere; 0 where the prompt was not read so far.
+  std::vector<std::int64_t> held_bytes, packed_bytes;
 };
 
 // A recording to read from: a file, or a capture that is still running. Reads copy, and may be called from
