@@ -96,8 +96,8 @@ CacheFormat cache_format(std::string_view dtype, std::string_view scales) {
   if (!scales.empty()) format.scales = find_in(kScales, scales, "--cache-scales");
   const CacheScales missing = fp8 ? CacheScales::kChannel : CacheScales::kHead;
   if (format.quantises() && format.scales == missing)
-    throw UsageError(fmt::format("--cache-scales: {} has no scales by {}; expected {} or token", dtype, scales,
-                                 fp8 ? "head" : "channel"));
+    throw UsageError(fmt::format("--cache-scales: {} has no scales by {}; expected {} or token", dtype,
+                                 scales, fp8 ? "head" : "channel"));
   return format;
 }
 

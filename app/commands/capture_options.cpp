@@ -121,15 +121,17 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
 
 void CaptureCommandOptions::add_cache_formats(CLI::App& command) {
   command
-      .add_option("--cache-dtype", cache_dtypes_,
-                  "What the KV cache holds rows as while the model runs, one or more of model, fp8, int8, int4: "
-                  "every policy runs with each (default: model, the model's dtype)")
+      .add_option(
+          "--cache-dtype", cache_dtypes_,
+          "What the KV cache holds rows as while the model runs, one or more of model, fp8, int8, int4: "
+          "every policy runs with each (default: model, the model's dtype)")
       ->delimiter(',')
       ->allow_extra_args(false);
   command
-      .add_option("--cache-scales", cache_scales_,
-                  "What has a scale of its own: channel (int4, int8: of 32 keys, KIVI), token, or head (fp8); "
-                  "default: channel for int4 and int8, head for fp8")
+      .add_option(
+          "--cache-scales", cache_scales_,
+          "What has a scale of its own: channel (int4, int8: of 32 keys, KIVI), token, or head (fp8); "
+          "default: channel for int4 and int8, head for fp8")
       ->check(not_empty());
 }
 

@@ -82,8 +82,8 @@ int full_cache_run(const RecordingInfo& info) {
   for (std::size_t i = info.runs.size(); i-- > 0;) {
     const RunInfo& run = info.runs[i];
     if (run.plan.policy != "none" || run.n_tokens < info.n_prompt() || info.n_prompt() == 0) continue;
-    const bool better = found < 0 || !run.plan.cache_format.quantises() ||
-                        info.runs[found].plan.cache_format.quantises();
+    const bool better =
+        found < 0 || !run.plan.cache_format.quantises() || info.runs[found].plan.cache_format.quantises();
     if (better) found = static_cast<int>(i);
   }
   return found;

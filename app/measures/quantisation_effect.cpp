@@ -85,8 +85,7 @@ void measure_quantisation(const recording::Recording& recording, const Recording
   }
   const int partner = unquantised_run(info, selection.run);
   if (partner < 0) return;
-  const HeadData other =
-      read_head(recording, info, {partner, selection.layer, selection.kv_head}, false);
+  const HeadData other = read_head(recording, info, {partner, selection.layer, selection.kv_head}, false);
   compare_keys(head.keys, other.keys, measures);
   const auto retained = recording::retained_positions(other.trace.evicted_at, end.n_seen, end.block);
   measures.quantised_retained_jaccard = if_defined(analysis::jaccard(measures.retained, retained));

@@ -128,7 +128,8 @@ at::Tensor rounded_to_fp8(const at::Tensor& x, const at::Tensor& scale) {
 }
 
 at::Tensor fp8_scale(const at::Tensor& x, const analysis::RowRounding& rounding) {
-  if (rounding.format.scales == analysis::CacheScales::kHead) return at::full({1}, rounding.scale, x.options());
+  if (rounding.format.scales == analysis::CacheScales::kHead)
+    return at::full({1}, rounding.scale, x.options());
   const at::Tensor scale = x.abs().amax(1, true).div(analysis::kLargestE4m3);
   return at::where(scale < std::numeric_limits<float>::min(), at::ones_like(scale), scale);
 }
@@ -142,7 +143,8 @@ at::Tensor rounded_rows(const at::Tensor& rows, const analysis::RowRounding& rou
   if (rounding.format.dtype == analysis::CacheDtype::kFp8)
     rounded = rounded_to_fp8(x, fp8_scale(x, rounding));
   else if (rounding.by_channel())
-    rounded = rounded_to_integers(x.reshape({-1, analysis::kQuantisedGroup, x.size(1)}), 1, bits).flatten(0, 1);
+    rounded =
+        rounded_to_integers(x.reshape({-1, analysis::kQuantisedGroup, x.size(1)}), 1, bits).flatten(0, 1);
   else
     rounded = rounded_by_token(x, bits);
   return rounded.to(rows.scalar_type());

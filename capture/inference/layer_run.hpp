@@ -63,7 +63,7 @@ struct LayerPlan {
   bool oracle = false;                   // nothing is evicted before the whole prompt has been read
   bool cache_positions = false;          // rows are rotated by their place in the cache
   analysis::CacheFormat cache_format = {};
-  bool counts_attention = false;         // what rows receive is counted, even if the policy does not ask
+  bool counts_attention = false;  // what rows receive is counted, even if the policy does not ask
   LayerRecording recording;
 };
 

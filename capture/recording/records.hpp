@@ -176,9 +176,9 @@ struct SettledKeys {
 // What one block did in one recorded layer. R_kv and R: the KV and query heads whose rows are recorded.
 struct LayerBlock {
   int layer = 0;
-  std::vector<float> keys;               // (R_kv, n_new, head_dim), after RoPE; empty if not recorded
-  std::vector<float> queries;            // (R, n_new, head_dim), after RoPE; empty if not recorded
-  std::vector<float> values;             // (R_kv, n_new, head_dim); empty if not recorded
+  std::vector<float> keys;     // (R_kv, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> queries;  // (R, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> values;   // (R_kv, n_new, head_dim); empty if not recorded
   // Per recorded KV head, in place of what earlier blocks said; empty where there are none in any.
   std::vector<SettledKeys> settled_keys;
   std::vector<HeadEvictions> evictions;  // per KV head

@@ -27,7 +27,8 @@ analysis::CacheFormat read_cache_format(const Group& run) {
     return analysis::cache_format(run.text("cache_dtype"),
                                   run.has_attribute("cache_scales") ? run.text("cache_scales") : "");
   } catch (const UsageError& error) {
-    throw FileError(fmt::format("{}: attributes 'cache_dtype' and 'cache_scales': {}", run.where(), error.what()));
+    throw FileError(
+        fmt::format("{}: attributes 'cache_dtype' and 'cache_scales': {}", run.where(), error.what()));
   }
 }
 

@@ -35,9 +35,10 @@ RowMatrixF rounded(RowMatrixF rows, const RowRounding& how) {
 
 TEST(Quantisation, RoundsAsNumPyToTheBit) {
   for (const auto& golden : read_goldens("quantisation_goldens.json", "rows")) {
-    const RowMatrixF drawn = sample_rows(golden["seed"].get<std::uint64_t>(), golden["rows"].get<Eigen::Index>(),
-                                         golden["cols"].get<Eigen::Index>(), golden["offset"].get<double>(),
-                                         golden["halve_every"].get<Eigen::Index>());
+    const RowMatrixF drawn =
+        sample_rows(golden["seed"].get<std::uint64_t>(), golden["rows"].get<Eigen::Index>(),
+                    golden["cols"].get<Eigen::Index>(), golden["offset"].get<double>(),
+                    golden["halve_every"].get<Eigen::Index>());
     const RowMatrixF rows =
         rounded(drawn, rounding(golden["dtype"], golden["scales"], golden["keys"], golden["scale"]));
     EXPECT_EQ(bits_of(rows.data(), rows.size()), golden["bits"].get<std::vector<std::uint32_t>>())
@@ -64,7 +65,8 @@ TEST(Quantisation, ByHand) {
   EXPECT_EQ(rounded(row, rounding("fp8", "token")), (RowMatrixF(1, 4) << 448, 16, -96, 0).finished());
   // With a head's scale of 2, everything beyond 896 is cut off.
   row << 1000, 34, -2000, 2;
-  EXPECT_EQ(rounded(row, rounding("fp8", "head", true, 2)), (RowMatrixF(1, 4) << 896, 32, -896, 2).finished());
+  EXPECT_EQ(rounded(row, rounding("fp8", "head", true, 2)),
+            (RowMatrixF(1, 4) << 896, 32, -896, 2).finished());
 }
 
 struct Grid {
@@ -112,8 +114,8 @@ TEST_P(EveryGrid, KeepsWhatIsNotFinite) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, EveryGrid,
                          ::testing::Values(Grid{"int4", "channel"}, Grid{"int8", "channel"},
-                                           Grid{"int4", "token"}, Grid{"int8", "token"},
-                                           Grid{"fp8", "token"}, Grid{"fp8", "head"}),
+                                           Grid{"int4", "token"}, Grid{"int8", "token"}, Grid{"fp8", "token"},
+                                           Grid{"fp8", "head"}),
                          [](const auto& test) { return test.param.dtype + "_" + test.param.scales; });
 
 // Integers: half a step of the group, and of each group its own.
@@ -160,7 +162,8 @@ TEST(Quantisation, CountsPackedBytes) {
   EXPECT_EQ(packed_bytes(rows, {}), held_bytes(rows));
   // Keys: 64 in codes, three groups of 40 channels with scale and zero point, six as they are. Values: codes,
   // and two groups of channels each.
-  EXPECT_EQ(packed_bytes(rows, cache_format("int4")), (64 * 20 + 3 * 40 * 8 + 6 * 40 * 2) + 70 * (20 + 2 * 8));
+  EXPECT_EQ(packed_bytes(rows, cache_format("int4")),
+            (64 * 20 + 3 * 40 * 8 + 6 * 40 * 2) + 70 * (20 + 2 * 8));
   EXPECT_EQ(packed_bytes(rows, cache_format("int8", "token")), 2 * 70 * (40 + 2 * 8));
   EXPECT_EQ(packed_bytes(rows, cache_format("fp8", "token")), 2 * 70 * (40 + 4));
   EXPECT_EQ(packed_bytes(rows, cache_format("fp8")), 2 * (70 * 40 + 4));
@@ -181,8 +184,10 @@ TEST(Quantisation, FormatsGoByTheirNames) {
     return std::string();
   };
   EXPECT_EQ(refusal("int3", ""), "--cache-dtype: there is no 'int3'; expected one of model, fp8, int8, int4");
-  EXPECT_EQ(refusal("int4", "row"), "--cache-scales: there is no 'row'; expected one of channel, token, head");
-  EXPECT_EQ(refusal("fp8", "channel"), "--cache-scales: fp8 has no scales by channel; expected head or token");
+  EXPECT_EQ(refusal("int4", "row"),
+            "--cache-scales: there is no 'row'; expected one of channel, token, head");
+  EXPECT_EQ(refusal("fp8", "channel"),
+            "--cache-scales: fp8 has no scales by channel; expected head or token");
   EXPECT_EQ(refusal("int8", "head"), "--cache-scales: int8 has no scales by head; expected channel or token");
 }
 

@@ -238,11 +238,11 @@ TEST_F(Heads, ReplaySaysThatItScoresRoundedRows) {
 class CacheDtype : public ::testing::Test {
  protected:
   CliResult capture(std::vector<std::string> more) {
-    std::vector<std::string> arguments{"capture",     "--model",      kDemoModel, "--prompt-file",
-                                       kDemoModel + "/prompts/needle.txt", "--max-tokens", "150",
-                                       "--policy",    "none",         "--policy", "keydiff",
-                                       "--budget",    "60",           "--block",  "32",
-                                       "--out",       "a.h5",         "--force"};
+    std::vector<std::string> arguments{
+        "capture",      "--model",  kDemoModel, "--prompt-file", kDemoModel + "/prompts/needle.txt",
+        "--max-tokens", "150",      "--policy", "none",          "--policy",
+        "keydiff",      "--budget", "60",       "--block",       "32",
+        "--out",        "a.h5",     "--force"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_cli(arguments, "", folder_.path());
   }
@@ -279,7 +279,9 @@ TEST_F(CacheDtype, RefusesByName) {
     EXPECT_EQ(result.status, 2) << complaint;
     EXPECT_THAT(result.err, HasSubstr(complaint));
   }
-  const CliResult result = run_cli({"eval", "niah", "--model", kDemoModel, "--cache-dtype", "int4"}, "", folder_.path());
+  const CliResult result = run_cli(
+      {"eval", "niah", "--model", kDemoModel, "--length", "300", "--out", "e", "--cache-dtype", "int4"}, "",
+      folder_.path());
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("--cache-dtype"));
 }

@@ -93,9 +93,9 @@ TEST(QuantisationEffect, IsOfQuantisedRunsAlone) {
   EXPECT_TRUE(json["runs"][0]["cache_scales"].is_null());
   EXPECT_EQ(json["runs"][3]["cache_dtype"], "int4");
   EXPECT_EQ(json["runs"][3]["cache_scales"], "channel");
-  for (const char* field : {"quantised_key_error", "quantised_key_cosine", "quantised_score_spearman",
-                            "quantised_retained_jaccard", "quantised_attention_difference", "held_bytes",
-                            "packed_bytes"}) {
+  for (const char* field :
+       {"quantised_key_error", "quantised_key_cosine", "quantised_score_spearman",
+        "quantised_retained_jaccard", "quantised_attention_difference", "held_bytes", "packed_bytes"}) {
     EXPECT_TRUE(json["runs"][1]["heads"][0][field].is_null()) << field;
     EXPECT_TRUE(json["runs"][3]["heads"][0][field].is_number()) << field;
   }
@@ -105,14 +105,15 @@ TEST(QuantisationEffect, IsOfQuantisedRunsAlone) {
 TEST(QuantisationEffect, TheFullCacheIsTheOneThatIsNotQuantised) {
   EXPECT_EQ(full_cache_run(*captured()->info()), 0);
   EXPECT_EQ(full_cache_run(*captured({analysis::cache_format("fp8"), {}})->info()), 2);
-  EXPECT_EQ(full_cache_run(*captured({analysis::cache_format("fp8"), analysis::cache_format("int8")})->info()), 0);
+  EXPECT_EQ(
+      full_cache_run(*captured({analysis::cache_format("fp8"), analysis::cache_format("int8")})->info()), 0);
 }
 
 TEST(QuantisationEffect, RecordingsSayWhatTheirCachesDifferBy) {
   const std::atomic<bool> cancelled = false;
-  const auto difference =
-      compare_recordings(*captured({analysis::CacheFormat{}}), *captured({analysis::cache_format("int8")}), {},
-                         [](std::int64_t, std::int64_t) {}, cancelled);
+  const auto difference = compare_recordings(
+      *captured({analysis::CacheFormat{}}), *captured({analysis::cache_format("int8")}), {},
+      [](std::int64_t, std::int64_t) {}, cancelled);
   EXPECT_EQ(std::ranges::count(difference.structure, "run keydiff: cache of model against int8"), 1);
   EXPECT_FALSE(difference.agrees());
 }

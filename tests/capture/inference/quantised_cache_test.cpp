@@ -1,5 +1,5 @@
-// Caches that quantise: which rows are rounded when, and that everything downstream sees the rounded ones. What
-// a whole run under them retains is checked against goldens/block_reference.py in eviction_test.cpp.
+// Caches that quantise: which rows are rounded when, and that everything downstream sees the rounded ones.
+// What a whole run under them retains is checked against goldens/block_reference.py in eviction_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -124,7 +124,9 @@ class QuantisedCache : public ::testing::TestWithParam<std::tuple<Arithmetic, at
   static Cache make(const std::string& dtype, const std::string& scales = "") {
     return {std::get<0>(GetParam()), std::get<1>(GetParam()), cache_format(dtype, scales)};
   }
-  static at::Tensor sample() { return tensor_of(sample_rows(12, 130, kHeadDim, 0.1, 9)).to(std::get<1>(GetParam())); }
+  static at::Tensor sample() {
+    return tensor_of(sample_rows(12, 130, kHeadDim, 0.1, 9)).to(std::get<1>(GetParam()));
+  }
 };
 
 void expect_equal(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
@@ -153,8 +155,8 @@ TEST_P(QuantisedCache, KeysWaitUntilTheyAreAGroup) {
   EXPECT_EQ(cache.cache().stored_rows(0).n_groups, 3);
 }
 
-// What remains of a group stays as it was rounded, and rows that wait may go as well: a group is then of those
-// that are left and of what comes.
+// What remains of a group stays as it was rounded, and rows that wait may go as well: a group is then of
+// those that are left and of what comes.
 TEST_P(QuantisedCache, EvictionChangesNoRow) {
   Cache cache = make("int8");
   const at::Tensor all = sample();
@@ -198,8 +200,8 @@ TEST_P(QuantisedCache, AHeadsScaleIsThatOfItsFirstRows) {
   cache.append(all * 3, 16, 16);  // beyond what the first ones leave room for, in part
   const float largest = all.narrow(0, 0, 16).to(at::kFloat).abs().max().item<float>();
   const RowRounding keys{cache_format("fp8"), true, largest / 224};
-  expect_equal(cache.rows(RowPart::kKeys).narrow(0, 16, 16), plainly_rounded((all * 3).narrow(0, 16, 16), keys),
-               "keys");
+  expect_equal(cache.rows(RowPart::kKeys).narrow(0, 16, 16),
+               plainly_rounded((all * 3).narrow(0, 16, 16), keys), "keys");
 }
 
 TEST_P(QuantisedCache, ACopyGoesOnWithItsGroups) {
@@ -210,12 +212,14 @@ TEST_P(QuantisedCache, ACopyGoesOnWithItsGroups) {
   copy.cache().copy_rows(cache.cache());
   cache.append(all, 40, 30);
   copy.append(all, 40, 30);
-  expect_equal(copy.rows(RowPart::kKeys).narrow(0, 0, 70), cache.rows(RowPart::kKeys).narrow(0, 0, 70), "keys");
+  expect_equal(copy.rows(RowPart::kKeys).narrow(0, 0, 70), cache.rows(RowPart::kKeys).narrow(0, 0, 70),
+               "keys");
   EXPECT_EQ(copy.cache().stored_rows(0).n_waiting, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Caches, QuantisedCache,
-                         ::testing::Combine(test::both_arithmetics(), ::testing::Values(at::kFloat, at::kBFloat16)));
+                         ::testing::Combine(test::both_arithmetics(),
+                                            ::testing::Values(at::kFloat, at::kBFloat16)));
 
 CaptureOptions quantised_options(const std::string& dtype, const std::string& scales = "") {
   CaptureOptions options = test::full_cache_options();
@@ -223,8 +227,8 @@ CaptureOptions quantised_options(const std::string& dtype, const std::string& sc
   return options;
 }
 
-// 50 tokens in blocks of 16: a group of 32 fills with the second block, and 18 keys wait. In layer 0 keys do not
-// depend on the cache, so that they can be rounded from the other run's.
+// 50 tokens in blocks of 16: a group of 32 fills with the second block, and 18 keys wait. In layer 0 keys do
+// not depend on the cache, so that they can be rounded from the other run's.
 void expect_rounded_rows(const recording::Recording& recording) {
   for (int head = 0; head < 2; ++head) {
     RowMatrixF keys = recording.keys(0, 0, head), values = recording.values(0, 0, head);
@@ -282,8 +286,8 @@ TEST(QuantisedCapture, IsTheSameUnderEverySchedule) {
       const auto other = test::run_in_memory(test::tiny_model(), options);
       for (int run = 0; run < 4; ++run)
         for (int layer = 0; layer < 2; ++layer) {
-          EXPECT_TRUE(other.recording->keys(run, layer, 1)
-                          .isApprox(by_blocks.recording->keys(run, layer, 1), 1e-5F))
+          EXPECT_TRUE(
+              other.recording->keys(run, layer, 1).isApprox(by_blocks.recording->keys(run, layer, 1), 1e-5F))
               << name_of(format) << ", run " << run << ", layer " << layer;
           EXPECT_EQ(other.recording->trace(run, layer, 0).evicted_at,
                     by_blocks.recording->trace(run, layer, 0).evicted_at);
