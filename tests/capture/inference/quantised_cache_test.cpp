@@ -20,7 +20,6 @@
 #include "base/errors.hpp"
 #include "capture/inference/aten_arithmetic.hpp"
 #include "capture/inference/kernel_arithmetic.hpp"
-#include "capture/replay/replay_file.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 #include "tests/support/captured.hpp"
 #include "tests/support/recording_comparison.hpp"
