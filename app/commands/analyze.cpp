@@ -23,6 +23,7 @@
 #include "app/commands/options.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/labels.hpp"
+#include "app/measures/quantisation_effect.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -137,8 +138,8 @@ std::string number_cell(const std::optional<double>& value, int decimals) {
                : fmt::format("{:>{}}", "–", kColumnWidth);
 }
 
-std::string share_cell(const std::optional<double>& value) {
-  return value ? fmt::format("{:>{}.1f} %", 100 * *value, kColumnWidth - 2)
+std::string share_cell(const std::optional<double>& value, int decimals = 1) {
+  return value ? fmt::format("{:>{}.{}f} %", 100 * *value, kColumnWidth - 2, decimals)
                : fmt::format("{:>{}}", "–", kColumnWidth);
 }
 
@@ -198,9 +199,14 @@ void print_routers(const measures::RunMeasures& run) {
   }
 }
 
-void print_layers(const measures::RunMeasures& run, bool evicts) {
+std::map<int, std::vector<HeadMeasures>> by_layer(const measures::RunMeasures& run) {
   std::map<int, std::vector<HeadMeasures>> layers;
   for (const auto& head : run.heads) layers[head.layer].push_back(head);
+  return layers;
+}
+
+void print_layers(const measures::RunMeasures& run, bool evicts) {
+  const std::map<int, std::vector<HeadMeasures>> layers = by_layer(run);
   fmt::print("\n{}\n{:<10}", run.run, "  layer");
   for (const auto& column : kLayerColumns) fmt::print("{}", heading(column.title));
   fmt::print("{}\n", evicts ? "" : "  spearman by head");
@@ -219,6 +225,46 @@ void print_layers(const measures::RunMeasures& run, bool evicts) {
     std::vector<std::optional<double>> correlations;
     for (const auto& head : heads) correlations.push_back(head.spearman);
     fmt::print("  {}\n", sparkline(correlations, -1, 1));
+  }
+}
+
+constexpr std::array<MeasureColumn, 5> kQuantisedColumns{{
+    {"key error", &HeadMeasures::quantised_key_error, 2, true},
+    {"cos(k,k')", &HeadMeasures::quantised_key_cosine, 5},
+    {"ρ scores", &HeadMeasures::quantised_score_spearman, 4},
+    {"same rows", &HeadMeasures::quantised_retained_jaccard, 1, true},
+    {"attn moved", &HeadMeasures::quantised_attention_difference, 2, true},
+}};
+
+// Bytes of a run's cache once the prompt was read, of the heads that were measured.
+std::string bytes_of(const measures::RunMeasures& run, std::optional<std::int64_t> HeadMeasures::*bytes) {
+  std::int64_t sum = 0;
+  for (const auto& head : run.heads) sum += (head.*bytes).value_or(0);
+  return sum > 0 ? bytes_text(sum) : "unknown";
+}
+
+// What a quantised cache has changed, against the run that is the same but for it.
+void print_quantised(const recording::RecordingInfo& info, const measures::RunMeasures& run) {
+  const int index = info.run_index(run.run), partner = measures::unquantised_run(info, index);
+  const analysis::CacheFormat& format = info.runs[index].plan.cache_format;
+  fmt::print("\n{}: cache rounded to {}, scales by {}: {} as held, {} packed\n", run.run,
+             analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales),
+             bytes_of(run, &HeadMeasures::held_bytes), bytes_of(run, &HeadMeasures::packed_bytes));
+  if (partner < 0) {
+    fmt::print("  no run without quantisation to compare with: capture --cache-dtype model,{}\n",
+               analysis::cache_dtype_name(format.dtype));
+    return;
+  }
+  fmt::print("{:<10}", "  layer");
+  for (const auto& column : kQuantisedColumns) fmt::print("{}", heading(column.title));
+  fmt::print("  against {}\n", info.runs[partner].plan.name);
+  for (const auto& [layer, heads] : by_layer(run)) {
+    fmt::print("  {:<8}", layer);
+    for (const auto& column : kQuantisedColumns) {
+      const auto mean = measures::mean_over_heads(heads, column.measure);
+      fmt::print("{}", column.share ? share_cell(mean, column.decimals) : number_cell(mean, column.decimals));
+    }
+    fmt::print("\n");
   }
 }
 
@@ -293,6 +339,8 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
                info.keyless_layers.size() == 1 ? "" : "s", fmt::join(info.keyless_layers, ", "));
   print_run_summary(info, runs);
   print_replay_notes(info, runs);
+  for (const auto& run : runs)
+    if (info.runs[info.run_index(run.run)].plan.cache_format.quantises()) print_quantised(info, run);
   for (const auto& run : runs) print_layers(run, info.runs[info.run_index(run.run)].plan.policy != "none");
   for (const auto& run : runs) print_sinks(run);
   for (const auto& run : runs) print_routers(run);

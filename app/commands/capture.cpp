@@ -31,6 +31,20 @@ struct CaptureArguments {
   bool quiet = false;
 };
 
+// What quantised caches hold once the prompt was read: rounded rows in the model's dtype, which a cache that
+// packs them would hold in less.
+void print_cache_bytes(const capture::Model& model, const recording::RecordPlan& plan,
+                       const std::vector<capture::RunOutcome>& outcomes) {
+  for (std::size_t run = 0; run < plan.runs.size(); ++run) {
+    const analysis::CacheFormat& format = plan.runs[run].cache_format;
+    if (!format.quantises()) continue;
+    fmt::print(stderr, "{}: keys and values of {} in {}, rounded to {} with scales by {}; packed, {}\n",
+               outcomes[run].name, bytes_text(outcomes[run].held_bytes), model.dtype_name(),
+               analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales),
+               bytes_text(outcomes[run].packed_bytes));
+  }
+}
+
 void run_capture_command(const CaptureArguments& arguments) {
   capture::CaptureOptions options = arguments.options.capture_options();
   options.command = command_line();
@@ -47,7 +61,8 @@ void run_capture_command(const CaptureArguments& arguments) {
   if (arguments.dry_run) return;
   if (arguments.hash_weights)
     options.model_sha256 = capture::sha256_with_weights(*model, hash_progress_line(arguments.quiet));
-  capture_to_file(*model, options, {arguments.out, arguments.force, arguments.quiet});
+  const auto outcomes = capture_to_file(*model, options, {arguments.out, arguments.force, arguments.quiet});
+  if (!arguments.quiet) print_cache_bytes(*model, plan, outcomes);
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
                   "true: RoPE by tokens' true positions; cache: by their place in the cache (StreamingLLM), "
                   "for texts beyond the model's context")
       ->capture_default_str();
+  if (offline) add_cache_formats(command);
   command.add_option("--generate", generate_, "Greedy tokens to generate after the prompt")
       ->check(zero_or_more());
   command.add_flag("--ignore-eos", ignore_eos_, "Go on generating after an end-of-text token");
@@ -121,6 +122,22 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
   add_seed(command, seed_, "policies that draw");
 }
 
+void CaptureCommandOptions::add_cache_formats(CLI::App& command) {
+  command
+      .add_option(
+          "--cache-dtype", cache_dtypes_,
+          "What the KV cache holds rows as while the model runs, one or more of model, fp8, int8, int4: "
+          "every policy runs with each (default: model, the model's dtype)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      .add_option(
+          "--cache-scales", cache_scales_,
+          "What has a scale of its own: channel (int4, int8: of 32 keys, KIVI), token, or head (fp8); "
+          "default: channel for int4 and int8, head for fp8")
+      ->check(not_empty());
+}
+
 capture::ModelOptions CaptureCommandOptions::model_options() const {
   capture::ModelOptions options = model_.options();
   options.may_stream = schedule() == capture::Schedule::kLayer;
@@ -144,6 +161,12 @@ capture::CaptureOptions CaptureCommandOptions::capture_options() const {
   options.schedule = schedule();
   options.oracle = oracle_;
   options.cache_positions = choose<bool>("--positions", positions_, {{"true", false}, {"cache", true}});
+  if (!cache_dtypes_.empty()) options.cache_formats.clear();
+  for (const auto& dtype : cache_dtypes_)
+    options.cache_formats.push_back(analysis::cache_format(dtype, cache_scales_));
+  const auto quantises = [](const analysis::CacheFormat& format) { return format.quantises(); };
+  if (!cache_scales_.empty() && std::ranges::none_of(options.cache_formats, quantises))
+    throw UsageError("--cache-scales: no cache is quantised; give --cache-dtype fp8, int8 or int4 as well");
   options.generate = generate_;
   options.ignore_eos = ignore_eos_;
   options.answer = answer_;

@@ -81,11 +81,14 @@ class CaptureCommandOptions {
 
  private:
   capture::Schedule schedule() const;
+  void add_cache_formats(CLI::App& command);
 
   ModelChoice model_;
   std::vector<std::string> policies_;
   std::string layers_, heads_;
   std::vector<std::string> record_;
+  std::vector<std::string> cache_dtypes_;
+  std::string cache_scales_;
   std::string store_ = "float32";
   std::string schedule_ = "block";
   std::string positions_ = "true";

@@ -185,6 +185,7 @@ Json run_json(const recording::RunInfo& run) {
   json["scored"] = run.n_scored;
   json["replayed"] = run.plan.replayed;
   json["oracle"] = run.plan.oracle;
+  json["cache_dtype"] = analysis::cache_dtype_name(run.plan.cache_format.dtype);
   return json;
 }
 

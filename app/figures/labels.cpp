@@ -42,6 +42,9 @@ std::vector<std::pair<std::string, std::string>> settings_of(const RunPlan& plan
   for (const auto& [key, value] : options.items()) settings.emplace_back(key, shown(value));
   settings.emplace_back("N =", format_count(plan.budget));
   settings.emplace_back("B =", format_count(plan.block_size));
+  if (const analysis::CacheFormat& format = plan.cache_format; format.quantises())
+    settings.emplace_back("cache", fmt::format("{} by {}", analysis::cache_dtype_name(format.dtype),
+                                               analysis::cache_scales_name(format.scales)));
   return settings;
 }
 

@@ -78,10 +78,15 @@ const RunInfo& run_of(const RecordingInfo& info, int run) {
 }
 
 int full_cache_run(const RecordingInfo& info) {
-  for (std::size_t i = 0; i < info.runs.size(); ++i)
-    if (info.runs[i].plan.policy == "none" && info.runs[i].n_tokens >= info.n_prompt() && info.n_prompt() > 0)
-      return static_cast<int>(i);
-  return -1;
+  int found = -1;
+  for (std::size_t i = info.runs.size(); i-- > 0;) {
+    const RunInfo& run = info.runs[i];
+    if (run.plan.policy != "none" || run.n_tokens < info.n_prompt() || info.n_prompt() == 0) continue;
+    const bool better =
+        found < 0 || !run.plan.cache_format.quantises() || info.runs[found].plan.cache_format.quantises();
+    if (better) found = static_cast<int>(i);
+  }
+  return found;
 }
 
 BlockEnd find_block_end(const RecordingInfo& info, int run, std::int64_t at_block) {

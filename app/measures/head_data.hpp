@@ -48,7 +48,8 @@ struct FullCacheData {
 // The run of that index; throws FileError where there is none.
 const recording::RunInfo& run_of(const recording::RecordingInfo& info, int run);
 
-// Index of the first `none` run that finished its prompt; -1 if there is none.
+// Index of the first `none` run that finished its prompt, of one with a quantised cache only where there is
+// no other; -1 if there is none.
 int full_cache_run(const recording::RecordingInfo& info);
 
 // The end of block `at_block`, or of the last prompt block done for -1.

@@ -19,6 +19,7 @@
 #include "analysis/theorem_bounds.hpp"
 #include "app/measures/attention_weights.hpp"
 #include "app/measures/head_data.hpp"
+#include "app/measures/quantisation_effect.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::measures {
@@ -183,6 +184,7 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
       measure_without_sinks(recording, selection, head, *full, spared, measures);
   }
   if (options.retained_only) return;
+  measure_quantisation(recording, *info, selection, head, end, measures);
   const auto statistics = recording.statistics(selection.run, selection.layer);
   measure_attention(head, statistics, selection.kv_head, info->model.group_size(), measures);
   measures.learned_sink_share = learned_sink_share(run_of(*info, selection.run), statistics.sink,

@@ -53,6 +53,10 @@ struct HeadMeasures {
   std::optional<double> attention_mass_kept_without_sinks, output_error_without_sinks;
   // Whether keys unlike the rest go to the same experts: see measures::ExpertDifference.
   std::optional<double> expert_epsilon_squared, expert_p_value;
+  // Of a quantised run, against the run that is the same but for its cache (see quantisation_effect.hpp).
+  std::optional<double> quantised_key_error, quantised_key_cosine, quantised_score_spearman,
+      quantised_retained_jaccard, quantised_attention_difference;
+  std::optional<std::int64_t> held_bytes, packed_bytes;
   std::optional<std::vector<double>> pca_explained;  // first two ratios
   std::optional<std::int64_t> bound_pairs, bound_pairs_causal, bound_violations, bound_sampled;
   std::optional<double> bound_min_slack, bound_min_slack_exact;

@@ -200,6 +200,10 @@ void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDi
     result.structure.push_back(fmt::format("run {}: {} N = {} B = {} against {} N = {} B = {}", pair.name(),
                                            x.plan.parameters, x.plan.budget, x.plan.block_size,
                                            y.plan.parameters, y.plan.budget, y.plan.block_size));
+  if (x.plan.cache_format != y.plan.cache_format)
+    result.structure.push_back(fmt::format("run {}: cache of {} against {}", pair.name(),
+                                           analysis::cache_dtype_name(x.plan.cache_format.dtype),
+                                           analysis::cache_dtype_name(y.plan.cache_format.dtype)));
   if (x.plan.replayed != y.plan.replayed)
     result.structure.push_back(fmt::format("run {}: {} against {}", pair.name(),
                                            x.plan.replayed ? "replayed" : "captured",

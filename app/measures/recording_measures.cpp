@@ -87,6 +87,13 @@ nlohmann::ordered_json head_json(const HeadMeasures& head) {
   put("output_error_without_sinks", head.output_error_without_sinks);
   put("expert_epsilon_squared", head.expert_epsilon_squared);
   put("expert_p_value", head.expert_p_value);
+  put("quantised_key_error", head.quantised_key_error);
+  put("quantised_key_cosine", head.quantised_key_cosine);
+  put("quantised_score_spearman", head.quantised_score_spearman);
+  put("quantised_retained_jaccard", head.quantised_retained_jaccard);
+  put("quantised_attention_difference", head.quantised_attention_difference);
+  put("held_bytes", head.held_bytes);
+  put("packed_bytes", head.packed_bytes);
   put("pca_explained", head.pca_explained);
   put("bound_pairs", head.bound_pairs);
   put("bound_pairs_causal", head.bound_pairs_causal);
@@ -119,6 +126,10 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   json["block_size"] = info.plan.block_size;
   json["replayed"] = info.plan.replayed;
   json["oracle"] = info.plan.oracle;
+  const analysis::CacheFormat& format = info.plan.cache_format;
+  json["cache_dtype"] = analysis::cache_dtype_name(format.dtype);
+  json["cache_scales"] = nullptr;
+  if (format.quantises()) json["cache_scales"] = analysis::cache_scales_name(format.scales);
   json["generated"] = info.generated.id;
   json["top_ids"] = info.top_ids;
   json["top_logits"] = info.top_logits;

@@ -129,6 +129,8 @@ std::string policy_of(const session::SessionState& state) {
   const auto& plan = state.run().plan;
   std::string text = plan.policy == "none" ? std::string("none: full cache")
                                            : fmt::format("{}, N = {}", plan.name, format_count(plan.budget));
+  if (const analysis::CacheFormat& format = plan.cache_format; format.quantises())
+    text += fmt::format(", cache of {}", analysis::cache_dtype_name(format.dtype));
   if (plan.replayed) text += ", replayed on full-cache keys";
   if (plan.oracle) text += plan.replayed ? " by an oracle" : ", by an oracle";
   if (state.selected().reading || state.selected().drawing)

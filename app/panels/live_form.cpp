@@ -125,6 +125,7 @@ void LiveForm::fill_from(const recording::RecordingInfo& info, int run) {
   if (const std::string model = session::model_of(info); !model.empty()) model_ = model;
   cache_positions_ = info.runs[run].plan.cache_positions;
   const recording::RunPlan& plan = info.runs[run].plan;
+  base_.options.cache_formats = {plan.cache_format};
   if (plan.budget > 0) budget_ = std::to_string(plan.budget);
   block_ = static_cast<int>(plan.block_size);
   generate_ = static_cast<int>(plan.max_generated);

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/gather.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include "capture/model/transformer.hpp"
@@ -24,8 +29,8 @@ at::Tensor spread(const at::Tensor& rows, std::int64_t width) {
 
 // Zeros: what lies past a head's rows is multiplied by a weight of zero, and has to be a number.
 AtenCache::AtenCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
-                     const at::TensorOptions& options)
-    : KvCache(capacities) {
+                     const at::TensorOptions& options, const analysis::CacheFormat& format)
+    : KvCache(capacities, format) {
   const auto n_heads = static_cast<std::int64_t>(capacities.size());
   const std::int64_t largest = capacities.empty() ? 0 : std::ranges::max(capacities);
   keys_ = at::zeros({n_heads, largest, head_dim}, options);
@@ -38,6 +43,20 @@ void AtenCache::append(const at::Tensor& keys, const at::Tensor& values, std::in
   const at::Tensor rows = spread(last_rows(n), keys.size(2));
   keys_.scatter_(1, rows, keys);
   values_.scatter_(1, rows, values);
+  for (int head = 0; head < n_heads(); ++head) rows_filled(head, n);
+}
+
+at::Tensor AtenCache::part_rows(int head, RowPart part, RowSpan rows) const {
+  return (part == RowPart::kKeys ? keys_ : values_).select(0, head).narrow(0, rows.first, rows.size());
+}
+
+void AtenCache::round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) {
+  const at::Tensor to = part_rows(head, part, rows);
+  to.copy_(rounded_rows(to, rounding));
+}
+
+float AtenCache::largest_magnitude(int head, RowPart part, RowSpan rows) const {
+  return part_rows(head, part, rows).abs().max().to(at::kFloat).item<float>();
 }
 
 at::Tensor AtenCache::last_rows(std::int64_t n) const {
@@ -80,6 +99,59 @@ namespace {
 
 using std::int64_t;
 
+// Numbers of one scale along `dim`, in float32.
+at::Tensor rounded_to_integers(const at::Tensor& x, int64_t dim, int bits) {
+  const double levels = (1 << bits) - 1;
+  const at::Tensor low = x.amin(dim, true), step = (x.amax(dim, true) - low).div(levels);
+  const at::Tensor codes = (x - low).div_(step).round_().clamp_(0, levels);
+  return at::where(step < std::numeric_limits<float>::min(), low + 0.0, codes.mul_(step).add_(low));
+}
+
+// Of two kinds of group, channels of one scale: those that fill a group, and a last one that does not.
+at::Tensor rounded_by_token(const at::Tensor& x, int bits) {
+  const int64_t width = x.size(1), whole = width / analysis::kQuantisedGroup * analysis::kQuantisedGroup;
+  std::vector<at::Tensor> parts;
+  if (whole > 0)
+    parts.push_back(rounded_to_integers(
+                        x.narrow(1, 0, whole).reshape({x.size(0), -1, analysis::kQuantisedGroup}), 2, bits)
+                        .flatten(1));
+  if (whole < width) parts.push_back(rounded_to_integers(x.narrow(1, whole, width - whole), 1, bits));
+  return at::cat(parts, 1);
+}
+
+// The cast to fp8 makes NaN of what is beyond its largest number.
+at::Tensor rounded_to_fp8(const at::Tensor& x, const at::Tensor& scale) {
+  const at::Tensor scaled = x.div(scale);
+  const at::Tensor rounded =
+      scaled.clamp(-analysis::kLargestE4m3, analysis::kLargestE4m3).to(at::kFloat8_e4m3fn).to(at::kFloat);
+  return at::where(scaled.isfinite(), rounded, scaled).mul_(scale);
+}
+
+at::Tensor fp8_scale(const at::Tensor& x, const analysis::RowRounding& rounding) {
+  if (rounding.format.scales == analysis::CacheScales::kHead)
+    return at::full({1}, rounding.scale, x.options());
+  const at::Tensor scale = x.abs().amax(1, true).div(analysis::kLargestE4m3);
+  return at::where(scale < std::numeric_limits<float>::min(), at::ones_like(scale), scale);
+}
+
+}  // namespace
+
+at::Tensor rounded_rows(const at::Tensor& rows, const analysis::RowRounding& rounding) {
+  const at::Tensor x = rows.to(at::kFloat);
+  const int bits = rounding.format.bits();
+  at::Tensor rounded;
+  if (rounding.format.dtype == analysis::CacheDtype::kFp8)
+    rounded = rounded_to_fp8(x, fp8_scale(x, rounding));
+  else if (rounding.by_channel())
+    rounded =
+        rounded_to_integers(x.reshape({-1, analysis::kQuantisedGroup, x.size(1)}), 1, bits).flatten(0, 1);
+  else
+    rounded = rounded_by_token(x, bits);
+  return rounded.to(rows.scalar_type());
+}
+
+namespace {
+
 // Of rows (n_tokens, heads · head_dim) those of a block, head by head: (heads, n, head_dim).
 at::Tensor block_heads(const ProjectedBlock& block, const at::Tensor& projected, int64_t head_dim) {
   return projected.narrow(0, block.offset, block.n).unflatten(1, {-1, head_dim}).transpose(0, 1);
@@ -117,7 +189,7 @@ AtenLayer::AtenLayer(const Transformer& transformer, const LayerRows& rows)
     : transformer_(transformer),
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
-      cache_(rows.capacities, transformer.config().head_dim, transformer.options()) {
+      cache_(rows.capacities, transformer.config().head_dim, transformer.options(), rows.cache_format) {
   input_.rules = attention_rules(transformer.config(), layer_);
 }
 
@@ -143,6 +215,10 @@ void AtenLayer::append_rotated(const ProjectedBlock& block) {
   input_.new_values = block_heads(block, block.projections.values, head_dim);
   cache_.append(input_.new_keys, input_.new_values, block.first_position);
   input_.keys = cache_.keys();
+  if (!cache_.format().quantises()) return;
+  const at::Tensor places = cache_.last_rows(block.n);
+  input_.new_keys = gather_rows(input_.keys, places);
+  input_.new_values = gather_rows(cache_.values(), places);
 }
 
 // Keys lie in the cache as they were projected, and are rotated by the place that they have there now: see
@@ -157,6 +233,7 @@ void AtenLayer::append_by_place(const ProjectedBlock& block) {
   input_.keys = rotated(cache_.keys(), table, interleaved);
   const at::Tensor places = cache_.last_rows(block.n);
   input_.new_keys = gather_rows(input_.keys, places);
+  if (cache_.format().quantises()) input_.new_values = gather_rows(cache_.values(), places);
   const at::Tensor queries =
       block_heads(block, block.projections.queries, head_dim).unflatten(0, {cache_.n_heads(), -1});
   RotaryTable of_queries;

@@ -17,10 +17,11 @@ namespace keyscope::capture {
 class AtenCache : public KvCache {
  public:
   // options: the rows' dtype and device
-  AtenCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
-            const at::TensorOptions& options);
+  AtenCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, const at::TensorOptions& options,
+            const analysis::CacheFormat& format = {});
 
-  // Appends rows of tokens first_position, first_position + 1, …: (n_kv_heads, n, head_dim) each.
+  // Appends rows of tokens first_position, first_position + 1, …: (n_kv_heads, n, head_dim) each, and rounds
+  // what is to be rounded.
   //   throws InvalidInput where they do not fit
   void append(const at::Tensor& keys, const at::Tensor& values, std::int64_t first_position);
 
@@ -36,6 +37,11 @@ class AtenCache : public KvCache {
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
   void copy_keys_and_values(const KvCache& from) override;
+  std::int64_t head_dim() const override { return keys_.size(2); }
+  std::int64_t element_bytes() const override { return keys_.element_size(); }
+  void round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) override;
+  float largest_magnitude(int head, RowPart part, RowSpan rows) const override;
+  at::Tensor part_rows(int head, RowPart part, RowSpan rows) const;
 
   at::Tensor keys_, values_;  // (n_kv_heads, largest capacity, head_dim)
 };
@@ -43,6 +49,10 @@ class AtenCache : public KvCache {
 // Of every head the rows that `rows` (n_heads, n) names, out of (n_heads, n_rows, width): (n_heads, n,
 // width).
 at::Tensor gather_rows(const at::Tensor& tensor, const at::Tensor& rows);
+
+// What analysis::round_rows makes of rows (n, head_dim) of a head, to the bit, with LibTorch's operations.
+//   returns them in their own dtype
+at::Tensor rounded_rows(const at::Tensor& rows, const analysis::RowRounding& rounding);
 
 // Rows where the model's weights lie, under LibTorch's operations.
 class AtenLayer : public LayerArithmetic {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "analysis/policies/policy.hpp"
+#include "analysis/quantisation.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"
 
@@ -72,7 +73,8 @@ enum class Schedule {
   kTogether,  // a block of every run, then the next of every run: all caches are in memory at once
 };
 
-// What to run and what to record of it. One run per policy, in order, over the same prompt ids.
+// What to run and what to record of it. One run per policy and cache format, in order, over the same prompt
+// ids.
 struct CaptureOptions {
   std::vector<std::int32_t> prompt_ids;
   std::vector<analysis::PolicySpec> policies;
@@ -84,6 +86,8 @@ struct CaptureOptions {
   Schedule schedule = Schedule::kBlock;
   bool oracle = false;           // evict once, after attention over the whole prompt
   bool cache_positions = false;  // rotate rows by their place in the cache, not by their true position
+  // What caches hold rows as while the model runs: all policies under the first, then under the next.
+  std::vector<analysis::CacheFormat> cache_formats = {analysis::CacheFormat{}};
   std::int64_t generate = 0;
   bool ignore_eos = false;
   std::vector<int> layers;  // empty: all
@@ -134,6 +138,9 @@ struct RunOutcome {
   std::vector<std::int32_t> generated;
   std::int64_t peak_cache_rows = 0;   // largest row count any KV head's cache held, measured
   std::int64_t peak_cache_bytes = 0;  // bytes allocated for caches at their largest, measured
+  // Bytes of the keys and values in the cache once the prompt was read, over all layers: as they are held, in
+  // the model's dtype, and as a cache of the run's format holds them packed.
+  std::int64_t held_bytes = 0, packed_bytes = 0;
   // Seconds from the beginning of the run's first block to the first logits, and what of them attention (with
   // its statistics) and eviction (scores, selection, compaction) took; seconds of the tokens fed back.
   double prompt_seconds = 0;

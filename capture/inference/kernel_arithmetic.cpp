@@ -1,5 +1,7 @@
 #include "capture/inference/kernel_arithmetic.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -39,8 +41,8 @@ std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
 }  // namespace
 
 KernelCache::KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
-                         at::ScalarType dtype)
-    : KvCache(capacities) {
+                         at::ScalarType dtype, const analysis::CacheFormat& format)
+    : KvCache(capacities, format), head_dim_(head_dim), dtype_(dtype) {
   const auto options = at::TensorOptions().dtype(dtype);
   for (const std::int64_t capacity : capacities)
     rows_.push_back({at::empty({capacity, head_dim}, options), at::empty({capacity, head_dim}, options)});
@@ -61,6 +63,32 @@ std::int64_t KernelCache::row_bytes() const {
   std::size_t n = 0;
   for (const Rows& head : rows_) n += head.keys.nbytes() + head.values.nbytes();
   return static_cast<std::int64_t>(n);
+}
+
+std::int64_t KernelCache::element_bytes() const {
+  return static_cast<std::int64_t>(c10::elementSize(dtype_));
+}
+
+void* KernelCache::row(int head, RowPart part, std::int64_t index) const {
+  return row_at(part == RowPart::kKeys ? rows_[head].keys : rows_[head].values, index);
+}
+
+std::vector<float> KernelCache::as_floats(int head, RowPart part, RowSpan rows) const {
+  std::vector<float> floats(rows.size() * head_dim_);
+  kernels::of(dtype_).to_float(row(head, part, rows.first), floats.data(), std::ssize(floats));
+  return floats;
+}
+
+void KernelCache::round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) {
+  std::vector<float> floats = as_floats(head, part, rows);
+  analysis::round_rows(floats.data(), rows.size(), head_dim_, rounding);
+  kernels::of(dtype_).from_float(floats.data(), row(head, part, rows.first), std::ssize(floats));
+}
+
+float KernelCache::largest_magnitude(int head, RowPart part, RowSpan rows) const {
+  float largest = 0;
+  for (const float x : as_floats(head, part, rows)) largest = std::max(largest, std::abs(x));
+  return largest;
 }
 
 void KernelCache::move_rows(const RetainedRows& retained) {
@@ -87,7 +115,7 @@ KernelLayer::KernelLayer(const Transformer& transformer, const LayerRows& rows)
     : transformer_(transformer),
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
-      cache_(rows.capacities, transformer.config().head_dim, transformer.dtype()) {
+      cache_(rows.capacities, transformer.config().head_dim, transformer.dtype(), rows.cache_format) {
   input_.rules = attention_rules(transformer.config(), layer_);
   input_.heads.resize(transformer.config().n_kv_heads);
 }
@@ -111,6 +139,7 @@ void KernelLayer::append_rotated(const ProjectedBlock& block) {
       const KernelCache::NewRows rows = cache_.append(static_cast<int>(head), block.n, block.first_position);
       rotate_rows(slice(block, block.projections.keys, head), table, interleaved(), rows.keys);
       copy_rows(slice(block, block.projections.values, head), rows.values);
+      cache_.rows_filled(static_cast<int>(head), block.n);
       rotate_queries(block, head, of_queries);
       input_.heads[head] = cache_.rows(static_cast<int>(head));
     }
@@ -125,6 +154,7 @@ void KernelLayer::append_by_place(const ProjectedBlock& block) {
     const KernelCache::NewRows rows = cache_.append(head, block.n, block.first_position);
     copy_rows(slice(block, block.projections.keys, head), rows.keys);
     copy_rows(slice(block, block.projections.values, head), rows.values);
+    cache_.rows_filled(head, block.n);
   }
   const RotaryTable table = rotary_table(0, cache_.largest_rows());
   placed_keys_.resize(input_.heads.size());

@@ -18,15 +18,16 @@ namespace keyscope::capture {
 // Rows in the host's memory, every head's by themselves.
 class KernelCache : public KvCache {
  public:
-  KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, at::ScalarType dtype);
+  KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, at::ScalarType dtype,
+              const analysis::CacheFormat& format = {});
 
   // Where rows of one head go that are appended: (n, head_dim) each.
   struct NewRows {
     void* keys;
     void* values;
   };
-  // Makes room for the rows of tokens first_position, first_position + 1, …, which the caller fills. Heads
-  // may be appended to at the same time.
+  // Makes room for the rows of tokens first_position, first_position + 1, …, which the caller fills and then
+  // calls `rows_filled` for. Heads may be appended to at the same time.
   //   throws InvalidInput where they do not fit
   NewRows append(int head, std::int64_t n, std::int64_t first_position);
 
@@ -40,7 +41,15 @@ class KernelCache : public KvCache {
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
   void copy_keys_and_values(const KvCache& from) override;
+  std::int64_t head_dim() const override { return head_dim_; }
+  std::int64_t element_bytes() const override;
+  void round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) override;
+  float largest_magnitude(int head, RowPart part, RowSpan rows) const override;
+  std::vector<float> as_floats(int head, RowPart part, RowSpan rows) const;
+  void* row(int head, RowPart part, std::int64_t index) const;
 
+  std::int64_t head_dim_;
+  at::ScalarType dtype_;
   std::vector<Rows> rows_;  // per KV head
 };
 

@@ -16,14 +16,30 @@ void move_entries(std::vector<T>& entries, std::span<const std::int32_t> retaine
   for (std::size_t to = 0; to < retained.size(); ++to) entries[to] = entries[retained[to]];
 }
 
+// How many rows are left of each group; of none, it is gone. Groups hold the oldest rows, one after another.
+void leave_groups(std::vector<std::int32_t>& groups, std::span<const std::int32_t> retained) {
+  std::size_t next = 0;
+  std::int32_t end = 0;
+  for (std::int32_t& group : groups) {
+    end += group;
+    const std::size_t first = next;
+    while (next < retained.size() && retained[next] < end) ++next;
+    group = static_cast<std::int32_t>(next - first);
+  }
+  std::erase(groups, 0);
+}
+
 }  // namespace
 
-KvCache::KvCache(std::span<const std::int64_t> capacities) {
+KvCache::KvCache(std::span<const std::int64_t> capacities, const analysis::CacheFormat& format)
+    : format_(format) {
   for (const std::int64_t capacity : capacities) {
     const auto n = static_cast<std::size_t>(capacity);
     heads_.push_back({.positions = std::vector<std::int32_t>(n),
                       .queries = std::vector<std::int32_t>(n),
-                      .received = std::vector<double>(n)});
+                      .received = std::vector<double>(n),
+                      .groups = {},
+                      .settled = {}});
   }
 }
 
@@ -55,6 +71,45 @@ std::int64_t KvCache::add_rows(int head, std::int64_t n, std::int64_t first_posi
   return first;
 }
 
+std::int64_t KvCache::grouped_rows(const Head& head) {
+  return std::accumulate(head.groups.begin(), head.groups.end(), std::int64_t{0});
+}
+
+analysis::CachedRows KvCache::stored_rows(int head) const {
+  const Head& of = at(head);
+  const std::int64_t n_waiting = format_.groups_keys() ? of.n_rows - grouped_rows(of) : 0;
+  return {of.n_rows, n_waiting, std::ssize(of.groups), head_dim(), element_bytes()};
+}
+
+void KvCache::rows_filled(int head, std::int64_t n) {
+  if (!format_.quantises()) return;
+  Head& of = at(head);
+  const RowSpan rows{of.n_rows - n, of.n_rows};
+  of.settled = {};
+  round_new(head, RowPart::kValues, rows, of.value_scale);
+  if (format_.groups_keys())
+    group_keys(head, rows);
+  else
+    round_new(head, RowPart::kKeys, rows, of.key_scale);
+}
+
+void KvCache::round_new(int head, RowPart part, RowSpan rows, float& scale) {
+  const bool keys = part == RowPart::kKeys;
+  if (format_.scales == analysis::CacheScales::kHead && scale == 0)
+    scale = analysis::head_scale(largest_magnitude(head, part, rows), keys);
+  round(head, part, rows, {format_, keys, scale});
+}
+
+void KvCache::group_keys(int head, RowSpan rows) {
+  Head& of = at(head);
+  const std::int64_t first = grouped_rows(of), n_waiting = of.n_rows - first;
+  const std::int64_t n = n_waiting / analysis::kQuantisedGroup * analysis::kQuantisedGroup;
+  if (n == 0) return;
+  round(head, RowPart::kKeys, {first, first + n}, {format_, true});
+  of.groups.insert(of.groups.end(), n / analysis::kQuantisedGroup, analysis::kQuantisedGroup);
+  of.settled = {first, rows.first};  // fewer than a group: no more of them could wait
+}
+
 void KvCache::retain(const RetainedRows& rows) {
   move_rows(rows);
   for (std::size_t head = 0; head < heads_.size(); ++head) {
@@ -62,6 +117,8 @@ void KvCache::retain(const RetainedRows& rows) {
     move_entries(kept.positions, rows[head]);
     move_entries(kept.received, rows[head]);
     move_entries(kept.queries, rows[head]);
+    leave_groups(kept.groups, rows[head]);
+    kept.settled = {};
     kept.n_rows = static_cast<std::int64_t>(rows[head].size());
   }
 }
@@ -77,6 +134,10 @@ void KvCache::copy_rows(const KvCache& from) {
     std::copy_n(other.received.begin(), other.n_rows, to.received.begin());
     std::copy_n(other.queries.begin(), other.n_rows, to.queries.begin());
     to.n_rows = other.n_rows;
+    to.groups = other.groups;
+    to.settled = other.settled;
+    to.key_scale = other.key_scale;
+    to.value_scale = other.value_scale;
   }
   copy_keys_and_values(from);
 }

@@ -4,18 +4,34 @@
 #include <span>
 #include <vector>
 
+#include "analysis/quantisation.hpp"
+
 namespace keyscope::capture {
 
 // Per KV head the rows that are kept of it, ascending.
 using RetainedRows = std::vector<std::vector<std::int32_t>>;
 
+enum class RowPart { kKeys, kValues };
+
+// Rows [first, end) of a head.
+struct RowSpan {
+  std::int64_t first = 0, end = 0;
+
+  std::int64_t size() const { return end - first; }
+};
+
 // The cache of one layer: per KV head its own rows in time order, each with the position its token really
 // has. Memory is taken once, for as many rows as each head will ever hold. What is known of the rows lies
 // here, on the host; the rows themselves lie where the model computes, with the arithmetic.
+//
+// Where the cache quantises, rows are rounded as they come, and lie rounded in the model's dtype. Keys with
+// scales by channel first wait, unrounded: as soon as kQuantisedGroup of a head's rows wait, the oldest of
+// them become a group, and are rounded once and for all. Rows that are evicted leave the rows that wait, or
+// their group, which is not quantised again.
 class KvCache {
  public:
   // capacities: rows of each KV head
-  explicit KvCache(std::span<const std::int64_t> capacities);
+  explicit KvCache(std::span<const std::int64_t> capacities, const analysis::CacheFormat& format = {});
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
   virtual ~KvCache() = default;
@@ -34,6 +50,16 @@ class KvCache {
   std::span<double> attention_received(int head) { return rows_of(at(head).received, head); }
   std::span<std::int32_t> attention_queries(int head) { return rows_of(at(head).queries, head); }
 
+  const analysis::CacheFormat& format() const { return format_; }
+  // What a head's rows are counted by, in bytes (see analysis::packed_bytes).
+  analysis::CachedRows stored_rows(int head) const;
+  // Rows that were there before the head's last ones, and whose keys were rounded with them.
+  RowSpan settled_rows(int head) const { return at(head).settled; }
+
+  // Rounds the last n rows of a head, now that they are filled, and the keys whose group they fill. Several
+  // heads may be rounded at the same time.
+  void rows_filled(int head, std::int64_t n);
+
   // Keeps only these rows of every head.
   void retain(const RetainedRows& rows);
 
@@ -51,12 +77,23 @@ class KvCache {
   virtual std::int64_t row_bytes() const = 0;                // allocated for keys and values
   virtual void move_rows(const RetainedRows& retained) = 0;  // up to where they belong
   virtual void copy_keys_and_values(const KvCache& from) = 0;
+  virtual std::int64_t head_dim() const = 0;
+  virtual std::int64_t element_bytes() const = 0;
+  // Rounds rows of a head as analysis::round_rows does.
+  virtual void round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) = 0;
+  virtual float largest_magnitude(int head, RowPart part, RowSpan rows) const = 0;
 
   struct Head {
     std::vector<std::int32_t> positions, queries;
     std::vector<double> received;
     std::int64_t n_rows = 0;
+    std::vector<std::int32_t> groups;  // of keys, in order of time: how many rows are left of each
+    RowSpan settled;
+    float key_scale = 0, value_scale = 0;  // of a head's rows; 0: there were none yet
   };
+  static std::int64_t grouped_rows(const Head& head);
+  void round_new(int head, RowPart part, RowSpan rows, float& scale);
+  void group_keys(int head, RowSpan rows);
   Head& at(int head) { return heads_[head]; }
   const Head& at(int head) const { return heads_[head]; }
   template <typename T>
@@ -64,6 +101,7 @@ class KvCache {
     return {entries.data(), static_cast<std::size_t>(n_rows(head))};
   }
 
+  analysis::CacheFormat format_;
   std::vector<Head> heads_;
 };
 

@@ -19,8 +19,6 @@ struct ProjectedBlock {
   std::int64_t first_position;
 };
 
-enum class RowPart { kKeys, kValues };
-
 // Rows of several heads on the host, in the model's dtype: per head (n, head_dim), contiguous, as many as
 // there are. Valid until the layer's next change.
 struct HostRows {
@@ -67,6 +65,7 @@ struct LayerRows {
   int layer = 0;
   std::vector<std::int64_t> capacities;  // rows of each KV head's cache
   bool cache_positions = false;          // they are rotated by their place in the cache, not by true position
+  analysis::CacheFormat cache_format = {};
 };
 
 }  // namespace keyscope::capture

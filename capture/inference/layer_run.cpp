@@ -76,7 +76,8 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
     : transformer_(transformer),
       plan_(std::move(plan)),
       rules_(attention_rules(transformer.config(), plan_.layer)),
-      arithmetic_(arithmetic_of(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions})),
+      arithmetic_(arithmetic_of(transformer,
+                                {plan_.layer, plan_.capacities, plan_.cache_positions, plan_.cache_format})),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {
   if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state();
@@ -161,6 +162,7 @@ void LayerRun::run_block(Block& block) {
   if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
   count_attention(block);
   evict(block);
+  record_bytes(block);
   arithmetic_->end_block();
 }
 
@@ -293,6 +295,16 @@ void LayerRun::evict(Block& block) {
   if (plan_.recording.layer) block.record.evictions = std::move(gone);
 }
 
+// What is in the cache once the prompt has been read, in bytes.
+void LayerRun::record_bytes(Block& block) const {
+  if (!plan_.recording.layer || !block.last_of_prompt || !plan_.cache_format.quantises()) return;
+  for (int head = 0; head < cache().n_heads(); ++head) {
+    const analysis::CachedRows rows = cache().stored_rows(head);
+    block.record.held_bytes.push_back(analysis::held_bytes(rows));
+    block.record.packed_bytes.push_back(analysis::packed_bytes(rows, plan_.cache_format));
+  }
+}
+
 // Takes the dropped rows out of what policies are to look at as well.
 std::vector<recording::HeadEvictions> LayerRun::drop_past_window(const Block& block,
                                                                  BlockStatistics& statistics) {
@@ -332,6 +344,25 @@ std::vector<int> query_heads(const std::vector<int>& kv_heads, int group) {
   return heads;
 }
 
+// Of the recorded heads, keys of earlier blocks that were quantised with this one.
+std::vector<recording::SettledKeys> settled_keys(const LayerArithmetic& layer,
+                                                 const std::vector<int>& heads) {
+  const KvCache& cache = layer.cache();
+  if (std::ranges::all_of(heads, [&](int head) { return cache.settled_rows(head).size() == 0; })) return {};
+  const HostRows keys = layer.cached_rows(RowPart::kKeys);
+  std::vector<recording::SettledKeys> settled;
+  for (const int head : heads) {
+    const RowSpan rows = cache.settled_rows(head);
+    const auto positions = cache.positions(head).subspan(rows.first, rows.size());
+    auto& to = settled.emplace_back();
+    to.position.assign(positions.begin(), positions.end());
+    to.keys.resize(rows.size() * keys.head_dim);
+    const auto* first = static_cast<const std::byte*>(keys.heads[head]) + rows.first * keys.row_bytes();
+    kernels::of(keys.dtype).to_float(first, to.keys.data(), std::ssize(to.keys));
+  }
+  return settled;
+}
+
 }  // namespace
 
 void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
@@ -340,6 +371,7 @@ void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
   const std::vector<int> heads = recording.heads.list(n_kv_heads);
   const std::int64_t n = layer.n_queries();
   if (recording.keys) record.keys = as_floats(layer.block_rows(RowPart::kKeys), heads, n);
+  if (recording.keys) record.settled_keys = settled_keys(layer, heads);
   if (recording.values) record.values = as_floats(layer.block_rows(RowPart::kValues), heads, n);
   if (!recording.queries) return;
   const HostRows queries = layer.block_queries();

@@ -50,7 +50,7 @@ struct LayerRecording {
 };
 
 // A block's own keys, queries and values, as float32, into its record: those of the recorded heads, and no
-// row of another is copied.
+// row of another is copied. Likewise keys of earlier blocks that were quantised with this one.
 void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
                  recording::LayerBlock& record);
 
@@ -63,7 +63,8 @@ struct LayerPlan {
   std::vector<std::int64_t> capacities;  // rows of each KV head's cache; empty: the layer has no keys
   bool oracle = false;                   // nothing is evicted before the whole prompt has been read
   bool cache_positions = false;          // rows are rotated by their place in the cache
-  bool counts_attention = false;         // what rows receive is counted, even if the policy does not ask
+  analysis::CacheFormat cache_format = {};
+  bool counts_attention = false;  // what rows receive is counted, even if the policy does not ask
   LayerRecording recording;
 };
 
@@ -120,6 +121,7 @@ class LayerRun {
   void count_attention(Block& block);
   void record_attention(Block& block);
   void evict(Block& block);
+  void record_bytes(Block& block) const;
   std::vector<recording::HeadEvictions> drop_past_window(const Block& block, BlockStatistics& statistics);
   void evict_after(const BlockStatistics& block);
 

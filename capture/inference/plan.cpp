@@ -133,26 +133,55 @@ void check_budgets(const ModelConfig& config, const CaptureOptions& options) {
   }
 }
 
+recording::RunPlan plan_run(const CaptureOptions& options, const analysis::PolicySpec& spec,
+                            const analysis::CacheFormat& format) {
+  recording::RunPlan run;
+  run.policy = spec.name;
+  run.parameters = recording::parameters_json(analysis::with_defaults(spec, options.seed).options);
+  if (spec.name != "none") {
+    run.budget = largest_budget(options);
+    run.budgets = options.budgets;
+    run.oracle = options.oracle;
+    run.cache_positions = options.cache_positions;
+  }
+  run.cache_format = format;
+  run.block_size = options.block_size;
+  const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
+  run.n_prompt_blocks = (n_prompt - 1) / options.block_size + 1;
+  run.max_generated = options.generate;
+  return run;
+}
+
+// Where there are caches of several formats, the names of quantised runs say which is theirs.
 std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
   std::vector<recording::RunPlan> runs;
-  for (const analysis::PolicySpec& spec : options.policies) {
-    recording::RunPlan run;
-    run.policy = spec.name;
-    run.name = recording::next_run_name(spec.name, runs);
-    run.parameters = recording::parameters_json(analysis::with_defaults(spec, options.seed).options);
-    if (spec.name != "none") {
-      run.budget = largest_budget(options);
-      run.budgets = options.budgets;
-      run.oracle = options.oracle;
-      run.cache_positions = options.cache_positions;
+  for (const analysis::CacheFormat& format : options.cache_formats)
+    for (const analysis::PolicySpec& spec : options.policies) {
+      std::string name = spec.name;
+      if (options.cache_formats.size() > 1 && format.quantises())
+        name += fmt::format("-{}", analysis::cache_dtype_name(format.dtype));
+      recording::RunPlan run = plan_run(options, spec, format);
+      run.name = recording::next_run_name(name, runs);
+      runs.push_back(std::move(run));
     }
-    run.block_size = options.block_size;
-    const auto n_prompt = static_cast<std::int64_t>(options.prompt_ids.size());
-    run.n_prompt_blocks = (n_prompt - 1) / options.block_size + 1;
-    run.max_generated = options.generate;
-    runs.push_back(std::move(run));
-  }
   return runs;
+}
+
+// KIVI's groups are of keys after rotation, and there a key's rotation changes whenever a row before it goes.
+void check_cache_formats(const CaptureOptions& options) {
+  if (options.cache_formats.empty()) throw UsageError("--cache-dtype: no dtype was given");
+  for (std::size_t i = 0; i < options.cache_formats.size(); ++i) {
+    const analysis::CacheFormat& format = options.cache_formats[i];
+    const auto earlier = std::span(options.cache_formats).first(i);
+    if (std::ranges::find(earlier, format.dtype, &analysis::CacheFormat::dtype) != earlier.end())
+      throw UsageError(
+          fmt::format("--cache-dtype: {} is given twice", analysis::cache_dtype_name(format.dtype)));
+    if (options.cache_positions && format.groups_keys())
+      throw UsageError(fmt::format(
+          "--positions cache: keys lie in the cache unrotated, and {} with scales by channel is of rotated "
+          "ones; take --cache-scales token, which rounds each key as it lies there",
+          analysis::cache_dtype_name(format.dtype)));
+  }
 }
 
 std::string schedule_name(Schedule schedule) {
@@ -179,6 +208,12 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
   json["schedule"] = schedule_name(options.schedule);
   json["oracle"] = options.oracle;
   json["positions"] = options.cache_positions ? "cache" : "true";
+  json["cache"] = Json::array();
+  for (const analysis::CacheFormat& format : options.cache_formats) {
+    Json entry{{"dtype", analysis::cache_dtype_name(format.dtype)}};
+    if (format.quantises()) entry["scales"] = analysis::cache_scales_name(format.scales);
+    json["cache"].push_back(std::move(entry));
+  }
   json["generate"] = options.generate;
   json["ignore_eos"] = options.ignore_eos;
   if (!options.answer.empty()) json["answer"] = options.answer;
@@ -230,6 +265,7 @@ void check_options(const CaptureOptions& options) {
   if (options.block_size < 1) throw UsageError("--block: expected at least 1");
   if (options.generate < 0) throw UsageError("--generate: expected at least 0");
   if (options.score_last < 1) throw UsageError("--score-last: expected at least 1");
+  check_cache_formats(options);
   for (const analysis::PolicySpec& spec : options.policies)
     if (spec.name != "none" && !options.budget.is_given() && options.budgets.empty())
       throw UsageError(fmt::format(

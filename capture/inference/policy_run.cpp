@@ -46,7 +46,8 @@ PolicyRun::PolicyRun(const CaptureContext& context, int run)
     : context_(context),
       run_plan_(context.plan.runs[run]),
       run_(run),
-      policy_(analysis::make_policy(context.options.policies[run], context.options.seed)) {
+      policy_(analysis::make_policy(context.options.policies[run % context.options.policies.size()],
+                                    context.options.seed)) {
   layers_.resize(context.model.config().n_layers);
   outcome_.name = run_plan_.name;
   prompt_result_.run = run;
@@ -64,6 +65,7 @@ LayerPlan PolicyRun::layer_plan(int layer) const {
   layer_plan.capacities = cache_rows(config, run_plan_, plan.n_prompt(), layer, evicts);
   layer_plan.oracle = run_plan_.oracle;
   layer_plan.cache_positions = run_plan_.cache_positions;
+  layer_plan.cache_format = run_plan_.cache_format;
   const bool recorded = std::binary_search(plan.layers.begin(), plan.layers.end(), layer);
   layer_plan.recording = {recorded, plan.keys, plan.queries, plan.values, plan.attention, plan.heads};
   return layer_plan;
@@ -86,6 +88,11 @@ void PolicyRun::finish_prompt_layer(int index) {
   outcome_.prompt_seconds += layer->times().all;
   outcome_.attention_seconds += layer->times().attention;
   outcome_.eviction_seconds += layer->times().eviction;
+  for (int head = 0; head < layer->cache().n_heads(); ++head) {
+    const analysis::CachedRows rows = layer->cache().stored_rows(head);
+    outcome_.held_bytes += analysis::held_bytes(rows);
+    outcome_.packed_bytes += analysis::packed_bytes(rows, run_plan_.cache_format);
+  }
   if (!feeds_back()) layer.reset();
 }
 

@@ -80,6 +80,8 @@ class LayerSource {
       append(block.attention_window, statistics_.window.leftCols(info_.n_prompt()));
     block.gini = statistics_.gini;
     block.top_share = statistics_.top_share;
+    block.held_bytes = statistics_.held_bytes;
+    block.packed_bytes = statistics_.packed_bytes;
     return block;
   }
 

@@ -44,6 +44,14 @@ void append_rows(HeadRows& heads, const std::vector<float>& block, std::size_t n
   }
 }
 
+void replace_rows(std::vector<float>& rows, const SettledKeys& settled) {
+  if (settled.position.empty()) return;
+  const std::size_t width = settled.keys.size() / settled.position.size();
+  for (std::size_t i = 0; i < settled.position.size(); ++i)
+    std::copy_n(settled.keys.begin() + static_cast<std::ptrdiff_t>(i * width), width,
+                rows.begin() + static_cast<std::ptrdiff_t>(settled.position[i] * width));
+}
+
 void grow(HeadTrace& trace, std::size_t n_seen) {
   trace.evicted_at.resize(n_seen, -1);
   trace.evicted_margin.resize(n_seen, std::numeric_limits<float>::quiet_NaN());
@@ -79,6 +87,8 @@ void add_statistics(AttentionStatistics& statistics, const LayerBlock& from, int
   if (!from.entropy.empty())
     statistics.entropy.middleCols(start, n_new) =
         view_rows(from.entropy.data(), statistics.entropy.rows(), n_new);
+  if (!from.held_bytes.empty()) statistics.held_bytes = from.held_bytes;
+  if (!from.packed_bytes.empty()) statistics.packed_bytes = from.packed_bytes;
   if (from.attention_window.empty()) return;
   const Eigen::Index n_kv_heads = statistics.window.rows();
   const auto n_prompt = static_cast<Eigen::Index>(from.attention_window.size()) / n_kv_heads;
@@ -105,6 +115,7 @@ LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run)
 void LiveLayer::add(const BlockRecord& record, const LayerBlock& block) {
   n_tokens = std::int64_t{record.start} + record.n_new;
   append_rows(keys, block.keys, block.keys.size() / keys.size());
+  for (std::size_t h = 0; h < block.settled_keys.size(); ++h) replace_rows(keys[h], block.settled_keys[h]);
   append_rows(queries, block.queries, block.queries.size() / queries.size());
   append_rows(values, block.values, block.values.size() / values.size());
   if (!block.attention_rows.empty()) attention_rows.push_back(block.attention_rows);

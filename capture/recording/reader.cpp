@@ -334,7 +334,12 @@ void FileRecording::read_journal(int run, int layer, int kv_head, HeadTrace& tra
 AttentionStatistics FileRecording::statistics(int run, int layer) const {
   check_place(run, layer);
   AttentionStatistics statistics;
-  if (!run_group(run).open_group(layer_group_name(layer)).has("attention_entropy")) return statistics;
+  const Group group = run_group(run).open_group(layer_group_name(layer));
+  if (group.has("held_bytes")) {
+    statistics.held_bytes = dataset(run, layer, "held_bytes").read<std::int64_t>();
+    statistics.packed_bytes = dataset(run, layer, "packed_bytes").read<std::int64_t>();
+  }
+  if (!group.has("attention_entropy")) return statistics;
   const auto matrix = [&](const char* name, std::int64_t n_rows, std::int64_t n_columns) {
     RowMatrixF values(n_rows, n_columns);
     dataset(run, layer, name)

@@ -80,6 +80,14 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
   if (!layer.gini.empty()) expect_size(layer.gini.size(), model.n_heads, where, "Gini coefficients");
   if (!layer.top_share.empty()) expect_size(layer.top_share.size(), model.n_heads, where, "top shares");
   check_sinks(plan, layer, where);
+  if (!layer.settled_keys.empty())
+    expect_size(layer.settled_keys.size(), plan.keys ? n_kv_heads : 0, where, "heads with settled keys");
+  for (const SettledKeys& head : layer.settled_keys) {
+    check_positions(head.position, record.start, where);
+    expect_size(head.keys.size(), std::ssize(head.position) * model.head_dim, where, "settled key values");
+  }
+  for (const auto* bytes : {&layer.held_bytes, &layer.packed_bytes})
+    if (!bytes->empty()) expect_size(bytes->size(), model.n_kv_heads, where, "heads with bytes");
   if (!layer.evictions.empty())
     expect_size(layer.evictions.size(), model.n_kv_heads, where, "heads with evictions");
   if (!layer.attention.empty())

@@ -87,6 +87,9 @@ struct AttentionStatistics {
   std::vector<double> gini;       // (n_heads) of the attention that the prompt's positions received
   std::vector<double> top_share;  // (n_heads) the share of it that the 1 % of them with the most have
   RowMatrixD sink;  // (n_heads, n_prompt_blocks) what each block's queries gave to the learned sinks, summed
+  // (n_kv_heads) of a quantised cache once the prompt was read: bytes of its keys and values as they were
+  // held, and as a packed cache would hold them. Empty elsewhere; 0 where the prompt was not read so far.
+  std::vector<std::int64_t> held_bytes, packed_bytes;
 };
 
 // Where a layer's router sent the tokens of a run. Empty where it was not recorded.

@@ -128,6 +128,9 @@ void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int 
   create_traces(group, plan, n_tokens);
   create_attention_statistics(group, plan, n_tokens);
   if (plan.sinks) create_sinks(group, plan, about.n_prompt_blocks);
+  if (about.cache_format.quantises() && !about.replayed)
+    for (const char* name : {"held_bytes", "packed_bytes"})
+      group.create_dataset(name, ElementType::kInt64, {size(plan.model.n_kv_heads)}, overwritten({}));
   // Under the layer schedule a layer that was cut short is not shown, but for the first.
   if (!plan.by_layers() || layer == plan.counted_layer()) create_journal(group, plan);
   if (plan.attention) {
@@ -152,6 +155,9 @@ void create_run(Group& runs, const RecordPlan& plan, std::size_t index) {
   run.set_integer("replayed", about.replayed ? 1 : 0);
   run.set_integer("oracle", about.oracle ? 1 : 0);
   run.set_text("positions", about.cache_positions ? "cache" : "true");
+  run.set_text("cache_dtype", std::string(analysis::cache_dtype_name(about.cache_format.dtype)));
+  if (about.cache_format.quantises())
+    run.set_text("cache_scales", std::string(analysis::cache_scales_name(about.cache_format.scales)));
   if (!about.budgets.empty()) {
     const Shape shape{size(plan.model.n_layers), size(plan.model.n_kv_heads)};
     run.create_dataset("budgets", ElementType::kInt64, shape, {})

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/quantisation.hpp"
+
 namespace keyscope::recording {
 
 // The KV heads whose rows are recorded: their keys and values, and the queries and attention weights of the
@@ -97,6 +99,7 @@ struct RunPlan {
   // by what the whole prompt's queries attended to.
   bool oracle = false;
   bool cache_positions = false;  // rows rotated by their place in the cache, not by their true position
+  analysis::CacheFormat cache_format = {};  // what the cache held rows as while the model ran
   // (n_layers · n_kv_heads) where layers or heads have budgets of their own, `budget` being the largest;
   // empty: `budget` everywhere.
   std::vector<std::int64_t> budgets = {};
@@ -169,12 +172,21 @@ struct HeadAttention {
   std::vector<float> last;  // (n_rows) from the last prompt query; empty before the last prompt block
 };
 
+// Keys of one KV head that earlier blocks brought, and that were quantised with this one: their group has
+// filled.
+struct SettledKeys {
+  std::vector<std::int32_t> position;  // true positions, ascending
+  std::vector<float> keys;             // (n_rows, head_dim), as they lie in the cache from now on
+};
+
 // What one block did in one recorded layer. R_kv and R: the KV and query heads whose rows are recorded.
 struct LayerBlock {
   int layer = 0;
-  std::vector<float> keys;               // (R_kv, n_new, head_dim), after RoPE; empty if not recorded
-  std::vector<float> queries;            // (R, n_new, head_dim), after RoPE; empty if not recorded
-  std::vector<float> values;             // (R_kv, n_new, head_dim); empty if not recorded
+  std::vector<float> keys;     // (R_kv, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> queries;  // (R, n_new, head_dim), after RoPE; empty if not recorded
+  std::vector<float> values;   // (R_kv, n_new, head_dim); empty if not recorded
+  // Per recorded KV head, in place of what earlier blocks said; empty where there are none in any.
+  std::vector<SettledKeys> settled_keys;
   std::vector<HeadEvictions> evictions;  // per KV head
   std::vector<HeadAttention> attention;  // per KV head; empty after the prompt
   // (R, n_new, start + n_new): weights by true key position, 0 where not visible; empty if not recorded.
@@ -187,6 +199,9 @@ struct LayerBlock {
   // With a prompt's last block, statistics of attention over the whole prompt:
   std::vector<float> attention_window;  // (n_kv_heads, n_prompt) weights of the last queries, summed
   std::vector<double> gini, top_share;  // (n_heads) of the attention that positions received
+  // (n_kv_heads) bytes of the keys and values that are in the cache then: as they are held, and as a packed
+  // cache would. Empty where the cache does not quantise.
+  std::vector<std::int64_t> held_bytes, packed_bytes;
 };
 
 // One block of one run: through all layers, or, in a prompt under the layer schedule, through one.

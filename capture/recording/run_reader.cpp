@@ -21,6 +21,17 @@ using hdf5::ElementType;
 using hdf5::Group;
 using hdf5::Shape;
 
+// A run's `cache_dtype` and, where it quantised, `cache_scales`.
+analysis::CacheFormat read_cache_format(const Group& run) {
+  try {
+    return analysis::cache_format(run.text("cache_dtype"),
+                                  run.has_attribute("cache_scales") ? run.text("cache_scales") : "");
+  } catch (const UsageError& error) {
+    throw FileError(
+        fmt::format("{}: attributes 'cache_dtype' and 'cache_scales': {}", run.where(), error.what()));
+  }
+}
+
 class RunReader {
  public:
   RunReader(const Group& group, const std::string& name, const RecordingInfo& info)
@@ -82,6 +93,7 @@ void RunReader::read_plan() {
   plan.replayed = integer_in(group_, "replayed", 0, 1) == 1;
   if (group_.has_attribute("oracle")) plan.oracle = integer_in(group_, "oracle", 0, 1) == 1;
   if (group_.has_attribute("positions")) plan.cache_positions = group_.text("positions") == "cache";
+  if (group_.has_attribute("cache_dtype")) plan.cache_format = read_cache_format(group_);
   if (!group_.has("budgets")) return;
   const Shape shape{size(info_.model.n_layers), size(info_.model.n_kv_heads)};
   plan.budgets = open_dataset(group_, "budgets", {ElementType::kInt64}, shape).read<std::int64_t>();
@@ -191,6 +203,9 @@ void RunReader::check_layer(const Group& group) const {
   if (group.has("sink_logit")) open_dataset(group, "sink_logit", {ElementType::kFloat32}, {n_heads});
   if (group.has("attention_sink"))
     open_dataset(group, "attention_sink", {ElementType::kFloat64}, {n_heads, size(run_.plan.n_prompt_blocks)});
+  if (group.has("held_bytes"))
+    for (const char* name : {"held_bytes", "packed_bytes"})
+      open_dataset(group, name, {ElementType::kInt64}, {n_kv_heads});
   if (!group.has("attention_entropy")) return;
   open_dataset(group, "attention_entropy", {ElementType::kFloat32}, {n_heads, size(info_.n_prompt())});
   open_dataset(group, "attention_window", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);

@@ -120,6 +120,10 @@ RunWriter::Layer RunWriter::open_layer(int layer) const {
     opened.sink = group.open_dataset("attention_sink");
     opened.sink_logit = group.open_dataset("sink_logit");
   }
+  if (group.has("held_bytes")) {
+    opened.held_bytes = group.open_dataset("held_bytes");
+    opened.packed_bytes = group.open_dataset("packed_bytes");
+  }
   if (group.has("partial_attention_received")) {
     opened.partial_received = group.open_dataset("partial_attention_received");
     opened.partial_queries = group.open_dataset("partial_attention_queries");
@@ -177,9 +181,22 @@ void RunWriter::write_rows(const BlockRecord& record, Layer& layer, const LayerB
   write(layer.keys, block.keys, {n_kv_heads, n_new, head_dim});
   write(layer.queries, block.queries, {n_heads, n_new, head_dim});
   write(layer.values, block.values, {n_kv_heads, n_new, head_dim});
+  for (std::size_t head = 0; head < block.settled_keys.size(); ++head)
+    write_settled(block.settled_keys[head], head, layer);
   if (layer.attention)
     layer.attention->write(std::span<const float>(block.attention_rows), {0, start, 0},
                            {n_heads, n_new, start + n_new});
+}
+
+// Stretches of rows whose positions have no gap, a slab each.
+void RunWriter::write_settled(const SettledKeys& head, hsize_t place, Layer& layer) {
+  const hsize_t head_dim = size(plan_->model.head_dim);
+  const auto& at = head.position;
+  for (std::size_t first = 0, end = 0; first < at.size(); first = end) {
+    while (end < at.size() && at[end] - at[first] == static_cast<std::int32_t>(end - first)) ++end;
+    const std::span rows(head.keys.data() + first * head_dim, (end - first) * head_dim);
+    store_rows(*layer.keys, plan_->store, rows, {place, size(at[first]), 0}, {1, end - first, head_dim});
+  }
 }
 
 void RunWriter::write_evictions(Layer& layer, const BlockRecord& record, const LayerBlock& block) {
@@ -212,6 +229,9 @@ void RunWriter::write_statistics(Layer& layer, const BlockRecord& record, const 
   if (!block.gini.empty()) layer.gini.write(std::span<const double>(block.gini));
   if (!block.top_share.empty()) layer.top_share.write(std::span<const double>(block.top_share));
   if (plan_->sinks) write_sinks(layer, record, block);
+  if (block.held_bytes.empty() || !layer.held_bytes) return;
+  layer.held_bytes->write(std::span<const std::int64_t>(block.held_bytes));
+  layer.packed_bytes->write(std::span<const std::int64_t>(block.packed_bytes));
 }
 
 void RunWriter::write_sinks(Layer& layer, const BlockRecord& record, const LayerBlock& block) {

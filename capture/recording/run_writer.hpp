@@ -41,7 +41,8 @@ class AttentionSums {
 
 // Overwrites the raw data of one run's datasets, block by block.
 //
-// Everything is written once, in its place, except the attention sums, which grow with every prompt block.
+// Everything is written once, in its place, except keys that a later block quantises, and the attention sums,
+// which grow with every prompt block.
 // Sums of a row are final, and go to `attention_received` and `attention_queries`, when the row is evicted or
 // with the last prompt block. Until then those of the rows still present stand in a journal of two slots,
 //   partial_attention_received, partial_attention_queries: (2, n_kv_heads, n_prompt)
@@ -76,6 +77,7 @@ class RunWriter {
     hdf5::Dataset evicted_at, evicted_margin, attention_received, attention_queries, attention_last;
     hdf5::Dataset entropy, window, gini, top_share;
     std::optional<hdf5::Dataset> sink, sink_logit;
+    std::optional<hdf5::Dataset> held_bytes, packed_bytes;  // of a quantised cache
     std::optional<hdf5::Dataset> partial_received, partial_queries;
     std::vector<AttentionSums> sums;  // per KV head; empty after the prompt
     std::int64_t blocks_done = 0;
@@ -92,6 +94,7 @@ class RunWriter {
   void count_layer(std::size_t index);
   void write_layer(Layer& layer, const BlockRecord& record, const LayerBlock& block);
   void write_rows(const BlockRecord& record, Layer& layer, const LayerBlock& block);
+  void write_settled(const SettledKeys& head, hsize_t place, Layer& layer);
   void write_last_attention(Layer& layer, const LayerBlock& block);
   void write_evictions(Layer& layer, const BlockRecord& record, const LayerBlock& block);
   void write_remaining_sums(Layer& layer);

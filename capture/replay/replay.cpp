@@ -158,6 +158,12 @@ int find_source_run(const RecordingInfo& info, const std::string& name) {
         "--run: {} evicted rows under policy {} with a budget of {}; expected a run that kept everything "
         "(none): behind its first eviction, keys come from hidden states that the eviction has altered",
         name, run.plan.policy, run.plan.budget));
+  if (const analysis::CacheFormat& format = run.plan.cache_format; format.quantises())
+    throw UsageError(fmt::format(
+        "--run: {} has a cache of {} (--cache-dtype), whose keys were rounded in the groups of a cache that "
+        "evicts nothing; expected a run in the model's dtype. Capture quantised runs with their policies: "
+        "capture --cache-dtype {}",
+        name, analysis::cache_dtype_name(format.dtype), analysis::cache_dtype_name(format.dtype)));
   if (run.n_tokens < info.n_prompt())
     throw FileError(
         fmt::format("{}: run {} was cut short after {} of {} prompt tokens; a replay needs the "

@@ -233,6 +233,59 @@ TEST_F(Heads, ReplaySaysThatItScoresRoundedRows) {
   EXPECT_THAT(rounded, ElementsAre("keys", "queries", "values")) << "a copy says it too";
 }
 
+// Caches that are quantised while the model runs.
+
+class CacheDtype : public ::testing::Test {
+ protected:
+  CliResult capture(std::vector<std::string> more) {
+    std::vector<std::string> arguments{
+        "capture",      "--model",  kDemoModel, "--prompt-file", kDemoModel + "/prompts/needle.txt",
+        "--max-tokens", "150",      "--policy", "none",          "--policy",
+        "keydiff",      "--budget", "60",       "--block",       "32",
+        "--out",        "a.h5",     "--force"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_cli(arguments, "", folder_.path());
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(CacheDtype, RunsEveryPolicyWithEachAndAnalyzeComparesThem) {
+  const CliResult result = capture({"--cache-dtype", "model,int4"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("keydiff-int4: keys and values of "),
+                                HasSubstr("rounded to int4 with scales by channel; packed, ")));
+  const CliResult analysis = run_cli({"analyze", "a.h5", "--no-bounds"}, "", folder_.path());
+  ASSERT_EQ(analysis.status, 0) << analysis.err;
+  EXPECT_THAT(analysis.out, AllOf(HasSubstr("none-int4: cache rounded to int4, scales by channel"),
+                                  HasSubstr("against none"), HasSubstr("against keydiff")));
+}
+
+TEST_F(CacheDtype, AloneKeepsTheNamesOfRunsAndHasNothingToBeComparedWith) {
+  ASSERT_EQ(capture({"--cache-dtype", "fp8", "--cache-scales", "token"}).status, 0);
+  const CliResult analysis = run_cli({"analyze", "a.h5", "--no-bounds"}, "", folder_.path());
+  EXPECT_THAT(analysis.out, AllOf(HasSubstr("keydiff: cache rounded to fp8, scales by token"),
+                                  HasSubstr("capture --cache-dtype model,fp8")));
+}
+
+TEST_F(CacheDtype, RefusesByName) {
+  for (const auto& [options, complaint] :
+       {std::pair<std::vector<std::string>, std::string>{{"--cache-dtype", "int3"}, "'int3'"},
+        {{"--cache-dtype", "fp8", "--cache-scales", "channel"}, "fp8 has no scales by channel"},
+        {{"--cache-dtype", "int4,int4"}, "int4 is given twice"},
+        {{"--cache-scales", "token"}, "give --cache-dtype"},
+        {{"--cache-dtype", "int4", "--positions", "cache"}, "take --cache-scales token"}}) {
+    const CliResult result = capture(options);
+    EXPECT_EQ(result.status, 2) << complaint;
+    EXPECT_THAT(result.err, HasSubstr(complaint));
+  }
+  const CliResult result = run_cli(
+      {"eval", "niah", "--model", kDemoModel, "--length", "300", "--out", "e", "--cache-dtype", "int4"}, "",
+      folder_.path());
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--cache-dtype"));
+}
+
 }  // namespace
 
 }  // namespace keyscope::test

@@ -41,6 +41,8 @@ std::string name_of(const json& golden) {
     name += "_" + key + "_" + value.get<std::string>();
   if (golden.contains("oracle")) name += "_oracle";
   if (golden.contains("positions")) name += "_places";
+  if (golden.contains("cache"))
+    name += "_" + golden["cache"][0].get<std::string>() + "_" + golden["cache"][1].get<std::string>();
   if (golden.contains("budgets")) name += "_budgets";
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -70,6 +72,9 @@ class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedu
     options.schedule = std::get<1>(GetParam());
     options.oracle = golden.contains("oracle");
     options.cache_positions = golden.contains("positions");
+    if (golden.contains("cache"))
+      options.cache_formats = {analysis::cache_format(golden["cache"][0].get<std::string>(),
+                                                      golden["cache"][1].get<std::string>())};
     if (golden.contains("budgets"))
       for (const json& layer : golden["budgets"])
         for (const json& head : layer) options.budgets.push_back(head);

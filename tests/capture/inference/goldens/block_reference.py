@@ -16,9 +16,61 @@ class Head:
         self.keys, self.values, self.positions = [], [], []  # keys as attention sees them
         self.raw = []  # keys before rotation
         self.received, self.seen_by = [], []  # attention over all queries so far, and how many could see the row
+        self.rounded = []  # whether a row's key is quantised
+        self.scales = {}  # of a head whose rows all have the same, by "keys" and "values"
 
     def lists(self):
-        return self.keys, self.values, self.positions, self.received, self.seen_by, self.raw
+        return self.keys, self.values, self.positions, self.received, self.seen_by, self.raw, self.rounded
+
+
+GROUP = 32  # keys that share a channel's scale, and channels that share a token's
+E4M3 = np.array(sorted({m * 2.0**-9 if e == 0 else (1 + m / 8) * 2.0 ** (e - 7)
+                        for e in range(16) for m in range(8)} - {480.0}))
+
+
+class Rounding:
+    """A quantised cache; `gap` is how close any number came to the middle of two steps, as a share of the largest."""
+
+    def __init__(self, dtype, scales):
+        self.dtype, self.scales, self.gap = dtype, scales, np.inf
+
+    def note(self, distance, x):
+        self.gap = min(self.gap, float(np.min(distance)) / max(float(np.max(np.abs(x))), 1e-300))
+
+    def integers(self, x):
+        levels = 2 ** int(self.dtype[3:]) - 1
+        step = (x.max() - x.min()) / levels
+        code = (x - x.min()) / step
+        self.note(np.abs(code % 1 - 0.5) * step, x)
+        return np.round(code) * step + x.min()
+
+    def fp8(self, x, scale):
+        found = np.minimum(np.abs(x) / scale, 448)
+        self.note([np.min(np.abs((E4M3[1:] + E4M3[:-1]) / 2 - a)) * scale for a in found], x)
+        return np.array([E4M3[np.argmin(np.abs(E4M3 - a))] for a in found]) * np.sign(x) * scale
+
+    def token(self, row):
+        if self.dtype == "fp8":
+            return self.fp8(row, np.abs(row).max() / 448)
+        return np.concatenate([self.integers(row[i:i + GROUP]) for i in range(0, len(row), GROUP)])
+
+    def new_rows(self, head, part, rows, n):
+        """The last n rows, each by itself."""
+        if self.scales == "head" and part not in head.scales:
+            head.scales[part] = np.max(np.abs(rows[-n:])) / (224 if part == "keys" else 112)
+        for i in range(len(rows) - n, len(rows)):
+            rows[i] = self.fp8(rows[i], head.scales[part]) if self.scales == "head" else self.token(rows[i])
+
+    def block_added(self, head, n, by_place):
+        self.new_rows(head, "values", head.values, n)
+        if self.scales != "channel":
+            self.new_rows(head, "keys", head.raw if by_place else head.keys, n)
+            return
+        while head.rounded.count(False) >= GROUP:
+            first = head.rounded.index(False)
+            keys = np.array(head.keys[first:first + GROUP])
+            head.keys[first:first + GROUP] = np.array([self.integers(channel) for channel in keys.T]).T
+            head.rounded[first:first + GROUP] = [True] * GROUP
 
 
 def keydiff_scores(keys, options):
@@ -125,6 +177,7 @@ class Run:
         by_head = (model.n_layers, model.n_heads, len(case["prompt"]))
         self.received_by_head, self.entropy = np.zeros(by_head), np.zeros(by_head)
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
+        self.rounding = Rounding(*case["cache"]) if "cache" in case else None
 
     def attend(self, layer, queries, start, prompt):
         """Every query of the block over the rows at or before it, within the layer's sliding window.
@@ -218,8 +271,12 @@ class Run:
             q, k, v = m.qkv(layer, m.attention_input(layer, x))
             queries.append(q)
             for head, key, value in zip(self.cache[layer], k, v):
-                for rows, new in zip(head.lists(), (m.rotate(layer, key, start + i), value, start + i, 0.0, 0, key)):
+                for rows, new in zip(head.lists(), (m.rotate(layer, key, start + i), value, start + i, 0.0, 0, key,
+                                                   False)):
                     rows.append(new)
+        if self.rounding:
+            for head in self.cache[layer]:
+                self.rounding.block_added(head, n, self.case.get("positions") == "cache")
         self.rotate_queries(layer, queries, start)
         outputs, last, window_sums = self.attend(layer, queries, start, prompt)
         if prompt and start + n == len(self.case["prompt"]):
@@ -260,6 +317,7 @@ class Run:
             result["router_gap"] = self.m.closest_choice
         return result | {
             "generated": generated, "smallest_gap": self.smallest_gap, "logit_gap": logit_gap,
+            **({"rounding_gap": self.rounding.gap} if self.rounding else {}),
             "evicted_at": self.by_layer(self.evicted_at), "margin": self.by_layer(self.margin),
             "attention_received": self.by_layer(self.received), "attention_queries": self.by_layer(self.queries),
             "attention_last": self.by_layer(self.last), "attention_window": self.by_layer(self.window),

@@ -11,7 +11,8 @@ Transformers.
 
 The C++ code works in float32, so a prompt is taken only if no eviction, no generated token and no choice of an expert
 was a closer call than the contract's tolerances: 2e-5 between scores at the cut, 1e-4 of the largest logit, and 1e-4
-of the largest score of a router.
+of the largest score of a router; where the cache is quantised, only if no number came closer to the middle of two
+steps than 1.5e-6 of the largest beside it.
 """
 
 import json
@@ -24,7 +25,7 @@ from block_reference import Run
 from reference_models import Llama, load, read_safetensors
 
 HERE = pathlib.Path(__file__).parent
-SCORE_GAP, LOGIT_GAP, ROUTER_GAP = 2e-5, 1e-4, 1e-4
+SCORE_GAP, LOGIT_GAP, ROUTER_GAP, ROUNDING_GAP = 2e-5, 1e-4, 1e-4, 1.5e-6
 
 GEMMA2 = dict(model="tiny_gemma2", n=32, generate=3)
 MISTRAL = dict(model="tiny_mistral_window", n=32, generate=3)
@@ -126,6 +127,17 @@ CASES = [
     DEEPSEEK2 | dict(policy="cur", options={}, budget=10, block=16),
     DEEPSEEK2 | dict(policy="h2o", options={}, budget=10, block=5),
     DEEPSEEK2 | dict(policy="tova", options={}, budget=9, block=7),
+    dict(policy="none", options={}, budget=0, block=48, n=70, generate=3, cache=("int4", "channel")),
+    dict(policy="keydiff", options={}, budget=40, block=16, n=72, generate=5, cache=("int4", "channel")),
+    dict(policy="keydiff", options={}, budget=36, block=1, n=46, generate=2, cache=("int4", "channel")),
+    dict(policy="keydiff", options={}, budget=20, block=40, n=40, generate=0, cache=("int8", "channel")),
+    dict(policy="h2o", options={}, budget=12, block=8, n=40, generate=3, cache=("int4", "token")),
+    dict(policy="keydiff", options={}, budget=10, block=8, n=24, generate=0, cache=("int8", "token")),
+    dict(policy="keydiff", options={}, budget=12, block=7, n=40, generate=3, cache=("int4", "token"), positions="cache"),
+    dict(policy="keydiff", options={}, budget=12, block=8, n=26, generate=2, cache=("fp8", "head")),
+    dict(policy="snapkv", options={"window": "3", "kernel": "3", "recent": "2"}, budget=10, block=7, n=26, generate=2,
+         cache=("fp8", "token")),
+    MISTRAL | dict(policy="keydiff", options={}, budget=20, block=40, n=48, cache=("int4", "channel")),
 ]
 
 
@@ -159,11 +171,12 @@ def check_against_transformers(name: str, model: Llama) -> None:
 
 
 def solve(model: Llama, case: dict) -> dict:
-    for seed in range(100):
+    for seed in range(400 if "cache" in case else 100):
         prompt = np.random.default_rng(seed).integers(4, model.config["vocab_size"], case["n"]).tolist()
         result = Run(model, case | {"prompt": prompt}).run()
         close_call = result["smallest_gap"] < SCORE_GAP or result["logit_gap"] < LOGIT_GAP
-        if close_call or result.get("router_gap", np.inf) < ROUTER_GAP:
+        close_call |= result.get("router_gap", np.inf) < ROUTER_GAP
+        if close_call or result.get("rounding_gap", np.inf) < ROUNDING_GAP:
             continue
         if case["policy"] == "none":
             result["smallest_gap"] = None
@@ -179,8 +192,8 @@ def main() -> None:
         check_against_transformers(name, model)
     solved = [solve(models[case.get("model", "tiny_llama")], case) for case in CASES]
     for case in solved:
-        print(case.get("model", ""), case["policy"], case["options"], case["budget"], case["block"], "seed", case["seed"],
-              "gap", case["smallest_gap"])
+        print(case.get("model", ""), case["policy"], case["options"], case["budget"], case["block"],
+              *case.get("cache", ()), "seed", case["seed"], "gap", case["smallest_gap"])
     text = ",\n".join(json.dumps(case, separators=(",", ":")) for case in solved)
     (HERE / "eviction.golden.json").write_text(f"[\n{text}\n]\n")
 
