@@ -116,9 +116,10 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
   command.add_flag("--compress", compress_,
                    "Compress keys, queries and values (slow, saves little unless they are bfloat16)");
   model_.add_arithmetic(command);
-  command.add_flag("--expand-keys", expand_keys_,
-                   "Where latent attention caches one vector for all heads (DeepSeek's MLA): cache, score and "
-                   "record every head's own key and value instead");
+  command.add_flag(
+      "--expand-keys", expand_keys_,
+      "Where latent attention caches one vector for all heads (DeepSeek's MLA): cache, score and "
+      "record every head's own key and value instead");
   add_seed(command, seed_, "policies that draw");
 }
 

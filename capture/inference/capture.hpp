@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/policies/policy.hpp"
-#include "analysis/quantisation.hpp"
+#include "analysis/row_quantisation.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"
 

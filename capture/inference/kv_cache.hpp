@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/quantisation.hpp"
+#include "analysis/row_quantisation.hpp"
 
 namespace keyscope::capture {
 

@@ -56,18 +56,18 @@ CacheBytes cache_bytes(const ModelConfig& config, const recording::RunPlan& run,
   return bytes;
 }
 
-// What lies between a feed-forward's products, in elements per token: of experts at worst one gets all tokens,
-// whose hidden states are gathered, mixed and summed.
+// What lies between a feed-forward's products, in elements per token: of experts at worst one gets all
+// tokens, whose hidden states are gathered, mixed and summed.
 double feed_forward_width(const ModelConfig& config) {
   const ExpertsConfig& experts = config.experts;
-  const std::int64_t widest = std::max(
-      {feed_forward_size(config), experts.intermediate_size, experts.shared_intermediate_size});
+  const std::int64_t widest =
+      std::max({feed_forward_size(config), experts.intermediate_size, experts.shared_intermediate_size});
   const std::int64_t routed = experts.n > 0 ? experts.n * 2 + 4 * config.hidden_size : 0;
   return static_cast<double>(3 * widest + routed);
 }
 
-// Of n tokens: queries, keys and values several times over (rotated, as float32, copied into the record), what
-// layers without keys mix, and the feed-forward.
+// Of n tokens: queries, keys and values several times over (rotated, as float32, copied into the record),
+// what layers without keys mix, and the feed-forward.
 double activation_bytes(const ModelConfig& config, double n) {
   const double projected = static_cast<double>(config.n_heads + 2 * config.n_kv_heads) * config.head_dim;
   return n * 4 *

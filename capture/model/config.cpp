@@ -173,7 +173,8 @@ void read_latent(const ConfigFields& fields, ModelConfig& config) {
     return static_cast<int>(fields.count_or(name, otherwise, 1, kMostHeads / 2));
   };
   latent.rank = count("kv_lora_rank", 512);
-  if (!fields.is_null("q_lora_rank")) latent.query_rank = fields.count_or("q_lora_rank", 1536, 1, kLargestSize);
+  if (!fields.is_null("q_lora_rank"))
+    latent.query_rank = fields.count_or("q_lora_rank", 1536, 1, kLargestSize);
   latent.rotated_dim = count("qk_rope_head_dim", 64);
   latent.plain_dim = count("qk_nope_head_dim", 128);
   latent.value_dim = count("v_head_dim", 128);
@@ -198,8 +199,8 @@ void read_shape(const ConfigFields& fields, const Family& family, ModelConfig& c
     config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
   config.vocab_size = fields.count("vocab_size", 1, kLargestSize);
   config.context_length = fields.count_or("max_position_embeddings", family.default_context, 1, kLargestSize);
-  config.n_further_layers =
-      static_cast<int>(fields.count_or("num_nextn_predict_layers", family.default_further_layers, 0, kMostLayers));
+  config.n_further_layers = static_cast<int>(
+      fields.count_or("num_nextn_predict_layers", family.default_further_layers, 0, kMostLayers));
   if (family.latent.has)
     read_latent(fields, config);
   else
@@ -378,8 +379,9 @@ ModelConfig parse_config(std::string raw_json, const std::string& where) {
 void expand_keys(ModelConfig& config) {
   LatentConfig& latent = config.latent;
   if (latent.rank == 0)
-    throw UsageError(fmt::format("--expand-keys: {} has no latent attention: its keys are every head's own already",
-                                 config.model_type));
+    throw UsageError(
+        fmt::format("--expand-keys: {} has no latent attention: its keys are every head's own already",
+                    config.model_type));
   latent.expanded = true;
   config.n_kv_heads = config.n_heads;
   config.head_dim = latent.rotated_dim + latent.plain_dim;

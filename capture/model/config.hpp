@@ -78,17 +78,17 @@ struct RecurrentConfig {
   std::int64_t state_size() const { return std::int64_t{n_value_heads} * key_dim * value_dim; }
 };
 
-// Multi-head latent attention (arXiv 2405.04434, Section 2.1). What is cached of a token is one vector for all
-// heads: R coordinates that rotate, and behind them a latent c of `rank`, from which each head's key and value
-// are made. A head scores (q_r, q_p)ᵀ(k_r, Wᵏc) = (q_r, Wᵏᵀq_p)ᵀ(k_r, c), so that (k_r, c) is the one KV head's
-// key, and (0, c) its value, of which a head's output is Wᵛ times the mixture.
+// Multi-head latent attention (arXiv 2405.04434, Section 2.1). What is cached of a token is one vector for
+// all heads: R coordinates that rotate, and behind them a latent c of `rank`, from which each head's key and
+// value are made. A head scores (q_r, q_p)ᵀ(k_r, Wᵏc) = (q_r, Wᵏᵀq_p)ᵀ(k_r, c), so that (k_r, c) is the one
+// KV head's key, and (0, c) its value, of which a head's output is Wᵛ times the mixture.
 struct LatentConfig {
   std::int64_t rank = 0;        // of the latent; 0: the model has none
   std::int64_t query_rank = 0;  // of the latent that queries are made of; 0: of the hidden state itself
   int rotated_dim = 0;          // R
   int plain_dim = 0;            // of a head's query that does not rotate
   int value_dim = 0;            // of a head
-  bool expanded = false;        // every head has its key (k_r, Wᵏc) and value (Wᵛc, 0) in the cache instead
+  bool expanded = false;  // every head has its key (k_r, Wᵏc) and value (Wᵛc, 0) in the cache instead
 };
 
 // A model's shape, from its folder's config.json, checked field against field.
@@ -127,7 +127,7 @@ struct ModelConfig {
   double logit_divisor = 1;
   HiddenActivation activation = HiddenActivation::kSilu;
   ExpertsConfig experts;
-  RecurrentConfig recurrent;         // of layers that do not attend
+  RecurrentConfig recurrent;  // of layers that do not attend
   LatentConfig latent;
   int n_further_layers = 0;  // that the checkpoint may have behind the last, to guess tokens ahead; not read
   bool unit_offset_norms = false;    // norms multiply by 1 + weight
@@ -144,8 +144,9 @@ struct ModelConfig {
   std::int64_t window(int layer) const { return layer_windows.empty() ? 0 : layer_windows[layer]; }
   bool attends(int layer) const { return layer_attends.empty() || layer_attends[layer]; }
   int n_attending() const {
-    return layer_attends.empty() ? n_layers
-                                 : static_cast<int>(std::count(layer_attends.begin(), layer_attends.end(), true));
+    return layer_attends.empty()
+               ? n_layers
+               : static_cast<int>(std::count(layer_attends.begin(), layer_attends.end(), true));
   }
   std::vector<int> keyless_layers() const {  // that do not attend, ascending
     std::vector<int> layers;

@@ -128,10 +128,10 @@ void read_experts(const ConfigFields& fields, const Family& family, ModelConfig&
     config.intermediate_size = experts.shared_intermediate_size;
     return;
   }
-  experts.per_token = static_cast<int>(
-      rule.default_per_token > 0
-          ? fields.count_or("num_experts_per_tok", rule.default_per_token, 1, kMostExperts)
-          : fields.count("num_experts_per_tok", 1, kMostExperts));
+  experts.per_token =
+      static_cast<int>(rule.default_per_token > 0
+                           ? fields.count_or("num_experts_per_tok", rule.default_per_token, 1, kMostExperts)
+                           : fields.count("num_experts_per_tok", 1, kMostExperts));
   if (experts.per_token > experts.n)
     fields.fail("num_experts_per_tok", std::to_string(experts.per_token),
                 fmt::format("at most {}, which is {}", n_field, experts.n));

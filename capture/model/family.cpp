@@ -377,7 +377,8 @@ const std::vector<Family>& known_families() {
 
 std::string_view why_refused(std::string_view model_type) {
   constexpr std::string_view kShapes =
-      "the heads of its global layers differ from the others' in size and number, and its late layers borrow the "
+      "the heads of its global layers differ from the others' in size and number, and its late layers borrow "
+      "the "
       "keys and values of earlier ones, while a recording has keys of one size in every layer";
   constexpr std::string_view kBorrowed =
       "its late layers borrow the keys and values of earlier ones, and its hidden states run side by side";
@@ -391,14 +392,16 @@ std::string_view why_refused(std::string_view model_type) {
     std::string_view model_type, why;
   };
   static constexpr Refused kRefused[] = {
-      {"gemma4", kShapes},        {"gemma4_text", kShapes},   {"gemma3n", kBorrowed},   {"gemma3n_text", kBorrowed},
-      {"jamba", kMamba},          {"bamba", kMamba},          {"falcon_h1", kMamba},    {"nemotron_h", kMamba},
-      {"zamba2", kMamba},         {"mamba", kNoKeys},         {"mamba2", kNoKeys},      {"falcon_mamba", kNoKeys},
-      {"rwkv", kNoKeys},          {"llama4", kChunks},        {"llama4_text", kChunks}, {"deepseek_v32", kChosen},
-      {"gpt2", kLayerNorm},       {"gpt_neox", kLayerNorm},   {"opt", kLayerNorm},      {"phi", kLayerNorm},
-      {"falcon", kLayerNorm},     {"stablelm", kLayerNorm},   {"cohere", kLayerNorm},   {"cohere2", kLayerNorm},
-      {"starcoder2", kLayerNorm}, {"bert", kEncoder},         {"roberta", kEncoder},    {"modernbert", kEncoder},
-      {"t5", kEncoder}};
+      {"gemma4", kShapes},         {"gemma4_text", kShapes}, {"gemma3n", kBorrowed},
+      {"gemma3n_text", kBorrowed}, {"jamba", kMamba},        {"bamba", kMamba},
+      {"falcon_h1", kMamba},       {"nemotron_h", kMamba},   {"zamba2", kMamba},
+      {"mamba", kNoKeys},          {"mamba2", kNoKeys},      {"falcon_mamba", kNoKeys},
+      {"rwkv", kNoKeys},           {"llama4", kChunks},      {"llama4_text", kChunks},
+      {"deepseek_v32", kChosen},   {"gpt2", kLayerNorm},     {"gpt_neox", kLayerNorm},
+      {"opt", kLayerNorm},         {"phi", kLayerNorm},      {"falcon", kLayerNorm},
+      {"stablelm", kLayerNorm},    {"cohere", kLayerNorm},   {"cohere2", kLayerNorm},
+      {"starcoder2", kLayerNorm},  {"bert", kEncoder},       {"roberta", kEncoder},
+      {"modernbert", kEncoder},    {"t5", kEncoder}};
   const auto* found = std::ranges::find(kRefused, model_type, &Refused::model_type);
   return found == std::end(kRefused) ? std::string_view() : found->why;
 }

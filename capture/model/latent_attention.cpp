@@ -64,8 +64,7 @@ Projections Transformer::project_latent(const LayerWeights& layer, const at::Ten
   if (!about.expanded) {
     const at::Tensor key_up = w.key_up.unflatten(0, {n_heads, plain + value}).narrow(1, 0, plain);
     multiply_heads(queries.narrow(2, 0, plain), key_up, rest);
-    return {placed.flatten(1), at::cat({turning, latent}, 1),
-            at::cat({at::zeros_like(turning), latent}, 1)};
+    return {placed.flatten(1), at::cat({turning, latent}, 1), at::cat({at::zeros_like(turning), latent}, 1)};
   }
   rest.copy_(queries.narrow(2, 0, plain));
   const at::Tensor heads = product(latent, w.key_up, {}).view({n, n_heads, plain + value});

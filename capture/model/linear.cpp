@@ -41,8 +41,8 @@ void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   kernels.from_float(product.data(), out.mutable_data_ptr(), n * outer);
 }
 
-// Some tens of rows: LibTorch packs the weights for every product, which costs more than the product. Here the
-// rows are packed instead, and the weights are read as they lie, once: outᵀ = weight xᵀ.
+// Some tens of rows: LibTorch packs the weights for every product, which costs more than the product. Here
+// the rows are packed instead, and the weights are read as they lie, once: outᵀ = weight xᵀ.
 class NarrowProduct {
  public:
   NarrowProduct(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out)
@@ -80,8 +80,8 @@ class NarrowProduct {
           multiply_pairs(first, count, product.data());
         else
           kernels::best().multiply_panel({weight_.const_data_ptr<float>() + first * inner_, inner_,
-                                          reinterpret_cast<const float*>(packed_.data()), product.data(), count,
-                                          inner_, width_, false});
+                                          reinterpret_cast<const float*>(packed_.data()), product.data(),
+                                          count, inner_, width_, false});
         store(first, count, product.data());
       }
       if (paired) at::native::cpublas::brgemm_release();
@@ -112,8 +112,9 @@ class NarrowProduct {
 
   void multiply_pairs(std::int64_t first, std::int64_t count, float* product) const {
     const auto multiply = [&]<typename T>(const T* weights) {
-      at::native::cpublas::brgemm(count, width_, inner_, inner_, width_, width_, false, weights + first * inner_,
-                                  reinterpret_cast<const T*>(packed_.data()), product);
+      at::native::cpublas::brgemm(count, width_, inner_, inner_, width_, width_, false,
+                                  weights + first * inner_, reinterpret_cast<const T*>(packed_.data()),
+                                  product);
     };
     if (x_.scalar_type() == at::kBFloat16)
       multiply(weight_.const_data_ptr<at::BFloat16>());

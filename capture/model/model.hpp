@@ -59,7 +59,8 @@ class Model {
   virtual std::string device_name() const = 0;        // as ComputeDevice has it
   virtual std::int64_t available_memory() const = 0;  // bytes that can still be taken where it computes
   virtual std::string dtype_name() const = 0;
-  virtual std::string quantisation() const = 0;  // how its weights are packed in their files; empty: they are not
+  virtual std::string quantisation()
+      const = 0;  // how its weights are packed in their files; empty: they are not
   virtual std::int64_t weight_bytes() const = 0;  // in memory at once, as this model's dtype
   virtual Residency residency() const = 0;
   virtual int threads() const = 0;

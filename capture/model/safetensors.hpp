@@ -77,7 +77,7 @@ class Checkpoint {
   std::vector<WeightFile> files() const;
   const gguf::Container* gguf() const { return gguf_.get(); }  // null where it is none
   std::int64_t data_bytes() const;                             // of all tensors
-  const std::string& source() const { return source_; }  // the one file, or the index of several
+  const std::string& source() const { return source_; }        // the one file, or the index of several
 
  private:
   void open_sharded(const std::filesystem::path& folder, const std::filesystem::path& index);

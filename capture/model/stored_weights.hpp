@@ -58,8 +58,8 @@ void widen(const StoredTensor& tensor, std::int64_t first, std::int64_t n, float
 // All of a checkpoint's tensors, by the names that Hugging Face gives them.
 class StoredWeights {
  public:
-  // Those of a GGUF file, or of safetensors files, unpacked where the configuration says that they are packed:
-  // the tensors that they are packed in are not among them. The checkpoint must outlive them.
+  // Those of a GGUF file, or of safetensors files, unpacked where the configuration says that they are
+  // packed: the tensors that they are packed in are not among them. The checkpoint must outlive them.
   //   throws FileError naming file and tensor where what is packed is not as the configuration says
   explicit StoredWeights(const Checkpoint& checkpoint, const Quantisation& quantisation = {});
 

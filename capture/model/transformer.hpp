@@ -31,7 +31,8 @@ struct Routing {
   at::Tensor entropy;  // (n) float32, on the host: of softmax over all experts, in nats
 };
 
-// The tokens that go to one expert, by their places among all choices: token · per_token + which of its choices.
+// The tokens that go to one expert, by their places among all choices: token · per_token + which of its
+// choices.
 struct ExpertGroup {
   int expert = 0;
   std::vector<std::int64_t> places;
@@ -110,7 +111,8 @@ class Transformer {
   // out = Σ over the experts that x is routed to, and the shared one. Tokens are grouped by expert, and every
   // group is one product; only experts that some token goes to are read.
   Routing mix_experts(const LayerWeights& weights, const at::Tensor& x, at::Tensor& out) const;
-  // Of every group, and of one: what the expert makes of its tokens' x into their places (places, hidden_size).
+  // Of every group, and of one: what the expert makes of its tokens' x into their places (places,
+  // hidden_size).
   virtual void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups,
                           const at::Tensor& x, at::Tensor& given) const = 0;
   void run_group(const ExpertWeights& experts, const ExpertGroup& group, const at::Tensor& x,

@@ -52,13 +52,13 @@ struct RecurrentWeights {
   at::Tensor norm;                    // (V)
 };
 
-// Latent attention's weights; H heads, of P plain, R rotated and V value coordinates, K and Q the ranks of the
-// latents of keys and queries. See LatentConfig.
+// Latent attention's weights; H heads, of P plain, R rotated and V value coordinates, K and Q the ranks of
+// the latents of keys and queries. See LatentConfig.
 struct LatentWeights {
   at::Tensor query_down, query_down_bias, query_norm;  // (Q, D), (Q), (Q); undefined: queries have no latent
   at::Tensor query_up;                                 // (H·(P + R), Q), or (H·(P + R), D)
   at::Tensor key_down, key_down_bias, key_norm;        // (K + R, D), (K + R), (K)
-  at::Tensor key_up;                                   // (H·(P + V), K): of each head its key's, then its value's
+  at::Tensor key_up;  // (H·(P + V), K): of each head its key's, then its value's
 };
 
 // One decoder layer's weights; E head_dim. What a family does not have is undefined.

@@ -108,8 +108,7 @@ LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run)
   statistics.window = RowMatrixF::Zero(plan.model.n_kv_heads, run.max_tokens(plan.n_prompt()));
   statistics.gini.assign(plan.model.n_heads, unknown);
   statistics.top_share.assign(statistics.gini.size(), unknown);
-  if (plan.sinks)
-    statistics.sink = RowMatrixD::Constant(plan.model.n_heads, run.n_prompt_blocks, unknown);
+  if (plan.sinks) statistics.sink = RowMatrixD::Constant(plan.model.n_heads, run.n_prompt_blocks, unknown);
 }
 
 void LiveLayer::add(const BlockRecord& record, const LayerBlock& block) {
@@ -241,8 +240,8 @@ void LiveRecording::block(std::shared_ptr<const BlockRecord> record) {
   const std::int64_t n_seen = record->start + record->n_new;
   for (const LayerBlock& block : record->layers)
     runs_[record->run].layers[layer_index(block.layer)].add(*record, block);
-  const bool counts = std::ranges::find(record->layers, plan_->counted_layer(), &LayerBlock::layer) !=
-                      record->layers.end();
+  const bool counts =
+      std::ranges::find(record->layers, plan_->counted_layer(), &LayerBlock::layer) != record->layers.end();
   if (counts) {
     run.block_start.push_back(record->start);
     run.block_ms.push_back(record->elapsed_ms);
@@ -259,8 +258,8 @@ std::size_t LiveRecording::layer_index(int layer) const {
   return std::lower_bound(layers.begin(), layers.end(), layer) - layers.begin();
 }
 
-// Under the layer schedule, layers are to be seen when all runs have been through them; the first one that has
-// keys while it grows.
+// Under the layer schedule, layers are to be seen when all runs have been through them; the first one that
+// has keys while it grows.
 void LiveRecording::show_complete_layers() {
   info_.layers.clear();
   info_.keyless_layers.clear();

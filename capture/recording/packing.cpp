@@ -100,8 +100,7 @@ void Packing::begin(const Group& root, const Rows& rows) {
   from_ = from.open_dataset(rows.name);
   Group to_root = file().root();
   Group to = same_layer(root, to_root, rows.run, rows.layer);
-  const CopyOptions options{.shape = shape_of_tokens(rows.name, from_.shape(), rows.n_tokens),
-                            .gzip = kGzip};
+  const CopyOptions options{.shape = shape_of_tokens(rows.name, from_.shape(), rows.n_tokens), .gzip = kGzip};
   copying_.emplace(from_, to, rows.name, options);
   rows_ = rows;
 }

@@ -110,8 +110,7 @@ void check_kinds(const RecordPlan& plan) {
                                      fmt::join(*layers, ", "), what, fmt::join(plan.layers, ", ")));
   if (plan.counted_layer() < 0)
     throw InvalidInput("recording plan: none of the layers to record has keys; at least one must");
-  if (!plan.expert_layers.empty() &&
-      (plan.experts_per_token < 1 || plan.experts_per_token > plan.n_experts))
+  if (!plan.expert_layers.empty() && (plan.experts_per_token < 1 || plan.experts_per_token > plan.n_experts))
     throw InvalidInput(fmt::format("recording plan: {} of {} experts a token cannot be",
                                    plan.experts_per_token, plan.n_experts));
 }
@@ -166,8 +165,7 @@ void check_routing(const RecordPlan& plan, const RoutingRecord& record) {
   if (record.run < 0 || static_cast<std::size_t>(record.run) >= plan.runs.size())
     throw InvalidInput(fmt::format("recording: there is no run {}", record.run));
   const RunPlan& run = plan.runs[record.run];
-  const std::string where =
-      fmt::format("recording: run '{}', experts of layer {}", run.name, record.layer);
+  const std::string where = fmt::format("recording: run '{}', experts of layer {}", run.name, record.layer);
   if (!plan.has_experts(record.layer)) throw InvalidInput(where + ": it has none that are recorded");
   const auto n = static_cast<std::int64_t>(record.entropy.size());
   const std::int64_t limit = run.max_tokens(plan.n_prompt());

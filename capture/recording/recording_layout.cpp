@@ -211,8 +211,7 @@ Shape shape_of_tokens(const std::string& dataset, Shape shape, std::int64_t n_to
   const auto cut_axis = [&](std::size_t axis) {
     if (axis < shape.size()) shape[axis] = std::min(shape[axis], size(n_tokens));
   };
-  const bool of_experts =
-      dataset == "expert" || dataset == "expert_weight" || dataset == "router_entropy";
+  const bool of_experts = dataset == "expert" || dataset == "expert_weight" || dataset == "router_entropy";
   cut_axis(of_experts ? 0 : 1);
   if (dataset == "attention") cut_axis(2);
   return shape;

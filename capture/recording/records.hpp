@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/quantisation.hpp"
+#include "analysis/row_quantisation.hpp"
 
 namespace keyscope::recording {
 

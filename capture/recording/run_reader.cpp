@@ -189,8 +189,7 @@ void RunReader::read_scored() {
 
 void RunReader::check_layer(const Group& group) const {
   group.names();  // refuses links to other files
-  if (is_keyless(group))
-    throw FileError(group.where() + ": is keyless; expected keys, as in the first run");
+  if (is_keyless(group)) throw FileError(group.where() + ": is keyless; expected keys, as in the first run");
   check_layer_rows(group, info_, run_);
   const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.n_kv_heads);
   const hsize_t n_tokens = size(run_.n_tokens);
@@ -202,7 +201,8 @@ void RunReader::check_layer(const Group& group) const {
   open_dataset(group, "attention_last", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
   if (group.has("sink_logit")) open_dataset(group, "sink_logit", {ElementType::kFloat32}, {n_heads});
   if (group.has("attention_sink"))
-    open_dataset(group, "attention_sink", {ElementType::kFloat64}, {n_heads, size(run_.plan.n_prompt_blocks)});
+    open_dataset(group, "attention_sink", {ElementType::kFloat64},
+                 {n_heads, size(run_.plan.n_prompt_blocks)});
   if (group.has("held_bytes"))
     for (const char* name : {"held_bytes", "packed_bytes"})
       open_dataset(group, name, {ElementType::kInt64}, {n_kv_heads});

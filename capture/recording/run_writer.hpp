@@ -104,7 +104,7 @@ class RunWriter {
   hdf5::Group group_;
   std::shared_ptr<const RecordPlan> plan_;
   RunPlan about_;
-  std::vector<std::optional<Layer>> layers_;    // open while they are written
+  std::vector<std::optional<Layer>> layers_;     // open while they are written
   std::vector<std::optional<Routing>> routing_;  // likewise
   hdf5::Dataset block_start_, block_ms_, counter_, journal_blocks_;
   std::optional<hdf5::Dataset> layer_counter_, complete_layers_;  // where layers are written one by one

@@ -33,8 +33,8 @@ struct ReplayOptions {
   std::string command;  // for the provenance
 };
 
-// The layer whose keys no eviction can alter, since nothing is evicted below: layer 0, or in a model whose first
-// layers have no keys the one after these.
+// The layer whose keys no eviction can alter, since nothing is evicted below: layer 0, or in a model whose
+// first layers have no keys the one after these.
 int exact_layer(const recording::RecordingInfo& info);
 
 // What a replay will do, and what its recording will say of itself.
@@ -80,9 +80,9 @@ struct ReplayTarget {
 using ReplayProgress = std::function<void(std::int64_t rows_done, const std::string& run)>;
 
 // Simulates block eviction on the prompt's keys of a run that kept everything, one run per policy, and writes
-// a recording of that run and of the replayed ones. Scores and selections are those of a capture. In the exact
-// layer, so are the retained rows; in the layers above, a capture's keys come from
-// hidden states that have lost what was evicted below, and a replay's do not.
+// a recording of that run and of the replayed ones. Scores and selections are those of a capture. In the
+// exact layer, so are the retained rows; in the layers above, a capture's keys come from hidden states that
+// have lost what was evicted below, and a replay's do not.
 //   One layer is worked on at a time, its heads in parallel.
 //   throws Cancelled within one block once `cancelled` is set; the runs done by then are kept
 //   throws FileError where the source cannot be read or `out` cannot be written

@@ -26,8 +26,8 @@ struct SyntheticOptions {
   bool logits = true;
   StoreType store = StoreType::kFloat32;
   bool compress = false;
-  bool next_ids = true;  // blocks tell what was generated from them
-  bool sinks = false;    // query heads have learned sinks
+  bool next_ids = true;           // blocks tell what was generated from them
+  bool sinks = false;             // query heads have learned sinks
   std::vector<int> keyless = {};  // layers without keys
   std::vector<int> experts = {};  // layers with 8 experts, of which each token goes to 2
 };

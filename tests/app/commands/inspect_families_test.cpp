@@ -17,18 +17,17 @@ namespace keyscope::test {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::ordered_json;
-
-Json inspected(const std::string& name) {
+nlohmann::ordered_json inspected(const std::string& name) {
   const ScratchFolder folder;
-  write_file(folder.file("config.json"), json_text(parse_ordered_json(read_file(family_configs())).at(name)), false);
+  write_file(folder.file("config.json"), json_text(parse_ordered_json(read_file(family_configs())).at(name)),
+             false);
   const CliResult result = run_cli({"inspect", folder.path().string(), "--json", "-"});
   EXPECT_EQ(result.status, 0) << result.err;
   return parse_ordered_json(result.out);
 }
 
 TEST(InspectFamilies, EveryConfigurationIsDescribedOrRefusedWithAReason) {
-  const Json configs = parse_ordered_json(read_file(family_configs()));
+  const nlohmann::ordered_json configs = parse_ordered_json(read_file(family_configs()));
   for (const auto& [name, config] : configs.items()) {
     const ScratchFolder folder;
     write_file(folder.file("config.json"), json_text(config), false);
@@ -41,16 +40,16 @@ TEST(InspectFamilies, EveryConfigurationIsDescribedOrRefusedWithAReason) {
 }
 
 TEST(InspectFamilies, SaysWhatSetsAModelApart) {
-  const Json gpt = inspected("gpt-oss-20b");
+  const nlohmann::ordered_json gpt = inspected("gpt-oss-20b");
   EXPECT_EQ(gpt["experts"]["count"], 32);
   EXPECT_EQ(gpt["experts"]["per_token"], 4);
   EXPECT_EQ(gpt["attention_sinks"], true);
-  const Json next = inspected("Qwen3Next");
+  const nlohmann::ordered_json next = inspected("Qwen3Next");
   EXPECT_EQ(next["layers"], 48);
   EXPECT_EQ(next["layers_with_keys"], 12);
   EXPECT_EQ(next["attention_gate"], true);
   EXPECT_EQ(next["kv_cache_bytes_per_token"], 12 * 2 * 2 * 256 * 4) << "float32, as nothing says otherwise";
-  const Json deep = inspected("deepseek-v3");
+  const nlohmann::ordered_json deep = inspected("deepseek-v3");
   EXPECT_EQ(deep["kv_heads"], 1);
   EXPECT_EQ(deep["latent"]["rank"], 512);
   EXPECT_EQ(deep["latent"]["rotated"], 64);

@@ -10,7 +10,8 @@
 namespace keyscope::test {
 
 // Prompts as they might have been measured: two layers of one KV head, runs `none`, `keydiff`, `sink` and
-// `random`, every value 0 (those of learned sinks not there) and every bound met by ten pairs and violated by none.
+// `random`, every value 0 (those of learned sinks not there) and every bound met by ten pairs and violated by
+// none.
 //   change: called with each prompt's record and its index
 std::vector<validation::PromptRecord> made_records(
     int n_prompts, const std::function<void(validation::PromptRecord&, int)>& change = nullptr);

@@ -126,7 +126,8 @@ TEST_P(StreamedMemory, ExpertsStayWithinThreeLayers) {
     divide_into_experts(*model);
     model->save();
   }
-  EXPECT_LT(growth_mib("streamed"), 2 * layer + kLayers * kCrumbsPerLayerMiB) << "a layer has " << layer << " MiB";
+  EXPECT_LT(growth_mib("streamed"), 2 * layer + kLayers * kCrumbsPerLayerMiB)
+      << "a layer has " << layer << " MiB";
 }
 
 // Else the test above would prove nothing.

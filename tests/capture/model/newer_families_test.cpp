@@ -1,4 +1,5 @@
-// What Transformers' configuration classes write for every family, as they are and with every newer field spoilt.
+// What Transformers' configuration classes write for every family, as they are and with every newer field
+// spoilt.
 
 #include <map>
 #include <ostream>
@@ -41,8 +42,8 @@ TEST(NewerFamilies, EveryConfigurationIsTakenOrRefusedWithAReason) {
     WrittenFolder folder(name);
     if (find_family(model_type) == nullptr) {
       EXPECT_NE(why_refused(model_type), "") << name;
-      EXPECT_THAT(folder.complaint(), AllOf(HasSubstr('"' + model_type + '"'),
-                                            HasSubstr(std::string(why_refused(model_type)))));
+      EXPECT_THAT(folder.complaint(),
+                  AllOf(HasSubstr('"' + model_type + '"'), HasSubstr(std::string(why_refused(model_type)))));
     } else if (name == "granite-4.0-h-small") {
       EXPECT_THAT(folder.complaint(), HasSubstr("layers without keys are not supported"));
     } else {
@@ -138,7 +139,8 @@ TEST_P(SpoiltField, IsRefusedInOneSentence) {
 }
 
 std::vector<Spoilt> spoilt_fields() {
-  const std::string deep = "deepseek-v3", lite = "deepseek-v2-lite", qwen = "qwen3-30b-a3b", gpt = "gpt-oss-20b";
+  const std::string deep = "deepseek-v3", lite = "deepseek-v2-lite", qwen = "qwen3-30b-a3b",
+                    gpt = "gpt-oss-20b";
   return {
       // experts
       {qwen, "num_experts", 0, "num_experts is 0"},
@@ -200,10 +202,15 @@ std::vector<Spoilt> spoilt_fields() {
       {"Glm", "partial_rotary_factor", 0, "partial_rotary_factor is 0"},
       {"Glm", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5"},
       {"Llama", "partial_rotary_factor", 0.5, "partial_rotary_factor is 0.5"},
-      {"Phi3", "rope_parameters", {{"rope_theta", 1e4}, {"partial_rotary_factor", 0.01}},
+      {"Phi3",
+       "rope_parameters",
+       {{"rope_theta", 1e4}, {"partial_rotary_factor", 0.01}},
        "partial_rotary_factor is 0.01"},
-      {"Ministral3", "rope_parameters",
-       {{"rope_type", "yarn"}, {"factor", 16.0}, {"original_max_position_embeddings", 16384},
+      {"Ministral3",
+       "rope_parameters",
+       {{"rope_type", "yarn"},
+        {"factor", 16.0},
+        {"original_max_position_embeddings", 16384},
         {"llama_4_scaling_beta", -0.1}},
        "llama_4_scaling_beta is -0.1"},
       // multipliers

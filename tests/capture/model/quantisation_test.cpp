@@ -17,13 +17,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string described(const std::string& config) {
+std::string description_of(const std::string& config) {
   return read_quantisation({{"quantization_config", parse_json(config)}}, "config.json").description();
 }
 
 std::string refusal(const std::string& config) {
   try {
-    described(config);
+    description_of(config);
     return "";
   } catch (const FileError& error) {
     return error.what();
@@ -37,19 +37,20 @@ TEST(Quantisation, IsNoneWhereNothingIsSaid) {
 }
 
 TEST(Quantisation, SaysWhatItIs) {
-  EXPECT_EQ(described(R"({"quant_method":"gptq","bits":4,"group_size":128})"), "gptq, 4 bits, groups of 128");
-  EXPECT_EQ(described(R"({"quant_method":"gptq","bits":3,"group_size":-1,"desc_act":true})"),
+  EXPECT_EQ(description_of(R"({"quant_method":"gptq","bits":4,"group_size":128})"),
+            "gptq, 4 bits, groups of 128");
+  EXPECT_EQ(description_of(R"({"quant_method":"gptq","bits":3,"group_size":-1,"desc_act":true})"),
             "gptq, 3 bits, one group, desc_act");
-  EXPECT_EQ(described(R"({"quant_method":"awq","bits":4,"group_size":64,"version":"GEMM"})"),
+  EXPECT_EQ(description_of(R"({"quant_method":"awq","bits":4,"group_size":64,"version":"GEMM"})"),
             "awq, 4 bits, groups of 64");
-  EXPECT_EQ(described(R"({"quant_method":"mxfp4"})"), "mxfp4, 4 bits, groups of 32");
-  EXPECT_EQ(described(R"({"quant_method":"fp8"})"), "fp8, 8 bits");
-  EXPECT_EQ(described(R"({"quant_method":"fp8","weight_block_size":[128,64]})"),
+  EXPECT_EQ(description_of(R"({"quant_method":"mxfp4"})"), "mxfp4, 4 bits, groups of 32");
+  EXPECT_EQ(description_of(R"({"quant_method":"fp8"})"), "fp8, 8 bits");
+  EXPECT_EQ(description_of(R"({"quant_method":"fp8","weight_block_size":[128,64]})"),
             "fp8, 8 bits, blocks of 128 x 64");
-  EXPECT_EQ(described(R"({"quant_method":"fp8","weight_block_size":null})"),
+  EXPECT_EQ(description_of(R"({"quant_method":"fp8","weight_block_size":null})"),
             "fp8, 8 bits, a scale per row or tensor");
-  EXPECT_EQ(described(R"({"load_in_4bit":true,"bnb_4bit_quant_type":"nf4"})"), "bitsandbytes, nf4");
-  EXPECT_EQ(described(R"({"quant_method":"bitsandbytes","load_in_8bit":true})"), "bitsandbytes, int8");
+  EXPECT_EQ(description_of(R"({"load_in_4bit":true,"bnb_4bit_quant_type":"nf4"})"), "bitsandbytes, nf4");
+  EXPECT_EQ(description_of(R"({"quant_method":"bitsandbytes","load_in_8bit":true})"), "bitsandbytes, int8");
 }
 
 TEST(Quantisation, ReadsGroupsOfCompressedTensors) {
@@ -146,7 +147,7 @@ TEST(Quantisation, ReadsPublishedConfigurations) {
            "load_in_8bit":false,"quant_method":"bitsandbytes"})",
        "bitsandbytes, nf4"},
   };
-  for (const auto& [config, says] : published) EXPECT_EQ(described(config), says);
+  for (const auto& [config, says] : published) EXPECT_EQ(description_of(config), says);
 }
 
 TEST(Quantisation, RefusesWhatItDoesNotUnpack) {

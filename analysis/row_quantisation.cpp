@@ -1,4 +1,4 @@
-#include "analysis/quantisation.hpp"
+#include "analysis/row_quantisation.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "analysis/quantisation.hpp"
+#include "analysis/row_quantisation.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -34,7 +34,7 @@ RowMatrixF rounded(RowMatrixF rows, const RowRounding& how) {
 }
 
 TEST(Quantisation, RoundsAsNumPyToTheBit) {
-  for (const auto& golden : read_goldens("quantisation_goldens.json", "rows")) {
+  for (const auto& golden : read_goldens("row_quantisation_goldens.json", "rows")) {
     const RowMatrixF drawn =
         sample_rows(golden["seed"].get<std::uint64_t>(), golden["rows"].get<Eigen::Index>(),
                     golden["cols"].get<Eigen::Index>(), golden["offset"].get<double>(),
@@ -47,7 +47,7 @@ TEST(Quantisation, RoundsAsNumPyToTheBit) {
 }
 
 TEST(Quantisation, RoundsToE4m3AsItsTableSays) {
-  const auto golden = read_goldens("quantisation_goldens.json", "e4m3");
+  const auto golden = read_goldens("row_quantisation_goldens.json", "e4m3");
   const auto given = golden["given"].get<std::vector<std::uint32_t>>();
   const auto expected = golden["bits"].get<std::vector<std::uint32_t>>();
   for (std::size_t i = 0; i < given.size(); ++i)

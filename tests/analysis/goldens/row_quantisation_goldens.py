@@ -1,6 +1,6 @@
-"""Writes quantisation_goldens.json: what a quantised cache makes of the rows that the tests draw, to the bit.
+"""Writes row_quantisation_goldens.json: what a quantised cache makes of the rows that the tests draw, to the bit.
 
-    python3 quantisation_goldens.py
+    python3 row_quantisation_goldens.py
 
 Slow and plain: number by number, in NumPy's float32, from the formulas. Integers as KIVI (arXiv 2402.02750,
 Section 3) has them; E4M3 (arXiv 2209.05433, Section 3) by a table of all its numbers, among which the nearest is
@@ -106,7 +106,7 @@ def e4m3_cases():
 
 def main():
     goldens = {"versions": {"numpy": np.__version__}, "rows": cases(), "e4m3": e4m3_cases()}
-    path = pathlib.Path(__file__).with_name("quantisation_goldens.json")
+    path = pathlib.Path(__file__).with_name("row_quantisation_goldens.json")
     path.write_text(json.dumps(goldens, separators=(",", ":")) + "\n")
 
 
