@@ -120,9 +120,11 @@ void read_experts(const ConfigFields& fields, const Family& family, ModelConfig&
                                   : "num_local_experts";
   experts.n =
       static_cast<int>(fields.count_or(n_field, rule.default_n, rule.may_be_none ? 0 : 1, kMostExperts));
+  const std::string size_field(rule.size_field);
   if (experts.n > 0)
-    experts.intermediate_size =
-        fields.count_or(std::string(rule.size_field), rule.default_size, 1, kLargestSize);
+    experts.intermediate_size = rule.default_size > 0
+                                    ? fields.count_or(size_field, rule.default_size, 1, kLargestSize)
+                                    : fields.count(size_field, 1, kLargestSize);
   read_shared(fields, rule, experts);
   if (experts.n == 0) {
     config.intermediate_size = experts.shared_intermediate_size;

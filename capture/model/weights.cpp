@@ -18,7 +18,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
-#include "capture/model/layer_plan.hpp"
+#include "capture/model/layer_tensors.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -63,9 +63,10 @@ std::vector<Wanted> decoder_tensors(const ModelConfig& config, const StoredWeigh
                                     const TensorNames& names, std::vector<Wanted> outer) {
   LayerWeights unused;
   for (int i = 0; i < config.n_layers; ++i) {
-    const LayerPlan plan(unused, config, stored, names.decoder, i);
-    outer.insert(outer.end(), plan.tensors().begin(), plan.tensors().end());
-    outer.insert(outer.end(), plan.expert_tensors().begin(), plan.expert_tensors().end());
+    const LayerTensors tensors_of_layer(unused, config, stored, names.decoder, i);
+    outer.insert(outer.end(), tensors_of_layer.tensors().begin(), tensors_of_layer.tensors().end());
+    outer.insert(outer.end(), tensors_of_layer.expert_tensors().begin(),
+                 tensors_of_layer.expert_tensors().end());
   }
   return outer;
 }
@@ -232,14 +233,14 @@ MlpWeights split_expert(const at::Tensor& gate_up, const at::Tensor& down, bool 
           {}};
 }
 
-// The layer's experts, read from what is stored. They outlive the plan.
-ExpertWeights experts_of(const LayerPlan& plan, const StoredWeights& stored, int n_experts,
+// The layer's experts, read from what is stored. They outlive their names.
+ExpertWeights experts_of(const LayerTensors& tensors_of_layer, const StoredWeights& stored, int n_experts,
                          const Reading& read) {
-  const ExpertsRule& rule = plan.experts_rule();
+  const ExpertsRule& rule = tensors_of_layer.experts_rule();
   std::vector<const StoredWeight*> parts;
-  for (const Wanted& wanted : plan.expert_tensors()) parts.push_back(stored.find(wanted.name));
+  for (const Wanted& wanted : tensors_of_layer.expert_tensors()) parts.push_back(stored.find(wanted.name));
   const int n = parts.empty() ? 0 : n_experts;
-  if (!plan.all_in_one()) {
+  if (!tensors_of_layer.all_in_one()) {
     const std::ptrdiff_t n_parts = rule.biases ? 6 : 3;
     return {n,
             [read, parts, n_parts](int expert) {
@@ -319,11 +320,11 @@ std::shared_ptr<const LayerWeights> WeightStore::layer(int index) const {
 
 std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
-  const LayerPlan plan(*layer, config_, *stored_, decoder_, index);
-  for (const Wanted& tensor : plan.tensors())
+  const LayerTensors tensors_of_layer(*layer, config_, *stored_, decoder_, index);
+  for (const Wanted& tensor : tensors_of_layer.tensors())
     if (tensor.target != nullptr)
       *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
-  for (const Fused& fused : plan.fused()) {
+  for (const Fused& fused : tensors_of_layer.fused()) {
     const at::Tensor whole = bind_tensor(fused.name, dtype_);
     const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
     std::int64_t row = 0;
@@ -334,7 +335,7 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
     }
   }
   if (layer->sinks.defined()) layer->sinks = layer->sinks.to(at::kCPU).to(at::kFloat);
-  layer->experts = experts_of(plan, *stored_, config_.experts.n, {dtype_, device_});
+  layer->experts = experts_of(tensors_of_layer, *stored_, config_.experts.n, {dtype_, device_});
   if (residency_ == Residency::kWhole) layer->experts.read_all();
   return layer;
 }
@@ -350,10 +351,11 @@ void WeightStore::release(int index) const { advise(index, MADV_DONTNEED); }
 void WeightStore::advise(int index, int advice) const {
   if (residency_ == Residency::kWhole || index < 0 || index >= config_.n_layers) return;
   LayerWeights unused;
-  const LayerPlan plan(unused, config_, *stored_, decoder_, index);
-  for (const Wanted& tensor : plan.tensors()) advise_pages(*stored_->find(tensor.name), advice);
+  const LayerTensors tensors_of_layer(unused, config_, *stored_, decoder_, index);
+  for (const Wanted& tensor : tensors_of_layer.tensors()) advise_pages(*stored_->find(tensor.name), advice);
   if (advice == MADV_WILLNEED) return;  // which experts are asked for is not known yet
-  for (const Wanted& tensor : plan.expert_tensors()) advise_pages(*stored_->find(tensor.name), advice);
+  for (const Wanted& tensor : tensors_of_layer.expert_tensors())
+    advise_pages(*stored_->find(tensor.name), advice);
 }
 
 WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype) {

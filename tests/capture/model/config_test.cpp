@@ -116,7 +116,8 @@ TEST_P(FaultyConfig, IsRefusedByFileAndField) {
 
 const std::vector<Fault>& faults() {
   static const std::vector<Fault> kFaults = {
-      {"UnknownArchitecture", "model_type", "mamba", "\"mamba\", expected one of llama"},
+      {"UnknownArchitecture", "model_type", "unheard_of", "\"unheard_of\", expected one of llama"},
+      {"RefusedArchitecture", "model_type", "mamba", "\"mamba\", expected a family that is supported"},
       {"NoArchitecture", "model_type", nullptr, "model_type"},
       {"AnotherHead", "architectures", {"LlamaForSequenceClassification"}, "LlamaForSequenceClassification"},
       {"ArchitecturesNoList", "architectures", 3, "architectures"},

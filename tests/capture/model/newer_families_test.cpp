@@ -160,6 +160,7 @@ std::vector<Spoilt> spoilt_fields() {
       {"Qwen2Moe", "shared_expert_intermediate_size", 0, "shared_expert_intermediate_size is 0"},
       {"GraniteMoeHybrid", "shared_intermediate_size", -1, "shared_intermediate_size is -1"},
       {gpt, "num_local_experts", 0, "num_local_experts is 0"},
+      {gpt, "intermediate_size", nullptr, "intermediate_size is nothing"},
       {gpt, "swiglu_limit", 0, "swiglu_limit is 0"},
       {gpt, "swiglu_limit", -7.5, "swiglu_limit is -7.5"},
       {gpt, "swiglu_alpha", 2, "swiglu_alpha is 2"},

@@ -49,10 +49,10 @@ struct Fused {
 
 // What a layer of this model has, and where it goes. The layer, the configuration and what is stored must
 // outlive it.
-class LayerPlan {
+class LayerTensors {
  public:
-  LayerPlan(LayerWeights& layer, const ModelConfig& config, const StoredWeights& stored,
-            const std::string& decoder, int index);
+  LayerTensors(LayerWeights& layer, const ModelConfig& config, const StoredWeights& stored,
+               const std::string& decoder, int index);
 
   const std::vector<Wanted>& tensors() const { return tensors_; }
   const std::vector<Fused>& fused() const { return fused_; }

@@ -1,4 +1,4 @@
-#include "capture/model/layer_plan.hpp"
+#include "capture/model/layer_tensors.hpp"
 
 #include <set>
 #include <utility>
@@ -40,8 +40,8 @@ TensorNames tensor_names(const StoredWeights& stored) {
   return names;
 }
 
-LayerPlan::LayerPlan(LayerWeights& layer, const ModelConfig& config, const StoredWeights& stored,
-                     const std::string& decoder, int index)
+LayerTensors::LayerTensors(LayerWeights& layer, const ModelConfig& config, const StoredWeights& stored,
+                           const std::string& decoder, int index)
     : config_(config),
       family_(*find_family(config.model_type)),
       stored_(stored),
@@ -63,7 +63,7 @@ LayerPlan::LayerPlan(LayerWeights& layer, const ModelConfig& config, const Store
     add_mlp(layer.mlp, only_shared() ? family_.experts.shared : family_.mlp, config.intermediate_size);
 }
 
-void LayerPlan::add_attention(LayerWeights& layer) {
+void LayerTensors::add_attention(LayerWeights& layer) {
   const std::int64_t wide = std::int64_t{config_.n_heads} * config_.head_dim;
   const std::int64_t narrow = std::int64_t{config_.n_kv_heads} * config_.head_dim;
   if (config_.attention_gate) {
@@ -94,7 +94,7 @@ void LayerPlan::add_attention(LayerWeights& layer) {
   if (config_.attention_sinks) add(layer.sinks, "self_attn.sinks", {config_.n_heads});
 }
 
-void LayerPlan::add_latent(LayerWeights& layer) {
+void LayerTensors::add_latent(LayerWeights& layer) {
   const LatentConfig& about = config_.latent;
   LatentWeights& weights = layer.latent;
   const std::int64_t n = config_.n_heads, wide = n * (about.plain_dim + about.rotated_dim);
@@ -115,7 +115,7 @@ void LayerPlan::add_latent(LayerWeights& layer) {
   if (config_.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d_});
 }
 
-void LayerPlan::add_recurrent(LayerWeights& layer) {
+void LayerTensors::add_recurrent(LayerWeights& layer) {
   const RecurrentConfig& about = config_.recurrent;
   RecurrentWeights& weights = layer.recurrent;
   const std::int64_t n = about.n_value_heads, wide = n * about.value_dim;
@@ -141,11 +141,11 @@ void LayerPlan::add_recurrent(LayerWeights& layer) {
   add(layer.wo, "linear_attn.out_proj.weight", {d_, wide});
 }
 
-void LayerPlan::add_norm(at::Tensor& target, std::string_view name) {
+void LayerTensors::add_norm(at::Tensor& target, std::string_view name) {
   if (!name.empty()) add(target, fmt::format("{}.weight", name), {d_});
 }
 
-void LayerPlan::add_mlp(MlpWeights& mlp, const MlpNames& names, std::int64_t f) {
+void LayerTensors::add_mlp(MlpWeights& mlp, const MlpNames& names, std::int64_t f) {
   const auto name = [&](std::string_view part, const char* kind) {
     return fmt::format("{}{}.{}", names.prefix, part, kind);
   };
@@ -162,7 +162,7 @@ void LayerPlan::add_mlp(MlpWeights& mlp, const MlpNames& names, std::int64_t f) 
   add(mlp.down_bias, name(names.down, "bias"), {d_});
 }
 
-void LayerPlan::add_experts(LayerWeights& layer) {
+void LayerTensors::add_experts(LayerWeights& layer) {
   const ExpertsRule& rule = family_.experts;
   const std::int64_t n = config_.experts.n, f = config_.experts.intermediate_size;
   add(layer.router, fmt::format("{}{}.weight", rule.prefix, rule.router_name), {n, d_});
@@ -198,35 +198,35 @@ void LayerPlan::add_experts(LayerWeights& layer) {
     add(layer.shared_gate, fmt::format("{}{}.weight", rule.prefix, rule.shared_gate), {1, d_});
 }
 
-std::string LayerPlan::of_all(std::string_view name) const {
+std::string LayerTensors::of_all(std::string_view name) const {
   return fmt::format("{}{}{}", prefix_, family_.experts.prefix, name);
 }
 
-bool LayerPlan::all_in_one() const {
+bool LayerTensors::all_in_one() const {
   const ExpertsRule& rule = family_.experts;
   if (stored_.find(of_all(part_of(0, rule.names.gate))) != nullptr) return false;
   return rule.transposed || stored_.find(of_all(rule.all_gate_up)) != nullptr ||
          rule.all_gate_up.ends_with(".weight");
 }
 
-std::string LayerPlan::part_of(int expert, std::string_view part, const char* kind) const {
+std::string LayerTensors::part_of(int expert, std::string_view part, const char* kind) const {
   return fmt::format("{}{}.{}.{}", family_.experts.names.prefix, expert, part, kind);
 }
 
-void LayerPlan::want_expert(std::string_view name, Shape shape) {
+void LayerTensors::want_expert(std::string_view name, Shape shape) {
   expert_tensors_.push_back({nullptr, of_all(name), std::move(shape)});
 }
 
-void LayerPlan::add(at::Tensor& target, std::string_view name, Shape shape) {
+void LayerTensors::add(at::Tensor& target, std::string_view name, Shape shape) {
   tensors_.push_back({&target, prefix_ + std::string(name), std::move(shape)});
 }
 
-void LayerPlan::fuse(std::string_view name, std::int64_t columns, std::vector<Place> places) {
+void LayerTensors::fuse(std::string_view name, std::int64_t columns, std::vector<Place> places) {
   interleave(name, columns, 1, std::move(places));
 }
 
-void LayerPlan::interleave(std::string_view name, std::int64_t columns, std::int64_t n,
-                           std::vector<Place> places) {
+void LayerTensors::interleave(std::string_view name, std::int64_t columns, std::int64_t n,
+                              std::vector<Place> places) {
   std::int64_t rows = 0;
   for (const Place& place : places) rows += n * place.rows;
   tensors_.push_back({nullptr, prefix_ + std::string(name), {rows, columns}});
