@@ -97,7 +97,7 @@ struct ExpertsRule {
   std::int64_t default_n = 0;
   std::int64_t default_per_token = 0;  // 0: it must be given
   std::string_view size_field = "moe_intermediate_size";
-  std::int64_t default_size = 0;  // 0: it must be given
+  std::int64_t default_size = 0;            // 0: it must be given
   std::string_view shared_size_field = {};  // empty: no expert is shared
   std::int64_t default_shared_size = 0;
   std::string_view n_shared_field = {};  // or how many are, each as large as another

@@ -1,5 +1,5 @@
-// libFuzzer: whatever a config.json says, it is read or refused with a FileError, and what is read is a shape that
-// the engine can rely upon. Run with a folder of seeds:
+// libFuzzer: whatever a config.json says, it is read or refused with a FileError, and what is read is a shape
+// that the engine can rely upon. Run with a folder of seeds:
 //   cmake --preset fuzz && cmake --build --preset fuzz --target fuzz_config
 //   build/fuzz/fuzz_config -max_len=16384 CORPUS
 
