@@ -105,8 +105,8 @@ void add_peculiarities(const capture::ModelConfig& config, Json& json) {
     json["experts"] = {{"count", experts.n},
                        {"per_token", experts.per_token},
                        {"layers", std::ranges::count(config.layer_experts, true)},
-                       {"intermediate_size", experts.intermediate_size},
-                       {"shared_intermediate_size", experts.shared_intermediate_size}};
+                       {"size", experts.intermediate_size},
+                       {"shared_size", experts.shared_intermediate_size}};
   if (const auto& latent = config.latent; latent.rank > 0)
     json["latent"] = {{"rank", latent.rank}, {"rotated", latent.rotated_dim}};
   if (config.attention_sinks) json["attention_sinks"] = true;

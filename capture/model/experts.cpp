@@ -16,6 +16,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/xlogy.h>
+#include <ATen/ops/zeros.h>
 
 #include "capture/model/transformer.hpp"
 
@@ -78,6 +79,14 @@ std::vector<ExpertGroup> grouped(const Routing& routing, int n_experts) {
   return groups;
 }
 
+// Rows of zeros are added to a group's n tokens, so that there are few numbers of rows: oneDNN compiles and
+// keeps a product for every one that it meets, up to a megabyte each. Very few rows are not left to it.
+std::int64_t filled_up(std::int64_t n) {
+  if (n <= 4) return n;
+  const std::int64_t step = n <= 128 ? 16 : 64;
+  return (n + step - 1) / step * step;
+}
+
 // Each token's outputs (n · k, D), by its weights (n, k), summed in float32 in order of its choice: (n, D)
 at::Tensor weighed(const at::Tensor& given, const at::Tensor& weights) {
   constexpr std::int64_t kTokensAtOnce = 256;
@@ -97,10 +106,14 @@ at::Tensor weighed(const at::Tensor& given, const at::Tensor& weights) {
 void Transformer::run_group(const ExpertWeights& experts, const ExpertGroup& group, const at::Tensor& x,
                             at::Tensor& given) const {
   const at::Tensor places = at::tensor(group.places);
-  const at::Tensor rows = x.index_select(0, places.div(config_.experts.per_token, "floor").to(x.device()));
+  const at::Tensor tokens = places.div(config_.experts.per_token, "floor").to(x.device());
+  const auto n = static_cast<std::int64_t>(group.places.size());
+  const at::Tensor rows = at::zeros({filled_up(n), x.size(1)}, x.options());
+  at::Tensor chosen = rows.narrow(0, 0, n);
+  at::index_select_out(chosen, x, 0, tokens);
   at::Tensor out = at::empty_like(rows);
   feed_forward(experts.at(group.expert), rows, config_.experts.clamp > 0, out);
-  given.index_copy_(0, places.to(x.device()), out);
+  given.index_copy_(0, places.to(x.device()), out.narrow(0, 0, n));
 }
 
 Routing Transformer::mix_experts(const LayerWeights& w, const at::Tensor& x, at::Tensor& out) const {
