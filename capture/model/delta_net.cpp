@@ -4,7 +4,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softplus.h>
@@ -45,14 +44,9 @@ RecurrentState Transformer::fresh_state() const {
 
 RecurrentProjections Transformer::project_recurrent(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.attention_norm);
-  const auto projected = [&](const at::Tensor& weight) {
-    at::Tensor out = at::empty({x.size(0), weight.size(0)}, x.options());
-    multiply(x, weight, out);
-    return out;
-  };
   const RecurrentWeights& weights = w.recurrent;
-  return {projected(weights.mixed), projected(weights.gate), projected(weights.update),
-          projected(weights.decay)};
+  return {product(x, weights.mixed, {}), product(x, weights.gate, {}), product(x, weights.update, {}),
+          product(x, weights.decay, {})};
 }
 
 at::Tensor Transformer::recur(const LayerWeights& w, const RecurrentProjections& projections,

@@ -9,16 +9,9 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/index_add.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/sort.h>
 #include <ATen/ops/tanh.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
 namespace keyscope::capture {
 
@@ -83,10 +76,7 @@ Projections Transformer::project(const LayerWeights& w, const at::Tensor& hidden
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {
-  const at::Tensor& head = weights_.head();
-  at::Tensor product = at::empty({hidden.size(0), head.size(0)}, options());
-  multiply(normalized(hidden, weights_.final_norm()), head, product);
-  at::Tensor logits = product.to(at::kFloat);
+  at::Tensor logits = product(normalized(hidden, weights_.final_norm()), weights_.head(), {}).to(at::kFloat);
   if (config_.logit_divisor != 1) logits.div_(config_.logit_divisor);
   if (config_.logit_softcap > 0)
     logits = at::tanh(logits.div_(config_.logit_softcap)).mul_(config_.logit_softcap);
