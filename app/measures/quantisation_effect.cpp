@@ -38,11 +38,14 @@ void compare_keys(const RowMatrixF& keys, const RowMatrixF& other, HeadMeasures&
   const Eigen::MatrixXd a = keys.topRows(n).cast<double>(), b = other.topRows(n).cast<double>();
   if (b.norm() > 0) measures.quantised_key_error = (a - b).norm() / b.norm();
   double cosines = 0;
+  int n_directed = 0;  // a key of zeros has no direction
   for (Eigen::Index i = 0; i < n; ++i) {
     const double norms = a.row(i).norm() * b.row(i).norm();
-    if (norms > 0) cosines += a.row(i).dot(b.row(i)) / norms;
+    if (norms == 0) continue;
+    cosines += a.row(i).dot(b.row(i)) / norms;
+    ++n_directed;
   }
-  measures.quantised_key_cosine = cosines / static_cast<double>(n);
+  if (n_directed > 0) measures.quantised_key_cosine = cosines / n_directed;
   const auto scores = keydiff_scores(keys.topRows(n)), others = keydiff_scores(other.topRows(n));
   if (!scores.empty() && !others.empty())
     measures.quantised_score_spearman = if_defined(analysis::spearman(scores, others).rho);
