@@ -21,7 +21,7 @@ struct RouterMeasures {
   std::vector<double> load;
   std::optional<double> load_gini;            // of these: 0 even, towards 1 where few experts have all
   int n_idle = 0;                             // experts that no token went to
-  std::optional<double> router_entropy_nats;  // of the router's softmax over all experts, mean over tokens
+  std::optional<double> router_entropy_nats;  // of the router's shares of all experts, mean over tokens
   std::optional<double> first_expert_weight;  // mean weight of each token's likeliest expert
 };
 

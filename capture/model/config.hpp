@@ -54,7 +54,6 @@ struct ExpertsConfig {
   // Experts are chosen from so many of the groups into which they are divided; 1 of 1: from all. The groups
   // are those whose best expert is best or, with kBiasedSigmoid, whose two best have the largest sum.
   int n_groups = 1, chosen_groups = 1;
-  bool wide_router = false;  // its product is taken in float32
   // Of a feed-forward that every token goes through besides; 0: there is none.
   std::int64_t shared_intermediate_size = 0;
   // c: gate and up are cut at ±c (the gate above only), and activate as (up + 1) · gate · sigmoid(α gate)

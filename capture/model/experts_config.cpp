@@ -81,7 +81,6 @@ void read_groups(const ConfigFields& fields, const ExpertsRule& rule, ExpertsCon
 void read_weighting(const ConfigFields& fields, const Family& family, ExpertsConfig& experts) {
   const ExpertsRule& rule = family.experts;
   experts.router = rule.router;
-  experts.wide_router = rule.wide_router;
   experts.renormalised = rule.renormalised_field.empty()
                              ? rule.renormalised
                              : fields.flag_or(std::string(rule.renormalised_field), rule.renormalised);

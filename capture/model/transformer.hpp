@@ -28,7 +28,7 @@ struct Projections {
 struct Routing {
   at::Tensor experts;  // (n, k) int64, on the host
   at::Tensor weights;  // (n, k) float32, on the host: what their outputs are multiplied by
-  at::Tensor entropy;  // (n) float32, on the host: of softmax over all experts, in nats
+  at::Tensor entropy;  // (n) float32, on the host: of the shares of all experts, in nats
 };
 
 // The tokens that go to one expert, by their places among all choices: token · per_token + which of its

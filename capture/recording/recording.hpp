@@ -97,7 +97,7 @@ struct LayerRouting {
   // (n_tokens, k) the likeliest first; -1: not known
   Eigen::Matrix<std::int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> experts;
   RowMatrixF weights;          // (n_tokens, k) what the experts' outputs were multiplied by
-  std::vector<float> entropy;  // (n_tokens) of the router's softmax over all experts, in nats
+  std::vector<float> entropy;  // (n_tokens) of the router's shares of all experts, in nats
 };
 
 // A recording to read from: a file, or a capture that is still running. Reads copy, and may be called from

@@ -226,7 +226,7 @@ struct RoutingRecord {
   std::int64_t first = 0;             // true position
   std::vector<std::int32_t> experts;  // (n, k)
   std::vector<float> weights;         // (n, k) what their outputs were multiplied by
-  std::vector<float> entropy;         // (n) of the router's softmax over all experts, in nats
+  std::vector<float> entropy;         // (n) of the router's shares of all experts, in nats
 };
 
 // What is known once a run's prompt has been read.
