@@ -6,6 +6,14 @@
 
 namespace keyscope::analysis {
 
+// How many keys a layer makes of a token, and of what size.
+struct HeadShape {
+  int n_kv_heads = 0;
+  int head_dim = 0;
+
+  bool operator==(const HeadShape&) const = default;
+};
+
 // What attention does besides weighing values by softmax(q·k · scale).
 struct AttentionRules {
   double scale = 1;

@@ -194,21 +194,23 @@ std::int64_t peak_rows(std::int64_t most, std::int64_t n_tokens, std::int64_t bl
   return peak;
 }
 
-// Over all layers, after a prompt.
-std::int64_t sum_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
-                      const analysis::Budget* budget) {
-  std::int64_t rows = 0;
-  for (int layer = 0; layer < config.n_layers; ++layer) rows += most_rows(config, layer, n_tokens, budget);
-  return rows;
+// Elements of the keys and values of all layers, after a prompt.
+std::int64_t sum_elements(const capture::ModelConfig& config, std::int64_t n_tokens,
+                          const analysis::Budget* budget) {
+  std::int64_t elements = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer)
+    elements += config.cached_elements(layer) * most_rows(config, layer, n_tokens, budget);
+  return elements;
 }
 
 // Likewise, at the peak.
-std::int64_t sum_peak_rows(const capture::ModelConfig& config, std::int64_t n_tokens,
-                           const analysis::Budget* budget, std::int64_t block_size) {
-  std::int64_t rows = 0;
+std::int64_t sum_peak_elements(const capture::ModelConfig& config, std::int64_t n_tokens,
+                               const analysis::Budget* budget, std::int64_t block_size) {
+  std::int64_t elements = 0;
   for (int layer = 0; layer < config.n_layers; ++layer)
-    rows += peak_rows(most_rows(config, layer, n_tokens, budget), n_tokens, block_size);
-  return rows;
+    elements += config.cached_elements(layer) *
+                peak_rows(most_rows(config, layer, n_tokens, budget), n_tokens, block_size);
+  return elements;
 }
 
 std::int64_t p95_of(std::span<const std::int64_t> lengths) {
@@ -218,27 +220,23 @@ std::int64_t p95_of(std::span<const std::int64_t> lengths) {
 
 }  // namespace
 
-std::int64_t row_bytes(const capture::ModelConfig& config, std::int64_t element_bytes) {
-  return std::int64_t{2} * config.n_kv_heads * config.head_dim * element_bytes;
-}
-
 CacheMemory cache_memory(const capture::ModelConfig& config, std::int64_t element_bytes,
                          std::span<const std::int64_t> lengths, const analysis::Budget* budget,
                          std::int64_t block_size) {
   if (lengths.empty()) throw InvalidInput("prompt lengths: none are given; expected at least one");
-  const auto bytes = static_cast<double>(row_bytes(config, element_bytes));
+  const auto bytes = static_cast<double>(element_bytes);
   const auto n_prompts = static_cast<double>(lengths.size());
   CacheMemory memory;
   for (const std::int64_t length : lengths) {
     if (length < 1) throw InvalidInput(fmt::format("prompt lengths: {} tokens; expected 1 or more", length));
-    const auto kept = static_cast<double>(sum_rows(config, length, budget));
-    memory.occupancy += kept / static_cast<double>(sum_rows(config, length, nullptr)) / n_prompts;
+    const auto kept = static_cast<double>(sum_elements(config, length, budget));
+    memory.occupancy += kept / static_cast<double>(sum_elements(config, length, nullptr)) / n_prompts;
     memory.mean_bytes += kept * bytes / n_prompts;
   }
   memory.p95_length = p95_of(lengths);
-  memory.p95_bytes = sum_rows(config, memory.p95_length, budget) * row_bytes(config, element_bytes);
+  memory.p95_bytes = sum_elements(config, memory.p95_length, budget) * element_bytes;
   memory.p95_peak_bytes =
-      sum_peak_rows(config, memory.p95_length, budget, block_size) * row_bytes(config, element_bytes);
+      sum_peak_elements(config, memory.p95_length, budget, block_size) * element_bytes;
   return memory;
 }
 

@@ -17,15 +17,12 @@ namespace keyscope::adoption {
 
 // What the caches of a set of prompts take, one prompt at a time.
 struct CacheMemory {
-  double occupancy = 0;             // rows kept after a prompt over tokens seen, mean over prompts and layers
+  double occupancy = 0;             // what is kept after a prompt over the full cache, mean over prompts
   double mean_bytes = 0;            // of keys and values after a prompt, mean over prompts
   std::int64_t p95_length = 0;      // the 95th-percentile prompt length, in tokens
   std::int64_t p95_bytes = 0;       // after a prompt of that length
   std::int64_t p95_peak_bytes = 0;  // the most while it is read: a block comes in before the surplus goes
 };
-
-// Bytes of one token's keys and values in one layer.
-std::int64_t row_bytes(const capture::ModelConfig& config, std::int64_t element_bytes);
 
 // Of a layer with a sliding window, rows that have left it count neither as kept nor in the full cache.
 //   lengths: of the prompts, at least one, each at least 1

@@ -170,9 +170,7 @@ recording::Origin origin_of(const benchmarks::Benchmark& benchmark,
   origin.provenance.seed = static_cast<std::int64_t>(benchmark.seed);
   origin.provenance.device = benchmark.setting.device;
   origin.model = {"{}", "random keys", 1, 1, 1, 1};
-  if (config)
-    origin.model = {config->raw_json, benchmark.setting.model, config->n_layers,
-                    config->n_heads,  config->n_kv_heads,      config->head_dim};
+  if (config) origin.model = capture::model_info(*config, benchmark.setting.model);
   return origin;
 }
 

@@ -302,9 +302,10 @@ std::vector<std::int64_t> read_budget_file(const std::string& path, const captur
   for (std::size_t layer = 0; layer < json.size(); ++layer) {
     const nlohmann::json& entry = json[layer];
     const std::string where = fmt::format("{}: entry {}", path, layer);
-    if (entry.is_array()) require_size(entry, config.n_kv_heads, where, "KV head");
-    for (int head = 0; head < config.n_kv_heads; ++head)
-      budgets.push_back(read_budget(entry.is_array() ? entry[head] : entry, where));
+    const int n_here = config.heads(static_cast<int>(layer)).n_kv_heads;
+    if (entry.is_array()) require_size(entry, n_here, where, "KV head");
+    for (int head = 0; head < config.n_kv_heads; ++head)  // what a layer's heads leave over repeats the last
+      budgets.push_back(read_budget(entry.is_array() ? entry[std::min(head, n_here - 1)] : entry, where));
   }
   return budgets;
 }

@@ -63,7 +63,7 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
     request.name = name;
     request.layer = head.layer;
     if (figures::scope_of(name) == figures::FigureScope::kQueryHead)
-      request.query_head = head.kv_head * info->model.group_size();
+      request.query_head = head.kv_head * info->model.group_size(head.layer);
     else
       request.kv_head = head.kv_head;
     const figures::Figure figure = figures::build_figure(recording, request);
@@ -170,9 +170,9 @@ void run_demo(const DemoArguments& arguments) {
   const auto recording = recording::open_recording(recording_path.string());
   const auto info = recording->info();
   const auto runs = analyze_demo(*recording, arguments.quiet);
-  fmt::print("{}: {} tokens of {}, blocks of {}; means over {} layers and {} KV heads\n\n", info->model.name,
+  fmt::print("{}: {} tokens of {}, blocks of {}; means over {} layers and {}\n\n", info->model.name,
              info->n_prompt(), prompt.file.filename().string(), kBlock, info->layers.size(),
-             info->model.n_kv_heads);
+             figures::describe_kv_heads(*info));
   print_run_summary(*info, runs);
   print_answers(*info, prompt.expected);
 

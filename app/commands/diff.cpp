@@ -45,11 +45,12 @@ std::vector<measures::HeadSelection> chosen_heads(const recording::RecordingInfo
                                                   const DiffArguments& arguments, int run) {
   std::vector<measures::HeadSelection> heads;
   if (arguments.layer) figures::require_layer(info, *arguments.layer);
-  if (arguments.kv_head) figures::require_kv_head(info, *arguments.kv_head);
-  for (const int layer : info.layers)
-    for (const int kv_head : info.heads.list(info.model.n_kv_heads))
-      if (arguments.layer.value_or(layer) == layer && arguments.kv_head.value_or(kv_head) == kv_head)
-        heads.push_back({run, layer, kv_head});
+  for (const auto& [layer, kv_head] : info.recorded_heads())
+    if (arguments.layer.value_or(layer) == layer && arguments.kv_head.value_or(kv_head) == kv_head)
+      heads.push_back({run, layer, kv_head});
+  if (heads.empty())
+    for (const int layer : info.layers)
+      if (arguments.layer.value_or(layer) == layer) figures::require_kv_head(info, layer, *arguments.kv_head);
   return heads;
 }
 

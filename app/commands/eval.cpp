@@ -127,8 +127,7 @@ recording::Origin eval_origin(const evaluation::Settings& settings, const captur
   origin.provenance.model_sha256 = settings.model.sha256;
   origin.provenance.seed = static_cast<std::int64_t>(settings.seed);
   origin.provenance.device = settings.model.device;
-  origin.model = {config.raw_json, settings.model.name, config.n_layers,
-                  config.n_heads,  config.n_kv_heads,   config.head_dim};
+  origin.model = capture::model_info(config, settings.model.name);
   return origin;
 }
 

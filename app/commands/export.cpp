@@ -39,9 +39,10 @@ struct ExportArguments {
 using recording::RecordingInfo;
 
 // KV heads asked for; by default all recorded ones for a scatter, and the first for the large matrices.
-std::vector<int> chosen_kv_heads(const RecordingInfo& info, const ExportArguments& arguments, bool matrix) {
+std::vector<int> chosen_kv_heads(const RecordingInfo& info, int layer, const ExportArguments& arguments,
+                                 bool matrix) {
   if (!arguments.kv_heads.empty()) return parse_index_list(arguments.kv_heads, "--kv-heads");
-  return matrix ? std::vector<int>{info.heads.first()} : info.heads.list(info.model.n_kv_heads);
+  return matrix ? std::vector<int>{info.heads.first()} : info.kv_heads(layer);
 }
 
 // One request per head of a layer, or one for the recording; figures of one run come once per run asked for.
@@ -68,7 +69,7 @@ void add_requests(std::vector<figures::FigureRequest>& requests, const Recording
       }
       continue;
     }
-    for (const int head : chosen_kv_heads(info, arguments, !several_runs)) {
+    for (const int head : chosen_kv_heads(info, figures::chosen_layer(info, request), arguments, !several_runs)) {
       request.kv_head = head;
       requests.push_back(request);
     }

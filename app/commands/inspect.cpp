@@ -99,6 +99,38 @@ std::int64_t dtype_bytes(const std::string& dtype) {
   return dtype == "bfloat16" || dtype == "float16" ? 2 : 4;
 }
 
+// Elements that a token adds to the cache.
+std::int64_t cache_elements(const capture::ModelConfig& config) {
+  std::int64_t n = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer) n += config.cached_elements(layer);
+  return n;
+}
+
+// Of layers that differ: how many have which heads, the first kind first.
+Json heads_by_layer(const std::vector<analysis::HeadShape>& layers) {
+  Json kinds = Json::array();
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const auto known = std::ranges::find_if(kinds, [&](const Json& kind) {
+      return kind["kv_heads"] == layers[layer].n_kv_heads && kind["head_dim"] == layers[layer].head_dim;
+    });
+    if (known == kinds.end())
+      kinds.push_back({{"kv_heads", layers[layer].n_kv_heads},
+                       {"head_dim", layers[layer].head_dim},
+                       {"layers", Json::array({layer})}});
+    else
+      (*known)["layers"].push_back(layer);
+  }
+  return kinds;
+}
+
+// {"20": 13}: layer 20 reads the keys of layer 13.
+Json borrowed_keys(const std::vector<int>& lenders) {
+  Json borrowed = Json::object();
+  for (std::size_t layer = 0; layer < lenders.size(); ++layer)
+    if (std::cmp_not_equal(lenders[layer], layer)) borrowed[std::to_string(layer)] = lenders[layer];
+  return borrowed;
+}
+
 // What of a model's layers not every model has.
 void add_peculiarities(const capture::ModelConfig& config, Json& json) {
   if (const auto& experts = config.experts; experts.n > 0)
@@ -111,12 +143,9 @@ void add_peculiarities(const capture::ModelConfig& config, Json& json) {
     json["latent"] = {{"rank", latent.rank}, {"rotated", latent.rotated_dim}};
   if (config.attention_sinks) json["attention_sinks"] = true;
   if (config.attention_gate) json["attention_gate"] = true;
-}
-
-// Elements that a token adds to the cache: a latent is key and value at once.
-std::int64_t cache_elements(const capture::ModelConfig& config) {
-  const bool latent = config.latent.rank > 0;
-  return std::int64_t{config.n_attending()} * (latent ? 1 : 2) * config.n_kv_heads * config.head_dim;
+  if (!config.layer_heads.empty()) json["heads_by_layer"] = heads_by_layer(config.layer_heads);
+  if (!config.layer_lenders.empty()) json["borrowed_keys"] = borrowed_keys(config.layer_lenders);
+  if (config.layer_input.size > 0) json["layer_input_size"] = config.layer_input.size;
 }
 
 Json inspect_model(const fs::path& folder) {
@@ -231,6 +260,10 @@ Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
   json["model"] = {{"name", info->model.name},           {"layers", info->model.n_layers},
                    {"query_heads", info->model.n_heads}, {"kv_heads", info->model.n_kv_heads},
                    {"head_dim", info->model.head_dim},   {"sha256", from.model_sha256}};
+  if (!info->model.layer_heads.empty())
+    json["model"]["heads_by_layer"] = heads_by_layer(info->model.layer_heads);
+  if (!info->model.layer_lenders.empty())
+    json["model"]["borrowed_keys"] = borrowed_keys(info->model.layer_lenders);
   if (!from.model_commit.empty()) json["model"]["commit"] = from.model_commit;
   json["prompt"] = {
       {"tokens", info->n_prompt()}, {"sha256", from.prompt_sha256}, {"begins", prompt_beginning(*info)}};

@@ -97,9 +97,7 @@ void write_lengths_figure(const PromptsArguments& arguments, const capture::Mode
   }
   recording::Origin origin;
   origin.provenance = provenance_now();
-  origin.model = {config.raw_json,   capture::model_name(arguments.folder),
-                  config.n_layers,   config.n_heads,
-                  config.n_kv_heads, config.head_dim};
+  origin.model = capture::model_info(config, capture::model_name(arguments.folder));
   figures::write_nexus(arguments.out, {figure}, origin, arguments.force);
 }
 

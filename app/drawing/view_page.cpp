@@ -239,7 +239,7 @@ std::string note_of(const ReadRun& run, const ViewPage& page) {
   const recording::RunPlan& plan = run.run().plan;
   std::string note = describe_run(*run.info, run.run()).substr(describe_prompt(*run.info).size() + 2);
   if (note.starts_with(plan.name + ", ")) note.erase(0, plan.name.size() + 2);
-  const std::int64_t own = plan.layer_budgets(page.layer, run.info->model.n_kv_heads)[page.kv_head];
+  const std::int64_t own = plan.layer_budgets(page.layer, run.info->model)[page.kv_head];
   if (own != plan.budget) note += fmt::format(", {} in this head", format_count(own));
   return note;
 }

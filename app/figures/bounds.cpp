@@ -159,7 +159,7 @@ std::string caption_of(const RecordingInfo& info, int run, const std::vector<Hea
   for (const HeadBounds& head : heads) {
     sampled += head.theorem.sampled + head.lemma.sampled;
     theorem.pairs += head.theorem.pairs;
-    theorem.looked_at += head.theorem.sampled > 0 ? head.theorem.sampled : n * n * info.model.group_size();
+    theorem.looked_at += head.theorem.sampled > 0 ? head.theorem.sampled : n * n * info.model.group_size(head.layer);
     theorem.violations += head.theorem.violations;
     lemma.pairs += head.lemma.pairs_nonnegative;
     lemma.looked_at += head.lemma.pairs;
@@ -167,11 +167,11 @@ std::string caption_of(const RecordingInfo& info, int run, const std::vector<Hea
     always.violations += head.lemma.always.violations;
   }
   return fmt::format(
-      "{}, {} layers × {} KV heads. Theorem 3.2, where α < 0 < β: {}. Lemma 3.1 as stated, where its proof "
+      "{}, {} heads of {} layers. Theorem 3.2, where α < 0 < β: {}. Lemma 3.1 as stated, where its proof "
       "holds, cos(key, query) ≥ 0: {}; the form that always holds, over all of these: {}. {}Histograms end "
       "at "
       "{} % of the pairs.",
-      describe_run(info, about), info.layers.size(), info.heads.list(info.model.n_kv_heads).size(),
+      describe_run(info, about), heads.size(), info.layers.size(),
       theorem.text("pairs"), lemma.text("visible pairs"), count_violations(always.violations),
       sampled > 0 ? "Queries are a seeded sample. " : "", 100 * kShownShare);
 }
@@ -188,7 +188,7 @@ Figure bounds_figure(const recording::Recording& recording, const FigureRequest&
         fmt::format("{}: queries were not recorded, and the bounds are about pairs of a key and a query; "
                     "capture with --record keys,queries",
                     info->source));
-  const std::size_t n_heads = info->layers.size() * info->heads.list(info->model.n_kv_heads).size();
+  const std::size_t n_heads = info->recorded_heads().size();
   analysis::BoundOptions options;
   options.max_pairs = std::min(options.max_pairs, kMostPairs / static_cast<std::int64_t>(n_heads));
   const auto heads = measures::measure_all_bounds(recording, run, options);

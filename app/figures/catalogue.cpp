@@ -99,7 +99,7 @@ void check_request(const RecordingInfo& info, const FigureRequest& request) {
     check_small_multiples(info, builder, request);
   } else if (builder.scope != FigureScope::kRecording) {
     require_layer(info, chosen_layer(info, request));
-    require_kv_head(info, chosen_kv_head(info, request));
+    require_kv_head(info, chosen_layer(info, request), chosen_kv_head(info, request));
   }
   if (!builder.several_runs)
     check_block(info, only_run(info, request), request);
@@ -205,8 +205,10 @@ int chosen_layer(const RecordingInfo& info, const FigureRequest& request) {
 
 int chosen_kv_head(const RecordingInfo& info, const FigureRequest& request) {
   if (!request.query_head) return request.kv_head.value_or(info.heads.first());
-  require_query_head(info, *request.query_head);
-  const int group_head = *request.query_head / info.model.group_size();
+  const int layer = chosen_layer(info, request);
+  require_layer(info, layer);
+  require_query_head(info, layer, *request.query_head);
+  const int group_head = *request.query_head / info.model.group_size(layer);
   if (request.kv_head && *request.kv_head != group_head)
     throw UsageError(fmt::format("query head {} reads KV head {}, not {}", *request.query_head, group_head,
                                  *request.kv_head));
@@ -250,14 +252,14 @@ measures::HeadSelection chosen_head(const RecordingInfo& info, const FigureReque
                                      chosen_kv_head(info, request)};
   require_run(info, head.run);
   require_layer(info, head.layer);
-  require_kv_head(info, head.kv_head);
+  require_kv_head(info, head.layer, head.kv_head);
   return head;
 }
 
 int chosen_query_head(const RecordingInfo& info, const FigureRequest& request) {
-  const int kv_head = chosen_kv_head(info, request);
-  require_kv_head(info, kv_head);
-  return request.query_head.value_or(kv_head * info.model.group_size());
+  const int layer = chosen_layer(info, request), kv_head = chosen_kv_head(info, request);
+  require_kv_head(info, layer, kv_head);
+  return request.query_head.value_or(kv_head * info.model.group_size(layer));
 }
 
 namespace {
@@ -271,10 +273,11 @@ std::vector<std::string> run_names(const RecordingInfo& info) {
   return names;
 }
 
-[[noreturn]] void refuse_head(std::string_view kind, int head, int n_heads) {
+//   whose: "the model" or "layer 5"
+[[noreturn]] void refuse_head(std::string_view kind, int head, int n_heads, const std::string& whose) {
   throw UsageError(n_heads == 1
-                       ? fmt::format("{} {} is not there: the model has only {} 0", kind, head, kind)
-                       : fmt::format("{} {} is not there: the model's are 0 to {}", kind, head, n_heads - 1));
+                       ? fmt::format("{} {} is not there: {} has only {} 0", kind, head, whose, kind)
+                       : fmt::format("{} {} is not there: {}'s are 0 to {}", kind, head, whose, n_heads - 1));
 }
 
 }  // namespace
@@ -303,16 +306,19 @@ void require_layer(const RecordingInfo& info, int layer) {
     throw UsageError(fmt::format("{}: {}", info.source, refusal));
 }
 
-void require_kv_head(const RecordingInfo& info, int kv_head) {
-  if (kv_head < 0 || kv_head >= info.model.n_kv_heads) refuse_head("KV head", kv_head, info.model.n_kv_heads);
+void require_kv_head(const RecordingInfo& info, int layer, int kv_head) {
+  const int n_kv_heads = info.model.heads(layer).n_kv_heads;
+  if (kv_head < 0 || kv_head >= n_kv_heads)
+    refuse_head("KV head", kv_head, n_kv_heads,
+                info.model.layer_heads.empty() ? "the model" : fmt::format("layer {}", layer));
   if (!info.heads.has(kv_head))
     throw UsageError(fmt::format("{}: {}", info.source, info.heads.refusal(kv_head)));
 }
 
-void require_query_head(const RecordingInfo& info, int query_head) {
+void require_query_head(const RecordingInfo& info, int layer, int query_head) {
   if (query_head < 0 || query_head >= info.model.n_heads)
-    refuse_head("query head", query_head, info.model.n_heads);
-  require_kv_head(info, query_head / info.model.group_size());
+    refuse_head("query head", query_head, info.model.n_heads, "the model");
+  require_kv_head(info, layer, query_head / info.model.group_size(layer));
 }
 
 void require_keys(const RecordingInfo& info) {
@@ -350,6 +356,16 @@ int first_evicting_run(const RecordingInfo& info) {
 std::string describe_prompt(const RecordingInfo& info) {
   return fmt::format("{}{}prompt of {} token{}", info.model.name, info.model.name.empty() ? "" : ", ",
                      format_count(info.n_prompt()), info.n_prompt() == 1 ? "" : "s");
+}
+
+std::string describe_kv_heads(const RecordingInfo& info) {
+  int least = info.model.n_kv_heads, most = info.layers.empty() ? least : 0;
+  for (const int layer : info.layers) {
+    least = std::min(least, info.model.heads(layer).n_kv_heads);
+    most = std::max(most, info.model.heads(layer).n_kv_heads);
+  }
+  return fmt::format("{}{} KV head{}", least < most ? fmt::format("{} to ", least) : "", most,
+                     most == 1 ? "" : "s");
 }
 
 std::string describe_run(const RecordingInfo& info, const RunInfo& run) {

@@ -178,8 +178,9 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& runs);
 void require_layer(const recording::RecordingInfo& info, int layer);
 // Heads whose rows were recorded, for every figure is made of them; a query head by the KV head that it
 // reads.
-void require_kv_head(const recording::RecordingInfo& info, int kv_head);
-void require_query_head(const recording::RecordingInfo& info, int query_head);
+//   layer: one that require_layer lets pass
+void require_kv_head(const recording::RecordingInfo& info, int layer, int kv_head);
+void require_query_head(const recording::RecordingInfo& info, int layer, int query_head);
 
 // A figure of keys needs recorded keys: FileError otherwise.
 void require_keys(const recording::RecordingInfo& info);
@@ -198,6 +199,8 @@ int first_evicting_run(const recording::RecordingInfo& info);
 
 // "TinyStories-656K, prompt of 512 tokens".
 std::string describe_prompt(const recording::RecordingInfo& info);
+// "8 KV heads", or "2 to 8 KV heads" where layers differ.
+std::string describe_kv_heads(const recording::RecordingInfo& info);
 
 // "TinyStories-656K, prompt of 512 tokens, keydiff N = 64, B = 128": what a figure's caption says of a run.
 std::string describe_run(const recording::RecordingInfo& info, const recording::RunInfo& run);

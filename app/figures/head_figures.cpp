@@ -56,9 +56,8 @@ Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<
   heatmap.values =
       RowMatrixF::Constant(last - first + 1, n_kv_heads, std::numeric_limits<float>::quiet_NaN());
   std::size_t at = 0;
-  for (const int layer : info.layers)
-    for (int kv_head = 0; kv_head < n_kv_heads; ++kv_head, ++at)
-      if (const auto& value = values[at]) heatmap.values(layer - first, kv_head) = static_cast<float>(*value);
+  for (const auto& [layer, kv_head] : info.all_heads())
+    if (const auto& value = values[at++]) heatmap.values(layer - first, kv_head) = static_cast<float>(*value);
   heatmap.x_first = -0.5;  // a cell's middle is its head's number
   heatmap.x_end = n_kv_heads - 0.5;
   heatmap.y_first = first - 0.5;
@@ -134,7 +133,7 @@ std::string missing_note(const RecordingInfo& info, const HeadMeasure& measure,
   int kv_head = -1;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i]) continue;
-    if (n_missing++ == 0) kv_head = static_cast<int>(i) % info.model.n_kv_heads;
+    if (n_missing++ == 0) kv_head = info.all_heads()[i].kv_head;
   }
   if (n_missing == 0) return "";
   return fmt::format("{} of {} heads have no value: {}", n_missing, values.size(),
@@ -210,8 +209,7 @@ double place_of(const HeadProfile& profile, int n_kv_heads) {
 }
 
 float mark_size(const RecordingInfo& info) {
-  const auto n_heads = info.layers.size() * info.model.n_kv_heads;
-  return n_heads > 64 ? 3.5F : 6.0F;
+  return info.all_heads().size() > 64 ? 3.5F : 6.0F;
 }
 
 Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profiles, const Side& side,
@@ -219,14 +217,13 @@ Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profil
   SpreadSeries spread(side.id, fmt::format("{}: median, 5 to 95 %", side.title), side.colour, Marker::kDisc,
                       mark_size(info));
   for (const HeadProfile& profile : profiles)
-    side.add(spread, place_of(profile, info.model.n_kv_heads), profile.geometry);
+    side.add(spread, place_of(profile, info.model.heads(profile.layer).n_kv_heads), profile.geometry);
   Panel panel;
   panel.id = side.id;
   panel.title = side.title;
   panel.x = {"layer", "", {}, true};
   panel.y = y;
-  panel.note = fmt::format("{} KV head{} a layer, from left to right", info.model.n_kv_heads,
-                           info.model.n_kv_heads == 1 ? "" : "s");
+  panel.note = describe_kv_heads(info) + " a layer, from left to right";
   std::move(spread).put_into(panel);
   return panel;
 }
@@ -352,8 +349,7 @@ Figure rank_correlation_figure(const recording::Recording& recording, const Figu
   panel.id = "rank_correlation";
   panel.x = {"layer", "", {}, true};
   panel.y.label = "Spearman's ρ";
-  panel.note = fmt::format("mean over {} KV head{}, one standard deviation to either side",
-                           info->model.n_kv_heads, info->model.n_kv_heads == 1 ? "" : "s");
+  panel.note = fmt::format("mean over {}, one standard deviation to either side", describe_kv_heads(*info));
   panel.lines.push_back(zero_line(*info));
   for (std::size_t r = 0; r < kReadings.size(); ++r) {
     const Reading& reading = kReadings.at(r);

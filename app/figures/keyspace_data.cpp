@@ -51,13 +51,13 @@ template <typename Read>
 KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read& read) {
   const auto info = recording.info();
   require_layer(*info, layer);
-  require_kv_head(*info, kv_head);
+  require_kv_head(*info, layer, kv_head);
   require_keys(*info);
   KeyspaceBasis basis;
   basis.run = reference_run(*info);
   basis.layer = layer;
   basis.kv_head = kv_head;
-  const Eigen::Index d = info->model.head_dim;
+  const Eigen::Index d = info->model.heads(layer).head_dim;
   basis.mean.setZero(d);
   basis.axes.setZero(d, kMaxComponents);
   basis.explained.assign(kMaxComponents, std::nan(""));
@@ -67,7 +67,7 @@ KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read
   basis.with_queries = info->queries;
   const std::vector<RowMatrixF> rows = read(basis, n);
   const std::vector<MatrixView> blocks(rows.begin(), rows.end());
-  const int n_components = std::min<int>(kMaxComponents, info->model.head_dim);
+  const int n_components = std::min<int>(kMaxComponents, info->model.heads(layer).head_dim);
   const analysis::Pca pca = axes_of(*info, basis, blocks, n_components);
   basis.mean = pca.mean;
   basis.axes.leftCols(n_components) = pca.axes;
@@ -79,8 +79,8 @@ KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read
 
 RowMatrixF group_queries(const Recording& recording, int run, int layer, int kv_head, std::int64_t count) {
   const auto info = recording.info();
-  const int group = info->model.group_size();
-  RowMatrixF all(group * count, info->model.head_dim);
+  const int group = info->model.group_size(layer);
+  RowMatrixF all(group * count, info->model.heads(layer).head_dim);
   for (int g = 0; g < group; ++g)
     all.middleRows(g * count, count) = recording.queries(run, layer, kv_head * group + g, 0, count);
   return all;
@@ -96,7 +96,7 @@ KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_h
 
 KeyspaceBasis sketch_keyspace_basis(const Recording& recording, int layer, int kv_head) {
   return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {
-    const int group = recording.info()->model.group_size();
+    const int group = recording.info()->model.group_size(layer);
     std::vector<RowMatrixF> rows;
     for (std::int64_t first = 0; first < n; first += kSketchStep) {
       const std::int64_t count = std::min(kSketchStretch, n - first);

@@ -136,9 +136,9 @@ Figure ablation_figure(const recording::Recording& recording, const FigureReques
   const auto& first = info->runs[runs.front()].plan;
   const bool one_policy = key.empty() && labels.front() != run_label(*info, runs.front());
   figure.caption =
-      fmt::format("{}{}{}. Heads: median, 5 to 95 % of {} layers × {} KV heads.{}", describe_prompt(*info),
+      fmt::format("{}{}{}. Heads: median, 5 to 95 % of {} layers × {}.{}", describe_prompt(*info),
                   one_policy ? ", " + first.policy : "", describe_budget(*info, runs), info->layers.size(),
-                  info->model.n_kv_heads, key);
+                  describe_kv_heads(*info), key);
   return figure;
 }
 
@@ -206,7 +206,7 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
   cloud.id = "heads";
   cloud.label = "a KV head of a layer, layers from left to right";
   cloud.colour = kBlue;
-  cloud.size_px = info->layers.size() * info->model.n_kv_heads > 64 ? 3 : 5;
+  cloud.size_px = info->all_heads().size() > 64 ? 3 : 5;
   const bool without_full_cache = measure.grows_with_size && !chosen_evicting_runs(*info, request).empty();
   Panel panel;
   Figure figure;
@@ -237,8 +237,8 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
   figure.name = std::string(measure.figure);
   figure.title = measure.title;
   figure.view.block = block;
-  figure.caption = fmt::format("{}, {} layers × {} KV heads{}", describe_prompt(*info), info->layers.size(),
-                               info->model.n_kv_heads, describe_budget(*info, shown));
+  figure.caption = fmt::format("{}, {} layers × {}{}", describe_prompt(*info), info->layers.size(),
+                               describe_kv_heads(*info), describe_budget(*info, shown));
   if (without_full_cache)
     figure.caption += ". Sums grow with the number of keys: the full cache's is left out";
   if (!named.key.empty()) figure.caption += "." + named.key;
@@ -353,9 +353,9 @@ Figure diversity_figure(const recording::Recording& recording, const FigureReque
   figure.name = "diversity";
   figure.title = "Diversity of the retained keys while the prompt is read";
   figure.columns = 3;
-  figure.caption = fmt::format("{}{}. Median over {} layers × {} KV heads after each block{}{}.",
-                               describe_prompt(*info), describe_budget(*info, runs), info->layers.size(),
-                               info->heads.list(info->model.n_kv_heads).size(), note_of(*info, runs),
+  figure.caption = fmt::format("{}{}. Median over {} heads of {} layers after each block{}{}.",
+                               describe_prompt(*info), describe_budget(*info, runs), info->recorded_heads().size(),
+                               info->layers.size(), note_of(*info, runs),
                                runs.size() <= kMostBands ? "; bands: 5 to 95 %" : "");
   return figure;
 }

@@ -129,8 +129,8 @@ Figure overlap_figure(const recording::Recording& recording, const FigureRequest
   figure.columns = 2;
   figure.view.block = block;
   figure.caption = fmt::format(
-      "{}{}. Mean over {} KV heads{}.{}{}", describe_prompt(*info), describe_budget(*info, runs),
-      info->model.n_kv_heads, block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", block),
+      "{}{}. Mean over {}{}.{}{}", describe_prompt(*info), describe_budget(*info, runs),
+      describe_kv_heads(*info), block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", block),
       chance_of(*info, runs), key);
   return figure;
 }
@@ -173,7 +173,7 @@ Panel empty_panel(const char* id, const char* title, const char* y) {
 }
 
 std::string note_of(const RecordingInfo& info, std::size_t n_measured, std::size_t n_unfinished) {
-  const std::size_t n_heads = info.layers.size() * info.heads.list(info.model.n_kv_heads).size();
+  const std::size_t n_heads = info.recorded_heads().size();
   std::string note = n_measured < n_heads ? fmt::format("{} of {} heads, evenly spaced", n_measured, n_heads)
                                           : fmt::format("{} head{}", n_heads, n_heads == 1 ? "" : "s");
   if (n_unfinished > 0) note += fmt::format("; {} searches stopped before they ended", n_unfinished);

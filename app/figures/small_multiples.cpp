@@ -41,16 +41,24 @@ struct Cells {
   std::size_t size() const { return layers.size() * heads.size(); }
 };
 
+// Where layers differ, those that all of them have.
+std::vector<int> common_heads(const RecordingInfo& info, const std::vector<int>& layers) {
+  std::vector<int> fewest = info.heads.list(info.model.n_kv_heads);
+  for (const int layer : layers)
+    if (const auto heads = info.kv_heads(layer); heads.size() < fewest.size()) fewest = heads;
+  return fewest;
+}
+
 Cells choose_cells(const RecordingInfo& info, const Builder& builder, const FigureRequest& request) {
   const HeadGrid& grid = *request.grid;
   Cells cells{grid.layers.empty() ? info.layers : grid.layers, grid.heads,
               builder.scope == FigureScope::kQueryHead};
-  const int group = info.model.group_size();
+  const int group = info.model.group_size(cells.layers.empty() ? 0 : cells.layers.front());
   if (!cells.heads.empty() && grid.query_heads == cells.query_heads) return cells;
   if (grid.query_heads && !cells.query_heads)
     throw UsageError(
         fmt::format("figure '{}' is of KV heads, so that query heads choose nothing", builder.name));
-  if (cells.heads.empty()) cells.heads = info.heads.list(info.model.n_kv_heads);
+  if (cells.heads.empty()) cells.heads = common_heads(info, cells.layers);
   if (!cells.query_heads) return cells;
   // Of each KV head the first query head, or all of them where all query heads are asked for.
   std::vector<int> query_heads;
@@ -73,7 +81,7 @@ FigureRequest request_of(const RecordingInfo& info, const Builder& builder, cons
   one.runs = {info.runs[chosen_run(info, builder, request)].plan.name};
   one.layer = cells.layers[cell / cells.heads.size()];
   const int head = cells.heads[cell % cells.heads.size()];
-  one.kv_head = cells.query_heads ? head / info.model.group_size() : head;
+  one.kv_head = cells.query_heads ? head / info.model.group_size(*one.layer) : head;
   one.query_head = cells.query_heads ? std::optional(head) : std::nullopt;
   return one;
 }
@@ -112,6 +120,8 @@ std::string caption_of(const RecordingInfo& info, const Figure& figure, int run)
   std::string text = describe_run(info, info.runs[run]);
   const Panel& first = figure.panels.front();
   if (first.heatmap && !first.note.empty()) text += fmt::format(", each cell {}", first.note);
+  if (!info.model.layer_heads.empty())
+    text += ", heads that every layer shown has, or those that were chosen";
   return text + ". " + std::string(wording_of(figure.name).explanation);
 }
 
@@ -139,9 +149,11 @@ void check_small_multiples(const RecordingInfo& info, const Builder& builder, co
         fmt::format("{} layers x {} heads are asked for; at most {} small multiples are legible: "
                     "choose fewer with --layers or --kv-heads",
                     cells.layers.size(), cells.heads.size(), kMostPanels));
-  for (const int layer : cells.layers) require_layer(info, layer);
-  for (const int head : cells.heads)
-    cells.query_heads ? require_query_head(info, head) : require_kv_head(info, head);
+  for (const int layer : cells.layers) {
+    require_layer(info, layer);
+    for (const int head : cells.heads)
+      cells.query_heads ? require_query_head(info, layer, head) : require_kv_head(info, layer, head);
+  }
   check_block(info, chosen_run(info, builder, request), request);
 }
 

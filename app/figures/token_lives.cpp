@@ -139,12 +139,11 @@ Figure lives_in_heads(const recording::Recording& recording, const RecordingInfo
   std::vector<TokenLife> lives;
   Panel panel;
   std::vector<std::string> names;
-  for (const int layer : info.layers)
-    for (int kv_head = 0; kv_head < info.model.n_kv_heads; ++kv_head) {
-      lives.push_back(
-          measures::token_lives(recording, {head.run, layer, kv_head}, std::atomic<bool>(false)).at(token));
-      names.push_back(fmt::format("layer {}, KV head {}", layer, kv_head));
-    }
+  for (const auto& [layer, kv_head] : info.all_heads()) {
+    lives.push_back(
+        measures::token_lives(recording, {head.run, layer, kv_head}, std::atomic<bool>(false)).at(token));
+    names.push_back(fmt::format("layer {}, KV head {}", layer, kv_head));
+  }
   std::vector<const TokenLife*> lanes;
   for (const TokenLife& life : lives) lanes.push_back(&life);
   Figure figure;

@@ -78,7 +78,7 @@ RowMatrixF weights_by(const Recording& recording, int run, int layer, int query_
         info->source));
   const RunInfo& about = info->runs[run];
   const std::int64_t n_keys = first + count;
-  const int kv_head = query_head / info->model.group_size();
+  const int kv_head = query_head / info->model.group_size(layer);
   const RowMatrixF queries = recording.queries(run, layer, query_head, first, count);
   const RowMatrixF keys = recording.keys(run, layer, kv_head, 0, n_keys);
   RowMatrixF weights =
@@ -98,14 +98,14 @@ constexpr std::int64_t kBandRows = 128;  // queries at a time: their scores stay
 RowMatrixF recompute_attention(const Recording& recording, int run, int layer, int query_head,
                                std::int64_t first, std::int64_t count) {
   const auto info = recording.info();
-  const int group = info->model.group_size();
+  const int group = info->model.group_size(layer);
   const auto rules = group_rules(recording, *info, {run, layer, query_head / group});
   return weights_by(recording, run, layer, query_head, first, count, rules[query_head % group]);
 }
 
 std::vector<double> received_without_sinks(const Recording& recording, const HeadSelection& selection) {
   const auto info = recording.info();
-  const int group = info->model.group_size();
+  const int group = info->model.group_size(selection.layer);
   const analysis::AttentionRules rules =
       recorded_rules(*info, selection.layer);  // of no head: without a sink
   const std::int64_t n = std::min(info->n_prompt(), run_of(*info, selection.run).n_tokens);
@@ -135,7 +135,7 @@ RowMatrixF visible_attention(const Recording& recording, int run, int layer, int
   const RowMatrixF rows = recording.attention(run, layer, query_head, first, count);
   RowMatrixF weights = rows.leftCols(std::min<Eigen::Index>(rows.cols(), first + count));
   blank_invisible(weights, first, info->runs[run],
-                  recording.trace(run, layer, query_head / info->model.group_size()).evicted_at,
+                  recording.trace(run, layer, query_head / info->model.group_size(layer)).evicted_at,
                   recorded_rules(*info, layer));
   return weights;
 }
@@ -257,7 +257,7 @@ std::vector<double> attention_column(const Recording& recording, const HeadSelec
                                      std::int64_t position, std::int64_t first, std::int64_t last,
                                      const std::atomic<bool>& cancelled) {
   const auto info = recording.info();
-  const int group = info->model.group_size();
+  const int group = info->model.group_size(selection.layer);
   const RunInfo& run = run_of(*info, selection.run);
   std::vector<double> column;
   if (first >= last) return column;

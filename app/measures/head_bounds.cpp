@@ -18,9 +18,7 @@ std::vector<HeadBounds> measure_all_bounds(const recording::Recording& recording
                                            const analysis::BoundOptions& options) {
   const auto info = recording.info();
   std::vector<HeadBounds> heads;
-  for (const int layer : info->layers)
-    for (const int kv_head : info->heads.list(info->model.n_kv_heads))
-      heads.push_back({layer, kv_head, {}, {}});
+  for (const auto& [layer, kv_head] : info->recorded_heads()) heads.push_back({layer, kv_head, {}, {}});
   oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
     heads[i] = measure_bounds(recording, run, heads[i].layer, heads[i].kv_head, options);
   });

@@ -37,8 +37,8 @@ void check_finite(const MatrixView& rows, const RecordingInfo& info, const HeadS
 RowMatrixF read_group_queries(const Recording& recording, const RecordingInfo& info,
                               const HeadSelection& head, std::int64_t first, std::int64_t end,
                               std::vector<std::int32_t>& positions) {
-  const int group_size = info.model.group_size();
-  RowMatrixF queries(group_size * (end - first), info.model.head_dim);
+  const int group_size = info.model.group_size(head.layer);
+  RowMatrixF queries(group_size * (end - first), info.model.heads(head.layer).head_dim);
   for (int g = 0; g < group_size; ++g) {
     queries.middleRows(g * (end - first), end - first) =
         recording.queries(head.run, head.layer, head.kv_head * group_size + g, first, end - first);
@@ -181,12 +181,12 @@ analysis::AttentionRules recorded_rules(const recording::RecordingInfo& info, in
   } catch (const FileError&) {
     // Recordings may come from elsewhere, and hold no configuration or one of a family that is not known.
   }
-  return {.scale = 1 / std::sqrt(static_cast<double>(info.model.head_dim))};
+  return {.scale = 1 / std::sqrt(static_cast<double>(info.model.heads(layer).head_dim))};
 }
 
 std::vector<analysis::AttentionRules> group_rules(const Recording& recording, const RecordingInfo& info,
                                                   const HeadSelection& selection) {
-  const auto group = static_cast<std::size_t>(info.model.group_size());
+  const auto group = static_cast<std::size_t>(info.model.group_size(selection.layer));
   std::vector<analysis::AttentionRules> rules(group, recorded_rules(info, selection.layer));
   if (!info.sinks) return rules;
   const std::vector<float> sinks = recording.sink_logits(selection.run, selection.layer);
@@ -226,7 +226,7 @@ PlacedKeys::PlacedKeys(const recording::Recording& recording, int run, int layer
   const auto info = recording.info();
   run_ = info->runs[run];
   config_ = capture::parse_config(info->model.config, info->source);
-  for (int head = 0; head < info->model.n_kv_heads; ++head)
+  for (int head = 0; head < info->model.heads(layer).n_kv_heads; ++head)
     evicted_at_.push_back(recording.trace(run, layer, head).evicted_at);
   for (std::int64_t block = 0; block < run_.blocks_done && first_of(block) < unrotated_.rows(); ++block)
     unrotated_ = turned(unrotated_, block, first_of(block), true);

@@ -186,9 +186,9 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
   if (options.retained_only) return;
   measure_quantisation(recording, *info, selection, head, end, measures);
   const auto statistics = recording.statistics(selection.run, selection.layer);
-  measure_attention(head, statistics, selection.kv_head, info->model.group_size(), measures);
+  measure_attention(head, statistics, selection.kv_head, info->model.group_size(selection.layer), measures);
   measures.learned_sink_share = learned_sink_share(run_of(*info, selection.run), statistics.sink,
-                                                   selection.kv_head, info->model.group_size());
+                                                   selection.kv_head, info->model.group_size(selection.layer));
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
   if (options.pca) measure_pca(head, measures);
   if (options.bounds) measure_bounds(head, measures);
@@ -265,9 +265,7 @@ ScoreAgreement correlate(const ScoreAttention& pairs) {
 std::vector<HeadProfile> profile_heads(const recording::Recording& recording, int run) {
   const auto info = recording.info();
   std::vector<HeadProfile> profiles;
-  for (const int layer : info->layers)
-    for (int kv_head = 0; kv_head < info->model.n_kv_heads; ++kv_head)
-      profiles.push_back({layer, kv_head, {}});
+  for (const auto& [layer, kv_head] : info->all_heads()) profiles.push_back({layer, kv_head, {}});
   oneapi::tbb::parallel_for(std::size_t{0}, profiles.size(), [&](std::size_t i) {
     HeadProfile& profile = profiles[i];
     const HeadData head = read_head(recording, *info, {run, profile.layer, profile.kv_head});

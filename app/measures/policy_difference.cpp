@@ -117,7 +117,7 @@ void add_head(const Recording& recording, const RecordingInfo& info, const TwoRu
   std::optional<Received> received;
   if (difference.missing.empty() && std::ranges::any_of(kept, differs))
     received = received_around(recording, {full_cache_run(info), head.layer, head.kv_head},
-                               info.model.group_size(), until, info.n_prompt(), cancelled);
+                               info.model.group_size(head.layer), until, info.n_prompt(), cancelled);
   for (std::size_t at = 0; at < kept.size(); ++at) {
     const KeptBy by = kept[at];
     if (by == KeptBy::kBoth) ++difference.n_both;

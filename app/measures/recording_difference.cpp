@@ -70,8 +70,8 @@ struct Pair {
 };
 
 // KV heads whose rows both have.
-std::vector<int> common_heads(const RecordingInfo& a, const RecordingInfo& b) {
-  std::vector<int> heads = a.heads.list(a.model.n_kv_heads);
+std::vector<int> common_heads(const RecordingInfo& a, const RecordingInfo& b, int layer) {
+  std::vector<int> heads = a.kv_heads(layer);
   std::erase_if(heads, [&](int head) { return !b.heads.has(head); });
   return heads;
 }
@@ -94,8 +94,8 @@ void compare_rows(const Pair& pair, int layer, const RecordingInfo& info, const 
                   const ComparisonOptions& options, RecordingDifference& result) {
   Collector collector(options.tolerance,
                       recording::store_rounding(info.store) + recording::store_rounding(other.store));
-  const std::vector<int> kv_heads = common_heads(info, other);
-  const int group = info.model.group_size();
+  const std::vector<int> kv_heads = common_heads(info, other, layer);
+  const int group = info.model.group_size(layer);
   std::vector<int> query_heads;
   for (const int head : kv_heads)
     for (int g = 0; g < group; ++g) query_heads.push_back(head * group + g);
@@ -223,10 +223,11 @@ void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDi
 
 void require_comparable(const RecordingInfo& a, const RecordingInfo& b) {
   const auto shape = [](const RecordingInfo& info) {
-    return fmt::format("{} layers, {} query and {} KV heads of {}", info.model.n_layers, info.model.n_heads,
-                       info.model.n_kv_heads, info.model.head_dim);
+    return fmt::format("{} layers, {} query and {}{} KV heads of {}", info.model.n_layers, info.model.n_heads,
+                       info.model.layer_heads.empty() ? "" : "up to ", info.model.n_kv_heads,
+                       info.model.head_dim);
   };
-  if (shape(a) != shape(b))
+  if (shape(a) != shape(b) || a.model.layer_heads != b.model.layer_heads)
     throw UsageError(fmt::format("{} is of a model of {}, {} of one of {}: there is nothing to compare",
                                  a.source, shape(a), b.source, shape(b)));
   const auto first = std::ranges::mismatch(a.prompt.id, b.prompt.id);
@@ -303,7 +304,7 @@ RecordingDifference compare_recordings(const Recording& a, const Recording& b,
     for (const int layer : layers) {
       if (cancelled) throw Cancelled("interrupted; nothing was changed");
       compare_rows(pair, layer, *info_a, *info_b, options, result);
-      compare_traces(pair, layer, info_a->model.n_kv_heads, options, result);
+      compare_traces(pair, layer, info_a->model.heads(layer).n_kv_heads, options, result);
       compare_sinks(pair, layer, options, result);
       progress(++done, total);
     }

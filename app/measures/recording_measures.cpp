@@ -38,14 +38,12 @@ std::vector<int> count_up(std::size_t n) {
   return indices;
 }
 
-std::vector<HeadTask> plan_tasks(const std::vector<int>& runs, const std::vector<int>& layers,
-                                 const std::vector<int>& kv_heads) {
+std::vector<HeadTask> plan_tasks(const std::vector<int>& runs,
+                                 const std::vector<recording::LayerHead>& heads) {
   std::vector<HeadTask> tasks;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    std::size_t slot = 0;
-    for (const int layer : layers)
-      for (const int head : kv_heads) tasks.push_back({r, slot++, runs[r], layer, head});
-  }
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    for (std::size_t slot = 0; slot < heads.size(); ++slot)
+      tasks.push_back({r, slot, runs[r], heads[slot].layer, heads[slot].kv_head});
   return tasks;
 }
 
@@ -157,17 +155,22 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
     if (!info->has_keys(layer)) throw UsageError(recording::layer_refusal(*info, layer));
   const auto layers = choose(selection.layers, info->layers, "layer");
   const auto kv_heads = choose(selection.kv_heads, count_up(info->model.n_kv_heads), "KV head");
+  std::vector<recording::LayerHead> heads = info->all_heads();
+  std::erase_if(heads, [&](const recording::LayerHead& head) {
+    return std::ranges::find(layers, head.layer) == layers.end() ||
+           std::ranges::find(kv_heads, head.kv_head) == kv_heads.end();
+  });
 
   std::vector<RunMeasures> result;
   for (const int run : runs) {
     result.push_back(measure_run(recording, run));
-    result.back().heads.resize(layers.size() * kv_heads.size());
+    result.back().heads.resize(heads.size());
     for (const int layer : info->expert_layers)
       if (selection.layers.empty() || std::ranges::find(layers, layer) != layers.end())
         if (auto router = measure_router(recording, run, layer))
           result.back().routers.push_back(std::move(*router));
   }
-  const auto tasks = plan_tasks(runs, layers, kv_heads);
+  const auto tasks = plan_tasks(runs, heads);
   std::atomic<std::int64_t> done = 0;
   oneapi::tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
     if (cancelled) throw Cancelled("interrupted; nothing was written");

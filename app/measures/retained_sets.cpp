@@ -38,7 +38,7 @@ struct MeanOverlap {
 MeanOverlap overlap_of_layer(const Recording& recording, const std::vector<int>& runs,
                              const std::vector<BlockEnd>& ends, int layer) {
   MeanOverlap overlap(std::ssize(runs));
-  const int n_kv_heads = recording.info()->model.n_kv_heads;
+  const int n_kv_heads = recording.info()->model.heads(layer).n_kv_heads;
   for (int kv_head = 0; kv_head < n_kv_heads; ++kv_head) {
     std::vector<std::vector<std::int32_t>> sets;
     for (std::size_t r = 0; r < runs.size(); ++r)
@@ -79,8 +79,7 @@ using recording::RecordingInfo;
 
 std::vector<HeadSelection> choose_heads(const RecordingInfo& info, int run, std::int64_t most) {
   std::vector<HeadSelection> all;
-  for (const int layer : info.layers)
-    for (const int kv_head : info.heads.list(info.model.n_kv_heads)) all.push_back({run, layer, kv_head});
+  for (const auto& [layer, kv_head] : info.recorded_heads()) all.push_back({run, layer, kv_head});
   const auto n_all = static_cast<std::int64_t>(all.size()), n = std::clamp<std::int64_t>(most, 1, n_all);
   std::vector<HeadSelection> chosen;
   for (std::int64_t i = 0; i < n; ++i) chosen.push_back(all[i * n_all / n]);

@@ -54,7 +54,7 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
   const std::int64_t window = recorded_rules(*info, selection.layer).window;
   const auto policy = recorded_policy(*info, run);
   const std::int64_t budget =
-      run.plan.layer_budgets(selection.layer, info->model.n_kv_heads)[selection.kv_head];
+      run.plan.layer_budgets(selection.layer, info->model)[selection.kv_head];
   std::vector<TokenLife> lives(run.n_tokens);
   std::vector<std::int32_t> rows;  // in the cache, ascending
   for (std::int64_t block = 0, token = 0; block < run.blocks_done; ++block) {

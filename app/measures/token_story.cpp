@@ -178,7 +178,7 @@ std::string why_not(const RecordingInfo& info, int run, int kv_head) {
 // Mean over the group of the weights of queries [first, first + count); NaN where a row was not visible.
 RowMatrixF group_attention(const Recording& recording, const RecordingInfo& info,
                            const HeadSelection& selection, std::int64_t first, std::int64_t count) {
-  const int group = info.model.group_size();
+  const int group = info.model.group_size(selection.layer);
   RowMatrixF mean;
   for (int g = 0; g < group; ++g) {
     RowMatrixF weights = visible_attention(recording, selection.run, selection.layer,
@@ -383,7 +383,7 @@ ScoreHistory score_history(const Recording& recording, const HeadSelection& sele
   history.missing = why_not(*info, run, policy.get(), selection);
   if (!history.missing.empty()) return history;
   const std::int64_t budget =
-      run.plan.layer_budgets(selection.layer, info->model.n_kv_heads).at(selection.kv_head);
+      run.plan.layer_budgets(selection.layer, info->model).at(selection.kv_head);
   const HeadRows head(recording, *info, selection, policy->needs().values);
   for (std::int64_t block = 0; block < run.blocks_done; ++block) {
     if (recording::tokens_seen(run, block) <= position) continue;

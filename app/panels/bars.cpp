@@ -161,9 +161,10 @@ std::string describe_recording(const recording::RecordingInfo& info) {
   const std::string keyless = info.keyless_layers.empty()
                                   ? ""
                                   : fmt::format(", and {} layers without keys", info.keyless_layers.size());
-  return fmt::format("{}{} tokens, {} layers × {} KV heads of {}{}",
+  return fmt::format("{}{} tokens, {} layers × {} of {}{}{}",
                      info.model.name.empty() ? "" : info.model.name + ": ", format_count(info.n_prompt()),
-                     info.layers.size(), info.model.n_kv_heads, info.model.head_dim, keyless);
+                     info.layers.size(), figures::describe_kv_heads(info),
+                     info.model.layer_heads.empty() ? "" : "up to ", info.model.head_dim, keyless);
 }
 
 std::string source_name(const session::SessionState& state) {

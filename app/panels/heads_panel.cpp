@@ -344,6 +344,10 @@ void draw_map(PanelContext& context, const HeadMap& map, float height) {
     ImGui::SetTooltip("Layer %d has no keys: its mixer is recurrent", layer);
     return;
   }
+  if (const int n = info.model.heads(layer).n_kv_heads; c >= n) {
+    ImGui::SetTooltip("Layer %d has %d KV head%s", layer, n, n == 1 ? "" : "s");
+    return;
+  }
   if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) context.session.select_head(layer, c);
   draw_cell_tooltip(context, map, layer, c);
 }

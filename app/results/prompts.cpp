@@ -155,8 +155,7 @@ recording::Origin prompts_origin(const capture::Model& model, const std::string&
   provenance.prompt_sha256 = sha256_of(origin.prompt.id);
   provenance.quantisation = config.quantisation.description();
   origin.provenance = std::move(provenance);
-  origin.model = {config.raw_json, model_name,        config.n_layers,
-                  config.n_heads,  config.n_kv_heads, config.head_dim};
+  origin.model = capture::model_info(config, model_name);
   return origin;
 }
 

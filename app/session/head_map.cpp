@@ -40,11 +40,13 @@ HeadMap::Cell make_cell(const RecordingInfo& info, const std::map<HeadKey, Measu
 }  // namespace
 
 const HeadMap::Cell* HeadMap::cell(const RecordingInfo& info, int layer, int kv_head) const {
-  const auto row = std::ranges::find(info.layers, layer) - info.layers.begin();
-  if (row == std::ssize(info.layers)) return nullptr;
-  const auto at = static_cast<std::size_t>(row) * static_cast<std::size_t>(info.model.n_kv_heads) +
-                  static_cast<std::size_t>(kv_head);
-  return at < cells.size() ? &cells[at] : nullptr;
+  std::size_t at = kv_head;  // cells lie in the order of layers and heads
+  for (const int other : info.layers) {
+    const int n_kv_heads = info.model.heads(other).n_kv_heads;
+    if (other == layer) return kv_head < n_kv_heads && at < cells.size() ? &cells[at] : nullptr;
+    at += n_kv_heads;
+  }
+  return nullptr;
 }
 
 MapChoice effective_choice(const RecordingInfo& info, const MapChoice& choice, int run) {
@@ -75,15 +77,14 @@ HeadMap make_head_map(const RecordingInfo& info, const std::map<HeadKey, Measure
   const std::string reference = choice.reference >= 0 ? run_name(info, choice.reference) : "";
   if (!reference.empty()) map.title = figures::compared_runs(measure, run_name(info, run), reference);
   std::vector<std::optional<double>> values;
-  for (const int layer : info.layers)
-    for (int kv_head = 0; kv_head < info.model.n_kv_heads; ++kv_head) {
-      const HeadKey head{run, layer, kv_head};
-      map.cells.push_back(make_cell(info, measured, choice, head));
-      values.push_back(map.cells.back().value);
-      const bool both = measured.contains(head) &&
-                        (choice.reference < 0 || measured.contains({choice.reference, layer, kv_head}));
-      if (both) ++map.n_measured;
-    }
+  for (const auto& [layer, kv_head] : info.all_heads()) {
+    const HeadKey head{run, layer, kv_head};
+    map.cells.push_back(make_cell(info, measured, choice, head));
+    values.push_back(map.cells.back().value);
+    const bool both = measured.contains(head) &&
+                      (choice.reference < 0 || measured.contains({choice.reference, layer, kv_head}));
+    if (both) ++map.n_measured;
+  }
   map.scale = figures::measure_scale(measure, values, run_name(info, run), reference);
   return map;
 }

@@ -32,8 +32,8 @@ void running_means(const RowMatrixF& rows, std::int64_t first, const std::vector
 // The mean over the group of each token's queries: what the mean query of a block is made of.
 RowMatrixF group_mean_queries(const Recording& recording, const RecordingInfo& info, const HeadKey& head,
                               std::int64_t first, std::int64_t count) {
-  const int group = info.model.group_size();
-  RowMatrixF mean = RowMatrixF::Zero(count, info.model.head_dim);
+  const int group = info.model.group_size(head.layer);
+  RowMatrixF mean = RowMatrixF::Zero(count, info.model.heads(head.layer).head_dim);
   for (int g = 0; g < group; ++g)
     mean += recording.queries(head.run, head.layer, head.kv_head * group + g, first, count);
   return mean / static_cast<float>(group);
@@ -140,7 +140,7 @@ std::shared_ptr<const HeadPoints> read_head_points(const Recording& recording, c
 
 bool worth_sketching(const RecordingInfo& info) {
   constexpr std::int64_t kManyNumbers = std::int64_t{2} << 20U;
-  return info.queries && info.n_prompt() * info.model.group_size() * info.model.head_dim >= kManyNumbers;
+  return info.queries && info.n_prompt() * info.model.n_heads / info.model.n_kv_heads * info.model.head_dim >= kManyNumbers;
 }
 
 std::shared_ptr<const HeadPoints> sketch_head_points(const Recording& recording, const RecordingInfo& info,

@@ -208,17 +208,14 @@ std::vector<HeadKey> heads_of_figure(const recording::RecordingInfo& info,
                               : std::vector<int>{figures::run_of_figure(info, request)};
   if (request.reference) runs.push_back(info.run_index(*request.reference));
   for (const int run : runs)
-    for (const int layer : info.layers)
-      for (int kv_head = 0; kv_head < info.model.n_kv_heads; ++kv_head)
-        heads.push_back({run, layer, kv_head});
+    for (const auto& [layer, kv_head] : info.all_heads()) heads.push_back({run, layer, kv_head});
   return heads;
 }
 
 WatchedRecording::WatchedRecording(const recording::Recording& recording, const std::vector<HeadKey>& heads,
                                    JobWatch& watch)
     : recording_(recording), watch_(watch), unread_(heads.begin(), heads.end()) {
-  const recording::ModelInfo& model = recording.info()->model;
-  group_size_ = std::max(1, model.n_heads / std::max(1, model.n_kv_heads));
+  model_ = recording.info()->model;
   n_heads_ = std::ssize(unread_);
   watch_.note(0, n_heads_);
 }
@@ -229,7 +226,9 @@ void WatchedRecording::note(const HeadKey& head) const {
   if (unread_.erase(head) > 0) watch_.note(n_heads_ - std::ssize(unread_), n_heads_);
 }
 
-int WatchedRecording::kv_head_of(int query_head) const { return query_head / group_size_; }
+int WatchedRecording::kv_head_of(int layer, int query_head) const {
+  return query_head / model_.group_size(layer);
+}
 
 RowMatrixF WatchedRecording::keys(int run, int layer, int kv_head, std::int64_t first,
                                   std::int64_t count) const {
@@ -239,7 +238,7 @@ RowMatrixF WatchedRecording::keys(int run, int layer, int kv_head, std::int64_t 
 
 RowMatrixF WatchedRecording::queries(int run, int layer, int query_head, std::int64_t first,
                                      std::int64_t count) const {
-  note({run, layer, kv_head_of(query_head)});
+  note({run, layer, kv_head_of(layer, query_head)});
   return recording_.queries(run, layer, query_head, first, count);
 }
 
@@ -261,7 +260,7 @@ recording::AttentionStatistics WatchedRecording::statistics(int run, int layer) 
 
 RowMatrixF WatchedRecording::attention(int run, int layer, int query_head, std::int64_t first,
                                        std::int64_t count) const {
-  note({run, layer, kv_head_of(query_head)});
+  note({run, layer, kv_head_of(layer, query_head)});
   return recording_.attention(run, layer, query_head, first, count);
 }
 

@@ -134,11 +134,11 @@ class WatchedRecording final : public recording::Recording {
 
  private:
   void note(const HeadKey& head) const;
-  int kv_head_of(int query_head) const;
+  int kv_head_of(int layer, int query_head) const;
 
   const recording::Recording& recording_;
   JobWatch& watch_;
-  int group_size_ = 1;
+  recording::ModelInfo model_;
   std::int64_t n_heads_ = 0;
   mutable std::mutex mutex_;
   mutable std::set<HeadKey> unread_;

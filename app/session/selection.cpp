@@ -46,7 +46,7 @@ Selection resolve_selection(const RecordingInfo& info, const SelectionRequest& r
   selection.layer = request.layer.value_or(info.layers.front());
   selection.kv_head = request.kv_head.value_or(info.heads.first());
   figures::require_layer(info, selection.layer);
-  figures::require_kv_head(info, selection.kv_head);
+  figures::require_kv_head(info, selection.layer, selection.kv_head);
   selection.block = figures::resolve_block(info.runs[selection.run], request.block.value_or(-1));
   return selection;
 }
@@ -57,7 +57,7 @@ Selection clamp_selection(const RecordingInfo& info, Selection selection) {
   const auto nearest =
       std::ranges::min_element(info.layers, {}, [&](int layer) { return std::abs(layer - selection.layer); });
   selection.layer = *nearest;
-  const std::vector<int> heads = info.heads.list(info.model.n_kv_heads);
+  const std::vector<int> heads = info.kv_heads(selection.layer);
   selection.kv_head =
       *std::ranges::min_element(heads, {}, [&](int head) { return std::abs(head - selection.kv_head); });
   selection.block = std::min(selection.block, info.runs[selection.run].blocks_done - 1);
@@ -193,7 +193,7 @@ std::string selection_refusal(const recording::RecordingInfo& info, const Select
   if (request.layer && std::ranges::find(info.layers, *request.layer) == info.layers.end())
     return (info.has_keys(*request.layer) ? "recorded layers: " : "it has no keys; layers with keys: ") +
            list_numbers(info.layers);
-  const std::vector<int> heads = info.heads.list(info.model.n_kv_heads);
+  const std::vector<int> heads = info.kv_heads(request.layer.value_or(now.layer));
   if (request.kv_head && std::ranges::find(heads, *request.kv_head) == heads.end())
     return "recorded KV heads: " + list_numbers(heads);
   const std::int64_t blocks = info.runs[now.run].blocks_done;
@@ -208,7 +208,7 @@ namespace {
 bool same_model(const RecordingInfo& a, const RecordingInfo& b) {
   return a.provenance.model_sha256 == b.provenance.model_sha256 && a.model.n_layers == b.model.n_layers &&
          a.model.n_heads == b.model.n_heads && a.model.n_kv_heads == b.model.n_kv_heads &&
-         a.model.head_dim == b.model.head_dim;
+         a.model.head_dim == b.model.head_dim && a.model.layer_heads == b.model.layer_heads;
 }
 
 void add_runs(const RecordingInfo& info, int source, const std::string& refusal,

@@ -132,7 +132,7 @@ void Session::move_layer(int by) {
 
 void Session::move_kv_head(int by) {
   if (!state_.loaded()) return;
-  const std::vector<int> heads = state_.info->heads.list(state_.info->model.n_kv_heads);
+  const std::vector<int> heads = state_.info->kv_heads(state_.selection.layer);
   const auto at = std::ranges::find(heads, state_.selection.kv_head) - heads.begin();
   const auto to = std::clamp<std::ptrdiff_t>(at + by, 0, std::ssize(heads) - 1);
   select_head(state_.selection.layer, heads[to]);

@@ -41,12 +41,11 @@ MapChoice SessionState::map_choice() const {
 
 // Adds the heads of a run that were not measured yet, or when it was shorter.
 void Session::add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const {
-  for (const int layer : state_.info->layers)
-    for (int kv_head = 0; kv_head < state_.info->model.n_kv_heads; ++kv_head) {
-      const auto done = state_.measured.find({run, layer, kv_head});
-      if (done == state_.measured.end() || done->second.n_tokens < n_tokens)
-        heads.push_back({run, layer, kv_head});
-    }
+  for (const auto& [layer, kv_head] : state_.info->all_heads()) {
+    const auto done = state_.measured.find({run, layer, kv_head});
+    if (done == state_.measured.end() || done->second.n_tokens < n_tokens)
+      heads.push_back({run, layer, kv_head});
+  }
 }
 
 // Measures the heads of the selected run and then of the one it is compared with. Of a live run again when it

@@ -30,12 +30,11 @@ namespace {
 std::vector<BoundTallies> measure_bounds(const recording::Recording& recording,
                                          const std::atomic<bool>& cancelled) {
   const auto info = recording.info();
-  const auto n_heads = static_cast<std::size_t>(info->model.n_kv_heads);
-  std::vector<BoundTallies> bounds(info->layers.size() * n_heads);
+  const auto heads = info->all_heads();
+  std::vector<BoundTallies> bounds(heads.size());
   oneapi::tbb::parallel_for(std::size_t{0}, bounds.size(), [&](std::size_t i) {
     if (cancelled) throw Cancelled("interrupted");
-    bounds[i] = tally_bounds(
-        measures::measure_bounds(recording, 0, info->layers[i / n_heads], static_cast<int>(i % n_heads)));
+    bounds[i] = tally_bounds(measures::measure_bounds(recording, 0, heads[i].layer, heads[i].kv_head));
   });
   return bounds;
 }

@@ -39,7 +39,9 @@ Report make_report(const Settings& settings, std::span<const results::Prompt> pr
   }
   for (const auto& run : records.front().runs) report.runs.push_back(run.run);
   report.layers = layers_of(records);
-  report.n_kv_heads = std::ssize(records.front().bounds) / std::ssize(report.layers);
+  for (const BoundTallies& head : records.front().bounds)
+    report.n_kv_heads = std::max<std::int64_t>(report.n_kv_heads, head.kv_head + 1);
+  report.n_heads = std::ssize(records.front().bounds);
   report.claims = examine_claims(records, report.bootstrap);
   report.summary = summarise(records, report.bootstrap);
   return report;
@@ -56,7 +58,10 @@ std::string describe_extent(const Report& report) {
           ? ""
           : fmt::format(", {} without keys", counted(std::ssize(report.keyless_layers), "layer"));
   return fmt::format("{} of {}, {} × {}{}", counted(std::ssize(report.prompts), "prompt"), lengths,
-                     counted(std::ssize(report.layers), "layer"), counted(report.n_kv_heads, "KV head"),
+                     counted(std::ssize(report.layers), "layer"),
+                     report.n_heads == report.n_kv_heads * std::ssize(report.layers)
+                         ? counted(report.n_kv_heads, "KV head")
+                         : fmt::format("up to {} KV heads", report.n_kv_heads),
                      keyless);
 }
 

@@ -32,7 +32,8 @@ struct Report {
   std::vector<std::string> runs;        // `none` first
   std::vector<int> layers;              // that have keys
   std::vector<int> keyless_layers;      // of which there is nothing to measure
-  std::int64_t n_kv_heads = 0;          // in a layer
+  std::int64_t n_kv_heads = 0;          // in a layer, at most
+  std::int64_t n_heads = 0;             // in all layers with keys
   std::int64_t n_tokens = 0;            // of all prompts
   std::vector<Claim> claims;
   std::vector<SummaryRow> summary;

@@ -189,7 +189,8 @@ AtenLayer::AtenLayer(const Transformer& transformer, const LayerRows& rows)
     : transformer_(transformer),
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
-      cache_(rows.capacities, transformer.config().head_dim, transformer.options(), rows.cache_format) {
+      heads_(transformer.config().heads(rows.layer)),
+      cache_(rows.capacities, heads_.head_dim, transformer.options(), rows.cache_format) {
   input_.rules = attention_rules(transformer.config(), layer_);
 }
 
@@ -206,7 +207,7 @@ void AtenLayer::append(const ProjectedBlock& block) {
 
 // Keys are rotated by their true position, once, on their way into the cache.
 void AtenLayer::append_rotated(const ProjectedBlock& block) {
-  const int64_t head_dim = transformer_.config().head_dim;
+  const int64_t head_dim = heads_.head_dim;
   const RotaryTable table = rotary_table(block.first_position, block.n);
   const RotaryTable of_queries = query_table(table, block.first_position);
   const bool interleaved = transformer_.config().interleaved_rotation;
@@ -224,7 +225,7 @@ void AtenLayer::append_rotated(const ProjectedBlock& block) {
 // Keys lie in the cache as they were projected, and are rotated by the place that they have there now: see
 // KernelLayer. A KV head's queries have the places of its own last rows.
 void AtenLayer::append_by_place(const ProjectedBlock& block) {
-  const int64_t head_dim = transformer_.config().head_dim;
+  const int64_t head_dim = heads_.head_dim;
   input_.new_values = block_heads(block, block.projections.values, head_dim);
   cache_.append(block_heads(block, block.projections.keys, head_dim), input_.new_values,
                 block.first_position);

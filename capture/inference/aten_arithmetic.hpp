@@ -78,6 +78,7 @@ class AtenLayer : public LayerArithmetic {
   const Transformer& transformer_;
   int layer_;
   bool cache_positions_;
+  HeadShape heads_;
   AtenCache cache_;
   AtenAttentionInput input_;  // of the block at hand
 };

@@ -274,7 +274,7 @@ std::vector<double> log_probabilities(const Transformer& transformer, const at::
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t block_size,
                                      const StateRule& rule, int layer) {
   std::vector<std::int64_t> budgets;
-  if (rule.policy != nullptr && rule.policy->evicts(layer)) budgets.assign(config.n_kv_heads, rule.budget);
+  if (rule.policy != nullptr && rule.policy->evicts(layer)) budgets.assign(config.heads(layer).n_kv_heads, rule.budget);
   return cache_rows(config, layer, std::min(block_size, rule.most_tokens), rule.most_tokens, budgets);
 }
 
@@ -283,13 +283,20 @@ RunState::RunState(const Model& model, std::int64_t block_size) : model_(model),
 RunState::RunState(const Model& model, std::int64_t block_size, const StateRule& rule)
     : RunState(model, block_size) {
   for (int layer = 0; layer < model.config().n_layers; ++layer)
-    layers_.push_back(std::make_unique<LayerRun>(model.transformer(), layer_plan(layer, rule)));
+    layers_.push_back(
+        std::make_unique<LayerRun>(model.transformer(), layer_plan(layer, rule), lender_of(*this, layer)));
+}
+
+// The same state in the layer whose keys another borrows; null where it has its own.
+const LayerRun* RunState::lender_of(const RunState& state, int layer) {
+  const ModelConfig& config = state.model_.config();
+  return config.borrows(layer) ? state.layers_[config.lender(layer)].get() : nullptr;
 }
 
 std::unique_ptr<RunState> RunState::fork(const StateRule& rule) const {
   std::unique_ptr<RunState> forked(new RunState(model_, block_size_));
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer)
-    forked->layers_.push_back(layers_[layer]->fork(layer_plan(static_cast<int>(layer), rule)));
+  for (int layer = 0; layer < std::ssize(layers_); ++layer)
+    forked->layers_.push_back(layers_[layer]->fork(layer_plan(layer, rule), lender_of(*forked, layer)));
   forked->position_ = position_;
   forked->last_hidden_ = last_hidden_;
   return forked;
@@ -301,7 +308,7 @@ void RunState::follow(const StateRule& rule) {
 }
 
 EvictionRule RunState::eviction(int layer, const StateRule& rule) const {
-  const auto n_heads = static_cast<std::size_t>(model_.config().n_kv_heads);
+  const auto n_heads = static_cast<std::size_t>(model_.config().heads(layer).n_kv_heads);
   return {rule.policy, std::vector<std::int64_t>(n_heads, rule.budget), layer};
 }
 
@@ -324,7 +331,7 @@ at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<cons
     const auto weights = transformer.weights().layer(layer);
     transformer.weights().prefetch(layer + 1);
     layers_[layer]->run(
-        *weights, hidden, position_, [] {}, [](std::int64_t, const recording::LayerBlock&) {});
+        *weights, hidden, {ids, position_}, [] {}, [](std::int64_t, const recording::LayerBlock&) {});
     transformer.weights().release(layer);
   }
   position_ += std::ssize(ids);

@@ -168,6 +168,7 @@ class RunState {
   LayerPlan layer_plan(int layer, const StateRule& rule) const;
   EvictionRule eviction(int layer, const StateRule& rule) const;
   void leave_open(std::span<const StateRule> rules);
+  static const LayerRun* lender_of(const RunState& state, int layer);
 
   const Model& model_;
   std::int64_t block_size_;

@@ -271,7 +271,7 @@ class MemorySteps : public CompletionSteps {
   void add(const StateRule& rule) {
     Run run;
     for (int layer = 0; layer < config_.n_layers; ++layer)
-      run.cache += layer_cache_bytes(config_, cache_rows(config_, block_size_, rule, layer), element_bytes_,
+      run.cache += layer_cache_bytes(config_, layer, cache_rows(config_, block_size_, rule, layer), element_bytes_,
                                      arithmetic_);
     runs_.push_back(run);
     look();

@@ -158,28 +158,26 @@ void add_wants(AttentionWants& wants, const PolicyNeeds& needs) {
     wants.windows.push_back(needs.window);
 }
 
-std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArithmetic& layer,
-                                            const BlockStatistics& block) {
+LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block) {
   KvCache& cache = layer.cache();
   const auto n_heads = static_cast<std::size_t>(cache.n_heads());
-  std::vector<recording::HeadEvictions> evictions(n_heads);
-  RetainedRows retained(n_heads);
+  LayerEviction eviction{std::vector<recording::HeadEvictions>(n_heads), RetainedRows(n_heads)};
   const PolicyView view = view_layer(rule, layer, block);
   at::parallel_for(0, cache.n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
     HeadSelection selection(rule, view);
     for (std::int64_t head = begin; head < end; ++head) {
       const auto kv_head = static_cast<int>(head);
       if (cache.n_rows(kv_head) <= rule.budgets[head]) {
-        retained[head] = rows_from(0, cache.n_rows(kv_head));
+        eviction.retained[head] = rows_from(0, cache.n_rows(kv_head));
         continue;
       }
       auto selected = selection.select(kv_head);
-      evictions[head] = describe(selected, cache.positions(kv_head));
-      retained[head] = std::move(selected.retained);
+      eviction.heads[head] = describe(selected, cache.positions(kv_head));
+      eviction.retained[head] = std::move(selected.retained);
     }
   });
-  cache.retain(retained);
-  return evictions;
+  cache.retain(eviction.retained);
+  return eviction;
 }
 
 std::vector<recording::HeadEvictions> drop_past_window(std::int64_t window, std::int64_t next_position,

@@ -33,10 +33,14 @@ struct BlockStatistics {
   std::map<std::int64_t, PerRow<double>> window_sums;  // by the window that was asked for
 };
 
-// Evicts a layer's cache down to the rule's budgets, every KV head by its own scores, and says what went: one
-// entry per KV head, empty where nothing was evicted.
-std::vector<recording::HeadEvictions> evict(const EvictionRule& rule, LayerArithmetic& layer,
-                                            const BlockStatistics& block);
+// What went out of a layer's cache: one entry per KV head, empty where nothing did; and what stays.
+struct LayerEviction {
+  std::vector<recording::HeadEvictions> heads;
+  RetainedRows retained;  // of the rows that were there; no heads: nothing was evicted
+};
+
+// Evicts a layer's cache down to the rule's budgets, every KV head by its own scores.
+LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block);
 
 // Drops rows that no query from `next_position` on will see through a window, once and for all: these have no
 // margin (NaN).

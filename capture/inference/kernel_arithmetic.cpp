@@ -115,14 +115,15 @@ KernelLayer::KernelLayer(const Transformer& transformer, const LayerRows& rows)
     : transformer_(transformer),
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
-      cache_(rows.capacities, transformer.config().head_dim, transformer.dtype(), rows.cache_format) {
+      heads_(transformer.config().heads(rows.layer)),
+      cache_(rows.capacities, heads_.head_dim, transformer.dtype(), rows.cache_format) {
   input_.rules = attention_rules(transformer.config(), layer_);
-  input_.heads.resize(transformer.config().n_kv_heads);
+  input_.heads.resize(heads_.n_kv_heads);
 }
 
 void KernelLayer::append(const ProjectedBlock& block) {
   const ModelConfig& config = transformer_.config();
-  input_.queries = at::empty({config.n_heads, block.n, config.head_dim}, transformer_.options());
+  input_.queries = at::empty({config.n_heads, block.n, heads_.head_dim}, transformer_.options());
   input_.sinks = block.projections.sinks;
   if (cache_positions_)
     append_by_place(block);
@@ -149,7 +150,7 @@ void KernelLayer::append_rotated(const ProjectedBlock& block) {
 // Keys lie in the cache as they were projected, and are rotated by the place that they have there now: with
 // StreamingLLM, positions then never exceed the cache, however long the text (arXiv 2309.17453, Section 3.2).
 void KernelLayer::append_by_place(const ProjectedBlock& block) {
-  const int64_t head_dim = transformer_.config().head_dim;
+  const int64_t head_dim = heads_.head_dim;
   for (int head = 0; head < cache_.n_heads(); ++head) {
     const KernelCache::NewRows rows = cache_.append(head, block.n, block.first_position);
     copy_rows(slice(block, block.projections.keys, head), rows.keys);
@@ -204,7 +205,7 @@ AttentionOutput KernelLayer::attend(const AttentionWants& wants) { return captur
 
 // Keys that are rotated by place are given as attention has seen them.
 HostRows KernelLayer::cached_rows(RowPart part) const {
-  HostRows rows{transformer_.dtype(), transformer_.config().head_dim};
+  HostRows rows{transformer_.dtype(), heads_.head_dim};
   for (int head = 0; head < cache_.n_heads(); ++head) {
     if (cache_positions_ && part == RowPart::kKeys)
       rows.heads.push_back(input_.heads[head].keys);

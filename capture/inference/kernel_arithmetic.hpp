@@ -95,6 +95,7 @@ class KernelLayer : public LayerArithmetic {
   const Transformer& transformer_;
   int layer_;
   bool cache_positions_;
+  HeadShape heads_;
   KernelCache cache_;
   AttentionInput input_;                 // of the block at hand
   std::vector<at::Tensor> placed_keys_;  // what its keys lie in, where they are rotated by place

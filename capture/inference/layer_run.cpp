@@ -51,6 +51,12 @@ class Stopwatch {
   Clock::time_point started_ = Clock::now();
 };
 
+// A cache that holds what the lender's does loses what that one lost.
+LayerEviction follow_lender(const LayerEviction& eviction, KvCache& cache) {
+  if (!eviction.retained.empty()) cache.retain(eviction.retained);
+  return eviction;
+}
+
 template <typename T>
 void drop_front(std::vector<T>& entries, std::size_t n) {
   entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(n));
@@ -66,19 +72,23 @@ struct LayerRun::Block {
   std::vector<int64_t> policy_windows{};  // the first of the output's windows
   recording::LayerBlock record{};
   bool prompt = true, last_of_prompt = false;
+  const LayerEviction* borrowed = nullptr;  // what the lender evicted after it
 
   int64_t first_position() const { return projected.first_position; }
   int64_t n() const { return projected.n; }
   int64_t end() const { return first_position() + n(); }
 };
 
-LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan)
+LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRun* lender)
     : transformer_(transformer),
       plan_(std::move(plan)),
+      lender_(lender),
+      lends_(transformer.config().last_reader(plan_.layer) != plan_.layer),
       rules_(attention_rules(transformer.config(), plan_.layer)),
       arithmetic_(arithmetic_of(transformer,
                                 {plan_.layer, plan_.capacities, plan_.cache_positions, plan_.cache_format})),
-      statistics_(plan_.recording.layer ? transformer.config().n_heads : 0, transformer.config().n_kv_heads,
+      statistics_(plan_.recording.layer ? transformer.config().n_heads : 0,
+                  transformer.config().heads(plan_.layer).n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {
   if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state();
 }
@@ -87,8 +97,8 @@ std::int64_t LayerRun::n_bytes() const {
   return cache().n_bytes() + (state_.memory.defined() ? state_.n_bytes() : 0);
 }
 
-std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan) const {
-  auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan));
+std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan, const LayerRun* lender) const {
+  auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan), lender);
   forked->arithmetic_->cache().copy_rows(cache());
   if (state_.memory.defined()) forked->state_ = state_.copy();
   if (open_block_) forked->evict_after(*open_block_);
@@ -106,33 +116,56 @@ void LayerRun::follow(EvictionRule eviction, bool counts_attention) {
 void LayerRun::leave_open(std::vector<EvictionRule> rules) { open_rules_ = std::move(rules); }
 
 void LayerRun::evict_after(const BlockStatistics& block) {
-  if (plan_.eviction.due(cache())) capture::evict(plan_.eviction, *arithmetic_, block);
+  late_eviction_ = {};
+  if (lender_ != nullptr)
+    late_eviction_ = follow_lender(lender_->late_eviction_, arithmetic_->cache());
+  else if (plan_.eviction.due(cache()))
+    late_eviction_ = capture::evict(plan_.eviction, *arithmetic_, block);
 }
 
-Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, int64_t first_position,
+// Of what went before only that is kept which a borrower has yet to come to.
+void LayerRun::lend(const Projections& projections, const TokenSpan& tokens) {
+  if (!plan_.lends_whole_prompt || tokens.first_position >= plan_.n_prompt) lent_.clear();
+  lent_.push_back({tokens.first_position, projections.keys.clone(), projections.values.clone()});
+}
+
+const LayerRun::Lent& LayerRun::lent(int64_t position) const {
+  return *(std::ranges::upper_bound(lent_, position, {}, &Lent::first_position) - 1);
+}
+
+Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
                       const BeforeBlock& before_block, const AfterBlock& after_block) {
   const Stopwatch all(times_.all);
-  if (!transformer_.config().attends(plan_.layer)) return recur(weights, hidden, before_block, after_block);
-  const Projections projections = transformer_.project(weights, hidden);
+  if (!transformer_.config().attends(plan_.layer))
+    return recur(weights, hidden, tokens, before_block, after_block);
+  Projections projections = transformer_.project(weights, hidden);
+  if (lends_) lend(projections, tokens);
+  const Lent* borrowed = lender_ == nullptr ? nullptr : &lender_->lent(tokens.first_position);
+  if (borrowed != nullptr) {
+    projections.keys = borrowed->keys;
+    projections.values = borrowed->values;
+  }
   const at::Tensor joined = at::empty_like(projections.queries);
-  const int64_t n_tokens = hidden.size(0);
+  const int64_t n_tokens = hidden.size(0), first_position = tokens.first_position;
   for (int64_t offset = 0; offset < n_tokens; offset += plan_.block_size) {
     before_block();
     const int64_t n = std::min(plan_.block_size, n_tokens - offset);
     Block block{{projections, offset, n, first_position + offset}, joined.narrow(0, offset, n)};
     block.prompt = block.first_position() < plan_.n_prompt;
     block.last_of_prompt = block.prompt && block.end() == plan_.n_prompt;
+    if (borrowed != nullptr) block.borrowed = &borrowed->evictions[offset / plan_.block_size];
     run_block(block);
     after_block(n, std::move(block.record));
   }
-  Routing routing = transformer_.finish_layer(weights, joined, hidden);
+  Routing routing =
+      transformer_.finish_layer(weights, joined, transformer_.layer_input(plan_.layer, tokens.ids), hidden);
   transformer_.wait();
   return routing;
 }
 
 // Products of all tokens at once, the state block by block; of a block nothing is recorded but that it was.
-Routing LayerRun::recur(const LayerWeights& weights, at::Tensor& hidden, const BeforeBlock& before_block,
-                        const AfterBlock& after_block) {
+Routing LayerRun::recur(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
+                        const BeforeBlock& before_block, const AfterBlock& after_block) {
   const RecurrentProjections projections = transformer_.project_recurrent(weights, hidden);
   const auto rows = [](const at::Tensor& all, int64_t first, int64_t n) { return all.narrow(0, first, n); };
   const at::Tensor mixed = at::empty_like(projections.gate);
@@ -149,7 +182,8 @@ Routing LayerRun::recur(const LayerWeights& weights, at::Tensor& hidden, const B
     record.layer = plan_.layer;
     after_block(n, std::move(record));
   }
-  Routing routing = transformer_.finish_layer(weights, mixed, hidden);
+  Routing routing =
+      transformer_.finish_layer(weights, mixed, transformer_.layer_input(plan_.layer, tokens.ids), hidden);
   transformer_.wait();
   return routing;
 }
@@ -172,7 +206,7 @@ AttentionWants LayerRun::wants(const Block& block) const {
   AttentionWants wants;
   wants.column_sums = plan_.counts_attention;
   const auto add = [&](const EvictionRule& rule) {
-    if (rule.policy == nullptr || !rule.policy->evicts(plan_.layer)) return;
+    if (lender_ != nullptr || rule.policy == nullptr || !rule.policy->evicts(plan_.layer)) return;
     const analysis::PolicyNeeds needs = rule.policy->needs();
     if (rule.due(cache())) add_wants(wants, needs);
     wants.column_sums |= needs.attention_received;
@@ -281,17 +315,22 @@ void LayerRun::evict(Block& block) {
   if (rules_.window > 0) gone = drop_past_window(block, statistics);
   if (!open_rules_.empty()) {
     open_block_ = std::move(statistics);
+    if (lends_) lent_.back().evictions.emplace_back();
     return;
   }
   const bool too_early = plan_.oracle && block.end() < plan_.n_prompt;
-  if (!too_early && plan_.eviction.due(cache())) {
-    const auto evicted = capture::evict(plan_.eviction, *arithmetic_, statistics);
-    for (std::size_t head = 0; head < gone.size(); ++head) {
-      auto& to = gone[head];
-      to.position.insert(to.position.end(), evicted[head].position.begin(), evicted[head].position.end());
-      to.margin.insert(to.margin.end(), evicted[head].margin.begin(), evicted[head].margin.end());
-    }
+  LayerEviction evicted;
+  if (block.borrowed != nullptr)
+    evicted = follow_lender(*block.borrowed, arithmetic_->cache());
+  else if (!too_early && plan_.eviction.due(cache()))
+    evicted = capture::evict(plan_.eviction, *arithmetic_, statistics);
+  for (std::size_t head = 0; head < evicted.heads.size(); ++head) {
+    auto& to = gone[head];
+    const auto& from = evicted.heads[head];
+    to.position.insert(to.position.end(), from.position.begin(), from.position.end());
+    to.margin.insert(to.margin.end(), from.margin.begin(), from.margin.end());
   }
+  if (lends_) lent_.back().evictions.push_back(std::move(evicted));
   if (plan_.recording.layer) block.record.evictions = std::move(gone);
 }
 
@@ -318,7 +357,9 @@ std::vector<recording::HeadEvictions> LayerRun::drop_past_window(const Block& bl
   return gone;
 }
 
-int LayerRun::group_size() const { return transformer_.config().n_heads / transformer_.config().n_kv_heads; }
+int LayerRun::group_size() const {
+  return transformer_.config().n_heads / transformer_.config().heads(plan_.layer).n_kv_heads;
+}
 
 namespace {
 

@@ -65,6 +65,8 @@ struct LayerPlan {
   bool cache_positions = false;          // rows are rotated by their place in the cache
   analysis::CacheFormat cache_format = {};
   bool counts_attention = false;  // what rows receive is counted, even if the policy does not ask
+  // Layers that borrow this one's keys come to the prompt only when it has read all of it.
+  bool lends_whole_prompt = false;
   LayerRecording recording;
 };
 
@@ -75,20 +77,27 @@ struct LayerTimes {
   double eviction = 0;   // scoring, selection, compaction
 };
 
+// Tokens that follow one another.
+struct TokenSpan {
+  std::span<const std::int32_t> ids;
+  std::int64_t first_position = 0;
+};
+
 // A run's cache and statistics in one layer. Runs any number of a prompt's blocks at a time, so that matrix
 // products are as large as the schedule allows, while attention and eviction go block by block.
 class LayerRun {
  public:
-  LayerRun(const Transformer& transformer, LayerPlan plan);
+  // lender: the same run in the layer whose keys this one borrows, which has always been run before it; null
+  // where it has its own. What it borrows, it holds and evicts as the lender does.
+  LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRun* lender = nullptr);
 
-  // Runs tokens first_position, … through the layer, block by block; hidden (n, hidden_size) becomes the
-  // layer's output. `before_block` is called ahead of each block and may throw; `after_block` gets what is
+  // Runs tokens through the layer, block by block; hidden (n, hidden_size) becomes the layer's output. `before_block` is called ahead of each block and may throw; `after_block` gets what is
   // recorded of each, nothing where the layer is not recorded.
   //   throws InvalidInput naming the layer where attention meets NaN or Inf
   //   returns how the layer's experts were chosen for all of them
   using BeforeBlock = std::function<void()>;
   using AfterBlock = std::function<void(std::int64_t n_tokens, recording::LayerBlock record)>;
-  Routing run(const LayerWeights& weights, at::Tensor& hidden, std::int64_t first_position,
+  Routing run(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
               const BeforeBlock& before_block, const AfterBlock& after_block);
 
   // Leaves it open by which of these rules the next block is followed, since all of them have it in common:
@@ -99,7 +108,8 @@ class LayerRun {
   // Another run that goes on from here by itself, under a plan of its own: in the same layer, with as many
   // rows of capacity as there are at least. Nothing may be recorded of either. Where an eviction was left
   // open, the new run evicts by its plan's rule.
-  std::unique_ptr<LayerRun> fork(LayerPlan plan) const;
+  //   lender: as the constructor has it, of the other run
+  std::unique_ptr<LayerRun> fork(LayerPlan plan, const LayerRun* lender = nullptr) const;
   // Goes on under another rule. Evicts by it where that was left open.
   void follow(EvictionRule eviction, bool counts_attention);
 
@@ -110,8 +120,17 @@ class LayerRun {
 
  private:
   struct Block;
-  Routing recur(const LayerWeights& weights, at::Tensor& hidden, const BeforeBlock& before_block,
-                const AfterBlock& after_block);
+  // Tokens that went through a layer whose keys others borrow: what was projected of them, and what was
+  // evicted after each of their blocks.
+  struct Lent {
+    std::int64_t first_position = 0;
+    at::Tensor keys{}, values{};
+    std::vector<LayerEviction> evictions{};
+  };
+  Routing recur(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
+                const BeforeBlock& before_block, const AfterBlock& after_block);
+  void lend(const Projections& projections, const TokenSpan& tokens);
+  const Lent& lent(std::int64_t position) const;
   void run_block(Block& block);
   int group_size() const;  // query heads that share a KV head
   AttentionWants wants(const Block& block) const;
@@ -127,12 +146,16 @@ class LayerRun {
 
   const Transformer& transformer_;
   LayerPlan plan_;
+  const LayerRun* lender_;
+  bool lends_;
   AttentionRules rules_;
   std::unique_ptr<LayerArithmetic> arithmetic_;
   RecurrentState state_;  // undefined where the layer attends
   HeadStatistics statistics_;
   std::vector<EvictionRule> open_rules_;
   std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet
+  std::vector<Lent> lent_;                     // ascending
+  LayerEviction late_eviction_;                // by `fork` or `follow`
   std::int64_t peak_rows_ = 0;
   LayerTimes times_;
 };

@@ -28,9 +28,17 @@ std::int64_t block_tokens(const recording::RunPlan& run, std::int64_t n_prompt) 
 }
 
 // One row in one layer and KV head: key, value, position, and the attention it has received.
-std::int64_t row_bytes(const ModelConfig& config, std::int64_t element_bytes) {
+std::int64_t row_bytes(const ModelConfig& config, int layer, std::int64_t element_bytes) {
   constexpr std::int64_t kBookkeeping = sizeof(std::int32_t) + sizeof(double) + sizeof(std::int32_t);
-  return std::int64_t{2} * config.head_dim * element_bytes + kBookkeeping;
+  return std::int64_t{2} * config.heads(layer).head_dim * element_bytes + kBookkeeping;
+}
+
+// A row in every KV head of every layer.
+std::int64_t token_bytes(const ModelConfig& config, std::int64_t element_bytes) {
+  std::int64_t bytes = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer)
+    bytes += row_bytes(config, layer, element_bytes) * config.heads(layer).n_kv_heads;
+  return bytes;
 }
 
 // Whether only one layer's cache is in memory at once: under the layer schedule, unless tokens are fed back
@@ -49,7 +57,7 @@ CacheBytes cache_bytes(const ModelConfig& config, const recording::RunPlan& run,
   CacheBytes bytes;
   for (int layer = 0; layer < config.n_layers; ++layer) {
     const auto rows = cache_rows(config, run, n_prompt, layer, run.budget > 0);
-    const double layer_bytes = layer_cache_bytes(config, rows, element_bytes, arithmetic);
+    const double layer_bytes = layer_cache_bytes(config, layer, rows, element_bytes, arithmetic);
     bytes.all_layers += layer_bytes;
     bytes.largest_layer = std::max(bytes.largest_layer, layer_bytes);
   }
@@ -90,15 +98,21 @@ double recorded_bytes(const ModelConfig& config, const recording::RecordPlan& pl
   const auto n = static_cast<double>(block_tokens(run, plan.n_prompt()));
   const auto n_all = static_cast<double>(plan.n_prompt());
   const double n_layers = plan.by_layers() ? 1 : static_cast<double>(plan.layers.size());
-  const int n_kv_heads = plan.heads.count(config.n_kv_heads);
-  const int n_heads = n_kv_heads * (config.n_heads / config.n_kv_heads);
-  const double recorded = static_cast<double>(n_heads + 2 * n_kv_heads) * config.head_dim;
-  double bytes = n * recorded * 4 * n_layers;
+  int most_heads = 0;
+  double recorded = 0, largest = 0;
+  for (const int layer : plan.layers) {
+    const double values = static_cast<double>(plan.n_row_heads(layer) + 2 * plan.n_row_kv_heads(layer)) *
+                          config.heads(layer).head_dim;
+    recorded += values;
+    largest = std::max(largest, values);
+    most_heads = std::max(most_heads, plan.n_row_heads(layer));
+  }
+  double bytes = n * 4 * (plan.by_layers() ? largest : recorded);
   bytes += n * plan.experts_per_token * 8 * static_cast<double>(plan.expert_layers.size());
   // Attention received per query head, by position.
   bytes += n_all * config.n_heads * 8 * n_layers;
   if (plan.attention)
-    bytes += n * n_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_layers + 2);
+    bytes += n * most_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_layers + 2);
   if (plan.logits) bytes += 8 * static_cast<double>(plan.score_last) * static_cast<double>(plan.vocab_size);
   // Under the layer schedule every run's hidden states of the whole prompt lie in memory.
   if (plan.by_layers())
@@ -125,7 +139,7 @@ void require_fit(const ModelConfig& config, const recording::RunPlan& run, std::
   throw Error(fmt::format(
       "run {}: its KV cache needs {} and a block {} of memory, and {} are available; {}{}", run.name,
       gib_text(need.cache_bytes), gib_text(need.block_bytes), gib_text(available),
-      advice(available - need.block_bytes, row_bytes(config, element_bytes) * config.n_kv_heads * n_layers,
+      advice(available - need.block_bytes, token_bytes(config, element_bytes) * n_layers / config.n_layers,
              run, block_tokens(run, n_prompt)),
       or_else));
 }
@@ -137,7 +151,7 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::
   if (!config.attends(layer)) return {};
   std::int64_t most = n_tokens;
   if (config.window(layer) > 0) most = std::min(most, config.window(layer) + block);
-  std::vector<std::int64_t> rows(config.n_kv_heads, most);
+  std::vector<std::int64_t> rows(config.heads(layer).n_kv_heads, most);
   for (std::size_t head = 0; head < budgets.size(); ++head)
     if (budgets[head] < most) rows[head] = std::min(most, budgets[head] + block);
   return rows;
@@ -146,11 +160,11 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording::RunPlan& run,
                                      std::int64_t n_prompt, int layer, bool evicts) {
   std::vector<std::int64_t> budgets;
-  if (evicts && !run.oracle) budgets = run.layer_budgets(layer, config.n_kv_heads);
+  if (evicts && !run.oracle) budgets = run.layer_budgets(layer, config);
   return cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt), budgets);
 }
 
-double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64_t>& rows,
+double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector<std::int64_t>& rows,
                          std::int64_t element_bytes, Arithmetic arithmetic) {
   if (rows.empty()) {
     const RecurrentConfig& recurrent = config.recurrent;
@@ -159,9 +173,9 @@ double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64
                static_cast<double>(element_bytes);
   }
   const double n_rows = arithmetic == Arithmetic::kAten
-                            ? static_cast<double>(std::ranges::max(rows)) * config.n_kv_heads
+                            ? static_cast<double>(std::ranges::max(rows)) * static_cast<double>(rows.size())
                             : std::accumulate(rows.begin(), rows.end(), 0.0);
-  return n_rows * static_cast<double>(row_bytes(config, element_bytes));
+  return n_rows * static_cast<double>(row_bytes(config, layer, element_bytes));
 }
 
 MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
@@ -245,16 +259,20 @@ double measured_rate(const Model& model, std::int64_t block) {
 double disk_bytes(const recording::RecordPlan& plan) {
   const recording::ModelInfo& model = plan.model;
   const double width = plan.store == recording::StoreType::kFloat16 ? 2 : 4;
-  const double rows = (plan.keys ? plan.n_row_kv_heads() : 0) + (plan.queries ? plan.n_row_heads() : 0) +
-                      (plan.values ? plan.n_row_kv_heads() : 0);
   constexpr double kStatisticsBytes = 4 + 4 + 8 + 4 + 4 + 24;  // per token and KV head, with the journal
   double bytes = 0;
   for (const auto& run : plan.runs) {
     const auto n_tokens = static_cast<double>(run.max_tokens(plan.n_prompt()));
-    double layer = n_tokens * (rows * model.head_dim * width + model.n_kv_heads * kStatisticsBytes);
-    if (plan.attention) layer += plan.n_row_heads() * n_tokens * n_tokens * width;
-    if (plan.sinks) layer += model.n_heads * (8 * static_cast<double>(run.n_prompt_blocks) + 4);
-    bytes += layer * static_cast<double>(plan.layers.size() - plan.keyless_layers.size());
+    for (const int layer : plan.layers) {
+      if (!plan.has_keys(layer)) continue;
+      const auto [n_kv_heads, head_dim] = model.heads(layer);
+      const double of_keys = plan.holder(layer) == layer ? plan.n_row_kv_heads(layer) : 0;
+      const double rows = (plan.keys ? of_keys : 0) + (plan.queries ? plan.n_row_heads(layer) : 0) +
+                          (plan.values ? of_keys : 0);
+      bytes += n_tokens * (rows * head_dim * width + n_kv_heads * kStatisticsBytes);
+      if (plan.attention) bytes += plan.n_row_heads(layer) * n_tokens * n_tokens * width;
+      if (plan.sinks) bytes += model.n_heads * (8 * static_cast<double>(run.n_prompt_blocks) + 4);
+    }
     bytes += n_tokens * (8 * plan.experts_per_token + 4) * static_cast<double>(plan.expert_layers.size());
     if (plan.logits)
       bytes += 4.0 * static_cast<double>(std::min(plan.score_last, plan.n_prompt())) *

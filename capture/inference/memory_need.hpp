@@ -22,7 +22,7 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
 // Bytes of a layer's cache that is made for these rows of its KV heads, with all that is known of them;
 // without rows of a recurrent state. ATen's arithmetic gives every KV head as many rows as the largest has.
 //   in float64: without overflow, whatever a damaged configuration asks for
-double layer_cache_bytes(const ModelConfig& config, const std::vector<std::int64_t>& rows,
+double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector<std::int64_t>& rows,
                          std::int64_t element_bytes, Arithmetic arithmetic);
 
 // Bytes besides the weights that a run needs at its largest, every layer evicting if any does. ATen's

@@ -107,9 +107,14 @@ std::vector<int> choose(const char* option, const char* what, const std::vector<
 }
 
 // A choice of all heads limits nothing, and is recorded as if none had been made.
-recording::RecordedHeads choose_heads(const ModelConfig& config, const std::vector<int>& wanted) {
+recording::RecordedHeads choose_heads(const ModelConfig& config, const std::vector<int>& layers,
+                                      const std::vector<int>& wanted) {
   std::vector<int> heads = choose("--heads", "KV heads", wanted, config.n_kv_heads);
   if (static_cast<int>(heads.size()) == config.n_kv_heads) return {};
+  for (const int layer : layers)
+    if (heads.back() >= config.heads(layer).n_kv_heads)
+      throw UsageError(fmt::format("--heads: {} is not there in layer {}, which has KV heads 0 to {}",
+                                   heads.back(), layer, config.heads(layer).n_kv_heads - 1));
   return {std::move(heads)};
 }
 
@@ -284,8 +289,7 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
   const ModelConfig& config = model.config();
   recording::RecordPlan plan;
   plan.provenance = provenance(model, options);
-  plan.model = {config.raw_json, model_name(model.folder()), config.n_layers,
-                config.n_heads,  config.n_kv_heads,          config.head_dim};
+  plan.model = model_info(config, model_name(model.folder()));
   if (const tokenizer::Tokenizer* tokenizer = model.tokenizer()) {
     plan.prompt = tokenizer->token_text(options.prompt_ids);
   } else {
@@ -294,7 +298,7 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
   }
   plan.runs = plan_runs(options);
   plan.layers = choose("--layers", "layers", options.layers, config.n_layers);
-  plan.heads = choose_heads(config, options.heads);
+  plan.heads = choose_heads(config, plan.layers, options.heads);
   plan.keys = options.record_keys;
   plan.queries = options.record_queries;
   plan.values = options.record_values;

@@ -60,12 +60,13 @@ LayerPlan PolicyRun::layer_plan(int layer) const {
   layer_plan.layer = layer;
   layer_plan.n_prompt = plan.n_prompt();
   layer_plan.block_size = run_plan_.block_size;
-  layer_plan.eviction = {policy_.get(), run_plan_.layer_budgets(layer, config.n_kv_heads), layer};
+  layer_plan.eviction = {policy_.get(), run_plan_.layer_budgets(layer, config), layer};
   const bool evicts = policy_ != nullptr && policy_->evicts(layer);
   layer_plan.capacities = cache_rows(config, run_plan_, plan.n_prompt(), layer, evicts);
   layer_plan.oracle = run_plan_.oracle;
   layer_plan.cache_positions = run_plan_.cache_positions;
   layer_plan.cache_format = run_plan_.cache_format;
+  layer_plan.lends_whole_prompt = plan.by_layers();
   const bool recorded = std::binary_search(plan.layers.begin(), plan.layers.end(), layer);
   layer_plan.recording = {recorded, plan.keys, plan.queries, plan.values, plan.attention, plan.heads};
   return layer_plan;
@@ -74,7 +75,9 @@ LayerPlan PolicyRun::layer_plan(int layer) const {
 LayerRun& PolicyRun::layer(int index) {
   auto& layer = layers_[index];
   if (layer == nullptr) {
-    layer = std::make_unique<LayerRun>(context_.model.transformer(), layer_plan(index));
+    const ModelConfig& config = context_.model.config();
+    const LayerRun* lender = config.borrows(index) ? layers_[config.lender(index)].get() : nullptr;
+    layer = std::make_unique<LayerRun>(context_.model.transformer(), layer_plan(index), lender);
     std::int64_t n_bytes = 0;
     for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->n_bytes();
     outcome_.peak_cache_bytes = std::max(outcome_.peak_cache_bytes, n_bytes);
@@ -88,12 +91,15 @@ void PolicyRun::finish_prompt_layer(int index) {
   outcome_.prompt_seconds += layer->times().all;
   outcome_.attention_seconds += layer->times().attention;
   outcome_.eviction_seconds += layer->times().eviction;
-  for (int head = 0; head < layer->cache().n_heads(); ++head) {
+  const ModelConfig& config = context_.model.config();
+  for (int head = 0; head < layer->cache().n_heads() && !config.borrows(index); ++head) {
     const analysis::CachedRows rows = layer->cache().stored_rows(head);
     outcome_.held_bytes += analysis::held_bytes(rows);
     outcome_.packed_bytes += analysis::packed_bytes(rows, run_plan_.cache_format);
   }
-  if (!feeds_back()) layer.reset();
+  if (feeds_back()) return;
+  for (int held = 0; held <= index; ++held)
+    if (config.last_reader(held) == index) layers_[held].reset();
 }
 
 // The head is applied to no position whose logits nobody reads.
@@ -188,7 +194,7 @@ std::shared_ptr<recording::BlockRecord> PolicyRun::run_block(std::span<const std
     const auto weights = transformer.weights().layer(index);
     transformer.weights().prefetch(index + 1);
     const Routing routing = layer(index).run(
-        *weights, hidden, position_, [] {},
+        *weights, hidden, {ids, position_}, [] {},
         [&](std::int64_t, recording::LayerBlock layer_record) {
           if (std::binary_search(context_.plan.layers.begin(), context_.plan.layers.end(), index))
             record->layers.push_back(std::move(layer_record));
@@ -257,6 +263,7 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
                at::Tensor& hidden) {
   const auto& layers = context.plan.layers;
   const bool recorded = std::binary_search(layers.begin(), layers.end(), index);
+  const std::span<const std::int32_t> ids = context.options.prompt_ids;
   const std::int64_t n_prompt = context.plan.n_prompt(), chunk = chunk_tokens(run.run_plan().block_size);
   std::int64_t position = 0;
   int block = 0;
@@ -278,7 +285,7 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
   for (std::int64_t first = 0; first < n_prompt; first += chunk) {
     at::Tensor rows = hidden.narrow(0, first, std::min(chunk, n_prompt - first));
     const Routing routing = run.layer(index).run(
-        weights, rows, first, [&] { context.before_block({}); }, deliver);
+        weights, rows, {ids.subspan(first, rows.size(0)), first}, [&] { context.before_block({}); }, deliver);
     run.deliver(routing, index, first);
   }
   run.finish_prompt_layer(index);

@@ -25,12 +25,14 @@ AtenTransformer::AtenTransformer(const ModelConfig& config, WeightStore weights)
 
 Projections AtenTransformer::project_heads(const LayerWeights& w, const at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.attention_norm);
-  Projections projections{multiplied(x, w.wq, w.bq), multiplied(x, w.wk, w.bk), multiplied(x, w.wv, w.bv),
-                          w.wgate.defined() ? multiplied(x, w.wgate, {}) : at::Tensor(), w.sinks};
-  if (w.query_norm.defined()) {
-    projections.queries = normalized_heads(projections.queries, w.query_norm);
-    projections.keys = normalized_heads(projections.keys, w.key_norm);
-  }
+  Projections projections{.queries = multiplied(x, w.wq, w.bq), .sinks = w.sinks};
+  at::Tensor &keys = projections.keys, &values = projections.values;
+  if (w.wk.defined()) keys = multiplied(x, w.wk, w.bk);
+  if (w.wk.defined()) values = w.wv.defined() ? multiplied(x, w.wv, w.bv) : keys;
+  if (w.wgate.defined()) projections.gate = multiplied(x, w.wgate, {});
+  if (w.query_norm.defined()) projections.queries = normalized_heads(projections.queries, w.query_norm);
+  if (w.key_norm.defined()) keys = normalized_heads(keys, w.key_norm);
+  if (w.value_norm.defined()) values = normalized_heads(values, w.value_norm);
   return projections;
 }
 
@@ -59,11 +61,7 @@ at::Tensor AtenTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor& 
 Routing AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
   const at::Tensor x = normalized(hidden, w.mlp_norm);
   at::Tensor out = at::empty_like(x);
-  Routing routing;
-  if (w.router.defined())
-    routing = mix_experts(w, x, out);
-  else
-    feed_forward(w.mlp, x, false, out);
+  Routing routing = feed(w, hidden, x, out);
   hidden.add_(normalized(out, w.mlp_post_norm) * config().residual_scale);
   return routing;
 }

@@ -134,8 +134,9 @@ void read_windows(const ConfigFields& fields, const Family& family, ModelConfig&
   const WindowRule& rule = family.window;
   const std::int64_t size = read_size(fields, rule);
   const bool listed = fields.has("layer_types");
-  const std::vector<bool> windowed =
+  std::vector<bool> windowed =
       listed ? by_layer_types(fields, family, config) : by_rule(fields, rule, config);
+  if (rule.last_sees_all) windowed.back() = false;
   if (listed) refuse_contradiction(fields, rule, windowed, size);
   if (std::ranges::find(windowed, true) == windowed.end()) return;
   // Without a size the rule speaks of no layer, unless its windows are not for choice.
@@ -194,7 +195,8 @@ void read_shape(const ConfigFields& fields, const Family& family, ModelConfig& c
   config.n_layers = static_cast<int>(fields.count("num_hidden_layers", 1, kMostLayers));
   config.n_heads = static_cast<int>(fields.count("num_attention_heads", 1, kMostHeads));
   config.hidden_size = fields.count("hidden_size", 1, kLargestSize);
-  const bool only_experts = !family.experts.n_field.empty() && family.experts.layers == ExpertLayers::kAll;
+  const bool only_experts = !family.experts.n_field.empty() && family.experts.layers == ExpertLayers::kAll &&
+                            family.experts.beside_dense_flag.empty();
   if (!only_experts || fields.has("intermediate_size"))
     config.intermediate_size = fields.count("intermediate_size", 1, kLargestSize);
   config.vocab_size = fields.count("vocab_size", 1, kLargestSize);
@@ -271,6 +273,7 @@ void read_layers(const ConfigFields& fields, const Family& family, ModelConfig& 
   if (family.scaled_queries)
     config.attention_scale =
         1 / std::sqrt(fields.positive_or("query_pre_attn_scalar", family.default_query_scalar));
+  if (family.unscaled_queries) config.attention_scale = 1;
   if (family.softcaps) {
     config.attention_softcap =
         read_softcap(fields, "attn_logit_softcapping", family.default_attention_softcap);
@@ -315,6 +318,13 @@ std::vector<std::int32_t> read_eos(const ConfigFields& fields) {
   return ids;
 }
 
+// Where it is "vision", tokens of images alone see what comes after them.
+void refuse_bidirectional(const ConfigFields& fields) {
+  const char* name = "use_bidirectional_attention";
+  if (!fields.has(name) || fields.at(name) == false || fields.at(name) == "vision") return;
+  fields.fail(name, shown_value(fields.at(name)), "false: a token sees what came before it");
+}
+
 const Family& read_architecture(const ConfigFields& fields, ModelConfig& config) {
   const Family* family = find_family(config.model_type);
   if (family == nullptr) {
@@ -336,8 +346,7 @@ const Family& read_architecture(const ConfigFields& fields, ModelConfig& config)
       fields.fail("architectures", shown_value(list),
                   fmt::format("a list with \"{}\" or \"{}\"", family->architecture, family->base_class));
   }
-  if (fields.flag_or("use_bidirectional_attention", false))
-    fields.fail("use_bidirectional_attention", "true", "false: a token sees what came before it");
+  refuse_bidirectional(fields);
   return *family;
 }
 
@@ -369,6 +378,7 @@ ModelConfig parse_config(std::string raw_json, const std::string& where) {
   read_shape(fields, family, config);
   read_rotated_layers(fields, family, config);
   read_windows(fields, family, config);
+  read_layer_shapes(fields, family, config);
   read_rope(fields, family, config);
   read_layers(fields, family, config);
   config.eos_token_ids = read_eos(fields);
@@ -408,8 +418,14 @@ ModelConfig read_config(const fs::path& folder) {
   return config;
 }
 
+std::int64_t ModelConfig::cached_elements(int layer) const {
+  if (!attends(layer) || borrows(layer)) return 0;
+  const std::int64_t keys = std::int64_t{heads(layer).n_kv_heads} * heads(layer).head_dim;
+  return latent.rank > 0 && !latent.expanded ? keys : 2 * keys;
+}
+
 AttentionRules attention_rules(const ModelConfig& config, int layer) {
-  const double usual_scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
+  const double usual_scale = 1 / std::sqrt(static_cast<double>(config.heads(layer).head_dim));
   return {.scale = config.attention_scale > 0 ? config.attention_scale : usual_scale,
           .softcap = config.attention_softcap,
           .window = config.window(layer)};

@@ -19,6 +19,7 @@ struct RopeScaling {
     kDynamic,   // theta grows with the length seen, once that exceeds the original context (NTK-aware)
     kLlama3,    // f_i / factor for long wavelengths, f_i for short ones, a ramp between (Llama 3.1)
     kYarn,      // the same by the number of turns over the original context (YaRN, arXiv 2309.00071)
+    kProportional,  // f_i / factor for the first `rotated_share` of the pairs, 0 for the others (Gemma 4)
     kLongRope,  // f_i / long_factors_i once the length seen exceeds the original context, until then
                 // f_i / short_factors_i (LongRoPE, arXiv 2402.13753)
   };
@@ -30,6 +31,7 @@ struct RopeScaling {
   double beta_fast = 32, beta_slow = 1;             // kYarn: turns at which the ramp begins and ends
   bool truncate = true;                             // kYarn: the ramp's ends are whole pairs of coordinates
   double attention_factor = 1;                      // kYarn, kLongRope: multiplies cosines and sines
+  double rotated_share = 1;                         // kProportional
   std::vector<double> short_factors, long_factors;  // kLongRope: (rotary_dim / 2)
   bool operator==(const RopeScaling&) const = default;
 };
@@ -59,6 +61,9 @@ struct ExpertsConfig {
   // c: gate and up are cut at ±c (the gate above only), and activate as (up + 1) · gate · sigmoid(α gate)
   // with α = 1.702; 0: as in other models
   double clamp = 0;
+  // Whether a layer of them has a feed-forward without experts beside, both of them normed before they are
+  // added; the router then norms by itself what it sees, and an expert has a learned weight (Gemma 4).
+  bool beside_dense = false;
 };
 
 // A layer that mixes tokens by a state instead of attention, and has no keys: Gated DeltaNet (arXiv
@@ -90,6 +95,15 @@ struct LatentConfig {
   bool expanded = false;  // every head has its key (k_r, Wᵏc) and value (Wᵛc, 0) in the cache instead
 };
 
+// What every layer is given of a token's id besides: a row of an embedding of its own, and a projection of
+// the token's embedding (Gemma 3n and 4).
+struct LayerInputConfig {
+  std::int64_t size = 0;  // 0: the model has none
+  std::int64_t vocab_size = 0;
+};
+
+using analysis::HeadShape;
+
 // A model's shape, from its folder's config.json, checked field against field.
 struct ModelConfig {
   std::string raw_json;  // config.json as read, or as a GGUF file would have it
@@ -98,10 +112,14 @@ struct ModelConfig {
       dtype;  // as the file says: float32, bfloat16, float16, auto (as the weights are stored), or empty
   int n_layers = 0;
   int n_heads = 0;
-  int n_kv_heads = 0;  // divides n_heads
-  int head_dim = 0;    // even
+  int n_kv_heads = 0;  // divides n_heads; where layers differ, the most of any
+  int head_dim = 0;    // even; where layers differ, the largest
+  std::vector<HeadShape> layer_heads;  // per layer, where they differ; empty: all have the same
+  // Per layer, the earlier one whose keys and values it attends to, or itself; empty: all have their own.
+  std::vector<int> layer_lenders;
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;  // of a feed-forward without experts; may be 0 where there is none
+  bool wide_borrowers = false;         // it is twice that in layers that borrow keys
   std::int64_t vocab_size = 0;
   std::int64_t context_length = 0;  // true positions are below it; with dynamic RoPE what it stretches to
   // Per layer, how many tokens back a query sees, its own included; 0: all. Empty: all in every layer.
@@ -115,6 +133,7 @@ struct ModelConfig {
   double rope_theta = 10000;
   RopeScaling rope_scaling;
   double local_rope_theta = 0;   // of layers with a window, whose RoPE is not scaled; 0: as the others
+  int local_rotary_dim = 0;      // of theirs
   double attention_scale = 0;    // of q·k; 0: 1/√head_dim
   double attention_softcap = 0;  // c: scores become c tanh(score / c); 0: they do not
   double logit_softcap = 0;      // the same of the logits
@@ -128,6 +147,7 @@ struct ModelConfig {
   ExpertsConfig experts;
   RecurrentConfig recurrent;  // of layers that do not attend
   LatentConfig latent;
+  LayerInputConfig layer_input;
   int n_further_layers = 0;  // that the checkpoint may have behind the last, to guess tokens ahead; not read
   bool unit_offset_norms = false;    // norms multiply by 1 + weight
   bool headless = false;             // saved without its head, which the checkpoint may lack
@@ -137,6 +157,9 @@ struct ModelConfig {
   bool mlp_bias = false;
   bool attention_sinks = false;  // a learned logit per query head that takes its share of attention
   bool attention_gate = false;   // attention's output is multiplied by the sigmoid of a projection
+  bool value_norm = false;       // RMSNorm of each head's value, without a weight
+  bool keys_as_values = false;   // in layers without a window values are projected as keys are
+  bool layer_scale = false;      // a layer's output is multiplied by a learned number
   Quantisation quantisation;     // how the weights are packed, if they are
   std::vector<std::int32_t> eos_token_ids;  // of generation_config.json, else of config.json; may be empty
 
@@ -153,6 +176,23 @@ struct ModelConfig {
       if (!attends(layer)) layers.push_back(layer);
     return layers;
   }
+  HeadShape heads(int layer) const {
+    return layer_heads.empty() ? HeadShape{n_kv_heads, head_dim} : layer_heads[layer];
+  }
+  int lender(int layer) const { return layer_lenders.empty() ? layer : layer_lenders[layer]; }
+  bool borrows(int layer) const { return lender(layer) != layer; }
+  int last_reader(int layer) const {  // of a layer's keys: itself where nobody borrows them
+    int last = layer;
+    for (int other = layer + 1; other < n_layers; ++other)
+      if (lender(other) == layer) last = other;
+    return last;
+  }
+  std::int64_t mlp_size(int layer) const {  // of its feed-forward without experts
+    return wide_borrowers && borrows(layer) ? 2 * intermediate_size : intermediate_size;
+  }
+  // Of the keys and values that a layer caches of a token: in elements, those of a latent once; 0 where it has
+  // none, or another layer's.
+  std::int64_t cached_elements(int layer) const;
   bool rotates(int layer) const { return layer_rotates.empty() || layer_rotates[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }
   bool has_experts(int layer) const { return !layer_experts.empty() && layer_experts[layer]; }

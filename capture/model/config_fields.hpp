@@ -57,6 +57,10 @@ class ConfigFields {
 // `rope_parameters`. Where the scaling grows with the length seen, the context grows by its factor.
 void read_rope(const ConfigFields& fields, const Family& family, ModelConfig& config);
 
+// What layers have of their own: heads of another shape, keys of another layer's, an input beside the hidden
+// state. Windows have been read.
+void read_layer_shapes(const ConfigFields& fields, const Family& family, ModelConfig& config);
+
 // How many experts there are, in which layers, how they are chosen and weighted, and whether some are shared;
 // without any, the size of the feed-forward that there is.
 void read_experts(const ConfigFields& fields, const Family& family, ModelConfig& config);

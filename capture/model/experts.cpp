@@ -60,6 +60,9 @@ Routing Transformer::route(const LayerWeights& w, const at::Tensor& x) const {
     routing.weights = scores.gather(1, routing.experts);
     if (about.renormalised) routing.weights = routing.weights / (routing.weights.sum(-1, true) + 1e-20);
   }
+  if (w.expert_scale.defined())
+    routing.weights = routing.weights * w.expert_scale.index_select(0, routing.experts.flatten())
+                                            .view(routing.experts.sizes());
   if (about.weight_scale != 1) routing.weights = routing.weights * about.weight_scale;
   return routing;
 }
@@ -116,8 +119,9 @@ void Transformer::run_group(const ExpertWeights& experts, const ExpertGroup& gro
   given.index_copy_(0, places.to(x.device()), out.narrow(0, 0, n));
 }
 
-Routing Transformer::mix_experts(const LayerWeights& w, const at::Tensor& x, at::Tensor& out) const {
-  const Routing routing = route(w, x);
+Routing Transformer::mix_experts(const LayerWeights& w, const at::Tensor& x, const at::Tensor& routed,
+                                 at::Tensor& out) const {
+  const Routing routing = route(w, routed);
   const std::int64_t n = x.size(0), k = config_.experts.per_token;
   const std::vector<ExpertGroup> groups = grouped(routing, config_.experts.n);
   for (const ExpertGroup& group : groups) w.experts.prefetch(group.expert);

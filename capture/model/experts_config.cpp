@@ -112,7 +112,10 @@ void read_shared(const ConfigFields& fields, const ExpertsRule& rule, ExpertsCon
 void read_experts(const ConfigFields& fields, const Family& family, ModelConfig& config) {
   const ExpertsRule& rule = family.experts;
   if (rule.n_field.empty()) return;
+  const bool beside_dense = !rule.beside_dense_flag.empty();
+  if (beside_dense && !fields.flag_or(std::string(rule.beside_dense_flag), false)) return;
   ExpertsConfig& experts = config.experts;
+  experts.beside_dense = beside_dense;
   // Some of these families call the number of their experts by another's name.
   const std::string n_field = fields.has(std::string(rule.n_field)) || !fields.has("num_local_experts")
                                   ? std::string(rule.n_field)
@@ -129,12 +132,13 @@ void read_experts(const ConfigFields& fields, const Family& family, ModelConfig&
     config.intermediate_size = experts.shared_intermediate_size;
     return;
   }
+  const std::string chosen_field(rule.per_token_field);
   experts.per_token =
       static_cast<int>(rule.default_per_token > 0
-                           ? fields.count_or("num_experts_per_tok", rule.default_per_token, 1, kMostExperts)
-                           : fields.count("num_experts_per_tok", 1, kMostExperts));
+                           ? fields.count_or(chosen_field, rule.default_per_token, 1, kMostExperts)
+                           : fields.count(chosen_field, 1, kMostExperts));
   if (experts.per_token > experts.n)
-    fields.fail("num_experts_per_tok", std::to_string(experts.per_token),
+    fields.fail(chosen_field, std::to_string(experts.per_token),
                 fmt::format("at most {}, which is {}", n_field, experts.n));
   read_weighting(fields, family, experts);
   read_groups(fields, rule, experts);

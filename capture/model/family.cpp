@@ -164,6 +164,35 @@ const std::vector<Family>& known_families() {
        .default_context = 131072,
        .default_kv_heads = 4,
        .default_head_dim = 256},
+      // Gemma 4, of which the text part alone is run
+      {.model_type = "gemma4_text",
+       .architecture = "Gemma4ForCausalLM",
+       .base_class = "Gemma4TextModel",
+       .head_norm = HeadNorm::kEachHead,
+       .norms = kGemmaNorms,
+       .experts = {.n_field = "num_experts",
+                   .prefix = "",
+                   .router_name = "router.proj",
+                   .beside_dense_flag = "enable_moe_block",
+                   .per_token_field = "top_k_experts"},
+       .value_norm = true,
+       .layers = {.default_global_head_dim = 512, .default_input_size = 256, .default_input_vocab = 262144},
+       .scaled_embeddings = true,
+       .unscaled_queries = true,
+       .softcaps = true,
+       .activation_field = "hidden_activation",
+       .default_activation = "gelu_pytorch_tanh",
+       .window = {.layers = WindowedLayers::kAllButNths, .n = 6, .size = 512, .last_sees_all = true},
+       .local_rotation = LocalRotation::kOwnTheta,
+       .partial_rotation = true,
+       .rope_names = {{"proportional", Kind::kProportional}},
+       .default_rope = R"({"rope_type": "proportional", "partial_rotary_factor": 0.25})",
+       .default_theta = 1e6,
+       .default_local_theta = 10000,
+       .default_tied = true,
+       .default_context = 131072,
+       .default_kv_heads = 4,
+       .default_head_dim = 256},
       // Phi-3, Phi-3.5 mini; its long contexts were first called by other names
       {.model_type = "phi3",
        .architecture = "Phi3ForCausalLM",
@@ -376,10 +405,6 @@ const std::vector<Family>& known_families() {
 }
 
 std::string_view why_refused(std::string_view model_type) {
-  constexpr std::string_view kShapes =
-      "the heads of its global layers differ from the others' in size and number, and its late layers borrow "
-      "the "
-      "keys and values of earlier ones, while a recording has keys of one size in every layer";
   constexpr std::string_view kBorrowed =
       "its late layers borrow the keys and values of earlier ones, and its hidden states run side by side";
   constexpr std::string_view kMamba = "its layers without attention are Mamba's, which are not supported";
@@ -392,7 +417,7 @@ std::string_view why_refused(std::string_view model_type) {
     std::string_view model_type, why;
   };
   static constexpr Refused kRefused[] = {
-      {"gemma4", kShapes},         {"gemma4_text", kShapes}, {"gemma3n", kBorrowed},
+      {"gemma3n", kBorrowed},
       {"gemma3n_text", kBorrowed}, {"jamba", kMamba},        {"bamba", kMamba},
       {"falcon_h1", kMamba},       {"nemotron_h", kMamba},   {"zamba2", kMamba},
       {"mamba", kNoKeys},          {"mamba2", kNoKeys},      {"falcon_mamba", kNoKeys},

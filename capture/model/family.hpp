@@ -25,6 +25,7 @@ struct WindowRule {
   std::string_view n_field = {};  // what config.json may give n in; empty: nothing
   std::string_view flag = {};     // `sliding_window` counts only if this one is set; empty: always
   std::int64_t size = 0;          // of a window that config.json does not give
+  bool last_sees_all = false;     // the last layer has none, whatever `layer_types` says
 };
 
 // A name that config.json may have for a kind of RoPE scaling.
@@ -126,6 +127,9 @@ struct ExpertsRule {
   bool transposed = false;
   bool biases = false;
   MlpNames shared = {.prefix = "shared_expert."};
+  // What says whether there are experts at all, beside a feed-forward without; empty: nothing.
+  std::string_view beside_dense_flag = {};
+  std::string_view per_token_field = "num_experts_per_tok";
   std::string_view shared_gate = {};  // a logit, whose sigmoid multiplies the shared expert; empty: none
 };
 
@@ -144,6 +148,17 @@ struct LatentRule {
   std::string_view interleaved_field = {};
 };
 
+// Layers whose heads are of another shape, that borrow the keys of earlier ones, or that are given an input of
+// their own: Gemma 4's.
+struct LayerRule {
+  // Layers without a window have heads of `global_head_dim`, and `num_global_key_value_heads` of them if
+  // `attention_k_eq_v` says that their values are their keys, before either is normed; or as
+  // `per_layer_config` says.
+  std::int64_t default_global_head_dim = 0;  // 0: the family has none of all this
+  std::int64_t default_input_size = 0;       // `hidden_size_per_layer_input`
+  std::int64_t default_input_vocab = 0;      // `vocab_size_per_layer_input`
+};
+
 // What sets a model family apart from Llama, among those that share its layers: the only place that knows.
 // Defaults are those of the family's configuration class in Hugging Face Transformers, for what a config.json
 // leaves out.
@@ -160,10 +175,13 @@ struct Family {
   ExpertsRule experts = {};
   bool sinks = false;            // a learned sink logit per query head
   bool gated_attention = false;  // queries' projection holds a gate beside each head's query
+  bool value_norm = false;       // RMSNorm of each head's value, without a weight
+  LayerRule layers = {};
   RecurrentLayers recurrent = RecurrentLayers::kNone;
   LatentRule latent = {};
   bool scaled_embeddings = false;  // embeddings are multiplied by √hidden_size
   bool scaled_queries = false;     // by 1/√query_pre_attn_scalar instead of 1/√head_dim
+  bool unscaled_queries = false;   // by 1
   bool multipliers = false;        // `embedding_multiplier` and its like count
   bool growing_queries = false;    // `llama_4_scaling_beta` counts
   bool softcaps = false;           // `attn_logit_softcapping` and `final_logit_softcapping` count

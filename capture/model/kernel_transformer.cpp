@@ -45,14 +45,23 @@ Projections KernelTransformer::project_heads(const LayerWeights& w, const at::Te
     linear(x, weight, bias, out);
     return out;
   };
-  Projections projections{projected(queries_, w.wq, w.bq), projected(keys_, w.wk, w.bk),
-                          projected(values_, w.wv, w.bv),
-                          w.wgate.defined() ? projected(output_gate_, w.wgate, {}) : at::Tensor(), w.sinks};
-  // Each head by itself, or all together, as long as the weight is.
-  if (w.query_norm.defined()) {
-    normalize_into(projections.queries, w.query_norm, w.query_norm.size(0), projections.queries);
-    normalize_into(projections.keys, w.key_norm, w.key_norm.size(0), projections.keys);
+  Projections projections{.queries = projected(queries_, w.wq, w.bq), .sinks = w.sinks};
+  at::Tensor &keys = projections.keys, &values = projections.values;
+  if (w.wk.defined()) keys = projected(keys_, w.wk, w.bk);
+  if (w.wv.defined()) {
+    values = projected(values_, w.wv, w.bv);
+  } else if (keys.defined()) {
+    values = values_.take(x.size(0), keys.size(1), x.options());
+    values.copy_(keys);
   }
+  if (w.wgate.defined()) projections.gate = projected(output_gate_, w.wgate, {});
+  // Each head by itself, or all together, as long as the weight is.
+  const auto normalize = [&](at::Tensor& heads, const at::Tensor& weight) {
+    if (weight.defined()) normalize_into(heads, weight, weight.size(0), heads);
+  };
+  normalize(projections.queries, w.query_norm);
+  normalize(keys, w.key_norm);
+  normalize(values, w.value_norm);
   return projections;
 }
 
@@ -91,11 +100,7 @@ at::Tensor KernelTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor
 Routing KernelTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) const {
   const at::Tensor x = normalized_input(hidden, w.mlp_norm);
   at::Tensor out = projected_.take(hidden.size(0), hidden.size(1), hidden.options());
-  Routing routing;
-  if (w.router.defined())
-    routing = mix_experts(w, x, out);
-  else
-    feed_forward(w.mlp, x, false, out);
+  Routing routing = feed(w, hidden, x, out);
   add_branch(out, w.mlp_post_norm, hidden);
   return routing;
 }

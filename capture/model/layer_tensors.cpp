@@ -46,6 +46,7 @@ LayerTensors::LayerTensors(LayerWeights& layer, const ModelConfig& config, const
       family_(*find_family(config.model_type)),
       stored_(stored),
       prefix_(fmt::format("{}{}{}.", decoder, kLayers, index)),
+      index_(index),
       d_(config.hidden_size) {
   if (config.latent.rank > 0)
     add_latent(layer);
@@ -57,27 +58,50 @@ LayerTensors::LayerTensors(LayerWeights& layer, const ModelConfig& config, const
   add_norm(layer.attention_post_norm, family_.norms.after_attention);
   add_norm(layer.mlp_norm, family_.norms.mlp);
   add_norm(layer.mlp_post_norm, family_.norms.after_mlp);
-  if (config.has_experts(index))
-    add_experts(layer);
-  else
-    add_mlp(layer.mlp, only_shared() ? family_.experts.shared : family_.mlp, config.intermediate_size);
+  add_feed_forward(layer);
+  if (const std::int64_t size = config.layer_input.size; size > 0) {
+    add(layer.input_gate, "per_layer_input_gate.weight", {size, d_});
+    add(layer.input_projection, "per_layer_projection.weight", {d_, size});
+    add_norm(layer.input_post_norm, "post_per_layer_input_norm");
+  }
+  if (config.layer_scale) add(layer.layer_scale, "layer_scalar", {1});
+}
+
+void LayerTensors::add_feed_forward(LayerWeights& layer) {
+  const bool experts = config_.has_experts(index_);
+  if (experts) add_experts(layer);
+  if (experts && config_.experts.beside_dense) add_beside_dense(layer);
+  if (experts && !config_.experts.beside_dense) return;
+  add_mlp(layer.mlp, only_shared() ? family_.experts.shared : family_.mlp, config_.mlp_size(index_));
+}
+
+void LayerTensors::add_beside_dense(LayerWeights& layer) {
+  add(layer.router_norm, "router.scale", {d_});
+  add(layer.expert_scale, "router.per_expert_scale", {config_.experts.n});
+  tensors_.back().wide = true;
+  add_norm(layer.experts_norm, "pre_feedforward_layernorm_2");
+  add_norm(layer.experts_post_norm, "post_feedforward_layernorm_2");
+  add_norm(layer.dense_post_norm, "post_feedforward_layernorm_1");
 }
 
 void LayerTensors::add_attention(LayerWeights& layer) {
-  const std::int64_t wide = std::int64_t{config_.n_heads} * config_.head_dim;
-  const std::int64_t narrow = std::int64_t{config_.n_kv_heads} * config_.head_dim;
+  const auto [n_kv_heads, head_dim] = config_.heads(index_);
+  const std::int64_t wide = std::int64_t{config_.n_heads} * head_dim;
+  const std::int64_t narrow = std::int64_t{n_kv_heads} * head_dim;
+  const bool borrows = config_.borrows(index_);
   if (config_.attention_gate) {
     // Rows of each head: its query's, then its gate's.
     interleave("self_attn.q_proj.weight", d_, config_.n_heads,
-               {{&layer.wq, config_.head_dim}, {&layer.wgate, config_.head_dim}});
+               {{&layer.wq, head_dim}, {&layer.wgate, head_dim}});
     add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
     add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
   } else if (family_.fused_qkv) {
     fuse("self_attn.qkv_proj.weight", d_, {{&layer.wq, wide}, {&layer.wk, narrow}, {&layer.wv, narrow}});
   } else {
     add(layer.wq, "self_attn.q_proj.weight", {wide, d_});
-    add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
-    add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
+    if (!borrows) add(layer.wk, "self_attn.k_proj.weight", {narrow, d_});
+    if (!borrows && !(config_.keys_as_values && config_.window(index_) == 0))
+      add(layer.wv, "self_attn.v_proj.weight", {narrow, d_});
   }
   add(layer.wo, "self_attn.o_proj.weight", {d_, wide});
   if (config_.qkv_bias) {
@@ -88,9 +112,12 @@ void LayerTensors::add_attention(LayerWeights& layer) {
   if (config_.output_bias) add(layer.bo, "self_attn.o_proj.bias", {d_});
   if (family_.head_norm != HeadNorm::kNone) {
     const bool each = family_.head_norm == HeadNorm::kEachHead;
-    add(layer.query_norm, "self_attn.q_norm.weight", {each ? config_.head_dim : wide});
-    add(layer.key_norm, "self_attn.k_norm.weight", {each ? config_.head_dim : narrow});
+    add(layer.query_norm, "self_attn.q_norm.weight", {each ? head_dim : wide});
+    if (!borrows) add(layer.key_norm, "self_attn.k_norm.weight", {each ? head_dim : narrow});
   }
+  if (borrows)
+    for (const char* module : {"k_proj", "v_proj", "k_norm", "v_norm"})
+      unread_.push_back(fmt::format("{}self_attn.{}", prefix_, module));
   if (config_.attention_sinks) add(layer.sinks, "self_attn.sinks", {config_.n_heads});
 }
 

@@ -30,7 +30,8 @@ struct Wanted {
   at::Tensor* target;  // null where several places share it
   std::string name;
   Shape shape;
-  bool wide = false;  // in float32, whatever the model's dtype
+  bool wide = false;       // in float32, whatever the model's dtype
+  bool as_stored = false;  // in the dtype that it is stored in
 };
 
 // A tensor stored by itself, or one of several that are stored as one matrix, by rows.
@@ -56,6 +57,9 @@ class LayerTensors {
 
   const std::vector<Wanted>& tensors() const { return tensors_; }
   const std::vector<Fused>& fused() const { return fused_; }
+  // Modules that a checkpoint may have of the layer and that nothing is computed with: keys and values of one
+  // that borrows them.
+  const std::vector<std::string>& unread() const { return unread_; }
   // Those of experts, which are not read with the others.
   const std::vector<Wanted>& expert_tensors() const { return expert_tensors_; }
 
@@ -70,6 +74,8 @@ class LayerTensors {
   void add_attention(LayerWeights& layer);
   void add_latent(LayerWeights& layer);
   void add_recurrent(LayerWeights& layer);
+  void add_feed_forward(LayerWeights& layer);
+  void add_beside_dense(LayerWeights& layer);
   void add_norm(at::Tensor& target, std::string_view name);
   void add_mlp(MlpWeights& mlp, const MlpNames& names, std::int64_t f);
   void add_experts(LayerWeights& layer);
@@ -85,9 +91,11 @@ class LayerTensors {
   const Family& family_;
   const StoredWeights& stored_;
   std::string prefix_;
+  int index_;
   std::int64_t d_;
   std::vector<Wanted> tensors_, expert_tensors_;
   std::vector<Fused> fused_;
+  std::vector<std::string> unread_;
 };
 
 }  // namespace keyscope::capture

@@ -213,4 +213,9 @@ std::string sha256_with_weights(const Model& model, const HashProgress& progress
   return model_hash(model.config(), Checkpoint(model.folder()), true, progress);
 }
 
+recording::ModelInfo model_info(const ModelConfig& config, std::string name) {
+  return {config.raw_json,   std::move(name), config.n_layers,    config.n_heads,
+          config.n_kv_heads, config.head_dim, config.layer_heads, config.layer_lenders};
+}
+
 }  // namespace keyscope::capture

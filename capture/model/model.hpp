@@ -11,6 +11,7 @@
 #include "capture/model/config.hpp"
 #include "capture/model/memory.hpp"
 #include "capture/model/safetensors.hpp"
+#include "capture/recording/records.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::capture {
@@ -85,5 +86,8 @@ std::string model_hash(const ModelConfig& config, const Checkpoint& checkpoint, 
 // reads all weights once.
 //   throws FileError where the files cannot be read any more
 std::string sha256_with_weights(const Model& model, const HashProgress& progress = {});
+
+// What a recording or a figure file says of a model.
+recording::ModelInfo model_info(const ModelConfig& config, std::string name);
 
 }  // namespace keyscope::capture

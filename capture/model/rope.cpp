@@ -53,6 +53,15 @@ at::Tensor scale_yarn(const at::Tensor& frequency, const ModelConfig& config) {
   return frequency / scaling.factor * (1 - kept) + frequency * kept;
 }
 
+// The last pairs of coordinates do not turn.
+at::Tensor scale_proportional(const at::Tensor& frequency, const RopeScaling& scaling) {
+  at::Tensor scaled = frequency / scaling.factor;
+  const std::int64_t n = frequency.size(0);
+  const auto n_turning = static_cast<std::int64_t>(scaling.rotated_share * static_cast<double>(n));
+  scaled.narrow(0, n_turning, n - n_turning).zero_();
+  return scaled;
+}
+
 // LongRoPE: every pair of coordinates has a factor of its own.
 at::Tensor scale_longrope(const at::Tensor& power, const std::vector<double>& factors) {
   const std::vector<float> narrow(factors.begin(), factors.end());
@@ -72,6 +81,10 @@ at::Tensor scale_dynamic(const at::Tensor& exponent, double theta, const RopeSca
   return at::pow(grown, exponent).reciprocal();
 }
 
+at::Tensor exponents(int rotary_dim) {
+  return at::arange(0, rotary_dim, 2, at::TensorOptions().dtype(at::kFloat)) / rotary_dim;
+}
+
 }  // namespace
 
 // In float32, operation by operation as Transformers does: at position 10,000 one rounding of a frequency is
@@ -81,8 +94,7 @@ Rope::Rope(const ModelConfig& config, bool local)
       theta_(local ? config.local_rope_theta : config.rope_theta),
       query_growth_(config.query_growth),
       query_growth_length_(config.query_growth_length),
-      exponent_(at::arange(0, config.rotary_dim, 2, at::TensorOptions().dtype(at::kFloat)) /
-                config.rotary_dim) {
+      exponent_(exponents(local ? config.local_rotary_dim : config.rotary_dim)) {
   const at::Tensor power = at::pow(theta_, exponent_);
   inverse_frequency_ = power.reciprocal();
   switch (scaling_.kind) {
@@ -97,6 +109,9 @@ Rope::Rope(const ModelConfig& config, bool local)
       break;
     case RopeScaling::Kind::kYarn:
       inverse_frequency_ = scale_yarn(inverse_frequency_, config);
+      break;
+    case RopeScaling::Kind::kProportional:
+      inverse_frequency_ = scale_proportional(inverse_frequency_, scaling_);
       break;
     case RopeScaling::Kind::kLongRope:
       inverse_frequency_ = scale_longrope(power, scaling_.short_factors);

@@ -115,10 +115,25 @@ Kind read_kind(const ConfigFields& fields, const Family& family) {
   fields.fail("rope_type", shown(name), fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
+// How much of a head rotates, from one place that may say it.
+double read_rotated_share(const ConfigFields& fields, const Family& family, double otherwise) {
+  const double share = fields.positive_or("partial_rotary_factor", otherwise);
+  if (!family.partial_rotation && share != 1)
+    fields.fail("partial_rotary_factor", fmt::format("{}", share), "1: every coordinate rotates");
+  if (share > 1) fields.fail("partial_rotary_factor", fmt::format("{}", share), "at most 1");
+  return share;
+}
+
 RopeScaling read_scaling(const ConfigFields& fields, const Surroundings& around) {
   RopeScaling scaling;
   scaling.kind = read_kind(fields, around.family);
   if (scaling.kind == Kind::kNone) return scaling;
+  if (scaling.kind == Kind::kProportional) {
+    scaling.factor = fields.positive_or("factor", 1);
+    check_factor(fields, "factor", scaling.factor);
+    scaling.rotated_share = read_rotated_share(fields, around.family, 1);
+    return scaling;
+  }
   if (scaling.kind != Kind::kLinear) scaling.original_context = read_original_context(fields, around);
   if (scaling.kind != Kind::kLongRope) {
     const bool by_lengths = scaling.kind == Kind::kYarn && fields.is_null("factor");
@@ -145,15 +160,6 @@ RopeScaling read_scaling(const ConfigFields& fields, const Surroundings& around)
       read_longrope(fields, around.config, scaling);
   }
   return scaling;
-}
-
-// How much of a head rotates, from one place that may say it.
-double read_rotated_share(const ConfigFields& fields, const Family& family, double otherwise) {
-  const double share = fields.positive_or("partial_rotary_factor", otherwise);
-  if (!family.partial_rotation && share != 1)
-    fields.fail("partial_rotary_factor", fmt::format("{}", share), "1: every coordinate rotates");
-  if (share > 1) fields.fail("partial_rotary_factor", fmt::format("{}", share), "at most 1");
-  return share;
 }
 
 int read_rotary_dim(const ConfigFields& fields, const std::vector<ConfigFields>& inner, const Family& family,
@@ -245,8 +251,14 @@ void read_rope(const ConfigFields& fields, const Family& family, ModelConfig& co
   std::vector<ConfigFields> objects = rotation_objects(fields, family, config);
   const auto by_default = nlohmann::json::parse(family.default_rope.empty() ? "{}" : family.default_rope);
   if (objects.empty() && !by_default.empty()) objects.emplace_back(by_default, fields.where());
-  config.rotary_dim = read_rotary_dim(fields, objects, family,
-                                      family.latent.has ? config.latent.rotated_dim : config.head_dim);
+  if (config.layer_heads.empty()) {
+    config.rotary_dim = read_rotary_dim(fields, objects, family,
+                                        family.latent.has ? config.latent.rotated_dim : config.head_dim);
+    config.local_rotary_dim = config.rotary_dim;
+  }
+  for (int layer = 0; layer < std::ssize(config.layer_heads); ++layer)  // all that a head has
+    (config.window(layer) > 0 ? config.local_rotary_dim : config.rotary_dim) = config.heads(layer).head_dim;
+  if (config.local_rotary_dim == 0) config.local_rotary_dim = config.rotary_dim;
   std::optional<RopeScaling> scaling;
   double latent_scale = 0;
   for (const ConfigFields& inner : objects) {

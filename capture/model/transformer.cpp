@@ -1,6 +1,8 @@
 #include "capture/model/transformer.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -9,8 +11,12 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
 
 namespace keyscope::capture {
@@ -20,6 +26,13 @@ namespace {
 // Rows that go through the MLP at once: so many that its weights, which no cache holds, are seldom read
 // again; few enough for what lies between its products to take little memory.
 constexpr std::int64_t kMlpRows = 2048;
+
+at::Tensor index_of(std::span<const std::int32_t> ids, at::Device device) {
+  const at::Tensor index =
+      at::from_blob(const_cast<std::int32_t*>(ids.data()), {static_cast<std::int64_t>(ids.size())},
+                    at::TensorOptions().dtype(at::kInt));
+  return index.to(device);
+}
 
 }  // namespace
 
@@ -36,10 +49,7 @@ Transformer::Transformer(const ModelConfig& config, WeightStore weights)
       local_rope_(config, config.local_rope_theta > 0) {}
 
 at::Tensor Transformer::embed(std::span<const std::int32_t> ids) const {
-  const at::Tensor index =
-      at::from_blob(const_cast<std::int32_t*>(ids.data()), {static_cast<std::int64_t>(ids.size())},
-                    at::TensorOptions().dtype(at::kInt));
-  at::Tensor hidden = at::embedding(weights_.embedding(), index.to(options().device()));
+  at::Tensor hidden = at::embedding(weights_.embedding(), index_of(ids, options().device()));
   if (config_.embedding_scale == 1) return hidden;
   if (config_.rounded_embedding_scale)
     hidden.mul_(at::full({}, config_.embedding_scale, hidden.options()));
@@ -48,13 +58,51 @@ at::Tensor Transformer::embed(std::span<const std::int32_t> ids) const {
   return hidden;
 }
 
-Routing Transformer::finish_layer(const LayerWeights& w, const at::Tensor& mixed, at::Tensor& hidden) const {
+at::Tensor Transformer::layer_input(int layer, std::span<const std::int32_t> ids) const {
+  const std::int64_t size = config_.layer_input.size, first = layer * size;
+  if (size == 0) return {};
+  const LayerInputWeights& w = weights_.layer_input();
+  at::Tensor projected = product(embed(ids), w.projection.narrow(0, first, size), {});
+  projected = normalized(projected.div_(std::sqrt(static_cast<double>(config_.hidden_size))), w.norm);
+  const at::Tensor looked_up =
+      w.table.narrow(1, first, size).index_select(0, index_of(ids, w.table.device())).to(dtype());
+  return looked_up.mul_(std::sqrt(static_cast<double>(size))).add_(projected).mul_(std::numbers::sqrt2 / 2);
+}
+
+void Transformer::add_layer_input(const LayerWeights& w, const at::Tensor& layer_input,
+                                  at::Tensor& hidden) const {
+  const at::Tensor gate = product(hidden, w.input_gate, {}).to(at::kFloat);
+  at::Tensor active =
+      config_.activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
+  active = active.mul_(layer_input).to(dtype());
+  hidden.add_(normalized(product(active, w.input_projection, {}), w.input_post_norm));
+}
+
+Routing Transformer::feed(const LayerWeights& w, const at::Tensor& hidden, const at::Tensor& x,
+                          at::Tensor& out) const {
+  if (!w.router.defined()) {
+    feed_forward(w.mlp, x, false, out);
+    return {};
+  }
+  if (!config_.experts.beside_dense) return mix_experts(w, x, x, out);
+  at::Tensor of_experts = at::empty_like(x);
+  Routing routing =
+      mix_experts(w, normalized(hidden, w.experts_norm), normalized(hidden, w.router_norm), of_experts);
+  feed_forward(w.mlp, x, false, out);
+  out.copy_(normalized(out, w.dense_post_norm).add_(normalized(of_experts, w.experts_post_norm)));
+  return routing;
+}
+
+Routing Transformer::finish_layer(const LayerWeights& w, const at::Tensor& mixed,
+                                  const at::Tensor& layer_input, at::Tensor& hidden) const {
   add_attention(w, w.latent.key_up.defined() ? latent_output(w.latent, mixed) : mixed, hidden);
   std::vector<Routing> parts;
   for (std::int64_t row = 0; row < hidden.size(0); row += kMlpRows) {
     at::Tensor rows = hidden.narrow(0, row, std::min(kMlpRows, hidden.size(0) - row));
     parts.push_back(add_mlp(w, rows));
   }
+  if (layer_input.defined()) add_layer_input(w, layer_input, hidden);
+  if (w.layer_scale.defined()) hidden.mul_(w.layer_scale);
   if (parts.size() == 1 || !parts.front().experts.defined()) return parts.front();
   const auto joined = [&](at::Tensor Routing::*member) {
     std::vector<at::Tensor> tensors;

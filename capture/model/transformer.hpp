@@ -17,8 +17,8 @@ namespace keyscope::capture {
 // What attention works on, before RoPE.
 struct Projections {
   at::Tensor queries;  // (n, n_heads · head_dim)
-  at::Tensor keys;     // (n, n_kv_heads · head_dim)
-  at::Tensor values;   // (n, n_kv_heads · head_dim)
+  at::Tensor keys{};   // (n, n_kv_heads · head_dim); undefined where the layer borrows another's
+  at::Tensor values{};  // (n, n_kv_heads · head_dim), likewise
   at::Tensor gate{};   // (n, n_heads · head_dim): its sigmoid multiplies attention's output; undefined: none
   // (n_heads) float32, on the host: a score that every query has besides; undefined: none.
   at::Tensor sinks{};
@@ -69,8 +69,14 @@ class Transformer {
 
   // Makes the layer's output of its input, in place: attention's (n, n_heads · head_dim), or a recurrent
   // mixer's, projected back and added, then the feed-forward.
+  //   layer_input: as layer_input() gives it
   //   returns how its experts were chosen; undefined tensors where it has none
-  Routing finish_layer(const LayerWeights& weights, const at::Tensor& mixed, at::Tensor& hidden) const;
+  Routing finish_layer(const LayerWeights& weights, const at::Tensor& mixed, const at::Tensor& layer_input,
+                       at::Tensor& hidden) const;
+
+  // What a layer is given of these tokens besides: (n, layer_input.size), undefined where the model has no
+  // such input.
+  at::Tensor layer_input(int layer, std::span<const std::int32_t> ids) const;
 
   // A layer that does not attend: what it mixes of n tokens; and the mixed (n, value heads · value_dim) of
   // some of them, which follow those that the state has seen.
@@ -103,14 +109,19 @@ class Transformer {
   // after another, so that the result does not depend on how tokens come in blocks.
   virtual at::Tensor delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const = 0;
   virtual Routing add_mlp(const LayerWeights& weights, at::Tensor& hidden) const = 0;
+  // out = the feed-forward of x, with or without experts; beside them also without. hidden: what x is the
+  // norm of
+  Routing feed(const LayerWeights& weights, const at::Tensor& hidden, const at::Tensor& x,
+               at::Tensor& out) const;
 
   // out = down(act(gate(x)) · up(x)). x, out: (n, hidden_size); out is written. `clamped`: as experts may be
   virtual void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                             at::Tensor& out) const = 0;
 
   // out = Σ over the experts that x is routed to, and the shared one. Tokens are grouped by expert, and every
-  // group is one product; only experts that some token goes to are read.
-  Routing mix_experts(const LayerWeights& weights, const at::Tensor& x, at::Tensor& out) const;
+  // group is one product; only experts that some token goes to are read. routed: what the router sees
+  Routing mix_experts(const LayerWeights& weights, const at::Tensor& x, const at::Tensor& routed,
+                      at::Tensor& out) const;
   // Of every group, and of one: what the expert makes of its tokens' x into their places (places,
   // hidden_size).
   virtual void run_groups(const ExpertWeights& experts, const std::vector<ExpertGroup>& groups,
@@ -122,6 +133,7 @@ class Transformer {
   Routing route(const LayerWeights& weights, const at::Tensor& x) const;
   // x weightᵀ + bias, the bias undefined where there is none.
   at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
+  void add_layer_input(const LayerWeights& weights, const at::Tensor& layer_input, at::Tensor& hidden) const;
   Projections project_latent(const LayerWeights& weights, const at::Tensor& hidden) const;
   // Of a mixture of latents, or of expanded values, (n, n_heads · head_dim): the heads' outputs (n, H·V).
   at::Tensor latent_output(const LatentWeights& weights, const at::Tensor& mixed) const;

@@ -1,6 +1,7 @@
 #include "capture/model/weights.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/mman.h>
@@ -42,8 +44,8 @@ struct Reading {
 
 // A model without a head was saved without one: it gives hidden states and no next token.
 std::vector<Wanted> outer_tensors(at::Tensor& embedding, at::Tensor& head, at::Tensor& final_norm,
-                                  const ModelConfig& config, const TensorNames& names,
-                                  const StoredWeights& stored) {
+                                  LayerInputWeights& layer_input, const ModelConfig& config,
+                                  const TensorNames& names, const StoredWeights& stored) {
   const Shape table{config.vocab_size, config.hidden_size};
   std::vector<Wanted> wanted{{&final_norm, names.decoder + "norm.weight", {config.hidden_size}}};
   if (config.tie_word_embeddings) {
@@ -54,6 +56,17 @@ std::vector<Wanted> outer_tensors(at::Tensor& embedding, at::Tensor& head, at::T
     // A name without "model." before it was given by a model without a head.
     const bool may_lack_head = config.headless || names.decoder.empty();
     if (!may_lack_head || stored.find(names.head) != nullptr) wanted.push_back({&head, names.head, table});
+  }
+  if (const std::int64_t size = config.layer_input.size; size > 0) {
+    const auto add = [&](at::Tensor& target, const char* name, Shape shape) {
+      wanted.push_back({&target, names.decoder + name, std::move(shape)});
+    };
+    add(layer_input.projection, "per_layer_model_projection.weight",
+        {config.n_layers * size, config.hidden_size});
+    add(layer_input.norm, "per_layer_projection_norm.weight", {size});
+    add(layer_input.table, "embed_tokens_per_layer.weight",
+        {config.layer_input.vocab_size, config.n_layers * size});
+    wanted.back().as_stored = true;
   }
   return wanted;
 }
@@ -88,6 +101,18 @@ bool is_zero_bias(std::string_view name, const StoredWeight& weight) {
   return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
 
+// See LayerTensors::unread.
+std::set<std::string> unread_modules(const StoredWeights& stored, const ModelConfig& config,
+                                     const TensorNames& names) {
+  std::set<std::string> modules;
+  LayerWeights unused;
+  for (int layer = 0; layer < config.n_layers; ++layer) {
+    const LayerTensors tensors_of_layer(unused, config, stored, names.decoder, layer);
+    modules.insert(tensors_of_layer.unread().begin(), tensors_of_layer.unread().end());
+  }
+  return modules;
+}
+
 // A tensor of the decoder that nothing asks for means that configuration and weights are not of one model:
 // more layers, biases that would be left out, scales of a quantized format.
 //   throws FileError naming it
@@ -101,6 +126,7 @@ std::vector<std::string> unused_tensors(const StoredWeights& stored, const std::
   }
   if (config.tie_word_embeddings) known.insert({names.embedding, names.head});
   std::vector<std::string> unused;
+  const std::set<std::string> unread = unread_modules(stored, config, names);
   std::set<std::string> further;  // what stands before the tensors of layers behind the last
   for (int i = 0; i < config.n_further_layers; ++i)
     further.insert(fmt::format("{}{}{}.", names.decoder, kLayers, config.n_layers + i));
@@ -111,6 +137,10 @@ std::vector<std::string> unused_tensors(const StoredWeights& stored, const std::
                            !further.contains(name.substr(0, name.find('.', after_layers) + 1));
     const bool of_known = modules.contains(std::string_view(name).substr(0, name.rfind('.')));
     const bool packed = config.quantisation.method != QuantMethod::kNone;
+    if (unread.contains(name.substr(0, name.rfind('.')))) {
+      unused.push_back(name);
+      continue;
+    }
     if ((of_layers || of_known) && !is_leftover(name) && !(packed && is_zero_bias(name, *weight)))
       throw FileError(
           fmt::format("{}: tensor {} has no place in the model that config.json describes; are the two "
@@ -202,6 +232,13 @@ at::Tensor plain_entries(const StoredWeight& weight, std::int64_t first, const S
   at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(type));
   std::memcpy(tensor.mutable_data_ptr(), data, bytes.size());
   return tensor;
+}
+
+// The dtype that a tensor is bound in.
+at::ScalarType bound_dtype(const Wanted& wanted, const StoredWeights& stored, at::ScalarType dtype) {
+  if (wanted.wide) return at::kFloat;
+  const StoredWeight* weight = wanted.as_stored ? stored.find(wanted.name) : nullptr;
+  return weight != nullptr && weight->is_plain() ? scalar_type(*weight) : dtype;
 }
 
 // From then on, nobody needs the file's pages of what was unpacked, or copied to another device.
@@ -299,12 +336,12 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
     : stored_(&stored), config_(config), dtype_(dtype), residency_(residency), device_(device) {
   const TensorNames names = tensor_names(stored);
   decoder_ = names.decoder;
-  const auto outer = outer_tensors(embedding_, head_, final_norm_, config, names, stored);
+  const auto outer = outer_tensors(embedding_, head_, final_norm_, layer_input_, config, names, stored);
   const std::vector<Wanted> wanted = decoder_tensors(config, stored, names, outer);
   for (const Wanted& tensor : wanted) checked(stored, tensor);
   unused_ = unused_tensors(stored, wanted, config, names);
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
-  for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name, dtype);
+  for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, stored, dtype));
   if (config.tie_word_embeddings) head_ = embedding_;
   if (residency == Residency::kStreamed) {
     for (int i = 0; i < config.n_layers; ++i) release(i);  // what was read of it for checks
@@ -323,7 +360,7 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   const LayerTensors tensors_of_layer(*layer, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : tensors_of_layer.tensors())
     if (tensor.target != nullptr)
-      *tensor.target = bind_tensor(tensor.name, tensor.wide ? at::kFloat : dtype_);
+      *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, *stored_, dtype_));
   for (const Fused& fused : tensors_of_layer.fused()) {
     const at::Tensor whole = bind_tensor(fused.name, dtype_);
     const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
@@ -335,6 +372,12 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
     }
   }
   if (layer->sinks.defined()) layer->sinks = layer->sinks.to(at::kCPU).to(at::kFloat);
+  if (layer->expert_scale.defined()) layer->expert_scale = layer->expert_scale.to(at::kCPU);
+  // What the router sees is divided by √D besides.
+  if (layer->router_norm.defined())
+    layer->router_norm = layer->router_norm / std::sqrt(static_cast<double>(config_.hidden_size));
+  if (config_.value_norm && layer->wk.defined())
+    layer->value_norm = at::ones({config_.heads(index).head_dim}, layer->wk.options());
   layer->experts = experts_of(tensors_of_layer, *stored_, config_.experts.n, {dtype_, device_});
   if (residency_ == Residency::kWhole) layer->experts.read_all();
   return layer;
@@ -361,14 +404,17 @@ void WeightStore::advise(int index, int advice) const {
 WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype) {
   const TensorNames names = tensor_names(stored);
   at::Tensor embedding, head, norm;
+  LayerInputWeights layer_input;
   const std::string layers = names.decoder + std::string(kLayers);
   WeightBytes bytes;
   std::map<std::string, std::int64_t, std::less<>> by_layer;
   for (const Wanted& wanted :
-       decoder_tensors(config, stored, names, outer_tensors(embedding, head, norm, config, names, stored))) {
+       decoder_tensors(config, stored, names,
+                       outer_tensors(embedding, head, norm, layer_input, config, names, stored))) {
     const StoredWeight* weight = stored.find(wanted.name);
     if (weight == nullptr) continue;  // which is said when the weights are read
-    const std::int64_t n = weight->n_elements() * static_cast<std::int64_t>(c10::elementSize(dtype));
+    const std::int64_t n = weight->n_elements() *
+                           static_cast<std::int64_t>(c10::elementSize(bound_dtype(wanted, stored, dtype)));
     bytes.all += n;
     if (!wanted.name.starts_with(layers)) {
       bytes.outside_layers += n;

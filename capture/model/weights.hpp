@@ -61,24 +61,40 @@ struct LatentWeights {
   at::Tensor key_up;  // (H·(P + V), K): of each head its key's, then its value's
 };
 
+// Of an embedding besides, of which every layer is given its part; P its size, L layers. Undefined: none.
+struct LayerInputWeights {
+  at::Tensor table;       // (vocab, L·P), in the dtype that it is stored in, as it may be the largest of all
+  at::Tensor projection;  // (L·P, D), of the token's embedding
+  at::Tensor norm;        // (P), of what was projected
+};
+
 // One decoder layer's weights; E head_dim. What a family does not have is undefined.
 struct LayerWeights {
   at::Tensor attention_norm;  // (D)
-  at::Tensor wq, wk, wv, wo;  // (n_heads·E, D), (n_kv_heads·E, D), the same, (D, n_heads·E)
+  // (n_heads·E, D), (n_kv_heads·E, D), the same, (D, n_heads·E). Without wk keys and values are another
+  // layer's; without wv values are what wk gives.
+  at::Tensor wq, wk, wv, wo;
   at::Tensor bq, bk, bv, bo;
   at::Tensor wgate;                 // (n_heads·E, D), whose sigmoid multiplies attention's output
   at::Tensor query_norm, key_norm;  // (E), or of a whole projection (n_heads·E), (n_kv_heads·E)
+  at::Tensor value_norm;            // (E) ones
   at::Tensor sinks;                 // (n_heads) float32, on the host
   LatentWeights latent;             // instead of wq, wk, wv; wo (D, H·V) is the output's
   RecurrentWeights recurrent;       // of a layer that does not attend; wo (D, H·V) is its output's
   at::Tensor attention_post_norm;   // (D), of attention's output
   at::Tensor mlp_norm;              // (D)
-  MlpWeights mlp;                   // of a layer without experts
+  MlpWeights mlp;                   // of a layer without experts, or beside them
   at::Tensor router, router_bias;   // (n_experts, D), (n_experts); float32 where the router is wide
   ExpertWeights experts;
   MlpWeights shared;         // what every token goes through beside the experts
   at::Tensor shared_gate;    // (1, D)
+  // (D) of feed-forwards beside each other: of what the router sees, of what experts do, of both outputs.
+  at::Tensor router_norm, experts_norm, experts_post_norm, dense_post_norm;
+  at::Tensor expert_scale;   // (n_experts) float32, on the host: what an expert's weight is multiplied by
   at::Tensor mlp_post_norm;  // (D), of the feed-forward's output
+  // What becomes of the layer's own input: (P, D), (D, P), (D).
+  at::Tensor input_gate, input_projection, input_post_norm;
+  at::Tensor layer_scale;  // (1), by which the layer's output is multiplied
 };
 
 // A checkpoint's tensors as a transformer needs them: on the CPU used where they lie in the mapped file if
@@ -95,6 +111,7 @@ class WeightStore {
 
   const at::Tensor& embedding() const { return embedding_; }    // (vocab, D)
   const at::Tensor& final_norm() const { return final_norm_; }  // (D)
+  const LayerInputWeights& layer_input() const { return layer_input_; }
   // (vocab, D); the embedding itself where the two are tied; undefined where the checkpoint has no head.
   const at::Tensor& head() const { return head_; }
 
@@ -124,6 +141,7 @@ class WeightStore {
   std::string decoder_;  // what stands before the names of its tensors
   std::vector<std::string> unused_;
   at::Tensor embedding_, final_norm_, head_;
+  LayerInputWeights layer_input_;
   std::vector<std::shared_ptr<const LayerWeights>> layers_;  // empty where they are streamed
 };
 

@@ -55,7 +55,7 @@ class LayerSource {
     if (!info.has_keys(layer)) return;
     statistics_ = recording.statistics(run, layer);
     sink_logits_ = recording.sink_logits(run, layer);
-    for (int head = 0; head < info.model.n_kv_heads; ++head)
+    for (int head = 0; head < info.model.heads(layer).n_kv_heads; ++head)
       traces_.push_back(recording.trace(run, layer, head));
   }
 
@@ -104,8 +104,8 @@ class LayerSource {
 
  private:
   void add_rows(const BlockRecord& about, LayerBlock& block) const {
-    const int group = info_.model.group_size();
-    for (const int head : info_.heads.list(info_.model.n_kv_heads)) {
+    const int group = info_.model.group_size(layer_);
+    for (const int head : info_.kv_heads(layer_)) {
       if (info_.keys) append(block.keys, recording_.keys(run_, layer_, head, about.start, about.n_new));
       if (info_.values) append(block.values, recording_.values(run_, layer_, head, about.start, about.n_new));
       for (int query = head * group; query < (head + 1) * group; ++query) {

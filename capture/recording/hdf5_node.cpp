@@ -99,7 +99,7 @@ void fail(std::string_view where, std::string_view action) {
 
 namespace {
 
-constexpr hssize_t kMostTexts = 1 << 20;
+constexpr hssize_t kMostEntries = 1 << 20;
 
 Handle variable_text_type(H5T_cset_t character_set, const std::string& where) {
   Handle type = own(H5Tcopy(H5T_C_S1), H5Tclose, where, "make a text type");
@@ -239,7 +239,7 @@ std::vector<std::string> Node::texts(const std::string& name) const {
   if (H5Tget_class(type.id()) != H5T_STRING) throw FileError(where + " is no text; expected UTF-8 text");
   const Handle space = own(H5Aget_space(attribute.id()), H5Sclose, where, "read its extent");
   const hssize_t n = check(H5Sget_simple_extent_npoints(space.id()), where, "read its extent");
-  if (n > kMostTexts) throw FileError(fmt::format("{} declares {} texts", where, n));
+  if (n > kMostEntries) throw FileError(fmt::format("{} declares {} texts", where, n));
   if (n == 0) return {};
   const auto count = static_cast<std::size_t>(n);
   const bool variable = check(H5Tis_variable_str(type.id()), where, "read its type") > 0;
@@ -256,19 +256,28 @@ std::string Node::text(const std::string& name) const {
   return std::move(found.front());
 }
 
-std::int64_t Node::integer(const std::string& name) const {
+std::vector<std::int64_t> Node::integers(const std::string& name) const {
   const Lock lock;
   const Handle attribute = open_attribute(name);
   const std::string where = fmt::format("{}: attribute '{}'", where_, name);
   const Handle type = own(H5Aget_type(attribute.id()), H5Tclose, where, "read its type");
   const Handle space = own(H5Aget_space(attribute.id()), H5Sclose, where, "read its extent");
-  if (H5Tget_class(type.id()) != H5T_INTEGER || H5Tget_size(type.id()) > sizeof(std::int64_t) ||
-      H5Sget_simple_extent_npoints(space.id()) != 1)
-    throw FileError(where + " is no single integer; expected an int64 scalar");
-  require_stored(attribute.id(), 1, H5Tget_size(type.id()), where);
-  std::int64_t value = 0;
-  check(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), where, "read it");
-  return value;
+  if (H5Tget_class(type.id()) != H5T_INTEGER || H5Tget_size(type.id()) > sizeof(std::int64_t))
+    throw FileError(where + " is no integer; expected int64");
+  const hssize_t n = check(H5Sget_simple_extent_npoints(space.id()), where, "read its extent");
+  if (n > kMostEntries) throw FileError(fmt::format("{} declares {} integers", where, n));
+  std::vector<std::int64_t> values(static_cast<std::size_t>(n));
+  if (values.empty()) return values;
+  require_stored(attribute.id(), values.size(), H5Tget_size(type.id()), where);
+  check(H5Aread(attribute.id(), H5T_NATIVE_INT64, values.data()), where, "read it");
+  return values;
+}
+
+std::int64_t Node::integer(const std::string& name) const {
+  const std::vector<std::int64_t> found = integers(name);
+  if (found.size() != 1)
+    throw FileError(fmt::format("{}: attribute '{}' is no single integer; expected an int64 scalar", where_, name));
+  return found.front();
 }
 
 }  // namespace keyscope::recording::hdf5

@@ -101,6 +101,7 @@ class Node {
   std::string text(const std::string& name) const;
   std::vector<std::string> texts(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;
+  std::vector<std::int64_t> integers(const std::string& name) const;
 
   const std::string& where() const { return where_; }  // "file: /path/in/it"
   hid_t id() const { return handle_.id(); }

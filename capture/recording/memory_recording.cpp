@@ -29,7 +29,7 @@ struct LiveLayer {
   std::vector<float> sink_logits;
   std::int64_t n_tokens = 0;  // seen
 
-  LiveLayer(const RecordPlan& plan, const RunPlan& run);
+  LiveLayer(const RecordPlan& plan, const RunPlan& run, int layer);
 
   // What the next block, checked before, says about this layer.
   //   throws InvalidInput where it evicts a row twice
@@ -97,15 +97,15 @@ void add_statistics(AttentionStatistics& statistics, const LayerBlock& from, int
   statistics.top_share = from.top_share;
 }
 
-LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run)
-    : keys(plan.n_row_kv_heads()),
-      queries(plan.n_row_heads()),
+LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run, int layer)
+    : keys(plan.n_row_kv_heads(layer)),
+      queries(plan.n_row_heads(layer)),
       values(keys.size()),
-      traces(plan.model.n_kv_heads) {
+      traces(plan.model.heads(layer).n_kv_heads) {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   statistics.entropy =
       RowMatrixF::Constant(plan.model.n_heads, plan.n_prompt(), std::numeric_limits<float>::quiet_NaN());
-  statistics.window = RowMatrixF::Zero(plan.model.n_kv_heads, run.max_tokens(plan.n_prompt()));
+  statistics.window = RowMatrixF::Zero(std::ssize(traces), run.max_tokens(plan.n_prompt()));
   statistics.gini.assign(plan.model.n_heads, unknown);
   statistics.top_share.assign(statistics.gini.size(), unknown);
   if (plan.sinks) statistics.sink = RowMatrixD::Constant(plan.model.n_heads, run.n_prompt_blocks, unknown);
@@ -228,7 +228,9 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
   runs_.clear();
   for (const RunPlan& run : plan_->runs) {
     info_.runs.emplace_back().plan = run;
-    runs_.push_back({std::vector<LiveLayer>(plan_->layers.size(), LiveLayer(*plan_, run)), {}, {}});
+    std::vector<LiveLayer> layers;
+    for (const int layer : plan_->layers) layers.emplace_back(*plan_, run, layer);
+    runs_.push_back({std::move(layers), {}, {}});
   }
   snapshot_.reset();
 }
@@ -334,20 +336,20 @@ RowMatrixF LiveRecording::rows(HeadRows LiveLayer::*tensor, const char* name, in
                                std::int64_t first, std::int64_t count) const {
   const std::lock_guard lock(mutex_);
   const HeadRows& heads = find(run, layer).*tensor;
-  const int place = tensor == &LiveLayer::queries ? query_row_place(info_, head) : kv_row_place(info_, head);
+  const int place = tensor == &LiveLayer::queries ? query_row_place(info_, layer, head) : kv_row_place(info_, layer, head);
   const bool recorded = tensor == &LiveLayer::keys      ? info_.keys
                         : tensor == &LiveLayer::queries ? info_.queries
                                                         : info_.values;
   if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_.source, name));
   count = check_rows(run, first, count);
-  const int head_dim = info_.model.head_dim;
+  const int head_dim = info_.model.heads(layer).head_dim;
   return view_rows(heads[place].data() + first * head_dim, count, head_dim);
 }
 
 HeadTrace LiveRecording::trace(int run, int layer, int kv_head) const {
   const std::lock_guard lock(mutex_);
   const LiveLayer& found = find(run, layer);
-  check_kv_head(info_, kv_head);
+  check_kv_head(info_, layer, kv_head);
   return found.traces[kv_head];
 }
 
@@ -386,7 +388,7 @@ RowMatrixF LiveRecording::attention(int run, int layer, int head, std::int64_t f
   const std::lock_guard lock(mutex_);
   const LiveLayer& found = find(run, layer);
   if (!info_.attention) throw FileError(info_.source + ": attention was not recorded");
-  const int place = query_row_place(info_, head);
+  const int place = query_row_place(info_, layer, head);
   count = check_rows(run, first, count);
   const RunInfo& about = info_.runs[run];
   RowMatrixF weights = RowMatrixF::Zero(count, about.n_tokens);

@@ -85,7 +85,8 @@ void find_contents(RecordingInfo& info, const Group& run) {
   if (info.layers.empty()) throw FileError(run.where() + ": none of its layers has keys");
   const Group layer = run.open_group(layer_group_name(info.layers.front()));
   info.sinks = layer.has("sink_logit");
-  info.heads = read_recorded_heads(layer, info.model.n_kv_heads);
+  info.heads = read_recorded_heads(layer, info.model.heads(info.layers.front()).n_kv_heads);
+  if (std::cmp_equal(info.heads.kv_heads.size(), info.model.n_kv_heads)) info.heads = {};
   info.store = read_store(layer);
   info.keys = layer.has("keys");
   info.queries = layer.has("queries");
@@ -177,13 +178,13 @@ class FileRecording final : public Recording {
 
   std::shared_ptr<const RecordingInfo> info() const override { return info_; }
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("keys", info_->keys, run, layer, kv_row_place(*info_, kv_head), {first, count});
+    return head_rows("keys", info_->keys, run, layer, kv_row_place(*info_, layer, kv_head), {first, count});
   }
   RowMatrixF queries(int run, int layer, int head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("queries", info_->queries, run, layer, query_row_place(*info_, head), {first, count});
+    return head_rows("queries", info_->queries, run, layer, query_row_place(*info_, layer, head), {first, count});
   }
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("values", info_->values, run, layer, kv_row_place(*info_, kv_head), {first, count});
+    return head_rows("values", info_->values, run, layer, kv_row_place(*info_, layer, kv_head), {first, count});
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
   AttentionStatistics statistics(int run, int layer) const override;
@@ -250,7 +251,7 @@ RowMatrixF FileRecording::head_rows(const char* name, bool recorded, int run, in
   check_place(run, layer);
   if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_->source, name));
   const RowRange range = check_rows(run, rows);
-  const int head_dim = info_->model.head_dim;
+  const int head_dim = info_->model.heads(layer).head_dim;
   RowMatrixF matrix(range.count, head_dim);
   const std::span values(matrix.data(), matrix.size());
   const Dataset& rows_of_heads = dataset(run, layer, name);
@@ -283,7 +284,7 @@ void cut_evictions(HeadTrace& trace, const RunInfo& run, bool complete, const st
 
 HeadTrace FileRecording::trace(int run, int layer, int kv_head) const {
   check_place(run, layer);
-  check_kv_head(*info_, kv_head);
+  check_kv_head(*info_, layer, kv_head);
   const RunInfo& about = run_info(run);
   HeadTrace trace;
   trace.evicted_at = head_values<std::int32_t>(run, layer, "evicted_at", kv_head);
@@ -308,7 +309,7 @@ void FileRecording::read_journal(int run, int layer, int kv_head, HeadTrace& tra
           .read<std::int64_t>();
   const auto slot = std::find(blocks.begin(), blocks.end(), run_info(run).blocks_done) - blocks.begin();
   const Group layer_group = group.open_group(layer_group_name(layer));
-  const Shape shape{2, size(info_->model.n_kv_heads), size(info_->n_prompt())};
+  const Shape shape{2, size(info_->model.heads(layer).n_kv_heads), size(info_->n_prompt())};
   if (slot == 2)
     throw FileError(
         fmt::format("{}: partial_attention_blocks is [{}, {}]; one of them must be blocks_done, {}",
@@ -347,7 +348,7 @@ AttentionStatistics FileRecording::statistics(int run, int layer) const {
     return values;
   };
   statistics.entropy = matrix("attention_entropy", info_->model.n_heads, info_->n_prompt());
-  statistics.window = matrix("attention_window", info_->model.n_kv_heads, run_info(run).n_tokens);
+  statistics.window = matrix("attention_window", info_->model.heads(layer).n_kv_heads, run_info(run).n_tokens);
   statistics.gini = dataset(run, layer, "attention_gini").read<double>();
   statistics.top_share = dataset(run, layer, "attention_top_share").read<double>();
   if (run_group(run).open_group(layer_group_name(layer)).has("attention_sink"))
@@ -403,7 +404,7 @@ LayerRouting FileRecording::routing(int run, int layer) const {
 RowMatrixF FileRecording::attention(int run, int layer, int head, std::int64_t first,
                                     std::int64_t count) const {
   check_place(run, layer);
-  const int place = query_row_place(*info_, head);
+  const int place = query_row_place(*info_, layer, head);
   if (!info_->attention) throw FileError(info_->source + ": attention was not recorded");
   if (run_info(run).plan.replayed)
     throw FileError(fmt::format("{}: run {} was replayed without the model, and has no attention of its own",

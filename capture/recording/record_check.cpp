@@ -65,9 +65,11 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
                  const std::string& where) {
   if (!plan.has_keys(layer.layer)) return check_keyless(layer, where);
   const ModelInfo& model = plan.model;
-  const std::int64_t row_values = std::int64_t{record.n_new} * model.head_dim;
+  const auto [n_all_kv_heads, head_dim] = model.heads(layer.layer);
+  const std::int64_t row_values = std::int64_t{record.n_new} * head_dim;
   const std::int64_t n_seen = std::int64_t{record.start} + record.n_new;
-  const std::int64_t n_kv_heads = plan.n_row_kv_heads(), n_heads = plan.n_row_heads();
+  const std::int64_t n_kv_heads = plan.n_row_kv_heads(layer.layer),
+                     n_heads = plan.n_row_heads(layer.layer);
   expect_size(layer.keys.size(), plan.keys ? n_kv_heads * row_values : 0, where, "key values");
   expect_size(layer.queries.size(), plan.queries ? n_heads * row_values : 0, where, "query values");
   expect_size(layer.values.size(), plan.values ? n_kv_heads * row_values : 0, where, "value values");
@@ -76,7 +78,7 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
   if (!layer.entropy.empty())
     expect_size(layer.entropy.size(), std::int64_t{model.n_heads} * record.n_new, where, "entropies");
   if (!layer.attention_window.empty())
-    expect_size(layer.attention_window.size(), model.n_kv_heads * plan.n_prompt(), where, "window sums");
+    expect_size(layer.attention_window.size(), n_all_kv_heads * plan.n_prompt(), where, "window sums");
   if (!layer.gini.empty()) expect_size(layer.gini.size(), model.n_heads, where, "Gini coefficients");
   if (!layer.top_share.empty()) expect_size(layer.top_share.size(), model.n_heads, where, "top shares");
   check_sinks(plan, layer, where);
@@ -84,14 +86,14 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
     expect_size(layer.settled_keys.size(), plan.keys ? n_kv_heads : 0, where, "heads with settled keys");
   for (const SettledKeys& head : layer.settled_keys) {
     check_positions(head.position, record.start, where);
-    expect_size(head.keys.size(), std::ssize(head.position) * model.head_dim, where, "settled key values");
+    expect_size(head.keys.size(), std::ssize(head.position) * head_dim, where, "settled key values");
   }
   for (const auto* bytes : {&layer.held_bytes, &layer.packed_bytes})
-    if (!bytes->empty()) expect_size(bytes->size(), model.n_kv_heads, where, "heads with bytes");
+    if (!bytes->empty()) expect_size(bytes->size(), n_all_kv_heads, where, "heads with bytes");
   if (!layer.evictions.empty())
-    expect_size(layer.evictions.size(), model.n_kv_heads, where, "heads with evictions");
+    expect_size(layer.evictions.size(), n_all_kv_heads, where, "heads with evictions");
   if (!layer.attention.empty())
-    expect_size(layer.attention.size(), model.n_kv_heads, where, "heads with attention");
+    expect_size(layer.attention.size(), n_all_kv_heads, where, "heads with attention");
   for (const auto& head : layer.evictions) check_evictions(head, n_seen, where);
   for (const auto& head : layer.attention) check_attention(head, n_seen, last_block, where);
 }
@@ -113,6 +115,30 @@ void check_kinds(const RecordPlan& plan) {
   if (!plan.expert_layers.empty() && (plan.experts_per_token < 1 || plan.experts_per_token > plan.n_experts))
     throw InvalidInput(fmt::format("recording plan: {} of {} experts a token cannot be",
                                    plan.experts_per_token, plan.n_experts));
+}
+
+// Where layers differ, each must have the heads that are recorded, and a lender that is like it.
+void check_layers(const RecordPlan& plan) {
+  const ModelInfo& model = plan.model;
+  const auto has_each = [&](std::size_t n) { return n == 0 || std::cmp_equal(n, model.n_layers); };
+  if (!has_each(model.layer_heads.size()) || !has_each(model.layer_lenders.size()))
+    throw InvalidInput("recording plan: heads or lenders of some layers only");
+  for (int layer = 0; layer < model.n_layers; ++layer) {
+    const auto [n_kv_heads, head_dim] = model.heads(layer);
+    const int lender = model.lender(layer);
+    const bool sound = n_kv_heads >= 1 && n_kv_heads <= model.n_kv_heads && model.n_heads % n_kv_heads == 0 &&
+                       head_dim >= 1 && head_dim <= model.head_dim;
+    const bool lent = lender >= 0 && lender <= layer && model.lender(lender) == lender &&
+                      model.heads(lender) == model.heads(layer);
+    if (!sound || !lent)
+      throw InvalidInput(fmt::format("recording plan: layer {} of {} KV heads of {} with the keys of layer {} cannot be",
+                                     layer, n_kv_heads, head_dim, lender));
+  }
+  for (const int layer : plan.layers)
+    if (!ascend_below(plan.heads.kv_heads, model.heads(layer).n_kv_heads))
+      throw InvalidInput(fmt::format("recording plan: KV heads [{}] must ascend below {}, as layer {} has",
+                                     fmt::join(plan.heads.kv_heads, ", "), model.heads(layer).n_kv_heads,
+                                     layer));
 }
 
 void check_run(const RecordPlan& plan, const RunPlan& run) {
@@ -150,9 +176,7 @@ void check_plan(const RecordPlan& plan) {
   if (!ascend_below(plan.layers, model.n_layers))
     throw InvalidInput(fmt::format("recording plan: layers must ascend below {}", model.n_layers));
   check_kinds(plan);
-  if (!ascend_below(plan.heads.kv_heads, model.n_kv_heads))
-    throw InvalidInput(fmt::format("recording plan: KV heads [{}] must ascend below {}",
-                                   fmt::join(plan.heads.kv_heads, ", "), model.n_kv_heads));
+  check_layers(plan);
   std::set<std::string> names;
   for (const RunPlan& run : plan.runs) {
     check_run(plan, run);

@@ -35,25 +35,40 @@ void require_keys_of(const RecordingInfo& info, int layer) {
     throw FileError(fmt::format("{}: {}", info.source, refusal));
 }
 
-void check_kv_head(const RecordingInfo& info, int kv_head) {
-  if (kv_head < 0 || kv_head >= info.model.n_kv_heads)
-    throw FileError(
-        fmt::format("{}: there is no KV head {}; there are {}", info.source, kv_head, info.model.n_kv_heads));
+void check_kv_head(const RecordingInfo& info, int layer, int kv_head) {
+  const int n = info.model.heads(layer).n_kv_heads;
+  if (kv_head < 0 || kv_head >= n)
+    throw FileError(fmt::format("{}: there is no KV head {}{}; there are {}", info.source, kv_head,
+                                info.model.layer_heads.empty() ? "" : fmt::format(" in layer {}", layer), n));
 }
 
-int kv_row_place(const RecordingInfo& info, int kv_head) {
-  check_kv_head(info, kv_head);
+std::vector<LayerHead> RecordingInfo::all_heads() const {
+  std::vector<LayerHead> all;
+  for (const int layer : layers)
+    for (int kv_head = 0; kv_head < model.heads(layer).n_kv_heads; ++kv_head) all.push_back({layer, kv_head});
+  return all;
+}
+
+std::vector<LayerHead> RecordingInfo::recorded_heads() const {
+  std::vector<LayerHead> recorded;
+  for (const int layer : layers)
+    for (const int kv_head : kv_heads(layer)) recorded.push_back({layer, kv_head});
+  return recorded;
+}
+
+int kv_row_place(const RecordingInfo& info, int layer, int kv_head) {
+  check_kv_head(info, layer, kv_head);
   const int place = info.heads.place(kv_head);
   if (place < 0) throw FileError(fmt::format("{}: {}", info.source, info.heads.refusal(kv_head)));
   return place;
 }
 
-int query_row_place(const RecordingInfo& info, int query_head) {
+int query_row_place(const RecordingInfo& info, int layer, int query_head) {
   if (query_head < 0 || query_head >= info.model.n_heads)
     throw FileError(fmt::format("{}: there is no query head {}; there are {}", info.source, query_head,
                                 info.model.n_heads));
-  const int group_size = info.model.group_size();
-  kv_row_place(info, query_head / group_size);
+  const int group_size = info.model.group_size(layer);
+  kv_row_place(info, layer, query_head / group_size);
   return info.heads.query_place(query_head, group_size);
 }
 

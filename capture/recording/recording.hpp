@@ -28,6 +28,11 @@ struct RunInfo {
   std::int64_t n_scored = 0;  // rows of `logits`; 0: not recorded
 };
 
+struct LayerHead {
+  int layer = 0;
+  int kv_head = 0;
+};
+
 struct RecordingInfo {
   std::string source;  // the file's path, or a word for a live one
   Provenance provenance;
@@ -52,6 +57,11 @@ struct RecordingInfo {
   std::int64_t n_prompt() const { return prompt.size(); }
   bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }
   std::vector<int> all_layers() const;         // with keys or without, ascending
+  // KV heads of a layer whose rows are recorded, ascending; and of all layers with keys, those whose
+  // statistics are, which are all, and those whose rows are.
+  std::vector<int> kv_heads(int layer) const { return heads.list(model.heads(layer).n_kv_heads); }
+  std::vector<LayerHead> all_heads() const;
+  std::vector<LayerHead> recorded_heads() const;
   int run_index(std::string_view name) const;  // -1 if there is none of that name
 };
 
@@ -62,13 +72,13 @@ std::string layer_refusal(const RecordingInfo& info, int layer);
 // Throws FileError where the layer was not recorded, or has no keys.
 void require_keys_of(const RecordingInfo& info, int layer);
 
-// Throws FileError where the model has no such head.
-void check_kv_head(const RecordingInfo& info, int kv_head);
+// Throws FileError where the layer has no such head.
+void check_kv_head(const RecordingInfo& info, int layer, int kv_head);
 
 // Where a head's rows lie along the first axis of the datasets that hold them.
 //   throws FileError where there is no such head, or its rows were not recorded
-int kv_row_place(const RecordingInfo& info, int kv_head);
-int query_row_place(const RecordingInfo& info, int query_head);
+int kv_row_place(const RecordingInfo& info, int layer, int kv_head);
+int query_row_place(const RecordingInfo& info, int layer, int query_head);
 
 // What happened to the rows of one KV head in one run. All (n_tokens).
 struct HeadTrace {

@@ -53,8 +53,8 @@ void create_rows(Group& group, const std::string& name, const Shape& shape, Stor
   create_row_dataset(group, name, store, shape, overwritten({1, n_rows, shape[2]}));
 }
 
-void create_traces(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
-  const Shape shape{size(plan.model.n_kv_heads), n_tokens};
+void create_traces(Group& group, int n_kv_heads, hsize_t n_tokens) {
+  const Shape shape{size(n_kv_heads), n_tokens};
   const Shape chunk{1, std::min(n_tokens, kTraceChunk)};
   const auto create = [&](const char* name, ElementType type, double fill) {
     group.create_dataset(name, type, shape, overwritten(chunk, fill));
@@ -67,20 +67,20 @@ void create_traces(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
 }
 
 // The journal of the attention sums, two slots by turns: see RunWriter.
-void create_journal(Group& group, const RecordPlan& plan) {
-  const Shape shape{2, size(plan.model.n_kv_heads), size(plan.n_prompt())};
+void create_journal(Group& group, const RecordPlan& plan, int n_kv_heads) {
+  const Shape shape{2, size(n_kv_heads), size(plan.n_prompt())};
   const Shape chunk{1, 1, std::min(shape[2], kTraceChunk)};
   group.create_dataset("partial_attention_received", ElementType::kFloat64, shape, overwritten(chunk));
   group.create_dataset("partial_attention_queries", ElementType::kInt32, shape, overwritten(chunk));
 }
 
 // Statistics of attention over the whole prompt, per query head; and each query's entropy.
-void create_attention_statistics(Group& group, const RecordPlan& plan, hsize_t n_tokens) {
+void create_attention_statistics(Group& group, const RecordPlan& plan, int n_kv_heads, hsize_t n_tokens) {
   const hsize_t n_heads = size(plan.model.n_heads), n_prompt = size(plan.n_prompt());
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   group.create_dataset("attention_entropy", ElementType::kFloat32, {n_heads, n_prompt},
                        overwritten({1, std::min(n_prompt, kTraceChunk)}, unknown));
-  group.create_dataset("attention_window", ElementType::kFloat32, {size(plan.model.n_kv_heads), n_tokens},
+  group.create_dataset("attention_window", ElementType::kFloat32, {size(n_kv_heads), n_tokens},
                        overwritten({1, std::min(n_tokens, kTraceChunk)}));
   for (const char* name : {"attention_gini", "attention_top_share"})
     group.create_dataset(name, ElementType::kFloat64, {n_heads}, overwritten({n_heads}, unknown));
@@ -117,22 +117,29 @@ void create_heads(Group& group, const RecordedHeads& heads) {
 void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int layer) {
   Group group = run.create_group(layer_group_name(layer), "NXcollection");
   const hsize_t n_tokens = size(about.max_tokens(plan.n_prompt()));
-  const hsize_t n_heads = size(plan.n_row_heads()), n_kv_heads = size(plan.n_row_kv_heads());
-  const hsize_t head_dim = size(plan.model.head_dim);
+  const hsize_t n_heads = size(plan.n_row_heads(layer)), n_row_kv_heads = size(plan.n_row_kv_heads(layer));
+  const auto [n_kv_heads, head_dim] = plan.model.heads(layer);
   if (plan.has_experts(layer)) create_routing(group, plan, n_tokens);
   if (!plan.has_keys(layer)) return group.set_integer(kKeyless, 1);
+  if (plan.model.lender(layer) != layer) group.set_integer(kKeysOf, plan.model.lender(layer));
   create_heads(group, plan.heads);
-  if (plan.keys) create_rows(group, "keys", {n_kv_heads, n_tokens, head_dim}, plan.store);
-  if (plan.queries) create_rows(group, "queries", {n_heads, n_tokens, head_dim}, plan.store);
-  if (plan.values) create_rows(group, "values", {n_kv_heads, n_tokens, head_dim}, plan.store);
-  create_traces(group, plan, n_tokens);
-  create_attention_statistics(group, plan, n_tokens);
+  const auto create_keys = [&](const char* name) {
+    if (const int holder = plan.holder(layer); holder != layer)
+      group.link_dataset(name, run.open_group(layer_group_name(holder)).open_dataset(name));
+    else
+      create_rows(group, name, {n_row_kv_heads, n_tokens, size(head_dim)}, plan.store);
+  };
+  if (plan.keys) create_keys("keys");
+  if (plan.queries) create_rows(group, "queries", {n_heads, n_tokens, size(head_dim)}, plan.store);
+  if (plan.values) create_keys("values");
+  create_traces(group, n_kv_heads, n_tokens);
+  create_attention_statistics(group, plan, n_kv_heads, n_tokens);
   if (plan.sinks) create_sinks(group, plan, about.n_prompt_blocks);
   if (about.cache_format.quantises() && !about.replayed)
     for (const char* name : {"held_bytes", "packed_bytes"})
-      group.create_dataset(name, ElementType::kInt64, {size(plan.model.n_kv_heads)}, overwritten({}));
+      group.create_dataset(name, ElementType::kInt64, {size(n_kv_heads)}, overwritten({}));
   // Under the layer schedule a layer that was cut short is not shown, but for the first.
-  if (!plan.by_layers() || layer == plan.counted_layer()) create_journal(group, plan);
+  if (!plan.by_layers() || layer == plan.counted_layer()) create_journal(group, plan, n_kv_heads);
   if (plan.attention) {
     const hsize_t edge = std::min(n_tokens, kMatrixChunk);
     const ElementType type =
@@ -231,17 +238,21 @@ void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
   cut(run, "top_logits", {size(extent.n_top)});
   cut(run, "top_ids", {size(extent.n_top)});
   cut(run, "logits", {size(extent.n_scored), size(plan.vocab_size)});
-  const hsize_t n_heads = size(plan.n_row_heads()), n_kv_heads = size(plan.n_row_kv_heads());
-  const hsize_t n_tokens = size(extent.n_tokens), head_dim = size(plan.model.head_dim);
+  const hsize_t n_tokens = size(extent.n_tokens);
   for (const int layer : plan.layers) {
+    const hsize_t n_heads = size(plan.n_row_heads(layer)), n_kv_heads = size(plan.n_row_kv_heads(layer));
+    const auto heads = plan.model.heads(layer);
+    const hsize_t head_dim = size(heads.head_dim);
     Group group = run.open_group(layer_group_name(layer));
-    cut(group, "keys", {n_kv_heads, n_tokens, head_dim});
+    if (plan.holder(layer) == layer) {
+      cut(group, "keys", {n_kv_heads, n_tokens, head_dim});
+      cut(group, "values", {n_kv_heads, n_tokens, head_dim});
+    }
     cut(group, "queries", {n_heads, n_tokens, head_dim});
-    cut(group, "values", {n_kv_heads, n_tokens, head_dim});
     cut(group, "attention", {n_heads, n_tokens, n_tokens});
     for (const char* name : {"evicted_at", "evicted_margin", "attention_received", "attention_queries",
                              "attention_last", "attention_window"})
-      cut(group, name, {size(plan.model.n_kv_heads), n_tokens});
+      cut(group, name, {size(heads.n_kv_heads), n_tokens});
     for (const char* name : {"expert", "expert_weight"})
       cut(group, name, {n_tokens, size(plan.experts_per_token)});
     cut(group, "router_entropy", {n_tokens});
@@ -282,6 +293,16 @@ void write_model(Group& entry, const ModelInfo& from) {
   group.set_integer("n_heads", from.n_heads);
   group.set_integer("n_kv_heads", from.n_kv_heads);
   group.set_integer("head_dim", from.head_dim);
+  const auto set_by_layer = [&](const char* name, auto of_layer) {
+    std::vector<std::int64_t> values;
+    for (int layer = 0; layer < from.n_layers; ++layer) values.push_back(of_layer(layer));
+    group.set_integers(name, values);
+  };
+  if (!from.layer_heads.empty()) {
+    set_by_layer(kLayerKvHeads, [&](int layer) { return from.heads(layer).n_kv_heads; });
+    set_by_layer(kLayerHeadDim, [&](int layer) { return from.heads(layer).head_dim; });
+  }
+  if (!from.layer_lenders.empty()) set_by_layer(kKeysOf, [&](int layer) { return from.lender(layer); });
 }
 
 template <typename T>
@@ -315,6 +336,19 @@ Provenance read_provenance(const Group& group) {
   return provenance;
 }
 
+std::vector<int> integers_by_layer(const Group& group, const char* name, const ModelInfo& model,
+                                   std::int64_t low, std::int64_t high) {
+  const std::vector<std::int64_t> values = group.integers(name);
+  if (std::ssize(values) != model.n_layers)
+    throw FileError(fmt::format("{}: attribute '{}' has {} entries; expected one for each of {} layers",
+                                group.where(), name, values.size(), model.n_layers));
+  for (const std::int64_t value : values)
+    if (value < low || value > high)
+      throw FileError(fmt::format("{}: attribute '{}' holds {}; expected {} to {}", group.where(), name,
+                                  value, low, high));
+  return {values.begin(), values.end()};
+}
+
 ModelInfo read_model(const Group& group) {
   ModelInfo model;
   model.config = json_in(group, "config");
@@ -326,6 +360,24 @@ ModelInfo read_model(const Group& group) {
   if (model.n_heads % model.n_kv_heads != 0)
     throw FileError(fmt::format("{}: {} query heads do not divide over {} KV heads", group.where(),
                                 model.n_heads, model.n_kv_heads));
+  if (group.has_attribute(kLayerKvHeads) || group.has_attribute(kLayerHeadDim)) {
+    const auto n_kv_heads = integers_by_layer(group, kLayerKvHeads, model, 1, model.n_kv_heads);
+    const auto head_dim = integers_by_layer(group, kLayerHeadDim, model, 1, model.head_dim);
+    for (int layer = 0; layer < model.n_layers; ++layer) {
+      if (model.n_heads % n_kv_heads[layer] != 0)
+        throw FileError(fmt::format("{}: {} query heads do not divide over layer {}'s {} KV heads",
+                                    group.where(), model.n_heads, layer, n_kv_heads[layer]));
+      model.layer_heads.push_back({n_kv_heads[layer], head_dim[layer]});
+    }
+  }
+  if (!group.has_attribute(kKeysOf)) return model;
+  model.layer_lenders = integers_by_layer(group, kKeysOf, model, 0, model.n_layers - 1);
+  for (int layer = 0; layer < model.n_layers; ++layer) {
+    const int lender = model.lender(layer);
+    if (model.lender(lender) != lender || lender > layer || model.heads(lender) != model.heads(layer))
+      throw FileError(fmt::format("{}: {}: layer {} cannot have the keys of layer {}", group.where(), kKeysOf,
+                                  layer, lender));
+  }
   return model;
 }
 

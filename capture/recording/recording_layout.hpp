@@ -29,6 +29,12 @@ std::string layer_group_name(int layer);
 // experts it has, where it has some.
 inline constexpr const char* kKeyless = "keyless";
 inline constexpr const char* kNExperts = "n_experts";
+// The layer whose keys and values a layer attends to, where these are not its own: of its group, whose keys
+// and values are then those of the first recorded layer that shares them; and by layer, of the model's. Of the
+// model's too are the numbers and sizes of its layers' heads, where they differ.
+inline constexpr const char* kKeysOf = "keys_of";
+inline constexpr const char* kLayerKvHeads = "layer_n_kv_heads";
+inline constexpr const char* kLayerHeadDim = "layer_head_dim";
 
 // Lays out everything a recording will ever hold, at its full size: groups, attributes, datasets. From then
 // on a capture only overwrites raw data, which moves no metadata, so that a kill at any moment leaves a file

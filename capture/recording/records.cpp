@@ -63,6 +63,11 @@ int RecordPlan::counted_layer() const {
   return found == layers.end() ? -1 : *found;
 }
 
+int RecordPlan::holder(int layer) const {
+  return *std::ranges::find_if(
+      layers, [&](int other) { return other == layer || model.lender(other) == model.lender(layer); });
+}
+
 std::string parameters_json(const std::map<std::string, std::string>& options) {
   using Json = nlohmann::ordered_json;
   Json json = Json::object();

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/attention_rules.hpp"
 #include "analysis/row_quantisation.hpp"
 
 namespace keyscope::recording {
@@ -63,15 +64,24 @@ struct Provenance {
   std::string quantisation = {};   // how the weights were packed; empty where they were not
 };
 
+using analysis::HeadShape;
+
 struct ModelInfo {
   std::string config;  // config.json as read
   std::string name;    // the model folder's name, or ORG/NAME
   int n_layers = 0;
   int n_heads = 0;
-  int n_kv_heads = 0;
-  int head_dim = 0;
+  int n_kv_heads = 0;                       // where layers differ, the most of any
+  int head_dim = 0;                         // where layers differ, the largest
+  std::vector<HeadShape> layer_heads = {};  // per layer, where they differ; empty: all have the same
+  // Per layer, the earlier one whose keys and values it attends to, or itself; empty: all have their own.
+  std::vector<int> layer_lenders = {};
 
-  int group_size() const { return n_heads / n_kv_heads; }  // G: query heads per KV head
+  HeadShape heads(int layer) const {
+    return layer_heads.empty() ? HeadShape{n_kv_heads, head_dim} : layer_heads[layer];
+  }
+  int group_size(int layer) const { return n_heads / heads(layer).n_kv_heads; }  // query heads per KV head
+  int lender(int layer) const { return layer_lenders.empty() ? layer : layer_lenders[layer]; }
 };
 
 // Ids and the bytes that each adds to the decoded text: token i is text[offset[i], offset[i+1]).
@@ -101,14 +111,14 @@ struct RunPlan {
   bool cache_positions = false;  // rows rotated by their place in the cache, not by their true position
   analysis::CacheFormat cache_format = {};  // what the cache held rows as while the model ran
   // (n_layers · n_kv_heads) where layers or heads have budgets of their own, `budget` being the largest;
-  // empty: `budget` everywhere.
+  // empty: `budget` everywhere. A layer with fewer heads has the first of its entries.
   std::vector<std::int64_t> budgets = {};
 
-  // Per KV head of a layer.
-  std::vector<std::int64_t> layer_budgets(int layer, int n_kv_heads) const {
-    const auto n = static_cast<std::size_t>(n_kv_heads);
+  // Per KV head of a layer of this model (a ModelInfo, or the engine's configuration).
+  std::vector<std::int64_t> layer_budgets(int layer, const auto& model) const {
+    const auto n = static_cast<std::size_t>(model.heads(layer).n_kv_heads);
     if (budgets.empty()) return std::vector<std::int64_t>(n, budget);
-    const auto first = budgets.begin() + static_cast<std::ptrdiff_t>(n) * layer;
+    const auto first = budgets.begin() + std::ptrdiff_t{model.n_kv_heads} * layer;
     return {first, first + static_cast<std::ptrdiff_t>(n)};
   }
 
@@ -145,8 +155,10 @@ struct RecordPlan {
 
   std::int64_t n_prompt() const { return prompt.size(); }
   // R_kv and R: heads with rows, the first axis of datasets of rows.
-  int n_row_kv_heads() const { return heads.count(model.n_kv_heads); }
-  int n_row_heads() const { return n_row_kv_heads() * model.group_size(); }
+  int n_row_kv_heads(int layer) const { return heads.count(model.heads(layer).n_kv_heads); }
+  int n_row_heads(int layer) const { return n_row_kv_heads(layer) * model.group_size(layer); }
+  // The recorded layer that holds this one's keys and values: the first of those that share them.
+  int holder(int layer) const;
   bool by_layers() const { return provenance.schedule == "layer"; }
   bool together() const { return provenance.schedule == "together"; }
   bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }

@@ -47,7 +47,7 @@ class RunReader {
     read_top();
     check_blocks();
     for (const int layer : info_.layers) {
-      check_layer(group_.open_group(layer_group_name(layer)));
+      check_layer(layer, group_.open_group(layer_group_name(layer)));
       layer_done();
     }
     for (const int layer : info_.keyless_layers) check_keyless(group_.open_group(layer_group_name(layer)));
@@ -63,7 +63,7 @@ class RunReader {
   void read_top();
   void read_scored();
   void check_blocks() const;
-  void check_layer(const Group& group) const;
+  void check_layer(int layer, const Group& group) const;
   void check_keyless(const Group& group) const;
   void check_routing(const Group& group) const;
   [[noreturn]] void refuse(const std::string& what) const { throw FileError(group_.where() + ": " + what); }
@@ -187,11 +187,11 @@ void RunReader::read_scored() {
   if (written) run_.n_scored = static_cast<std::int64_t>(logits.shape()[0]);
 }
 
-void RunReader::check_layer(const Group& group) const {
+void RunReader::check_layer(int layer, const Group& group) const {
   group.names();  // refuses links to other files
   if (is_keyless(group)) throw FileError(group.where() + ": is keyless; expected keys, as in the first run");
-  check_layer_rows(group, info_, run_);
-  const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.n_kv_heads);
+  check_layer_rows(layer, group, info_, run_);
+  const hsize_t n_heads = size(info_.model.n_heads), n_kv_heads = size(info_.model.heads(layer).n_kv_heads);
   const hsize_t n_tokens = size(run_.n_tokens);
   const Roomy rows = info_.complete ? Roomy{} : Roomy{1};
   open_dataset(group, "evicted_at", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
@@ -244,14 +244,13 @@ namespace {
 constexpr auto kRowTypes = {ElementType::kFloat32, ElementType::kFloat16};
 
 // Every layer of every run has the same heads.
-void check_heads(const Group& layer, const RecordingInfo& info) {
-  const RecordedHeads heads = read_recorded_heads(layer, info.model.n_kv_heads);
-  if (heads == info.heads) return;
-  const auto listed = [&](const RecordedHeads& of) {
-    return fmt::format("{}", fmt::join(of.list(info.model.n_kv_heads), ", "));
-  };
-  throw FileError(fmt::format("{}: kv_heads: found heads {}; expected {}, as in the first layer",
-                              layer.where(), listed(heads), listed(info.heads)));
+void check_heads(int index, const Group& layer, const RecordingInfo& info) {
+  const int n_kv_heads = info.model.heads(index).n_kv_heads;
+  const std::vector<int> heads = read_recorded_heads(layer, n_kv_heads).list(n_kv_heads);
+  const std::vector<int> expected = info.kv_heads(index);
+  if (heads != expected)
+    throw FileError(fmt::format("{}: kv_heads: found heads {}; expected {}, as in the first layer",
+                                layer.where(), fmt::join(heads, ", "), fmt::join(expected, ", ")));
 }
 
 }  // namespace
@@ -268,7 +267,6 @@ RecordedHeads read_recorded_heads(const Group& layer, int n_kv_heads) {
   if (!ascending || heads.front() < 0 || heads.back() >= n_kv_heads)
     throw FileError(fmt::format("{}: found [{}]; expected ascending indices of {} KV heads", dataset.where(),
                                 fmt::join(heads, ", "), n_kv_heads));
-  if (n_heads == size(n_kv_heads)) return {};
   return {{heads.begin(), heads.end()}};
 }
 
@@ -297,12 +295,11 @@ StoreType read_store(const Group& layer) {
   return coarsest;
 }
 
-void check_layer_rows(const Group& layer, const RecordingInfo& info, const RunInfo& run) {
-  check_heads(layer, info);
-  const int n_recorded = info.heads.count(info.model.n_kv_heads);
-  const hsize_t n_kv_heads = size(n_recorded),
-                n_heads = size(std::int64_t{n_recorded} * info.model.group_size());
-  const hsize_t head_dim = size(info.model.head_dim), n_tokens = size(run.n_tokens);
+void check_layer_rows(int index, const Group& layer, const RecordingInfo& info, const RunInfo& run) {
+  check_heads(index, layer, info);
+  const std::int64_t n_recorded = info.heads.count(info.model.heads(index).n_kv_heads);
+  const hsize_t n_kv_heads = size(n_recorded), n_heads = size(n_recorded * info.model.group_size(index));
+  const hsize_t head_dim = size(info.model.heads(index).head_dim), n_tokens = size(run.n_tokens);
   const Roomy rows = info.complete ? Roomy{} : Roomy{1};
   const Roomy matrix = info.complete ? Roomy{} : Roomy{1, 2};
   const auto check = [&](const char* name, hsize_t n) {

@@ -40,7 +40,7 @@ ExpertCounts read_expert_counts(const hdf5::Group& layer);
 StoreType read_store(const hdf5::Group& layer);
 
 // The shapes of what `info` says was recorded, for the tokens of `run`.
-void check_layer_rows(const hdf5::Group& layer, const RecordingInfo& info, const RunInfo& run);
+void check_layer_rows(int index, const hdf5::Group& layer, const RecordingInfo& info, const RunInfo& run);
 
 // Axes along which a dataset may be longer than what is read of it. A recording that was not completed has
 // room for blocks that never came; and a capture killed while it cut that room away has it in some datasets

@@ -103,9 +103,10 @@ RunWriter::Layer RunWriter::open_layer(int layer) const {
   const Group group = group_.open_group(layer_group_name(layer));
   Layer opened;
   if (!plan_->has_keys(layer)) return opened;
-  if (plan_->keys) opened.keys = group.open_dataset("keys");
+  const bool holds_keys = plan_->holder(layer) == layer;
+  if (plan_->keys && holds_keys) opened.keys = group.open_dataset("keys");
   if (plan_->queries) opened.queries = group.open_dataset("queries");
-  if (plan_->values) opened.values = group.open_dataset("values");
+  if (plan_->values && holds_keys) opened.values = group.open_dataset("values");
   if (plan_->attention) opened.attention = group.open_dataset("attention");
   opened.evicted_at = group.open_dataset("evicted_at", kTraceCacheBytes);
   opened.evicted_margin = group.open_dataset("evicted_margin", kTraceCacheBytes);
@@ -128,7 +129,7 @@ RunWriter::Layer RunWriter::open_layer(int layer) const {
     opened.partial_received = group.open_dataset("partial_attention_received");
     opened.partial_queries = group.open_dataset("partial_attention_queries");
   }
-  opened.sums.resize(plan_->model.n_kv_heads);
+  opened.sums.resize(plan_->model.heads(layer).n_kv_heads);
   return opened;
 }
 
@@ -172,8 +173,9 @@ void RunWriter::write_layer(Layer& layer, const BlockRecord& record, const Layer
 
 void RunWriter::write_rows(const BlockRecord& record, Layer& layer, const LayerBlock& block) {
   const hsize_t start = size(record.start), n_new = size(record.n_new),
-                head_dim = size(plan_->model.head_dim);
-  const hsize_t n_heads = size(plan_->n_row_heads()), n_kv_heads = size(plan_->n_row_kv_heads());
+                head_dim = size(plan_->model.heads(block.layer).head_dim);
+  const hsize_t n_heads = size(plan_->n_row_heads(block.layer)),
+                n_kv_heads = size(plan_->n_row_kv_heads(block.layer));
   const auto write = [&](std::optional<Dataset>& dataset, const std::vector<float>& rows,
                          const Shape& count) {
     if (dataset) store_rows(*dataset, plan_->store, rows, {0, start, 0}, count);
@@ -181,16 +183,15 @@ void RunWriter::write_rows(const BlockRecord& record, Layer& layer, const LayerB
   write(layer.keys, block.keys, {n_kv_heads, n_new, head_dim});
   write(layer.queries, block.queries, {n_heads, n_new, head_dim});
   write(layer.values, block.values, {n_kv_heads, n_new, head_dim});
-  for (std::size_t head = 0; head < block.settled_keys.size(); ++head)
-    write_settled(block.settled_keys[head], head, layer);
+  for (std::size_t head = 0; head < block.settled_keys.size() && layer.keys; ++head)
+    write_settled(block.settled_keys[head], head, head_dim, layer);
   if (layer.attention)
     layer.attention->write(std::span<const float>(block.attention_rows), {0, start, 0},
                            {n_heads, n_new, start + n_new});
 }
 
 // Stretches of rows whose positions have no gap, a slab each.
-void RunWriter::write_settled(const SettledKeys& head, hsize_t place, Layer& layer) {
-  const hsize_t head_dim = size(plan_->model.head_dim);
+void RunWriter::write_settled(const SettledKeys& head, hsize_t place, hsize_t head_dim, Layer& layer) {
   const auto& at = head.position;
   for (std::size_t first = 0, end = 0; first < at.size(); first = end) {
     while (end < at.size() && at[end] - at[first] == static_cast<std::int32_t>(end - first)) ++end;
@@ -219,7 +220,8 @@ void RunWriter::write_evictions(Layer& layer, const BlockRecord& record, const L
 }
 
 void RunWriter::write_statistics(Layer& layer, const BlockRecord& record, const LayerBlock& block) {
-  const hsize_t n_heads = size(plan_->model.n_heads), n_kv_heads = size(plan_->model.n_kv_heads);
+  const hsize_t n_heads = size(plan_->model.n_heads),
+                n_kv_heads = size(plan_->model.heads(block.layer).n_kv_heads);
   if (!block.entropy.empty())
     layer.entropy.write(std::span<const float>(block.entropy), {0, size(record.start)},
                         {n_heads, size(record.n_new)});

@@ -94,7 +94,7 @@ class RunWriter {
   void count_layer(std::size_t index);
   void write_layer(Layer& layer, const BlockRecord& record, const LayerBlock& block);
   void write_rows(const BlockRecord& record, Layer& layer, const LayerBlock& block);
-  void write_settled(const SettledKeys& head, hsize_t place, Layer& layer);
+  void write_settled(const SettledKeys& head, hsize_t place, hsize_t head_dim, Layer& layer);
   void write_last_attention(Layer& layer, const LayerBlock& block);
   void write_evictions(Layer& layer, const BlockRecord& record, const LayerBlock& block);
   void write_remaining_sums(Layer& layer);

@@ -154,7 +154,7 @@ std::vector<float> window_sums(const Recording& recording, const RecordingInfo& 
     }
   }
   const std::int64_t n_prompt = info.n_prompt(), n_queries = std::min(window, n_prompt);
-  const int group_size = info.model.group_size();
+  const int group_size = info.model.group_size(layer);
   Eigen::VectorXd sums = Eigen::VectorXd::Zero(n_prompt);
   for (int head = kv_head * group_size; head < (kv_head + 1) * group_size; ++head) {
     const RowMatrixF weights = recording.attention(run, layer, head, n_prompt - n_queries, n_queries);
@@ -179,11 +179,12 @@ std::vector<float> read_last_row_layer(const Recording& recording, const PolicyN
   const auto info = recording.info();
   // All groups are of one size, so that the mean of their means is the mean over all query heads.
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(info->n_prompt());
-  for (int head = 0; head < info->model.n_kv_heads; ++head) {
+  const int n_kv_heads = info->model.heads(layer).n_kv_heads;
+  for (int head = 0; head < n_kv_heads; ++head) {
     const auto last = recording.trace(run, layer, head).attention_last;
     for (Eigen::Index i = 0; i < sum.size(); ++i) sum[i] += last[i];
   }
-  return as_float(sum / info->model.n_kv_heads);
+  return as_float(sum / n_kv_heads);
 }
 
 HeadSource read_head_source(const Recording& recording, const PolicyNeeds& needs, int run, int layer,

@@ -57,13 +57,20 @@ class Replay {
     if (progress_) progress_(done, run);
   }
 
-  std::int64_t rows_of_layer() const { return info_->model.n_kv_heads * info_->n_prompt(); }
+  std::int64_t rows_of_layer(int layer) const {
+    return info_->model.heads(layer).n_kv_heads * info_->n_prompt();
+  }
 
   RunOutcome replay_run(std::size_t run, ReplayFile& file) {
     const auto policy = analysis::make_policy(plan_.policies[run], plan_.seed);
     RunOutcome outcome{plan_.runs[run].name, {}};
+    std::map<int, std::vector<HeadEvictions>> lent;  // by the layer whose keys are those of several
     for (const int layer : plan_.layers) {
-      const std::vector<HeadEvictions> heads = replay_layer(*policy, plan_.runs[run], layer);
+      std::vector<HeadEvictions>& heads = lent[info_->model.lender(layer)];
+      if (heads.empty())
+        heads = replay_layer(*policy, plan_.runs[run], layer);
+      else
+        add_rows(rows_of_layer(layer), progress_name(plan_.runs[run], layer));
       file.write_layer(run, layer, heads);
       for (std::size_t head = 0; head < heads.size(); ++head)
         outcome.heads.push_back({layer, static_cast<int>(head), heads[head].n_retained()});
@@ -73,17 +80,22 @@ class Replay {
   }
 
  private:
+  static std::string progress_name(const recording::RunPlan& run, int layer) {
+    return fmt::format("{} layer {}", run.name, layer);
+  }
+
   std::vector<HeadEvictions> replay_layer(const analysis::Policy& policy, const recording::RunPlan& run,
                                           int layer) {
     const analysis::PolicyNeeds needs = policy.needs();
     const auto last_row_layer = read_last_row_layer(recording_, needs, plan_.source_run, layer);
-    std::vector<HeadEvictions> heads(info_->model.n_kv_heads);
-    oneapi::tbb::parallel_for(0, info_->model.n_kv_heads, [&](int kv_head) {
+    const int n_kv_heads = info_->model.heads(layer).n_kv_heads;
+    std::vector<HeadEvictions> heads(n_kv_heads);
+    oneapi::tbb::parallel_for(0, n_kv_heads, [&](int kv_head) {
       HeadSource source = read_head_source(recording_, needs, plan_.source_run, layer, kv_head);
       source.last_row_layer = last_row_layer;
       heads[kv_head] = replay_head(
           policy, source, {layer, kv_head, run.budget, run.block_size, windows_[layer]},
-          [&](std::int64_t n_rows) { add_rows(n_rows, fmt::format("{} layer {}", run.name, layer)); });
+          [&](std::int64_t n_rows) { add_rows(n_rows, progress_name(run, layer)); });
     });
     return heads;
   }
@@ -119,7 +131,7 @@ std::vector<RunOutcome> run_replay(const Source& source, const ReplayPlan& plan,
   const std::string copied = source.recording->info()->runs[plan.source_run].plan.name + ", copied";
   ReplayFile file(
       place, source, plan, [&] { replay.check_cancelled(); },
-      [&] { replay.add_rows(replay.rows_of_layer(), copied); });
+      [&](int layer) { replay.add_rows(replay.rows_of_layer(layer), copied); });
   std::vector<RunOutcome> outcomes;
   try {
     for (std::size_t run = 0; run < plan.runs.size(); ++run) outcomes.push_back(replay.replay_run(run, file));
@@ -307,7 +319,8 @@ void measure_source(ReplayPlan& plan, const Source& source, const RecordingInfo&
     }
   }
   const std::int64_t n_layers = static_cast<std::int64_t>(plan.layers.size());
-  const std::int64_t n_rows = n_layers * info.model.n_kv_heads * info.n_prompt();
+  std::int64_t n_rows = 0;
+  for (const int layer : plan.layers) n_rows += info.model.heads(layer).n_kv_heads * info.n_prompt();
   const auto n_runs = static_cast<std::int64_t>(plan.runs.size());
   constexpr std::int64_t kTraceBytes = sizeof(std::int32_t) + sizeof(float);
   constexpr std::int64_t kGroupBytes = 1 << 13;  // of a layer's group, its datasets' headers and chunk index

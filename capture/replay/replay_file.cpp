@@ -109,7 +109,7 @@ class Layout {
         from_(source.file.root().open_group("entry").open_group("runs").open_group(run_.plan.name)),
         after_chunk_(after_chunk) {}
 
-  void copy_source(const std::function<void()>& after_layer) {
+  void copy_source(const std::function<void(int layer)>& after_layer) {
     Group to = create_run(runs_, run_, 0, info_->n_prompt());
     if (run_.n_scored > 0) {
       Shape shape = from_.open_dataset("logits", 0, {0}).shape();
@@ -118,7 +118,7 @@ class Layout {
     }
     for (const int layer : plan_.layers) {
       copy_layer(layer, to);
-      after_layer();
+      after_layer(layer);
     }
     for (const int layer : plan_.keyless_layers) copy_layer(layer, to);
   }
@@ -128,8 +128,10 @@ class Layout {
     Group to = create_run(runs_, run, static_cast<std::int64_t>(index) + 1, info_->n_prompt());
     for (const int layer : plan_.layers) {
       Group group = to.create_group(recording::layer_group_name(layer), "NXcollection");
+      if (source_layer(layer).has_attribute(recording::kKeysOf))
+        group.set_integer(recording::kKeysOf, source_layer(layer).integer(recording::kKeysOf));
       create_rows(group, layer);
-      create_evictions(group);
+      create_evictions(group, layer);
       create_statistics(group, layer);
       // What the sinks took is attention, their scores are the model's.
       if (const Group from = source_layer(layer); from.has("sink_logit")) copy(from, group, "sink_logit", {});
@@ -149,23 +151,39 @@ class Layout {
     return copied;
   }
 
+  static void copy_attributes(const Group& from, Group& to) {
+    for (const char* name : {recording::kKeyless, recording::kNExperts, recording::kKeysOf})
+      if (from.has_attribute(name)) to.set_integer(name, from.integer(name));
+  }
+
+  // Where a layer's dataset lies: keys and values in the first of the layers that share them.
+  int holder_of(const std::string& name, int layer) const {
+    if (name != "keys" && name != "values") return layer;
+    return *std::ranges::find_if(plan_.layers, [&](int other) {
+      return other == layer || info_->model.lender(other) == info_->model.lender(layer);
+    });
+  }
+
   void copy_layer(int layer, Group& run) {
     const Group from = source_layer(layer);
     Group to = run.create_group(recording::layer_group_name(layer), "NXcollection");
-    for (const char* name : {recording::kKeyless, recording::kNExperts})
-      if (from.has_attribute(name)) to.set_integer(name, from.integer(name));
+    copy_attributes(from, to);
     for (const std::string& name : datasets_of(from))
-      copy(from, to, name, shape_of_tokens(name, from.open_dataset(name, 0, {0}).shape(), run_.n_tokens));
+      if (const int holder = holder_of(name, layer); holder != layer)
+        to.link_dataset(name, run.open_group(recording::layer_group_name(holder)).open_dataset(name));
+      else
+        copy(from, to, name, shape_of_tokens(name, from.open_dataset(name, 0, {0}).shape(), run_.n_tokens));
   }
 
   // The prompt's rows: the source run's, or one copy of them for all replayed runs.
   void create_rows(Group& to, int layer) {
-    const std::string place = recording::layer_group_name(layer);
     const bool shared = run_.n_tokens == info_->n_prompt();
     const std::string owner = shared ? run_.plan.name : plan_.runs.front().name;
-    const Group from = source_layer(layer), owned = runs_.open_group(owner).open_group(place);
+    const Group from = source_layer(layer);
     for (const char* name : {"keys", "queries", "values"}) {
       if (!from.has(name)) continue;
+      const Group owned =
+          runs_.open_group(owner).open_group(recording::layer_group_name(holder_of(name, layer)));
       if (owned.has(name))
         to.link_dataset(name, owned.open_dataset(name));
       else
@@ -174,8 +192,8 @@ class Layout {
     }
   }
 
-  Dataset create_trace(Group& to, const std::string& name, ElementType type, double fill) const {
-    const Shape shape{size(info_->model.n_kv_heads), size(info_->n_prompt())};
+  Dataset create_trace(Group& to, int layer, const std::string& name, ElementType type, double fill) const {
+    const Shape shape{size(info_->model.heads(layer).n_kv_heads), size(info_->n_prompt())};
     DatasetOptions options;
     options.chunk = {1, std::min(shape[1], kTraceChunk)};
     options.allocate = true;
@@ -183,21 +201,22 @@ class Layout {
     return to.create_dataset(name, type, shape, options);
   }
 
-  void create_evictions(Group& to) const {
-    create_trace(to, "evicted_at", ElementType::kInt32, -1);
-    create_trace(to, "evicted_margin", ElementType::kFloat32, kNaN);
+  void create_evictions(Group& to, int layer) const {
+    create_trace(to, layer, "evicted_at", ElementType::kInt32, -1);
+    create_trace(to, layer, "evicted_margin", ElementType::kFloat32, kNaN);
   }
 
-  // Zeros, of which the file holds one set.
+  // Zeros, of which the file holds one set of each shape.
   void create_statistics(Group& to, int layer) {
     const Group from = source_layer(layer);
     for (const std::string& name : datasets_of(from)) {
       if (!is_attention_trace(name)) continue;
-      const auto known = zeros_.find(name);
+      const auto key = std::pair{name, info_->model.heads(layer).n_kv_heads};
+      const auto known = zeros_.find(key);
       if (known != zeros_.end())
         to.link_dataset(name, known->second);
       else
-        zeros_.emplace(name, create_trace(to, name, from.open_dataset(name, 0, {0}).type(), 0));
+        zeros_.emplace(key, create_trace(to, layer, name, from.open_dataset(name, 0, {0}).type(), 0));
     }
   }
 
@@ -207,7 +226,7 @@ class Layout {
   const RunInfo& run_;  // the source
   Group from_;
   const std::function<void()>& after_chunk_;
-  std::map<std::string, Dataset> zeros_;
+  std::map<std::pair<std::string, int>, Dataset> zeros_;  // by name and number of heads
 };
 
 // Lays out the recording of a replay below the root: where it comes from, the source run copied, and every
@@ -215,7 +234,7 @@ class Layout {
 //   after_chunk, after_layer: see ReplayFile
 void create_replay_layout(Group& root, const Source& source, const ReplayPlan& plan,
                           const std::function<void()>& after_chunk,
-                          const std::function<void()>& after_layer) {
+                          const std::function<void(int layer)>& after_layer) {
   const auto info = source.recording->info();
   root.set_text("NX_class", "NXroot");
   root.set_text("default", "entry");
@@ -231,7 +250,7 @@ void create_replay_layout(Group& root, const Source& source, const ReplayPlan& p
 }  // namespace
 
 ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
-                       const std::function<void()>& after_chunk, const std::function<void()>& after_layer)
+                       const std::function<void()>& after_chunk, const std::function<void(int layer)>& after_layer)
     : place_(place), plan_(plan), file_(place.create()) {
   try {
     file_.guarded([&] {

@@ -27,7 +27,7 @@ class ReplayFile {
   //   after_layer: called after each layer that was copied
   //   throws FileError where the file cannot be written, and leaves none then
   ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
-             const std::function<void()>& after_chunk, const std::function<void()>& after_layer);
+             const std::function<void()>& after_chunk, const std::function<void(int layer)>& after_layer);
 
   // What follows throws FileError where the file cannot be written.
 
@@ -42,7 +42,7 @@ class ReplayFile {
 
  private:
   void lay_out(const Source& source, const std::function<void()>& after_chunk,
-               const std::function<void()>& after_layer);
+               const std::function<void(int layer)>& after_layer);
   recording::hdf5::Group run_group(std::size_t run) const;
   void flush_and_sync();
 

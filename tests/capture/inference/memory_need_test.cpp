@@ -65,8 +65,8 @@ TEST(MemoryNeed, AtensHeadsAreAsLongAsTheLongest) {
       2 * 128 * 2 + 4 + 8 + 4;  // key, value; position, attention received, from how many
   std::vector<std::int64_t> rows(8, 10);
   rows[3] = 30;
-  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kKernels), (7 * 10 + 30) * kRowBytes);
-  EXPECT_EQ(layer_cache_bytes(large_model(), rows, 2, Arithmetic::kAten), 8 * 30 * kRowBytes);
+  EXPECT_EQ(layer_cache_bytes(large_model(), 0, rows, 2, Arithmetic::kKernels), (7 * 10 + 30) * kRowBytes);
+  EXPECT_EQ(layer_cache_bytes(large_model(), 0, rows, 2, Arithmetic::kAten), 8 * 30 * kRowBytes);
 }
 
 TEST(CacheRows, AreTheBudgetAndOneBlockOrEveryToken) {

@@ -16,6 +16,8 @@ Checkpoints in Hugging Face layout:
   tiny_qwen3_window    float32, a window where layer_types says so
   tiny_gemma2          bfloat16, soft caps, windows in every other layer
   tiny_gemma3          bfloat16, windows in two of three layers, two thetas, linear scaling of the global one
+  tiny_gemma4          float32, heads of two sizes, keys that the last layers borrow, an input of each layer
+  tiny_gemma4_moe      bfloat16, KV heads of two numbers, keys as values, all experts beside a dense feed-forward
   tiny_phi3            bfloat16, fused projections, a window in all layers
   tiny_phi3_longrope   float32, LongRoPE, a prompt longer than original_max_position_embeddings
   tiny_phi4            float32, LongRoPE of three quarters of a head
@@ -119,6 +121,16 @@ SHAPES = {
         tie_word_embeddings=True,
         rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 4.0},
                          "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    "tiny_gemma4": SMALL | dict(
+        num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2, head_dim=12, global_head_dim=24,
+        sliding_window=10, num_kv_shared_layers=2, use_double_wide_mlp=True, hidden_size_per_layer_input=6,
+        vocab_size_per_layer_input=48, tie_word_embeddings=True, final_logit_softcapping=9.0,
+        layer_types=["sliding_attention", "full_attention"] * 3),
+    "tiny_gemma4_moe": SMALL | dict(
+        num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4, head_dim=8, global_head_dim=16,
+        num_global_key_value_heads=2, attention_k_eq_v=True, sliding_window=11, hidden_size_per_layer_input=0,
+        tie_word_embeddings=True, final_logit_softcapping=9.0, enable_moe_block=True, num_experts=3, top_k_experts=3,
+        moe_intermediate_size=12, layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
     "tiny_phi3": SMALL | dict(num_attention_heads=4, num_key_value_heads=2, sliding_window=13),
     "tiny_phi4": SMALL | dict(
         num_attention_heads=4, num_key_value_heads=2, head_dim=16, hidden_size=64, partial_rotary_factor=0.75,
@@ -207,7 +219,7 @@ SHAPES |= {name: dict(
 # Stored as bfloat16; the others as float32, those of the trainer as it does.
 NARROW = ["tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3", "tiny_smollm3",
           "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight",
-          "tiny_gpt_oss_mxfp4"]
+          "tiny_gpt_oss_mxfp4", "tiny_gemma4_moe"]
 DTYPES = {name: torch.bfloat16 if name in NARROW else torch.float32 for name in SHAPES}
 # What a family's classes begin with, and the module that they stand in.
 LLAMA, QWEN2, QWEN3 = ("Llama", "llama"), ("Qwen2", "qwen2"), ("Qwen3", "qwen3")
@@ -217,6 +229,7 @@ FAMILIES = {
     "tiny_qwen2": QWEN2, "tiny_qwen2_window": QWEN2, "tiny_qwen3": QWEN3, "tiny_qwen3_window": QWEN3,
     "tiny_mistral": MISTRAL, "tiny_mistral_window": MISTRAL,
     "tiny_phi3": PHI3, "tiny_phi3_longrope": PHI3, "tiny_phi4": PHI3,
+    "tiny_gemma4": ("Gemma4", "gemma4"), "tiny_gemma4_moe": ("Gemma4", "gemma4"),
     "tiny_gemma2": ("Gemma2", "gemma2"), "tiny_gemma3": ("Gemma3", "gemma3"), "tiny_smollm3": ("SmolLM3", "smollm3"),
     "tiny_olmo2": ("Olmo2", "olmo2"), "tiny_olmo3": ("Olmo3", "olmo3"), "tiny_granite": ("Granite", "granite"),
     "tiny_granite4": ("GraniteMoeHybrid", "granitemoehybrid"),
@@ -233,7 +246,7 @@ FAMILIES = {
 }
 # Norms that multiply by 1 + weight.
 UNIT_OFFSET = ["Gemma2RMSNorm", "Gemma3RMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm", "Qwen3_5MoeRMSNorm"]
-TEXT_PARTS = ["tiny_gemma3", "tiny_qwen35", "tiny_qwen35_moe"]  # of larger models
+TEXT_PARTS = ["tiny_gemma3", "tiny_gemma4", "tiny_gemma4_moe", "tiny_qwen35", "tiny_qwen35_moe"]  # of larger models
 PLAIN = dict(attn_implementation="eager", experts_implementation="eager")
 BY_LENGTH = ["tiny_llama_dynamic", "tiny_phi3_longrope", "tiny_phi4"]  # RoPE depends on the length seen
 BLOCKS = [1, 16]
@@ -252,7 +265,9 @@ def make_model(name: str) -> torch.nn.Module:
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if "norm" in parameter_name:
+            if "gemma4" in name and "q_norm" in parameter_name:
+                parameter.copy_(0.4 + 0.1 * noise)  # scores are not divided by √head_dim
+            elif "norm" in parameter_name:
                 offset = type(model.get_submodule(parameter_name.rpartition(".")[0])).__name__ in UNIT_OFFSET
                 parameter.copy_(0.2 * noise if offset else 1 + 0.2 * noise)
             elif parameter_name.endswith(("A_log", "dt_bias")):
@@ -263,6 +278,8 @@ def make_model(name: str) -> torch.nn.Module:
                 parameter.copy_(0.3 * noise)
             elif parameter_name.endswith("sinks"):
                 parameter.copy_(1 + noise)
+            elif parameter_name.endswith("scale"):
+                parameter.copy_(1 + 0.2 * noise)
             elif "embed" in parameter_name:
                 parameter.copy_(noise)
             else:
@@ -271,6 +288,8 @@ def make_model(name: str) -> torch.nn.Module:
         for buffer_name, buffer in model.named_buffers():
             if buffer_name.endswith("e_score_correction_bias"):
                 buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
+            elif buffer_name.endswith("layer_scalar"):
+                buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
     return model.to(DTYPES[name])
 
 
@@ -356,11 +375,22 @@ def save_with_further_layer(model: torch.nn.Module, folder: pathlib.Path) -> Non
     save_file(tensors | further, folder / "model.safetensors", {"format": "pt"})
 
 
+def save_as_published(model: torch.nn.Module, folder: pathlib.Path) -> None:
+    """Gemma 4's configuration with fields for the layers that differ, which newer versions list one by one."""
+    model.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    heads = next(iter(config.pop("per_layer_config").values()))
+    config |= {"global_head_dim": heads["head_dim"], "num_global_key_value_heads": heads["num_key_value_heads"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
 def save_folder(model: torch.nn.Module, name: str) -> None:
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
     if getattr(model.config, "num_mtp_layers", 0):
         save_with_further_layer(model, folder)
+    elif name == "tiny_gemma4_moe":
+        save_as_published(model, folder)
     else:
         model.save_pretrained(folder)
     for file in folder.iterdir():
