@@ -235,8 +235,7 @@ CacheMemory cache_memory(const capture::ModelConfig& config, std::int64_t elemen
   }
   memory.p95_length = p95_of(lengths);
   memory.p95_bytes = sum_elements(config, memory.p95_length, budget) * element_bytes;
-  memory.p95_peak_bytes =
-      sum_peak_elements(config, memory.p95_length, budget, block_size) * element_bytes;
+  memory.p95_peak_bytes = sum_peak_elements(config, memory.p95_length, budget, block_size) * element_bytes;
   return memory;
 }
 

@@ -119,8 +119,7 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
     const bool streamed = model.residency() == capture::Residency::kStreamed;
     fmt::print(stderr, "{}: {} layers, {} query / {}{} KV heads of {}, {} on {}{}\n", plan.model.name,
                plan.model.n_layers, plan.model.n_heads, plan.model.layer_heads.empty() ? "" : "up to ",
-               plan.model.n_kv_heads, plan.model.head_dim,
-               model.dtype_name(), model.device_name(),
+               plan.model.n_kv_heads, plan.model.head_dim, model.dtype_name(), model.device_name(),
                streamed ? "; weights do not fit into memory, layers are streamed from disk" : "");
     fmt::print(stderr, "{}, {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
                counted(plan.n_prompt(), "prompt token"), counted(std::ssize(plan.runs), "run"),

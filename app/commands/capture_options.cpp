@@ -131,12 +131,7 @@ void CaptureCommandOptions::add_cache_formats(CLI::App& command) {
           "every policy runs with each (default: model, the model's dtype)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command
-      .add_option(
-          "--cache-scales", cache_scales_,
-          "What has a scale of its own: channel (int4, int8: of 32 keys, KIVI), token, or head (fp8); "
-          "default: channel for int4 and int8, head for fp8")
-      ->check(not_empty());
+  add_cache_scales(command, cache_scales_);
 }
 
 capture::ModelOptions CaptureCommandOptions::model_options() const {

@@ -206,7 +206,10 @@ evaluation::Evaluation evaluate(const EvalOptions& options, const capture::Model
   return evaluation::evaluate(model, settings, asked.examples, asked.scorer, folder, {control, show});
 }
 
-void print_notes(const EvalExamples& asked) {
+void print_notes(const evaluation::Settings& settings, const EvalExamples& asked) {
+  if (const analysis::CacheFormat& format = settings.cache_format; format.quantises())
+    fmt::print("Caches, the full one's too, hold rows as {}, scales by {}.\n",
+               analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales));
   for (const std::string& note : asked.notes) fmt::print("{}\n", note);
   for (const std::string& row : asked.bad_rows) fmt::print("Skipped: {}\n", row);
   if (!asked.bad_rows.empty()) fmt::print("Rows skipped: {}.\n", asked.bad_rows.size());
@@ -224,7 +227,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.examples);
   const auto folder = open_folder(options, settings);
   if (options.dry_run) {
-    print_notes(asked);
+    print_notes(settings, asked);
     return print_plan(settings, asked, folder.get());
   }
   if (folder) folder->begin();
@@ -234,7 +237,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   const recording::Origin origin = eval_origin(settings, *model);
   const JsonTarget json = options.json_target();
   if (!json.is_stdout()) {
-    print_notes(asked);
+    print_notes(settings, asked);
     fmt::print("{}{}", report.table, cost_line(evaluation));
   }
   if (folder) write_folder(report.figures, report.json, task.name, *folder, origin);
@@ -256,6 +259,12 @@ void EvalOptions::add_to(CLI::App& command) {
       ->delimiter(',')
       ->check(one_or_more())
       ->capture_default_str();
+  command
+      .add_option(
+          "--cache-dtype", cache_dtype,
+          "What every run's KV cache holds rows as, the full one's included: model, fp8, int8 or int4")
+      ->capture_default_str();
+  add_cache_scales(command, cache_scales);
   add_out(command, out, "evaluation");
   command.add_option("--json", json, "All numbers as JSON into a file; - is stdout");
   command.add_option("--figure", figures, "Also draw into this file: .png, .svg, .pdf or .h5; repeatable")
@@ -271,6 +280,9 @@ evaluation::Settings EvalOptions::settings(const std::string& task,
                                            const nlohmann::ordered_json& task_settings) const {
   evaluation::Settings settings = evaluation::asked_grid(policies, budgets, blocks, seed);
   settings.task = task;
+  settings.cache_format = analysis::cache_format(cache_dtype, cache_scales);
+  if (!cache_scales.empty() && !settings.cache_format.quantises())
+    throw UsageError("--cache-scales: no cache is quantised; give --cache-dtype fp8, int8 or int4 as well");
   settings.task_settings = task_settings;
   return settings;
 }

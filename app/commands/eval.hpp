@@ -37,6 +37,7 @@ struct EvalOptions {
   std::vector<std::string> figures;
   std::uint64_t seed = 0;
   std::string json;
+  std::string cache_dtype = "model", cache_scales;
   bool force = false, quiet = false, dry_run = false;
 
   void add_to(CLI::App& command);

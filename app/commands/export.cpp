@@ -69,7 +69,8 @@ void add_requests(std::vector<figures::FigureRequest>& requests, const Recording
       }
       continue;
     }
-    for (const int head : chosen_kv_heads(info, figures::chosen_layer(info, request), arguments, !several_runs)) {
+    for (const int head :
+         chosen_kv_heads(info, figures::chosen_layer(info, request), arguments, !several_runs)) {
       request.kv_head = head;
       requests.push_back(request);
     }

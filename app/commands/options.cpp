@@ -73,6 +73,15 @@ void add_block(CLI::App& command, std::int64_t& block) {
       ->capture_default_str();
 }
 
+void add_cache_scales(CLI::App& command, std::string& scales) {
+  command
+      .add_option(
+          "--cache-scales", scales,
+          "What has a scale of its own: channel (int4, int8: of 32 keys, KIVI), token, or head (fp8); "
+          "default: channel for int4 and int8, head for fp8")
+      ->check(not_empty());
+}
+
 void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& of) {
   command.add_option("--seed", seed, "Seed of " + of)->check(zero_or_more())->capture_default_str();
 }

@@ -45,6 +45,9 @@ CLI::Option* add_budgets(CLI::App& command, std::vector<analysis::Budget>& budge
 // `--block`: B, 1 or more.
 void add_block(CLI::App& command, std::int64_t& block);
 
+// `--cache-scales`, by which a quantised cache rounds.
+void add_cache_scales(CLI::App& command, std::string& scales);
+
 // `--seed`, 0 or more.
 //   of: what is drawn, the end of "Seed of …"
 void add_seed(CLI::App& command, std::uint64_t& seed, const std::string& of);

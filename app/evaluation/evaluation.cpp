@@ -111,8 +111,8 @@ class RunningEvaluation {
                              fmt::format("result {} of {}", n_done_ + 1, n_wanted_));
         }};
     try {
-      const auto spent =
-          capture::complete_prompts(model_, {tasks.front().point->block, settings_.seed}, requests, watch);
+      const auto spent = capture::complete_prompts(
+          model_, {tasks.front().point->block, settings_.seed, settings_.cache_format}, requests, watch);
       cost.tokens_asked += spent.tokens_asked;
       cost.tokens_run += spent.tokens_run;
       cost.seconds += spent.seconds;

@@ -89,6 +89,10 @@ Json settings_json(const Settings& settings) {
   json["budgets"] = Json::array();
   for (const AskedBudget& budget : settings.budgets) json["budgets"].push_back(budget.text);
   json["blocks"] = settings.blocks;
+  if (const analysis::CacheFormat& format = settings.cache_format; format.quantises()) {
+    json["cache_dtype"] = analysis::cache_dtype_name(format.dtype);
+    json["cache_scales"] = analysis::cache_scales_name(format.scales);
+  }
   json["seed"] = settings.seed;
   for (const auto& [name, value] : settings.task_settings.items()) json[name] = value;
   return json;

@@ -33,9 +33,10 @@ struct AskedBudget {
 struct Settings {
   std::string task;  // "niah"
   results::ModelIdentity model;
-  std::vector<AskedPolicy> policies;  // `none` is not among them: it always runs
-  std::vector<AskedBudget> budgets;   // at least one, unless there is no policy
-  std::vector<std::int64_t> blocks;   // at least one
+  std::vector<AskedPolicy> policies;        // `none` is not among them: it always runs
+  std::vector<AskedBudget> budgets;         // at least one, unless there is no policy
+  std::vector<std::int64_t> blocks;         // at least one
+  analysis::CacheFormat cache_format = {};  // of every run's cache, the full one's included
   std::uint64_t seed = 0;  // of policies that draw, of what is drawn for examples, of the bootstrap
   nlohmann::ordered_json task_settings = nlohmann::ordered_json::object();  // what the task adds
 };

@@ -159,7 +159,8 @@ std::string caption_of(const RecordingInfo& info, int run, const std::vector<Hea
   for (const HeadBounds& head : heads) {
     sampled += head.theorem.sampled + head.lemma.sampled;
     theorem.pairs += head.theorem.pairs;
-    theorem.looked_at += head.theorem.sampled > 0 ? head.theorem.sampled : n * n * info.model.group_size(head.layer);
+    theorem.looked_at +=
+        head.theorem.sampled > 0 ? head.theorem.sampled : n * n * info.model.group_size(head.layer);
     theorem.violations += head.theorem.violations;
     lemma.pairs += head.lemma.pairs_nonnegative;
     lemma.looked_at += head.lemma.pairs;
@@ -171,8 +172,8 @@ std::string caption_of(const RecordingInfo& info, int run, const std::vector<Hea
       "holds, cos(key, query) ≥ 0: {}; the form that always holds, over all of these: {}. {}Histograms end "
       "at "
       "{} % of the pairs.",
-      describe_run(info, about), heads.size(), info.layers.size(),
-      theorem.text("pairs"), lemma.text("visible pairs"), count_violations(always.violations),
+      describe_run(info, about), heads.size(), info.layers.size(), theorem.text("pairs"),
+      lemma.text("visible pairs"), count_violations(always.violations),
       sampled > 0 ? "Queries are a seeded sample. " : "", 100 * kShownShare);
 }
 

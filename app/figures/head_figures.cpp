@@ -208,9 +208,7 @@ double place_of(const HeadProfile& profile, int n_kv_heads) {
   return profile.layer + kLayerWidth * middle;
 }
 
-float mark_size(const RecordingInfo& info) {
-  return info.all_heads().size() > 64 ? 3.5F : 6.0F;
-}
+float mark_size(const RecordingInfo& info) { return info.all_heads().size() > 64 ? 3.5F : 6.0F; }
 
 Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profiles, const Side& side,
                const Axis& y) {

@@ -353,10 +353,10 @@ Figure diversity_figure(const recording::Recording& recording, const FigureReque
   figure.name = "diversity";
   figure.title = "Diversity of the retained keys while the prompt is read";
   figure.columns = 3;
-  figure.caption = fmt::format("{}{}. Median over {} heads of {} layers after each block{}{}.",
-                               describe_prompt(*info), describe_budget(*info, runs), info->recorded_heads().size(),
-                               info->layers.size(), note_of(*info, runs),
-                               runs.size() <= kMostBands ? "; bands: 5 to 95 %" : "");
+  figure.caption =
+      fmt::format("{}{}. Median over {} heads of {} layers after each block{}{}.", describe_prompt(*info),
+                  describe_budget(*info, runs), info->recorded_heads().size(), info->layers.size(),
+                  note_of(*info, runs), runs.size() <= kMostBands ? "; bands: 5 to 95 %" : "");
   return figure;
 }
 

@@ -128,10 +128,11 @@ Figure overlap_figure(const recording::Recording& recording, const FigureRequest
   if (!pairs.empty()) figure.panels.push_back(layer_panel(*info, labels, overlap, pairs));
   figure.columns = 2;
   figure.view.block = block;
-  figure.caption = fmt::format(
-      "{}{}. Mean over {}{}.{}{}", describe_prompt(*info), describe_budget(*info, runs),
-      describe_kv_heads(*info), block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", block),
-      chance_of(*info, runs), key);
+  figure.caption =
+      fmt::format("{}{}. Mean over {}{}.{}{}", describe_prompt(*info), describe_budget(*info, runs),
+                  describe_kv_heads(*info),
+                  block < 0 ? " at the end of the prompt" : fmt::format(" after block {}", block),
+                  chance_of(*info, runs), key);
   return figure;
 }
 

@@ -187,8 +187,9 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
   measure_quantisation(recording, *info, selection, head, end, measures);
   const auto statistics = recording.statistics(selection.run, selection.layer);
   measure_attention(head, statistics, selection.kv_head, info->model.group_size(selection.layer), measures);
-  measures.learned_sink_share = learned_sink_share(run_of(*info, selection.run), statistics.sink,
-                                                   selection.kv_head, info->model.group_size(selection.layer));
+  measures.learned_sink_share =
+      learned_sink_share(run_of(*info, selection.run), statistics.sink, selection.kv_head,
+                         info->model.group_size(selection.layer));
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
   if (options.pca) measure_pca(head, measures);
   if (options.bounds) measure_bounds(head, measures);

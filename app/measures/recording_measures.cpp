@@ -204,6 +204,11 @@ nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,
                    {"n_heads", info.model.n_heads},
                    {"n_kv_heads", info.model.n_kv_heads},
                    {"head_dim", info.model.head_dim}};
+  for (int layer = 0; layer < std::ssize(info.model.layer_heads); ++layer) {
+    json["model"]["layer_n_kv_heads"].push_back(info.model.heads(layer).n_kv_heads);
+    json["model"]["layer_head_dim"].push_back(info.model.heads(layer).head_dim);
+  }
+  if (!info.model.layer_lenders.empty()) json["model"]["keys_of"] = info.model.layer_lenders;
   json["n_prompt"] = info.n_prompt();
   json["complete"] = info.complete;
   json["keyless_layers"] = info.keyless_layers;

@@ -53,8 +53,7 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
   const auto evicted_at = recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at;
   const std::int64_t window = recorded_rules(*info, selection.layer).window;
   const auto policy = recorded_policy(*info, run);
-  const std::int64_t budget =
-      run.plan.layer_budgets(selection.layer, info->model)[selection.kv_head];
+  const std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model)[selection.kv_head];
   std::vector<TokenLife> lives(run.n_tokens);
   std::vector<std::int32_t> rows;  // in the cache, ascending
   for (std::int64_t block = 0, token = 0; block < run.blocks_done; ++block) {

@@ -382,8 +382,7 @@ ScoreHistory score_history(const Recording& recording, const HeadSelection& sele
   ScoreHistory history;
   history.missing = why_not(*info, run, policy.get(), selection);
   if (!history.missing.empty()) return history;
-  const std::int64_t budget =
-      run.plan.layer_budgets(selection.layer, info->model).at(selection.kv_head);
+  const std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model).at(selection.kv_head);
   const HeadRows head(recording, *info, selection, policy->needs().values);
   for (std::int64_t block = 0; block < run.blocks_done; ++block) {
     if (recording::tokens_seen(run, block) <= position) continue;

@@ -140,7 +140,8 @@ std::shared_ptr<const HeadPoints> read_head_points(const Recording& recording, c
 
 bool worth_sketching(const RecordingInfo& info) {
   constexpr std::int64_t kManyNumbers = std::int64_t{2} << 20U;
-  return info.queries && info.n_prompt() * info.model.n_heads / info.model.n_kv_heads * info.model.head_dim >= kManyNumbers;
+  return info.queries &&
+         info.n_prompt() * info.model.n_heads / info.model.n_kv_heads * info.model.head_dim >= kManyNumbers;
 }
 
 std::shared_ptr<const HeadPoints> sketch_head_points(const Recording& recording, const RecordingInfo& info,

@@ -180,7 +180,8 @@ class Rehearsal {
     const auto& state = session_.state();
     const auto& layers = state.info->layers;
     const auto here = std::ranges::find(layers, state.selection.layer) - layers.begin();
-    const int kv_head = (state.selection.kv_head + 1) % state.info->model.heads(state.selection.layer).n_kv_heads;
+    const int kv_head =
+        (state.selection.kv_head + 1) % state.info->model.heads(state.selection.layer).n_kv_heads;
     const auto layer = kv_head == 0 ? (here + 1) % std::ssize(layers) : here;
     session_.select_head(layers[layer], kv_head);
     draw_until_shown();

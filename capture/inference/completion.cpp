@@ -274,14 +274,16 @@ std::vector<double> log_probabilities(const Transformer& transformer, const at::
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t block_size,
                                      const StateRule& rule, int layer) {
   std::vector<std::int64_t> budgets;
-  if (rule.policy != nullptr && rule.policy->evicts(layer)) budgets.assign(config.heads(layer).n_kv_heads, rule.budget);
+  if (rule.policy != nullptr && rule.policy->evicts(layer))
+    budgets.assign(config.heads(layer).n_kv_heads, rule.budget);
   return cache_rows(config, layer, std::min(block_size, rule.most_tokens), rule.most_tokens, budgets);
 }
 
-RunState::RunState(const Model& model, std::int64_t block_size) : model_(model), block_size_(block_size) {}
+RunState::RunState(const Model& model, const CompletionSettings& settings)
+    : model_(model), settings_(settings) {}
 
-RunState::RunState(const Model& model, std::int64_t block_size, const StateRule& rule)
-    : RunState(model, block_size) {
+RunState::RunState(const Model& model, const CompletionSettings& settings, const StateRule& rule)
+    : RunState(model, settings) {
   for (int layer = 0; layer < model.config().n_layers; ++layer)
     layers_.push_back(
         std::make_unique<LayerRun>(model.transformer(), layer_plan(layer, rule), lender_of(*this, layer)));
@@ -294,7 +296,7 @@ const LayerRun* RunState::lender_of(const RunState& state, int layer) {
 }
 
 std::unique_ptr<RunState> RunState::fork(const StateRule& rule) const {
-  std::unique_ptr<RunState> forked(new RunState(model_, block_size_));
+  std::unique_ptr<RunState> forked(new RunState(model_, settings_));
   for (int layer = 0; layer < std::ssize(layers_); ++layer)
     forked->layers_.push_back(layers_[layer]->fork(layer_plan(layer, rule), lender_of(*forked, layer)));
   forked->position_ = position_;
@@ -315,9 +317,10 @@ EvictionRule RunState::eviction(int layer, const StateRule& rule) const {
 LayerPlan RunState::layer_plan(int layer, const StateRule& rule) const {
   LayerPlan plan;
   plan.layer = layer;
-  plan.block_size = block_size_;
+  plan.block_size = settings_.block_size;
   plan.eviction = eviction(layer, rule);
-  plan.capacities = cache_rows(model_.config(), block_size_, rule, layer);
+  plan.capacities = cache_rows(model_.config(), settings_.block_size, rule, layer);
+  plan.cache_format = settings_.cache_format;
   plan.counts_attention = rule.counts_attention;
   plan.recording.layer = false;
   return plan;

@@ -81,8 +81,9 @@ struct Completion {
 
 // What is the same for all requests.
 struct CompletionSettings {
-  std::int64_t block_size = 128;  // B
-  std::uint64_t seed = 0;         // of policies that draw and were given none of their own
+  std::int64_t block_size = 128;            // B
+  std::uint64_t seed = 0;                   // of policies that draw and were given none of their own
+  analysis::CacheFormat cache_format = {};  // what the caches hold rows as
 };
 
 // Tokens that were asked for: those of every request's prompt, and every id it may generate but the last,
@@ -143,7 +144,7 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t blo
 // and the policy must outlive it.
 class RunState {
  public:
-  RunState(const Model& model, std::int64_t block_size, const StateRule& rule);
+  RunState(const Model& model, const CompletionSettings& settings, const StateRule& rule);
 
   // A run that goes on from here by itself. Costs a copy of the rows that there are. Evicts by its rule where
   // that was left open.
@@ -164,14 +165,14 @@ class RunState {
   double mean_rows() const;  // cached per KV head, mean over all layers and heads
 
  private:
-  RunState(const Model& model, std::int64_t block_size);
+  RunState(const Model& model, const CompletionSettings& settings);
   LayerPlan layer_plan(int layer, const StateRule& rule) const;
   EvictionRule eviction(int layer, const StateRule& rule) const;
   void leave_open(std::span<const StateRule> rules);
   static const LayerRun* lender_of(const RunState& state, int layer);
 
   const Model& model_;
-  std::int64_t block_size_;
+  CompletionSettings settings_;
   std::vector<std::unique_ptr<LayerRun>> layers_;
   std::int64_t position_ = 0;
   at::Tensor last_hidden_;

@@ -171,7 +171,7 @@ CompletionRun::CompletionRun(const Model& model, const CompletionSettings& setti
 }
 
 void CompletionRun::begin(const StateRule& rule) {
-  states_.push_back(std::make_unique<RunState>(model_, settings_.block_size, rule));
+  states_.push_back(std::make_unique<RunState>(model_, settings_, rule));
 }
 
 void CompletionRun::fork(const StateRule& rule) { states_.push_back(newest().fork(rule)); }
@@ -271,8 +271,8 @@ class MemorySteps : public CompletionSteps {
   void add(const StateRule& rule) {
     Run run;
     for (int layer = 0; layer < config_.n_layers; ++layer)
-      run.cache += layer_cache_bytes(config_, layer, cache_rows(config_, block_size_, rule, layer), element_bytes_,
-                                     arithmetic_);
+      run.cache += layer_cache_bytes(config_, layer, cache_rows(config_, block_size_, rule, layer),
+                                     element_bytes_, arithmetic_);
     runs_.push_back(run);
     look();
   }

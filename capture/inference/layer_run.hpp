@@ -91,8 +91,9 @@ class LayerRun {
   // where it has its own. What it borrows, it holds and evicts as the lender does.
   LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRun* lender = nullptr);
 
-  // Runs tokens through the layer, block by block; hidden (n, hidden_size) becomes the layer's output. `before_block` is called ahead of each block and may throw; `after_block` gets what is
-  // recorded of each, nothing where the layer is not recorded.
+  // Runs tokens through the layer, block by block; hidden (n, hidden_size) becomes the layer's output.
+  // `before_block` is called ahead of each block and may throw; `after_block` gets what is recorded of each,
+  // nothing where the layer is not recorded.
   //   throws InvalidInput naming the layer where attention meets NaN or Inf
   //   returns how the layer's experts were chosen for all of them
   using BeforeBlock = std::function<void()>;

@@ -101,11 +101,13 @@ double recorded_bytes(const ModelConfig& config, const recording::RecordPlan& pl
   int most_heads = 0;
   double recorded = 0, largest = 0;
   for (const int layer : plan.layers) {
-    const double values = static_cast<double>(plan.n_row_heads(layer) + 2 * plan.n_row_kv_heads(layer)) *
-                          config.heads(layer).head_dim;
+    const auto [n_all_kv_heads, head_dim] = config.heads(layer);
+    const int n_kv_heads = plan.heads.count(n_all_kv_heads);
+    const int n_heads = n_kv_heads * (config.n_heads / n_all_kv_heads);
+    const double values = static_cast<double>(n_heads + 2 * n_kv_heads) * head_dim;
     recorded += values;
     largest = std::max(largest, values);
-    most_heads = std::max(most_heads, plan.n_row_heads(layer));
+    most_heads = std::max(most_heads, n_heads);
   }
   double bytes = n * 4 * (plan.by_layers() ? largest : recorded);
   bytes += n * plan.experts_per_token * 8 * static_cast<double>(plan.expert_layers.size());

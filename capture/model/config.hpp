@@ -15,13 +15,13 @@ namespace keyscope::capture {
 struct RopeScaling {
   enum class Kind {
     kNone,
-    kLinear,    // f_i / factor
-    kDynamic,   // theta grows with the length seen, once that exceeds the original context (NTK-aware)
-    kLlama3,    // f_i / factor for long wavelengths, f_i for short ones, a ramp between (Llama 3.1)
-    kYarn,      // the same by the number of turns over the original context (YaRN, arXiv 2309.00071)
+    kLinear,        // f_i / factor
+    kDynamic,       // theta grows with the length seen, once that exceeds the original context (NTK-aware)
+    kLlama3,        // f_i / factor for long wavelengths, f_i for short ones, a ramp between (Llama 3.1)
+    kYarn,          // the same by the number of turns over the original context (YaRN, arXiv 2309.00071)
     kProportional,  // f_i / factor for the first `rotated_share` of the pairs, 0 for the others (Gemma 4)
-    kLongRope,  // f_i / long_factors_i once the length seen exceeds the original context, until then
-                // f_i / short_factors_i (LongRoPE, arXiv 2402.13753)
+    kLongRope,      // f_i / long_factors_i once the length seen exceeds the original context, until then
+                    // f_i / short_factors_i (LongRoPE, arXiv 2402.13753)
   };
   Kind kind = Kind::kNone;
   double factor = 1;
@@ -112,8 +112,8 @@ struct ModelConfig {
       dtype;  // as the file says: float32, bfloat16, float16, auto (as the weights are stored), or empty
   int n_layers = 0;
   int n_heads = 0;
-  int n_kv_heads = 0;  // divides n_heads; where layers differ, the most of any
-  int head_dim = 0;    // even; where layers differ, the largest
+  int n_kv_heads = 0;                  // divides n_heads; where layers differ, the most of any
+  int head_dim = 0;                    // even; where layers differ, the largest
   std::vector<HeadShape> layer_heads;  // per layer, where they differ; empty: all have the same
   // Per layer, the earlier one whose keys and values it attends to, or itself; empty: all have their own.
   std::vector<int> layer_lenders;
@@ -190,8 +190,8 @@ struct ModelConfig {
   std::int64_t mlp_size(int layer) const {  // of its feed-forward without experts
     return wide_borrowers && borrows(layer) ? 2 * intermediate_size : intermediate_size;
   }
-  // Of the keys and values that a layer caches of a token: in elements, those of a latent once; 0 where it has
-  // none, or another layer's.
+  // Of the keys and values that a layer caches of a token: in elements, those of a latent once; 0 where it
+  // has none, or another layer's.
   std::int64_t cached_elements(int layer) const;
   bool rotates(int layer) const { return layer_rotates.empty() || layer_rotates[layer]; }
   bool rotates_locally(int layer) const { return local_rope_theta > 0 && window(layer) > 0; }

@@ -61,8 +61,8 @@ Routing Transformer::route(const LayerWeights& w, const at::Tensor& x) const {
     if (about.renormalised) routing.weights = routing.weights / (routing.weights.sum(-1, true) + 1e-20);
   }
   if (w.expert_scale.defined())
-    routing.weights = routing.weights * w.expert_scale.index_select(0, routing.experts.flatten())
-                                            .view(routing.experts.sizes());
+    routing.weights = routing.weights *
+                      w.expert_scale.index_select(0, routing.experts.flatten()).view(routing.experts.sizes());
   if (about.weight_scale != 1) routing.weights = routing.weights * about.weight_scale;
   return routing;
 }

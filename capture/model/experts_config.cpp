@@ -120,8 +120,9 @@ void read_experts(const ConfigFields& fields, const Family& family, ModelConfig&
   const std::string n_field = fields.has(std::string(rule.n_field)) || !fields.has("num_local_experts")
                                   ? std::string(rule.n_field)
                                   : "num_local_experts";
-  experts.n =
-      static_cast<int>(fields.count_or(n_field, rule.default_n, rule.may_be_none ? 0 : 1, kMostExperts));
+  experts.n = static_cast<int>(
+      beside_dense ? fields.count(n_field, 1, kMostExperts)
+                   : fields.count_or(n_field, rule.default_n, rule.may_be_none ? 0 : 1, kMostExperts));
   const std::string size_field(rule.size_field);
   if (experts.n > 0)
     experts.intermediate_size = rule.default_size > 0
@@ -133,10 +134,9 @@ void read_experts(const ConfigFields& fields, const Family& family, ModelConfig&
     return;
   }
   const std::string chosen_field(rule.per_token_field);
-  experts.per_token =
-      static_cast<int>(rule.default_per_token > 0
-                           ? fields.count_or(chosen_field, rule.default_per_token, 1, kMostExperts)
-                           : fields.count(chosen_field, 1, kMostExperts));
+  experts.per_token = static_cast<int>(
+      rule.default_per_token > 0 ? fields.count_or(chosen_field, rule.default_per_token, 1, kMostExperts)
+                                 : fields.count(chosen_field, 1, kMostExperts));
   if (experts.per_token > experts.n)
     fields.fail(chosen_field, std::to_string(experts.per_token),
                 fmt::format("at most {}, which is {}", n_field, experts.n));

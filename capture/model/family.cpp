@@ -417,16 +417,15 @@ std::string_view why_refused(std::string_view model_type) {
     std::string_view model_type, why;
   };
   static constexpr Refused kRefused[] = {
-      {"gemma3n", kBorrowed},
-      {"gemma3n_text", kBorrowed}, {"jamba", kMamba},        {"bamba", kMamba},
-      {"falcon_h1", kMamba},       {"nemotron_h", kMamba},   {"zamba2", kMamba},
-      {"mamba", kNoKeys},          {"mamba2", kNoKeys},      {"falcon_mamba", kNoKeys},
-      {"rwkv", kNoKeys},           {"llama4", kChunks},      {"llama4_text", kChunks},
-      {"deepseek_v32", kChosen},   {"gpt2", kLayerNorm},     {"gpt_neox", kLayerNorm},
-      {"opt", kLayerNorm},         {"phi", kLayerNorm},      {"falcon", kLayerNorm},
-      {"stablelm", kLayerNorm},    {"cohere", kLayerNorm},   {"cohere2", kLayerNorm},
-      {"starcoder2", kLayerNorm},  {"bert", kEncoder},       {"roberta", kEncoder},
-      {"modernbert", kEncoder},    {"t5", kEncoder}};
+      {"gemma3n", kBorrowed},    {"gemma3n_text", kBorrowed}, {"jamba", kMamba},
+      {"bamba", kMamba},         {"falcon_h1", kMamba},       {"nemotron_h", kMamba},
+      {"zamba2", kMamba},        {"mamba", kNoKeys},          {"mamba2", kNoKeys},
+      {"falcon_mamba", kNoKeys}, {"rwkv", kNoKeys},           {"llama4", kChunks},
+      {"llama4_text", kChunks},  {"deepseek_v32", kChosen},   {"gpt2", kLayerNorm},
+      {"gpt_neox", kLayerNorm},  {"opt", kLayerNorm},         {"phi", kLayerNorm},
+      {"falcon", kLayerNorm},    {"stablelm", kLayerNorm},    {"cohere", kLayerNorm},
+      {"cohere2", kLayerNorm},   {"starcoder2", kLayerNorm},  {"bert", kEncoder},
+      {"roberta", kEncoder},     {"modernbert", kEncoder},    {"t5", kEncoder}};
   const auto* found = std::ranges::find(kRefused, model_type, &Refused::model_type);
   return found == std::end(kRefused) ? std::string_view() : found->why;
 }

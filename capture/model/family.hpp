@@ -148,8 +148,8 @@ struct LatentRule {
   std::string_view interleaved_field = {};
 };
 
-// Layers whose heads are of another shape, that borrow the keys of earlier ones, or that are given an input of
-// their own: Gemma 4's.
+// Layers whose heads are of another shape, that borrow the keys of earlier ones, or that are given an input
+// of their own: Gemma 4's.
 struct LayerRule {
   // Layers without a window have heads of `global_head_dim`, and `num_global_key_value_heads` of them if
   // `attention_k_eq_v` says that their values are their keys, before either is normed; or as

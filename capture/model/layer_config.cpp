@@ -32,9 +32,8 @@ HeadShape checked_shape(const ConfigFields& fields, const char* n_field, const c
 void read_listed_heads(const ConfigFields& fields, ModelConfig& config) {
   const ConfigFields listed = fields.inside("per_layer_config");
   for (const auto& [name, value] : listed.json().items()) {
-    const bool number = !name.empty() && name.size() < 6 && std::ranges::all_of(name, [](char digit) {
-      return digit >= '0' && digit <= '9';
-    });
+    const bool number = !name.empty() && name.size() < 6 &&
+                        std::ranges::all_of(name, [](char digit) { return digit >= '0' && digit <= '9'; });
     if (!number || std::stoi(name) >= config.n_layers)
       listed.fail(name, shown_value(value),
                   fmt::format("layers only, by their numbers from 0 to {}", config.n_layers - 1));
@@ -92,7 +91,8 @@ void read_lenders(const ConfigFields& fields, ModelConfig& config) {
                   fmt::format("fewer: no layer of {} is left that sees as far as layer {} does",
                               std::max(first, 0), layer));
     if (config.heads(lender) != config.heads(layer))
-      fields.fail("per_layer_config", fmt::format("heads of layer {} that differ from layer {}'s", layer, lender),
+      fields.fail("per_layer_config",
+                  fmt::format("heads of layer {} that differ from layer {}'s", layer, lender),
                   "the same, as it borrows its keys");
     config.layer_lenders.push_back(lender);
   }

@@ -30,9 +30,9 @@ double attention_products(const ModelConfig& config, int layer) {
   const auto [n_kv_heads, head_dim] = config.heads(layer);
   const double queries = static_cast<double>(config.n_heads) * head_dim;
   const double keys = static_cast<double>(n_kv_heads) * head_dim;
-  const double n_of_keys = config.borrows(layer)                                        ? 0
+  const double n_of_keys = config.borrows(layer)                                ? 0
                            : config.keys_as_values && config.window(layer) == 0 ? 1
-                                                                                        : 2;
+                                                                                : 2;
   return hidden * (2 * queries + n_of_keys * keys + (config.attention_gate ? queries : 0));
 }
 

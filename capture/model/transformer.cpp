@@ -72,8 +72,7 @@ at::Tensor Transformer::layer_input(int layer, std::span<const std::int32_t> ids
 void Transformer::add_layer_input(const LayerWeights& w, const at::Tensor& layer_input,
                                   at::Tensor& hidden) const {
   const at::Tensor gate = product(hidden, w.input_gate, {}).to(at::kFloat);
-  at::Tensor active =
-      config_.activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
+  at::Tensor active = config_.activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
   active = active.mul_(layer_input).to(dtype());
   hidden.add_(normalized(product(active, w.input_projection, {}), w.input_post_norm));
 }

@@ -16,10 +16,10 @@ namespace keyscope::capture {
 
 // What attention works on, before RoPE.
 struct Projections {
-  at::Tensor queries;  // (n, n_heads · head_dim)
-  at::Tensor keys{};   // (n, n_kv_heads · head_dim); undefined where the layer borrows another's
+  at::Tensor queries;   // (n, n_heads · head_dim)
+  at::Tensor keys{};    // (n, n_kv_heads · head_dim); undefined where the layer borrows another's
   at::Tensor values{};  // (n, n_kv_heads · head_dim), likewise
-  at::Tensor gate{};   // (n, n_heads · head_dim): its sigmoid multiplies attention's output; undefined: none
+  at::Tensor gate{};  // (n, n_heads · head_dim): its sigmoid multiplies attention's output; undefined: none
   // (n_heads) float32, on the host: a score that every query has besides; undefined: none.
   at::Tensor sinks{};
 };

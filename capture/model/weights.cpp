@@ -341,7 +341,8 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   for (const Wanted& tensor : wanted) checked(stored, tensor);
   unused_ = unused_tensors(stored, wanted, config, names);
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
-  for (const Wanted& tensor : outer) *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, stored, dtype));
+  for (const Wanted& tensor : outer)
+    *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, stored, dtype));
   if (config.tie_word_embeddings) head_ = embedding_;
   if (residency == Residency::kStreamed) {
     for (int i = 0; i < config.n_layers; ++i) release(i);  // what was read of it for checks
@@ -408,9 +409,8 @@ WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config,
   const std::string layers = names.decoder + std::string(kLayers);
   WeightBytes bytes;
   std::map<std::string, std::int64_t, std::less<>> by_layer;
-  for (const Wanted& wanted :
-       decoder_tensors(config, stored, names,
-                       outer_tensors(embedding, head, norm, layer_input, config, names, stored))) {
+  for (const Wanted& wanted : decoder_tensors(
+           config, stored, names, outer_tensors(embedding, head, norm, layer_input, config, names, stored))) {
     const StoredWeight* weight = stored.find(wanted.name);
     if (weight == nullptr) continue;  // which is said when the weights are read
     const std::int64_t n = weight->n_elements() *

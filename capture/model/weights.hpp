@@ -86,8 +86,8 @@ struct LayerWeights {
   MlpWeights mlp;                   // of a layer without experts, or beside them
   at::Tensor router, router_bias;   // (n_experts, D), (n_experts); float32 where the router is wide
   ExpertWeights experts;
-  MlpWeights shared;         // what every token goes through beside the experts
-  at::Tensor shared_gate;    // (1, D)
+  MlpWeights shared;       // what every token goes through beside the experts
+  at::Tensor shared_gate;  // (1, D)
   // (D) of feed-forwards beside each other: of what the router sees, of what experts do, of both outputs.
   at::Tensor router_norm, experts_norm, experts_post_norm, dense_post_norm;
   at::Tensor expert_scale;   // (n_experts) float32, on the host: what an expert's weight is multiplied by

@@ -276,7 +276,8 @@ std::vector<std::int64_t> Node::integers(const std::string& name) const {
 std::int64_t Node::integer(const std::string& name) const {
   const std::vector<std::int64_t> found = integers(name);
   if (found.size() != 1)
-    throw FileError(fmt::format("{}: attribute '{}' is no single integer; expected an int64 scalar", where_, name));
+    throw FileError(
+        fmt::format("{}: attribute '{}' is no single integer; expected an int64 scalar", where_, name));
   return found.front();
 }
 

@@ -336,7 +336,8 @@ RowMatrixF LiveRecording::rows(HeadRows LiveLayer::*tensor, const char* name, in
                                std::int64_t first, std::int64_t count) const {
   const std::lock_guard lock(mutex_);
   const HeadRows& heads = find(run, layer).*tensor;
-  const int place = tensor == &LiveLayer::queries ? query_row_place(info_, layer, head) : kv_row_place(info_, layer, head);
+  const int place =
+      tensor == &LiveLayer::queries ? query_row_place(info_, layer, head) : kv_row_place(info_, layer, head);
   const bool recorded = tensor == &LiveLayer::keys      ? info_.keys
                         : tensor == &LiveLayer::queries ? info_.queries
                                                         : info_.values;

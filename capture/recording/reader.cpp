@@ -181,10 +181,12 @@ class FileRecording final : public Recording {
     return head_rows("keys", info_->keys, run, layer, kv_row_place(*info_, layer, kv_head), {first, count});
   }
   RowMatrixF queries(int run, int layer, int head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("queries", info_->queries, run, layer, query_row_place(*info_, layer, head), {first, count});
+    return head_rows("queries", info_->queries, run, layer, query_row_place(*info_, layer, head),
+                     {first, count});
   }
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("values", info_->values, run, layer, kv_row_place(*info_, layer, kv_head), {first, count});
+    return head_rows("values", info_->values, run, layer, kv_row_place(*info_, layer, kv_head),
+                     {first, count});
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
   AttentionStatistics statistics(int run, int layer) const override;
@@ -348,7 +350,8 @@ AttentionStatistics FileRecording::statistics(int run, int layer) const {
     return values;
   };
   statistics.entropy = matrix("attention_entropy", info_->model.n_heads, info_->n_prompt());
-  statistics.window = matrix("attention_window", info_->model.heads(layer).n_kv_heads, run_info(run).n_tokens);
+  statistics.window =
+      matrix("attention_window", info_->model.heads(layer).n_kv_heads, run_info(run).n_tokens);
   statistics.gini = dataset(run, layer, "attention_gini").read<double>();
   statistics.top_share = dataset(run, layer, "attention_top_share").read<double>();
   if (run_group(run).open_group(layer_group_name(layer)).has("attention_sink"))

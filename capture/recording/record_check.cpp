@@ -68,8 +68,7 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
   const auto [n_all_kv_heads, head_dim] = model.heads(layer.layer);
   const std::int64_t row_values = std::int64_t{record.n_new} * head_dim;
   const std::int64_t n_seen = std::int64_t{record.start} + record.n_new;
-  const std::int64_t n_kv_heads = plan.n_row_kv_heads(layer.layer),
-                     n_heads = plan.n_row_heads(layer.layer);
+  const std::int64_t n_kv_heads = plan.n_row_kv_heads(layer.layer), n_heads = plan.n_row_heads(layer.layer);
   expect_size(layer.keys.size(), plan.keys ? n_kv_heads * row_values : 0, where, "key values");
   expect_size(layer.queries.size(), plan.queries ? n_heads * row_values : 0, where, "query values");
   expect_size(layer.values.size(), plan.values ? n_kv_heads * row_values : 0, where, "value values");
@@ -131,8 +130,9 @@ void check_layers(const RecordPlan& plan) {
     const bool lent = lender >= 0 && lender <= layer && model.lender(lender) == lender &&
                       model.heads(lender) == model.heads(layer);
     if (!sound || !lent)
-      throw InvalidInput(fmt::format("recording plan: layer {} of {} KV heads of {} with the keys of layer {} cannot be",
-                                     layer, n_kv_heads, head_dim, lender));
+      throw InvalidInput(
+          fmt::format("recording plan: layer {} of {} KV heads of {} with the keys of layer {} cannot be",
+                      layer, n_kv_heads, head_dim, lender));
   }
   for (const int layer : plan.layers)
     if (!ascend_below(plan.heads.kv_heads, model.heads(layer).n_kv_heads))

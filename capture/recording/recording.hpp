@@ -56,7 +56,7 @@ struct RecordingInfo {
 
   std::int64_t n_prompt() const { return prompt.size(); }
   bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }
-  std::vector<int> all_layers() const;         // with keys or without, ascending
+  std::vector<int> all_layers() const;  // with keys or without, ascending
   // KV heads of a layer whose rows are recorded, ascending; and of all layers with keys, those whose
   // statistics are, which are all, and those whose rows are.
   std::vector<int> kv_heads(int layer) const { return heads.list(model.heads(layer).n_kv_heads); }

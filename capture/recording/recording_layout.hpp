@@ -30,8 +30,8 @@ std::string layer_group_name(int layer);
 inline constexpr const char* kKeyless = "keyless";
 inline constexpr const char* kNExperts = "n_experts";
 // The layer whose keys and values a layer attends to, where these are not its own: of its group, whose keys
-// and values are then those of the first recorded layer that shares them; and by layer, of the model's. Of the
-// model's too are the numbers and sizes of its layers' heads, where they differ.
+// and values are then those of the first recorded layer that shares them; and by layer, of the model's. Of
+// the model's too are the numbers and sizes of its layers' heads, where they differ.
 inline constexpr const char* kKeysOf = "keys_of";
 inline constexpr const char* kLayerKvHeads = "layer_n_kv_heads";
 inline constexpr const char* kLayerHeadDim = "layer_head_dim";

@@ -93,9 +93,9 @@ class Replay {
     oneapi::tbb::parallel_for(0, n_kv_heads, [&](int kv_head) {
       HeadSource source = read_head_source(recording_, needs, plan_.source_run, layer, kv_head);
       source.last_row_layer = last_row_layer;
-      heads[kv_head] = replay_head(
-          policy, source, {layer, kv_head, run.budget, run.block_size, windows_[layer]},
-          [&](std::int64_t n_rows) { add_rows(n_rows, progress_name(run, layer)); });
+      heads[kv_head] =
+          replay_head(policy, source, {layer, kv_head, run.budget, run.block_size, windows_[layer]},
+                      [&](std::int64_t n_rows) { add_rows(n_rows, progress_name(run, layer)); });
     });
     return heads;
   }

@@ -250,7 +250,8 @@ void create_replay_layout(Group& root, const Source& source, const ReplayPlan& p
 }  // namespace
 
 ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
-                       const std::function<void()>& after_chunk, const std::function<void(int layer)>& after_layer)
+                       const std::function<void()>& after_chunk,
+                       const std::function<void(int layer)>& after_layer)
     : place_(place), plan_(plan), file_(place.create()) {
   try {
     file_.guarded([&] {

@@ -116,7 +116,7 @@ void expect_same_layer(const Recording& expected, const Recording& found, const 
       expect_same_matrix(expected.values(run, layer, h), found.values(run, layer, h), what + " values");
   }
   for (int h = 0; h < info.model.n_heads; ++h) {
-    if (!info.heads.has(h / info.model.group_size())) continue;
+    if (!info.heads.has(h / info.model.group_size(0))) continue;
     expect_same_matrix(expected.queries(run, layer, h), found.queries(run, layer, h), what + " queries");
     expect_same_matrix(expected.queries(run, layer, h, n_tokens / 3, n_tokens / 2),
                        found.queries(run, layer, h, n_tokens / 3, n_tokens / 2), what + " some queries");

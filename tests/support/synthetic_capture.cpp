@@ -145,7 +145,7 @@ LayerBlock SyntheticCapture::layer_block(int run, int block, int layer, std::int
   const std::vector<int> kv_heads = plan_->heads.list(options.n_kv_heads);
   std::vector<int> heads;
   for (int h = 0; h < options.n_heads; ++h)
-    if (plan_->heads.has(h / plan_->model.group_size())) heads.push_back(h);
+    if (plan_->heads.has(h / plan_->model.group_size(0))) heads.push_back(h);
   made.keys = rows(1, run, layer, kv_heads, options.head_dim, start, n_new);
   made.queries = rows(2, run, layer, heads, options.head_dim, start, n_new);
   if (options.values) made.values = rows(3, run, layer, kv_heads, options.head_dim, start, n_new);

@@ -1,5 +1,5 @@
-// Models whose heads have learned sinks, whose layers have experts, or of whose layers some have no keys,
-// through the commands that read what was captured of them.
+// Models whose heads have learned sinks, whose layers have experts, of whose layers some have no keys, heads
+// of another shape or the keys of others, through the commands that read what was captured of them.
 
 #include <fstream>
 #include <numeric>
@@ -166,7 +166,9 @@ TEST_P(OfArchitecture, ValidateJudgesWithAndWithoutSinks) {
 INSTANTIATE_TEST_SUITE_P(Models, OfArchitecture,
                          ::testing::Values(Architecture{"tiny_gpt_oss", true, false, true},
                                            Architecture{"tiny_qwen3_next", false, true, true},
-                                           Architecture{"tiny_qwen35", false, true, false}),
+                                           Architecture{"tiny_qwen35", false, true, false},
+                                           Architecture{"tiny_gemma4", false, false, false},
+                                           Architecture{"tiny_gemma4_moe", false, false, true}),
                          [](const auto& test) { return test.param.model; });
 
 }  // namespace

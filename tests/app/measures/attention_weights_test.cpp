@@ -45,7 +45,7 @@ class AttentionColumn : public ::testing::TestWithParam<Case> {};
 TEST_P(AttentionColumn, IsThatOfTheMatrix) {
   const auto recording = capture(GetParam());
   const auto info = recording->info();
-  const int group = info->model.group_size();
+  const int group = info->model.group_size(0);
   for (const int run : {0, 1}) {
     const std::int64_t n = info->runs[run].n_tokens;
     RowMatrixD mean = RowMatrixD::Zero(n, n);
@@ -199,7 +199,8 @@ INSTANTIATE_TEST_SUITE_P(
                       CapturedCase{"tiny_mistral_window", "none"},
                       CapturedCase{"tiny_qwen2_window", "keydiff"}, CapturedCase{"tiny_qwen3_window", "none"},
                       CapturedCase{"tiny_gpt_oss", "none"}, CapturedCase{"tiny_gpt_oss", "h2o"},
-                      CapturedCase{"tiny_qwen3_next", "keydiff"}, CapturedCase{"tiny_llama", "sink", true},
+                      CapturedCase{"tiny_qwen3_next", "keydiff"}, CapturedCase{"tiny_gemma4", "h2o"},
+                      CapturedCase{"tiny_gemma4_moe", "keydiff"}, CapturedCase{"tiny_llama", "sink", true},
                       CapturedCase{"tiny_llama", "h2o", true},
                       CapturedCase{"tiny_llama_dynamic", "keydiff", true}),
     [](const auto& test) {

@@ -74,7 +74,7 @@ TEST_P(Stories, ScoresAreThoseThatEvictedTheToken) {
 
 // Mean over the group of the recorded weights.
 RowMatrixD recorded_weights(const recording::Recording& recording, int run, int layer, int kv_head) {
-  const int group = recording.info()->model.group_size();
+  const int group = recording.info()->model.group_size(0);
   RowMatrixD mean = recording.attention(run, layer, kv_head * group).cast<double>();
   for (int g = 1; g < group; ++g) mean += recording.attention(run, layer, kv_head * group + g).cast<double>();
   return mean / group;

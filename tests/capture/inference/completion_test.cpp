@@ -54,7 +54,7 @@ class Completions : public ::testing::TestWithParam<Arithmetic> {
     std::vector<Completion> completions(requests.size());
     std::set<std::size_t> done;
     CaptureControl control;
-    cost_ = complete_prompts(*model_, {block, 7}, requests,
+    cost_ = complete_prompts(*model_, {block, 7, format_}, requests,
                              {control,
                               [&](std::size_t i, Completion completion) {
                                 EXPECT_TRUE(done.insert(i).second) << "request " << i << " ended twice";
@@ -75,12 +75,14 @@ class Completions : public ::testing::TestWithParam<Arithmetic> {
     options.generate = request.continuation.max_new_tokens;
     options.ignore_eos = request.continuation.ignore_eos;
     options.seed = 7;
+    options.cache_formats = {format_};
     CaptureControl control;
     return run_capture(*model_, options, {}, control).front().generated;
   }
 
   test::RandomModel folder_;  // 4 query heads share 2 KV heads
   std::shared_ptr<const Model> model_;
+  analysis::CacheFormat format_ = {};
   CompletionCost cost_;
   CompletionProgress progress_;
 };
@@ -143,6 +145,34 @@ TEST_P(Completions, SlidingWindowsChangeNothingOfThat) {
   const auto completions = complete(requests);
   for (std::size_t i = 0; i < requests.size(); ++i)
     EXPECT_EQ(completions[i].generated, alone(requests[i])) << requests[i].policy.name << ", request " << i;
+}
+
+// A layer that borrows keys must part with them as its lender does, in every branch.
+TEST_P(Completions, BorrowedKeysChangeNothingOfThat) {
+  model_ = Model::load(test::inference_golden("tiny_gemma4"), test::model_options(GetParam()));
+  std::vector<CompletionRequest> requests;
+  for (const auto& policy : every_policy())
+    for (Ids ids : kindred_prompts()) {
+      for (std::int32_t& id : ids) id %= 48;
+      requests.push_back(request(ids, policy, 10));
+    }
+  const auto completions = complete(requests);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(completions[i].generated, alone(requests[i])) << requests[i].policy.name << ", request " << i;
+}
+
+// Groups of keys that fill across a fork, and scales that the first block sets.
+TEST_P(Completions, QuantisedCachesChangeNothingOfThat) {
+  std::vector<CompletionRequest> requests;
+  const auto prompts = kindred_prompts();
+  for (const char* policy : {"none", "keydiff", "h2o", "sink", "random"})
+    for (const Ids& ids : prompts) requests.push_back(request(ids, analysis::parse_policy(policy), 36));
+  for (const auto& [dtype, scales] : {std::pair{"int4", "channel"}, {"int8", "token"}, {"fp8", "head"}}) {
+    format_ = analysis::cache_format(dtype, scales);
+    const auto completions = complete(requests);
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      EXPECT_EQ(completions[i].generated, alone(requests[i])) << dtype << ", request " << i;
+  }
 }
 
 TEST_P(Completions, WhatIsCommonIsRunOnce) {

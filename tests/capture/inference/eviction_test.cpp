@@ -91,7 +91,7 @@ TEST_P(AgainstReference, KeepsTheSameRows) {
   const auto captured = run();
   const auto info = captured.recording->info();
   for (const int layer : info->layers)
-    for (int head = 0; head < info->model.n_kv_heads; ++head) {
+    for (int head = 0; head < info->model.heads(layer).n_kv_heads; ++head) {
       const auto trace = captured.recording->trace(0, layer, head);
       const auto at = [&](const char* field) { return golden[field][layer][head]; };
       ASSERT_EQ(trace.evicted_at, at("evicted_at").get<std::vector<std::int32_t>>())
@@ -116,7 +116,7 @@ TEST_P(AgainstReference, ReceivesTheSameAttention) {
   const auto captured = run();
   const auto info = captured.recording->info();
   for (const int layer : info->layers)
-    for (int head = 0; head < info->model.n_kv_heads; ++head) {
+    for (int head = 0; head < info->model.heads(layer).n_kv_heads; ++head) {
       const auto trace = captured.recording->trace(0, layer, head);
       const auto at = [&](const char* field) { return golden[field][layer][head]; };
       ASSERT_EQ(trace.attention_queries, at("attention_queries").get<std::vector<std::int32_t>>());

@@ -105,8 +105,8 @@ TEST_F(Plan, RecordsTheHeadsThatAreAsked) {
   EXPECT_FALSE(parse_json(plan().provenance.configuration).contains("heads"));
   options_.heads = {1, 1};
   EXPECT_THAT(plan().heads.kv_heads, ElementsAre(1));
-  EXPECT_EQ(plan().n_row_kv_heads(), 1);
-  EXPECT_EQ(plan().n_row_heads(), plan().model.group_size());
+  EXPECT_EQ(plan().n_row_kv_heads(0), 1);
+  EXPECT_EQ(plan().n_row_heads(0), plan().model.group_size(0));
   EXPECT_THAT(parse_json(plan().provenance.configuration)["heads"], ElementsAre(1, 1));
   options_.heads = {1, 0};
   EXPECT_TRUE(plan().heads.all()) << "a choice of all limits nothing";

@@ -116,7 +116,7 @@ TEST_P(Schedule, RecordingSomeHeadsChangesNothingElse) {
     const auto all = test::run_in_memory(*model_, options_).recording;
     options_.heads = {1};
     const auto one = test::run_in_memory(*model_, options_).recording;
-    const int group = all->info()->model.group_size();
+    const int group = all->info()->model.group_size(0);
     for (int run = 0; run < 2; ++run)
       for (int layer = 0; layer < 2; ++layer) {
         EXPECT_EQ(one->keys(run, layer, 1), all->keys(run, layer, 1));

@@ -50,7 +50,7 @@ std::map<std::string, std::vector<float>> recorded_tensors(const recording::Reco
   };
   const auto info = recording.info();
   for (const int layer : info->layers) {
-    for (int head = 0; head < info->model.n_kv_heads; ++head) {
+    for (int head = 0; head < info->model.heads(layer).n_kv_heads; ++head) {
       add(fmt::format("keys.{}", layer), recording.keys(0, layer, head));
       add(fmt::format("values.{}", layer), recording.values(0, layer, head));
     }
@@ -162,7 +162,8 @@ std::vector<Run> runs() {
         "tiny_ministral3",     "tiny_glm",           "tiny_glm4",          "tiny_mixtral",
         "tiny_qwen3_moe",      "tiny_qwen2_moe",     "tiny_gpt_oss",       "tiny_qwen3_next",
         "tiny_qwen35",         "tiny_qwen35_moe",    "tiny_deepseek2",     "tiny_deepseek3",
-        "tiny_moonlight",      "tiny_gpt_oss_mxfp4", "tiny_learned_sinks", "tiny_gated"})
+        "tiny_moonlight",      "tiny_gpt_oss_mxfp4", "tiny_learned_sinks", "tiny_gated",
+        "tiny_gemma4",         "tiny_gemma4_moe"})
     for (const std::int64_t block_size : {1, 16, 128})
       for (const Arithmetic arithmetic : kArithmetics) runs.push_back({model, block_size, arithmetic});
   return runs;
@@ -177,9 +178,10 @@ class AgainstTransformersRounded : public ::testing::TestWithParam<Arithmetic> {
 
 // No worse than 1.5 times the error that Transformers itself makes in bfloat16.
 TEST_P(AgainstTransformersRounded, BFloat16) {
-  for (const std::string model : {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2",
-                                  "tiny_gemma3", "tiny_phi3", "tiny_smollm3", "tiny_olmo2", "tiny_granite4",
-                                  "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe", "tiny_moonlight"}) {
+  for (const std::string model :
+       {"tiny_llama3", "tiny_qwen2", "tiny_qwen2_window", "tiny_gemma2", "tiny_gemma3", "tiny_phi3",
+        "tiny_smollm3", "tiny_olmo2", "tiny_granite4", "tiny_glm4", "tiny_mixtral", "tiny_qwen35_moe",
+        "tiny_moonlight", "tiny_gemma4_moe"}) {
     const Golden golden(model);
     const auto own_errors = golden.bfloat16_errors();
     for (const std::int64_t block_size : {1, 16, 128})

@@ -51,7 +51,7 @@ TEST(NewerFamilies, EveryConfigurationIsTakenOrRefusedWithAReason) {
       ++n_taken;
     }
   }
-  EXPECT_EQ(n_taken, 28);
+  EXPECT_EQ(n_taken, 29);
 }
 
 TEST(NewerFamilies, NoFamilyIsBothTakenAndRefused) {
@@ -113,6 +113,46 @@ TEST(NewerFamilies, DeepseeksLatentIsTheOneKvHead) {
   EXPECT_EQ(expanded.head_dim, 192);
   ModelConfig llama = WrittenFolder("Llama").read();
   EXPECT_THROW(expand_keys(llama), UsageError);
+}
+
+TEST(NewerFamilies, Gemma4sLayersDiffer) {
+  WrittenFolder folder("Gemma4Text");
+  folder.config()["num_kv_shared_layers"] = 10;
+  folder.config()["use_double_wide_mlp"] = true;
+  folder.config()["layer_types"][29] = "sliding_attention";  // the last one sees all nevertheless
+  const ModelConfig config = folder.read();
+  EXPECT_EQ(config.heads(4), (HeadShape{4, 256}));
+  EXPECT_EQ(config.heads(5), (HeadShape{4, 512}));
+  EXPECT_EQ(config.window(29), 0);
+  EXPECT_EQ(config.rotary_dim, 512);
+  EXPECT_EQ(config.local_rotary_dim, 256);
+  EXPECT_EQ(config.rope_scaling.kind, RopeScaling::Kind::kProportional);
+  EXPECT_EQ(config.rope_scaling.rotated_share, 0.25);
+  EXPECT_FALSE(config.borrows(19));
+  EXPECT_EQ(config.lender(20), 19);
+  EXPECT_EQ(config.lender(23), 17);
+  EXPECT_EQ(config.last_reader(17), 29);
+  EXPECT_EQ(config.mlp_size(19), 9216);
+  EXPECT_EQ(config.mlp_size(20), 2 * 9216);
+  EXPECT_EQ(config.layer_input.size, 256);
+  EXPECT_EQ(config.attention_scale, 1);
+  EXPECT_EQ(config.cached_elements(5), 2 * 4 * 512);
+  EXPECT_EQ(config.cached_elements(23), 0);
+}
+
+// Older files have fields for it; values are keys then.
+TEST(NewerFamilies, Gemma4sGlobalHeadsMayBeFields) {
+  WrittenFolder folder("Gemma4Text");
+  folder.config().erase("per_layer_config");
+  EXPECT_EQ(folder.read().heads(5), (HeadShape{4, 512}));
+  folder.config()["global_head_dim"] = 128;
+  folder.config()["num_global_key_value_heads"] = 2;
+  EXPECT_EQ(folder.read().heads(5), (HeadShape{4, 128})) << "unless values are keys";
+  folder.config()["attention_k_eq_v"] = true;
+  const ModelConfig config = folder.read();
+  EXPECT_EQ(config.heads(5), (HeadShape{2, 128}));
+  EXPECT_EQ(config.n_kv_heads, 4);
+  EXPECT_EQ(config.head_dim, 256);
 }
 
 // A field of a family's configuration, a value that it cannot have, and what is said of it.
@@ -214,6 +254,27 @@ std::vector<Spoilt> spoilt_fields() {
         {"original_max_position_embeddings", 16384},
         {"llama_4_scaling_beta", -0.1}},
        "llama_4_scaling_beta is -0.1"},
+      // layers that differ
+      {"Gemma4Text", "num_kv_shared_layers", 30, "num_kv_shared_layers is 30"},
+      {"Gemma4Text", "num_kv_shared_layers", 26, "num_kv_shared_layers is 26"},
+      {"Gemma4Text", "num_kv_shared_layers", -1, "num_kv_shared_layers is -1"},
+      {"Gemma4Text", "num_kv_shared_layers", 4096, "num_kv_shared_layers is 4096"},
+      {"Gemma4Text", "per_layer_config", {{"30", {{"head_dim", 512}}}}, "per_layer_config: 30 is"},
+      {"Gemma4Text", "per_layer_config", {{"-1", {{"head_dim", 512}}}}, "per_layer_config: -1 is"},
+      {"Gemma4Text", "per_layer_config", {{"5", {{"head_dim", 511}}}}, "head_dim is 511"},
+      {"Gemma4Text", "per_layer_config", {{"5", {{"head_dim", 0}}}}, "head_dim is 0"},
+      {"Gemma4Text", "per_layer_config", {{"5", {{"head_dim", 128}}}}, "per_layer_config is head_dim"},
+      {"Gemma4Text", "per_layer_config", {{"5", {{"num_key_value_heads", 3}}}}, "num_key_value_heads is 3"},
+      {"Gemma4Text", "per_layer_config", {{"5", {{"hidden_size", 3}}}}, "hidden_size is 3"},
+      {"Gemma4Text", "per_layer_config", 5, "per_layer_config is 5"},
+      {"Gemma4Text", "hidden_size_per_layer_input", -1, "hidden_size_per_layer_input is -1"},
+      {"Gemma4Text", "vocab_size_per_layer_input", 10, "vocab_size_per_layer_input is 10"},
+      {"Gemma4Text", "enable_moe_block", true, "num_experts is nothing"},
+      {"Gemma4Text", "use_bidirectional_attention", "all", "use_bidirectional_attention is \"all\""},
+      {"Gemma4Text",
+       "rope_parameters",
+       {{"full_attention", {{"rope_type", "proportional"}, {"partial_rotary_factor", 1.5}}}},
+       "partial_rotary_factor is 1.5"},
       // multipliers
       {"Granite", "embedding_multiplier", 0, "embedding_multiplier is 0"},
       {"Granite", "residual_multiplier", -1, "residual_multiplier is -1"},

@@ -19,7 +19,7 @@ void read_layer(const Recording& recording, const RecordingInfo& info, int run, 
     if (info.values) recording.values(run, layer, h);
   }
   for (int h = 0; h < info.model.n_heads; ++h) {
-    if (!info.heads.has(h / info.model.group_size())) continue;
+    if (!info.heads.has(h / info.model.group_size(0))) continue;
     if (info.queries) recording.queries(run, layer, h);
     if (info.attention) recording.attention(run, layer, h);
   }

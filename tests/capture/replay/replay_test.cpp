@@ -76,6 +76,28 @@ TEST_F(ReplayPlanTest, KeepsSinksExpertsAndLayersWithoutKeys) {
   }
 }
 
+TEST_F(ReplayPlanTest, ALayerThatBorrowsKeysLosesWhatItsLenderLoses) {
+  const auto model =
+      capture::Model::load(test::inference_golden("tiny_gemma4"), {.dtype = capture::DType::kFloat32});
+  capture::CaptureOptions options = test::full_cache_options();
+  options.prompt_ids = test::random_ids(50, model->config().vocab_size);
+  options.record_values = true;
+  const auto source = test::capture_to(folder_.file("source.h5"), options, *model);
+  const auto replayed = test::replay_to(folder_.file("replayed.h5"), source,
+                                        test::replay_options({"random", "h2o", "keydiff"}));
+  const auto info = replayed->info();
+  EXPECT_EQ(info->model.layer_lenders, (std::vector{0, 1, 2, 3, 2, 3}));
+  for (int run = 0; run < std::ssize(info->runs); ++run)
+    for (const auto& [layer, kv_head] : info->all_heads()) {
+      const int lender = info->model.lender(layer);
+      EXPECT_EQ(replayed->trace(run, layer, kv_head).evicted_at,
+                replayed->trace(run, lender, kv_head).evicted_at)
+          << info->runs[run].plan.name << ", layer " << layer;
+      EXPECT_EQ(replayed->keys(run, layer, kv_head), replayed->keys(run, lender, kv_head));
+      EXPECT_EQ(replayed->values(run, layer, kv_head), replayed->values(run, lender, kv_head));
+    }
+}
+
 TEST_F(ReplayPlanTest, KeepsWhoModelAndPromptAreAndSaysWhatWasDone) {
   capture::CaptureOptions capture_options = test::full_cache_options();
   capture_options.command = "keyscope capture";

@@ -167,9 +167,9 @@ class Run:
         self.m, self.case = model, case
         model.closest_choice = np.inf
         n_tokens = len(case["prompt"]) + max(case["generate"] - 1, 0)
-        self.cache = [[Head() for _ in range(model.n_kv)] for _ in range(model.n_layers)]
+        self.cache = [[Head() for _ in range(model.kv_heads(layer))] for layer in range(model.n_layers)]
         self.states = [None if model.attends(layer) else model.fresh_state() for layer in range(model.n_layers)]
-        shape = (model.n_layers, model.n_kv, n_tokens)
+        shape = (model.n_layers, max(map(model.kv_heads, range(model.n_layers))), n_tokens)
         self.evicted_at = np.full(shape, -1)
         self.margin = np.full(shape, np.nan)
         self.received, self.queries, self.last = np.zeros(shape), np.zeros(shape, int), np.zeros(shape)
@@ -186,28 +186,29 @@ class Run:
         last `window` queries summed, mean over the group.
         """
         m, outputs, last = self.m, [], []
+        cache, borrows = self.cache[m.lender(layer)], m.lender(layer) != layer
         window = min(int(self.case["options"].get("window", 32)), len(queries))
-        window_sums = [np.zeros(len(head.positions)) for head in self.cache[layer]]
+        window_sums = [np.zeros(len(head.positions)) for head in cache]
         for i, heads in enumerate(queries):
             row = []
             for h, q in enumerate(heads):
-                head = self.cache[layer][h // m.group]
+                head = cache[h // m.group(layer)]
                 seen = [j for j, p in enumerate(head.positions) if 0 <= start + i - p < m.windows[layer]]
                 weights, of_sink = m.weigh(layer, h, m.products(layer, h, q, [head.keys[j] for j in seen]))
                 row.append(m.mix(layer, h, weights, [head.values[j] for j in seen]))
                 if prompt:
                     at = [head.positions[j] for j in seen]
-                    self.received[layer, h // m.group, at] += weights / m.group
-                    self.queries[layer, h // m.group, at] += 1 if h % m.group == 0 else 0
+                    self.received[layer, h // m.group(layer), at] += weights / m.group(layer)
+                    self.queries[layer, h // m.group(layer), at] += 1 if h % m.group(layer) == 0 else 0
                     self.received_by_head[layer, h, at] += weights
                     self.entropy[layer, h, start + i] = entropy(np.append(weights, of_sink or []))
                     if start + i >= len(self.case["prompt"]) - 32:
-                        self.window[layer, h // m.group, at] += weights / m.group
-                for j, weight in zip(seen, weights):
-                    head.received[j] += weight / m.group
-                    head.seen_by[j] += 1 if h % m.group == 0 else 0
+                        self.window[layer, h // m.group(layer), at] += weights / m.group(layer)
+                for j, weight in [] if borrows else zip(seen, weights):  # policies see the lender's alone
+                    head.received[j] += weight / m.group(layer)
+                    head.seen_by[j] += 1 if h % m.group(layer) == 0 else 0
                     if i >= len(queries) - window:
-                        window_sums[h // m.group][j] += weight / m.group
+                        window_sums[h // m.group(layer)][j] += weight / m.group(layer)
                 if i == len(queries) - 1:
                     last.append(np.zeros(len(head.positions)))
                     last[-1][seen] = weights
@@ -223,7 +224,7 @@ class Run:
             for rows in head.lists():
                 rows[:] = [rows[j] for j in kept]
             window_sums[g] = window_sums[g][kept]
-            for h in range(g * m.group, (g + 1) * m.group):
+            for h in range(g * m.group(layer), (g + 1) * m.group(layer)):
                 last[h] = last[h][kept]
 
     def evict(self, layer, last, window_sums, n_new):
@@ -237,7 +238,7 @@ class Run:
             budget = case["budgets"][layer][g] if "budgets" in case else case["budget"]
             if len(head.positions) <= budget:
                 continue
-            group_mean = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
+            group_mean = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
             scores, forced = scores_and_forced(case | {"budget": budget}, head, group_mean, layer_mean, window_sums[g])
             order = sorted(range(len(scores)), key=lambda j: (not forced[j], -scores[j], j))
             kept, gone = sorted(order[:budget]), order[budget:]
@@ -255,16 +256,16 @@ class Run:
     def rotate_queries(self, layer, queries, start):
         """By true position; or, with the keys of all rows, by their place in the cache."""
         by_place = self.case.get("positions") == "cache"
-        for g, head in enumerate(self.cache[layer]):
+        for g, head in enumerate(self.cache[self.m.lender(layer)]):
             if by_place:
                 head.keys[:] = [self.m.rotate(layer, key, place) for place, key in enumerate(head.raw)]
             first = len(head.positions) - len(queries) if by_place else start
             for i, heads in enumerate(queries):
-                for h in range(g * self.m.group, (g + 1) * self.m.group):
+                for h in range(g * self.m.group(layer), (g + 1) * self.m.group(layer)):
                     heads[h] = self.m.rotate_query(layer, heads[h], first + i, start + i)
 
     def run_attention(self, layer, hidden, prompt):
-        """The new rows enter the cache, all queries attend, and then rows leave it."""
+        """The new rows enter the cache, and all queries attend; rows leave it at the end of the block."""
         m, start, n = self.m, self.position, len(hidden)
         queries = []
         for i, x in enumerate(hidden):
@@ -280,21 +281,25 @@ class Run:
         self.rotate_queries(layer, queries, start)
         outputs, last, window_sums = self.attend(layer, queries, start, prompt)
         if prompt and start + n == len(self.case["prompt"]):
-            for g, head in enumerate(self.cache[layer]):
-                self.last[layer, g, head.positions] = np.mean(last[g * m.group:(g + 1) * m.group], axis=0)
-        self.drop_past_window(layer, last, window_sums, start + n)
-        self.evict(layer, last, window_sums, n)
+            for g, head in enumerate(self.cache[m.lender(layer)]):
+                self.last[layer, g, head.positions] = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
+        if m.lender(layer) == layer:
+            self.leaving.append((layer, last, window_sums))
         return [m.attention_output(layer, x, out) for x, out in zip(hidden, outputs)]
 
     def run_block(self, ids, prompt):
         m = self.m
         hidden = [m.embed(i) for i in ids]
+        self.leaving = []  # of layers with a cache of their own: what decides about its rows
         for layer in range(m.n_layers):
             if m.attends(layer):
                 given = self.run_attention(layer, hidden, prompt)
             else:
                 given = [m.recur(layer, m.attention_input(layer, x), self.states[layer]) for x in hidden]
-            hidden = [m.finish_layer(layer, x, out) for x, out in zip(hidden, given)]
+            hidden = [m.finish_layer(layer, x, out, token) for x, out, token in zip(hidden, given, ids)]
+        for layer, last, window_sums in self.leaving:
+            self.drop_past_window(layer, last, window_sums, self.position + len(ids))
+            self.evict(layer, last, window_sums, len(ids))
         self.position += len(ids)
         self.block += 1
         return hidden[-1]
@@ -318,14 +323,19 @@ class Run:
         return result | {
             "generated": generated, "smallest_gap": self.smallest_gap, "logit_gap": logit_gap,
             **({"rounding_gap": self.rounding.gap} if self.rounding else {}),
-            "evicted_at": self.by_layer(self.evicted_at), "margin": self.by_layer(self.margin),
+            "evicted_at": self.by_layer(self.lent(self.evicted_at)), "margin": self.by_layer(self.lent(self.margin)),
             "attention_received": self.by_layer(self.received), "attention_queries": self.by_layer(self.queries),
             "attention_last": self.by_layer(self.last), "attention_window": self.by_layer(self.window),
             "attention_entropy": self.by_layer(self.entropy),
             "attention_gini": self.by_layer(self.received_by_head, gini),
             "attention_top_share": self.by_layer(self.received_by_head, top_share)}
 
+    def lent(self, arrays):
+        """By layer, those of the layer whose keys it reads."""
+        return arrays[[self.m.lender(layer) for layer in range(self.m.n_layers)]]
+
     def by_layer(self, arrays, of_head=np.ndarray.tolist):
         """Nothing of layers without keys."""
-        return [[of_head(head) for head in heads] if self.m.attends(layer) else None
+        n_heads = lambda layer, heads: self.m.kv_heads(layer) if len(heads) != self.m.n_heads else len(heads)
+        return [[of_head(head) for head in heads[:n_heads(layer, heads)]] if self.m.attends(layer) else None
                 for layer, heads in enumerate(arrays)]

@@ -1,6 +1,7 @@
 """Which rows each policy keeps, by the float64 reference of block_reference.py on tiny_llama, or on the model that a
 case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_window of 10 in both, tiny_smollm3 of 11 in
-every second layer and tiny_gpt_oss of 10 in its first. In tiny_qwen3_next every second layer has keys, and the others
+every second layer and tiny_gpt_oss of 10 in its first, tiny_gemma4 of 10 in every second layer, whose last two
+layers have the cache of earlier ones. In tiny_qwen3_next every second layer has keys, and the others
 are null; of tiny_deepseek2 and tiny_deepseek3 the latent rows are what is kept.
 
     python make_eviction_goldens.py         writes eviction.golden.json beside itself; deterministic
@@ -37,6 +38,8 @@ QWEN3_MOE = dict(model="tiny_qwen3_moe", n=24, generate=3)
 GPT_OSS = dict(model="tiny_gpt_oss", n=28, generate=3)
 QWEN3_NEXT = dict(model="tiny_qwen3_next", n=24, generate=3)
 DEEPSEEK3 = dict(model="tiny_deepseek3", n=24, generate=3)
+GEMMA4 = dict(model="tiny_gemma4", n=28, generate=3)
+GEMMA4_MOE = dict(model="tiny_gemma4_moe", n=26, generate=3)
 DEEPSEEK2 = dict(model="tiny_deepseek2", n=36, generate=3)
 CASES = [
     dict(policy="none", options={}, budget=0, block=16, n=24, generate=4),
@@ -127,6 +130,15 @@ CASES = [
     DEEPSEEK2 | dict(policy="cur", options={}, budget=10, block=16),
     DEEPSEEK2 | dict(policy="h2o", options={}, budget=10, block=5),
     DEEPSEEK2 | dict(policy="tova", options={}, budget=9, block=7),
+    GEMMA4 | dict(policy="none", options={}, budget=0, block=9),
+    GEMMA4 | dict(policy="keydiff", options={}, budget=7, block=5),
+    GEMMA4 | dict(policy="h2o", options={}, budget=8, block=1),
+    GEMMA4 | dict(policy="tova", options={}, budget=8, block=16),
+    GEMMA4 | dict(policy="snapkv", options={"window": "4", "kernel": "3", "recent": "2"}, budget=8, block=7),
+    GEMMA4 | dict(policy="cur", options={}, budget=8, block=6),
+    GEMMA4_MOE | dict(policy="keydiff", options={}, budget=7, block=5),
+    GEMMA4_MOE | dict(policy="h2o", options={}, budget=8, block=1),
+    GEMMA4_MOE | dict(policy="tova", options={"heads": "all"}, budget=8, block=16),
     dict(policy="none", options={}, budget=0, block=48, n=70, generate=3, cache=("int4", "channel")),
     dict(policy="keydiff", options={}, budget=40, block=16, n=72, generate=5, cache=("int4", "channel")),
     dict(policy="keydiff", options={}, budget=36, block=1, n=46, generate=2, cache=("int4", "channel")),
@@ -163,10 +175,10 @@ def check_against_transformers(name: str, model: Llama) -> None:
     logits = [model.logits(run.run_block([token], True)) for token in prompt]
     expect_close(f"{name}, logits", np.array(logits), golden["logits"])
     for layer in filter(model.attends, range(model.n_layers)):
-        received = golden[f"attention.{layer}"].sum(axis=1).reshape(model.n_kv, model.group, -1).mean(axis=1)
-        expect_close(f"{name}, attention in layer {layer}", run.received[layer], received)
+        received = golden[f"attention.{layer}"].sum(axis=1).reshape(model.kv_heads(layer), model.group(layer), -1).mean(axis=1)
+        expect_close(f"{name}, attention in layer {layer}", run.received[layer][:len(received)], received)
         keys = golden.get(f"latent_keys.{layer}", golden[f"keys.{layer}"])
-        for head, expected in zip(run.cache[layer], keys):
+        for head, expected in zip(run.cache[model.lender(layer)], keys):
             expect_close(f"{name}, keys in layer {layer}", np.array(head.keys), expected[head.positions])
 
 

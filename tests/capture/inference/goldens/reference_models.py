@@ -38,6 +38,10 @@ def silu(x):
     return x / (1 + np.exp(-x))
 
 
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3)))
+
+
 def softmax(x):
     weights = np.exp(x - x.max())
     return weights / weights.sum()
@@ -106,15 +110,21 @@ class Llama:
         self.n_layers, self.n_heads = c["num_hidden_layers"], c["num_attention_heads"]
         self.n_kv, self.d = c["num_key_value_heads"], c["head_dim"]
         self.scale = self.d ** -0.5
-        self.rope = Rope(c["rope_parameters"], self.d)
+        self.rope = Rope(c["rope_parameters"], self.d) if "rope_theta" in c["rope_parameters"] else None
         window = c.get("sliding_window") or np.inf
         kinds = c.get("layer_types", ["sliding_attention"] * self.n_layers)
         self.windows = [window if kind == "sliding_attention" else np.inf for kind in kinds]
         self.closest_choice = np.inf  # that a router made, relative to the largest of what it compared
 
-    @property
-    def group(self):
-        return self.n_heads // self.n_kv
+    def kv_heads(self, layer):
+        return self.n_kv
+
+    def group(self, layer):
+        return self.n_heads // self.kv_heads(layer)
+
+    def lender(self, layer):
+        """The layer whose keys and values this one attends to."""
+        return layer
 
     def attends(self, layer):
         return True
@@ -171,7 +181,7 @@ class Llama:
     def mlp(self, layer, y):
         return self.feed_forward(f"model.layers.{layer}.mlp", y)
 
-    def finish_layer(self, layer, x, given):
+    def finish_layer(self, layer, x, given, token):
         """The layer's output of its input and of what attention, or what stands in its place, has given."""
         x = x + self.layer_norm(layer, given, self.attention_norms[1])
         y = self.mlp(layer, self.layer_norm(layer, x, self.mlp_norms[0]))
@@ -201,8 +211,7 @@ class Gemma2(Llama):
 
     def feed_forward(self, at, y):
         gate, up = self.linear(at + ".gate_proj", y), self.linear(at + ".up_proj", y)
-        gate = 0.5 * gate * (1 + np.tanh((2 / np.pi) ** 0.5 * (gate + 0.044715 * gate ** 3)))
-        return self.linear(at + ".down_proj", gate * up)
+        return self.linear(at + ".down_proj", gelu_tanh(gate) * up)
 
 
 class SmolLM3(Llama):
@@ -458,10 +467,101 @@ class DeepseekV3(DeepseekV2):
         return chosen, shares * self.config["routed_scaling_factor"]
 
 
+class Gemma4(Gemma2):
+    """Layers without a window have heads of their own; the last layers attend to keys of earlier ones."""
+
+    norm_offset = 0
+
+    def __init__(self, folder):
+        Llama.__init__(self, folder)
+        c = self.config
+        own = c.get("per_layer_config", {})
+        self.shapes = [(self.n_kv, self.d) for _ in range(self.n_layers)]
+        for layer, kind in enumerate(c["layer_types"]):
+            if "per_layer_config" in c:
+                entry = own.get(str(layer), {})
+                self.shapes[layer] = entry.get("num_key_value_heads", self.n_kv), entry.get("head_dim", self.d)
+            elif kind == "full_attention":
+                self.shapes[layer] = c["num_global_key_value_heads"], c["global_head_dim"]
+        parameters = c["rope_parameters"]
+        self.ropes = {}
+        for kind, (_, d) in zip(c["layer_types"], self.shapes):
+            self.ropes[kind] = Rope(parameters[kind] | {"rope_type": "default"}, d)
+            if parameters[kind]["rope_type"] == "proportional":
+                self.ropes[kind].frequency[int(parameters[kind]["partial_rotary_factor"] * d // 2):] = 0
+        self.scale = 1
+
+    def kind(self, layer):
+        return self.config["layer_types"][layer]
+
+    def kv_heads(self, layer):
+        return self.shapes[layer][0]
+
+    def lender(self, layer):
+        first = self.n_layers - self.config["num_kv_shared_layers"]
+        if layer < first:
+            return layer
+        return max(other for other in range(first) if self.kind(other) == self.kind(layer))
+
+    def embed(self, token):
+        return Llama.embed(self, token) * self.config["hidden_size"] ** 0.5
+
+    def qkv(self, layer, x):
+        at, eps = f"model.layers.{layer}.self_attn.", self.config["rms_norm_eps"]
+        heads = lambda part: self.linear(f"{at}{part}_proj", x).reshape(-1, self.shapes[layer][1])
+        q = [self.norm(row, at + "q_norm") for row in heads("q")]
+        if self.lender(layer) != layer:
+            return q, [], []
+        k = heads("k")
+        shared = self.config["attention_k_eq_v"] and self.kind(layer) == "full_attention"
+        v = k if shared else heads("v")
+        return q, [self.norm(row, at + "k_norm") for row in k], [unit_rms(row, eps) for row in v]
+
+    def rotate(self, layer, x, position):
+        return self.ropes[self.kind(layer)](x, position)
+
+    def weigh(self, layer, head, products):
+        return softmax(products * self.scale), 0
+
+    def experts(self, at, x):
+        """Of the hidden state that the dense feed-forward sees normed; the router norms it by itself."""
+        d, eps = self.config["hidden_size"], self.config["rms_norm_eps"]
+        seen = unit_rms(x, eps) * self.w[at + "router.scale"] / d ** 0.5
+        shares = softmax(self.linear(at + "router.proj", seen))
+        chosen = np.argsort(-shares, kind="stable")[:self.config["top_k_experts"]]
+        weights = shares[chosen] / shares[chosen].sum() * self.w[at + "router.per_expert_scale"][chosen]
+        y, out = self.norm(x, at + "pre_feedforward_layernorm_2"), 0
+        for number, weight in zip(chosen, weights):
+            gate, up = np.split(self.w[at + "experts.gate_up_proj"][number] @ y, 2)
+            out = out + weight * (self.w[at + "experts.down_proj"][number] @ (gelu_tanh(gate) * up))
+        return out
+
+    def layer_input(self, layer, token):
+        c, size = self.config, self.config["hidden_size_per_layer_input"]
+        part = slice(layer * size, (layer + 1) * size)
+        projected = self.w["model.per_layer_model_projection.weight"][part] @ self.embed(token)
+        projected = self.norm(projected / c["hidden_size"] ** 0.5, "model.per_layer_projection_norm")
+        looked_up = self.w["model.embed_tokens_per_layer.weight"][token][part] * size ** 0.5
+        return (projected + looked_up) / 2 ** 0.5
+
+    def finish_layer(self, layer, x, given, token):
+        at = f"model.layers.{layer}."
+        x = x + self.norm(given, at + "post_attention_layernorm")
+        y = self.mlp(layer, self.norm(x, at + "pre_feedforward_layernorm"))
+        if self.config["enable_moe_block"]:
+            y = self.norm(y, at + "post_feedforward_layernorm_1")
+            y = y + self.norm(self.experts(at, x), at + "post_feedforward_layernorm_2")
+        x = x + self.norm(y, at + "post_feedforward_layernorm")
+        if self.config["hidden_size_per_layer_input"]:
+            gate = gelu_tanh(self.linear(at + "per_layer_input_gate", x)) * self.layer_input(layer, token)
+            x = x + self.norm(self.linear(at + "per_layer_projection", gate), at + "post_per_layer_input_norm")
+        return x * self.w[at + "layer_scalar"]
+
+
 FAMILIES = {
     "llama": Llama, "mistral": Llama, "gemma2": Gemma2, "smollm3": SmolLM3, "olmo2": Olmo2, "glm": Glm,
     "ministral3": Ministral3, "qwen3_moe": Qwen3Moe, "gpt_oss": GptOss, "qwen3_next": Qwen3Next,
-    "deepseek_v2": DeepseekV2, "deepseek_v3": DeepseekV3,
+    "deepseek_v2": DeepseekV2, "deepseek_v3": DeepseekV3, "gemma4_text": Gemma4,
 }
 
 
