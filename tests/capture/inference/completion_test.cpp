@@ -150,12 +150,12 @@ TEST_P(Completions, SlidingWindowsChangeNothingOfThat) {
 // A layer that borrows keys must part with them as its lender does, in every branch.
 TEST_P(Completions, BorrowedKeysChangeNothingOfThat) {
   model_ = Model::load(test::inference_golden("tiny_gemma4"), test::model_options(GetParam()));
+  auto prompts = kindred_prompts();
+  for (Ids& ids : prompts)
+    for (std::int32_t& id : ids) id %= 48;
   std::vector<CompletionRequest> requests;
   for (const auto& policy : every_policy())
-    for (Ids ids : kindred_prompts()) {
-      for (std::int32_t& id : ids) id %= 48;
-      requests.push_back(request(ids, policy, 10));
-    }
+    for (const Ids& ids : prompts) requests.push_back(request(ids, policy, 10));
   const auto completions = complete(requests);
   for (std::size_t i = 0; i < requests.size(); ++i)
     EXPECT_EQ(completions[i].generated, alone(requests[i])) << requests[i].policy.name << ", request " << i;
