@@ -46,6 +46,7 @@ const std::vector<Room> kRooms{
     {"capture/model", {"capture/tokenizer", "capture/kernels"}},
     {"capture/inference", {"capture/model"}},
     {"capture/replay", {"capture/model"}},
+    {"capture/python", {"analysis"}},
     {"app/measures", {"capture/model", "capture/replay"}},
     {"app/figures", {"app/measures"}},
     {"app/drawing", {"app/figures"}},
@@ -59,7 +60,7 @@ const std::vector<Room> kRooms{
     {"app/display", {"app/session", "shaders"}},
     {"app/panels", {"app/display"}},
     {"app/window", {"app/panels"}},
-    {"app/commands", {"app/window", "app/adoption", "capture/replay"}},
+    {"app/commands", {"app/window", "app/adoption", "capture/replay", "capture/python"}},
 };
 
 const Reasons kOneUser{

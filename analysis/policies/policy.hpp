@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/matrix_view.hpp"
+#include "base/shared_memory.hpp"
 
 namespace keyscope::analysis {
 
@@ -19,6 +20,7 @@ struct PolicyInput {
   MatrixView values;                        // (n_rows, head_dim), or no rows
   std::span<const std::int32_t> positions;  // (n_rows) true positions, ascending
   std::int64_t n_new_rows = 0;              // rows that this block appended: the last ones
+  std::int64_t budget = 0;                  // rows that will be kept
   int layer = 0;
   int kv_head = 0;
   // Attention weights; "group" is the mean over the G query heads that share this KV head.
@@ -55,8 +57,15 @@ class Policy {
   virtual void score(const PolicyInput& input, std::span<double> scores) const = 0;
 
   // Marks rows that stay whatever their score, at most `budget` of them; `forced` (n_rows) arrives zeroed.
+  // Where rows are to be chosen, it follows `score` of the same input, on the same thread.
   virtual void force(const PolicyInput& /*input*/, std::int64_t /*budget*/,
                      std::span<std::uint8_t> /*forced*/) const {}
+
+  // Where the rows that `score` gets had best lie; null: anywhere.
+  virtual std::shared_ptr<SharedMemory> row_memory() const { return nullptr; }
+
+  // Ends a `score` that is under way, which then throws Cancelled, as does every later one. From any thread.
+  virtual void cancel() const {}
 };
 
 // N, the rows that a policy keeps per KV head: the same number for all prompts, or a share of each one's
@@ -82,6 +91,12 @@ struct Budget {
 struct PolicySpec {
   std::string name;
   std::map<std::string, std::string> options;
+  // A policy of its user's own, which the registry does not know: `name` and `options` describe it. Its runs
+  // are called `label`.
+  std::shared_ptr<const Policy> own = nullptr;
+  std::string label = {};
+
+  const std::string& run_name() const { return label.empty() ? name : label; }
 };
 
 // One option that a policy takes.

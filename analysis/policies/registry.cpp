@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -113,13 +114,39 @@ PolicySpec parse_policy(std::string_view text) {
   return spec;
 }
 
+namespace {
+
+// A policy that its user keeps.
+class OwnPolicy final : public Policy {
+ public:
+  explicit OwnPolicy(std::shared_ptr<const Policy> own) : own_(std::move(own)) {}
+
+  PolicyNeeds needs() const override { return own_->needs(); }
+  bool evicts(int layer) const override { return own_->evicts(layer); }
+  void score(const PolicyInput& input, std::span<double> scores) const override {
+    own_->score(input, scores);
+  }
+  void force(const PolicyInput& input, std::int64_t budget, std::span<std::uint8_t> forced) const override {
+    own_->force(input, budget, forced);
+  }
+  std::shared_ptr<SharedMemory> row_memory() const override { return own_->row_memory(); }
+  void cancel() const override { own_->cancel(); }
+
+ private:
+  std::shared_ptr<const Policy> own_;
+};
+
+}  // namespace
+
 std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed) {
+  if (spec.own != nullptr) return std::make_unique<OwnPolicy>(spec.own);
   const PolicyDefinition& definition = definition_of(spec.name);
   const PolicySpec filled = complete(definition, spec, seed);
   return definition.make == nullptr ? nullptr : definition.make(filled);
 }
 
 PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed) {
+  if (spec.own != nullptr) return spec;
   return complete(definition_of(spec.name), spec, seed);
 }
 

@@ -12,6 +12,7 @@
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
+#include "app/commands/options.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -138,7 +139,10 @@ std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
   control.on_progress = [&](const capture::CaptureProgress& now) {
     progress.update(now.tokens_done, now.tokens_total, now.run);
   };
-  OnInterrupt on_interrupt([&] { control.cancel(); });
+  OnInterrupt on_interrupt([&] {
+    control.cancel();
+    cancel_policies(options.policies);
+  });
   std::array<recording::RecordSink*, 1> sinks{writer.get()};
   try {
     return capture::run_capture(model, options, sinks, control);

@@ -61,7 +61,10 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
   CLI::Option* model = model_.add_model(command);
   if (model_required) model->required();
   prompt.add_to(command);
-  command.add_option("--policy", policies_, policy_help())->allow_extra_args(false);
+  command
+      .add_option("--policy", policies_,
+                  policy_help() + (offline ? "; python:FILE.py:FUNCTION is one of your own" : ""))
+      ->allow_extra_args(false);
   add_budget(command, budget_);
   add_block(command, block_);
   schedule_ = offline ? "layer" : "together";
@@ -150,7 +153,7 @@ capture::Schedule CaptureCommandOptions::schedule() const {
 
 capture::CaptureOptions CaptureCommandOptions::capture_options() const {
   capture::CaptureOptions options;
-  for (const auto& text : policies_) options.policies.push_back(analysis::parse_policy(text));
+  options.policies = policies_of(policies_);
   if (options.policies.empty()) options.policies.push_back(analysis::parse_policy("none"));
   options.budget = budget_;
   options.block_size = block_;

@@ -16,6 +16,7 @@
 #include "analysis/policies/registry.hpp"
 #include "app/figures/catalogue.hpp"
 #include "capture/model/model_cache.hpp"
+#include "capture/python/python_policy.hpp"
 
 namespace keyscope::commands {
 
@@ -71,6 +72,19 @@ void add_block(CLI::App& command, std::int64_t& block) {
   command.add_option("--block", block, "B: prompt tokens per block")
       ->check(one_or_more())
       ->capture_default_str();
+}
+
+std::vector<analysis::PolicySpec> policies_of(const std::vector<std::string>& texts) {
+  std::vector<analysis::PolicySpec> policies;
+  for (const std::string& text : texts)
+    policies.push_back(capture::is_python_policy(text) ? capture::python_policy(text)
+                                                       : analysis::parse_policy(text));
+  return policies;
+}
+
+void cancel_policies(const std::vector<analysis::PolicySpec>& policies) {
+  for (const analysis::PolicySpec& policy : policies)
+    if (policy.own != nullptr) policy.own->cancel();
 }
 
 void add_cache_scales(CLI::App& command, std::string& scales) {

@@ -42,6 +42,12 @@ CLI::Option* add_budget(CLI::App& command, analysis::Budget& budget);
 CLI::Option* add_budgets(CLI::App& command, std::vector<analysis::Budget>& budgets,
                          const std::string& by_default);
 
+// What a --policy of `capture` or `replay` names: one that is known, or python:FILE.py:FUNCTION.
+//   throws UsageError as parse_policy and python_policy do
+std::vector<analysis::PolicySpec> policies_of(const std::vector<std::string>& texts);
+// Ends what policies of their user's own are doing.
+void cancel_policies(const std::vector<analysis::PolicySpec>& policies);
+
 // `--block`: B, 1 or more.
 void add_block(CLI::App& command, std::int64_t& block);
 

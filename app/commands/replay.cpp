@@ -45,7 +45,7 @@ struct ReplayArguments {
 
 replay::ReplayOptions replay_options(const ReplayArguments& arguments) {
   replay::ReplayOptions options = arguments.options;
-  for (const auto& text : arguments.policies) options.policies.push_back(analysis::parse_policy(text));
+  options.policies = policies_of(arguments.policies);
   options.layers = parse_index_list(arguments.layers, "--layers");
   options.command = command_line();
   return options;
@@ -139,7 +139,10 @@ void run_replay_command(const ReplayArguments& arguments) {
   if (arguments.dry_run) return;
 
   std::atomic<bool> cancelled = false;
-  OnInterrupt on_interrupt([&] { cancelled = true; });
+  OnInterrupt on_interrupt([&] {
+    cancelled = true;
+    cancel_policies(options.policies);
+  });
   Progress progress("rows", arguments.quiet);
   const auto outcomes = replay::run_replay(
       source, plan, {arguments.out, arguments.force},
@@ -151,7 +154,11 @@ void run_replay_command(const ReplayArguments& arguments) {
 
 void add_replay_options(CLI::App& command, ReplayArguments& arguments) {
   command.add_option("FILE", arguments.file, "A recording with a run that kept everything")->required();
-  command.add_option("--policy", arguments.policies, policy_help())->required()->allow_extra_args(false);
+  command
+      .add_option("--policy", arguments.policies,
+                  policy_help() + "; python:FILE.py:FUNCTION is one of your own")
+      ->required()
+      ->allow_extra_args(false);
   add_budget(command, arguments.options.budget)->required();
   command.add_option("--block", arguments.options.block_size, "B: prompt tokens per block")
       ->check(one_or_more())

@@ -74,6 +74,8 @@ std::string keyless_sentence(const RecordingInfo& info) {
 Panel head_panel(const RecordingInfo& info, Heatmap heatmap) {
   Panel panel;
   panel.note = describe_keyless(info);
+  if (!info.model.layer_heads.empty())
+    panel.note += fmt::format("{}layers have {}", panel.note.empty() ? "" : "; ", describe_kv_heads(info));
   panel.id = heatmap.id;
   panel.x.label = "KV head";
   panel.y.label = "layer";

@@ -258,15 +258,22 @@ std::optional<Afterlife> attention_afterwards(const Recording& recording, const 
   return after;
 }
 
+// Recordings may name policies that their writer alone has: in Python, of another tool.
 std::unique_ptr<analysis::Policy> recorded_policy(const RecordingInfo& info, const RunInfo& run) {
-  return analysis::make_policy({run.plan.policy, recording::policy_options(run.plan)},
-                               static_cast<std::uint64_t>(info.provenance.seed));
+  try {
+    return analysis::make_policy({run.plan.policy, recording::policy_options(run.plan)},
+                                 static_cast<std::uint64_t>(info.provenance.seed));
+  } catch (const UsageError&) {
+    return nullptr;
+  }
 }
 
 namespace {
 
 std::string why_not(const RecordingInfo& info, const RunInfo& run, const analysis::Policy* policy,
                     const HeadSelection& head) {
+  if (policy == nullptr && run.plan.policy != "none")
+    return fmt::format("the policy {} is not known here", run.plan.policy);
   if (policy == nullptr) return "the run none evicts nothing and scores nothing";
   if (!info.keys || !info.heads.has(head.kv_head)) return "the head's keys were not recorded";
   if (policy->needs().attention())

@@ -16,8 +16,7 @@
 
 namespace keyscope::measures {
 
-// The policy of a run, with the options that it records; null for `none`.
-//   throws UsageError on one that is not known here
+// The policy of a run, with the options that it records; null for `none`, and for one that is not known here.
 std::unique_ptr<analysis::Policy> recorded_policy(const recording::RecordingInfo& info,
                                                   const recording::RunInfo& run);
 

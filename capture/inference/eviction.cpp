@@ -68,30 +68,53 @@ PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const Bl
           needs.values ? layer.cached_rows(RowPart::kValues) : HostRows{at::kFloat, 0}};
 }
 
-// One head's rows as float32: where they lie if that is their dtype, a copy elsewhere.
-const float* as_floats(const HostRows& rows, std::size_t head, std::int64_t n_rows,
-                       std::vector<float>& copy) {
-  if (rows.dtype == at::kFloat) return static_cast<const float*>(rows.heads[head]);
-  copy.resize(n_rows * rows.head_dim);
-  kernels::of(rows.dtype).to_float(rows.heads[head], copy.data(), n_rows * rows.head_dim);
-  return copy.data();
-}
+// Rows as float32, where the policy likes to have them.
+class FloatRows {
+ public:
+  explicit FloatRows(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) {}
+
+  // One head's: where they lie if that is their dtype, else a copy, valid until the next one.
+  const float* of(const HostRows& rows, std::size_t head, std::int64_t n_rows) {
+    if (rows.dtype == at::kFloat) return static_cast<const float*>(rows.heads[head]);
+    const std::int64_t n = n_rows * rows.head_dim;
+    float* copy = reserve(n);
+    kernels::of(rows.dtype).to_float(rows.heads[head], copy, n);
+    return copy;
+  }
+
+ private:
+  float* reserve(std::int64_t n) {
+    if (memory_ == nullptr) {
+      own_.resize(n);
+      return own_.data();
+    }
+    if (n > n_shared_) shared_ = memory_->take((n_shared_ = n) * std::int64_t{sizeof(float)});
+    return reinterpret_cast<float*>(shared_.get());
+  }
+
+  std::shared_ptr<SharedMemory> memory_;
+  std::vector<float> own_;
+  std::shared_ptr<std::byte> shared_;
+  std::int64_t n_shared_ = 0;
+};
 
 // One thread's workplace, used for head after head.
 class HeadSelection {
  public:
-  HeadSelection(const EvictionRule& rule, const PolicyView& view) : rule_(rule), view_(view) {}
+  HeadSelection(const EvictionRule& rule, const PolicyView& view)
+      : rule_(rule), view_(view), keys_(rule.policy->row_memory()), values_(rule.policy->row_memory()) {}
 
   analysis::Selection select(int kv_head) {
     const PolicyNeeds& needs = view_.needs;
     const std::int64_t n_rows = view_.cache.n_rows(kv_head), head_dim = view_.keys.head_dim;
-    const float* keys = as_floats(view_.keys, kv_head, n_rows, keys_);
-    const float* values = needs.values ? as_floats(view_.values, kv_head, n_rows, values_) : nullptr;
+    const float* keys = keys_.of(view_.keys, kv_head, n_rows);
+    const float* values = needs.values ? values_.of(view_.values, kv_head, n_rows) : nullptr;
     const PolicyInput policy_input{
         .keys = view_rows(keys, n_rows, head_dim),
         .values = view_rows(values, needs.values ? n_rows : 0, head_dim),
         .positions = view_.cache.positions(kv_head),
         .n_new_rows = std::min(view_.n_queries, n_rows),  // a window may have dropped some
+        .budget = rule_.budgets[kv_head],
         .layer = rule_.layer,
         .kv_head = kv_head,
         .last_row_group = needs.last_row_group
@@ -116,7 +139,7 @@ class HeadSelection {
  private:
   const EvictionRule& rule_;
   const PolicyView& view_;
-  std::vector<float> keys_, values_;
+  FloatRows keys_, values_;
   std::vector<double> scores_;
   std::vector<std::uint8_t> forced_;
 };

@@ -7,6 +7,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
 
 #include "capture/kernels/kernels.hpp"
@@ -41,11 +42,17 @@ std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
 }  // namespace
 
 KernelCache::KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
-                         at::ScalarType dtype, const analysis::CacheFormat& format)
+                         at::ScalarType dtype, const analysis::CacheFormat& format,
+                         const std::shared_ptr<SharedMemory>& memory)
     : KvCache(capacities, format), head_dim_(head_dim), dtype_(dtype) {
   const auto options = at::TensorOptions().dtype(dtype);
-  for (const std::int64_t capacity : capacities)
-    rows_.push_back({at::empty({capacity, head_dim}, options), at::empty({capacity, head_dim}, options)});
+  const auto rows = [&](std::int64_t n) {
+    if (memory == nullptr) return at::empty({n, head_dim}, options);
+    const auto bytes = memory->take(n * head_dim * static_cast<std::int64_t>(c10::elementSize(dtype)));
+    return at::from_blob(
+        bytes.get(), {n, head_dim}, [bytes](void*) {}, options);
+  };
+  for (const std::int64_t capacity : capacities) rows_.push_back({rows(capacity), rows(capacity)});
 }
 
 KernelCache::NewRows KernelCache::append(int head, std::int64_t n, std::int64_t first_position) {
@@ -116,7 +123,8 @@ KernelLayer::KernelLayer(const Transformer& transformer, const LayerRows& rows)
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
       heads_(transformer.config().heads(rows.layer)),
-      cache_(rows.capacities, heads_.head_dim, transformer.dtype(), rows.cache_format) {
+      cache_(rows.capacities, heads_.head_dim, transformer.dtype(), rows.cache_format,
+             transformer.dtype() == at::kFloat ? rows.memory : nullptr) {
   input_.rules = attention_rules(transformer.config(), layer_);
   input_.heads.resize(heads_.n_kv_heads);
 }

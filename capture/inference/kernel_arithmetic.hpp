@@ -18,8 +18,10 @@ namespace keyscope::capture {
 // Rows in the host's memory, every head's by themselves.
 class KernelCache : public KvCache {
  public:
+  //   memory: where rows are to lie; null: anywhere
   KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, at::ScalarType dtype,
-              const analysis::CacheFormat& format = {});
+              const analysis::CacheFormat& format = {},
+              const std::shared_ptr<SharedMemory>& memory = nullptr);
 
   // Where rows of one head go that are appended: (n, head_dim) each.
   struct NewRows {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/shared_memory.hpp"
 #include "capture/inference/attention.hpp"
 #include "capture/inference/kv_cache.hpp"
 #include "capture/model/transformer.hpp"
@@ -66,6 +67,8 @@ struct LayerRows {
   std::vector<std::int64_t> capacities;  // rows of each KV head's cache
   bool cache_positions = false;          // they are rotated by their place in the cache, not by true position
   analysis::CacheFormat cache_format = {};
+  std::shared_ptr<SharedMemory> memory =
+      nullptr;  // where float32 rows of the host are to lie; null: anywhere
 };
 
 }  // namespace keyscope::capture

@@ -31,6 +31,10 @@ std::unique_ptr<LayerArithmetic> arithmetic_of(const Transformer& transformer, c
   return std::make_unique<KernelLayer>(transformer, rows);
 }
 
+std::shared_ptr<SharedMemory> row_memory(const analysis::Policy* policy) {
+  return policy == nullptr ? nullptr : policy->row_memory();
+}
+
 // Queries of the block, in [first, first + n), that see a row: from its own token to the window's end.
 std::int32_t seen_by(int64_t position, int64_t first, int64_t n, int64_t window) {
   const int64_t end = window > 0 ? std::min(first + n, position + window) : first + n;
@@ -85,8 +89,8 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRu
       lender_(lender),
       lends_(transformer.config().last_reader(plan_.layer) != plan_.layer),
       rules_(attention_rules(transformer.config(), plan_.layer)),
-      arithmetic_(arithmetic_of(transformer,
-                                {plan_.layer, plan_.capacities, plan_.cache_positions, plan_.cache_format})),
+      arithmetic_(arithmetic_of(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions,
+                                              plan_.cache_format, row_memory(plan_.eviction.policy)})),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0,
                   transformer.config().heads(plan_.layer).n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {

@@ -162,7 +162,7 @@ std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
   std::vector<recording::RunPlan> runs;
   for (const analysis::CacheFormat& format : options.cache_formats)
     for (const analysis::PolicySpec& spec : options.policies) {
-      std::string name = spec.name;
+      std::string name = spec.run_name();
       if (options.cache_formats.size() > 1 && format.quantises())
         name += fmt::format("-{}", analysis::cache_dtype_name(format.dtype));
       recording::RunPlan run = plan_run(options, spec, format);

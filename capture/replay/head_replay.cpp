@@ -58,6 +58,7 @@ analysis::Selection select(const analysis::Policy& policy, const PresentRows& ro
                           .values = rows.values,
                           .positions = positions,
                           .n_new_rows = n_new,
+                          .budget = cache.budget,
                           .layer = cache.layer,
                           .kv_head = cache.kv_head,
                           .last_row_group = rows.last_row_group,

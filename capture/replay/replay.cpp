@@ -236,7 +236,7 @@ void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions&
     auto parameters = analysis::with_defaults(spec, options.seed).options;
     recording::RunPlan run;
     run.policy = spec.name;
-    run.name = recording::next_run_name(spec.name, named);
+    run.name = recording::next_run_name(spec.run_name(), named);
     run.oracle = needs.attention();
     if (run.oracle) parameters["oracle"] = oracle_statistic(needs);
     run.parameters = recording::parameters_json(parameters);
