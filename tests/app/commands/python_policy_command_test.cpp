@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/python.hpp"
@@ -126,6 +127,13 @@ TEST_F(PythonPolicyCommand, IsNotRunByWhoReadsTheRecording) {
   const CliResult story = run_cli({"inspect", path("r.h5"), "--run", "manifold", "--token", "100"});
   EXPECT_EQ(story.status, 0) << story.err;
   EXPECT_THAT(story.out, HasSubstr("the policy python is not known here"));
+}
+
+// The example of the documents is the file that their commands run.
+TEST_F(PythonPolicyCommand, IsDocumentedByItsFile) {
+  const std::string source = read_file(KEYSCOPE_SOURCE_DIR "/assets/policies/outlying.py");
+  for (const char* page : {"/docs/capture.md", "/README.md"})
+    EXPECT_THAT(read_file(std::string(KEYSCOPE_SOURCE_DIR) + page), HasSubstr("```py\n" + source + "```\n")) << page;
 }
 
 TEST_F(PythonPolicyCommand, FailsInOneSentence) {
