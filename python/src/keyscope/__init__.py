@@ -16,6 +16,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from .display import token_label
 from .hdf5 import MissingError, RecordingError
 from .layer import Head, Layer
 from .recording import Model, Recording, open
@@ -40,6 +41,7 @@ __all__ = [
     "RecordingError",
     "Run",
     "open",
+    "token_label",
 ]
 
 # What is imported when it is first asked for, and from where.

@@ -84,7 +84,7 @@ def why_unknown(run: Run, layer: int, kv_head: int) -> str:
 
 
 def tiles(head: Head, first: int, last: int) -> Iterator[tuple[int, Array]]:
-    """Weights of queries [first, last), n at a time: the first of them, and (G, n, first + n), NaN where not visible."""
+    """Weights of queries [first, last), n at a time: the first one, and (G, n, first + n), NaN where not visible."""
     head.require_rows()
     recorded = _is_recorded(head.layer)
     rules = Rules(1, 0, find_window(head.layer)) if recorded else find_rules(head.layer)

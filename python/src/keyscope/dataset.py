@@ -39,7 +39,7 @@ class _Stack(BackendArray):  # type: ignore[misc, unused-ignore]
         if self.name in layer:
             values: np.ndarray[Any, Any] = layer.read(self.name, *key).astype(self.dtype, copy=False)
             return values
-        return self._nothing((slice(1), *key))[0]
+        return np.asarray(self._nothing((slice(1), *key))[0])
 
     def _nothing(self, key: tuple[int | slice, ...]) -> np.ndarray[Any, Any]:
         sizes = [len(range(n)[at]) for at, n in zip(key, self.shape) if isinstance(at, slice)]

@@ -95,7 +95,7 @@ def run_html(run: Run) -> str:
 
 
 def head_html(head: Head) -> str:
-    """Which rows were kept at the end of the prompt, the attention that they received, and the tokens with most of it."""
+    """Which rows were kept at the end of the prompt, the attention they received, and the tokens with most of it."""
     layer = head.layer
     title = f"<b>KV head {head.index}, layer {layer.index}</b> <span class=dim>{_escape(head.run.name)}</span>"
     try:
@@ -212,9 +212,10 @@ def _head_strip(head: Head, kept: Array, gone: Array) -> str:
     shares = _binned(held, columns)
     bands = [(shares, _BLUE, 14), (1 - shares, _ORANGE, 14)]
     labels = [("kept", _BLUE), ("evicted", _ORANGE)]
-    received = head.table["attention_per_query"].to_numpy()[:seen] if "attention_queries" in head.layer else None
-    if received is not None and np.nansum(received) > 0:
-        most = _binned(np.nan_to_num(received), columns)
+    table = head.table
+    received = table["attention_per_query"].to_numpy()[:seen] if "attention_per_query" in table else np.zeros(0)
+    if np.nansum(received) > 0:
+        most = _binned(np.nan_to_num(received).clip(0), columns)
         bands.append((np.sqrt(most / most.max()), _GREY, 14))
         labels.append(("attention received per query, square root", _GREY))
     rows = [np.repeat(values[None], height, axis=0) for values, _, height in bands]

@@ -47,6 +47,23 @@ def _member(parent: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
         return parent[name]
 
 
+def names(parent: h5py.Group) -> list[str]:
+    """What is directly below a group."""
+    with reading(where(parent)):
+        return list(parent)
+
+
+def has(parent: h5py.Group, name: str) -> bool:
+    """Whether something of that name is directly below a group."""
+    return name in names(parent)
+
+
+def attributes(node: h5py.Group | h5py.Dataset) -> list[str]:
+    """The names of its attributes."""
+    with reading(where(node)):
+        return list(node.attrs)
+
+
 def group(parent: h5py.Group, name: str) -> h5py.Group:
     """A group directly below another one.
 

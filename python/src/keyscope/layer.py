@@ -97,8 +97,8 @@ class Layer:
     @cached_property
     def names(self) -> list[str]:
         """The datasets that were recorded, in the order of DATASETS."""
-        group = self._group()
-        return [name for name in DATASETS if name in group]
+        found = hdf5.names(self._group())
+        return [name for name in DATASETS if name in found]
 
     @cached_property
     def n_kv_heads(self) -> int:
@@ -108,7 +108,7 @@ class Layer:
     def recorded_heads(self) -> list[int]:
         """The KV heads whose keys, queries, values and attention weights were recorded, ascending."""
         group = self._group()
-        if "kv_heads" not in group:
+        if not hdf5.has(group, "kv_heads"):
             return list(range(self.n_kv_heads))
         of = hdf5.dataset(group, "kv_heads", "iu", 1)
         heads = hdf5.read(of).tolist()
@@ -145,19 +145,27 @@ class Layer:
     def n_experts(self) -> int | None:
         """Experts that the layer has; None where it has none."""
         group = self._group()
-        return hdf5.integer(group, "n_experts", 1, 1 << 20) if "n_experts" in group.attrs else None
+        return hdf5.integer(group, "n_experts", 1, 1 << 20) if "n_experts" in hdf5.attributes(group) else None
+
+    @cached_property
+    def _opened(self) -> dict[str, h5py.Dataset]:
+        return {}
 
     def _open(self, name: str) -> h5py.Dataset:
+        self.run.recording.require_open()
+        if name in self._opened:
+            return self._opened[name]
         spec = DATASETS.get(name)
         if spec is None:
             raise MissingError(
                 f"{self.where}: there is no dataset {name!r}; those of a layer are {', '.join(DATASETS)}"
             )
         group = self._group()
-        if name not in group:
+        if name not in self.names:
             self.require_keys()
             raise MissingError(f"{self.where}: {name} was not recorded; recorded are {', '.join(self.names)}")
-        return hdf5.dataset(group, name, spec.kind, len(spec.axes))
+        found = self._opened[name] = hdf5.dataset(group, name, spec.kind, len(spec.axes))
+        return found
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of `read(name)`: all heads of the model, and the tokens that were seen."""
@@ -259,7 +267,7 @@ class Layer:
     def _add_journal(self, name: str, values: Array, at: list[range]) -> None:
         """Of a prompt that was not read to its end, sums of the rows that were still there stand in the journal."""
         run_group = self.run._group()
-        if "partial_attention_blocks" not in run_group:
+        if not hdf5.has(run_group, "partial_attention_blocks"):
             return
         blocks = hdf5.read(hdf5.dataset(run_group, "partial_attention_blocks", "iu", 1)).tolist()
         if self.run.n_blocks not in blocks:
@@ -407,7 +415,7 @@ class Head:
         for name in ("evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last"):
             if name in self.layer:
                 table[name] = self.layer.read(name, self.index)
-        if "attention_queries" in table:
+        if "attention_queries" in table and "attention_received" in table:
             queries = table.attention_queries.where(table.attention_queries > 0)
             table["attention_per_query"] = table.attention_received / queries
         return table

@@ -85,9 +85,13 @@ def run_program(arguments: Sequence[str], program: str | os.PathLike[str] | None
     finally:
         child.stdout.close()
         os.close(terminal)
+    lines = _ERASED.sub("", said.replace("\r\n", "\n")).strip().split("\n")
+    notes = [line for line in lines if line.startswith("keyscope: note: ")]
     if status:
-        message = " ".join(_ERASED.sub("", said.replace("\r\n", "\n")).split("\n")).strip().removeprefix("keyscope: ")
+        message = " ".join(line for line in lines if line not in notes).strip().removeprefix("keyscope: ")
         raise ProgramError(message or f"{' '.join(command)}: ended with status {status} and said nothing")
+    for note in notes:
+        print(note, file=sys.stderr)
     return output.decode("utf-8", "replace")
 
 

@@ -176,10 +176,13 @@ class Recording:
     ) -> None:
         self.close()
 
-    def _group(self, run: str) -> h5py.Group:
-        """A run's group; raises RecordingError where the recording was closed."""
+    def require_open(self) -> None:
+        """Raises RecordingError where the recording was closed."""
         if not self._file:
             raise RecordingError(f"{self.path}: the recording is closed; open it again with keyscope.open")
+
+    def _group(self, run: str) -> h5py.Group:
+        self.require_open()
         return hdf5.group(self._file["entry/runs"], run)
 
     def __repr__(self) -> str:
@@ -207,9 +210,10 @@ def _open_file(path: Path) -> h5py.File:
 
 
 def _entry(file: h5py.File) -> h5py.Group:
-    if "keyscope_figures" in file.attrs:
+    attributes = hdf5.attributes(file)
+    if "keyscope_figures" in attributes:
         raise RecordingError(f"{file.filename}: a figure file is not a recording; open the one it was made from")
-    if "keyscope_format" not in file.attrs or "entry" not in file:
+    if "keyscope_format" not in attributes or not hdf5.has(file, "entry"):
         raise RecordingError(
             f"{file.filename}: not a Keyscope recording (no attribute 'keyscope_format', or no group 'entry')"
         )
@@ -220,7 +224,7 @@ def _entry(file: h5py.File) -> h5py.Group:
             "one that the recording was written with"
         )
     entry = hdf5.group(file, "entry")
-    if "runs" not in entry:
+    if not hdf5.has(entry, "runs"):
         raise RecordingError(f"{file.filename}: holds no runs; a recording has one for each policy")
     return entry
 
@@ -228,7 +232,7 @@ def _entry(file: h5py.File) -> h5py.Group:
 def _attributes(group: h5py.Group) -> dict[str, Any]:
     """Texts and numbers as Python's."""
     found: dict[str, Any] = {}
-    for name in sorted(group.attrs):
+    for name in sorted(hdf5.attributes(group)):
         with hdf5.reading(f"{hdf5.where(group)}: attribute {name!r}"):
             value = group.attrs[name]
         found[name] = value.item() if isinstance(value, np.generic) else value
@@ -269,7 +273,7 @@ def read_tokens(group: h5py.Group, ids: str, text: str, n: int) -> tuple[np.ndar
 def _ordered_runs(runs: h5py.Group) -> list[str]:
     """Names in the order of recording; where a file does not say, `none` first."""
     order = []
-    for name in runs:
+    for name in hdf5.names(runs):
         run = hdf5.group(runs, name)
         order.append((hdf5.integer(run, "index", -1, _MOST, -1 if name == "none" else 0), name))
     if not order:
@@ -282,7 +286,7 @@ def _is_keyless(layer: h5py.Group) -> bool:
 
 
 def _layers_of(run: h5py.Group) -> list[int]:
-    found = [re.fullmatch(r"layer_(\d{2,})", name) for name in run]
+    found = [re.fullmatch(r"layer_(\d{2,})", name) for name in hdf5.names(run)]
     layers = sorted(int(match[1]) for match in found if match)
     if not layers:
         raise RecordingError(f"{hdf5.where(run)}: holds no layer")
@@ -305,7 +309,7 @@ def _shown_layers(runs: h5py.Group, names: list[str], complete: bool) -> dict[in
         run = hdf5.group(runs, name)
         if _layers_of(run) != layers:
             raise RecordingError(f"{hdf5.where(run)}: holds other layers than run {names[0]}")
-        if not complete and "layers_complete" in run:
+        if not complete and hdf5.has(run, "layers_complete"):
             finished &= set(hdf5.read(hdf5.dataset(run, "layers_complete", "iu", 1)).tolist())
     shown = {layer: has_keys for layer, has_keys in keyed.items() if layer in finished}
     if not any(shown.values()):

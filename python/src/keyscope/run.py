@@ -64,7 +64,7 @@ class Run:
         """Blocks that can be relied upon, the tokens that they cover, and where each begins."""
         starts = hdf5.read(hdf5.dataset(group, "block_start", "iu", 1))
         done = len(starts)
-        if "blocks_done" in group:
+        if hdf5.has(group, "blocks_done"):
             done = int(hdf5.read(hdf5.dataset(group, "blocks_done", "iu", 0)))
         complete = self.recording.complete
         if not 0 <= done <= len(starts) or (complete and done != len(starts)):
@@ -151,7 +151,7 @@ class Run:
     def budgets(self) -> Array | None:
         """Rows per layer and KV head, of a run with a budget file; None where all have `budget`."""
         group = self._group()
-        return np.asarray(hdf5.read(hdf5.dataset(group, "budgets", "iu", 2))) if "budgets" in group else None
+        return np.asarray(hdf5.read(hdf5.dataset(group, "budgets", "iu", 2))) if hdf5.has(group, "budgets") else None
 
     @cached_property
     def _generated(self) -> tuple[Array, list[str]]:
@@ -217,7 +217,7 @@ class Run:
         Raises MissingError where they were not recorded.
         """
         group = self._group()
-        if "logits" not in group or self.top.empty:
+        if not hdf5.has(group, "logits") or self.top.empty:
             raise MissingError(f"{self.recording.path}: run {self.name}: logits were not recorded")
         return np.asarray(hdf5.read(hdf5.dataset(group, "logits", "f", 2)))
 
