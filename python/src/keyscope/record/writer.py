@@ -1,0 +1,456 @@
+"""Writes a recording as docs/recording.md documents it.
+
+A recording grows as OUT.part. Everything it will ever hold is created first, at full size; from then on raw data alone
+is overwritten, and `blocks_done` follows its fsync, so that a kill at any moment leaves a file that opens up to the
+last counted block. At the end the file is cut to what came, and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ..recording import FORMAT
+
+N_TOP = 10  # of the largest logits at the last prompt position
+TEXT_BYTES_PER_TOKEN = 256  # kept free for the text of each generated id
+_ROW_CHUNK_BYTES = 1 << 20
+_LIST_CHUNK, _TRACE_CHUNK, _MATRIX_CHUNK = 4096, 8192, 256
+_TEXT = h5py.string_dtype("utf-8")
+TRACES = ("evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last", "attention_window")
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """What of a layer is recorded, and how large. Layers without keys have none."""
+
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    value_dim: int
+    sinks: bool = False
+    lender: int | None = None  # the layer whose keys it reads; None: its own
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """Ids, and the bytes that each adds to the decoded text: token i is text[offset[i]:offset[i + 1]]."""
+
+    ids: NDArray[np.int32]
+    text: bytes
+    offset: NDArray[np.int64]  # (n + 1)
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One run, before its first block."""
+
+    name: str
+    policy: str
+    parameters: str
+    budget: int
+    block_size: int
+    n_prompt: int
+    max_generated: int
+    replayed: bool = False
+
+    @property
+    def n_prompt_blocks(self) -> int:
+        return -(-self.n_prompt // self.block_size)
+
+    @property
+    def max_tokens(self) -> int:
+        """That pass through the model: the last generated id is never fed back."""
+        return self.n_prompt + max(self.max_generated - 1, 0)
+
+    @property
+    def max_blocks(self) -> int:
+        return self.n_prompt_blocks + max(self.max_generated - 1, 0)
+
+    def block_of(self, position: int) -> int:
+        """The block that brings a token: after the prompt, every token is one."""
+        if position < self.n_prompt:
+            return position // self.block_size
+        return self.n_prompt_blocks + position - self.n_prompt
+
+
+@dataclass(frozen=True)
+class RecordPlan:
+    """Everything that a recording will hold."""
+
+    provenance: Mapping[str, str | int]
+    model: Mapping[str, str | int]
+    prompt: TokenText
+    runs: Sequence[RunPlan]
+    layers: Mapping[int, LayerShape | None]  # the recorded ones, ascending; None: without keys
+    record: frozenset[str] = frozenset({"keys", "queries"})
+    store: str = "float32"
+    n_scored: int = 0  # last prompt positions whose logits are recorded
+    vocab_size: int = 0
+    layer_sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of the model, where layers differ
+
+    @property
+    def n_prompt(self) -> int:
+        return len(self.prompt.ids)
+
+
+class RecordingWriter:
+    """OUT.part, which becomes OUT. Used for one run after another, then finished."""
+
+    def __init__(self, out: Path, plan: RecordPlan, force: bool) -> None:
+        """Lays the file out. Raises FileExistsError where a file is in the way, OSError where the disk is too small."""
+        self.out, self.plan, self._force = out, plan, force
+        self.part = out.with_name(out.name + ".part")
+        check_output(out, force)
+        self.part.unlink(missing_ok=True)
+        # Without a cache, parts of chunks are written where they belong, and nothing is read back.
+        self._file = h5py.File(self.part, "w-", rdcc_nbytes=0)
+        self._runs: list[RunWriter] = []
+        try:
+            self._lay_out()
+        except BaseException:
+            self._file.close()
+            self.part.unlink()
+            raise
+
+    def _lay_out(self) -> None:
+        file, plan = self._file, self.plan
+        for name, value in {"NX_class": "NXroot", "default": "entry", "keyscope_format": FORMAT}.items():
+            set_attribute(file, name, value)
+        entry = _create_group(file, "entry", "NXentry")
+        provenance = _create_group(entry, "provenance")
+        for name, value in {**plan.provenance, "complete": 0}.items():
+            set_attribute(provenance, name, value)
+        model = _create_group(entry, "model")
+        for name, value in plan.model.items():
+            set_attribute(model, name, value)
+        for name, sizes in plan.layer_sizes.items():
+            model.attrs.create(name, np.asarray(sizes, np.int64))
+        tokens = _create_group(entry, "tokens")
+        set_attribute(tokens, "n_prompt", plan.n_prompt)
+        _write_compressed(tokens, "id", plan.prompt.ids)
+        _write_compressed(tokens, "text", np.frombuffer(plan.prompt.text, np.uint8))
+        _write_compressed(tokens, "text_offset", plan.prompt.offset)
+        runs = _create_group(entry, "runs")
+        self._runs = [RunWriter(_create_group(runs, run.name), plan, run, index) for index, run in enumerate(plan.runs)]
+        file.flush()
+        os.posix_fallocate(file.id.get_vfd_handle(), 0, file.id.get_filesize())
+        self.sync()
+
+    def run(self, index: int) -> RunWriter:
+        return self._runs[index]
+
+    def sync(self) -> None:
+        """Brings what was written to the disk."""
+        self._file.flush()
+        os.fsync(self._file.id.get_vfd_handle())
+
+    def count(self, index: int, n_blocks: int, block_ms: float) -> None:
+        """Counts n_blocks more blocks of a run, once what was written of them is on the disk."""
+        run = self._runs[index]
+        run.write_blocks(n_blocks, block_ms)
+        self.sync()
+        run.count_blocks()
+        self.sync()
+
+    def finish(self, complete: bool) -> Path | None:
+        """Cuts away what never came, closes and renames.
+
+        An interrupted recording replaces nothing: where OUT exists, it stays OUT.part. One that holds no block is
+        removed. Returns where the recording lies; None where there is none.
+        """
+        counted = any(run.blocks_done for run in self._runs)
+        if counted or complete:
+            for run in self._runs:
+                run.cut()
+            set_attribute(self._file["entry/provenance"], "complete", int(complete))
+            self.sync()
+        self._file.close()
+        if not counted and not complete:
+            self.part.unlink()
+            return None
+        if not complete and self.out.exists():
+            return self.part
+        return self._publish()
+
+    def _publish(self) -> Path:
+        if self._force:
+            os.replace(self.part, self.out)
+            return self.out
+        try:
+            os.link(self.part, self.out)
+        except FileExistsError:
+            raise FileExistsError(
+                f"{self.out}: has appeared while recording and is left as it is; the recording is in {self.part}"
+            ) from None
+        except OSError:  # a file system without links
+            os.rename(self.part, self.out)
+            return self.out
+        self.part.unlink()
+        return self.out
+
+
+def check_output(out: Path, force: bool) -> None:
+    """Raises FileExistsError where OUT or a `.part` of another recording is in the way, and must not be replaced."""
+    part = out.with_name(out.name + ".part")
+    if out.is_dir() or not out.parent.is_dir():
+        raise FileNotFoundError(f"{out}: cannot be written: expected a file's name in a folder that exists")
+    if not force and out.exists():
+        raise FileExistsError(f"{out}: exists; choose another name, or give force=True to replace it")
+    if not part.exists():
+        return
+    if not force:
+        raise FileExistsError(
+            f"{part}: a recording in progress, or left by one that was killed; keep it under another name, or give "
+            "force=True to replace it"
+        )
+    try:
+        with h5py.File(part, "r+"):
+            pass
+    except BlockingIOError:
+        raise FileExistsError(f"{part}: is being written to by another recording; choose another name") from None
+    except OSError:
+        return  # whatever it is, nobody writes to it
+
+
+class RunWriter:
+    """The datasets of one run, overwritten block by block."""
+
+    def __init__(self, group: h5py.Group, plan: RecordPlan, run: RunPlan, index: int) -> None:
+        self._group, self._plan, self.run = group, plan, run
+        self.blocks_done = 0
+        self._n_scored = self._n_top = self._journal_slot = 0
+        self._generated: list[int] = []
+        self._text, self._offset = b"", [0]
+        self._lay_out(index)
+
+    def _lay_out(self, index: int) -> None:
+        run, group = self.run, self._group
+        attributes: dict[str, str | int] = {
+            "index": index, "policy": run.policy, "parameters": run.parameters, "budget": run.budget,
+            "block_size": run.block_size, "n_prompt": run.n_prompt, "n_prompt_blocks": run.n_prompt_blocks,
+            "max_generated": run.max_generated, "replayed": int(run.replayed), "oracle": 0, "positions": "true",
+            "cache_dtype": "model",
+        }  # fmt: skip
+        for name, value in attributes.items():
+            set_attribute(group, name, value)
+        _create_list(group, "block_start", np.int32, run.max_blocks, -1)
+        _create_list(group, "block_ms", np.float32, run.max_blocks, np.nan)
+        _create_list(group, "generated", np.int32, run.max_generated, -1)
+        _create_list(group, "generated_text", np.uint8, run.max_generated * TEXT_BYTES_PER_TOKEN, 0)
+        _create_list(group, "generated_text_offset", np.int64, run.max_generated + 1, 0)
+        _create_list(group, "top_logits", np.float32, N_TOP, np.nan)
+        _create_list(group, "top_ids", np.int32, N_TOP, -1)
+        if self._plan.n_scored and not run.replayed:
+            shape = (self._plan.n_scored, self._plan.vocab_size)
+            _create(group, "logits", np.float32, shape, (1, min(shape[1], _ROW_CHUNK_BYTES // 4)))
+        _create(group, "blocks_done", np.int64, (), None)
+        _create(group, "partial_attention_blocks", np.int64, (2,), None)
+        for layer, shape_of_layer in self._plan.layers.items():
+            self._lay_out_layer(layer, shape_of_layer)
+
+    def _lay_out_layer(self, layer: int, shape: LayerShape | None) -> None:
+        group = _create_group(self._group, layer_name(layer))
+        if shape is None:
+            set_attribute(group, "keyless", 1)
+            return
+        if shape.lender is not None:
+            set_attribute(group, "keys_of", shape.lender)
+        n_tokens, n_prompt, record = self.run.max_tokens, self.run.n_prompt, self._plan.record
+        for name, heads in (("keys", shape.n_kv_heads), ("queries", shape.n_heads), ("values", shape.n_kv_heads)):
+            if name in record:
+                _create_rows(group, name, (heads, n_tokens, shape.head_dim), self._plan.store)
+        traces: dict[str, tuple[Any, float]] = {
+            "evicted_at": (np.int32, -1), "evicted_margin": (np.float32, np.nan), "attention_received": (np.float64, 0),
+            "attention_queries": (np.int32, 0), "attention_last": (np.float32, 0), "attention_window": (np.float32, 0),
+        }  # fmt: skip
+        for name, (dtype, fill) in traces.items():
+            _create(group, name, dtype, (shape.n_kv_heads, n_tokens), (1, min(n_tokens, _TRACE_CHUNK)), fill)
+        chunk = (1, min(n_prompt, _TRACE_CHUNK))
+        _create(group, "attention_entropy", np.float32, (shape.n_heads, n_prompt), chunk, np.nan)
+        for name in ("attention_gini", "attention_top_share"):
+            _create(group, name, np.float64, (shape.n_heads,), (shape.n_heads,), np.nan)
+        if shape.sinks:
+            blocks = self.run.n_prompt_blocks
+            sink_chunk = (shape.n_heads, min(blocks, _MATRIX_CHUNK))
+            _create(group, "attention_sink", np.float64, (shape.n_heads, blocks), sink_chunk, np.nan)
+            _create(group, "sink_logit", np.float32, (shape.n_heads,), (shape.n_heads,), np.nan)
+        journal = (2, shape.n_kv_heads, n_prompt)
+        _create(group, "partial_attention_received", np.float64, journal, (1, *chunk))
+        _create(group, "partial_attention_queries", np.int32, journal, (1, *chunk))
+        if "attention" in record and not self.run.replayed:
+            edge = min(n_tokens, _MATRIX_CHUNK)
+            dtype = np.float16 if self._plan.store == "float16" else np.float32
+            _create(group, "attention", dtype, (shape.n_heads, n_tokens, n_tokens), (1, edge, edge))
+
+    def write_rows(self, layer: int, name: str, first: int, rows: NDArray[np.float32]) -> None:
+        """Keys, queries or values of tokens first, first + 1, …: (heads, n, dim); narrower ones end in zeros."""
+        dataset = self._group[f"{layer_name(layer)}/{name}"]
+        if self._plan.store == "bfloat16":
+            rows = round_to_bfloat16(rows)
+        dataset[:, first : first + rows.shape[1], : rows.shape[2]] = rows
+
+    def write_part(self, layer: int, name: str, first: int, values: NDArray[Any]) -> None:
+        """Columns from `first` on of a dataset (heads, n)."""
+        self._group[f"{layer_name(layer)}/{name}"][:, first : first + values.shape[1]] = values
+
+    def write_elements(self, layer: int, name: str, at: Sequence[tuple[int, int]], values: Sequence[float]) -> None:
+        """Single elements of a dataset (heads, n)."""
+        dataset = self._group[f"{layer_name(layer)}/{name}"]
+        for place, value in zip(at, values, strict=True):
+            dataset[place] = value
+
+    def write_all(self, layer: int, name: str, values: NDArray[Any]) -> None:
+        """A dataset of one value per head."""
+        self._group[f"{layer_name(layer)}/{name}"][...] = values
+
+    def write_weights(self, layer: int, head: int, query: int, columns: NDArray[np.int64] | slice, weights: NDArray[Any]) -> None:
+        """Attention weights (n, rows) of one query head, of queries from `query` on, at the rows' true positions."""
+        self._group[f"{layer_name(layer)}/attention"][head, query : query + len(weights), columns] = weights
+
+    def write_journal(self, sums: Mapping[int, Sequence[tuple[NDArray[np.float64], NDArray[np.int32]]]]) -> None:
+        """What the rows that are present have received so far, per layer and KV head, in the slot that is not in use."""
+        self._journal_slot = 1 - self._journal_slot
+        for layer, heads in sums.items():
+            group = self._group[layer_name(layer)]
+            for head, (received, queries) in enumerate(heads):
+                place = (self._journal_slot, head, slice(0, len(received)))
+                group["partial_attention_received"][place] = received
+                group["partial_attention_queries"][place] = queries
+
+    def write_blocks(self, n_blocks: int, block_ms: float) -> None:
+        """Says where the next n_blocks blocks start, and the one behind them: a reader needs it if that never comes."""
+        first, end = self.blocks_done, self.blocks_done + n_blocks
+        starts = [self._start_of(block) for block in range(first, min(end + 1, self.run.max_blocks))]
+        self._group["block_start"][first : first + len(starts)] = starts
+        self._group["block_ms"][first:end] = block_ms if n_blocks == 1 else np.nan
+        if first < self.run.n_prompt_blocks:
+            self._group["partial_attention_blocks"][self._journal_slot] = end
+        self.blocks_done = end
+
+    def _start_of(self, block: int) -> int:
+        after = block - self.run.n_prompt_blocks
+        return block * self.run.block_size if after < 0 else self.run.n_prompt + after
+
+    def count_blocks(self) -> None:
+        self._group["blocks_done"][()] = self.blocks_done
+
+    def write_logits(self, first: int, logits: NDArray[np.float32]) -> None:
+        """Of scored prompt positions, counted from the first of these."""
+        self._group["logits"][first : first + len(logits)] = logits
+        self._n_scored = first + len(logits)
+
+    def write_top(self, ids: NDArray[np.int64], logits: NDArray[np.float32]) -> None:
+        self._group["top_logits"][: len(ids)] = logits
+        self._group["top_ids"][: len(ids)] = ids
+        self._n_top = len(ids)
+
+    def add_generated(self, token: int, text: bytes) -> None:
+        index = len(self._generated)
+        self._generated.append(token)
+        self._text += text
+        self._offset.append(len(self._text))
+        self._group["generated"][index] = token
+        self._group["generated_text_offset"][index + 1] = self._offset[-1]
+        room = self._group["generated_text"]
+        if len(self._text) <= len(room):
+            room[self._offset[-2] : self._offset[-1]] = np.frombuffer(text, np.uint8)
+
+    def cut(self) -> None:
+        """Cuts datasets to what came, or would have in a prompt read to its end."""
+        group, fed_back = self._group, max(len(self._generated) - 1, 0)
+        n_tokens = self.run.n_prompt + fed_back
+        n_blocks = self.run.n_prompt_blocks + fed_back
+        text = np.frombuffer(self._text, np.uint8)
+        group["generated_text"].resize((len(text),))
+        group["generated_text"][...] = text
+        for name, size in {
+            "block_start": n_blocks, "block_ms": n_blocks, "generated": len(self._generated),
+            "generated_text_offset": len(self._offset), "top_logits": self._n_top, "top_ids": self._n_top,
+        }.items():  # fmt: skip
+            group[name].resize((size,))
+        if "logits" in group:
+            group["logits"].resize((self._n_scored, self._plan.vocab_size))
+        for layer, shape in self._plan.layers.items():
+            if shape is None or n_tokens == self.run.max_tokens:
+                continue
+            for name in {"keys", "queries", "values", "attention", *TRACES} & set(group[layer_name(layer)]):
+                dataset = group[layer_name(layer)][name]
+                dataset.resize(n_tokens, axis=1)
+                if name == "attention":
+                    dataset.resize(n_tokens, axis=2)
+
+
+def layer_name(layer: int) -> str:
+    return f"layer_{layer:02}"
+
+
+def set_attribute(node: h5py.Group, name: str, value: str | int) -> None:
+    """Text as variable-length UTF-8, counts as int64."""
+    if isinstance(value, str):
+        node.attrs.create(name, value, dtype=_TEXT)
+    else:
+        node.attrs.create(name, np.int64(value))
+
+
+def round_to_bfloat16(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """To nearest, ties to even: float32 whose lower 16 bits are zero. NaN stays NaN."""
+    bits = np.ascontiguousarray(rows, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(rows), rows, rounded.view(np.float32))
+
+
+def _create_group(parent: h5py.Group, name: str, nx_class: str = "NXcollection") -> h5py.Group:
+    group = parent.create_group(name)
+    set_attribute(group, "NX_class", nx_class)
+    return group
+
+
+def _create(
+    group: h5py.Group, name: str, dtype: Any, shape: tuple[int, ...], chunk: tuple[int, ...] | None, fill: float = 0,
+    max_shape: tuple[int | None, ...] | None = None,
+) -> h5py.Dataset:  # fmt: skip
+    """A dataset whose space is assigned now. Zeros are not written: a new file reads as such."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    if chunk is not None and shape:
+        properties.set_chunk(tuple(max(1, edge) for edge in chunk))
+    if fill == 0:
+        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    else:
+        properties.set_fill_value(np.array(fill, dtype))
+    if shape and chunk is not None:
+        limits = tuple(h5py.h5s.UNLIMITED if edge is None else edge for edge in max_shape or shape)
+        space = h5py.h5s.create_simple(shape, limits)
+    else:
+        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+    kind = h5py.h5t.py_create(np.dtype(dtype), logical=True)
+    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, properties))
+
+
+def _create_list(group: h5py.Group, name: str, dtype: Any, n: int, fill: float) -> None:
+    """A list that may end shorter, or (text) longer, than planned."""
+    _create(group, name, dtype, (n,), (min(max(n, 1), _LIST_CHUNK),), fill, (None,))
+
+
+def _create_rows(group: h5py.Group, name: str, shape: tuple[int, int, int], store: str) -> None:
+    """Rows of every head: chunks of one head's rows, so that one head reads quickly."""
+    dtype = np.dtype(np.float16 if store == "float16" else np.float32)
+    n_rows = min(max(_ROW_CHUNK_BYTES // (shape[2] * dtype.itemsize), 1), shape[1])
+    dataset = _create(group, name, dtype, shape, (1, n_rows, shape[2]))
+    if store == "bfloat16":
+        set_attribute(dataset, "rounded_to", store)
+
+
+def _write_compressed(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
+    chunk = (min(max(len(values), 1), _ROW_CHUNK_BYTES // values.itemsize),)
+    group.create_dataset(name, data=values, chunks=chunk, maxshape=(None,), shuffle=values.itemsize > 1, compression=4)
+
+
