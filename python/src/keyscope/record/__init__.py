@@ -7,9 +7,10 @@ import types
 from typing import Any
 
 from .hooks import RecordError
+from .press import record_press
 from .recorder import record
 
-__all__ = ["RecordError", "record"]
+__all__ = ["RecordError", "record", "record_press"]
 
 
 class _Package(types.ModuleType):

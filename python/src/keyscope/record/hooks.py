@@ -112,7 +112,10 @@ class Watch:
         signature = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in signature else "past_key_values"
         self._keeps_logits = "logits_to_keep" in signature
-        self.all_logits = False  # set where keeping only some logits would leave out queries
+        # How this model has to be called, found out by a few tokens (see the recorder):
+        self.all_logits = False  # keeping only some logits would leave out queries
+        self.full_masks = False  # it looks at masks itself
+        self.without_cache = False  # it takes no other cache than its own; its prompt is read at once
 
     def new_run(self) -> None:
         """Forgets what was read."""
@@ -127,14 +130,14 @@ class Watch:
     def forward(self, ids: Tensor, n_logits: int) -> Tensor | None:
         """Reads the next tokens: their last n_logits logits (n_logits, vocab_size), None of a model without a head."""
         self._n_new = len(ids)
+        self._updated = None
         kept = {"logits_to_keep": max(1, n_logits)} if self._keeps_logits and not self.all_logits else {}
-        given = {self._cache_name: self.cache, "use_cache": True}
+        given = {"use_cache": False} if self.without_cache else {self._cache_name: self.cache, "use_cache": True}
         with torch.inference_mode():
             output = self.model(input_ids=ids[None].to(_first_device(self.model)), **given, **kept)
         self.n_seen += len(ids)
         self._keys_of.clear()
         self._masks.clear()
-        self._updated = None
         logits = getattr(output, "logits", None)
         return None if logits is None or n_logits == 0 else logits[0, -n_logits:]
 
@@ -142,7 +145,9 @@ class Watch:
         """Notes that a layer is about to attend to keys of its own."""
         self._updated = layer
 
-    def attend(self, module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, given: dict[str, Any]) -> Tensor:
+    def attend(
+        self, module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, given: dict[str, Any]
+    ) -> Tensor:
         if query.shape[0] != 1:
             raise RecordError(f"attention got a batch of {query.shape[0]} texts; expected one")
         lender = next((layer for tensor, layer in self._keys_of if tensor() is key), None)
@@ -150,8 +155,10 @@ class Watch:
         self._updated = None
         if layer is None:
             raise RecordError(f"{type(module).__name__}: does not say which layer it is (layer_idx), and stored no keys")
+        if query.shape[2] != self._n_new:
+            raise LeftOutError(f"layer {layer}: attention got {query.shape[2]} of {self._n_new} queries")
         if key.shape[2] != query.shape[2]:
-            raise OwnCacheError(layer, int(key.shape[2]), int(query.shape[2]))
+            raise OwnCacheError(f"layer {layer}: attention got {key.shape[2]} keys for {query.shape[2]} new tokens")
         self._keys_of.append((ref(key), layer if lender is None else lender))
         call = AttentionCall(
             layer=layer,
@@ -190,14 +197,12 @@ class Watch:
         return known[1]
 
 
+class LeftOutError(RecordError):
+    """A layer was given fewer tokens than the model, as their logits were not asked for."""
+
+
 class OwnCacheError(RecordError):
     """Attention was given keys of older tokens, which a cache of the model's own has kept."""
-
-    def __init__(self, layer: int, n_keys: int, n_queries: int) -> None:
-        super().__init__(
-            f"layer {layer}: attention got {n_keys} keys for {n_queries} new tokens, from a cache of the model's own, "
-            "from which no row can be dropped"
-        )
 
 
 def _simplified(mask: Tensor, window: int, n_seen: int) -> Visibility:
@@ -257,7 +262,8 @@ def _attention(
 
 def _mask(*args: Any, **given: Any) -> Tensor | None:
     """The mask function that is registered: None where tokens see all that came before them, and no more."""
-    if given.get("mask_function", causal_mask_function) is causal_mask_function and given.get("attention_mask") is None:
+    causal = given.get("mask_function", causal_mask_function) is causal_mask_function
+    if causal and given.get("attention_mask") is None and not (_active is not None and _active.full_masks):
         return None
     given["allow_is_causal_skip"] = False
     mask: Tensor | None = sdpa_mask(*args, **given)

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from .. import recording as recordings
 from ..policies import PolicyError, Scorer
 from . import origin
-from .hooks import AttentionCall, RecordError, Watch, chunk_tokens, has_growing_rotation, text_config, watched
+from .hooks import (
+    AttentionCall,
+    LeftOutError,
+    OwnCacheError,
+    RecordError,
+    Watch,
+    chunk_tokens,
+    has_growing_rotation,
+    text_config,
+    watched,
+)
 from .layer_run import LayerRun
 from .named_policies import Policy, budget_of, parse
 from .writer import N_TOP, LayerShape, RecordingWriter, RecordPlan, RunPlan, RunWriter, check_output
@@ -29,6 +39,7 @@ STORES = ("float32", "float16", "bfloat16")
 _CHUNK_TOKENS = 2048  # enough for products at full speed, few enough for their results to take little memory
 _CHUNK_TOKENS_WITH_LOGITS = 256  # where the logits of all tokens of a chunk are computed
 _PROBE_TOKENS = 3
+_WAYS_TO_CALL = 5  # that a model may be tried with, at most
 
 
 @dataclass(frozen=True)
@@ -114,20 +125,20 @@ def record(
     """
     chosen = _policies(policies, seed)
     options = Options(
-        chosen, budget, _whole("block", block, 1), _whole("generate", generate, 0),
-        _choices("record", record, RECORDABLE), layers, _choice("store", store, STORES), seed,
-        _whole("score_last", score_last, 1), ignore_eos,
+        chosen, budget, whole_number("block", block, 1), whole_number("generate", generate, 0),
+        choices("record", record, RECORDABLE), layers, choice("store", store, STORES), seed,
+        whole_number("score_last", score_last, 1), ignore_eos,
     )  # fmt: skip
     path = Path(out)
     check_output(path, force)
-    _check_model(model)
-    ids = origin.prompt_ids(tokenizer, prompt, _vocab_size(model))
+    check_model(model)
+    ids = origin.prompt_ids(tokenizer, prompt, vocab_size_of(model))
     if max_tokens is not None:
-        ids = ids[: _whole("max_tokens", max_tokens, 1)]
-    _check_length(model, len(ids), options)
+        ids = ids[: whole_number("max_tokens", max_tokens, 1)]
+    check_length(model, len(ids), options)
     _check_budgets(options, len(ids))
-    with _reading(model):
-        written = _Recorder(model, tokenizer, ids, options, _Progress(progress)).write(path, force)
+    with reading(model):
+        written = Recorder(model, tokenizer, ids, options, Progress(progress)).write(path, force)
     return recordings.open(written)
 
 
@@ -151,28 +162,28 @@ def run_names(policies: Sequence[Policy]) -> list[str]:
     return names
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+def whole_number(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise RecordError(f"{name} is {value!r}; expected a whole number from {least} on")
     return int(value)
 
 
-def _choice(name: str, value: Any, accepted: Sequence[str]) -> str:
+def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
     if value not in accepted:
         raise RecordError(f"{name} is {value!r}; expected one of {', '.join(accepted)}")
     return str(value)
 
 
-def _choices(name: str, value: Any, accepted: Sequence[str]) -> frozenset[str]:
+def choices(name: str, value: Any, accepted: Sequence[str]) -> frozenset[str]:
     listed = value.split(",") if isinstance(value, str) else list(value)
-    return frozenset(_choice(name, one, accepted) for one in listed)
+    return frozenset(choice(name, one, accepted) for one in listed)
 
 
-def _vocab_size(model: Any) -> int:
+def vocab_size_of(model: Any) -> int:
     return int(getattr(text_config(model), "vocab_size", 0) or model.get_input_embeddings().weight.shape[0])
 
 
-def _check_model(model: Any) -> None:
+def check_model(model: Any) -> None:
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "set_attn_implementation"):
         raise RecordError(f"model is {type(model).__name__}; expected a model of Transformers 5")
     if getattr(model.config, "is_encoder_decoder", False):
@@ -188,7 +199,7 @@ def _check_model(model: Any) -> None:
         )
 
 
-def _check_length(model: Any, n_prompt: int, options: Options) -> None:
+def check_length(model: Any, n_prompt: int, options: Options) -> None:
     config = text_config(model)
     context = None if has_growing_rotation(config) else getattr(config, "max_position_embeddings", None)
     needed = n_prompt + max(options.generate - 1, 0)
@@ -215,7 +226,7 @@ def _check_budgets(options: Options, n_prompt: int) -> None:
             )
 
 
-class _reading:  # noqa: N801, a context manager
+class reading:  # noqa: N801, used as a function is
     """A model in evaluation mode, and back."""
 
     def __init__(self, model: Any) -> None:
@@ -228,7 +239,11 @@ class _reading:  # noqa: N801, a context manager
         self.model.train(self.training)
 
 
-class _Progress:
+class _CannotCallError(Exception):
+    """A model failed on the few tokens that it was tried with."""
+
+
+class Progress:
     """One line on stderr, overwritten."""
 
     def __init__(self, shown: bool) -> None:
@@ -245,6 +260,17 @@ class _Progress:
             self._width = 0
 
 
+@dataclass(frozen=True)
+class AfterPrompt:
+    """A run that evicts once, after the whole prompt: which rows it keeps, per layer (n_kv_heads, n_prompt)."""
+
+    name: str
+    policy: str
+    parameters: str
+    kept: Mapping[int, NDArray[np.bool_]]  # layers that are not there keep all
+    margins: Mapping[int, NDArray[np.float32]]  # of evicted rows, where scores are known
+
+
 @dataclass
 class _Run:
     """A run under way: its layers so far."""
@@ -255,17 +281,24 @@ class _Run:
     layers: dict[int, LayerRun]
 
 
-class _Recorder:
+class Recorder:
     """Reads the prompt once per policy, and writes what attention shows."""
 
     def __init__(
-        self, model: Any, tokenizer: Any, ids: NDArray[np.int32], options: Options, progress: _Progress
+        self,
+        model: Any,
+        tokenizer: Any,
+        ids: NDArray[np.int32],
+        options: Options,
+        progress: Progress,
+        later: Sequence[AfterPrompt] = (),
     ) -> None:
         self.model, self.tokenizer, self.options, self.progress = model, tokenizer, options, progress
-        self.ids = ids
+        self.ids, self.later = ids, later
         self.shapes: dict[int, LayerShape] = {}
         self._run: _Run | None = None
         self._probed: dict[int, LayerShape] = {}
+        self._attended: set[int] = set()  # layers, in the forward pass under way while probing
 
     def write(self, out: Path, force: bool) -> Path:
         with watched(self.model, self._attend) as watch:
@@ -273,8 +306,11 @@ class _Recorder:
             writer = RecordingWriter(out, self._plan(watch), force)
             complete = False
             try:
-                for index in range(len(self.options.policies)):
+                n_read = len(self.options.policies)
+                for index in range(n_read):
                     self._read(watch, writer, index)
+                for index, evicted in enumerate(self.later, n_read):
+                    self._evict_after(writer, index, evicted)
                 complete = True
             finally:
                 self.progress.clear()
@@ -285,20 +321,30 @@ class _Recorder:
     # What the model is, found out by a few tokens.
 
     def _probe(self, watch: Watch) -> None:
-        """Reads a few tokens to see which layers attend, and how large their heads are.
+        """Reads a few tokens to see which layers attend, how large their heads are, and how the model is to be called.
 
-        Raises RecordError where nothing does, or where attention gets what cannot be recorded.
+        Raises RecordError where nothing attends, or where attention gets what cannot be recorded.
         """
         few = torch.from_numpy(self.ids[:_PROBE_TOKENS].astype(np.int64))
-        watch.new_run()
-        self._n_probed = len(few)
-        logits = self._forward(watch, few, 1)
-        if self._left_out:
-            # Layers behind the last that stores keys read only the tokens whose logits are kept.
-            watch.all_logits = True
+        logits = None
+        for _ in range(_WAYS_TO_CALL):
             self._probed.clear()
             watch.new_run()
-            self._forward(watch, few, 1)
+            try:
+                logits = self._forward(watch, few, 1)
+                if not watch.without_cache:
+                    self._forward(watch, few[:1], 1)  # whether a cache of its own keeps older keys
+                break
+            except LeftOutError:
+                if watch.all_logits:
+                    raise
+                watch.all_logits = True
+            except OwnCacheError:
+                watch.without_cache = True
+            except _CannotCallError as error:
+                if watch.without_cache:
+                    raise RecordError(f"{type(self.model).__name__}: cannot be run: {error}") from error.__cause__
+                watch.full_masks, watch.without_cache = True, watch.full_masks
         if not self._probed:
             raise RecordError(
                 f"{type(self.model).__name__}: none of its layers attends through Transformers' AttentionInterface; a "
@@ -310,28 +356,31 @@ class _Recorder:
                 f"{type(self.model).__name__}: has no head, so that there are no next tokens; expected a causal language "
                 "model, or neither generate nor logits"
             )
+        if watch.without_cache and self.options.generate:
+            raise RecordError(
+                f"{type(self.model).__name__}: goes on from a cache of its own, from which no row can be dropped, so that "
+                "nothing can be generated under a policy; leave generate out"
+            )
         self.shapes = dict(sorted(self._probed.items()))
 
-    _left_out = False
-
     def _forward(self, watch: Watch, ids: Tensor, n_logits: int) -> Tensor | None:
+        self._attended.clear()
         try:
             return watch.forward(ids, n_logits)
         except (RecordError, PolicyError):
             raise
-        except (TypeError, AttributeError, NotImplementedError) as error:
-            raise RecordError(
-                f"{type(self.model).__name__}: cannot be run with a DynamicCache of Transformers: {error}"
-            ) from error
+        except (TypeError, AttributeError, NotImplementedError, ValueError) as error:
+            if self._run is not None:
+                raise
+            raise _CannotCallError(str(error)) from error
 
     def _attend(self, call: AttentionCall) -> Tensor:
         if self._run is not None:
             return self._layer_run(call).read(call)
         n_heads, n, head_dim = call.queries.shape
-        if n != self._n_probed:
-            self._left_out = True
-        elif call.layer in self._probed:
+        if call.layer in self._attended:
             raise RecordError(f"layer {call.layer} attends more than once, and a recording has one attention per layer")
+        self._attended.add(call.layer)
         n_kv_heads, value_dim = call.keys.shape[0], call.values.shape[2]
         if n_heads % n_kv_heads:
             raise RecordError(f"layer {call.layer}: {n_heads} query heads do not divide over {n_kv_heads} KV heads")
@@ -384,12 +433,15 @@ class _Recorder:
             provenance=origin.provenance(self.model, options.configuration(n_prompt), self.ids, options.seed),
             model=model,
             prompt=origin.token_text(self.tokenizer, self.ids),
-            runs=[self._run_plan(policy, name) for policy, name in zip(options.policies, names, strict=True)],
+            runs=[
+                *(self._run_plan(policy, name) for policy, name in zip(options.policies, names, strict=True)),
+                *(self._later_plan(evicted, n_layers) for evicted in self.later),
+            ],
             layers={layer: self.shapes.get(layer) for layer in self.recorded},
             record=options.record,
             store=options.store,
             n_scored=min(options.score_last, n_prompt) if "logits" in options.record else 0,
-            vocab_size=_vocab_size(self.model),
+            vocab_size=vocab_size_of(self.model),
             layer_sizes=sizes,
         )
 
@@ -412,7 +464,44 @@ class _Recorder:
             budget = budget_of(options.budget, n_prompt)
         return RunPlan(name, policy.policy, policy.parameters, budget, options.block, n_prompt, options.generate)
 
+    def _later_plan(self, evicted: AfterPrompt, n_layers: int) -> RunPlan:
+        options, most = self.options, max(shape.n_kv_heads for shape in self.shapes.values())
+        budgets = np.zeros((n_layers, most), np.int64)
+        for layer, shape in self.shapes.items():
+            kept = evicted.kept.get(layer)
+            budgets[layer] = len(self.ids)
+            budgets[layer, : shape.n_kv_heads] = len(self.ids) if kept is None else kept.sum(axis=1)
+        attending = budgets[list(self.shapes)]
+        differ = bool((attending != attending.flat[0]).any())
+        if differ:
+            budgets[[layer for layer in range(n_layers) if layer not in self.shapes]] = attending.max()
+        return RunPlan(
+            evicted.name, evicted.policy, evicted.parameters, int(attending.max()), options.block, len(self.ids), 0,
+            like="none", budgets=budgets if differ else None,
+        )  # fmt: skip
+
     # One run.
+
+    def _evict_after(self, writer: RecordingWriter, index: int, evicted: AfterPrompt) -> None:
+        """A run in which rows are evicted once, after the whole prompt; those that a window had passed are gone."""
+        run, full = writer.run(index), writer.run(0)
+        last = run.run.n_prompt_blocks - 1
+        for layer in self.recorded:
+            if layer not in self.shapes:
+                continue
+            evicted_at = full.read_part(layer, "evicted_at")
+            margin = np.full(evicted_at.shape, np.nan, np.float32)
+            kept = evicted.kept.get(layer)
+            if kept is not None:
+                goes = ~kept & (evicted_at < 0)
+                evicted_at[goes] = last
+                margins = evicted.margins.get(layer)
+                if margins is not None:
+                    margin[goes] = margins[goes]
+            run.write_part(layer, "evicted_at", 0, evicted_at)
+            run.write_part(layer, "evicted_margin", 0, margin)
+        run.copy_top(full)
+        writer.count(index, run.run.n_prompt_blocks, float("nan"))
 
     def _read(self, watch: Watch, writer: RecordingWriter, index: int) -> None:
         plan = writer.plan.runs[index]
@@ -442,6 +531,8 @@ class _Recorder:
     def _chunk(self, watch: Watch) -> int:
         """How many tokens go through the model at once; blocks go through attention one by one in any case."""
         block = self.options.block
+        if watch.without_cache:
+            return chunk_tokens(block, len(self.ids)) + block
         if has_growing_rotation(text_config(self.model)):
             return block
         if watch.recurrent_layers:
@@ -489,9 +580,9 @@ def _floats(logits: Tensor) -> NDArray[np.float32]:
 
 def _base_sizes(config: Any, observed: LayerShape) -> Mapping[str, int]:
     """What the configuration says of all layers, where they differ."""
-    n_heads = int(getattr(config, "num_attention_heads", observed.n_heads))
+    said = config.to_dict()
     return {
-        "n_heads": n_heads,
-        "n_kv_heads": int(getattr(config, "num_key_value_heads", None) or observed.n_kv_heads),
-        "head_dim": int(getattr(config, "head_dim", None) or observed.head_dim),
+        "n_heads": int(said.get("num_attention_heads") or observed.n_heads),
+        "n_kv_heads": int(said.get("num_key_value_heads") or observed.n_kv_heads),
+        "head_dim": int(said.get("head_dim") or observed.head_dim),
     }

@@ -24,7 +24,9 @@ TEXT_BYTES_PER_TOKEN = 256  # kept free for the text of each generated id
 _ROW_CHUNK_BYTES = 1 << 20
 _LIST_CHUNK, _TRACE_CHUNK, _MATRIX_CHUNK = 4096, 8192, 256
 _TEXT = h5py.string_dtype("utf-8")
-TRACES = ("evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last", "attention_window")
+TRACES = (
+    "evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last", "attention_window",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,10 @@ class RunPlan:
     block_size: int
     n_prompt: int
     max_generated: int
-    replayed: bool = False
+    # Rows are evicted once, when the whole prompt has been read: so that all that the model saw is that of the run
+    # `like`, and lies in the file once.
+    like: str | None = None
+    budgets: NDArray[np.int64] | None = None  # (n_layers, n_kv_heads), where they differ; `budget` is the largest
 
     @property
     def n_prompt_blocks(self) -> int:
@@ -236,8 +241,8 @@ class RunWriter:
         attributes: dict[str, str | int] = {
             "index": index, "policy": run.policy, "parameters": run.parameters, "budget": run.budget,
             "block_size": run.block_size, "n_prompt": run.n_prompt, "n_prompt_blocks": run.n_prompt_blocks,
-            "max_generated": run.max_generated, "replayed": int(run.replayed), "oracle": 0, "positions": "true",
-            "cache_dtype": "model",
+            "max_generated": run.max_generated, "replayed": 0, "oracle": int(run.like is not None),
+            "positions": "true", "cache_dtype": "model",
         }  # fmt: skip
         for name, value in attributes.items():
             set_attribute(group, name, value)
@@ -248,7 +253,11 @@ class RunWriter:
         _create_list(group, "generated_text_offset", np.int64, run.max_generated + 1, 0)
         _create_list(group, "top_logits", np.float32, N_TOP, np.nan)
         _create_list(group, "top_ids", np.int32, N_TOP, -1)
-        if self._plan.n_scored and not run.replayed:
+        if run.budgets is not None:
+            group.create_dataset("budgets", data=run.budgets)
+        if self._plan.n_scored and run.like is not None:
+            group["logits"] = group.parent[run.like]["logits"]
+        elif self._plan.n_scored:
             shape = (self._plan.n_scored, self._plan.vocab_size)
             _create(group, "logits", np.float32, shape, (1, min(shape[1], _ROW_CHUNK_BYTES // 4)))
         _create(group, "blocks_done", np.int64, (), None)
@@ -264,6 +273,13 @@ class RunWriter:
         if shape.lender is not None:
             set_attribute(group, "keys_of", shape.lender)
         n_tokens, n_prompt, record = self.run.max_tokens, self.run.n_prompt, self._plan.record
+        if self.run.like is not None:
+            for name, dataset in group.parent.parent[self.run.like][layer_name(layer)].items():
+                if not name.startswith(("evicted_", "partial_")):
+                    group[name] = dataset
+            for name, dtype, fill in (("evicted_at", np.int32, -1), ("evicted_margin", np.float32, np.nan)):
+                _create(group, name, dtype, (shape.n_kv_heads, n_tokens), (1, min(n_tokens, _TRACE_CHUNK)), fill)
+            return
         for name, heads in (("keys", shape.n_kv_heads), ("queries", shape.n_heads), ("values", shape.n_kv_heads)):
             if name in record:
                 _create_rows(group, name, (heads, n_tokens, shape.head_dim), self._plan.store)
@@ -285,7 +301,7 @@ class RunWriter:
         journal = (2, shape.n_kv_heads, n_prompt)
         _create(group, "partial_attention_received", np.float64, journal, (1, *chunk))
         _create(group, "partial_attention_queries", np.int32, journal, (1, *chunk))
-        if "attention" in record and not self.run.replayed:
+        if "attention" in record:
             edge = min(n_tokens, _MATRIX_CHUNK)
             dtype = np.float16 if self._plan.store == "float16" else np.float32
             _create(group, "attention", dtype, (shape.n_heads, n_tokens, n_tokens), (1, edge, edge))
@@ -301,6 +317,11 @@ class RunWriter:
         """Columns from `first` on of a dataset (heads, n)."""
         self._group[f"{layer_name(layer)}/{name}"][:, first : first + values.shape[1]] = values
 
+    def read_part(self, layer: int, name: str) -> NDArray[Any]:
+        """What was written of a dataset."""
+        values: NDArray[Any] = self._group[f"{layer_name(layer)}/{name}"][...]
+        return values
+
     def write_elements(self, layer: int, name: str, at: Sequence[tuple[int, int]], values: Sequence[float]) -> None:
         """Single elements of a dataset (heads, n)."""
         dataset = self._group[f"{layer_name(layer)}/{name}"]
@@ -311,7 +332,9 @@ class RunWriter:
         """A dataset of one value per head."""
         self._group[f"{layer_name(layer)}/{name}"][...] = values
 
-    def write_weights(self, layer: int, head: int, query: int, columns: NDArray[np.int64] | slice, weights: NDArray[Any]) -> None:
+    def write_weights(
+        self, layer: int, head: int, query: int, columns: NDArray[np.int64], weights: NDArray[Any]
+    ) -> None:
         """Attention weights (n, rows) of one query head, of queries from `query` on, at the rows' true positions."""
         self._group[f"{layer_name(layer)}/attention"][head, query : query + len(weights), columns] = weights
 
@@ -351,6 +374,12 @@ class RunWriter:
         self._group["top_logits"][: len(ids)] = logits
         self._group["top_ids"][: len(ids)] = ids
         self._n_top = len(ids)
+
+    def copy_top(self, other: RunWriter) -> None:
+        """The largest logits, and how many are scored, of a run that read the same."""
+        n = other._n_top
+        self.write_top(other._group["top_ids"][:n], other._group["top_logits"][:n])
+        self._n_scored = other._n_scored
 
     def add_generated(self, token: int, text: bytes) -> None:
         index = len(self._generated)
