@@ -23,7 +23,9 @@ from .recording import Model, Recording, open
 from .run import Run
 
 if TYPE_CHECKING:
+    from .policies import PolicyError, PolicyInput, policy
     from .program import Figure, ProgramError
+    from .record import RecordError, record
 
 try:
     __version__ = version("keyscope")
@@ -36,23 +38,45 @@ __all__ = [
     "Layer",
     "MissingError",
     "Model",
+    "PolicyError",
+    "PolicyInput",
     "ProgramError",
+    "RecordError",
     "Recording",
     "RecordingError",
     "Run",
     "open",
+    "policy",
+    "record",
     "token_label",
 ]
 
 # What is imported when it is first asked for, and from where.
-_LATER = {"Figure": "program", "ProgramError": "program"}
+_LATER = {
+    "Figure": "program",
+    "PolicyError": "policies",
+    "PolicyInput": "policies",
+    "ProgramError": "program",
+    "RecordError": "record",
+    "policy": "policies",
+    "record": "record",
+}
+_EXTRAS = {"record": "record"}  # what pip installs for them
 
 
 def __getattr__(name: str) -> Any:
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'keyscope' has no attribute {name!r}")
-    found = getattr(import_module(f".{module}", __name__), name)
+    try:
+        found = getattr(import_module(f".{module}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("keyscope"):
+            raise
+        raise ModuleNotFoundError(
+            f"keyscope.{name} needs {error.name}, which is not installed: pip install 'keyscope[{_EXTRAS[module]}]'",
+            name=error.name,
+        ) from error
     globals()[name] = found  # over a submodule of that name
     return found
 

@@ -230,8 +230,8 @@ def figure(recording: Recording, name: str, program: str | os.PathLike[str] | No
 
 
 def _for_pages(svg: str) -> str:
-    """Without its XML declaration, and with identifiers that no other figure of a page has."""
-    svg = svg[svg.index("<svg") :]
+    """Without its XML declaration, with identifiers that no other figure of a page has, and cells that stay sharp."""
+    svg = svg[svg.index("<svg") :].replace("<svg ", '<svg style="image-rendering:pixelated" ', 1)
     prefix = "k" + sha256(svg.encode()).hexdigest()[:8] + "-"
     svg = re.sub(r'\bid="', f'id="{prefix}', svg)
     return re.sub(r'((?:xlink:)?href="|url\()#', rf"\1#{prefix}", svg)
