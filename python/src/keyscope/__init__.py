@@ -25,7 +25,7 @@ from .run import Run
 if TYPE_CHECKING:
     from .policies import PolicyError, PolicyInput, policy
     from .program import Figure, ProgramError
-    from .record import RecordError, record
+    from .record import RecordError, record, record_press
 
 try:
     __version__ = version("keyscope")
@@ -48,6 +48,7 @@ __all__ = [
     "open",
     "policy",
     "record",
+    "record_press",
     "token_label",
 ]
 
@@ -60,23 +61,15 @@ _LATER = {
     "RecordError": "record",
     "policy": "policies",
     "record": "record",
+    "record_press": "record",
 }
-_EXTRAS = {"record": "record"}  # what pip installs for them
 
 
 def __getattr__(name: str) -> Any:
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'keyscope' has no attribute {name!r}")
-    try:
-        found = getattr(import_module(f".{module}", __name__), name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("keyscope"):
-            raise
-        raise ModuleNotFoundError(
-            f"keyscope.{name} needs {error.name}, which is not installed: pip install 'keyscope[{_EXTRAS[module]}]'",
-            name=error.name,
-        ) from error
+    found = getattr(import_module(f".{module}", __name__), name)
     globals()[name] = found  # over a submodule of that name
     return found
 
