@@ -15,8 +15,9 @@ torch = pytest.importorskip("torch", reason="recordings are written with PyTorch
 pytest.importorskip("transformers", minversion="5", reason="and Transformers 5")
 kvpress = pytest.importorskip("kvpress", reason="presses are those of kvpress", exc_type=ImportError)
 
-from keyscope.record import RecordError, record_press  # noqa: E402
 from transformers_models import N_PROMPT, make, prompt  # noqa: E402
+
+from keyscope.record import RecordError, record_press  # noqa: E402
 
 BLOCK = 16
 LAST = -(-N_PROMPT // BLOCK) - 1

@@ -20,13 +20,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="recordings are written with PyTorch")
 transformers = pytest.importorskip("transformers", minversion="5", reason="and Transformers 5")
 
-import keyscope  # noqa: E402
 from conftest import DEMO, PROMPT, TOP  # noqa: E402
+from transformers_models import N_PROMPT, make, prompt  # noqa: E402
+
+import keyscope  # noqa: E402
 from keyscope.policies import PolicyError  # noqa: E402
 from keyscope.record import RecordError, hooks, record, recorder  # noqa: E402
+from keyscope.record.layout import round_to_bfloat16  # noqa: E402
 from keyscope.record.origin import token_text  # noqa: E402
-from keyscope.record.writer import round_to_bfloat16  # noqa: E402
-from transformers_models import N_PROMPT, make, prompt  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,9 @@ def demo() -> tuple[Any, Any]:
 
 
 def test_it_returns_the_recording_opened(model: Any, tmp_path: Path) -> None:
-    with record(model, None, prompt(), ["keydiff"], 24, 16, generate=3, out=tmp_path / "r.h5", progress=False) as recording:
+    with record(
+        model, None, prompt(), ["keydiff"], 24, 16, generate=3, out=tmp_path / "r.h5", progress=False
+    ) as recording:
         assert isinstance(recording, keyscope.Recording)
         assert list(recording.runs) == ["none", "keydiff"]
         assert recording.complete and recording.n_prompt == N_PROMPT
@@ -59,9 +62,10 @@ def test_the_demo_model_is_recorded_as_the_program_captures_it(
     demo: tuple[Any, Any], capture: Any, run_keyscope: Callable[..., str], tmp_path: Path
 ) -> None:
     """From a text, with a tokenizer: the same ids, texts, generated tokens and rows; and one hash of the model."""
-    options = ("--policy", "none", "--policy", "keydiff", "--budget", 200, "--block", 64, "--max-tokens", 400, "--dtype",
-               "float32")  # fmt: skip
-    by_program = capture("as_record", *options, "--generate", 8, "--record", "keys,queries,values,logits")
+    options = ("--policy", "none", "--policy", "keydiff", "--budget", 200, "--block", 64, "--max-tokens", 400)
+    by_program = capture(
+        "as_record", *options, "--dtype", "float32", "--generate", 8, "--record", "keys,queries,values,logits"
+    )
     model, tokenizer = demo
     out = tmp_path / "r.h5"
     record(
@@ -158,7 +162,9 @@ def test_small_tiles_give_what_large_ones_give(tmp_path: Path, monkeypatch: pyte
         for run in ("none", "h2o"):
             for layer in ("layer_00", "layer_01"):
                 for name, dataset in a[f"entry/runs/{run}/{layer}"].items():
-                    assert np.allclose(dataset[...], b[f"entry/runs/{run}/{layer}/{name}"][...], atol=2e-5, equal_nan=True)
+                    assert np.allclose(
+                        dataset[...], b[f"entry/runs/{run}/{layer}/{name}"][...], atol=2e-5, equal_nan=True
+                    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
@@ -189,7 +195,9 @@ def test_rows_are_stored_as_asked(model: Any, tmp_path: Path) -> None:
 
 
 def test_chosen_layers_and_datasets_only(model: Any, tmp_path: Path) -> None:
-    record(model, None, prompt(), "sink", 24, 16, out=tmp_path / "r.h5", layers=[2, 0], record="values", progress=False).close()
+    record(
+        model, None, prompt(), "sink", 24, 16, out=tmp_path / "r.h5", layers=[2, 0], record="values", progress=False
+    ).close()
     with h5py.File(tmp_path / "r.h5") as file:
         run = file["entry/runs/sink"]
         assert [name for name in run if name.startswith("layer_")] == ["layer_00", "layer_02"]
@@ -242,14 +250,22 @@ def test_it_shows_how_far_it_is_only_if_asked(model: Any, tmp_path: Path, capfd:
     ("options", "kind", "sentence"),
     [
         ({"policies": ["keydiff"]}, PolicyError, "policy keydiff needs a budget"),
-        ({"policies": ["snapkv"], "budget": 16}, PolicyError, "keeps the 32 most recent rows .* the budget is 16; take"),
+        (
+            {"policies": ["snapkv"], "budget": 16},
+            PolicyError,
+            "keeps the 32 most recent rows .* the budget is 16; take",
+        ),
         ({"policies": ["nothing"]}, PolicyError, "'nothing' is not known; there are none, keydiff"),
         ({"policies": [3]}, PolicyError, "policies holds 3; expected a policy's name or a function"),
         ({"budget": "lots", "policies": "sink"}, ValueError, "budget is 'lots'; expected 1 or more rows"),
         ({"block": 0}, RecordError, "block is 0; expected a whole number from 1 on"),
         ({"generate": -1}, RecordError, "generate is -1"),
         ({"store": "int8"}, RecordError, "store is 'int8'; expected one of float32, float16, bfloat16"),
-        ({"record": "keys,kv"}, RecordError, "record is 'kv'; expected one of keys, queries, values, attention, logits"),
+        (
+            {"record": "keys,kv"},
+            RecordError,
+            "record is 'kv'; expected one of keys, queries, values, attention, logits",
+        ),
         ({"layers": [7]}, RecordError, "layers holds 7; the model has layers 0 to 2"),
         ({"prompt": "text"}, RecordError, "a prompt of text needs a tokenizer, and None was given"),
         ({"prompt": []}, RecordError, "expected text, ids or messages"),
@@ -283,27 +299,32 @@ def quantised() -> Any:
     return model
 
 
+def of(name: str, **config: Any) -> Any:
+    return transformers.AutoModelForCausalLM.from_config(getattr(transformers, name + "Config")(**config))
+
+
 SMALL = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 
 @pytest.mark.parametrize(
     ("make_model", "sentence"),
     [
-        (lambda: transformers.BloomForCausalLM(transformers.BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4)),
+        (lambda: of("Bloom", vocab_size=64, hidden_size=32, n_layer=2, n_head=4),
          "BloomForCausalLM: its attention is not called through Transformers' AttentionInterface"),
-        (lambda: transformers.MambaForCausalLM(transformers.MambaConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2)),
+        (lambda: of("Mamba", vocab_size=64, hidden_size=32, num_hidden_layers=2),
          "MambaForCausalLM: none of its layers attends .*; a model without keys has nothing to evict"),
-        (lambda: transformers.DiffLlamaForCausalLM(transformers.DiffLlamaConfig(**SMALL, intermediate_size=48)),
+        (lambda: of("DiffLlama", **SMALL, intermediate_size=48),
          "layer 0 attends more than once"),
         (lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(
-            vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4)), "reads its prompt with an encoder"),
+            vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4)),
+         "reads its prompt with an encoder"),
         (quantised, "its generation_config asks for a quantised cache"),
         (bidirectional, "its tokens also see what comes after them"),
         (lambda: make("Llama").model, "LlamaModel: has no head, so that there are no next tokens"),
         (lambda: make("MiniMax"), "MiniMaxForCausalLM: goes on from a cache of its own, .* leave generate out"),
         (lambda: "meta-llama/Llama-3.2-1B", "model is str; expected a model of Transformers 5"),
     ],
-    ids=["no interface", "no attention", "twice", "encoder", "quantised", "bidirectional", "no head", "own cache", "name"],
+    ids=["interface", "attention", "twice", "encoder", "quantised", "bidirectional", "head", "own cache", "name"],
 )  # fmt: skip
 def test_a_model_that_cannot_be_recorded(make_model: Callable[[], Any], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=sentence) as caught:
@@ -415,7 +436,9 @@ def test_a_kill_leaves_a_part_that_opens(tmp_path: Path, run_keyscope: Callable[
         from transformers_models import make, prompt
         model = make("Llama")
         model.model.layers[0].mlp.register_forward_hook(lambda *_: time.sleep(0.02))
-        record(model, None, prompt(), ["keydiff"], 24, 16, generate=400, out=sys.argv[3], ignore_eos=True, progress=False)
+        record(
+            model, None, prompt(), ["keydiff"], 24, 16, generate=400, out=sys.argv[3], ignore_eos=True, progress=False
+        )
     """)
     out = tmp_path / "r.h5"
     command = [sys.executable, "-c", script, str(TOP / "python/src"), str(TOP / "tests/python"), str(out)]

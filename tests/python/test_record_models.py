@@ -14,12 +14,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="recordings are written with PyTorch")
 transformers = pytest.importorskip("transformers", minversion="5", reason="and Transformers 5")
 
-from keyscope.record import record  # noqa: E402
-from keyscope.record.hooks import text_config  # noqa: E402
 from transformers import AttentionInterface  # noqa: E402
 from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask  # noqa: E402
 from transformers_models import MODELS, make, prompt  # noqa: E402
+
+from keyscope.record import record  # noqa: E402
+from keyscope.record.hooks import text_config  # noqa: E402
 
 BLOCK, BUDGET = 16, 24
 # The program reads heads of one size only.
@@ -45,6 +46,7 @@ def seen_by_plain_hooks(model: Any, ids: list[int]) -> dict[int, tuple[Any, Any,
         return softmax_attention(query, key, value, mask, given["scaling"], sinks, cap), None
 
     AttentionInterface.register("spy", spy)
+
     def mask(*args: Any, **given: Any) -> Any:
         return sdpa_mask(*args, **{**given, "allow_is_causal_skip": False})
 
@@ -83,8 +85,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
             model, path = make(name), folder / f"{name}.h5"
             generate = 0 if name == "MiniMax" else 3
             record(
-                model, None, prompt(), policies=["keydiff", "h2o"], budget=BUDGET, block=BLOCK, generate=generate, out=path,
-                record=("keys", "queries", "values", "attention"), ignore_eos=True, progress=False,
+                model, None, prompt(), policies=["keydiff", "h2o"], budget=BUDGET, block=BLOCK, generate=generate,
+                out=path, record=("keys", "queries", "values", "attention"), ignore_eos=True, progress=False,
             ).close()  # fmt: skip
             made[name] = (model, path)
         return made[name]
@@ -125,7 +127,9 @@ def test_statistics_are_those_of_eager_attention(name: str, recorded: Any) -> No
     weights_of = [attention[0].numpy().astype(np.float64) for attention in attentions or () if attention is not None]
     with h5py.File(path) as file:
         run = file["entry/runs/none"]
-        groups = [run[group] for group in sorted(run) if group.startswith("layer_") and "keyless" not in run[group].attrs]
+        groups = [
+            run[group] for group in sorted(run) if group.startswith("layer_") and "keyless" not in run[group].attrs
+        ]
         if len(weights_of) != len(groups):
             pytest.skip(f"the model gives {len(weights_of)} attentions of {len(groups)} layers")
         n = len(ids)
@@ -184,7 +188,10 @@ def test_heads_of_several_sizes_and_borrowed_keys_are_said(recorded: Any) -> Non
         assert model["layer_n_kv_heads"].tolist() == [2] * 6
         assert model["layer_head_dim"].dtype == np.int64
         lenders = {name: run[name].attrs.get("keys_of") for name in run if name.startswith("layer_")}
-        assert {name: lender for name, lender in lenders.items() if lender is not None} == {"layer_04": 3, "layer_05": 2}
+        assert {name: lender for name, lender in lenders.items() if lender is not None} == {
+            "layer_04": 3,
+            "layer_05": 2,
+        }
         for borrower, lender in (("layer_04", "layer_03"), ("layer_05", "layer_02")):
             for what in ("keys", "values", "evicted_at"):
                 assert np.array_equal(run[borrower][what][:], run[lender][what][:])

@@ -13,21 +13,24 @@ import pytest
 torch = pytest.importorskip("torch", reason="recordings are written with PyTorch")
 pytest.importorskip("transformers", minversion="5", reason="and Transformers 5")
 
+from transformers_models import make, prompt  # noqa: E402
+
 from keyscope.policies import PolicyError, PolicyInput, call, load, needs_of, policy  # noqa: E402
 from keyscope.record import record  # noqa: E402
 from keyscope.record.named_policies import budget_of, parse, select, select_rows  # noqa: E402
-from transformers_models import make, prompt  # noqa: E402
 
 BUDGET, BLOCK = 100, 64
 BY_KEYS = [
-    "keydiff", "keydiff:anchor=normalized-mean", "keydiff:anchor=median", "keydiff:anchor=pairwise", "keydiff:metric=dot",
-    "keydiff:metric=euclidean", "keydiff:recent=0.125", "sink", "sink:first=0", "l2norm", "l2norm:skip=1", "random:seed=5",
-    "manifold", "leverage", "logdet", "logdet:ridge=0.01", "cur",
+    "keydiff", "keydiff:anchor=normalized-mean", "keydiff:anchor=median", "keydiff:anchor=pairwise",
+    "keydiff:metric=dot", "keydiff:metric=euclidean", "keydiff:recent=0.125", "sink", "sink:first=0", "l2norm",
+    "l2norm:skip=1", "random:seed=5", "manifold", "leverage", "logdet", "logdet:ridge=0.01", "cur",
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def replayed(capture: Any, run_keyscope: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def replayed(
+    capture: Any, run_keyscope: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
     """The demo model's keys, and what the program's replay evicts of them."""
     full = capture("keys", "--record", "keys,queries,values", "--max-tokens", 500)
     out = tmp_path_factory.mktemp("replayed") / "replayed.h5"
@@ -36,7 +39,9 @@ def replayed(capture: Any, run_keyscope: Callable[..., str], tmp_path_factory: p
     return full, out
 
 
-def evict_by_blocks(name: str, keys: np.ndarray, values: np.ndarray, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+def evict_by_blocks(
+    name: str, keys: np.ndarray, values: np.ndarray, layer: int, head: int
+) -> tuple[np.ndarray, np.ndarray]:
     """What a policy evicts of one head's keys (n, d), block by block: the block, and the margin."""
     chosen = parse(name, 0)
     n = len(keys)
@@ -170,7 +175,9 @@ def test_functions_reproduce_the_policies_that_have_names(model: Any, tmp_path: 
         runs = file["entry/runs"]
         assert runs["heavy_hitters"].attrs["policy"] == "python:heavy_hitters"
         assert "cur-2" in runs and "manifold-2" in runs
-        for name, function in zip(names, ["manifold-2", "heavy_hitters", "last_attended", "snap", "cur-2"], strict=True):
+        for name, function in zip(
+            names, ["manifold-2", "heavy_hitters", "last_attended", "snap", "cur-2"], strict=True
+        ):
             for layer in range(3):
                 place = f"layer_{layer:02}/evicted_at"
                 expected = runs[name.partition(":")[0]][place][:]
@@ -239,10 +246,16 @@ def returns(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        (returns(lambda head: np.zeros(3)), r"policy scorer, layer 0, KV head 0: returned shape \(3,\); expected \(32,\)"),
+        (
+            returns(lambda head: np.zeros(3)),
+            r"policy scorer, layer 0, KV head 0: returned shape \(3,\); expected \(32,\)",
+        ),
         (returns(lambda head: "none"), "policy scorer, layer 0, KV head 0: returned str; expected 32 numbers"),
         (returns(lambda head: np.full(head.n_rows, np.nan)), "the score of row 0 is nan; expected a number"),
-        (returns(lambda head: np.full(head.n_rows, np.inf)), r"32 rows score \+inf, which keeps them; the budget is 24"),
+        (
+            returns(lambda head: np.full(head.n_rows, np.inf)),
+            r"32 rows score \+inf, which keeps them; the budget is 24",
+        ),
         (returns(lambda head: 1 / 0), "policy scorer, layer 0, KV head 0: raised ZeroDivisionError: division by zero"),
     ],
 )
@@ -259,7 +272,9 @@ def test_a_function_that_fails_is_one_sentence(model: Any, function: Any, senten
 
 def test_a_function_in_a_file_is_a_policy_by_its_name(model: Any, tmp_path: Path) -> None:
     file_name = tmp_path / "mine.py"
-    file_name.write_text("import keyscope.policies as p\n\n@p.policy(needs='values')\ndef norm(h):\n    return (h.values ** 2).sum(1)\n")
+    file_name.write_text(
+        "import keyscope.policies as p\n\n@p.policy(needs='values')\ndef norm(h):\n    return (h.values ** 2).sum(1)\n"
+    )
     name = f"python:{file_name}:norm"
     assert needs_of(load(name)).values
     with record_with(model, name, tmp_path / "m.h5") as file:

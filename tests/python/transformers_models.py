@@ -24,7 +24,8 @@ EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
 MAMBA = dict(mamba_n_heads=4, mamba_d_state=8, mamba_n_groups=1, mamba_chunk_size=16)
 LATENT = SMALL | dict(
     num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=12, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=20,
-    moe_intermediate_size=16, n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, first_k_dense_replace=1,
+    moe_intermediate_size=16, n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
+    first_k_dense_replace=1,
 )  # fmt: skip
 OLD = dict(vocab_size=64, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=512)
 

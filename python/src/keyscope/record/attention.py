@@ -100,22 +100,26 @@ class _Attention:
         self.result = self._empty_result()
 
     def _empty_result(self) -> BlockAttention:
-        wide, per_row = torch.float64, (self.n_heads, self.n_rows)
-        new = {"device": self.device}
+        value_dim = self.rows.values.shape[2]
         result = BlockAttention(
-            torch.empty((self.n, self.n_heads, self.rows.values.shape[2]), dtype=self.queries.dtype, **new)
+            torch.empty((self.n, self.n_heads, value_dim), dtype=self.queries.dtype, device=self.device)
         )
         if self.wants.columns:
-            result.columns = torch.zeros(per_row, dtype=wide, **new)
-            result.visible = torch.zeros((self.n_kv_heads, self.n_rows), dtype=torch.int64, **new)
+            result.columns = self._zeros(torch.float64)
+            visible = (self.n_kv_heads, self.n_rows)
+            result.visible = torch.zeros(visible, dtype=torch.int64, device=self.device)
+        per_query = (self.n_heads, self.n)
         if self.wants.entropy:
-            result.entropy = torch.empty((self.n_heads, self.n), dtype=torch.float32, **new)
+            result.entropy = torch.empty(per_query, dtype=torch.float32, device=self.device)
         if self.rules.sinks is not None:
-            result.sink = torch.empty((self.n_heads, self.n), dtype=torch.float32, **new)
+            result.sink = torch.empty(per_query, dtype=torch.float32, device=self.device)
         if self.wants.last_row:
-            result.last_row = torch.zeros(per_row, dtype=torch.float32, **new)
-        result.windows = {window: torch.zeros(per_row, dtype=wide, **new) for window in self.wants.windows}
+            result.last_row = self._zeros(torch.float32)
+        result.windows = {window: self._zeros(torch.float64) for window in self.wants.windows}
         return result
+
+    def _zeros(self, dtype: torch.dtype) -> Tensor:
+        return torch.zeros((self.n_heads, self.n_rows), dtype=dtype, device=self.device)
 
     def run(self) -> BlockAttention:
         n_queries = self._tile_queries()
@@ -186,7 +190,9 @@ class _Attention:
             else:
                 part.add_(hidden).clamp_(min=_HIDDEN)
 
-    def _hidden(self, head: int, head_end: int, query: int, query_end: int, first: int) -> Iterator[tuple[slice, Tensor]]:
+    def _hidden(
+        self, head: int, head_end: int, query: int, query_end: int, first: int
+    ) -> Iterator[tuple[slice, Tensor]]:
         """Columns of a tile in which rows are hidden, and where: broadcast to (kv_heads, group, queries, columns).
 
         Also counts which queries see which rows.
@@ -237,7 +243,9 @@ class _Attention:
         """Scales weights so that those of a row and its sink's add up to 1; the rows' share: (heads, G·n, 1)."""
         assert self.rules.sinks is not None and self.result.sink is not None
         heads, n = tile.head_end - tile.head, tile.query_end - tile.query
-        sinks = self.rules.sinks.to(self.device, self.dtype).view(self.n_kv_heads, self.group)[tile.head : tile.head_end]
+        sinks = self.rules.sinks.to(self.device, self.dtype).view(self.n_kv_heads, self.group)[
+            tile.head : tile.head_end
+        ]
         sinks = sinks[:, :, None].expand(-1, -1, n).reshape(heads, self.group * n, 1)
         shares = torch.sigmoid(log_sum_exp - sinks)
         weights.mul_(shares)

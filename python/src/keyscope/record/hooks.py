@@ -68,8 +68,8 @@ def watched(model: Any, watcher: Watcher) -> Iterator[Watch]:
         model.set_attn_implementation(IMPLEMENTATION)
         if text_config(model)._attn_implementation != IMPLEMENTATION:
             raise RecordError(
-                f"{type(model).__name__}: its attention is not called through Transformers' AttentionInterface, so that "
-                "its keys and queries cannot be seen; use a model class of Transformers 5 that is"
+                f"{type(model).__name__}: its attention is not called through Transformers' AttentionInterface, so "
+                "that its keys and queries cannot be seen; use a model class of Transformers 5 that is"
             )
         _active = Watch(model, watcher)
         yield _active
@@ -154,7 +154,9 @@ class Watch:
         layer = self._updated if self._updated is not None else getattr(module, "layer_idx", None)
         self._updated = None
         if layer is None:
-            raise RecordError(f"{type(module).__name__}: does not say which layer it is (layer_idx), and stored no keys")
+            raise RecordError(
+                f"{type(module).__name__}: does not say which layer it is (layer_idx), and stored no keys"
+            )
         if query.shape[2] != self._n_new:
             raise LeftOutError(f"layer {layer}: attention got {query.shape[2]} of {self._n_new} queries")
         if key.shape[2] != query.shape[2]:
@@ -324,5 +326,3 @@ def has_growing_rotation(config: Any) -> bool:
 def chunk_tokens(block: int, most: int) -> int:
     """As many whole blocks as `most` tokens hold, at least one."""
     return max(1, most // block) * block
-
-

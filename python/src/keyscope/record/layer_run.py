@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ..policies import PolicyInput
-from .attention import BlockAttention, Wants, attend
+from .attention import BlockAttention, OnWeights, Wants, attend
 from .hooks import AttentionCall
 from .named_policies import Policy, Selection, select
 from .rows import CachedRows
@@ -151,9 +152,11 @@ class LayerRun:
 
     def _queries_in_window(self, first: int, end: int) -> int:
         """How many of the queries are among the prompt's last, whose weights are recorded as a sum."""
-        return 0 if first >= self.plan.n_prompt else max(0, min(end - first, end - (self.plan.n_prompt - RECORDED_WINDOW)))
+        if first >= self.plan.n_prompt:
+            return 0
+        return max(0, min(end - first, end - (self.plan.n_prompt - RECORDED_WINDOW)))
 
-    def _weights_writer(self, first: int):  # type: ignore[no-untyped-def]
+    def _weights_writer(self, first: int) -> OnWeights:
         rows, writer = self.rows, self.writer
         assert rows is not None and writer is not None
 
@@ -191,7 +194,7 @@ class LayerRun:
             statistics.last = np.zeros((self.rows.n_kv_heads, self.plan.n_prompt), np.float32)
             self._add(statistics.last, _group_mean(attention.last_row, self.rows.n_kv_heads).cpu().numpy())
 
-    def _add(self, to: NDArray, values: NDArray) -> None:  # type: ignore[type-arg]
+    def _add(self, to: NDArray[Any], values: NDArray[Any]) -> None:
         """Adds values (n_kv_heads, n_rows) by position."""
         assert self.rows is not None
         if self.rows.contiguous:
@@ -235,7 +238,9 @@ class LayerRun:
             self._drop_passed(first, end, window)
             return
         heads = [_whole(self.rows, head) for head in range(self.rows.n_kv_heads)]
-        kept = [rows[self.rows.positions[head, rows] > end - window] if window else rows for head, rows in enumerate(heads)]
+        kept = heads
+        if window:
+            kept = [rows[self.rows.positions[head, rows] > end - window] for head, rows in enumerate(heads)]
         chosen: list[Selection | None] = [None] * len(kept)
         if self.evicts and any(len(rows) > self.plan.budget for rows in kept):
             chosen = self._select(attention, end - first, kept)
@@ -251,7 +256,7 @@ class LayerRun:
         self._apply(Evicted(block, retained, positions, margins))
 
     def _drop_passed(self, first: int, end: int, window: int) -> None:
-        """Where no policy evicts: all rows that no later query sees, each at the end of the block that it was last seen in."""
+        """Where no policy evicts: rows that no later query sees, at the end of the block behind which none does."""
         assert self.rows is not None and self._evicted_at is not None
         n_passed = max(0, end - window + 1 - self.rows.first_position())
         passed = self.rows.positions[0, :n_passed]
@@ -264,9 +269,13 @@ class LayerRun:
 
     def _block_end(self, block: int) -> int:
         after = block - self.plan.n_prompt_blocks
-        return min((block + 1) * self.plan.block_size, self.plan.n_prompt) if after < 0 else self.plan.n_prompt + after + 1
+        if after >= 0:
+            return self.plan.n_prompt + after + 1
+        return min((block + 1) * self.plan.block_size, self.plan.n_prompt)
 
-    def _select(self, attention: BlockAttention, n_new: int, kept: Sequence[NDArray[np.int64]]) -> list[Selection | None]:
+    def _select(
+        self, attention: BlockAttention, n_new: int, kept: Sequence[NDArray[np.int64]]
+    ) -> list[Selection | None]:
         """What the policy keeps of the rows that windows have left, per KV head."""
         assert self.rows is not None
         rows, needs, n_kv_heads = self.rows, self.policy.needs, self.rows.n_kv_heads
@@ -321,7 +330,8 @@ class LayerRun:
         writer = self.writer
         if writer is None or not any(len(of_head) for of_head in positions):
             return
-        traces = {"evicted_at": self._evicted_at, "evicted_margin": self._margin}
+        assert self._evicted_at is not None and self._margin is not None
+        traces: dict[str, NDArray[Any]] = {"evicted_at": self._evicted_at, "evicted_margin": self._margin}
         if self._statistics is not None and self._statistics.last is None:
             traces["attention_queries"] = self._statistics.queries
             traces["attention_received"] = self._received()
@@ -355,10 +365,11 @@ class LayerRun:
         heads = statistics.received.cpu().numpy()
         window = _group_mean(statistics.window, self.rows.n_kv_heads).cpu().numpy()
         assert statistics.last is not None
-        for name, values in {
+        traces: dict[str, NDArray[Any]] = {
             "attention_received": self._received(), "attention_queries": statistics.queries,
             "attention_last": statistics.last, "attention_window": window.astype(np.float32),
-        }.items():  # fmt: skip
+        }  # fmt: skip
+        for name, values in traces.items():
             writer.write_part(self.layer, name, 0, values)
         writer.write_all(self.layer, "attention_gini", np.array([gini(received) for received in heads]))
         writer.write_all(self.layer, "attention_top_share", np.array([top_share(received) for received in heads]))
@@ -372,7 +383,7 @@ def _whole(rows: CachedRows, head: int) -> NDArray[np.int64]:
 
 def _group_mean(of_heads: Tensor, n_kv_heads: int) -> Tensor:
     """Mean over the query heads that share each KV head: (n_kv_heads, …)."""
-    return of_heads.unflatten(0, (n_kv_heads, -1)).mean(dim=1)
+    return of_heads.reshape(n_kv_heads, -1, *of_heads.shape[1:]).mean(dim=1)
 
 
 def gini(amounts: NDArray[np.float64]) -> float:

@@ -223,7 +223,8 @@ def _keydiff(options: _Options) -> Policy:
         # Eq. 7 needs no n × n cosines: their sums are n ‖a‖ cos(k, a), a the mean of the unit keys.
         scale = len(keys) * length if anchor_name == "pairwise" else 1.0
         norms = _norms(keys) * length
-        return -scale * np.divide(products, norms, out=np.zeros_like(products), where=norms != 0)
+        cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms != 0)
+        return np.asarray(-scale * cosines)
 
     return options.policy(score, force=_force_recent(lambda budget: round_half_up(recent, budget)))
 
@@ -269,7 +270,7 @@ def _h2o(options: _Options) -> Policy:
 
     def score(head: PolicyInput) -> Scores:
         received = _given(head.attention_received)
-        return received / np.maximum(_given(head.attention_queries), 1) if normalize else received
+        return np.asarray(received / np.maximum(_given(head.attention_queries), 1) if normalize else received)
 
     return options.policy(
         score,

@@ -41,7 +41,9 @@ def prompt_ids(tokenizer: Any, prompt: Any, vocab_size: int) -> NDArray[np.int32
     if array.ndim == 2 and len(array) == 1:
         array = array[0]
     if array.ndim != 1 or array.dtype.kind not in "iu" or not len(array):
-        raise RecordError(f"the prompt is {type(prompt).__name__} of shape {array.shape}; expected text, ids or messages")
+        raise RecordError(
+            f"the prompt is {type(prompt).__name__} of shape {array.shape}; expected text, ids or messages"
+        )
     wrong = np.flatnonzero((array < 0) | (array >= vocab_size))
     if len(wrong):
         raise RecordError(

@@ -8,6 +8,7 @@ heads or layers differently, or that wrap other presses, and not for those that 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import os
 import types
@@ -25,13 +26,11 @@ from .. import recording as recordings
 from . import origin
 from .hooks import RecordError
 from .named_policies import parse
-from .recorder import (
+from .recorder import AfterPrompt, Progress, Recorder
+from .request import (
     RECORDABLE,
     STORES,
-    AfterPrompt,
     Options,
-    Progress,
-    Recorder,
     check_length,
     check_model,
     choice,
@@ -140,8 +139,6 @@ def _read(model: Any, ids: Tensor, cache: Any) -> None:
 
 
 def _takes(module: Any, name: str) -> bool:
-    import inspect
-
     return name in inspect.signature(module.forward).parameters
 
 
@@ -219,8 +216,8 @@ def _rows_left(
             at = _find(stored[1][head], values[head])
         if at is None:
             raise RecordError(
-                f"{name}: in layer {layer}, KV head {head}, the cache holds rows that the prompt did not store; a press "
-                "that changes both keys and values cannot be recorded as a choice of rows"
+                f"{name}: in layer {layer}, KV head {head}, the cache holds rows that the prompt did not store; a "
+                "press that changes both keys and values cannot be recorded as a choice of rows"
             )
         kept[head, at] = True
     if masked is not None:
@@ -274,5 +271,3 @@ def _parameters(press: Any) -> str:
 
     found = plain(press)
     return json.dumps(found if isinstance(found, dict) else {}, sort_keys=True)
-
-

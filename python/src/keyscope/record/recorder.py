@@ -29,50 +29,31 @@ from .hooks import (
     watched,
 )
 from .layer_run import LayerRun
-from .named_policies import Policy, budget_of, parse
+from .named_policies import Policy, budget_of
+from .request import (
+    RECORDABLE,
+    STORES,
+    Options,
+    check_budgets,
+    check_length,
+    check_model,
+    choice,
+    choices,
+    policies_of,
+    reading,
+    run_names,
+    vocab_size_of,
+    whole_number,
+)
+from .routing import Routing, routers_watched
 from .writer import N_TOP, LayerShape, RecordingWriter, RecordPlan, RunPlan, RunWriter, check_output
 
 Tensor = torch.Tensor
 
-RECORDABLE = ("keys", "queries", "values", "attention", "logits")
-STORES = ("float32", "float16", "bfloat16")
 _CHUNK_TOKENS = 2048  # enough for products at full speed, few enough for their results to take little memory
 _CHUNK_TOKENS_WITH_LOGITS = 256  # where the logits of all tokens of a chunk are computed
 _PROBE_TOKENS = 3
 _WAYS_TO_CALL = 5  # that a model may be tried with, at most
-
-
-@dataclass(frozen=True)
-class Options:
-    """What record() was asked for, checked as far as no model is needed."""
-
-    policies: Sequence[Policy]
-    budget: int | float | str | None
-    block: int
-    generate: int
-    record: frozenset[str]
-    layers: Sequence[int] | None
-    store: str
-    seed: int
-    score_last: int
-    ignore_eos: bool
-
-    def configuration(self, n_prompt: int) -> dict[str, Any]:
-        """As provenance has it."""
-        return {
-            "policies": [{"name": policy.policy, "options": dict(policy.options)} for policy in self.policies],
-            "budget": 0 if self.budget is None else budget_of(self.budget, n_prompt),
-            "block": self.block,
-            "schedule": "block",
-            "generate": self.generate,
-            "ignore_eos": self.ignore_eos,
-            "layers": [] if self.layers is None else list(self.layers),
-            "record": {name: name in self.record for name in RECORDABLE},
-            "score_last": self.score_last,
-            "store": self.store,
-            "seed": self.seed,
-            "n_prompt": n_prompt,
-        }
 
 
 def record(
@@ -110,7 +91,8 @@ def record(
     block: tokens per block
     generate: ids to generate, greedily, at most; the last one is not fed back
     out: the file to write; while it is written, OUT.part
-    record: of "keys", "queries", "values", "attention" (n × n weights) and "logits" (of the last `score_last` positions)
+    record: of "keys", "queries", "values", "attention" (n × n weights) and "logits" (of the last `score_last`
+        positions)
     layers: the layers to record; all where None
     store: "float32", "float16" or "bfloat16": how keys, queries and values lie in the file
     seed: of policies that draw
@@ -123,7 +105,7 @@ def record(
 
     Raises RecordError (a ValueError), PolicyError or FileExistsError, with one sentence that says what was wrong.
     """
-    chosen = _policies(policies, seed)
+    chosen = policies_of(policies, seed)
     options = Options(
         chosen, budget, whole_number("block", block, 1), whole_number("generate", generate, 0),
         choices("record", record, RECORDABLE), layers, choice("store", store, STORES), seed,
@@ -136,107 +118,10 @@ def record(
     if max_tokens is not None:
         ids = ids[: whole_number("max_tokens", max_tokens, 1)]
     check_length(model, len(ids), options)
-    _check_budgets(options, len(ids))
+    check_budgets(options, len(ids))
     with reading(model):
         written = Recorder(model, tokenizer, ids, options, Progress(progress)).write(path, force)
     return recordings.open(written)
-
-
-def _policies(given: Any, seed: int) -> list[Policy]:
-    """The policies, each run with a name of its own, `none` first."""
-    listed = [given] if isinstance(given, str) or callable(given) else list(given)
-    found = [parse(one, seed) for one in listed]
-    ordered = [policy for policy in found if not policy.evicts][:1] or [parse("none", seed)]
-    ordered += [policy for policy in found if policy.evicts]
-    return ordered
-
-
-def run_names(policies: Sequence[Policy]) -> list[str]:
-    """A policy's name; `keydiff-2` for the second of its kind."""
-    names: list[str] = []
-    for policy in policies:
-        name, use = policy.name, 2
-        while name in names:
-            name, use = f"{policy.name}-{use}", use + 1
-        names.append(name)
-    return names
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise RecordError(f"{name} is {value!r}; expected a whole number from {least} on")
-    return int(value)
-
-
-def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
-    if value not in accepted:
-        raise RecordError(f"{name} is {value!r}; expected one of {', '.join(accepted)}")
-    return str(value)
-
-
-def choices(name: str, value: Any, accepted: Sequence[str]) -> frozenset[str]:
-    listed = value.split(",") if isinstance(value, str) else list(value)
-    return frozenset(choice(name, one, accepted) for one in listed)
-
-
-def vocab_size_of(model: Any) -> int:
-    return int(getattr(text_config(model), "vocab_size", 0) or model.get_input_embeddings().weight.shape[0])
-
-
-def check_model(model: Any) -> None:
-    if not isinstance(model, torch.nn.Module) or not hasattr(model, "set_attn_implementation"):
-        raise RecordError(f"model is {type(model).__name__}; expected a model of Transformers 5")
-    if getattr(model.config, "is_encoder_decoder", False):
-        raise RecordError(
-            f"{type(model).__name__}: reads its prompt with an encoder, which keeps no cache; expected a model of a "
-            "decoder alone"
-        )
-    kind = getattr(getattr(model, "generation_config", None), "cache_implementation", None)
-    if kind == "quantized":
-        raise RecordError(
-            f"{type(model).__name__}: its generation_config asks for a quantised cache, and rows are recorded as the model "
-            "computes them; set generation_config.cache_implementation to None, or use keyscope capture --cache-dtype"
-        )
-
-
-def check_length(model: Any, n_prompt: int, options: Options) -> None:
-    config = text_config(model)
-    context = None if has_growing_rotation(config) else getattr(config, "max_position_embeddings", None)
-    needed = n_prompt + max(options.generate - 1, 0)
-    if context and needed > context:
-        raise RecordError(
-            f"the prompt has {n_prompt} tokens, {needed - n_prompt} generated ones follow, and the model's context is "
-            f"{context}; shorten it with max_tokens"
-        )
-
-
-def _check_budgets(options: Options, n_prompt: int) -> None:
-    for policy in options.policies:
-        if not policy.evicts:
-            continue
-        if options.budget is None:
-            raise PolicyError(
-                f"policy {policy.name} needs a budget: rows per KV head, or a share of the prompt such as 0.25"
-            )
-        rows = budget_of(options.budget, n_prompt)
-        if rows < policy.n_recent:
-            raise PolicyError(
-                f"policy {policy.name} keeps the {policy.n_recent} most recent rows whatever they score, and the budget "
-                f"is {rows}; take a larger budget, or {policy.name}:recent={rows // 2}"
-            )
-
-
-class reading:  # noqa: N801, used as a function is
-    """A model in evaluation mode, and back."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.training = model, model.training
-
-    def __enter__(self) -> None:
-        self.model.eval()
-
-    def __exit__(self, *_: object) -> None:
-        self.model.train(self.training)
 
 
 class _CannotCallError(Exception):
@@ -298,10 +183,12 @@ class Recorder:
         self.shapes: dict[int, LayerShape] = {}
         self._run: _Run | None = None
         self._probed: dict[int, LayerShape] = {}
+        self._experts: dict[int, tuple[int, int]] = {}
         self._attended: set[int] = set()  # layers, in the forward pass under way while probing
 
     def write(self, out: Path, force: bool) -> Path:
-        with watched(self.model, self._attend) as watch:
+        with watched(self.model, self._attend) as watch, routers_watched(self.model, self._route):
+            self._watch = watch
             self._probe(watch)
             writer = RecordingWriter(out, self._plan(watch), force)
             complete = False
@@ -353,13 +240,13 @@ class Recorder:
         self.has_head = logits is not None
         if not self.has_head and (self.options.generate or "logits" in self.options.record):
             raise RecordError(
-                f"{type(self.model).__name__}: has no head, so that there are no next tokens; expected a causal language "
-                "model, or neither generate nor logits"
+                f"{type(self.model).__name__}: has no head, so that there are no next tokens; expected a causal "
+                "language model, or neither generate nor logits"
             )
         if watch.without_cache and self.options.generate:
             raise RecordError(
-                f"{type(self.model).__name__}: goes on from a cache of its own, from which no row can be dropped, so that "
-                "nothing can be generated under a policy; leave generate out"
+                f"{type(self.model).__name__}: goes on from a cache of its own, from which no row can be dropped, so "
+                "that nothing can be generated under a policy; leave generate out"
             )
         self.shapes = dict(sorted(self._probed.items()))
 
@@ -386,13 +273,19 @@ class Recorder:
             raise RecordError(f"layer {call.layer}: {n_heads} query heads do not divide over {n_kv_heads} KV heads")
         if "values" in self.options.record and value_dim > head_dim:
             raise RecordError(
-                f"layer {call.layer}: values have {value_dim} coordinates and keys {head_dim}; a recording has room for as "
-                "many as keys have, so leave values out of record"
+                f"layer {call.layer}: values have {value_dim} coordinates and keys {head_dim}; a recording has room "
+                "for as many as keys have, so leave values out of record"
             )
         self._probed[call.layer] = LayerShape(
             n_heads, n_kv_heads, head_dim, value_dim, call.rules.sinks is not None, call.lender
         )
         return call.values.new_zeros((n, n_heads, value_dim))
+
+    def _route(self, routing: Routing) -> None:
+        if self._run is None:
+            self._experts.setdefault(routing.layer, (routing.n_experts, routing.experts.shape[1]))
+        elif routing.layer in self._run.writer.plan.experts:
+            self._run.writer.write_routing(routing, self._watch.n_seen)
 
     def _layer_run(self, call: AttentionCall) -> LayerRun:
         run = self._run
@@ -443,7 +336,13 @@ class Recorder:
             n_scored=min(options.score_last, n_prompt) if "logits" in options.record else 0,
             vocab_size=vocab_size_of(self.model),
             layer_sizes=sizes,
+            experts={layer: self._experts[layer] for layer in self.recorded if layer in self._recorded_experts()},
         )
+
+    def _recorded_experts(self) -> set[int]:
+        """Layers whose mixtures are of one size: a recording has experts of one number in every layer."""
+        first = next(iter(self._experts.values()), None)
+        return {layer for layer, size in self._experts.items() if size == first}
 
     def _recorded_layers(self, n_layers: int) -> list[int]:
         wanted = self.options.layers
@@ -505,6 +404,10 @@ class Recorder:
 
     def _read(self, watch: Watch, writer: RecordingWriter, index: int) -> None:
         plan = writer.plan.runs[index]
+        if has_growing_rotation(text_config(self.model)):
+            # The model keeps the frequencies of the longest text that it has read, until it reads a short one.
+            watch.new_run()
+            self._forward(watch, torch.from_numpy(self.ids[:1].astype(np.int64)), 1)
         run = self._run = _Run(plan, self.options.policies[index], writer.run(index), {})
         watch.new_run()
         chunk = self._chunk(watch)

@@ -19,7 +19,7 @@ class CachedRows:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, capacity: int) -> None:
-        """keys: (n_kv_heads, n, head_dim), values: (n_kv_heads, n, value_dim): whose sizes, dtype and device to take."""
+        """keys (n_kv_heads, n, head_dim), values (n_kv_heads, n, value_dim): whose sizes, dtype and device to take."""
         self.n_kv_heads = keys.shape[0]
         self.n_rows = 0
         self.capacity = capacity

@@ -18,15 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..recording import FORMAT
+from .layout import (
+    MATRIX_CHUNK,
+    ROW_CHUNK_BYTES,
+    TRACE_CHUNK,
+    create_dataset,
+    create_group,
+    create_list,
+    create_rows,
+    layer_name,
+    round_to_bfloat16,
+    set_attribute,
+    write_compressed,
+)
+from .routing import Routing
 
 N_TOP = 10  # of the largest logits at the last prompt position
 TEXT_BYTES_PER_TOKEN = 256  # kept free for the text of each generated id
-_ROW_CHUNK_BYTES = 1 << 20
-_LIST_CHUNK, _TRACE_CHUNK, _MATRIX_CHUNK = 4096, 8192, 256
-_TEXT = h5py.string_dtype("utf-8")
 TRACES = (
     "evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last", "attention_window",
 )  # fmt: skip
+ROUTING = ("expert", "expert_weight", "router_entropy")
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,7 @@ class RecordPlan:
     n_scored: int = 0  # last prompt positions whose logits are recorded
     vocab_size: int = 0
     layer_sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of the model, where layers differ
+    experts: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # of recorded layers: how many, and per token
 
     @property
     def n_prompt(self) -> int:
@@ -127,24 +140,25 @@ class RecordingWriter:
 
     def _lay_out(self) -> None:
         file, plan = self._file, self.plan
-        for name, value in {"NX_class": "NXroot", "default": "entry", "keyscope_format": FORMAT}.items():
-            set_attribute(file, name, value)
-        entry = _create_group(file, "entry", "NXentry")
-        provenance = _create_group(entry, "provenance")
+        set_attribute(file, "NX_class", "NXroot")
+        set_attribute(file, "default", "entry")
+        set_attribute(file, "keyscope_format", FORMAT)
+        entry = create_group(file, "entry", "NXentry")
+        provenance = create_group(entry, "provenance")
         for name, value in {**plan.provenance, "complete": 0}.items():
             set_attribute(provenance, name, value)
-        model = _create_group(entry, "model")
+        model = create_group(entry, "model")
         for name, value in plan.model.items():
             set_attribute(model, name, value)
         for name, sizes in plan.layer_sizes.items():
             model.attrs.create(name, np.asarray(sizes, np.int64))
-        tokens = _create_group(entry, "tokens")
+        tokens = create_group(entry, "tokens")
         set_attribute(tokens, "n_prompt", plan.n_prompt)
-        _write_compressed(tokens, "id", plan.prompt.ids)
-        _write_compressed(tokens, "text", np.frombuffer(plan.prompt.text, np.uint8))
-        _write_compressed(tokens, "text_offset", plan.prompt.offset)
-        runs = _create_group(entry, "runs")
-        self._runs = [RunWriter(_create_group(runs, run.name), plan, run, index) for index, run in enumerate(plan.runs)]
+        write_compressed(tokens, "id", plan.prompt.ids)
+        write_compressed(tokens, "text", np.frombuffer(plan.prompt.text, np.uint8))
+        write_compressed(tokens, "text_offset", plan.prompt.offset)
+        runs = create_group(entry, "runs")
+        self._runs = [RunWriter(create_group(runs, run.name), plan, run, index) for index, run in enumerate(plan.runs)]
         file.flush()
         os.posix_fallocate(file.id.get_vfd_handle(), 0, file.id.get_filesize())
         self.sync()
@@ -229,7 +243,7 @@ class RunWriter:
     """The datasets of one run, overwritten block by block."""
 
     def __init__(self, group: h5py.Group, plan: RecordPlan, run: RunPlan, index: int) -> None:
-        self._group, self._plan, self.run = group, plan, run
+        self._group, self.plan, self.run = group, plan, run
         self.blocks_done = 0
         self._n_scored = self._n_top = self._journal_slot = 0
         self._generated: list[int] = []
@@ -246,70 +260,95 @@ class RunWriter:
         }  # fmt: skip
         for name, value in attributes.items():
             set_attribute(group, name, value)
-        _create_list(group, "block_start", np.int32, run.max_blocks, -1)
-        _create_list(group, "block_ms", np.float32, run.max_blocks, np.nan)
-        _create_list(group, "generated", np.int32, run.max_generated, -1)
-        _create_list(group, "generated_text", np.uint8, run.max_generated * TEXT_BYTES_PER_TOKEN, 0)
-        _create_list(group, "generated_text_offset", np.int64, run.max_generated + 1, 0)
-        _create_list(group, "top_logits", np.float32, N_TOP, np.nan)
-        _create_list(group, "top_ids", np.int32, N_TOP, -1)
+        create_list(group, "block_start", np.int32, run.max_blocks, -1)
+        create_list(group, "block_ms", np.float32, run.max_blocks, np.nan)
+        create_list(group, "generated", np.int32, run.max_generated, -1)
+        create_list(group, "generated_text", np.uint8, run.max_generated * TEXT_BYTES_PER_TOKEN, 0)
+        create_list(group, "generated_text_offset", np.int64, run.max_generated + 1, 0)
+        create_list(group, "top_logits", np.float32, N_TOP, np.nan)
+        create_list(group, "top_ids", np.int32, N_TOP, -1)
         if run.budgets is not None:
             group.create_dataset("budgets", data=run.budgets)
-        if self._plan.n_scored and run.like is not None:
+        if self.plan.n_scored and run.like is not None:
             group["logits"] = group.parent[run.like]["logits"]
-        elif self._plan.n_scored:
-            shape = (self._plan.n_scored, self._plan.vocab_size)
-            _create(group, "logits", np.float32, shape, (1, min(shape[1], _ROW_CHUNK_BYTES // 4)))
-        _create(group, "blocks_done", np.int64, (), None)
-        _create(group, "partial_attention_blocks", np.int64, (2,), None)
-        for layer, shape_of_layer in self._plan.layers.items():
+        elif self.plan.n_scored:
+            shape = (self.plan.n_scored, self.plan.vocab_size)
+            create_dataset(group, "logits", np.float32, shape, (1, min(shape[1], ROW_CHUNK_BYTES // 4)))
+        create_dataset(group, "blocks_done", np.int64, (), None)
+        create_dataset(group, "partial_attention_blocks", np.int64, (2,), None)
+        for layer, shape_of_layer in self.plan.layers.items():
             self._lay_out_layer(layer, shape_of_layer)
 
     def _lay_out_layer(self, layer: int, shape: LayerShape | None) -> None:
-        group = _create_group(self._group, layer_name(layer))
+        group = create_group(self._group, layer_name(layer))
+        if layer in self.plan.experts:
+            self._lay_out_experts(group, layer, *self.plan.experts[layer])
         if shape is None:
             set_attribute(group, "keyless", 1)
             return
         if shape.lender is not None:
             set_attribute(group, "keys_of", shape.lender)
-        n_tokens, n_prompt, record = self.run.max_tokens, self.run.n_prompt, self._plan.record
+        n_tokens, n_prompt, record = self.run.max_tokens, self.run.n_prompt, self.plan.record
         if self.run.like is not None:
             for name, dataset in group.parent.parent[self.run.like][layer_name(layer)].items():
-                if not name.startswith(("evicted_", "partial_")):
+                if not name.startswith(("evicted_", "partial_")) and name not in group:
                     group[name] = dataset
             for name, dtype, fill in (("evicted_at", np.int32, -1), ("evicted_margin", np.float32, np.nan)):
-                _create(group, name, dtype, (shape.n_kv_heads, n_tokens), (1, min(n_tokens, _TRACE_CHUNK)), fill)
+                create_dataset(group, name, dtype, (shape.n_kv_heads, n_tokens), (1, min(n_tokens, TRACE_CHUNK)), fill)
             return
         for name, heads in (("keys", shape.n_kv_heads), ("queries", shape.n_heads), ("values", shape.n_kv_heads)):
             if name in record:
-                _create_rows(group, name, (heads, n_tokens, shape.head_dim), self._plan.store)
+                create_rows(group, name, (heads, n_tokens, shape.head_dim), self.plan.store)
         traces: dict[str, tuple[Any, float]] = {
             "evicted_at": (np.int32, -1), "evicted_margin": (np.float32, np.nan), "attention_received": (np.float64, 0),
             "attention_queries": (np.int32, 0), "attention_last": (np.float32, 0), "attention_window": (np.float32, 0),
         }  # fmt: skip
         for name, (dtype, fill) in traces.items():
-            _create(group, name, dtype, (shape.n_kv_heads, n_tokens), (1, min(n_tokens, _TRACE_CHUNK)), fill)
-        chunk = (1, min(n_prompt, _TRACE_CHUNK))
-        _create(group, "attention_entropy", np.float32, (shape.n_heads, n_prompt), chunk, np.nan)
+            create_dataset(group, name, dtype, (shape.n_kv_heads, n_tokens), (1, min(n_tokens, TRACE_CHUNK)), fill)
+        chunk = (1, min(n_prompt, TRACE_CHUNK))
+        create_dataset(group, "attention_entropy", np.float32, (shape.n_heads, n_prompt), chunk, np.nan)
         for name in ("attention_gini", "attention_top_share"):
-            _create(group, name, np.float64, (shape.n_heads,), (shape.n_heads,), np.nan)
+            create_dataset(group, name, np.float64, (shape.n_heads,), (shape.n_heads,), np.nan)
         if shape.sinks:
             blocks = self.run.n_prompt_blocks
-            sink_chunk = (shape.n_heads, min(blocks, _MATRIX_CHUNK))
-            _create(group, "attention_sink", np.float64, (shape.n_heads, blocks), sink_chunk, np.nan)
-            _create(group, "sink_logit", np.float32, (shape.n_heads,), (shape.n_heads,), np.nan)
+            sink_chunk = (shape.n_heads, min(blocks, MATRIX_CHUNK))
+            create_dataset(group, "attention_sink", np.float64, (shape.n_heads, blocks), sink_chunk, np.nan)
+            create_dataset(group, "sink_logit", np.float32, (shape.n_heads,), (shape.n_heads,), np.nan)
         journal = (2, shape.n_kv_heads, n_prompt)
-        _create(group, "partial_attention_received", np.float64, journal, (1, *chunk))
-        _create(group, "partial_attention_queries", np.int32, journal, (1, *chunk))
+        create_dataset(group, "partial_attention_received", np.float64, journal, (1, *chunk))
+        create_dataset(group, "partial_attention_queries", np.int32, journal, (1, *chunk))
         if "attention" in record:
-            edge = min(n_tokens, _MATRIX_CHUNK)
-            dtype = np.float16 if self._plan.store == "float16" else np.float32
-            _create(group, "attention", dtype, (shape.n_heads, n_tokens, n_tokens), (1, edge, edge))
+            edge = min(n_tokens, MATRIX_CHUNK)
+            create_dataset(
+                group,
+                "attention",
+                np.float16 if self.plan.store == "float16" else np.float32,
+                (shape.n_heads, n_tokens, n_tokens),
+                (1, edge, edge),
+            )
+
+    def _lay_out_experts(self, group: h5py.Group, layer: int, n_experts: int, per_token: int) -> None:
+        set_attribute(group, "n_experts", n_experts)
+        if self.run.like is not None:
+            same = group.parent.parent[self.run.like][layer_name(layer)]
+            for name in ROUTING:
+                group[name] = same[name]
+            return
+        n_tokens, chunk = self.run.max_tokens, min(self.run.max_tokens, TRACE_CHUNK)
+        create_dataset(group, "expert", np.int32, (n_tokens, per_token), (chunk, per_token), -1)
+        create_dataset(group, "expert_weight", np.float32, (n_tokens, per_token), (chunk, per_token), np.nan)
+        create_dataset(group, "router_entropy", np.float32, (n_tokens,), (chunk,), np.nan)
+
+    def write_routing(self, routing: Routing, first: int) -> None:
+        """Where a layer's router sent tokens first, first + 1, …."""
+        group = self._group[layer_name(routing.layer)]
+        for name, values in zip(ROUTING, (routing.experts, routing.weights, routing.entropy), strict=True):
+            group[name][first : first + len(values)] = values
 
     def write_rows(self, layer: int, name: str, first: int, rows: NDArray[np.float32]) -> None:
         """Keys, queries or values of tokens first, first + 1, …: (heads, n, dim); narrower ones end in zeros."""
         dataset = self._group[f"{layer_name(layer)}/{name}"]
-        if self._plan.store == "bfloat16":
+        if self.plan.store == "bfloat16":
             rows = round_to_bfloat16(rows)
         dataset[:, first : first + rows.shape[1], : rows.shape[2]] = rows
 
@@ -339,7 +378,7 @@ class RunWriter:
         self._group[f"{layer_name(layer)}/attention"][head, query : query + len(weights), columns] = weights
 
     def write_journal(self, sums: Mapping[int, Sequence[tuple[NDArray[np.float64], NDArray[np.int32]]]]) -> None:
-        """What the rows that are present have received so far, per layer and KV head, in the slot that is not in use."""
+        """What present rows have received so far, per layer and KV head, in the slot that is not in use."""
         self._journal_slot = 1 - self._journal_slot
         for layer, heads in sums.items():
             group = self._group[layer_name(layer)]
@@ -406,80 +445,14 @@ class RunWriter:
         }.items():  # fmt: skip
             group[name].resize((size,))
         if "logits" in group:
-            group["logits"].resize((self._n_scored, self._plan.vocab_size))
-        for layer, shape in self._plan.layers.items():
-            if shape is None or n_tokens == self.run.max_tokens:
-                continue
-            for name in {"keys", "queries", "values", "attention", *TRACES} & set(group[layer_name(layer)]):
-                dataset = group[layer_name(layer)][name]
-                dataset.resize(n_tokens, axis=1)
+            group["logits"].resize((self._n_scored, self.plan.vocab_size))
+        if n_tokens == self.run.max_tokens:
+            return
+        for layer in self.plan.layers:
+            for name, dataset in group[layer_name(layer)].items():
+                if name in ROUTING:
+                    dataset.resize(n_tokens, axis=0)
+                elif name in ("keys", "queries", "values", "attention", *TRACES):
+                    dataset.resize(n_tokens, axis=1)
                 if name == "attention":
                     dataset.resize(n_tokens, axis=2)
-
-
-def layer_name(layer: int) -> str:
-    return f"layer_{layer:02}"
-
-
-def set_attribute(node: h5py.Group, name: str, value: str | int) -> None:
-    """Text as variable-length UTF-8, counts as int64."""
-    if isinstance(value, str):
-        node.attrs.create(name, value, dtype=_TEXT)
-    else:
-        node.attrs.create(name, np.int64(value))
-
-
-def round_to_bfloat16(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """To nearest, ties to even: float32 whose lower 16 bits are zero. NaN stays NaN."""
-    bits = np.ascontiguousarray(rows, np.float32).view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(rows), rows, rounded.view(np.float32))
-
-
-def _create_group(parent: h5py.Group, name: str, nx_class: str = "NXcollection") -> h5py.Group:
-    group = parent.create_group(name)
-    set_attribute(group, "NX_class", nx_class)
-    return group
-
-
-def _create(
-    group: h5py.Group, name: str, dtype: Any, shape: tuple[int, ...], chunk: tuple[int, ...] | None, fill: float = 0,
-    max_shape: tuple[int | None, ...] | None = None,
-) -> h5py.Dataset:  # fmt: skip
-    """A dataset whose space is assigned now. Zeros are not written: a new file reads as such."""
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    if chunk is not None and shape:
-        properties.set_chunk(tuple(max(1, edge) for edge in chunk))
-    if fill == 0:
-        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    else:
-        properties.set_fill_value(np.array(fill, dtype))
-    if shape and chunk is not None:
-        limits = tuple(h5py.h5s.UNLIMITED if edge is None else edge for edge in max_shape or shape)
-        space = h5py.h5s.create_simple(shape, limits)
-    else:
-        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
-    kind = h5py.h5t.py_create(np.dtype(dtype), logical=True)
-    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, properties))
-
-
-def _create_list(group: h5py.Group, name: str, dtype: Any, n: int, fill: float) -> None:
-    """A list that may end shorter, or (text) longer, than planned."""
-    _create(group, name, dtype, (n,), (min(max(n, 1), _LIST_CHUNK),), fill, (None,))
-
-
-def _create_rows(group: h5py.Group, name: str, shape: tuple[int, int, int], store: str) -> None:
-    """Rows of every head: chunks of one head's rows, so that one head reads quickly."""
-    dtype = np.dtype(np.float16 if store == "float16" else np.float32)
-    n_rows = min(max(_ROW_CHUNK_BYTES // (shape[2] * dtype.itemsize), 1), shape[1])
-    dataset = _create(group, name, dtype, shape, (1, n_rows, shape[2]))
-    if store == "bfloat16":
-        set_attribute(dataset, "rounded_to", store)
-
-
-def _write_compressed(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
-    chunk = (min(max(len(values), 1), _ROW_CHUNK_BYTES // values.itemsize),)
-    group.create_dataset(name, data=values, chunks=chunk, maxshape=(None,), shuffle=values.itemsize > 1, compression=4)
-
-
