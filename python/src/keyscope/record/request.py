@@ -1,0 +1,148 @@
+"""What a recording is asked for, and what is refused before anything is done: one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..policies import PolicyError
+from .hooks import RecordError, has_growing_rotation, text_config
+from .named_policies import Policy, budget_of, parse
+
+RECORDABLE = ("keys", "queries", "values", "attention", "logits")
+STORES = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What record() was asked for, checked as far as no model is needed."""
+
+    policies: Sequence[Policy]
+    budget: int | float | str | None
+    block: int
+    generate: int
+    record: frozenset[str]
+    layers: Sequence[int] | None
+    store: str
+    seed: int
+    score_last: int
+    ignore_eos: bool
+
+    def configuration(self, n_prompt: int) -> dict[str, Any]:
+        """As provenance has it."""
+        return {
+            "policies": [{"name": policy.policy, "options": dict(policy.options)} for policy in self.policies],
+            "budget": 0 if self.budget is None else budget_of(self.budget, n_prompt),
+            "block": self.block,
+            "schedule": "block",
+            "generate": self.generate,
+            "ignore_eos": self.ignore_eos,
+            "layers": [] if self.layers is None else list(self.layers),
+            "record": {name: name in self.record for name in RECORDABLE},
+            "score_last": self.score_last,
+            "store": self.store,
+            "seed": self.seed,
+            "n_prompt": n_prompt,
+        }
+
+
+def policies_of(given: Any, seed: int) -> list[Policy]:
+    """The policies, each run with a name of its own, `none` first."""
+    listed = [given] if isinstance(given, str) or callable(given) else list(given)
+    found = [parse(one, seed) for one in listed]
+    ordered = [policy for policy in found if not policy.evicts][:1] or [parse("none", seed)]
+    ordered += [policy for policy in found if policy.evicts]
+    return ordered
+
+
+def run_names(policies: Sequence[Policy]) -> list[str]:
+    """A policy's name; `keydiff-2` for the second of its kind."""
+    names: list[str] = []
+    for policy in policies:
+        name, use = policy.name, 2
+        while name in names:
+            name, use = f"{policy.name}-{use}", use + 1
+        names.append(name)
+    return names
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise RecordError(f"{name} is {value!r}; expected a whole number from {least} on")
+    return int(value)
+
+
+def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
+    if value not in accepted:
+        raise RecordError(f"{name} is {value!r}; expected one of {', '.join(accepted)}")
+    return str(value)
+
+
+def choices(name: str, value: Any, accepted: Sequence[str]) -> frozenset[str]:
+    listed = value.split(",") if isinstance(value, str) else list(value)
+    return frozenset(choice(name, one, accepted) for one in listed)
+
+
+def vocab_size_of(model: Any) -> int:
+    return int(getattr(text_config(model), "vocab_size", 0) or model.get_input_embeddings().weight.shape[0])
+
+
+def check_model(model: Any) -> None:
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "set_attn_implementation"):
+        raise RecordError(f"model is {type(model).__name__}; expected a model of Transformers 5")
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise RecordError(
+            f"{type(model).__name__}: reads its prompt with an encoder, which keeps no cache; expected a model of a "
+            "decoder alone"
+        )
+    kind = getattr(getattr(model, "generation_config", None), "cache_implementation", None)
+    if kind == "quantized":
+        raise RecordError(
+            f"{type(model).__name__}: its generation_config asks for a quantised cache, and rows are recorded as the "
+            "model computes them; set generation_config.cache_implementation to None, or use keyscope capture "
+            "--cache-dtype"
+        )
+
+
+def check_length(model: Any, n_prompt: int, options: Options) -> None:
+    config = text_config(model)
+    context = None if has_growing_rotation(config) else getattr(config, "max_position_embeddings", None)
+    needed = n_prompt + max(options.generate - 1, 0)
+    if context and needed > context:
+        raise RecordError(
+            f"the prompt has {n_prompt} tokens, {needed - n_prompt} generated ones follow, and the model's context is "
+            f"{context}; shorten it with max_tokens"
+        )
+
+
+def check_budgets(options: Options, n_prompt: int) -> None:
+    for policy in options.policies:
+        if not policy.evicts:
+            continue
+        if options.budget is None:
+            raise PolicyError(
+                f"policy {policy.name} needs a budget: rows per KV head, or a share of the prompt such as 0.25"
+            )
+        rows = budget_of(options.budget, n_prompt)
+        if rows < policy.n_recent:
+            raise PolicyError(
+                f"policy {policy.name} keeps the {policy.n_recent} most recent rows whatever they score, and the "
+                f"budget is {rows}; take a larger budget, or {policy.name}:recent={rows // 2}"
+            )
+
+
+class reading:  # noqa: N801, used as a function is
+    """A model in evaluation mode, and back."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.training = model, model.training
+
+    def __enter__(self) -> None:
+        self.model.eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.model.train(self.training)
