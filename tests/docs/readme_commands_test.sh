@@ -9,6 +9,9 @@ cd "$work"
 ln -s "$source_dir/assets" assets
 mkdir -p build/release && ln -s "$keyscope" build/release/keyscope
 
+# Policies in Python need NumPy, which the system's has.
+python3 -c 'import numpy' 2>/dev/null || export KEYSCOPE_PYTHON=${KEYSCOPE_PYTHON:-/usr/bin/python3}
+
 n_run=0
 while IFS= read -r -d '' command; do
   case $command in
