@@ -139,6 +139,20 @@ def test_without_a_full_cache_the_rest_is_told(tmp_path):
         assert len(found) == 6 and found.attention_before.isna().all()
 
 
+def test_scores_take_a_window_from_what_was_dropped_where_nobody_counted(tmp_path):
+    layer = handmade.layer(6)
+    del layer["attention_queries"]
+    lost = {**layer, "evicted_at": np.array([[2, -1, 2, -1, -1, -1]] * 2, np.int32)}
+    with keyscope.open(
+        handmade.write(tmp_path / "a.h5", TOKENS, {"none": {0: layer}, "keydiff": {0: lost}})
+    ) as recording:
+        found = recording.difference("none", "keydiff", kv_head=0)
+        keys = layer["keys"][0].astype(np.float64)
+        mean = keys.mean(axis=0)
+        score = -(keys @ mean) / np.linalg.norm(keys, axis=1) / np.linalg.norm(mean)
+        np.testing.assert_allclose(found.sort_values("position").score, score[[0, 2]], rtol=1e-6)
+
+
 def test_runs_that_agree_differ_in_nothing(needle, capture):
     found = needle.difference("none", "keydiff", block=0)  # 64 rows fit into the budget
     assert found.empty and list(found.columns) == COLUMNS

@@ -124,6 +124,7 @@ def test_runs_that_were_not_reached_are_empty(by_blocks):
     assert run[0][0].keys.shape == (0, 32) and list(run[0][0].retained()) == []
     assert run.dataset()["keys"].shape == (4, 4, 0, 32) and run.retained().shape == (4, 4, 0)
     assert "no block was done" in run._repr_html_()
+    assert by_blocks.difference("none", "sink").empty and by_blocks.difference("sink", "none").empty
 
 
 def test_the_difference_is_the_programs(together, run_keyscope):

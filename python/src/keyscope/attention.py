@@ -147,10 +147,11 @@ def find_window(layer: Layer) -> int:
     full = recording.full_cache
     if full is None:
         return _configured_window(recording.model.config, layer.index)
-    if not full.replayed:
-        n_queries = int(full[layer.index].read("attention_queries", 0, 0))
+    of = full[layer.index]
+    if not full.replayed and "attention_queries" in of:
+        n_queries = int(of.read("attention_queries", 0, 0))
         return n_queries if 0 < n_queries < recording.n_prompt else 0
-    evicted_at = full[layer.index].read("evicted_at", 0)
+    evicted_at = of.read("evicted_at", 0)
     if (evicted_at < 0).all():
         return 0
     block = int(evicted_at.max())
@@ -185,7 +186,7 @@ def find_rules(layer: Layer) -> Rules:
                 "--record keys,queries"
             )
     recording = layer.run.recording
-    known: dict[int, Rules] = recording.__dict__.setdefault("_rules", {})
+    known = recording.attention_rules
     if layer.index not in known:
         known[layer.index] = _verified_rules(layer, _measured(recording, layer))
     return known[layer.index]

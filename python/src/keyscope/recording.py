@@ -25,6 +25,7 @@ from .hdf5 import MissingError, RecordingError
 from .run import Run
 
 if TYPE_CHECKING:
+    from .attention import Rules
     from .program import Figure
 
 FORMAT = 1  # attribute `keyscope_format` that this package reads
@@ -83,6 +84,7 @@ class Recording:
         runs = hdf5.group(entry, "runs")
         names = _ordered_runs(runs)
         shown = _shown_layers(runs, names, self.complete)
+        self.attention_rules: dict[int, Rules] = {}  # of layers, as they are found out
         self.runs: Mapping[str, Run] = MappingProxyType({name: Run(self, name, shown) for name in names})
 
     def __getitem__(self, run: str) -> Run:

@@ -231,6 +231,7 @@ class Recorder:
             except _CannotCallError as error:
                 if watch.without_cache:
                     raise RecordError(f"{type(self.model).__name__}: cannot be run: {error}") from error.__cause__
+                # First with masks that it can look at, then without a cache.
                 watch.full_masks, watch.without_cache = True, watch.full_masks
         if not self._probed:
             raise RecordError(
