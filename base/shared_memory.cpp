@@ -18,7 +18,8 @@ namespace {
 constexpr std::int64_t kAddresses = std::int64_t{1} << 38;
 constexpr std::int64_t kPage = 4096;
 
-// Rounded up to an eighth of a power of two, so that what was given back fits the next one of about that size.
+// Rounded up to an eighth of a power of two, so that what was given back fits the next one of about that
+// size.
 std::int64_t size_class(std::int64_t n_bytes) {
   const std::int64_t pages = std::max<std::int64_t>(1, (n_bytes + kPage - 1) / kPage);
   const auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(pages))) / 8;
@@ -34,8 +35,7 @@ std::shared_ptr<SharedMemory> SharedMemory::create() {
 SharedMemory::SharedMemory() : descriptor_(memfd_create("keyscope", MFD_CLOEXEC)) {
   void* mapped = MAP_FAILED;
   if (descriptor_ >= 0 && ftruncate(descriptor_, kAddresses) == 0)
-    mapped =
-        mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
+    mapped = mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
   if (mapped == MAP_FAILED) {
     const std::string why = std::strerror(errno);
     if (descriptor_ >= 0) close(descriptor_);
@@ -58,7 +58,8 @@ std::shared_ptr<std::byte> SharedMemory::take(std::int64_t n_bytes) {
     unused.pop_back();
   } else {
     if (size > kAddresses - used_)
-      throw Error(fmt::format("memory that is shared with a policy's process: {} bytes are too many", n_bytes));
+      throw Error(
+          fmt::format("memory that is shared with a policy's process: {} bytes are too many", n_bytes));
     bytes = begin_ + used_;
     used_ += size;
   }

@@ -82,18 +82,19 @@ void print_differing_tokens(const recording::RecordingInfo& info, const PolicyDi
   if (n > most) fmt::print("{:>9}  … and {} more: --most, --csv, --json\n", "", n - most);
 }
 
-Json differing_token_json(const recording::RecordingInfo& info, const DifferingToken& token, int a,
-                          const std::string& kept_by) {
+Json row_json(const recording::RecordingInfo& info, const measures::DifferingRow& row, int a,
+              const std::string& kept_by) {
   const auto field = [](const auto& value) { return value ? Json(*value) : Json(); };
-  return {{"position", token.position},
-          {"id", measures::token_id(info, a, token.position)},
-          {"text", measures::token_bytes(info, a, token.position)},
+  return {{"layer", row.layer},
+          {"kv_head", row.kv_head},
+          {"position", row.position},
+          {"id", measures::token_id(info, a, row.position)},
+          {"token", measures::token_bytes(info, a, row.position)},
           {"kept_by", kept_by},
-          {"heads", token.n_heads},
-          {"evicted_at", field(token.evicted_at)},
-          {"margin", field(token.margin)},
-          {"received", field(token.received)},
-          {"afterwards", field(token.afterwards)}};
+          {"evicted_at", row.evicted_at},
+          {"margin", field(row.margin)},
+          {"attention_before", field(row.attention_before)},
+          {"attention_after", field(row.attention_after)}};
 }
 
 Json diff_json(const recording::RecordingInfo& info, const PolicyDifference& difference, int a, int b,
@@ -110,10 +111,9 @@ Json diff_json(const recording::RecordingInfo& info, const PolicyDifference& dif
             {"only_b", difference.n_only_b},
             {"neither", difference.n_neither},
             {"missing", difference.missing}};
-  json["tokens"] = Json::array();
-  for (const DifferingToken& token : difference.tokens)
-    json["tokens"].push_back(
-        differing_token_json(info, token, a, token.kept_by == KeptBy::kOnlyA ? name_a : name_b));
+  json["rows"] = Json::array();
+  for (const measures::DifferingRow& row : difference.rows)
+    json["rows"].push_back(row_json(info, row, a, row.kept_by == KeptBy::kOnlyA ? name_a : name_b));
   return json;
 }
 
@@ -176,7 +176,8 @@ void add_diff(CLI::App& app) {
                    "The moment after this block of the first run; by default the end of the prompt")
       ->check(zero_or_more());
   command->add_option("--most", arguments->most, "Tokens of each kind to print (default: 20)");
-  command->add_option("--csv", arguments->csv.path, "Write all of them as CSV; - for stdout");
+  command->add_option("--csv", arguments->csv.path,
+                      "Write all of them as CSV, a line for each layer, KV head and row; - for stdout");
   command->add_option("--json", arguments->json.path, "Write them as JSON; - for stdout");
   command->add_flag("--force", arguments->json.replace, "Replace existing --json and --csv files");
   command->add_flag("--quiet", arguments->quiet, "No progress");

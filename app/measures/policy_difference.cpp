@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -131,11 +132,17 @@ void add_head(const Recording& recording, const RecordingInfo& info, const TwoRu
     (by == KeptBy::kOnlyA ? difference.n_only_a : difference.n_only_b) += 1;
     const HeadTrace& loser = pair.loser(by);
     token.evicted_at = loser.evicted_at[at];
+    token.margin.reset();
     if (at < loser.evicted_margin.size() && !std::isnan(loser.evicted_margin[at]))
       token.margin = loser.evicted_margin[at];
-    if (!received) continue;
-    token.received = token.received.value_or(0) + received->before[at];
-    token.afterwards = token.afterwards.value_or(0) + received->after[at];
+    DifferingRow row{head.layer, head.kv_head, position, by, loser.evicted_at[at], token.margin, {}, {}};
+    if (received) {
+      row.attention_before = received->before[at];
+      row.attention_after = received->after[at];
+      token.received = token.received.value_or(0) + received->before[at];
+      token.afterwards = token.afterwards.value_or(0) + received->after[at];
+    }
+    difference.rows.push_back(row);
   }
 }
 
@@ -178,20 +185,22 @@ PolicyDifference policy_difference(const Recording& recording, int a, int b,
   }
   std::ranges::stable_sort(difference.tokens, std::ranges::greater(),
                            [](const DifferingToken& token) { return token.afterwards.value_or(0); });
+  std::ranges::sort(difference.rows, {}, [](const DifferingRow& row) {
+    return std::tuple(-row.attention_after.value_or(0), row.layer, row.kv_head, row.position);
+  });
   return difference;
 }
 
 std::string difference_csv(const RecordingInfo& info, const PolicyDifference& difference, int a, int b) {
   const std::string name_a = info.runs[a].plan.name, name_b = info.runs[b].plan.name;
-  std::string text = "position,id,text,kept_by,heads,evicted_at,margin,received,afterwards\n";
+  std::string text =
+      "layer,kv_head,position,token,kept_by,evicted_at,margin,attention_before,attention_after\n";
   const auto number = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string(); };
-  for (const DifferingToken& token : difference.tokens) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", token.position, token_id(info, a, token.position),
-                        csv_field(token_bytes(info, a, token.position), true),
-                        csv_field(token.kept_by == KeptBy::kOnlyA ? name_a : name_b), token.n_heads,
-                        number(token.evicted_at), number(token.margin), number(token.received),
-                        number(token.afterwards));
-  }
+  for (const DifferingRow& row : difference.rows)
+    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.layer, row.kv_head, row.position,
+                        csv_field(token_bytes(info, a, row.position), true),
+                        csv_field(row.kept_by == KeptBy::kOnlyA ? name_a : name_b), row.evicted_at,
+                        number(row.margin), number(row.attention_before), number(row.attention_after));
   return text;
 }
 

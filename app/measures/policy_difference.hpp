@@ -34,11 +34,21 @@ struct DifferingToken {
   std::optional<double> received, afterwards;
 };
 
+// One of its rows: of one KV head. `attention_before` and `attention_after` are `received` and `afterwards`.
+struct DifferingRow {
+  int layer = 0, kv_head = 0;
+  std::int32_t position = 0;
+  KeptBy kept_by = KeptBy::kOnlyA;
+  std::int32_t evicted_at = 0;
+  std::optional<double> margin, attention_before, attention_after;
+};
+
 struct PolicyDifference {
   std::int64_t block = -1, n_seen = 0;  // of A; B is taken where it had seen as much
   std::vector<KeptBy> kept;             // (n_seen) of one head; empty for several
   std::int64_t n_both = 0, n_only_a = 0, n_only_b = 0, n_neither = 0;  // rows, over all heads
   std::vector<DifferingToken> tokens;  // by what was lost afterwards, then by position
+  std::vector<DifferingRow> rows;      // by what was lost afterwards, then by layer, KV head and position
   std::string missing;                 // why no attention is known; else empty
 };
 
@@ -54,7 +64,7 @@ PolicyDifference policy_difference(const recording::Recording& recording, int a,
                                    const std::function<void(std::int64_t, std::int64_t)>& progress,
                                    const std::atomic<bool>& cancelled);
 
-// What `diff --csv` writes: a line of names, then one line a token. Fields as RFC 4180 has them.
+// What `diff --csv` writes: a line of names, then one line a row. Fields as RFC 4180 has them.
 //   name_a, name_b: of the runs
 std::string difference_csv(const recording::RecordingInfo& info, const PolicyDifference& difference, int a,
                            int b);

@@ -72,10 +72,11 @@ class Worker {
     close(ends[1]);
     if (error != 0) {
       close(socket_);
-      throw UsageError(fmt::format(
-          "policy {}: {} cannot be started: {}; policies in Python need Python with NumPy: install it, or name "
-          "another one in KEYSCOPE_PYTHON",
-          name.text(), python_program(), std::strerror(error)));
+      throw UsageError(
+          fmt::format("policy {}: {} cannot be started: {}; policies in Python need Python with NumPy: "
+                      "install it, or name "
+                      "another one in KEYSCOPE_PYTHON",
+                      name.text(), python_program(), std::strerror(error)));
     }
     const std::string_view policies = policies_py, worker = policy_worker_py;
     send(json_text(Json::array({policies.size(), worker.size(), name.text()})) + "\n");
@@ -229,7 +230,8 @@ class PythonPolicy final : public analysis::Policy {
     note_forced(input, scores);
   }
 
-  void force(const PolicyInput& input, std::int64_t /*budget*/, std::span<std::uint8_t> forced) const override {
+  void force(const PolicyInput& input, std::int64_t /*budget*/,
+             std::span<std::uint8_t> forced) const override {
     if (const ForcedRows& found = forced_rows();
         found.positions == input.positions.data() && found.rows.size() == forced.size())
       std::ranges::copy(found.rows, forced.begin());
@@ -267,8 +269,11 @@ class PythonPolicy final : public analysis::Policy {
       add("attention_queries", input.attention_queries.data(), n, n);
     }
     if (needs_.window > 0) add("window_sums", input.window_sums.data(), n, n);
-    return {{"layer", input.layer},   {"kv_head", input.kv_head},        {"n_new_rows", input.n_new_rows},
-            {"budget", input.budget}, {"arrays", std::move(arrays)}};
+    return {{"layer", input.layer},
+            {"kv_head", input.kv_head},
+            {"n_new_rows", input.n_new_rows},
+            {"budget", input.budget},
+            {"arrays", std::move(arrays)}};
   }
 
   // Scores of +inf become the largest finite one: the rows stay whatever they score.

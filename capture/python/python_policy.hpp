@@ -18,15 +18,14 @@ bool is_python_policy(std::string_view text);
 
 // A policy in Python: FUNCTION of FILE.py scores the rows of one KV head, as python/src/keyscope/policies.py
 // says. It runs in processes of their own, one for each thread that scores, which stay for as long as the
-// policy does; rows that lie in the policy's `row_memory` are handed over where they lie, all others are copied
-// there. A score of +inf forces its row.
+// policy does; rows that lie in the policy's `row_memory` are handed over where they lie, all others are
+// copied there. A score of +inf forces its row.
 //   text: `python:FILE.py:FUNCTION`
 //   The Python is $KEYSCOPE_PYTHON, else python3; it must have NumPy.
-//   The spec has the policy itself, the name "python", FUNCTION as its label, and as options file, function and
-//   the file's sha256.
-//   throws UsageError on another text, and where Python, NumPy, file or function are not there; naming the
-//   function. `score` throws Error where the function raises, or returns what no score can be; Cancelled
-//   after `cancel`
+//   The spec has the policy itself, the name "python", FUNCTION as its label, and as options file, function
+//   and the file's sha256. throws UsageError on another text, and where Python, NumPy, file or function are
+//   not there; naming the function. `score` throws Error where the function raises, or returns what no score
+//   can be; Cancelled after `cancel`
 analysis::PolicySpec python_policy(std::string_view text);
 
 }  // namespace keyscope::capture

@@ -60,14 +60,27 @@ class PythonPolicyCommand : public ::testing::Test {
   }
 
   std::string path(const std::string& name) const { return folder_.file(name).string(); }
-  std::string named(const std::string& function) const { return "python:" + path("mine.py") + ":" + function; }
+  std::string named(const std::string& function) const {
+    return "python:" + path("mine.py") + ":" + function;
+  }
 
   std::vector<std::string> capture(const std::string& out, std::vector<std::string> more) const {
-    std::vector<std::string> words{"capture",       "--model", kDemoModel, "--prompt-file",
-                                   kDemoModel + "/prompts/needle.txt",     "--max-tokens",
-                                   "200",           "--budget", "40",      "--block",
-                                   "32",            "--record", "keys,queries,values",
-                                   "--quiet",       "--out",   path(out)};
+    std::vector<std::string> words{"capture",
+                                   "--model",
+                                   kDemoModel,
+                                   "--prompt-file",
+                                   kDemoModel + "/prompts/needle.txt",
+                                   "--max-tokens",
+                                   "200",
+                                   "--budget",
+                                   "40",
+                                   "--block",
+                                   "32",
+                                   "--record",
+                                   "keys,queries,values",
+                                   "--quiet",
+                                   "--out",
+                                   path(out)};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -79,7 +92,8 @@ class PythonPolicyCommand : public ::testing::Test {
     const int a = info->run_index(run), b = info->run_index(other);
     ASSERT_TRUE(a >= 0 && b >= 0) << run << ", " << other;
     for (const auto& [layer, kv_head] : info->all_heads())
-      EXPECT_EQ(recording->trace(a, layer, kv_head).evicted_at, recording->trace(b, layer, kv_head).evicted_at)
+      EXPECT_EQ(recording->trace(a, layer, kv_head).evicted_at,
+                recording->trace(b, layer, kv_head).evicted_at)
           << file << ": " << run << ", layer " << layer << ", KV head " << kv_head;
   }
 
@@ -103,10 +117,9 @@ TEST_F(PythonPolicyCommand, KeepsWhatTheProgramsOwnKeeps) {
 
 TEST_F(PythonPolicyCommand, ReplaysAsTheProgramsOwn) {
   ASSERT_EQ(run_cli(capture("r.h5", {"--policy", "none"})).status, 0);
-  const CliResult result =
-      run_cli({"replay", path("r.h5"), "--policy", "cur", "--policy", named("cur"), "--policy", "h2o",
-               "--policy", named("h2o"), "--budget", "40", "--block", "32", "--quiet", "--out",
-               path("replayed.h5")});
+  const CliResult result = run_cli({"replay", path("r.h5"), "--policy", "cur", "--policy", named("cur"),
+                                    "--policy", "h2o", "--policy", named("h2o"), "--budget", "40", "--block",
+                                    "32", "--quiet", "--out", path("replayed.h5")});
   ASSERT_EQ(result.status, 0) << result.err;
   expect_alike("replayed.h5", "cur", "cur-2");
   expect_alike("replayed.h5", "h2o", "h2o-2");
@@ -133,7 +146,8 @@ TEST_F(PythonPolicyCommand, IsNotRunByWhoReadsTheRecording) {
 TEST_F(PythonPolicyCommand, IsDocumentedByItsFile) {
   const std::string source = read_file(KEYSCOPE_SOURCE_DIR "/assets/policies/outlying.py");
   for (const char* page : {"/docs/capture.md", "/README.md"})
-    EXPECT_THAT(read_file(std::string(KEYSCOPE_SOURCE_DIR) + page), HasSubstr("```py\n" + source + "```\n")) << page;
+    EXPECT_THAT(read_file(std::string(KEYSCOPE_SOURCE_DIR) + page), HasSubstr("```py\n" + source + "```\n"))
+        << page;
 }
 
 TEST_F(PythonPolicyCommand, FailsInOneSentence) {

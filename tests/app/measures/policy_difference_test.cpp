@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +18,9 @@
 namespace keyscope::measures {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int kFull = 0, kA = 1, kB = 2;
 
@@ -105,11 +110,34 @@ TEST_P(Differences, OfSeveralHeadsAreTheSumOfEach) {
 }
 
 TEST_P(Differences, AsCsvHaveALineEach) {
-  const PolicyDifference difference = of({{kA, 0, 1}});
+  const PolicyDifference difference = of({{kA, 0, 0}, {kA, 0, 1}});
   const std::string csv = difference_csv(*info_, difference, kA, kB);
-  EXPECT_EQ(std::ranges::count(csv, '\n'), std::ssize(difference.tokens) + 1);
-  EXPECT_THAT(csv, HasSubstr(",keydiff,1,"));
-  EXPECT_THAT(csv, HasSubstr(",sink,1,"));
+  EXPECT_THAT(csv, StartsWith("layer,kv_head,position,token,kept_by,evicted_at,margin,attention_before,"
+                              "attention_after\n0,"));
+  EXPECT_EQ(std::ranges::count(csv, '\n'), std::ssize(difference.rows) + 1);
+  EXPECT_THAT(csv,
+              AllOf(HasSubstr(",keydiff,"), HasSubstr(",sink,"), HasSubstr("\n0,0,"), HasSubstr("\n0,1,")));
+}
+
+// Of every head by itself, however many were asked for; those of a token add up to what is printed of it.
+TEST_P(Differences, HaveARowForEachHead) {
+  const PolicyDifference both = of({{kA, 0, 0}, {kA, 0, 1}});
+  std::map<std::pair<std::int32_t, KeptBy>, double> after;
+  double last = std::numeric_limits<double>::infinity();
+  for (const DifferingRow& row : both.rows) {
+    const int loser = row.kept_by == KeptBy::kOnlyA ? kB : kA;
+    const auto trace = recording_->trace(loser, row.layer, row.kv_head);
+    EXPECT_EQ(row.evicted_at, trace.evicted_at[row.position]);
+    const float margin = trace.evicted_margin[row.position];
+    EXPECT_EQ(row.margin.has_value(), !std::isnan(margin));
+    EXPECT_EQ(row.margin.value_or(0), std::isnan(margin) ? 0 : margin);
+    EXPECT_LE(*row.attention_after, last);
+    last = *row.attention_after;
+    after[{row.position, row.kept_by}] += *row.attention_after;
+  }
+  EXPECT_EQ(std::ssize(both.rows), both.n_only_a + both.n_only_b);
+  for (const DifferingToken& token : both.tokens)
+    EXPECT_NEAR(*token.afterwards, (after[{token.position, token.kept_by}]), 1e-9);
 }
 
 TEST_P(Differences, AreCalledOffAndRefused) {

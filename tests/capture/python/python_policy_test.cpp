@@ -88,8 +88,9 @@ class PythonPolicies : public ::testing::Test {
 };
 
 TEST_F(PythonPolicies, ScoreRowsByKeysAndPositions) {
-  const auto spec = python_policy(named(
-      "def score(head):\n    return np.linalg.norm(head.keys, axis=1) + 100 * head.positions + head.budget\n"));
+  const auto spec =
+      python_policy(named("def score(head):\n    return np.linalg.norm(head.keys, axis=1) + 100 * "
+                          "head.positions + head.budget\n"));
   EXPECT_EQ(spec.name, "python");
   EXPECT_EQ(spec.run_name(), "score");
   EXPECT_EQ(spec.options.at("function"), "score");
@@ -99,13 +100,13 @@ TEST_F(PythonPolicies, ScoreRowsByKeysAndPositions) {
 }
 
 TEST_F(PythonPolicies, GetWhatTheyNeed) {
-  const auto spec = python_policy(named(
-      "@keyscope.policy(needs=('values', 'last_row', 'attention_received', 'window_sums'), window=7)\n"
-      "def score(head):\n"
-      "    assert (head.layer, head.kv_head, head.n_new_rows) == (4, 1, 1)\n"
-      "    assert not head.keys.flags.writeable\n"
-      "    return (head.values[:, 0] + 10 * head.last_row + 100 * head.attention_received\n"
-      "            + 1000 * head.attention_queries + 10000 * head.window_sums)\n"));
+  const auto spec = python_policy(
+      named("@keyscope.policy(needs=('values', 'last_row', 'attention_received', 'window_sums'), window=7)\n"
+            "def score(head):\n"
+            "    assert (head.layer, head.kv_head, head.n_new_rows) == (4, 1, 1)\n"
+            "    assert not head.keys.flags.writeable\n"
+            "    return (head.values[:, 0] + 10 * head.last_row + 100 * head.attention_received\n"
+            "            + 1000 * head.attention_queries + 10000 * head.window_sums)\n"));
   const analysis::PolicyNeeds needs = spec.own->needs();
   EXPECT_TRUE(needs.values && needs.last_row_group && needs.attention_received);
   EXPECT_EQ(needs.window, 7);
@@ -114,8 +115,7 @@ TEST_F(PythonPolicies, GetWhatTheyNeed) {
 }
 
 TEST_F(PythonPolicies, ForceRowsByInfinity) {
-  const auto spec =
-      python_policy(named("def score(head):\n    return np.array([np.inf, -2.0, -3.0])\n"));
+  const auto spec = python_policy(named("def score(head):\n    return np.array([np.inf, -2.0, -3.0])\n"));
   std::vector<double> found(3);
   std::vector<std::uint8_t> forced(3);
   spec.own->score(input(), found);
@@ -157,15 +157,15 @@ TEST_F(PythonPolicies, SayWithTheFunctionsNameWhatIsWrong) {
   const auto of = [&](const std::string& body) {
     return failure(*python_policy(named("def score(head):\n    " + body + "\n")).own);
   };
-  EXPECT_THAT(of("return head.keys"), AllOf(HasSubstr("policy score, layer 4, KV head 1"),
-                                            HasSubstr("shape (3, 2); expected (3,)")));
+  EXPECT_THAT(of("return head.keys"),
+              AllOf(HasSubstr("policy score, layer 4, KV head 1"), HasSubstr("shape (3, 2); expected (3,)")));
   EXPECT_THAT(of("return np.full(3, np.nan)"), AllOf(HasSubstr("policy score"), HasSubstr("is nan")));
-  EXPECT_THAT(of("return np.full(3, np.inf)"), AllOf(HasSubstr("policy score"), HasSubstr("the budget is 2")));
+  EXPECT_THAT(of("return np.full(3, np.inf)"),
+              AllOf(HasSubstr("policy score"), HasSubstr("the budget is 2")));
   EXPECT_THAT(of("return None"), HasSubstr("policy score"));
   EXPECT_THAT(of("return head.nothing"),
               AllOf(HasSubstr("policy score"), HasSubstr("AttributeError"), HasSubstr("nothing")));
-  EXPECT_THAT(of("import os; os._exit(3)"),
-              AllOf(HasSubstr(":score: its process ended, with status 3")));
+  EXPECT_THAT(of("import os; os._exit(3)"), AllOf(HasSubstr(":score: its process ended, with status 3")));
   EXPECT_THAT(of("head.keys[0] = 1"), AllOf(HasSubstr("policy score"), HasSubstr("read-only")));
   EXPECT_EQ(of("print('aside'); return np.zeros(3)"), "scored");
 }
