@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 PYTHONPATH=python/src python bench/record_overhead.py [TOKENS [LAYERS [REPEATS]]]
 
-Random weights in the shape of a model of a billion parameters, a few layers of it; needs PyTorch and Transformers 5. The
-least of several turns is taken of each, in turn, since other work on the machine makes some of them slower.
+Random weights in the shape of a model of a billion parameters, a few layers of it; needs PyTorch and Transformers 5.
+The least of several turns is taken of each, in turn, since other work on the machine makes some of them slower.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main(n_tokens: int = 16384, n_layers: int = 1, n_repeats: int = 4) -> None:
     for name, (wall, cpu, n_bytes) in least.items():
         print(f"{name:<14}{wall:8.1f} s {cpu:8.1f} s of the processor {n_bytes / 1e6:8.0f} MB beside the model")
     wall, cpu = (least["recording"][i] / least["forward pass"][i] - 1 for i in (0, 1))
-    print(f"{n_tokens} tokens, {n_layers} layers: recording takes {wall:.0%} more time, {cpu:.0%} more of the processor")
+    print(f"{n_tokens} tokens, {n_layers} layers: recording takes {wall:.0%} more time, {cpu:.0%} more processor time")
 
 
 if __name__ == "__main__":
