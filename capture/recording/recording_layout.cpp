@@ -361,9 +361,11 @@ ModelInfo read_model(const Group& group) {
     throw FileError(fmt::format("{}: {} query heads do not divide over {} KV heads", group.where(),
                                 model.n_heads, model.n_kv_heads));
   if (group.has_attribute(kLayerKvHeads) || group.has_attribute(kLayerHeadDim)) {
-    const auto n_kv_heads = integers_by_layer(group, kLayerKvHeads, model, 1, model.n_kv_heads);
-    const auto head_dim = integers_by_layer(group, kLayerHeadDim, model, 1, model.head_dim);
+    auto n_kv_heads = integers_by_layer(group, kLayerKvHeads, model, 0, model.n_kv_heads);
+    auto head_dim = integers_by_layer(group, kLayerHeadDim, model, 0, model.head_dim);
     for (int layer = 0; layer < model.n_layers; ++layer) {
+      if (n_kv_heads[layer] == 0) n_kv_heads[layer] = model.n_kv_heads;  // of a layer without keys
+      if (head_dim[layer] == 0) head_dim[layer] = model.head_dim;
       if (model.n_heads % n_kv_heads[layer] != 0)
         throw FileError(fmt::format("{}: {} query heads do not divide over layer {}'s {} KV heads",
                                     group.where(), model.n_heads, layer, n_kv_heads[layer]));

@@ -68,6 +68,8 @@ FAMILIES: dict[str, float] = {
     "tiny_moonlight": CONTRACT,
     "tiny_learned_sinks": CONTRACT,
     "tiny_gated": CONTRACT,
+    "tiny_gemma4": CONTRACT,
+    "tiny_gemma4_moe": CONTRACT,
 }
 
 

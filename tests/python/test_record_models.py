@@ -23,8 +23,6 @@ from keyscope.record import record  # noqa: E402
 from keyscope.record.hooks import text_config  # noqa: E402
 
 BLOCK, BUDGET = 16, 24
-# The program reads heads of one size only.
-OF_TWO_SIZES = ["Gemma4Text"]
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +166,7 @@ def test_every_row_that_went_is_beyond_the_budget_or_a_window(name: str, recorde
                 assert (present <= min(seen, BUDGET)).all() and (present >= min(seen, 11)).all()
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in OF_TWO_SIZES])
+@pytest.mark.parametrize("name", MODELS)
 def test_the_program_reads_it(name: str, recorded: Any, run_keyscope: Callable[..., str], tmp_path: Path) -> None:
     _, path = recorded(name)
     run_keyscope("analyze", path, "--no-bounds", "--json", tmp_path / "a.json")
@@ -183,7 +181,8 @@ def test_heads_of_several_sizes_and_borrowed_keys_are_said(recorded: Any) -> Non
     _, path = recorded("Gemma4Text")
     with h5py.File(path) as file:
         model, run = file["entry/model"].attrs, file["entry/runs/keydiff"]
-        assert (model["n_kv_heads"], model["head_dim"]) == (2, 8)
+        assert (model["n_kv_heads"], model["head_dim"]) == (2, 16)
+        assert model["keys_of"].tolist() == [0, 1, 2, 3, 3, 2]
         assert model["layer_head_dim"].tolist() == [8, 8, 16, 8, 8, 16]
         assert model["layer_n_kv_heads"].tolist() == [2] * 6
         assert model["layer_head_dim"].dtype == np.int64

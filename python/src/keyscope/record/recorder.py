@@ -316,12 +316,16 @@ class Recorder:
         }
         sizes: dict[str, list[int]] = {}
         if len(widths) > 1:
-            model |= _base_sizes(config, base)
+            for name in ("n_kv_heads", "head_dim"):  # the largest of any layer
+                model[name] = max(getattr(shape, name) for shape in self.shapes.values())
             of = [self.shapes.get(layer) for layer in range(n_layers)]
             sizes["layer_n_kv_heads"] = [shape.n_kv_heads if shape else 0 for shape in of]
             sizes["layer_head_dim"] = [shape.head_dim if shape else 0 for shape in of]
             if len({shape.n_heads for shape in self.shapes.values()}) > 1:
                 sizes["layer_n_heads"] = [shape.n_heads if shape else 0 for shape in of]
+        if any(shape.lender is not None for shape in self.shapes.values()):
+            lenders = ((layer, self.shapes.get(layer)) for layer in range(n_layers))
+            sizes["keys_of"] = [layer if shape is None or shape.lender is None else shape.lender for layer, shape in lenders]
         n_prompt, names = len(self.ids), run_names(options.policies)
         return RecordPlan(
             provenance=origin.provenance(self.model, options.configuration(n_prompt), self.ids, options.seed),
@@ -480,13 +484,3 @@ class Recorder:
 def _floats(logits: Tensor) -> NDArray[np.float32]:
     array: NDArray[np.float32] = logits.float().cpu().numpy()
     return array
-
-
-def _base_sizes(config: Any, observed: LayerShape) -> Mapping[str, int]:
-    """What the configuration says of all layers, where they differ."""
-    said = config.to_dict()
-    return {
-        "n_heads": int(said.get("num_attention_heads") or observed.n_heads),
-        "n_kv_heads": int(said.get("num_key_value_heads") or observed.n_kv_heads),
-        "head_dim": int(said.get("head_dim") or observed.head_dim),
-    }

@@ -1,6 +1,7 @@
 """Which experts a model's routers choose, token by token.
 
-Routers of Transformers' mixtures give logits, weights and indices, whatever the family; a hook on each sees them.
+Routers of Transformers' mixtures give logits, or shares, weights and indices, whatever the family; a hook on each sees
+them.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _hook(layer: int, on_routing: Callable[[Routing], None]) -> Callable[..., No
 
 def _read(layer: int, logits: Tensor, weights: Tensor, indices: Tensor, bias: Tensor | None) -> Routing:
     shares = _shares(logits, weights, indices)
-    chosen_by = weights if bias is None else (logits.sigmoid() + bias.float()).gather(1, indices)
+    chosen_by = shares.gather(1, indices) if bias is None else (logits.sigmoid() + bias.float()).gather(1, indices)
     order = chosen_by.argsort(dim=1, descending=True, stable=True)
     weights, indices = weights.gather(1, order), indices.gather(1, order)
     return Routing(
@@ -76,7 +77,12 @@ def _read(layer: int, logits: Tensor, weights: Tensor, indices: Tensor, bias: Te
 
 
 def _shares(logits: Tensor, weights: Tensor, indices: Tensor) -> Tensor:
-    """The router's shares of all experts: its softmax, or its sigmoids by their sum, whichever weights follow."""
+    """The router's shares of all experts: its softmax, or its sigmoids by their sum, whichever weights follow.
+
+    Some routers give shares in place of logits.
+    """
+    if bool((logits >= 0).all()) and torch.allclose(logits.sum(dim=1), logits.new_ones(len(logits)), atol=1e-3):
+        return logits
     softmax, sigmoid = logits.softmax(dim=1), logits.sigmoid()
     errors = [_distance(scores.gather(1, indices), weights) for scores in (softmax, sigmoid)]
     return sigmoid / sigmoid.sum(dim=1, keepdim=True) if errors[1] < errors[0] else softmax
