@@ -111,9 +111,9 @@ Json diff_json(const recording::RecordingInfo& info, const PolicyDifference& dif
             {"only_b", difference.n_only_b},
             {"neither", difference.n_neither},
             {"missing", difference.missing}};
-  json["rows"] = Json::array();
+  json["tokens"] = Json::array();
   for (const measures::DifferingRow& row : difference.rows)
-    json["rows"].push_back(row_json(info, row, a, row.kept_by == KeptBy::kOnlyA ? name_a : name_b));
+    json["tokens"].push_back(row_json(info, row, a, row.kept_by == KeptBy::kOnlyA ? name_a : name_b));
   return json;
 }
 

@@ -17,7 +17,7 @@ try:
         package = types.ModuleType("keyscope")
         package.__path__ = []
         vars(package).update({key: value for key, value in vars(policies).items() if not key.startswith("_")})
-        package.policies = policies
+        vars(package)["policies"] = policies
         sys.modules[package.__name__] = package
     worker = types.ModuleType("keyscope.policy_worker")
     sys.modules[worker.__name__] = worker

@@ -38,7 +38,7 @@ def map_memory() -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 def head_of(request: dict[str, Any], memory: np.ndarray[Any, np.dtype[np.uint8]]) -> policies.PolicyInput:
     """Views of the memory, without a copy: {"name": [first byte, rows, columns]} or [first byte, rows]."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, (first, *shape) in request.pop("arrays").items():
         n_bytes = int(np.prod(shape)) * np.dtype(TYPES[name]).itemsize
         arrays[name] = memory[first : first + n_bytes].view(TYPES[name]).reshape(shape)
