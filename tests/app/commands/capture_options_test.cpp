@@ -279,11 +279,22 @@ TEST_F(CacheDtype, RefusesByName) {
     EXPECT_EQ(result.status, 2) << complaint;
     EXPECT_THAT(result.err, HasSubstr(complaint));
   }
-  const CliResult result = run_cli(
-      {"eval", "niah", "--model", kDemoModel, "--length", "300", "--out", "e", "--cache-dtype", "int4"}, "",
-      folder_.path());
+  const CliResult result =
+      run_cli({"eval", "niah", "--model", kDemoModel, "--length", "300", "--cache-scales", "token"});
   EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("--cache-dtype"));
+  EXPECT_THAT(result.err, HasSubstr("give --cache-dtype"));
+}
+
+TEST_F(CacheDtype, IsThatOfEveryRunOfAnEvaluation) {
+  const CliResult result = run_cli({"eval", "niah", "--model", kDemoModel, "--length", "200", "--depth", "50",
+                                    "--policy", "keydiff", "--cache-dtype", "int4", "--out", "e", "--quiet"},
+                                   "", folder_.path());
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("hold rows as int4, scales by channel"));
+  std::ifstream file(folder_.file("e/results.json"));
+  const auto settings = nlohmann::json::parse(file).at("settings");
+  EXPECT_EQ(settings.at("cache_dtype"), "int4");
+  EXPECT_EQ(settings.at("cache_scales"), "channel");
 }
 
 }  // namespace
