@@ -295,7 +295,8 @@ TEST_F(WithRecording, DiffSaysWhatOneRunKeptAndAnotherLost) {
   EXPECT_EQ(difference["tokens"][0]["layer"], 1);
   EXPECT_EQ(difference["tokens"][0]["kv_head"], 0);
   EXPECT_EQ(difference["tokens"][0]["kept_by"], "none");
-  for (const char* name : {"position", "token", "evicted_at", "margin", "attention_before", "attention_after"})
+  for (const char* name :
+       {"position", "token", "evicted_at", "margin", "attention_before", "attention_after"})
     EXPECT_TRUE(difference["tokens"][0].contains(name)) << name;
   EXPECT_THAT(run_cli(asked).out, HasSubstr("none kept, keydiff lost"));
   EXPECT_EQ(run_cli({"diff", recording(), "--run", "none"}).status, 2);
