@@ -23,6 +23,8 @@ try:
     sys.modules[worker.__name__] = worker
     exec(compile(worker_source, "keyscope/policy_worker.py", "exec"), vars(worker))
 except Exception as error:
-    print(json.dumps({"error": f"{sys.executable} cannot run policies: {type(error).__name__}: {error}"}), flush=True)
+    advice = "policies need NumPy: install it, or name another Python in KEYSCOPE_PYTHON"
+    said = f"{sys.executable} cannot run policies: {type(error).__name__}: {error}; {advice}"
+    print(json.dumps({"error": said}), flush=True)
 else:
     worker.main(name)
