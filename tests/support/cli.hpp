@@ -40,4 +40,8 @@ struct CliResult {
 CliResult run_cli(const std::vector<std::string>& arguments, const std::string& input = "",
                   const std::filesystem::path& folder = ".");
 
+// Names a Python that has NumPy in KEYSCOPE_PYTHON, where one is not named yet: the first of python3 and the
+// system's. False where there is none.
+bool use_python_with_numpy();
+
 }  // namespace keyscope::test

@@ -11,7 +11,6 @@
 #include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/cli.hpp"
-#include "tests/support/python.hpp"
 
 namespace keyscope::test {
 namespace {

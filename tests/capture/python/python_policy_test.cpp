@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
-#include "tests/support/python.hpp"
+#include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::capture {

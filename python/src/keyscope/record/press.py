@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from transformers import DynamicCache
 
 from .. import recording as recordings
-from . import origin
 from .hooks import RecordError
 from .named_policies import parse
 from .recorder import AfterPrompt, Progress, Recorder
@@ -31,12 +30,10 @@ from .request import (
     RECORDABLE,
     STORES,
     Options,
-    check_length,
-    check_model,
     choice,
     choices,
+    ids_to_read,
     reading,
-    vocab_size_of,
     whole_number,
 )
 from .writer import check_output
@@ -86,11 +83,7 @@ def record_press(
     )  # fmt: skip
     path = Path(out)
     check_output(path, force)
-    check_model(model)
-    ids = origin.prompt_ids(tokenizer, prompt, vocab_size_of(model))
-    if max_tokens is not None:
-        ids = ids[: whole_number("max_tokens", max_tokens, 1)]
-    check_length(model, len(ids), options)
+    ids = ids_to_read(model, tokenizer, prompt, max_tokens, options)
     with reading(model):
         names: list[str] = []
         runs = [_kept_by(model, one, ids, names) for one in presses]

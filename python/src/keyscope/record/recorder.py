@@ -35,10 +35,9 @@ from .request import (
     STORES,
     Options,
     check_budgets,
-    check_length,
-    check_model,
     choice,
     choices,
+    ids_to_read,
     policies_of,
     reading,
     run_names,
@@ -113,11 +112,7 @@ def record(
     )  # fmt: skip
     path = Path(out)
     check_output(path, force)
-    check_model(model)
-    ids = origin.prompt_ids(tokenizer, prompt, vocab_size_of(model))
-    if max_tokens is not None:
-        ids = ids[: whole_number("max_tokens", max_tokens, 1)]
-    check_length(model, len(ids), options)
+    ids = ids_to_read(model, tokenizer, prompt, max_tokens, options)
     check_budgets(options, len(ids))
     with reading(model):
         written = Recorder(model, tokenizer, ids, options, Progress(progress)).write(path, force)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ..policies import PolicyError
 from .hooks import RecordError, has_growing_rotation, text_config
 from .named_policies import Policy, budget_of, parse
+from .origin import prompt_ids
 
 RECORDABLE = ("keys", "queries", "values", "attention", "logits")
 STORES = ("float32", "float16", "bfloat16")
@@ -106,6 +108,18 @@ def check_model(model: Any) -> None:
             "model computes them; set generation_config.cache_implementation to None, or use keyscope capture "
             "--cache-dtype"
         )
+
+
+def ids_to_read(
+    model: Any, tokenizer: Any, prompt: Any, max_tokens: int | None, options: Options
+) -> NDArray[np.int32]:
+    """A prompt's ids, the first `max_tokens` of them, once model and length are known to be such as can be recorded."""
+    check_model(model)
+    ids = prompt_ids(tokenizer, prompt, vocab_size_of(model))
+    if max_tokens is not None:
+        ids = ids[: whole_number("max_tokens", max_tokens, 1)]
+    check_length(model, len(ids), options)
+    return ids
 
 
 def check_length(model: Any, n_prompt: int, options: Options) -> None:

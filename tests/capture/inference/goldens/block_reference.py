@@ -1,7 +1,7 @@
 """Block inference with eviction, once more and as plainly as possible: NumPy, float64, loops.
 
 Written from the definitions (policies and block schedule of the documentation), not from the C++ code; shares nothing
-with it. What a layer computes of a token stands in reference_models.py.
+with it. What a layer computes of a token stands in reference_models.py and reference_mixtures.py.
 """
 
 import numpy as np

@@ -23,7 +23,8 @@ import pathlib
 import numpy as np
 
 from block_reference import Run
-from reference_models import Llama, load, read_safetensors
+from reference_mixtures import load
+from reference_models import Llama, read_safetensors
 
 HERE = pathlib.Path(__file__).parent
 SCORE_GAP, LOGIT_GAP, ROUTER_GAP, ROUNDING_GAP = 2e-5, 1e-4, 1e-4, 1.5e-6
