@@ -134,7 +134,7 @@ class Watch:
         kept = {"logits_to_keep": max(1, n_logits)} if self._keeps_logits and not self.all_logits else {}
         given = {"use_cache": False} if self.without_cache else {self._cache_name: self.cache, "use_cache": True}
         with torch.inference_mode():
-            output = self.model(input_ids=ids[None].to(_first_device(self.model)), **given, **kept)
+            output = self.model(input_ids=ids[None].to(first_device(self.model)), **given, **kept)
         self.n_seen += len(ids)
         self._keys_of.clear()
         self._masks.clear()
@@ -308,12 +308,12 @@ def _cache_window(cache: Any, module: Any) -> int | None:
     return int(window) if window else None
 
 
-def _first_device(model: Any) -> torch.device:
+def first_device(model: Any) -> torch.device:
     """Where the model takes ids: where its embeddings lie, whatever is spread over other devices."""
-    embeddings = model.get_input_embeddings()
-    weight = getattr(embeddings, "weight", None)
-    device: torch.device = model.device if weight is None or weight.device.type == "meta" else weight.device
-    return device
+    weight = getattr(model.get_input_embeddings(), "weight", None)
+    device: torch.device = model.device if weight is None else weight.device
+    # Weights that are fetched when they are needed: what fetches them moves the ids as well.
+    return torch.device("cpu") if device.type == "meta" else device
 
 
 def has_growing_rotation(config: Any) -> bool:

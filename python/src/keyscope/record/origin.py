@@ -17,7 +17,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from .hooks import RecordError, text_config
+from .hooks import RecordError, first_device, text_config
 from .writer import TokenText
 
 _CONTEXT = 8  # tokens before one that are decoded with it, where its text depends on them
@@ -114,7 +114,8 @@ def _bytes_of(tokenizer: Any, id_: int) -> bytes:
 
 def provenance(model: Any, configuration: dict[str, Any], ids: NDArray[np.int32], seed: int) -> dict[str, str | int]:
     """The attributes of /entry/provenance."""
-    devices = sorted({str(parameter.device) for parameter in model.parameters()})
+    holding = {str(parameter.device) for parameter in model.parameters()} - {"meta"}
+    devices = sorted(holding or {str(first_device(model))})
     return {
         "command": f"keyscope.record({type(model).__name__}, …)",
         "configuration": json.dumps(configuration),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from transformers import DynamicCache
 
 from .. import recording as recordings
-from .hooks import RecordError
+from .hooks import RecordError, first_device
 from .named_policies import parse
 from .recorder import AfterPrompt, Progress, Recorder
 from .request import (
@@ -106,7 +106,7 @@ def _kept_by(model: Any, press: Any, ids: NDArray[np.int32], names: list[str]) -
     cache = DynamicCache(config=model.config)
     full = _watch_updates(cache)
     scores: dict[int, NDArray[np.float64]] = {}
-    given = torch.from_numpy(ids.astype(np.int64))[None].to(model.device)
+    given = torch.from_numpy(ids.astype(np.int64))[None].to(first_device(model))
     try:
         with torch.no_grad(), _adapted(press, scores), press(model):
             _read(model, given, cache)

@@ -319,8 +319,8 @@ class Recorder:
             if len({shape.n_heads for shape in self.shapes.values()}) > 1:
                 sizes["layer_n_heads"] = [shape.n_heads if shape else 0 for shape in of]
         if any(shape.lender is not None for shape in self.shapes.values()):
-            lenders = ((layer, self.shapes.get(layer)) for layer in range(n_layers))
-            sizes["keys_of"] = [layer if shape is None or shape.lender is None else shape.lender for layer, shape in lenders]
+            lenders = {layer: shape.lender for layer, shape in self.shapes.items() if shape.lender is not None}
+            sizes["keys_of"] = [lenders.get(layer, layer) for layer in range(n_layers)]
         n_prompt, names = len(self.ids), run_names(options.policies)
         return RecordPlan(
             provenance=origin.provenance(self.model, options.configuration(n_prompt), self.ids, options.seed),
