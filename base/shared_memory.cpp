@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
@@ -15,8 +16,21 @@ namespace keyscope {
 
 namespace {
 
-constexpr std::int64_t kAddresses = std::int64_t{1} << 38;
+constexpr std::int64_t kMost = std::int64_t{1} << 38;  // bytes
 constexpr std::int64_t kPage = 4096;
+
+std::int64_t limit_of(__rlimit_resource resource) {
+  rlimit limit{};
+  const bool limited = getrlimit(resource, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(kMost);
+  return limited ? static_cast<std::int64_t>(limit.rlim_cur) : kMost;
+}
+
+// As many addresses as a process of this one's limits may have beside its own: a file beyond its limit would
+// not be refused but end the process.
+std::int64_t n_addresses() {
+  const std::int64_t most = std::min(limit_of(RLIMIT_FSIZE), limit_of(RLIMIT_AS) / 4);
+  return most / kPage * kPage;
+}
 
 // Rounded up to an eighth of a power of two, so that what was given back fits the next one of about that
 // size.
@@ -32,20 +46,21 @@ std::shared_ptr<SharedMemory> SharedMemory::create() {
   return std::shared_ptr<SharedMemory>(new SharedMemory());
 }
 
-SharedMemory::SharedMemory() : descriptor_(memfd_create("keyscope", MFD_CLOEXEC)) {
+SharedMemory::SharedMemory() : descriptor_(memfd_create("keyscope", MFD_CLOEXEC)), size_(n_addresses()) {
   void* mapped = MAP_FAILED;
-  if (descriptor_ >= 0 && ftruncate(descriptor_, kAddresses) == 0)
-    mapped = mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
+  if (descriptor_ >= 0 && ftruncate(descriptor_, size_) == 0)
+    mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
   if (mapped == MAP_FAILED) {
     const std::string why = std::strerror(errno);
     if (descriptor_ >= 0) close(descriptor_);
-    throw Error(fmt::format("memory that is shared with a policy's process cannot be made: {}", why));
+    throw Error(fmt::format("{} bytes of memory that is shared with a policy's process cannot be had: {}",
+                            size_, why));
   }
   begin_ = static_cast<std::byte*>(mapped);
 }
 
 SharedMemory::~SharedMemory() {
-  munmap(begin_, kAddresses);
+  munmap(begin_, size_);
   close(descriptor_);
 }
 
@@ -57,9 +72,11 @@ std::shared_ptr<std::byte> SharedMemory::take(std::int64_t n_bytes) {
     bytes = unused.back();
     unused.pop_back();
   } else {
-    if (size > kAddresses - used_)
+    if (size > size_ - used_)
       throw Error(
-          fmt::format("memory that is shared with a policy's process: {} bytes are too many", n_bytes));
+          fmt::format("memory that is shared with a policy's process: {} bytes are too many beside {} of {}; "
+                      "its size follows from the limits of this process (ulimit -f, ulimit -v)",
+                      n_bytes, used_, size_));
     bytes = begin_ + used_;
     used_ += size;
   }
@@ -73,7 +90,7 @@ void SharedMemory::give_back(std::int64_t size, std::byte* bytes) {
 
 std::int64_t SharedMemory::offset_of(const void* address) const {
   const auto* byte = static_cast<const std::byte*>(address);
-  return byte >= begin_ && byte < begin_ + kAddresses ? byte - begin_ : -1;
+  return byte >= begin_ && byte < begin_ + size_ ? byte - begin_ : -1;
 }
 
 }  // namespace keyscope

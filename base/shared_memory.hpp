@@ -13,7 +13,8 @@ namespace keyscope {
 // only those pages are there that were touched. What was given back is used again.
 class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
  public:
-  //   throws Error where the system has none
+  //   throws Error where the system has none. Limits of the process on the size of files and of addresses
+  //   hold.
   static std::shared_ptr<SharedMemory> create();
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -33,6 +34,7 @@ class SharedMemory : public std::enable_shared_from_this<SharedMemory> {
   void give_back(std::int64_t size, std::byte* bytes);
 
   int descriptor_ = -1;
+  std::int64_t size_ = 0;  // addresses, in bytes
   std::byte* begin_ = nullptr;
   std::mutex mutex_;
   std::int64_t used_ = 0;                                   // bytes ever taken

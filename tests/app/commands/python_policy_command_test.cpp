@@ -1,12 +1,17 @@
 // Policies in Python against those of the program that score alike.
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "base/files.hpp"
 #include "capture/recording/recording.hpp"
@@ -18,7 +23,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr const char* kPolicies = R"(import numpy as np
+constexpr const char* kPolicies = R"(import os
+
+import numpy as np
 import keyscope
 
 
@@ -42,7 +49,9 @@ def sink(head):
 
 
 def hangs(head):
-    open("hanging", "w").close()
+    with open("hanging.part", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename("hanging.part", "hanging")
     while True:
         pass
 
@@ -50,6 +59,29 @@ def hangs(head):
 def fails(head):
     return head.keys
 )";
+
+// Whether a process of /proc is there and has not ended.
+bool is_running(const std::filesystem::path& process) {
+  std::ifstream file(process / "stat");
+  std::string id, name, state;
+  return file >> id >> name >> state && state != "Z";
+}
+
+// No file may grow beyond a size, in this process and those that it starts.
+class LimitedFiles {
+ public:
+  explicit LimitedFiles(rlim_t n_bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{std::min(n_bytes, before_.rlim_max), before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~LimitedFiles() { setrlimit(RLIMIT_FSIZE, &before_); }
+  LimitedFiles(const LimitedFiles&) = delete;
+  LimitedFiles& operator=(const LimitedFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 class PythonPolicyCommand : public ::testing::Test {
  protected:
@@ -163,6 +195,24 @@ TEST_F(PythonPolicyCommand, AHungOneEndsByAnInterrupt) {
   CliProcess process(capture("r.h5", {"--policy", named("hangs")}), folder_.path());
   wait_for_file(folder_.file("hanging"));
   EXPECT_EQ(process.end_by(SIGINT), 130);
+}
+
+TEST_F(PythonPolicyCommand, AHungOneEndsWithAProgramThatIsKilled) {
+  CliProcess process(capture("r.h5", {"--policy", named("hangs")}), folder_.path());
+  wait_for_file(folder_.file("hanging"));
+  const std::filesystem::path policy = "/proc/" + read_file(folder_.file("hanging"));
+  EXPECT_TRUE(is_running(policy));
+  EXPECT_EQ(process.end_by(SIGKILL), 128 + SIGKILL);
+  for (int i = 0; i < 300 && is_running(policy); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(is_running(policy));
+}
+
+TEST_F(PythonPolicyCommand, RunsUnderALimitOfFileSizes) {
+  const LimitedFiles limited(rlim_t{1} << 30);
+  const CliResult result = run_cli(capture("r.h5", {"--policy", "manifold", "--policy", named("manifold")}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  expect_alike("r.h5", "manifold", "manifold-2");
 }
 
 }  // namespace
