@@ -87,7 +87,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker() {
     close(socket_);
-    kill(process_, SIGKILL);
+    kill(-process_, SIGKILL);  // with the processes that the policy has started
     waitpid(process_, nullptr, 0);
   }
 
@@ -126,9 +126,13 @@ class Worker {
     posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, memory, kMemoryInWorker);
+    posix_spawnattr_t attributes;  // of a process group of its own
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     std::string program = python_program(), option = "-c", boot = policy_boot_py;
     char* const arguments[] = {program.data(), option.data(), boot.data(), nullptr};
-    const int error = posix_spawnp(&process_, program.c_str(), &actions, nullptr, arguments, environ);
+    const int error = posix_spawnp(&process_, program.c_str(), &actions, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
   }
@@ -150,13 +154,24 @@ class Worker {
     }
   }
 
+  // Whether the process has ended. Its end of the socket may still be open in one that it has started.
+  bool has_ended() const {
+    siginfo_t how{};
+    return waitid(P_PID, static_cast<id_t>(process_), &how, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           how.si_pid != 0;
+  }
+
   // As many bytes as fit, one at least. Looks every now and then whether the work was cancelled.
   std::size_t receive_some(std::span<std::byte> bytes) {
     constexpr int kLookEveryMs = 50;
     for (;;) {
       if (cancelled_) throw Cancelled("interrupted");
       pollfd socket{socket_, POLLIN, 0};
-      if (poll(&socket, 1, kLookEveryMs) <= 0) continue;
+      const bool ended = has_ended();  // before it is seen whether there is more to read
+      if (poll(&socket, 1, kLookEveryMs) <= 0) {
+        if (ended) fail_ended();
+        continue;
+      }
       const ssize_t n = recv(socket_, bytes.data(), bytes.size(), 0);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) fail_ended();

@@ -19,10 +19,12 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward  # n
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask  # noqa: E402
 from transformers_models import MODELS, make, prompt  # noqa: E402
 
-from keyscope.record import record  # noqa: E402
+from keyscope.record import RecordError, record  # noqa: E402
 from keyscope.record.hooks import text_config  # noqa: E402
 
 BLOCK, BUDGET = 16, 24
+SPARSE = {"DeepseekV32"}  # chooses the keys that each query sees: only `none` is recorded
+EVICTED = [name for name in MODELS if name not in SPARSE]
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +40,9 @@ def seen_by_plain_hooks(model: Any, ids: list[int]) -> dict[int, tuple[Any, Any,
 
     def spy(module: Any, query: Any, key: Any, value: Any, mask: Any, **given: Any) -> Any:
         seen[module.layer_idx] = tuple(part[0].float().numpy() for part in (query, key, value))
-        sinks, cap = given.pop("s_aux", None), given.pop("softcap", None)
+        sinks, cap, chosen = given.pop("s_aux", None), given.pop("softcap", None), given.pop("indices", None)
+        if chosen is not None:
+            mask = mask & torch.zeros_like(mask).scatter_(3, chosen.long()[:, None], True)
         if sinks is None and not cap:
             return sdpa_attention_forward(module, query, key, value, mask, **given)
         return softmax_attention(query, key, value, mask, given["scaling"], sinks, cap), None
@@ -83,8 +87,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
             model, path = make(name), folder / f"{name}.h5"
             generate = 0 if name == "MiniMax" else 3
             record(
-                model, None, prompt(), policies=["keydiff", "h2o"], budget=BUDGET, block=BLOCK, generate=generate,
-                out=path, record=("keys", "queries", "values", "attention"), ignore_eos=True, progress=False,
+                model, None, prompt(), policies=["none"] if name in SPARSE else ["keydiff", "h2o"], budget=BUDGET,
+                block=BLOCK, generate=generate, out=path, record=("keys", "queries", "values", "attention", "logits"),
+                ignore_eos=True, progress=False,
             ).close()  # fmt: skip
             made[name] = (model, path)
         return made[name]
@@ -112,7 +117,17 @@ def test_keys_queries_and_values_are_what_a_plain_hook_sees(name: str, recorded:
             assert not group["values"][:, :, width:].any()
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("MiniMax", "DeepseekV32")])
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_of_the_full_cache_are_the_models_own(name: str, recorded: Any) -> None:
+    """Whatever a model's attention does beyond softmax(q·k): what is recorded of it is all of it."""
+    model, path = recorded(name)
+    with torch.inference_mode():
+        own = model(torch.tensor([prompt()]), use_cache=False).logits[0, -32:].float().numpy()
+    with h5py.File(path) as file:
+        assert close(file["entry/runs/none/logits"][:], own, share=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "MiniMax"])
 def test_statistics_are_those_of_eager_attention(name: str, recorded: Any) -> None:
     """Sums, the last row, the window, entropies and concentration, by definition from all weights at once."""
     model, path = recorded(name)
@@ -151,7 +166,7 @@ def test_statistics_are_those_of_eager_attention(name: str, recorded: Any) -> No
                 assert np.allclose(group["attention_sink"][:, 0], sink[:, :BLOCK].sum(axis=1), rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EVICTED)
 def test_every_row_that_went_is_beyond_the_budget_or_a_window(name: str, recorded: Any) -> None:
     _, path = recorded(name)
     with h5py.File(path) as file:
@@ -174,7 +189,15 @@ def test_the_program_reads_it(name: str, recorded: Any, run_keyscope: Callable[.
     run_keyscope("compare", path, path)
     run_keyscope("figure", path, "attention", "--out", tmp_path / "f.svg")
     run_keyscope("export", path, "--out", tmp_path / "figures.h5")
-    run_keyscope("diff", path, "--run", "keydiff", "--run", "h2o", "--csv", tmp_path / "d.csv")
+    if name in EVICTED:
+        run_keyscope("diff", path, "--run", "keydiff", "--run", "h2o", "--csv", tmp_path / "d.csv")
+
+
+@pytest.mark.parametrize("name", sorted(SPARSE))
+def test_policies_of_sparse_attention_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="chooses the keys that each query sees.*keyscope replay"):
+        record(make(name), None, prompt(), ["keydiff"], 24, out=tmp_path / "r.h5", progress=False)
+    assert not any(tmp_path.iterdir())
 
 
 def test_heads_of_several_sizes_and_borrowed_keys_are_said(recorded: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,7 +175,7 @@ def test_functions_reproduce_the_policies_that_have_names(model: Any, tmp_path: 
     functions = [manifold, heavy_hitters, last_attended, snap, cur]
     with record_with(model, [*names, *functions], tmp_path / "f.h5") as file:
         runs = file["entry/runs"]
-        assert runs["heavy_hitters"].attrs["policy"] == "python:heavy_hitters"
+        assert runs["heavy_hitters"].attrs["policy"] == "python"
         assert "cur-2" in runs and "manifold-2" in runs
         for name, function in zip(
             names, ["manifold-2", "heavy_hitters", "last_attended", "snap", "cur-2"], strict=True
@@ -278,7 +280,11 @@ def test_a_function_in_a_file_is_a_policy_by_its_name(model: Any, tmp_path: Path
     name = f"python:{file_name}:norm"
     assert needs_of(load(name)).values
     with record_with(model, name, tmp_path / "m.h5") as file:
-        assert file["entry/runs/norm"].attrs["policy"] == name
+        run = file["entry/runs/norm"].attrs
+        assert run["policy"] == "python"
+        assert json.loads(run["parameters"]) == {
+            "file": str(file_name), "function": "norm", "sha256": hashlib.sha256(file_name.read_bytes()).hexdigest(),
+        }  # fmt: skip
     with pytest.raises(PolicyError, match="has no function 'other'; it has norm"):
         load(f"python:{file_name}:other")
 

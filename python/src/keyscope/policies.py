@@ -141,12 +141,11 @@ def call(function: Scorer, head: PolicyInput) -> Scores:
     where = f"policy {name_of(function)}, layer {head.layer}, KV head {head.kv_head}"
     try:
         returned = function(head)
-    except Exception as error:
-        raise PolicyError(f"{where}: raised {type(error).__name__}: {error}") from error
-    try:
-        scores = np.asarray(returned, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{where}: returned {type(returned).__name__}; expected {head.n_rows} numbers") from error
+    except (Exception, SystemExit) as error:
+        raise PolicyError(f"{where}: raised {one_line(error)}") from error
+    scores = _numbers(returned)
+    if scores is None:
+        raise PolicyError(f"{where}: returned {type(returned).__name__}; expected {head.n_rows} numbers")
     if scores.shape != (head.n_rows,):
         raise PolicyError(f"{where}: returned shape {scores.shape}; expected ({head.n_rows},), a score per row")
     wrong = np.flatnonzero(np.isnan(scores) | (scores == -np.inf))
@@ -156,6 +155,25 @@ def call(function: Scorer, head: PolicyInput) -> Scores:
     if n_forced > head.budget:
         raise PolicyError(f"{where}: {n_forced} rows score +inf, which keeps them; the budget is {head.budget}")
     return scores
+
+
+def one_line(error: BaseException) -> str:
+    """An exception's class and what it says, on one line."""
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _numbers(returned: Any) -> Scores | None:
+    """What a function returned as float64: tensors on any device, and whatever NumPy takes; None of what is no number."""
+    if hasattr(returned, "detach"):  # a tensor; this module needs no PyTorch
+        returned = returned.detach().cpu().double()
+    if np.ma.is_masked(returned):
+        return None
+    try:
+        found = np.asarray(returned)
+        return None if found.dtype.kind not in "biuf" else found.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
 
 
 def load(name: str) -> Scorer:
@@ -177,8 +195,8 @@ def load(name: str) -> Scorer:
     sys.modules[module_name] = module  # so that dataclasses and pickles in the file find their module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise PolicyError(f"policy {name!r}: {path} cannot be run: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise PolicyError(f"policy {name!r}: {path} cannot be run: {one_line(error)}") from error
     function = getattr(module, function_name, None)
     if not callable(function):
         functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]

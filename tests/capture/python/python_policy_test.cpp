@@ -166,6 +166,11 @@ TEST_F(PythonPolicies, SayWithTheFunctionsNameWhatIsWrong) {
   EXPECT_THAT(of("return head.nothing"),
               AllOf(HasSubstr("policy score"), HasSubstr("AttributeError"), HasSubstr("nothing")));
   EXPECT_THAT(of("import os; os._exit(3)"), AllOf(HasSubstr(":score: its process ended, with status 3")));
+  EXPECT_THAT(of("import os, time\n    os.fork() or time.sleep(600)\n    os._exit(5)"),
+              HasSubstr(":score: its process ended, with status 5"))
+      << "though one that it has started goes on";
+  EXPECT_THAT(of("import sys; sys.exit(0)"),
+              HasSubstr("policy score, layer 4, KV head 1: raised SystemExit: 0"));
   EXPECT_THAT(of("head.keys[0] = 1"), AllOf(HasSubstr("policy score"), HasSubstr("read-only")));
   EXPECT_EQ(of("print('aside'); return np.zeros(3)"), "scored");
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ from .attention import AttentionRules, Visibility, default_scale
 Tensor = torch.Tensor
 
 IMPLEMENTATION = "keyscope"
+# Tensors that attention is given besides queries, keys, values and a mask, and that are understood, or change nothing.
+_KNOWN_TENSORS = {
+    "s_aux", "sinks", "position_bias", "indices", "position_ids", "cu_seq_lens_q", "cu_seq_lens_k", "cache_position",
+    "attention_mask", "input_ids", "inputs_embeds",
+}  # fmt: skip
 _STRIP = 256  # queries of a mask that are looked at together
 
 
@@ -44,6 +50,7 @@ class AttentionCall:
     rules: AttentionRules
     visibility: Visibility
     first_position: int
+    sparse: bool = False  # each query sees the keys that the model chooses for it
 
 
 class Watcher(Protocol):
@@ -63,8 +70,10 @@ def watched(model: Any, watcher: Watcher) -> Iterator[Watch]:
         raise RecordError("a recording is under way in this process; wait until it has ended")
     AttentionInterface.register(IMPLEMENTATION, _attention)
     AttentionMaskInterface.register(IMPLEMENTATION, _mask)
-    before = [(config, config._attn_implementation) for config in _configs(model)]
+    before = [(config, config._attn_implementation, config.return_dict) for config in _configs(model)]
     try:
+        for config, _, _ in before:
+            config.return_dict = True
         model.set_attn_implementation(IMPLEMENTATION)
         if text_config(model)._attn_implementation != IMPLEMENTATION:
             raise RecordError(
@@ -75,8 +84,9 @@ def watched(model: Any, watcher: Watcher) -> Iterator[Watch]:
         yield _active
     finally:
         _active = None
-        for config, implementation in before:
+        for config, implementation, return_dict in before:
             config._attn_implementation_internal = implementation
+            config.return_dict = return_dict
 
 
 def text_config(model: Any) -> Any:
@@ -109,6 +119,7 @@ class Watch:
         self._updated: int | None = None  # the layer that stored keys last, and has not attended yet
         self._keys_of: list[tuple[ref[Tensor], int]] = []  # in this forward pass: keys, and whose they are
         self._masks: dict[tuple[int, int], tuple[Tensor, Visibility]] = {}
+        self._thread = threading.get_ident()
         signature = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in signature else "past_key_values"
         self._keeps_logits = "logits_to_keep" in signature
@@ -131,7 +142,9 @@ class Watch:
         """Reads the next tokens: their last n_logits logits (n_logits, vocab_size), None of a model without a head."""
         self._n_new = len(ids)
         self._updated = None
-        kept = {"logits_to_keep": max(1, n_logits)} if self._keeps_logits and not self.all_logits else {}
+        kept: dict[str, Any] = {}
+        if self._keeps_logits and not self.all_logits:
+            kept["logits_to_keep"] = max(1, n_logits)
         given = {"use_cache": False} if self.without_cache else {self._cache_name: self.cache, "use_cache": True}
         with torch.inference_mode():
             output = self.model(input_ids=ids[None].to(first_device(self.model)), **given, **kept)
@@ -139,7 +152,11 @@ class Watch:
         self._keys_of.clear()
         self._masks.clear()
         logits = getattr(output, "logits", None)
-        return None if logits is None or n_logits == 0 else logits[0, -n_logits:]
+        # Heads of other kinds say something of the text, or of each token, and not what comes next.
+        if logits is None or n_logits == 0 or logits.ndim != 3 or self.model.get_output_embeddings() is None:
+            return None
+        next_tokens: Tensor = logits[0, -n_logits:]
+        return next_tokens
 
     def stored(self, layer: int) -> None:
         """Notes that a layer is about to attend to keys of its own."""
@@ -148,6 +165,8 @@ class Watch:
     def attend(
         self, module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, given: dict[str, Any]
     ) -> Tensor:
+        if threading.get_ident() != self._thread:
+            raise RecordError("the model is being recorded by another thread; wait until that has ended")
         if query.shape[0] != 1:
             raise RecordError(f"attention got a batch of {query.shape[0]} texts; expected one")
         lender = next((layer for tensor, layer in self._keys_of if tensor() is key), None)
@@ -162,6 +181,7 @@ class Watch:
         if key.shape[2] != query.shape[2]:
             raise OwnCacheError(f"layer {layer}: attention got {key.shape[2]} keys for {query.shape[2]} new tokens")
         self._keys_of.append((ref(key), layer if lender is None else lender))
+        chosen = given.get("indices")
         call = AttentionCall(
             layer=layer,
             lender=lender,
@@ -171,10 +191,19 @@ class Watch:
             rules=_rules(query, given),
             visibility=self._visibility(module, query, mask, given),
             first_position=self.n_seen,
+            sparse=chosen is not None,
         )
         return self.watcher(call)[None].to(query.device)
 
     def _visibility(self, module: Any, query: Tensor, mask: Tensor | None, given: dict[str, Any]) -> Visibility:
+        unknown = [name for name, value in given.items() if isinstance(value, Tensor) and name not in _KNOWN_TENSORS]
+        if unknown:
+            raise RecordError(
+                f"{type(module).__name__}: gives attention {unknown[0]!r}, of which a recording cannot say what it "
+                "does; expected attention by queries, keys, values and a mask"
+            )
+        if given.get("indices") is not None:
+            return Visibility(mask=_only(given["indices"][0], mask, self.n_seen))
         window = given.get("sliding_window") or _cache_window(self.cache, module)
         bias = given.get("position_bias")
         if mask is None and bias is None:
@@ -205,6 +234,16 @@ class LeftOutError(RecordError):
 
 class OwnCacheError(RecordError):
     """Attention was given keys of older tokens, which a cache of the model's own has kept."""
+
+
+def _only(indices: Tensor, mask: Tensor | None, n_seen: int) -> Tensor:
+    """A mask (n, n_seen + n) of the keys that each query was given (n, k), as far as another mask shows them."""
+    n = len(indices)
+    seen = torch.ones((n, n_seen + n), dtype=torch.bool, device=indices.device).tril_(n_seen)
+    if mask is not None:
+        mask = mask[0, 0].to(indices.device)
+        seen &= mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    return seen & torch.zeros_like(seen).scatter_(1, indices.long(), torch.ones_like(seen))
 
 
 def _simplified(mask: Tensor, window: int, n_seen: int) -> Visibility:

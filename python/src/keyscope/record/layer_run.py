@@ -308,6 +308,9 @@ class LayerRun:
                 attention_queries=self._seen_by[head, positions] if received else None,  # type: ignore[index]
                 window_sums=None if windows is None else windows[head, at],
             )
+            for array in vars(given).values():
+                if isinstance(array, np.ndarray):
+                    array.setflags(write=False)
             chosen.append(select(self.policy, given))
         return chosen
 

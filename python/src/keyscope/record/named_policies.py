@@ -7,10 +7,13 @@ holds the one against the other.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,12 +97,14 @@ def select(policy: Policy, head: PolicyInput) -> Selection:
     return select_rows(scores, forced, head.budget)
 
 
-def of_function(function: policies.Scorer, source: str | None = None) -> Policy:
-    """A policy that a function of the caller's scores. source: what the recording calls it"""
+def of_function(function: policies.Scorer, file: str | None = None) -> Policy:
+    """A policy that a function of the caller's scores, recorded as the program records it. file: that it came from"""
     name = policies.name_of(function)
+    source = {} if file is None else {"file": file, "sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
     return Policy(
         name=name,
-        policy=source or f"python:{name}",
+        policy="python",
+        options={"function": name, **source},
         needs=policies.needs_of(function),
         score=lambda head: policies.call(function, head),
     )
@@ -115,11 +120,12 @@ def parse(given: str | policies.Scorer, seed: int) -> Policy:
     if not isinstance(given, str):
         raise PolicyError(f"policies holds {given!r}; expected a policy's name or a function")
     if given.startswith("python:"):
-        return of_function(policies.load(given), given)
+        return of_function(policies.load(given), given.removeprefix("python:").rpartition(":")[0])
     name, colon, text = given.partition(":")
     definition = _DEFINITIONS.get(name)
     if definition is None:
-        raise PolicyError(f"policy {name!r} is not known; there are {', '.join(_DEFINITIONS)}, or a function")
+        advice = f"; several are a list: {given.split(',')}" if "," in name else ""
+        raise PolicyError(f"policy {name!r} is not known; there are {', '.join(_DEFINITIONS)}, or a function{advice}")
     chosen: dict[str, str] = {}
     for piece in text.split(",") if colon else ():
         key, equals, value = piece.partition("=")
@@ -410,9 +416,11 @@ _DEFINITIONS: dict[str, _Definition] = {
 def budget_of(given: int | float | str, n_prompt: int) -> int:
     """N: a number of rows, or a share of the prompt's tokens (0.25, "25%"), half up and at least 1.
 
-    Raises ValueError on anything else.
+    Raises PolicyError on anything else.
     """
-    refusal = ValueError(
+    if isinstance(given, numbers.Real) and not isinstance(given, bool):  # NumPy's too
+        given = int(given) if isinstance(given, numbers.Integral) else float(given)
+    refusal = PolicyError(
         f"budget is {given!r}; expected 1 or more rows, such as 64, or a share of the prompt, such as 0.25 or '25%'"
     )
     text = given.strip() if isinstance(given, str) else repr(given)

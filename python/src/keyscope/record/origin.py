@@ -37,7 +37,10 @@ def prompt_ids(tokenizer: Any, prompt: Any, vocab_size: int) -> NDArray[np.int32
         ids = prompt
     if isinstance(ids, torch.Tensor):
         ids = ids.detach().cpu().numpy()
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise RecordError("the prompt is a list of lists of different lengths; expected the ids of one text") from None
     if array.ndim == 2 and len(array) == 1:
         array = array[0]
     if array.ndim != 1 or array.dtype.kind not in "iu" or not len(array):
@@ -53,6 +56,8 @@ def prompt_ids(tokenizer: Any, prompt: Any, vocab_size: int) -> NDArray[np.int32
 
 
 def _needs(tokenizer: Any, what: str) -> Any:
+    if tokenizer is not None and not callable(tokenizer):
+        raise RecordError(f"tokenizer is {type(tokenizer).__name__}; expected a tokenizer of Transformers, or None")
     if tokenizer is None:
         raise RecordError(f"{what} needs a tokenizer, and None was given; give one, or the prompt as ids")
     return tokenizer

@@ -32,7 +32,10 @@ from .request import (
     Options,
     choice,
     choices,
+    free_name,
     ids_to_read,
+    layers_of,
+    path_of,
     reading,
     whole_number,
 )
@@ -77,11 +80,13 @@ def record_press(
     for one in presses:
         if not callable(one) or not hasattr(one, "compress"):
             raise RecordError(f"press is {type(one).__name__}; expected a press of kvpress")
+        if isinstance(one, type):
+            raise RecordError(f"press is the class {one.__name__}; expected one of its objects: {one.__name__}(…)")
     options = Options(
-        [parse("none", 0)], None, whole_number("block", block, 1), 0, choices("record", record, RECORDABLE), layers,
-        choice("store", store, STORES), 0, whole_number("score_last", score_last, 1), False,
+        [parse("none", 0)], None, whole_number("block", block, 1), 0, choices("record", record, RECORDABLE),
+        layers_of(layers), choice("store", store, STORES), 0, whole_number("score_last", score_last, 1), False,
     )  # fmt: skip
-    path = Path(out)
+    path = path_of(out)
     check_output(path, force)
     ids = ids_to_read(model, tokenizer, prompt, max_tokens, options)
     with reading(model):
@@ -99,9 +104,7 @@ def _parts(model: Any, tokenizer: Any) -> tuple[Any, Any]:
 
 def _kept_by(model: Any, press: Any, ids: NDArray[np.int32], names: list[str]) -> AfterPrompt:
     """Reads the prompt under a press."""
-    name, use = type(press).__name__, 2
-    while name in names:
-        name, use = f"{type(press).__name__}-{use}", use + 1
+    name = free_name(type(press).__name__, names)
     names.append(name)
     cache = DynamicCache(config=model.config)
     full = _watch_updates(cache)
@@ -114,7 +117,12 @@ def _kept_by(model: Any, press: Any, ids: NDArray[np.int32], names: list[str]) -
         raise RecordError(f"{name}: failed with {type(error).__name__}: {error}") from error
     finally:
         masked = _take_masked(model)
-    kept = {layer: _rows_left(name, layer, cache, stored, masked.get(layer)) for layer, stored in full.items()}
+    layers: Any = cache.layers
+    kept = {layer: _rows_left(name, layer, layers[layer], stored, masked.get(layer)) for layer, stored in full.items()}
+    if all(rows.all() for rows in kept.values()) and any(
+        not torch.equal(layers[layer].keys[0].cpu(), keys) for layer, (keys, _) in full.items()
+    ):
+        raise RecordError(f"{name}: changes keys and drops no row; a recording says which rows a press keeps")
     return AfterPrompt(
         name=name,
         policy=f"kvpress:{type(press).__name__}",
@@ -197,10 +205,10 @@ def _take_masked(model: Any) -> dict[int, Any]:
 
 
 def _rows_left(
-    name: str, layer: int, cache: Any, stored: tuple[Tensor, Tensor], masked: Any
+    name: str, layer: int, left: Any, stored: tuple[Tensor, Tensor], masked: Any
 ) -> NDArray[np.bool_]:  # fmt: skip
     """Which rows of a layer are left: (n_kv_heads, n_prompt)."""
-    keys, values = (tensor[0].detach().cpu() for tensor in (cache.layers[layer].keys, cache.layers[layer].values))
+    keys, values = (tensor[0].detach().cpu() for tensor in (left.keys, left.values))
     n_kv_heads, n_prompt = stored[0].shape[:2]
     kept = np.zeros((n_kv_heads, n_prompt), bool)
     for head in range(n_kv_heads):

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from .. import recording as recordings
-from ..policies import PolicyError, Scorer
+from ..policies import PolicyError, Scorer, one_line
 from . import origin
 from .hooks import (
     AttentionCall,
@@ -38,10 +38,11 @@ from .request import (
     choice,
     choices,
     ids_to_read,
+    layers_of,
+    path_of,
     policies_of,
     reading,
     run_names,
-    vocab_size_of,
     whole_number,
 )
 from .routing import Routing, routers_watched
@@ -100,17 +101,19 @@ def record(
     force: replaces an existing file
     progress: says on stderr how far it is
 
-    Returns the recording, opened. After Ctrl-C, or an error of the model's, what was recorded is closed and kept.
+    Returns the recording, opened. After Ctrl-C, or an error of the model's or a policy's, what was recorded is closed
+    and kept.
 
-    Raises RecordError (a ValueError), PolicyError or FileExistsError, with one sentence that says what was wrong.
+    Raises RecordError or PolicyError (ValueErrors), FileExistsError or FileNotFoundError where OUT cannot be made, and
+    OSError where the disk is too small: one sentence each, that says what was wrong.
     """
     chosen = policies_of(policies, seed)
     options = Options(
         chosen, budget, whole_number("block", block, 1), whole_number("generate", generate, 0),
-        choices("record", record, RECORDABLE), layers, choice("store", store, STORES), seed,
-        whole_number("score_last", score_last, 1), ignore_eos,
+        choices("record", record, RECORDABLE), layers_of(layers), choice("store", store, STORES),
+        whole_number("seed", seed, 0, (1 << 63) - 1), whole_number("score_last", score_last, 1), ignore_eos,
     )  # fmt: skip
-    path = Path(out)
+    path = path_of(out)
     check_output(path, force)
     ids = ids_to_read(model, tokenizer, prompt, max_tokens, options)
     check_budgets(options, len(ids))
@@ -133,6 +136,12 @@ class Progress:
         if self._shown:
             print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
             self._width = len(text)
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self.clear()
+        if self._shown:
+            print(text, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self._shown and self._width:
@@ -197,6 +206,8 @@ class Recorder:
             finally:
                 self.progress.clear()
                 written = writer.finish(complete)
+                if not complete and written is not None:
+                    self.progress.note(f"what was recorded by then is kept in {written}")
         assert written is not None
         return written
 
@@ -234,6 +245,7 @@ class Recorder:
                 "model without keys has nothing to evict"
             )
         self.has_head = logits is not None
+        self.vocab_size = 0 if logits is None else logits.shape[-1]
         if not self.has_head and (self.options.generate or "logits" in self.options.record):
             raise RecordError(
                 f"{type(self.model).__name__}: has no head, so that there are no next tokens; expected a causal "
@@ -252,10 +264,10 @@ class Recorder:
             return watch.forward(ids, n_logits)
         except (RecordError, PolicyError):
             raise
-        except (TypeError, AttributeError, NotImplementedError, ValueError) as error:
+        except (TypeError, AttributeError, LookupError, ValueError, RuntimeError) as error:
             if self._run is not None:
                 raise
-            raise _CannotCallError(str(error)) from error
+            raise _CannotCallError(one_line(error)) from error
 
     def _attend(self, call: AttentionCall) -> Tensor:
         if self._run is not None:
@@ -264,6 +276,11 @@ class Recorder:
         if call.layer in self._attended:
             raise RecordError(f"layer {call.layer} attends more than once, and a recording has one attention per layer")
         self._attended.add(call.layer)
+        if call.sparse and any(policy.evicts for policy in self.options.policies):
+            raise RecordError(
+                f"{type(self.model).__name__}: chooses the keys that each query sees, and would choose evicted ones; "
+                "record policies='none', and let keyscope replay evict"
+            )
         n_kv_heads, value_dim = call.keys.shape[0], call.values.shape[2]
         if n_heads % n_kv_heads:
             raise RecordError(f"layer {call.layer}: {n_heads} query heads do not divide over {n_kv_heads} KV heads")
@@ -334,7 +351,7 @@ class Recorder:
             record=options.record,
             store=options.store,
             n_scored=min(options.score_last, n_prompt) if "logits" in options.record else 0,
-            vocab_size=vocab_size_of(self.model),
+            vocab_size=self.vocab_size,
             layer_sizes=sizes,
             experts={layer: self._experts[layer] for layer in self.recorded if layer in self._recorded_experts()},
         )
@@ -346,8 +363,8 @@ class Recorder:
 
     def _recorded_layers(self, n_layers: int) -> list[int]:
         wanted = self.options.layers
-        layers = list(range(n_layers)) if wanted is None else sorted({int(layer) for layer in wanted})
-        beyond = [layer for layer in layers if not 0 <= layer < n_layers]
+        layers = list(range(n_layers)) if wanted is None else list(wanted)
+        beyond = [layer for layer in layers if layer >= n_layers]
         if beyond:
             raise RecordError(f"layers holds {beyond[0]}; the model has layers 0 to {n_layers - 1}")
         if not set(layers) & set(self.shapes):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +57,8 @@ class Options:
 
 def policies_of(given: Any, seed: int) -> list[Policy]:
     """The policies, each run with a name of its own, `none` first."""
+    if given is None or not (isinstance(given, str) or callable(given) or isinstance(given, Iterable)):
+        raise PolicyError(f"policies is {given!r}; expected a policy's name, a function, or a list of these")
     listed = [given] if isinstance(given, str) or callable(given) else list(given)
     found = [parse(one, seed) for one in listed]
     ordered = [policy for policy in found if not policy.evicts][:1] or [parse("none", seed)]
@@ -65,17 +70,41 @@ def run_names(policies: Sequence[Policy]) -> list[str]:
     """A policy's name; `keydiff-2` for the second of its kind."""
     names: list[str] = []
     for policy in policies:
-        name, use = policy.name, 2
-        while name in names:
-            name, use = f"{policy.name}-{use}", use + 1
-        names.append(name)
+        names.append(free_name(policy.name, names))
     return names
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """The name of a run, which is one of a group in a file; with a number where another run has it."""
+    name = name.replace("/", "_").strip(".") or "policy"
+    found, use = name, 2
+    while found in taken:
+        found, use = f"{name}-{use}", use + 1
+    return found
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise RecordError(f"{name} is {value!r}; expected a whole number from {least} on")
+    if most is not None and value > most:
+        raise RecordError(f"{name} is {value!r}; expected at most {most}")
     return int(value)
+
+
+def layers_of(given: Any) -> list[int] | None:
+    """The layers that are asked for, ascending; None: all."""
+    if given is None:
+        return None
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise RecordError(f"layers is {given!r}; expected a list of whole numbers, such as [0, 3]")
+    return sorted({whole_number("layers", layer, 0) for layer in given})
+
+
+def path_of(out: Any) -> Path:
+    """Where a recording is to be written."""
+    if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
+        raise RecordError(f"out is {out!r}; expected a file's name")
+    return Path(out)
 
 
 def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
@@ -96,6 +125,11 @@ def vocab_size_of(model: Any) -> int:
 def check_model(model: Any) -> None:
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "set_attn_implementation"):
         raise RecordError(f"model is {type(model).__name__}; expected a model of Transformers 5")
+    if hasattr(model, "_orig_mod"):
+        raise RecordError("model is compiled, which leaves no attention to see; give the model that it was made from")
+    parameters = list(model.parameters())
+    if parameters and all(p.device.type == "meta" for p in parameters) and not hasattr(model, "_hf_hook"):
+        raise RecordError(f"{type(model).__name__}: its weights are on the meta device, which holds none; load them")
     if getattr(model.config, "is_encoder_decoder", False):
         raise RecordError(
             f"{type(model).__name__}: reads its prompt with an encoder, which keeps no cache; expected a model of a "
@@ -126,7 +160,7 @@ def check_length(model: Any, n_prompt: int, options: Options) -> None:
     config = text_config(model)
     context = None if has_growing_rotation(config) else getattr(config, "max_position_embeddings", None)
     needed = n_prompt + max(options.generate - 1, 0)
-    if context and needed > context:
+    if context is not None and context > 0 and needed > context:
         raise RecordError(
             f"the prompt has {n_prompt} tokens, {needed - n_prompt} generated ones follow, and the model's context is "
             f"{context}; shorten it with max_tokens"
@@ -149,14 +183,13 @@ def check_budgets(options: Options, n_prompt: int) -> None:
             )
 
 
-class reading:  # noqa: N801, used as a function is
-    """A model in evaluation mode, and back."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.training = model, model.training
-
-    def __enter__(self) -> None:
-        self.model.eval()
-
-    def __exit__(self, *_: object) -> None:
-        self.model.train(self.training)
+@contextlib.contextmanager
+def reading(model: Any) -> Iterator[None]:
+    """A model in evaluation mode, and every part of it back."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

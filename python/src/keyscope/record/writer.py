@@ -7,7 +7,9 @@ last counted block. At the end the file is cut to what came, and renamed.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..recording import FORMAT
+from .hooks import RecordError
 from .layout import (
     MATRIX_CHUNK,
     ROW_CHUNK_BYTES,
@@ -34,6 +37,7 @@ from .layout import (
 from .routing import Routing
 
 N_TOP = 10  # of the largest logits at the last prompt position
+_LARGEST_FLOAT16 = 65504.0
 TEXT_BYTES_PER_TOKEN = 256  # kept free for the text of each generated id
 TRACES = (
     "evicted_at", "evicted_margin", "attention_received", "attention_queries", "attention_last", "attention_window",
@@ -133,10 +137,17 @@ class RecordingWriter:
         self._runs: list[RunWriter] = []
         try:
             self._lay_out()
-        except BaseException:
-            self._file.close()
+        except BaseException as error:
+            with contextlib.suppress(Exception):  # after a full disk it fails as well
+                self._file.close()
             self.part.unlink()
-            raise
+            if not isinstance(error, (OSError, RuntimeError)):
+                raise
+            free = shutil.disk_usage(self.part.parent).free
+            raise OSError(
+                f"{self.part}: cannot be laid out: {error}; {free:,} bytes are free there; record fewer layers, take "
+                "store='float16', or another disk"
+            ) from error
 
     def _lay_out(self) -> None:
         file, plan = self._file, self.plan
@@ -221,6 +232,8 @@ def check_output(out: Path, force: bool) -> None:
     part = out.with_name(out.name + ".part")
     if out.is_dir() or not out.parent.is_dir():
         raise FileNotFoundError(f"{out}: cannot be written: expected a file's name in a folder that exists")
+    if out.exists() and not out.is_file():
+        raise FileExistsError(f"{out}: is no regular file; choose another name")
     if not force and out.exists():
         raise FileExistsError(f"{out}: exists; choose another name, or give force=True to replace it")
     if not part.exists():
@@ -350,6 +363,11 @@ class RunWriter:
         dataset = self._group[f"{layer_name(layer)}/{name}"]
         if self.plan.store == "bfloat16":
             rows = round_to_bfloat16(rows)
+        if self.plan.store == "float16" and np.abs(rows).max(initial=0) > _LARGEST_FLOAT16:
+            raise RecordError(
+                f"layer {layer}: {name} are as large as {np.abs(rows).max():.4g}, and float16 ends at "
+                f"{_LARGEST_FLOAT16:g}; take store='bfloat16' or 'float32'"
+            )
         dataset[:, first : first + rows.shape[1], : rows.shape[2]] = rows
 
     def write_part(self, layer: int, name: str, first: int, values: NDArray[Any]) -> None:
@@ -436,6 +454,9 @@ class RunWriter:
         group, fed_back = self._group, max(len(self._generated) - 1, 0)
         n_tokens = self.run.n_prompt + fed_back
         n_blocks = self.run.n_prompt_blocks + fed_back
+        if self.blocks_done > n_blocks:  # the last token was fed back, and what follows it was not written
+            self.blocks_done = n_blocks
+            self.count_blocks()
         text = np.frombuffer(self._text, np.uint8)
         group["generated_text"].resize((len(text),))
         group["generated_text"][...] = text
