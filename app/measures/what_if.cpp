@@ -37,7 +37,7 @@ RunInfo replayed_run(const RecordingInfo& info, int full, const analysis::Policy
   // Of the prompt alone.
   run.blocks_done = std::min(run.blocks_done, run.plan.n_prompt_blocks);
   run.block_start.resize(run.blocks_done);
-  run.block_ms.clear();
+  run.block_ms.assign(run.blocks_done, std::numeric_limits<float>::quiet_NaN());
   run.n_tokens = info.n_prompt();
   run.generated = {};
   run.top_logits.clear();

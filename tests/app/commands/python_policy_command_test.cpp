@@ -11,11 +11,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/cli.hpp"
+#include "tests/support/small_disk.hpp"
 
 namespace keyscope::test {
 namespace {
@@ -66,22 +66,6 @@ bool is_running(const std::filesystem::path& process) {
   std::string id, name, state;
   return file >> id >> name >> state && state != "Z";
 }
-
-// No file may grow beyond a size, in this process and those that it starts.
-class LimitedFiles {
- public:
-  explicit LimitedFiles(rlim_t n_bytes) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{std::min(n_bytes, before_.rlim_max), before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~LimitedFiles() { setrlimit(RLIMIT_FSIZE, &before_); }
-  LimitedFiles(const LimitedFiles&) = delete;
-  LimitedFiles& operator=(const LimitedFiles&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 class PythonPolicyCommand : public ::testing::Test {
  protected:
@@ -209,7 +193,7 @@ TEST_F(PythonPolicyCommand, AHungOneEndsWithAProgramThatIsKilled) {
 }
 
 TEST_F(PythonPolicyCommand, RunsUnderALimitOfFileSizes) {
-  const LimitedFiles limited(rlim_t{1} << 30);
+  const figures::SmallDisk limited(rlim_t{1} << 30);
   const CliResult result = run_cli(capture("r.h5", {"--policy", "manifold", "--policy", named("manifold")}));
   ASSERT_EQ(result.status, 0) << result.err;
   expect_alike("r.h5", "manifold", "manifold-2");

@@ -44,6 +44,7 @@ TEST_F(WhatIfTest, IsWhatAReplayWrites) {
     EXPECT_EQ(found.plan.parameters, expected.plan.parameters);
     EXPECT_EQ(found.plan.oracle, expected.plan.oracle);
     EXPECT_EQ(found.block_start, expected.block_start);
+    EXPECT_EQ(found.block_ms.size(), expected.block_ms.size());
     for (int layer = 0; layer < 2; ++layer)
       for (int head = 0; head < 2; ++head) {
         const auto trace = asked.trace(asked.run(), layer, head);
