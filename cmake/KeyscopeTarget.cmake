@@ -40,6 +40,11 @@ function(keyscope_precompile set)
                         nlohmann_json::nlohmann_json ${ARG_LINK})
   target_precompile_headers(keyscope_pch_${set} PRIVATE ${keyscope_core_headers} ${ARG_HEADERS})
 endfunction()
+# Seconds that a test may take; sanitizers take several times as long.
+set(keyscope_test_timeout 900)
+if(KEYSCOPE_SANITIZE)
+  set(keyscope_test_timeout 3600)
+endif()
 # More time goes into building tests than into running them.
 set(keyscope_test_flags $<$<CONFIG:Release>:-O0>)
 if(KEYSCOPE_PCH)
@@ -108,7 +113,7 @@ function(keyscope_test name)
       set(cost 100)
     endif()
     add_test(NAME ${test} COMMAND ${name} --gtest_brief=1)
-    set_tests_properties(${test} PROPERTIES TIMEOUT 600 COST ${cost}
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${keyscope_test_timeout} COST ${cost}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
 endfunction()

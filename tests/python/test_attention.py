@@ -60,8 +60,9 @@ def test_some_queries_are_a_part_of_all(needle):
     head = needle["keydiff"][2][0]
     np.testing.assert_array_equal(head.weights(slice(300, 341)), head.weights(slice(0, 400))[:, 300:341])
     assert head.weights(slice(5, 5)).shape == (2, 0, 1023)
-    with pytest.raises(ValueError, match="step of 1"):
-        head.weights(slice(None, None, 2))
+    for queries in (slice(None, None, 2), 5, [1, 2]):
+        with pytest.raises(ValueError, match="queries is .*; expected a slice with a step of 1"):
+            head.weights(queries)
 
 
 def test_learned_sinks_take_their_part(tiny):
@@ -122,6 +123,41 @@ def test_windows_are_told_by_what_was_dropped_where_nobody_counted(tiny, tmp_pat
         ):
             windows = [find_window(layer) for layer in measured["none"]]
             assert [find_window(layer) for layer in dropped["none"]] == windows and any(windows)
+
+
+@pytest.fixture(scope="module")
+def chunked_path(tmp_path_factory):
+    """Queries that see their own chunk of the text: the last one sees all of its 16 rows, as with a window of 16."""
+    pytest.importorskip("torch")
+    from transformers_models import make, prompt
+
+    path = tmp_path_factory.mktemp("chunked") / "chunked.h5"
+    policies = ["none", "keydiff"]
+    keyscope.record(make("Llama4Text"), None, prompt(80), policies, 24, 16, out=path, progress=False).close()
+    return path
+
+
+def test_chunks_of_the_text_are_no_window(chunked_path):
+    with keyscope.open(chunked_path) as recording:
+        assert [find_window(layer) for layer in recording["none"]] == [None, None, None, 0]
+        with pytest.raises(keyscope.MissingError, match="neither all rows nor the latest ones, .*record attention"):
+            recording["none"][0][0].weights()
+        found = recording.difference("none", "keydiff", layer=0)
+        assert "neither all rows" in found.attrs["attention_missing"] and found.attention_after.isna().all()
+        assert recording.difference("none", "keydiff", layer=3).attrs["attention_missing"] == ""
+
+
+def test_rows_of_other_chunks_were_ranked_too(chunked_path):
+    """The lowest score that stayed, minus a row's own, is its margin."""
+    with keyscope.open(chunked_path) as recording:
+        for head in recording["keydiff"][0]:
+            lost = recording.difference("none", "keydiff", 0, head.index).set_index("position")
+            for block in range(1, recording["keydiff"].n_prompt_blocks):
+                scores, gone = head.scores(block), head.evicted_at
+                cut = scores[gone[scores.index] != block].min()
+                evicted = np.flatnonzero(gone == block)
+                np.testing.assert_allclose(cut - scores[evicted], head.evicted_margin[evicted], atol=1e-6)
+                np.testing.assert_array_equal(lost.score[evicted], scores[evicted])
 
 
 def test_keys_that_moved_are_refused(capture):

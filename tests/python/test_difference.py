@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
+import sys
 from collections.abc import Callable
 
+import h5py
 import handmade
 import keyscope
 import numpy as np
@@ -198,6 +202,37 @@ class TestScores:
                     ranked = head.scores(block)
                     kept = ranked[head.evicted_at[ranked.index] != block]
                     assert np.isclose(kept, cut, rtol=1e-4, atol=1e-5).any()  # it is some row's that stayed
+
+    def test_rows_are_ranked_whatever_windows_the_configuration_has(self, tmp_path, many):
+        """Without a run `none` that shows it: rows that leave with a margin were ranked."""
+        shutil.copy(many.path, tmp_path / "alone.h5")
+        with h5py.File(tmp_path / "alone.h5", "r+") as alone:
+            del alone["entry/runs/none"]
+            alone["entry/model"].attrs["config"] = json.dumps({"sliding_window": 60})
+        with keyscope.open(tmp_path / "alone.h5") as recording:
+            found, expected = recording["keydiff"][0][1].scores(3), many["keydiff"][0][1].scores(3)
+            np.testing.assert_array_equal(found.index, expected.index)
+            np.testing.assert_array_equal(found, expected)
+
+    @pytest.mark.parametrize("policy", ["python", "python:evil/x=p.py:f", "kvpress:KeyDiffPress"])
+    def test_policies_of_ones_own_are_not_run(self, tmp_path, monkeypatch, policy):
+        """Whatever a recording names: with the parameters, it is a file that is there."""
+        (tmp_path / "evil").mkdir()
+        for name in ("x=p.py", "x.py"):
+            (tmp_path / "evil" / name).write_text("import sys; sys.was_run = True\ndef f(head): return head.positions")
+        monkeypatch.chdir(tmp_path)
+        layer = handmade.layer(6)
+        lost = {**layer, "evicted_at": np.array([[2, -1, 2, -1, -1, -1]] * 2, np.int32)}
+        path = handmade.write(tmp_path / "own.h5", TOKENS, {"none": {0: layer}, "own": {0: lost}})
+        with h5py.File(path, "r+") as file:
+            file["entry/runs/own"].attrs.update(policy=policy, parameters=json.dumps({"evil/x": "p.py:f"}))
+        with keyscope.open(path) as recording:
+            sentence = f"no scores: policy {policy} is the user's own, none of keyscope's, and its .* are not known$"
+            with pytest.raises(keyscope.MissingError, match=sentence):
+                recording["own"][0][0].scores()
+            found = recording.difference("none", "own")
+            assert len(found) == 4 and found.score.isna().all()
+        assert not hasattr(sys, "was_run")
 
     def test_scores_by_attention_are_not_told(self, needle):
         with pytest.raises(keyscope.MissingError, match="snapkv scores by attention as it was at each block"):

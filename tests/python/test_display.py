@@ -74,6 +74,18 @@ def test_a_run_shows_where_its_rows_are(needle):
     assert kept[0] and kept[-80:].all() and not kept[5:-100].any()  # the first tokens and the latest
 
 
+def test_a_layer_shows_where_each_heads_rows_are(needle):
+    layer = needle["sink"][2]
+    html = layer._repr_html_()
+    text = shown(html)
+    for part in ("Layer 2", "sink", "8 query / 4 KV heads of 32", "keys, queries, val", "each line a KV head, 0 to 3"):
+        assert part in text
+    strip = pixels(html)
+    assert strip.shape[:2] == (4 * 12, 360)
+    for head in range(4):
+        np.testing.assert_array_equal(strip[12 * head, :, 3], pixels(needle["sink"]._repr_html_())[0, :, 3])
+
+
 def test_a_head_shows_tokens_and_their_fate(needle):
     head = needle["keydiff"][1][0]
     html = head._repr_html_()
@@ -106,12 +118,17 @@ def test_what_is_missing_is_left_out(tmp_path, replayed_path):
     with keyscope.open(handmade.write(tmp_path / "bare.h5", [b"a"] * 3, {"none": {0: bare}})) as recording:
         assert "statistics" in shown(recording._repr_html_())
         assert "3 rows kept" in shown(recording["none"][0][1]._repr_html_())
+    layers = {0: handmade.layer(3), 1: {"keyless": 1, "n_experts": 4, "expert": np.zeros((3, 1), np.int32)}}
+    with keyscope.open(handmade.write(tmp_path / "mixed.h5", [b"a"] * 3, {"none": layers})) as recording:
+        text = shown(recording["none"][1]._repr_html_())
+        assert "no keys · 4 experts · expert" in text and "each line" not in text
 
 
 def test_a_closed_recording_still_shows_something(needle_path):
     recording = keyscope.open(needle_path)
-    run, head = recording["sink"], recording["sink"][0][0]
+    run, layer, head = recording["sink"], recording["sink"][0], recording["sink"][0][0]
     recording.close()
+    assert "the recording is closed" in shown(layer._repr_html_())
     assert "needle.h5" in shown(recording._repr_html_())
     assert "the recording is closed" in shown(run._repr_html_())
     assert "the recording is closed" in shown(head._repr_html_())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -116,6 +117,15 @@ def test_what_only_a_whole_prompt_has_is_not_known(by_blocks):
     assert np.isnan(layer.read("attention_window")).all() and np.isnan(layer.read("attention_gini")).all()
     assert np.isfinite(layer.read("attention_entropy")).all() and layer.shape("attention_entropy")[1] == run.n_tokens
     assert run.top.empty and len(run.generated) == 0
+
+
+def test_a_file_that_is_still_written_is_read(by_blocks, tmp_path):
+    path = tmp_path / "locked.h5.part"
+    shutil.copy(by_blocks.path, path)
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as HDF5 locks what it writes
+        with keyscope.open(path) as recording:
+            assert recording["none"].n_blocks == by_blocks["none"].n_blocks
 
 
 def test_runs_that_were_not_reached_are_empty(by_blocks):

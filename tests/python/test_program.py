@@ -84,6 +84,25 @@ class TestAnalyze:
         assert frame.bound_pairs.isna().all() and frame.bound_pairs.dtype == float
         assert set(needle.analyze(run=["none", "sink"], layers=[1], bounds=False).run) == {"none", "sink"}
 
+    def test_runs_may_be_given_themselves(self, needle):
+        for run in (needle["sink"], [needle["sink"]], ["sink"]):
+            assert set(needle.analyze(run=run, layers=[0], bounds=False).run) == {"sink"}
+
+    @pytest.mark.parametrize("choice", [{"layers": []}, {"kv_heads": ""}, {"run": []}])
+    def test_a_choice_of_nothing_is_refused(self, needle, choice):
+        (option,) = choice
+        for use in (needle.analyze, lambda **given: needle.figure("keyspace", **given)):
+            with pytest.raises(ValueError, match=f"^{option} is .*, which chooses nothing; name one, or leave it out$"):
+                use(**choice)
+
+    @pytest.mark.parametrize("answer", ["", "keyscope", "[]", "{}"])
+    def test_another_program_is_found_out(self, needle, tmp_path, answer):
+        other = script(tmp_path / "other", f"echo '{answer}'")
+        with pytest.raises(keyscope.ProgramError, match="other: is not keyscope: its answer to analyze holds no runs$"):
+            needle.analyze(program=other)
+        with pytest.raises(keyscope.ProgramError, match="other: drew nothing; 'fig14' names no figure, or this is not"):
+            needle.figure("fig14", program=other)
+
     def test_routers_stand_beside_it(self, tiny):
         with keyscope.open(tiny("qwen3_moe", "plain")) as recording:
             frame = recording.analyze(bounds=False)
@@ -124,7 +143,28 @@ class TestFigure:
             figure.save(tmp_path / "a.png")
         figure.save(tmp_path / "a.png", force=True, dpi=50)
 
+    def test_runs_may_be_given_themselves(self, needle):
+        runs = [needle["keydiff"], needle["sink"]]
+        figures = [needle.figure("keyspace", run=run, layer=0, kv_head=0) for run in (*runs, runs, ["keydiff", "sink"])]
+        assert len({figure.svg for figure in figures}) == 3 and figures[2].svg == figures[3].svg
+        options = {"measure": "attention_mass_kept", "run": runs[0]}
+        by_name = needle.figure("head-map", **options, reference="sink")
+        assert needle.figure("head-map", **options, reference=runs[1]).svg == by_name.svg
+
+    def test_a_folder_that_was_left_changes_nothing(self, needle_path, program, tmp_path, monkeypatch):
+        (tmp_path / "-x.h5").symlink_to(needle_path)
+        (tmp_path / "keyscope").symlink_to(program)
+        monkeypatch.chdir(tmp_path)
+        with keyscope.open("-x.h5") as recording:
+            drawn = recording.figure("fig14", program="keyscope")
+            monkeypatch.chdir("/")
+            assert len(recording.analyze(run="sink", layers=[0], bounds=False)) == 4
+            drawn.save(tmp_path / "a.svg")
+            assert repr(drawn) == "<keyscope.Figure: figure -x.h5 fig14>"
+
     def test_errors_are_the_programs(self, needle):
+        with pytest.raises(keyscope.ProgramError, match="keyscope: drew nothing; '--help' names no figure"):
+            needle.figure("--help")
         with pytest.raises(keyscope.ProgramError, match="there is no figure 'fig99'; figures: keyspace"):
             needle.figure("fig99")
         with pytest.raises(keyscope.ProgramError, match="not expected: .*--colourful"):

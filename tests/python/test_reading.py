@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 
 import h5py
 import handmade
@@ -139,6 +141,28 @@ class TestDatasets:
         of = needle["snapkv"].dataset()["evicted_margin"]
         np.testing.assert_array_equal(of.isel(at), of.load().isel(at))
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda of: of.copy(deep=True),
+            copy.deepcopy,
+            lambda of: pickle.loads(pickle.dumps(of)),
+            lambda of: of.sortby("token", ascending=False).sortby("token"),
+        ],
+    )
+    def test_copies_are_as_lazy_and_the_same(self, needle, monkeypatch, change):
+        of, n_read, read = needle["keydiff"].dataset(), [], hdf5.read
+        monkeypatch.setattr(hdf5, "read", lambda of, at=(): n_read.append(of.size) or read(of, at))
+        copied = change(of)
+        assert max(n_read, default=0) < of["keys"][0].size and copied.attrs == of.attrs  # only the tokens of a file
+        part = {"layer": 1, "token": slice(9)}
+        xr.testing.assert_identical(copied.isel(part).load(), of.isel(part).load())
+
+    def test_values_between_tokens(self, small):
+        of = small["made"].dataset()
+        between = of.interp(token=1.5)["keys"]
+        np.testing.assert_allclose(between, of["keys"].isel(token=[1, 2]).mean("token"), rtol=1e-5)
+
     def test_layers_without_keys_are_left_out(self, tmp_path):
         routed = {"expert": np.zeros((6, 1), np.int32), "expert_weight": np.ones((6, 1), np.float32), "n_experts": 4}
         layers = {
@@ -181,6 +205,23 @@ class TestDatasets:
         layer = {**handmade.layer(6), "values": np.zeros((2, 6, 3), np.float32)}
         run = keyscope.open(handmade.write(tmp_path / "wide.h5", TOKENS, {"none": {0: layer}}))["none"]
         assert run.dataset()["values"].dims == ("layer", "kv_head", "token", "value_dim")
+
+
+def test_what_was_opened_can_be_pickled(small):
+    """As processes that share the work need it; one pickle opens the file once."""
+    head, run = pickle.loads(pickle.dumps((small["made"][3][1], small["none"])))
+    np.testing.assert_array_equal(head.keys, small["made"][3][1].keys)
+    assert head.run.recording is run.recording is not small and run.name == "none"
+
+
+def test_a_recording_is_found_from_elsewhere(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-x.h5").symlink_to(small.path)
+    with keyscope.open("-x.h5") as recording:
+        monkeypatch.chdir("/")
+        assert recording.path == tmp_path / "-x.h5" and "'-x.h5'" in repr(recording)
+        with pytest.raises(keyscope.MissingError, match=f"^{tmp_path}/-x.h5: there is no run 'y'"):
+            recording["y"]
 
 
 class TestSomeHeads:

@@ -93,11 +93,15 @@ class TestNames:
             (lambda r: r.difference("none", "x"), "there is no run 'x'; its runs are: none, made"),
             (lambda r: r["none"][1], "run none has no layer 1; recorded layers: 0, 2"),
             (lambda r: r.difference("none", "made", layer=1), "has no layer 1; recorded layers: 0, 2"),
+            (lambda r: r["none"][2.0], "run none has no layer 2.0; recorded layers: 0, 2"),
             (lambda r: r["none"].dataset([7]), "has no layer 7; recorded layers: 0, 2"),
             (lambda r: r["made"][0][2], "run made, layer 0: there is no KV head 2; there are 2"),
+            (lambda r: r["made"][0][1.0], "run made, layer 0: there is no KV head 1.0; there are 2"),
+            (lambda r: r["made"][0]["a"], "run made, layer 0: there is no KV head a; there are 2"),
             (lambda r: r.difference("none", "made", kv_head=5), "there is no KV head 5; there are 2"),
             (lambda r: r["made"].retained(2), "run made has no block 2; it has done 2, from 0"),
             (lambda r: r["made"][0][0].evicted(-1), "run made has no block -1; it has done 2"),
+            (lambda r: r["made"][0][0].retained(1.0), "run made has no block 1.0; it has done 2, from 0"),
             (lambda r: r["made"][0].read("keyss"), "there is no dataset 'keyss'; those of a layer are keys, queries"),
             (lambda r: r["made"][0].read("expert"), "expert was not recorded; recorded are keys, queries"),
             (lambda r: r["made"].logits, "run made: logits were not recorded"),
@@ -115,8 +119,13 @@ class TestNames:
         with keyscope.open(made) as recording:
             with pytest.raises(keyscope.RecordingError, match="run made does not differ from itself; name two runs"):
                 recording.difference("made", "made")
-            with pytest.raises(IndexError, match="keys: index 9 on an axis of 2"):
-                recording["made"][0].read("keys", 9)
+            for index in (9, -3, 1.0, None, [0, 1], "a"):
+                sentence = f"keys: index {index} on an axis of 2; expected an integer within it, or a slice"
+                with pytest.raises(IndexError, match=re.escape(sentence)):
+                    recording["made"][0].read("keys", index)
+            np.testing.assert_array_equal(
+                recording["made"][0].read("keys", np.int64(1)), recording["made"][np.int64(0)][np.uint8(1)].keys
+            )
             with pytest.raises(IndexError, match="keys has 3 axes; found 4 indices"):
                 recording["made"][0].read("keys", 0, 0, 0, 0)
             with pytest.raises(keyscope.RecordingError, match="no layer was chosen"):

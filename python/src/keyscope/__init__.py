@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from .display import token_label
 from .hdf5 import MissingError, RecordingError
 from .layer import Head, Layer
+from .program import Figure, ProgramError
 from .recording import Model, Recording, open
 from .run import Run
 
 if TYPE_CHECKING:
     from .policies import PolicyError, PolicyInput, policy
-    from .program import Figure, ProgramError
     from .record import RecordError, record, record_press
 
 try:
@@ -54,10 +54,8 @@ __all__ = [
 
 # What is imported when it is first asked for, and from where.
 _LATER = {
-    "Figure": "program",
     "PolicyError": "policies",
     "PolicyInput": "policies",
-    "ProgramError": "program",
     "RecordError": "record",
     "policy": "policies",
     "record": "record",

@@ -43,12 +43,15 @@ def weights(head: Head, queries: slice = slice(None)) -> Array:
 
     queries: which tokens' queries, with a step of 1; all by default, which takes G · n_tokens² numbers
 
+    Recorded weights of layers whose queries see neither all rows nor the latest ones (chunks of the text) are 0 where
+    a row was hidden from a query that came before it was evicted.
+
     Raises MissingError where neither attention nor keys and queries were recorded, or where what was recorded shows
     that they do not say how this model attends.
     """
-    chosen = range(head.run.n_tokens)[queries]
-    if chosen.step != 1:
-        raise ValueError(f"weights: queries must have a step of 1; found {chosen.step}")
+    chosen = range(head.run.n_tokens)[queries] if isinstance(queries, slice) else None
+    if chosen is None or chosen.step != 1:
+        raise ValueError(f"weights: queries is {queries!r}; expected a slice with a step of 1, such as slice(5, 6)")
     out = np.full((head.layer.group_size, len(chosen), head.run.n_tokens), np.nan, np.float32)
     for first, tile in tiles(head, chosen.start, chosen.stop):
         at = first - chosen.start
@@ -87,7 +90,7 @@ def tiles(head: Head, first: int, last: int) -> Iterator[tuple[int, Array]]:
     """Weights of queries [first, last), n at a time: the first one, and (G, n, first + n), NaN where not visible."""
     head.require_rows()
     recorded = _is_recorded(head.layer)
-    rules = Rules(1, 0, find_window(head.layer)) if recorded else find_rules(head.layer)
+    rules = Rules(1, 0, find_window(head.layer) or 0) if recorded else find_rules(head.layer)
     return _recorded_tiles(head, first, last, rules) if recorded else _computed_tiles(head, first, last, rules)
 
 
@@ -137,11 +140,13 @@ def _computed_tiles(head: Head, first: int, last: int, rules: Rules) -> Iterator
         yield at, scores
 
 
-def find_window(layer: Layer) -> int:
+def find_window(layer: Layer) -> int | None:
     """How far back a layer's queries see, in rows, the own one included; 0: as far as there are any.
 
-    What the run `none` shows: how many queries could see the first token, or where nobody counted, which rows were
-    dropped when a block had passed them. Without it, what config.json says.
+    None: they see other rows than the latest ones: those of a chunk of the text, or what each of them chooses.
+
+    What the run `none` shows: how many queries could see each token, or where nobody counted, which rows were dropped
+    when a block had passed them. Without it, what config.json says.
     """
     recording = layer.run.recording
     full = recording.full_cache
@@ -149,8 +154,12 @@ def find_window(layer: Layer) -> int:
         return _configured_window(recording.model.config, layer.index)
     of = full[layer.index]
     if not full.replayed and "attention_queries" in of:
-        n_queries = int(of.read("attention_queries", 0, 0))
-        return n_queries if 0 < n_queries < recording.n_prompt else 0
+        n_queries = of.read("attention_queries", 0, slice(recording.n_prompt))
+        window = int(n_queries[0])
+        later = np.arange(recording.n_prompt, 0, -1)  # queries from each token on
+        if (n_queries != np.minimum(window, later)).any():
+            return None
+        return window if window < recording.n_prompt else 0
     evicted_at = of.read("evicted_at", 0)
     if (evicted_at < 0).all():
         return 0
@@ -204,6 +213,11 @@ def _measured(recording: Recording, layer: Layer) -> Layer | None:
 
 def _verified_rules(layer: Layer, measured: Layer | None) -> Rules:
     window = find_window(layer)
+    if window is None:
+        raise MissingError(
+            f"{layer.where}: its queries see neither all rows nor the latest ones, but others that cannot be told; "
+            "record attention as well"
+        )
     config = layer.run.recording.model.config
     candidates = [Rules(scale, softcap, window) for scale, softcap in _configured_rules(config, layer.head_dim)]
     if measured is None:

@@ -26,6 +26,9 @@ class _Stack(BackendArray):  # type: ignore[misc, unused-ignore]
         self.shape = (len(layers), *some.shape(name))
         self.dtype = np.result_type(*(layer.dtype(name) for layer in layers if name in layer))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Stack:
+        return self  # nothing in it changes, and a copy of the Dataset is as lazy
+
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
 

@@ -53,7 +53,8 @@ def difference(
     | `margin` | by how much it fell short of the cut there; NaN where no score decided |
     | `attention_before`, `attention_after` | what the prompt queries of the run `none` gave it up to the end of that
       block, and after it: sums of weights, means over the group |
-    | `score` | by which the other run's policy ranked it then; NaN of policies that score by attention |
+    | `score` | by which the other run's policy ranked it then; NaN of policies that score by attention, and of those
+      that are the user's own |
 
     Ordered by `attention_after`, the largest first, then by layer, KV head and position. Where attention is not known,
     it is NaN, and `attrs["attention_missing"]` says why, or of which heads.

@@ -1,4 +1,4 @@
-"""What a notebook shows of a recording, a run and a head.
+"""What a notebook shows of a recording, a run, a layer and a head.
 
 Text takes the colour of the page around it, so that light and dark themes both work; blue is what a cache holds and
 orange what was evicted, as in the program's figures. Everything from the file is escaped.
@@ -10,7 +10,7 @@ import base64
 import html
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +18,13 @@ import numpy as np
 from .hdf5 import RecordingError
 
 if TYPE_CHECKING:
-    from .layer import Array, Head
+    from .layer import Array, Head, Layer
     from .recording import Recording
     from .run import Run
 
 _BLUE, _ORANGE, _GREY = (0x2B, 0x8C, 0xC4), (0xE6, 0x9F, 0x00), (0x80, 0x80, 0x80)
 _COLUMNS = 360  # of a strip, at most; several tokens share one
-_LAYERS = 16  # shown of a run, at most
+_LINES = 16  # of layers or heads, at most
 _TOKENS = 6  # listed of a head
 _STYLE = """<style>
 .keyscope{font:13px/1.5 system-ui,sans-serif;color:inherit;max-width:60em}
@@ -94,6 +94,17 @@ def run_html(run: Run) -> str:
         return _box(title, _dim(facts), _dim([str(error)]))
 
 
+def layer_html(layer: Layer) -> str:
+    """What was recorded of a layer, and where in the prompt each KV head's rows were kept."""
+    title = f"<b>Layer {layer.index}</b> <span class=dim>{_escape(layer.run.name)}</span>"
+    try:
+        experts = f"{layer.n_experts:,} experts" if layer.n_experts else ""
+        facts = _dim([heads_text(layer), experts, ", ".join(layer.names)])
+        return _box(title, facts, "" if layer.keyless else _kept_by_head(layer))
+    except RecordingError as error:
+        return _box(title, _dim([str(error)]))
+
+
 def head_html(head: Head) -> str:
     """Which rows were kept at the end of the prompt, the attention they received, and the tokens with most of it."""
     layer = head.layer
@@ -154,10 +165,15 @@ def _generated(run: Run) -> str:
     return f"<code>{_escape(label)}</code>" if text else ""
 
 
+def heads_text(layer: Layer) -> str:
+    """How many heads a layer has, and their width."""
+    return "no keys" if layer.keyless else f"{layer.n_heads} query / {layer.n_kv_heads} KV heads of {layer.head_dim}"
+
+
 def _layers_text(run: Run) -> str:
     layer = run._layer(run.layers[0])
     try:
-        shape = f"{layer.n_heads} query / {layer.n_kv_heads} KV heads of {layer.head_dim}"
+        shape = heads_text(layer)
     except RecordingError:
         return f"{len(run.layers)} layers"
     keyless = f", {len(run.keyless_layers)} without keys" if run.keyless_layers else ""
@@ -183,22 +199,31 @@ def _binned(values: Array, n_columns: int) -> Array:
 
 
 def _kept_by_layer(run: Run) -> str:
+    lines = {layer: (run[layer], slice(None)) for layer in run.layers}
+    return _kept_strip(run, lines, "layer", "rows in the cache at the end of the prompt, mean over KV heads")
+
+
+def _kept_by_head(layer: Layer) -> str:
+    lines = {head: (layer, slice(head, head + 1)) for head in range(layer.n_kv_heads)}
+    return _kept_strip(layer.run, lines, "KV head", "rows in the cache at the end of the prompt")
+
+
+def _kept_strip(run: Run, lines: Mapping[int, tuple[Layer, slice]], of: str, what: str) -> str:
+    """A line each for the layers or heads of these indices: of a layer, the mean of some heads."""
     last = run.last_prompt_block
     seen = run.tokens_seen(last)
     if not seen:
         return _dim(["no block was done"])
-    step = -(-len(run.layers) // _LAYERS)
-    layers, rows = run.layers[::step], []
-    for index in layers:
-        evicted_at = run[index].read("evicted_at", slice(None), slice(seen))
+    indices, rows = list(lines)[:: -(-len(lines) // _LINES)], []
+    for index in indices:
+        layer, heads = lines[index]
+        evicted_at = layer.read("evicted_at", heads, slice(seen))
         kept = ((evicted_at < 0) | (evicted_at > last)).mean(axis=0)
         rows.append(_binned(kept, min(seen, _COLUMNS)))
     shares = np.stack(rows)
     height = 12
-    legend = f"each line a layer, {layers[0]} to {layers[-1]}" if len(layers) > 1 else f"layer {layers[0]}"
-    caption = (
-        f"rows in the cache at the end of the prompt, mean over KV heads: {legend}; left to right, its {seen:,} tokens"
-    )
+    legend = f"each line a {of}, {indices[0]} to {indices[-1]}" if len(indices) > 1 else f"{of} {indices[0]}"
+    caption = f"{what}: {legend}; left to right, its {seen:,} tokens"
     return _strip(np.repeat(shares, height, axis=0), _BLUE, gap=height, caption=caption) + _dim([caption])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Index = int | slice
+
+
+def is_index(value: object) -> bool:
+    """Whether it is an integer, of Python's or NumPy's: 1.0 is none."""
+    return isinstance(value, (int, np.integer))
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,9 @@ class Layer:
         self.run = run
         self.index = index
         self.keyless = not has_keys
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getitem, (self.run, self.index)
 
     def _group(self) -> h5py.Group:
         return hdf5.group(self.run._group(), f"layer_{self.index:02}")
@@ -198,8 +207,9 @@ class Layer:
             raise IndexError(f"{self.where}: {name} has {len(shape)} axes; found {len(at)} indices")
         ranges, dropped = [], []
         for index, size in zip([*at, *[slice(None)] * (len(shape) - len(at))], shape):
-            if not isinstance(index, slice) and not -size <= index < size:
-                raise IndexError(f"{self.where}: {name}: index {index} on an axis of {size}")
+            if not isinstance(index, slice) and not (is_index(index) and -size <= index < size):
+                expected = "expected an integer within it, or a slice"
+                raise IndexError(f"{self.where}: {name}: index {index} on an axis of {size}; {expected}")
             first = index if isinstance(index, slice) else index % size
             ranges.append(range(size)[first] if isinstance(first, slice) else range(first, first + 1))
             dropped.append(0 if not isinstance(index, slice) else slice(None))
@@ -294,7 +304,7 @@ class Layer:
     def __getitem__(self, kv_head: int) -> Head:
         """A KV head; raises MissingError where there is none of that index."""
         self.require_keys()
-        if not 0 <= kv_head < self.n_kv_heads:
+        if not is_index(kv_head) or not 0 <= kv_head < self.n_kv_heads:
             raise MissingError(f"{self.where}: there is no KV head {kv_head}; there are {self.n_kv_heads}")
         return Head(self, kv_head)
 
@@ -305,8 +315,11 @@ class Layer:
         return 0 if self.keyless else self.n_kv_heads
 
     def __repr__(self) -> str:
-        heads = "no keys" if self.keyless else f"{self.n_heads} query / {self.n_kv_heads} KV heads of {self.head_dim}"
-        return f"<keyscope.Layer {self.index} of run {self.run.name!r}: {heads}; {', '.join(self.names)}>"
+        heads, names = display.heads_text(self), ", ".join(self.names)
+        return f"<keyscope.Layer {self.index} of run {self.run.name!r}: {heads}; {names}>"
+
+    def _repr_html_(self) -> str:
+        return display.layer_html(self)
 
 
 class Head:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from .hdf5 import RecordingError
+from .run import Run
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -130,14 +131,22 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def _listed(choice: str | int | Sequence[int]) -> str:
-    """Indices as the program takes them: "0,3,5-9"."""
-    return choice if isinstance(choice, str) else ",".join(map(str, np.atleast_1d(choice)))
+def _flags(option: str, choice: Any) -> list[str]:
+    """An option as the program takes it: `--run` for each run, indices as "0,3,5-9".
+
+    Raises ValueError where nothing was chosen.
+    """
+    several = isinstance(choice, Iterable) and not isinstance(choice, (str, Run))
+    texts = [one.name if isinstance(one, Run) else str(one) for one in (choice if several else [choice])]
+    if not any(texts):
+        raise ValueError(f"{option} is {choice!r}, which chooses nothing; name one, or leave it out")
+    flag = "--" + option.replace("_", "-")
+    return [part for text in (texts if option == "run" else [",".join(texts)]) for part in (flag, text)]
 
 
 def analyze(
     recording: Recording,
-    run: str | Sequence[str] | None = None,
+    run: str | Run | Sequence[str | Run] | None = None,
     layers: str | Sequence[int] | None = None,
     kv_heads: str | Sequence[int] | None = None,
     bounds: bool = True,
@@ -145,7 +154,7 @@ def analyze(
 ) -> pd.DataFrame:
     """The measures of `keyscope analyze`, a row per run, layer and KV head.
 
-    run: one or several; all by default
+    run: one or several, or their names; all by default
     layers, kv_heads: indices, or a text such as "0,3,5-9"; all by default
     bounds: False leaves out what takes time with the square of the prompt
     program: see the module
@@ -153,26 +162,28 @@ def analyze(
     Columns are the fields of docs/analyze.md: first those of the run, then those of the head. What does not exist is
     NaN. `retained` holds arrays of positions. `attrs["routers"]` has the routers of each run, by its name.
 
-    Raises ProgramError with the program's message.
+    Raises ProgramError with the program's message, ValueError where a choice is empty.
     """
     arguments = ["analyze", str(recording.path), "--json", "-"]
-    for name in [run] if isinstance(run, str) else run or []:
-        arguments += ["--run", name]
-    for option, choice in (("--layers", layers), ("--kv-heads", kv_heads)):
+    for option, choice in (("run", run), ("layers", layers), ("kv_heads", kv_heads)):
         if choice is not None:
-            arguments += [option, _listed(choice)]
+            arguments += _flags(option, choice)
     if not bounds:
         arguments.append("--no-bounds")
-    said = json.loads(run_program(arguments, program))
+    written = run_program(arguments, program)
+    try:
+        analyzed = json.loads(written)["runs"]
+    except (ValueError, KeyError, TypeError):
+        raise ProgramError(f"{find_program(program)}: is not keyscope: its answer to analyze holds no runs") from None
     of_run = ("run", "policy", "budget", "block_size", "kl_nats", "top1_agreement")
-    rows = [{**{name: of.get(name) for name in of_run}, **head} for of in said["runs"] for head in of["heads"]]
+    rows = [{**{name: of.get(name) for name in of_run}, **head} for of in analyzed for head in of["heads"]]
     frame = pd.DataFrame(rows)
     for name in frame.columns:
         if name == "retained":
             frame[name] = [np.asarray(positions, dtype=np.int64) for positions in frame[name]]
         elif frame[name].isna().all():
             frame[name] = np.nan
-    frame.attrs["routers"] = {of["run"]: of["routers"] for of in said["runs"] if of.get("routers")}
+    frame.attrs["routers"] = {of["run"]: of["routers"] for of in analyzed if of.get("routers")}
     return frame
 
 
@@ -197,34 +208,35 @@ class Figure:
         run_program([*self._arguments, *extra], self._program)
 
     def __repr__(self) -> str:
-        return f"<keyscope.Figure: {' '.join(self._arguments)}>"
+        command, path, *rest = self._arguments
+        return f"<keyscope.Figure: {' '.join([command, Path(path).name, *rest])}>"
 
 
 def figure(recording: Recording, name: str, program: str | os.PathLike[str] | None = None, **options: Any) -> Figure:
     """A figure of `keyscope figure`, drawn as SVG.
 
     name: of docs/figures.md, such as "keyspace" or "fig14"
-    options: those of the command, with _ for -: run="keydiff" or several in a list, layer=1, kv_head=0, layers=[0, 1],
-        queries=True, dark=True
+    options: those of the command, with _ for -: run="keydiff", recording["keydiff"] or several in a list, layer=1,
+        kv_head=0, layers=[0, 1], queries=True, dark=True
 
     >>> recording.figure("keyspace", run="keydiff", layer=1, kv_head=0)  # doctest: +SKIP
 
-    Raises ProgramError with the program's message.
+    Raises ProgramError with the program's message, ValueError where a choice is empty.
     """
+    program = find_program(program)  # which save() runs as well, wherever the process works then
     arguments = ["figure", str(recording.path), name]
     for option, value in options.items():
-        flag = "--" + option.replace("_", "-")
         if option in ("out", "force", "help"):
             raise RecordingError(f"figure: {option} is of the command line only; write a figure with save()")
         if value is True:
-            arguments.append(flag)
-        elif option == "run" and not isinstance(value, str):
-            arguments += [part for run in value for part in (flag, run)]
+            arguments.append("--" + option.replace("_", "-"))
         elif value is not None and value is not False:
-            arguments += [flag, _listed(value) if not isinstance(value, float) else str(value)]
+            arguments += _flags(option, value)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "figure.svg")
         run_program([*arguments, "--out", str(out)], program)
+        if not out.is_file():
+            raise ProgramError(f"{program}: drew nothing; {name!r} names no figure, or this is not keyscope")
         svg = out.read_text(encoding="utf-8")
     return Figure(_for_pages(svg), arguments, program)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,13 +20,14 @@ import h5py
 import numpy as np
 import pandas as pd
 
+from . import difference as differences
 from . import display, hdf5
+from . import program as programs
 from .hdf5 import MissingError, RecordingError
 from .run import Run
 
 if TYPE_CHECKING:
     from .attention import Rules
-    from .program import Figure
 
 FORMAT = 1  # attribute `keyscope_format` that this package reads
 _MOST = 1 << 31
@@ -45,7 +46,7 @@ class Model:
 
 
 def open(path: str | os.PathLike[str]) -> Recording:
-    """Opens a recording, or the `.part` of one that was killed.
+    """Opens a recording, or the `.part` of one that goes on or was killed.
 
     Raises FileNotFoundError where there is no such file, and RecordingError where the file is no recording, or one
     that this version does not read.
@@ -60,11 +61,12 @@ def open(path: str | os.PathLike[str]) -> Recording:
 class Recording:
     """One file: a prompt, and one run per policy. `recording["keydiff"]` is a run.
 
-    Closed with `close()`, or at the end of a `with`.
+    Closed with `close()`, or at the end of a `with`. A pickle of it, or of its runs, layers, heads and Datasets, holds
+    its path, and opens it anew where it is loaded.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # for later, wherever the process works then
         self._file = _open_file(self.path)
         try:
             self._read()
@@ -86,6 +88,9 @@ class Recording:
         shown = _shown_layers(runs, names, self.complete)
         self.attention_rules: dict[int, Rules] = {}  # of layers, as they are found out
         self.runs: Mapping[str, Run] = MappingProxyType({name: Run(self, name, shown) for name in names})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recording, (self.path,)
 
     def __getitem__(self, run: str) -> Run:
         """A run by its name; raises MissingError naming the runs that there are."""
@@ -133,38 +138,10 @@ class Recording:
         plain = [run for run in finished if run.cache_dtype == "model"]
         return next(iter(plain or finished), None)
 
-    def difference(
-        self,
-        run_a: str,
-        run_b: str,
-        layer: int | None = None,
-        kv_head: int | None = None,
-        block: int | None = None,
-        attention: bool = True,
-    ) -> pd.DataFrame:
-        """The rows that one of two runs kept and the other did not: see `keyscope.difference.difference`."""
-        from .difference import difference
-
-        return difference(self, run_a, run_b, layer, kv_head, block, attention)
-
-    def analyze(
-        self,
-        run: str | Sequence[str] | None = None,
-        layers: str | Sequence[int] | None = None,
-        kv_heads: str | Sequence[int] | None = None,
-        bounds: bool = True,
-        program: str | os.PathLike[str] | None = None,
-    ) -> pd.DataFrame:
-        """The measures of `keyscope analyze`, a row per run, layer and KV head: see `keyscope.program.analyze`."""
-        from .program import analyze
-
-        return analyze(self, run, layers, kv_heads, bounds, program)
-
-    def figure(self, name: str, program: str | os.PathLike[str] | None = None, **options: Any) -> Figure:
-        """A figure of `keyscope figure`, which a notebook shows: see `keyscope.program.figure`."""
-        from .program import figure
-
-        return figure(self, name, program, **options)
+    # Each says itself what it does; its parameter `recording` is this one.
+    difference = differences.difference
+    analyze = programs.analyze
+    figure = programs.figure
 
     def close(self) -> None:
         """Closes the file; what was read stays."""
@@ -191,7 +168,7 @@ class Recording:
         layers = f"{len(self.layers)} layers" if len(self.layers) != 1 else "1 layer"
         state = "" if self.complete else ", not completed"
         return (
-            f"<keyscope.Recording {str(self.path)!r}: {self.model.name or 'a model'}, {self.n_prompt} prompt tokens,"
+            f"<keyscope.Recording {self.path.name!r}: {self.model.name or 'a model'}, {self.n_prompt} prompt tokens,"
             f" {layers}, runs {', '.join(self.runs)}{state}>"
         )
 
@@ -205,10 +182,13 @@ def _open_file(path: Path) -> h5py.File:
         hint = f"; there is {part}, of a capture that goes on or was killed" if part.is_file() else ""
         kind = "is a folder, not a recording" if path.is_dir() else "there is no such file"
         raise FileNotFoundError(f"{path}: {kind}{hint}")
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise RecordingError(f"{path}: is not a Keyscope recording, or is damaged: {error}") from error
+    errors: list[Exception] = []
+    for locking in (None, False):  # a capture that goes on holds a lock, which reading what it has written does without
+        try:
+            return h5py.File(path, "r", locking=locking)
+        except (OSError, ValueError) as error:  # ValueError: HDF5 is too old to be told
+            errors.append(error)
+    raise RecordingError(f"{path}: is not a Keyscope recording, or is damaged: {errors[0]}") from errors[0]
 
 
 def _entry(file: h5py.File) -> h5py.Group:

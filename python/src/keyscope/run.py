@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import getitem
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import xarray as xr
 from . import display, hdf5
 from .dataset import stacked
 from .hdf5 import MissingError, RecordingError
-from .layer import Layer
+from .layer import Layer, is_index
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -84,9 +85,12 @@ class Run:
             raise RecordingError(f"{hdf5.where(group)}: block_start must ascend from 0 and end below {n_tokens}")
         return done, n_tokens, starts
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getitem, (self.recording, self.name)
+
     def __getitem__(self, layer: int) -> Layer:
         """A recorded layer, with keys or without; raises MissingError naming the layers that there are."""
-        if layer not in self.layers and layer not in self.keyless_layers:
+        if not is_index(layer) or layer not in self.layers + self.keyless_layers:
             listed = ", ".join(map(str, sorted(self.layers + self.keyless_layers)))
             raise MissingError(
                 f"{self.recording.path}: run {self.name} has no layer {layer}; recorded layers: {listed}"
@@ -124,7 +128,7 @@ class Run:
         """A block's index, checked; None is the end of the prompt (-1 where no block was done)."""
         if block is None:
             return self.last_prompt_block
-        if not 0 <= block < self.n_blocks:
+        if not is_index(block) or not 0 <= block < self.n_blocks:
             raise MissingError(
                 f"{self.recording.path}: run {self.name} has no block {block}; it has done {self.n_blocks}, from 0"
             )
@@ -257,7 +261,7 @@ class Run:
     def __repr__(self) -> str:
         budget = f", budget {self.budget}" if self.budget else ""
         return (
-            f"<keyscope.Run {self.name!r} of {str(self.recording.path)!r}: {self.policy}{budget}, blocks of "
+            f"<keyscope.Run {self.name!r} of {self.recording.path.name!r}: {self.policy}{budget}, blocks of "
             f"{self.block_size}, {self.n_tokens} tokens, {len(self.layers)} layers>"
         )
 

@@ -1,11 +1,14 @@
 """The scores by which a policy ranked a head's rows, computed again from recorded keys and values.
 
 They exist for every block of every run whose policy reads nothing else; those of policies that score by attention (H2O,
-TOVA, SnapKV) would need weights as they were at each block, and are not told. The largest scores stay: where rows were
-evicted at a block, `evicted_margin` is the lowest score that stayed without force, minus the row's own.
+TOVA, SnapKV) would need weights as they were at each block, and are not told; nor are those of the user's own policies,
+as nothing that a recording names is run. The largest scores stay: where rows were evicted at a block, `evicted_margin`
+is the lowest score that stayed without force, minus the row's own.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,16 +17,20 @@ from .attention import find_window
 from .hdf5 import MissingError
 from .layer import Array, Head
 from .policies import PolicyError, PolicyInput
-from .record.named_policies import Policy, parse
+
+if TYPE_CHECKING:
+    from .record.named_policies import Policy
 
 _BESIDE_SCORES = ("protect", "split")  # options of every policy, which choose among scored rows
 
 
 def _policy(head: Head) -> Policy | str:
     """The policy of the head's run; or why the scores of its rows cannot be told."""
+    from .record.named_policies import DEFINITIONS, parse
+
     run = head.run
-    if ":" in run.policy:  # of a file or a library: what a recording names is not run
-        return f"{run.policy} is a policy of somebody's own"
+    if run.policy not in DEFINITIONS:  # of a file or a library, as a recording says: its word is not run
+        return f"policy {run.policy} is the user's own, none of keyscope's, and its scores are not known"
     options = ",".join(f"{key}={value}" for key, value in run.parameters.items() if key not in _BESIDE_SCORES)
     try:
         policy = parse(f"{run.policy}:{options}" if options else run.policy, seed=0)
@@ -80,15 +87,18 @@ class _Rows:
 
     def __init__(self, head: Head, policy: Policy) -> None:
         self.head, self.policy, self.run = head, policy, head.run
-        self.evicted_at, self.window = head.evicted_at, find_window(head.layer)
+        self.evicted_at, self.margin, self.window = head.evicted_at, head.evicted_margin, find_window(head.layer)
         self.keys = head.keys
         self.values = head.values if policy.needs.values else None
 
     def scored_at(self, block: int) -> pd.Series[float]:
         seen = self.run.tokens_seen(block)
         oldest = max(0, seen - self.window + 1) if self.window else 0
-        gone = self.evicted_at[oldest:seen]
-        rows = oldest + np.flatnonzero((gone < 0) | (gone >= block))
+        gone = self.evicted_at[:seen]
+        ranked = (gone < 0) | (gone >= block)
+        # What a window passes leaves without a margin: any other row was ranked, whatever config.json says of windows.
+        ranked[:oldest] &= (gone[:oldest] != block) | ~np.isnan(self.margin[:oldest])
+        rows = np.flatnonzero(ranked)
         cache = PolicyInput(
             keys=self.keys[rows].astype(np.float32, copy=False),
             positions=rows.astype(np.int32),

@@ -122,10 +122,10 @@ def parse(given: str | policies.Scorer, seed: int) -> Policy:
     if given.startswith("python:"):
         return of_function(policies.load(given), given.removeprefix("python:").rpartition(":")[0])
     name, colon, text = given.partition(":")
-    definition = _DEFINITIONS.get(name)
+    definition = DEFINITIONS.get(name)
     if definition is None:
         advice = f"; several are a list: {given.split(',')}" if "," in name else ""
-        raise PolicyError(f"policy {name!r} is not known; there are {', '.join(_DEFINITIONS)}, or a function{advice}")
+        raise PolicyError(f"policy {name!r} is not known; there are {', '.join(DEFINITIONS)}, or a function{advice}")
     chosen: dict[str, str] = {}
     for piece in text.split(",") if colon else ():
         key, equals, value = piece.partition("=")
@@ -397,7 +397,7 @@ class _Definition:
     defaults: Mapping[str, str | None] = field(default_factory=dict)  # None: the recording's seed
 
 
-_DEFINITIONS: dict[str, _Definition] = {
+DEFINITIONS: dict[str, _Definition] = {
     "none": _Definition(lambda options: options.policy(lambda head: np.zeros(head.n_rows))),
     "keydiff": _Definition(_keydiff, {"anchor": "mean", "metric": "cosine", "recent": "0"}),
     "sink": _Definition(_sink, {"first": "4"}),
