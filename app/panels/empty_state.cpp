@@ -96,8 +96,8 @@ const Action* draw_empty_state(PanelContext& context, const Rect& rect,
                         rect.height - context.px(16)});
   bool failed = false;
   const std::string title = headline(context, failed);
-  // The same place whether or not there are recent files: they are found a moment later, and what is about to be
-  // clicked must not move.
+  // The same place whether or not there are recent files: they are found a moment later, and what is about to
+  // be clicked must not move.
   float y = rect.y + 0.2F * rect.height;
   centred(context, context.fonts.title, context.theme.text, title, y, rect);
   const auto live = context.session.live_status();
