@@ -39,12 +39,14 @@ namespace keyscope::commands {
 void add_eval(CLI::App& app) {
   CLI::App* eval =
       app.add_subcommand("eval", "What a policy costs in answers: tasks, scored against the full cache");
-  add_eval_niah(*eval);
-  add_eval_phonebook(*eval);
-  add_eval_longbench(*eval);
-  add_eval_math500(*eval);
-  add_eval_perplexity(*eval);
-  eval->require_subcommand(1);
+  add_eval_tasks(*eval, run_eval);
+}
+
+void add_eval_tasks(CLI::App& eval, const TakeEval& take) {
+  for (const auto add :
+       {add_eval_niah, add_eval_phonebook, add_eval_longbench, add_eval_math500, add_eval_perplexity})
+    add(eval, take);
+  eval.require_subcommand(1);
 }
 
 namespace {

@@ -21,13 +21,6 @@
 
 namespace keyscope::commands {
 
-// Each adds a task to `eval`.
-void add_eval_niah(CLI::App& eval);
-void add_eval_phonebook(CLI::App& eval);
-void add_eval_longbench(CLI::App& eval);
-void add_eval_math500(CLI::App& eval);
-void add_eval_perplexity(CLI::App& eval);
-
 // What all evaluations have in common on the command line.
 struct EvalOptions {
   ModelChoice model;
@@ -88,6 +81,17 @@ struct EvalTask {
 // pdf, and all of them as TASK.h5. Ctrl-C ends it within a block; with --dry-run nothing is run or written.
 //   throws as its parts do, Cancelled after Ctrl-C; nothing runs before all outputs were found to be writable
 void run_eval(const EvalOptions& options, const EvalTask& task);
+
+// What is done with a task once its command line was read: it is run, or kept for later.
+using TakeEval = std::function<void(const EvalOptions& options, const EvalTask& task)>;
+
+// Each adds a task to `eval`.
+void add_eval_niah(CLI::App& eval, const TakeEval& take);
+void add_eval_phonebook(CLI::App& eval, const TakeEval& take);
+void add_eval_longbench(CLI::App& eval, const TakeEval& take);
+void add_eval_math500(CLI::App& eval, const TakeEval& take);
+void add_eval_perplexity(CLI::App& eval, const TakeEval& take);
+void add_eval_tasks(CLI::App& eval, const TakeEval& take);  // all of them
 
 // The options of evaluations that read a benchmark's rows: where they are, how many, and as what they are
 // asked.

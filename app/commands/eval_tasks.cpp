@@ -43,33 +43,33 @@ evaluation::LongBenchOptions asked_options(const LongBenchArguments& arguments) 
   return options;
 }
 
-void run_longbench(const LongBenchArguments& arguments) {
+EvalTask longbench_task(const LongBenchArguments& arguments) {
   const auto options = asked_options(arguments);
-  evaluation::LongBenchSet set;
-  const auto examples = [&](const capture::Model& model) {
-    set = evaluation::read_longbench(options, model);
-    EvalExamples asked{set.examples, evaluation::longbench_scorer(set, *model.tokenizer()), {}, set.bad};
-    if (set.n_cut > 0)
+  const auto set = std::make_shared<evaluation::LongBenchSet>();
+  const auto examples = [=](const capture::Model& model) {
+    *set = evaluation::read_longbench(options, model);
+    EvalExamples asked{set->examples, evaluation::longbench_scorer(*set, *model.tokenizer()), {}, set->bad};
+    if (set->n_cut > 0)
       asked.notes.push_back(
-          fmt::format("{} of {} prompts lost their middle.", set.n_cut, set.examples.size()));
+          fmt::format("{} of {} prompts lost their middle.", set->n_cut, set->examples.size()));
     return asked;
   };
-  const auto report = [&](const EvalOutcome& outcome) {
+  const auto report = [=](const EvalOutcome& outcome) {
     const auto grid = evaluation::grid_of(outcome.settings);
     const evaluation::ScoreTable table(outcome.evaluation.results, grid);
-    const auto scored = evaluation::longbench_report(table, set.rows, outcome.settings.seed);
+    const auto scored = evaluation::longbench_report(table, set->rows, outcome.settings.seed);
     auto numbers = evaluation::longbench_json(scored, grid);
-    numbers["prompts_cut"] = set.n_cut;
+    numbers["prompts_cut"] = set->n_cut;
     return EvalReport{
         evaluation::longbench_table(scored, grid),
         evaluation::benchmark_json(outcome.settings, outcome.evaluation, numbers, outcome.asked.bad_rows)};
   };
-  run_eval(arguments.options, {"longbench", evaluation::longbench_settings(options), examples, report});
+  return {"longbench", evaluation::longbench_settings(options), examples, report};
 }
 
 }  // namespace
 
-void add_eval_longbench(CLI::App& eval) {
+void add_eval_longbench(CLI::App& eval, const TakeEval& take) {
   auto arguments = std::make_shared<LongBenchArguments>();
   CLI::App* command = eval.add_subcommand(
       "longbench", "LongBench's English tasks, from its own JSON lines, scored as it does");
@@ -88,7 +88,7 @@ void add_eval_longbench(CLI::App& eval) {
       "  keyscope eval longbench --model assets/demo_model --data assets/eval/longbench.jsonl --policy "
       "keydiff \\\n"
       "    --budget 25% --block 32 --json longbench.json");
-  command->callback([arguments] { run_longbench(*arguments); });
+  command->callback([=] { take(arguments->options, longbench_task(*arguments)); });
 }
 
 namespace {
@@ -109,27 +109,27 @@ evaluation::MathOptions asked_options(const MathArguments& arguments) {
   return options;
 }
 
-void run_math500(const MathArguments& arguments) {
+EvalTask math500_task(const MathArguments& arguments) {
   const auto options = asked_options(arguments);
-  evaluation::MathSet set;
-  const auto examples = [&](const capture::Model& model) {
-    set = evaluation::read_math(options, model);
-    return EvalExamples{set.examples, evaluation::math_scorer(*model.tokenizer()), {}, set.bad};
+  const auto set = std::make_shared<evaluation::MathSet>();
+  const auto examples = [=](const capture::Model& model) {
+    *set = evaluation::read_math(options, model);
+    return EvalExamples{set->examples, evaluation::math_scorer(*model.tokenizer()), {}, set->bad};
   };
-  const auto report = [&](const EvalOutcome& outcome) {
+  const auto report = [=](const EvalOutcome& outcome) {
     const auto grid = evaluation::grid_of(outcome.settings);
     const evaluation::ScoreTable table(outcome.evaluation.results, grid);
-    const auto cells = evaluation::math_report(table, set.rows, options.samples, outcome.settings.seed);
+    const auto cells = evaluation::math_report(table, set->rows, options.samples, outcome.settings.seed);
     return EvalReport{evaluation::math_table(cells, grid),
                       evaluation::benchmark_json(outcome.settings, outcome.evaluation,
                                                  evaluation::math_json(cells, grid), outcome.asked.bad_rows)};
   };
-  run_eval(arguments.options, {"math500", evaluation::math_settings(options), examples, report});
+  return {"math500", evaluation::math_settings(options), examples, report};
 }
 
 }  // namespace
 
-void add_eval_math500(CLI::App& eval) {
+void add_eval_math500(CLI::App& eval, const TakeEval& take) {
   auto arguments = std::make_shared<MathArguments>();
   CLI::App* command = eval.add_subcommand(
       "math500", "Problems of MATH-500, from its own JSON lines: flexible and exact match");
@@ -154,7 +154,7 @@ void add_eval_math500(CLI::App& eval) {
       "Example:\n"
       "  keyscope eval math500 --model assets/demo_model --data assets/eval/math.jsonl --generate 32 \\\n"
       "    --policy keydiff --budget 16 --block 16 --temperature 0.95 --top-p 0.95 --samples 5");
-  command->callback([arguments] { run_math500(*arguments); });
+  command->callback([=] { take(arguments->options, math500_task(*arguments)); });
 }
 
 namespace {
@@ -185,12 +185,11 @@ EvalReport report_of(const evaluation::NiahTask& task, const EvalOutcome& outcom
           evaluation::niah_figures(report, task)};
 }
 
-void run_niah(const NiahArguments& arguments) {
-  const evaluation::NiahTask& task = arguments.task;
-  task.check();
-  run_eval(arguments.options, {"niah", evaluation::niah_settings(task),
-                               [&](const capture::Model& model) { return examples_of(arguments, model); },
-                               [&](const EvalOutcome& outcome) { return report_of(task, outcome); }});
+EvalTask niah_task(const NiahArguments& arguments) {
+  arguments.task.check();
+  return {"niah", evaluation::niah_settings(arguments.task),
+          [arguments](const capture::Model& model) { return examples_of(arguments, model); },
+          [task = arguments.task](const EvalOutcome& outcome) { return report_of(task, outcome); }};
 }
 
 void add_task_options(CLI::App& command, evaluation::NiahTask& task) {
@@ -224,7 +223,7 @@ void add_task_options(CLI::App& command, evaluation::NiahTask& task) {
 
 }  // namespace
 
-void add_eval_niah(CLI::App& eval) {
+void add_eval_niah(CLI::App& eval, const TakeEval& take) {
   auto arguments = std::make_shared<NiahArguments>();
   CLI::App* command = eval.add_subcommand(
       "niah", "A needle in a haystack: recall by length, depth, policy, budget and block");
@@ -234,7 +233,7 @@ void add_eval_niah(CLI::App& eval) {
       "Example:\n"
       "  keyscope eval niah --model assets/demo_model --policy keydiff --policy sink --budget 25% \\\n"
       "    --length 256,512 --depth 0,50,100 --samples 2 --out needles");
-  command->callback([arguments] { run_niah(*arguments); });
+  command->callback([=] { take(arguments->options, niah_task(*arguments)); });
 }
 
 namespace {
@@ -250,31 +249,31 @@ std::string caption(const evaluation::Settings& settings, const evaluation::Perp
                      set.n_scored);
 }
 
-void run_perplexity(const PerplexityArguments& arguments) {
+EvalTask perplexity_task(const PerplexityArguments& arguments) {
   evaluation::PerplexityOptions options = arguments.perplexity;
   options.texts = {arguments.texts.begin(), arguments.texts.end()};
-  evaluation::PerplexitySet set;
-  const auto examples = [&](const capture::Model& model) {
-    set = evaluation::read_texts(options, model);
-    return EvalExamples{set.examples, evaluation::perplexity_scorer(set)};
+  const auto set = std::make_shared<evaluation::PerplexitySet>();
+  const auto examples = [=](const capture::Model& model) {
+    *set = evaluation::read_texts(options, model);
+    return EvalExamples{set->examples, evaluation::perplexity_scorer(*set)};
   };
-  const auto report = [&](const EvalOutcome& outcome) {
+  const auto report = [=](const EvalOutcome& outcome) {
     const evaluation::Settings& settings = outcome.settings;
     const auto grid = evaluation::grid_of(settings);
     const evaluation::ScoreTable table(outcome.evaluation.results, grid);
-    const auto cells = evaluation::perplexity_report(table, set, settings.seed);
+    const auto cells = evaluation::perplexity_report(table, *set, settings.seed);
     return EvalReport{
         evaluation::perplexity_table(cells, grid),
         evaluation::benchmark_json(settings, outcome.evaluation,
-                                   evaluation::perplexity_json(cells, grid, set), outcome.asked.bad_rows),
-        {evaluation::perplexity_figure(cells, grid, set, caption(settings, set))}};
+                                   evaluation::perplexity_json(cells, grid, *set), outcome.asked.bad_rows),
+        {evaluation::perplexity_figure(cells, grid, *set, caption(settings, *set))}};
   };
-  run_eval(arguments.options, {"perplexity", evaluation::perplexity_settings(options), examples, report});
+  return {"perplexity", evaluation::perplexity_settings(options), examples, report};
 }
 
 }  // namespace
 
-void add_eval_perplexity(CLI::App& eval) {
+void add_eval_perplexity(CLI::App& eval, const TakeEval& take) {
   auto arguments = std::make_shared<PerplexityArguments>();
   CLI::App* command = eval.add_subcommand(
       "perplexity", "Perplexity of a text in windows, also by position, read block by block with eviction");
@@ -294,7 +293,7 @@ void add_eval_perplexity(CLI::App& eval) {
       "  keyscope eval perplexity --model assets/demo_model --text assets/demo_model/prompts/needle_2048.txt "
       "\\\n"
       "    --length 256 --policy keydiff --policy sink --budget 25% --block 32 --figure perplexity.svg");
-  command->callback([arguments] { run_perplexity(*arguments); });
+  command->callback([=] { take(arguments->options, perplexity_task(*arguments)); });
 }
 
 namespace {
@@ -324,16 +323,15 @@ EvalReport report_of(const evaluation::PhonebookTask& task, const EvalOutcome& o
           {evaluation::phonebook_figure(report, task)}};
 }
 
-void run_phonebook(const PhonebookArguments& arguments) {
-  const evaluation::PhonebookTask& task = arguments.task;
-  run_eval(arguments.options, {"phonebook", evaluation::phonebook_settings(task),
-                               [&](const capture::Model& model) { return examples_of(arguments, model); },
-                               [&](const EvalOutcome& outcome) { return report_of(task, outcome); }});
+EvalTask phonebook_task(const PhonebookArguments& arguments) {
+  return {"phonebook", evaluation::phonebook_settings(arguments.task),
+          [arguments](const capture::Model& model) { return examples_of(arguments, model); },
+          [task = arguments.task](const EvalOutcome& outcome) { return report_of(task, outcome); }};
 }
 
 }  // namespace
 
-void add_eval_phonebook(CLI::App& eval) {
+void add_eval_phonebook(CLI::App& eval, const TakeEval& take) {
   auto arguments = std::make_shared<PhonebookArguments>();
   CLI::App* command =
       eval.add_subcommand("phonebook", "Looking up an entry of a phone book: accuracy by number of entries");
@@ -358,7 +356,7 @@ void add_eval_phonebook(CLI::App& eval) {
       "Example:\n"
       "  keyscope eval phonebook --model assets/demo_model --policy keydiff --policy tova --budget 128 \\\n"
       "    --entries 8,32 --samples 4 --figure phonebook.png");
-  command->callback([arguments] { run_phonebook(*arguments); });
+  command->callback([=] { take(arguments->options, phonebook_task(*arguments)); });
 }
 
 }  // namespace keyscope::commands

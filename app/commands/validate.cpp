@@ -1,3 +1,5 @@
+#include "app/commands/validate.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -67,19 +69,7 @@ std::string validate_table(const validation::Report& report) {
   return text;
 }
 
-struct ValidateArguments {
-  ModelChoice model;
-  std::string prompts;
-  std::string out;
-  std::vector<std::string> policies;
-  std::string budget = "0.25";
-  std::int64_t block = 128;
-  std::optional<std::int64_t> max_tokens;
-  std::uint64_t seed = 0;
-  bool keep_recordings = false;
-  bool force = false;
-  bool quiet = false;
-};
+}  // namespace
 
 validation::Settings validation_settings(const ValidateArguments& arguments) {
   validation::Settings settings;
@@ -94,11 +84,13 @@ validation::Settings validation_settings(const ValidateArguments& arguments) {
   return settings;
 }
 
-capture::ModelOptions model_options(const ValidateArguments& arguments) {
+capture::ModelOptions validation_model_options(const ValidateArguments& arguments) {
   capture::ModelOptions options = arguments.model.options();
   options.may_stream = true;
   return options;
 }
+
+namespace {
 
 std::vector<validation::PromptRecord> measure_prompts(const ValidateArguments& arguments,
                                                       const capture::Model& model,
@@ -121,7 +113,7 @@ std::vector<validation::PromptRecord> measure_prompts(const ValidateArguments& a
 
 void run_validate(const ValidateArguments& arguments) {
   validation::Settings settings = validation_settings(arguments);
-  const auto model = arguments.model.load(model_options(arguments));
+  const auto model = arguments.model.load(validation_model_options(arguments));
   const auto prompts = results::read_prompts(arguments.prompts, model->config(), model->folder_tokenizer(),
                                              arguments.max_tokens);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
@@ -139,6 +131,8 @@ void run_validate(const ValidateArguments& arguments) {
              folder.file("validation.html").string(), folder.file("validation.json").string(),
              folder.file("validation.h5").string());
 }
+
+}  // namespace
 
 void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
   arguments.model.add_model(command)->required();
@@ -168,8 +162,6 @@ void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
   add_discard(command, arguments.force);
   add_quiet(command, arguments.quiet);
 }
-
-}  // namespace
 
 void add_validate(CLI::App& app) {
   auto arguments = std::make_shared<ValidateArguments>();

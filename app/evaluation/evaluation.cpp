@@ -22,42 +22,31 @@ namespace keyscope::evaluation {
 
 namespace {
 
-// An example under a grid point whose result is missing.
-struct Task {
-  const Example* example;
-  const GridPoint* point;
-};
-
 std::string key_of(const Example& example, const GridPoint& point) {
   return result_key(example.id, point.policy, point.budget_text, point.block);
 }
 
-capture::CompletionRequest request_of(const Task& task) {
-  const std::int64_t n_prompt = std::ssize(task.example->prompt_ids);
-  return {.prompt_ids = task.example->prompt_ids,
-          .policy = task.point->spec,
-          .budget = task.point->rows_for(n_prompt),
-          .continuation = task.example->continuation,
-          .score_from = task.example->score_from};
+capture::CompletionRequest request_of(const AskedResult& asked) {
+  const std::int64_t n_prompt = std::ssize(asked.example->prompt_ids);
+  return {.prompt_ids = asked.example->prompt_ids,
+          .policy = asked.point->spec,
+          .budget = asked.point->rows_for(n_prompt),
+          .continuation = asked.example->continuation,
+          .score_from = asked.example->score_from};
 }
 
-ExampleResult result_of(const Task& task, const capture::Completion& completion, Scores scores) {
-  return {.id = task.example->id,
-          .policy = task.point->policy,
-          .budget_text = task.point->budget_text,
-          .budget = task.point->rows_for(completion.n_prompt),
-          .block = task.point->block,
+ExampleResult result_of(const AskedResult& asked, const capture::Completion& completion, Scores scores) {
+  return {.id = asked.example->id,
+          .policy = asked.point->policy,
+          .budget_text = asked.point->budget_text,
+          .budget = asked.point->rows_for(completion.n_prompt),
+          .block = asked.point->block,
           .n_prompt = completion.n_prompt,
           .rows_kept = completion.rows_kept,
           .n_generated = std::ssize(completion.generated),
           .text = completion.text,
-          .answers = task.example->answers,
+          .answers = asked.example->answers,
           .scores = std::move(scores)};
-}
-
-std::int64_t tokens_of(const Task& task) {
-  return std::ssize(task.example->prompt_ids) +
-         std::max<std::int64_t>(0, task.example->continuation.max_new_tokens - 1);
 }
 
 class RunningEvaluation {
@@ -70,49 +59,33 @@ class RunningEvaluation {
 
   Evaluation run(std::span<const Example> examples) {
     const std::vector<GridPoint> grid = grid_of(settings_);
-    const auto groups = missing(examples, grid);
     const Plan plan = plan_evaluation(settings_, examples, folder_);
     n_wanted_ = plan.n_results;
     n_done_ = plan.n_earlier;
     tokens_total_ = plan.tokens_asked;
     Evaluation evaluation;
     evaluation.n_earlier = plan.n_earlier;
-    for (const auto& tasks : groups) complete(tasks, evaluation.cost);
+    for (std::vector<AskedResult>& group : asked_groups(examples, grid)) {
+      std::erase_if(group, [&](const AskedResult& asked) {
+        return results_.contains(key_of(*asked.example, *asked.point));
+      });
+      if (!group.empty()) complete(group, evaluation.cost);
+    }
     for (const Example& example : examples)
       for (const GridPoint& point : grid) evaluation.results.push_back(results_.at(key_of(example, point)));
     return evaluation;
   }
 
  private:
-  // What is run together: a group's missing results of one block size.
-  std::vector<std::vector<Task>> missing(std::span<const Example> examples,
-                                         const std::vector<GridPoint>& grid) const {
-    std::vector<std::vector<Task>> groups;
-    for (std::size_t first = 0, end = 0; first < examples.size(); first = end) {
-      while (end < examples.size() && examples[end].group == examples[first].group) ++end;
-      std::map<std::int64_t, std::vector<Task>> by_block;
-      for (const Example& example : examples.subspan(first, end - first))
-        for (const GridPoint& point : grid)
-          if (!results_.contains(key_of(example, point))) by_block[point.block].push_back({&example, &point});
-      for (auto& [block, tasks] : by_block) groups.push_back(std::move(tasks));
-    }
-    return groups;
-  }
-
-  void complete(const std::vector<Task>& tasks, capture::CompletionCost& cost) {
-    std::vector<capture::CompletionRequest> requests;
-    requests.reserve(tasks.size());
-    for (const Task& task : tasks) requests.push_back(request_of(task));
-    const capture::CompletionWatch watch{
-        watch_.control,
-        [&](std::size_t request, const capture::Completion& completion) { keep(tasks[request], completion); },
-        [&](const capture::CompletionProgress& now) {
-          watch_.on_progress(tokens_done_ + now.tokens_done, tokens_total_,
-                             fmt::format("result {} of {}", n_done_ + 1, n_wanted_));
-        }};
+  void complete(const std::vector<AskedResult>& group, capture::CompletionCost& cost) {
+    const GroupWatch watch{watch_.control,
+                           [&](const AskedResult& asked, const std::string& line) { keep(asked, line); },
+                           [&](std::int64_t tokens_done) {
+                             watch_.on_progress(tokens_done_ + tokens_done, tokens_total_,
+                                                fmt::format("result {} of {}", n_done_ + 1, n_wanted_));
+                           }};
     try {
-      const auto spent = capture::complete_prompts(
-          model_, {tasks.front().point->block, settings_.seed, settings_.cache_format}, requests, watch);
+      const auto spent = run_group(model_, settings_, group, scorer_, watch);
       cost.tokens_asked += spent.tokens_asked;
       cost.tokens_run += spent.tokens_run;
       cost.seconds += spent.seconds;
@@ -121,15 +94,13 @@ class RunningEvaluation {
                                   folder_ == nullptr ? ", and with --out they would have been kept"
                                                      : ", and the same command goes on"));
     }
-    for (const Task& task : tasks) tokens_done_ += tokens_of(task);
+    for (const AskedResult& asked : group) tokens_done_ += tokens_of(asked);
   }
 
   // As it reads back from a line, whether there is a folder or not: text that is no UTF-8 is not told apart.
-  void keep(const Task& task, const capture::Completion& completion) {
-    const ExampleResult result = result_of(task, completion, scorer_(*task.example, completion));
-    const std::string line = result_line(result, task.example->about);
+  void keep(const AskedResult& asked, const std::string& line) {
     if (folder_ != nullptr) folder_->append(line);
-    results_.emplace(key_of(*task.example, *task.point), parse_result(line, "a result"));
+    results_.emplace(key_of(*asked.example, *asked.point), parse_result(line, "a result"));
     ++n_done_;
   }
 
@@ -144,6 +115,42 @@ class RunningEvaluation {
 };
 
 }  // namespace
+
+std::vector<std::vector<AskedResult>> asked_groups(std::span<const Example> examples,
+                                                   std::span<const GridPoint> grid) {
+  std::vector<std::vector<AskedResult>> groups;
+  for (std::size_t first = 0, end = 0; first < examples.size(); first = end) {
+    while (end < examples.size() && examples[end].group == examples[first].group) ++end;
+    std::map<std::int64_t, std::vector<AskedResult>> by_block;
+    for (const Example& example : examples.subspan(first, end - first))
+      for (const GridPoint& point : grid) by_block[point.block].push_back({&example, &point});
+    for (auto& [block, asked] : by_block) groups.push_back(std::move(asked));
+  }
+  return groups;
+}
+
+std::int64_t tokens_of(const AskedResult& asked) {
+  return std::ssize(asked.example->prompt_ids) +
+         std::max<std::int64_t>(0, asked.example->continuation.max_new_tokens - 1);
+}
+
+capture::CompletionCost run_group(const capture::Model& model, const Settings& settings,
+                                  std::span<const AskedResult> group, const Scorer& scorer,
+                                  const GroupWatch& watch) {
+  std::vector<capture::CompletionRequest> requests;
+  requests.reserve(group.size());
+  for (const AskedResult& asked : group) requests.push_back(request_of(asked));
+  const capture::CompletionWatch completions{
+      watch.control,
+      [&](std::size_t request, const capture::Completion& completion) {
+        const AskedResult& asked = group[request];
+        watch.done(asked, result_line(result_of(asked, completion, scorer(*asked.example, completion)),
+                                      asked.example->about));
+      },
+      [&](const capture::CompletionProgress& now) { watch.on_progress(now.tokens_done); }};
+  return capture::complete_prompts(model, {group.front().point->block, settings.seed, settings.cache_format},
+                                   requests, completions);
+}
 
 void check_examples(std::span<const Example> examples, const capture::Model& model) {
   std::set<std::string> ids;

@@ -88,6 +88,34 @@ struct Evaluation {
 //   throws InvalidInput naming the example
 void check_examples(std::span<const Example> examples, const capture::Model& model);
 
+// An example under a grid point.
+struct AskedResult {
+  const Example* example;
+  const GridPoint* point;
+};
+
+// Every example under every grid point, by what is run together, since it shares beginnings: those of a group
+// of examples and of one block size.
+std::vector<std::vector<AskedResult>> asked_groups(std::span<const Example> examples,
+                                                   std::span<const GridPoint> grid);
+
+// Tokens that pass through the model for one, at most.
+std::int64_t tokens_of(const AskedResult& asked);
+
+// The other end of running a group.
+struct GroupWatch {
+  capture::CaptureControl& control;
+  // Called for each once it is done, with the line of examples.jsonl that holds it.
+  std::function<void(const AskedResult&, const std::string& line)> done;
+  std::function<void(std::int64_t tokens_done)> on_progress;
+};
+
+// Runs some or all of a group, with what is common read once.
+//   throws Cancelled where it was ended
+capture::CompletionCost run_group(const capture::Model& model, const Settings& settings,
+                                  std::span<const AskedResult> group, const Scorer& scorer,
+                                  const GroupWatch& watch);
+
 // How much work an evaluation is.
 struct Plan {
   std::int64_t n_results = 0;     // every example under every grid point

@@ -39,7 +39,8 @@ std::vector<BoundTallies> measure_bounds(const recording::Recording& recording,
   return bounds;
 }
 
-// How one prompt is captured: every policy, with all rows and the last logits.
+}  // namespace
+
 capture::CaptureOptions prompt_capture_options(const capture::Model& model, const Settings& settings,
                                                const results::Prompt& prompt) {
   capture::CaptureOptions options;
@@ -55,9 +56,6 @@ capture::CaptureOptions prompt_capture_options(const capture::Model& model, cons
   return options;
 }
 
-// Captures one prompt under every policy into memory and measures it, head by head as `analyze` does.
-//   recording: also written there, as `capture` would; empty: not kept
-//   control, cancelled: a cancelled capture and a cancelled measurement both throw Cancelled
 PromptRecord measure_prompt(const capture::Model& model, const Settings& settings,
                             const results::Prompt& prompt, const std::filesystem::path& recording,
                             capture::CaptureControl& control, const std::atomic<bool>& cancelled) {
@@ -80,10 +78,11 @@ PromptRecord measure_prompt(const capture::Model& model, const Settings& setting
   return record;
 }
 
-// Tokens that pass through the model for one prompt.
-std::int64_t work_of(const Settings& settings, const results::Prompt& prompt) {
+std::int64_t tokens_of(const Settings& settings, const results::Prompt& prompt) {
   return std::ssize(prompt.ids) * std::ssize(settings.policies);
 }
+
+namespace {
 
 // A prompt whose result is still missing.
 struct Task {
@@ -112,7 +111,7 @@ std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Set
     keys.push_back(prompt_key(json, prompt.ids));
     if (folder.find(keys.back())) continue;
     tasks.push_back({&prompt, keys.back()});
-    total += work_of(settings, prompt);
+    total += tokens_of(settings, prompt);
   }
   std::size_t n_measured = prompts.size() - tasks.size();
   watch.control.on_progress = [&](const capture::CaptureProgress& now) {
@@ -123,7 +122,7 @@ std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Set
     for (const Task& task : tasks) {
       const auto file = keep_recordings ? folder.recording(task.key) : std::filesystem::path();
       folder.save(measure_prompt(model, settings, *task.prompt, file, watch.control, watch.cancelled));
-      done += work_of(settings, *task.prompt);
+      done += tokens_of(settings, *task.prompt);
       ++n_measured;
     }
   } catch (const Cancelled&) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -57,6 +58,20 @@ struct ValidationWatch {
   // Called after every block: tokens of all runs of the prompts that were still to be measured.
   std::function<void(std::int64_t done, std::int64_t total, const std::string& label)> on_progress;
 };
+
+// How one prompt is captured: every policy, with all rows and the last logits.
+capture::CaptureOptions prompt_capture_options(const capture::Model& model, const Settings& settings,
+                                               const results::Prompt& prompt);
+
+// Captures one prompt under every policy into memory and measures it, head by head as `analyze` does.
+//   recording: also written there, as `capture` would; empty: not kept
+//   control, cancelled: a cancelled capture and a cancelled measurement both throw Cancelled
+PromptRecord measure_prompt(const capture::Model& model, const Settings& settings,
+                            const results::Prompt& prompt, const std::filesystem::path& recording,
+                            capture::CaptureControl& control, const std::atomic<bool>& cancelled);
+
+// Tokens that pass through the model for one prompt.
+std::int64_t tokens_of(const Settings& settings, const results::Prompt& prompt);
 
 // Measures every prompt whose result is not in the folder, one after another, and saves each as it is done.
 // Returns the records in the prompts' order, as they read back from the folder: whether it was interrupted
