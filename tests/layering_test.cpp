@@ -60,11 +60,13 @@ const std::vector<Room> kRooms{
     {"app/display", {"app/session", "shaders"}},
     {"app/panels", {"app/display"}},
     {"app/window", {"app/panels"}},
-    {"app/commands", {"app/window", "app/adoption", "capture/replay", "capture/python"}},
+    {"app/sweep", {"base"}},
+    {"app/commands", {"app/window", "app/adoption", "app/sweep", "capture/replay", "capture/python"}},
 };
 
 const Reasons kOneUser{
-    {"app/commands/eval.hpp", "`eval` in one file would be 700 lines"},
+    {"app/commands/sweep_jobs.hpp", "`sweep` in one file would be 800 lines"},
+    {"app/commands/validate.hpp", "a study runs what `validate` would"},
     {"app/commands/view.hpp", "`bench view` and `bench live` open the window as `view` does"},
     {"app/figures/nexus_panel.hpp", "with nexus.cpp it would be close to 600 lines"},
     {"app/panels/dialogs.hpp", "the window holds its state"},
@@ -86,6 +88,7 @@ const Reasons kJsonInHeaders{
     {"app/adoption/tasks.hpp", "a task holds the JSON of its settings"},
     {"app/commands/eval.hpp", "holds the JSON that every task writes"},
     {"app/evaluation/example.hpp", "an example holds JSON about it"},
+    {"app/sweep/study.hpp", "a job holds the JSON of its options"},
     {"capture/tokenizer/tokenizer_json.hpp", "holds the parsed tokenizer.json"},
 };
 

@@ -36,6 +36,7 @@ void add_subcommands(CLI::App& app) {
   add_inspect(app);
   add_compare(app);
   add_diff(app);
+  add_sweep(app);
   add_bench(app);
   add_prompts(app);
   add_tokenize(app);

@@ -26,6 +26,7 @@ void add_inspect(CLI::App& app);
 void add_prompts(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_report(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_validate(CLI::App& app);
 void add_view(CLI::App& app);

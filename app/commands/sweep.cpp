@@ -1,0 +1,339 @@
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/commands/commands.hpp"
+#include "app/commands/console.hpp"
+#include "app/commands/options.hpp"
+#include "app/commands/sweep_jobs.hpp"
+#include "app/sweep/status.hpp"
+#include "app/sweep/study.hpp"
+#include "app/sweep/study_plan.hpp"
+#include "app/sweep/worker.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+
+namespace keyscope::commands {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SweepArguments {
+  std::string study, folder, shard, json;
+  int threads = 0, n_local = 0;
+  double lease_seconds = 120;
+  bool retry_failed = false, dry_run = false, force = false, quiet = false;
+};
+
+// Paths in a study are those of its file's folder, wherever the command is called.
+void go_to(const sweep::Study& study) {
+  std::error_code error;
+  fs::current_path(study.folder, error);
+  if (error)
+    throw FileError(fmt::format("{}: the study's folder, from which its paths start, is not there: {}",
+                                study.folder.string(), error.message()));
+}
+
+void print_plan(const sweep::Plan& plan, std::int64_t n_finished) {
+  std::set<std::string> ids;
+  double seconds = 0;
+  std::int64_t most_bytes = 0;
+  for (const sweep::Cell& cell : plan.cells) {
+    most_bytes = std::max(most_bytes, cell.memory_bytes);
+    if (ids.insert(cell.id).second) seconds += cell.seconds;
+  }
+  fmt::print(
+      "{}: {} cells in {} batches, {} of them finished; estimated {} on one worker such as this one, {} of "
+      "memory "
+      "each.\n",
+      plan.study.name, format_count(std::ssize(ids)), format_count(std::ssize(plan.batch_starts()) - 1),
+      format_count(n_finished), duration_text(seconds), bytes_text(most_bytes));
+}
+
+std::int64_t n_finished(const sweep::SweepFolder& folder, const sweep::Plan& plan) {
+  return sweep::status_of(folder, plan, 0).n_done;
+}
+
+void run_plan(const SweepArguments& arguments) {
+  const sweep::SweepFolder folder(full_path(arguments.folder));
+  sweep::Study study = sweep::read_study(arguments.study);
+  go_to(study);
+  const auto maker = make_job_maker(0, arguments.quiet);
+  sweep::Plan plan;
+  {
+    Progress progress("jobs", arguments.quiet);
+    std::atomic<bool> cancelled = false;
+    OnInterrupt on_interrupt([&] { cancelled = true; });
+    plan = sweep::plan_study(std::move(study), *maker, [&](std::int64_t done, std::int64_t total) {
+      if (cancelled) throw Cancelled("interrupted; nothing was planned");
+      progress.update(done, total, "planned");
+    });
+  }
+  plan.program_version = KEYSCOPE_VERSION;
+  if (!arguments.dry_run) folder.write(plan);
+  print_plan(plan, n_finished(folder, plan));
+}
+
+std::int64_t forget_failures(const sweep::SweepFolder& folder) {
+  const auto failed = folder.failed();
+  for (const std::string& cell : failed) fs::remove(folder.failure(cell));
+  return std::ssize(failed);
+}
+
+sweep::Share chosen_share(const SweepArguments& arguments) {
+  if (!arguments.shard.empty()) return sweep::parse_share(arguments.shard);
+  return sweep::share_of_launcher([](const char* name) { return std::getenv(name); })
+      .value_or(sweep::Share{});
+}
+
+void print_failures(const sweep::Status& status) {
+  for (const sweep::Failure& failure : status.failures)
+    fmt::print("failed  {}  {}\n", failure.cell, failure.error);
+  if (status.n_failed > std::ssize(status.failures))
+    fmt::print("… and {} more\n", format_count(status.n_failed - std::ssize(status.failures)));
+}
+
+void print_status(const sweep::Status& status) {
+  fmt::print("{} cells: {} done, {} running on {}, {} failed, {} left\n", format_count(status.n_planned),
+             format_count(status.n_done), format_count(status.n_running), counted(status.n_workers, "worker"),
+             format_count(status.n_failed),
+             format_count(status.n_planned - status.n_done - status.n_failed - status.n_running));
+  if (status.n_unplanned > 0)
+    fmt::print("{} more results of cells that are no longer planned\n", format_count(status.n_unplanned));
+  if (status.seconds_left_one > 0)
+    fmt::print("{} left for one worker{}, {}\n", duration_text(status.seconds_left_one),
+               status.n_workers > 1
+                   ? fmt::format(", {} for {}", duration_text(*status.seconds_left()), status.n_workers)
+                   : "",
+               status.measured ? "by what finished cells took" : "as estimated");
+  print_failures(status);
+}
+
+// One worker, here.
+void run_one(const SweepArguments& arguments, const sweep::SweepFolder& folder, const sweep::Plan& plan) {
+  const auto maker = make_job_maker(arguments.threads, arguments.quiet);
+  std::atomic<bool> cancelled = false;
+  std::mutex mutex;
+  sweep::Job* running = nullptr;
+  OnInterrupt on_interrupt([&] {
+    cancelled = true;
+    const std::lock_guard lock(mutex);
+    if (running != nullptr) running->cancel();
+  });
+  Progress progress("tokens", arguments.quiet);
+  const sweep::WorkerWatch watch{cancelled,
+                                 [&](sweep::Job* job) {
+                                   const std::lock_guard lock(mutex);
+                                   running = job;
+                                   if (job != nullptr && cancelled) job->cancel();
+                                 },
+                                 [&](std::int64_t done, std::int64_t total, const std::string& label) {
+                                   progress.update(done, total, label);
+                                 }};
+  const sweep::WorkerOptions options{
+      chosen_share(arguments),
+      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * arguments.lease_seconds))};
+  const sweep::WorkerOutcome outcome = sweep::run_worker(folder, plan, *maker, options, watch);
+  progress.clear();
+  fmt::print("{} done and {} failed here; {} left to other workers\n", counted(outcome.n_done, "cell"),
+             outcome.n_failed, outcome.n_left);
+  if (outcome.n_failed > 0)
+    throw Error(
+        fmt::format("{} failed; `keyscope sweep status` says why", counted(outcome.n_failed, "cell")));
+}
+
+// A worker of this very program, in a process of its own.
+class LocalWorker {
+ public:
+  LocalWorker(const fs::path& folder, int index, int count, int threads, double lease_seconds) {
+    std::vector<std::string> words{"keyscope",
+                                   "sweep",
+                                   "run",
+                                   folder.string(),
+                                   "--quiet",
+                                   fmt::format("--shard={}/{}", index + 1, count),
+                                   fmt::format("--threads={}", threads),
+                                   fmt::format("--lease={}", lease_seconds)};
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const fs::path program = fs::read_symlink("/proc/self/exe");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    const int error = posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) fail_to("be started", program.string(), error);
+  }
+  LocalWorker(const LocalWorker&) = delete;
+  LocalWorker& operator=(const LocalWorker&) = delete;
+  ~LocalWorker() {
+    if (has_ended()) return;
+    kill(process_, SIGTERM);
+    waitpid(process_, nullptr, 0);
+  }
+
+  bool has_ended() {
+    ended_ = ended_ || waitpid(process_, &status_, WNOHANG) == process_;
+    return ended_;
+  }
+  bool was_killed() const { return ended_ && WIFSIGNALED(status_); }
+
+ private:
+  pid_t process_ = 0;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+// Several workers here. Who is killed is replaced, as long as cells get finished.
+void run_local(const SweepArguments& arguments, const sweep::SweepFolder& folder, const sweep::Plan& plan) {
+  const int n = arguments.n_local;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = arguments.threads > 0 ? arguments.threads : std::max(1, cores / n);
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  Progress progress("cells", arguments.quiet);
+  std::vector<std::unique_ptr<LocalWorker>> workers;
+  const auto start = [&](int index) {
+    return std::make_unique<LocalWorker>(folder.path(), index, n, threads, arguments.lease_seconds);
+  };
+  for (int i = 0; i < n; ++i) workers.push_back(start(i));
+  std::int64_t done_at_restart = -1;
+  for (bool going = true; going && !cancelled;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const sweep::Status status = sweep::status_of(folder, plan, 0);
+    progress.update(status.n_done + status.n_failed, status.n_planned, folder.path().filename().string());
+    going = false;
+    for (int i = 0; i < n; ++i) {
+      const bool ended = workers[i]->has_ended();
+      const bool replace = ended && workers[i]->was_killed() &&
+                           status.n_done + status.n_failed < status.n_planned &&
+                           status.n_done > done_at_restart;
+      if (replace) {
+        done_at_restart = status.n_done;
+        workers[i] = start(i);
+      }
+      going = going || !ended || replace;
+    }
+  }
+  workers.clear();
+  progress.clear();
+  if (cancelled) throw Cancelled("interrupted; the same command goes on");
+  const sweep::Status status = sweep::status_of(folder, plan);
+  print_status(status);
+  if (status.n_done < status.n_planned)
+    throw Error(fmt::format("{} of {} cells are not finished", format_count(status.n_planned - status.n_done),
+                            format_count(status.n_planned)));
+}
+
+void run_run(const SweepArguments& arguments) {
+  const sweep::SweepFolder folder(full_path(arguments.folder));
+  const sweep::Plan plan = folder.read();
+  if (plan.program_version != KEYSCOPE_VERSION)
+    throw FileError(fmt::format("{}: was planned by keyscope {}, and this is {}; plan the study again",
+                                folder.path().string(), plan.program_version, KEYSCOPE_VERSION));
+  go_to(plan.study);
+  if (arguments.retry_failed) forget_failures(folder);
+  if (arguments.n_local > 0) return run_local(arguments, folder, plan);
+  run_one(arguments, folder, plan);
+}
+
+void run_status(const SweepArguments& arguments) {
+  const JsonTarget json{arguments.json, arguments.force};
+  const sweep::SweepFolder folder(full_path(arguments.folder));
+  if (json.given()) require_writable(json, folder.path() / "plan.json");
+  const sweep::Status status = sweep::status_of(folder, folder.read());
+  if (json.given()) write_json(json, sweep::status_json(status));
+  if (!json.is_stdout()) print_status(status);
+}
+
+CLI::App* add_part(CLI::App& sweep, const char* name, const char* says, SweepArguments& arguments) {
+  CLI::App* command = sweep.add_subcommand(name, says);
+  if (std::string(name) == "plan") {
+    command->add_option("STUDY", arguments.study, "The study: models, seeds and jobs, as JSON")->required();
+    command->add_option("--out", arguments.folder, "The folder for plan, claims and results")->required();
+  } else {
+    command->add_option("DIR", arguments.folder, "A folder that `sweep plan` made")->required();
+  }
+  return command;
+}
+
+void add_plan(CLI::App& sweep) {
+  auto arguments = std::make_shared<SweepArguments>();
+  CLI::App* command =
+      add_part(sweep, "plan", "What a study comes to: its cells, hours and bytes", *arguments);
+  command->add_flag("--dry-run", arguments->dry_run, "Say so and write nothing");
+  add_quiet(*command, arguments->quiet);
+  command->footer("Example:\n  keyscope sweep plan assets/studies/needles.json --out needles");
+  command->callback([arguments] { run_plan(*arguments); });
+}
+
+void add_run(CLI::App& sweep) {
+  auto arguments = std::make_shared<SweepArguments>();
+  CLI::App* command =
+      add_part(sweep, "run",
+               "Run what is missing of a study, beside any number of other workers on any number of machines",
+               *arguments);
+  CLI::Option* shard =
+      command->add_option("--shard", arguments->shard,
+                          "I/N: begin with this part (default: what Slurm, Open MPI or MPICH says, or all)");
+  command->add_option("--local", arguments->n_local, "Run N workers on this machine")
+      ->check(one_or_more())
+      ->excludes(shard);
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Threads of a worker (default: all, divided among --local)")
+      ->check(one_or_more());
+  command
+      ->add_option("--lease", arguments->lease_seconds,
+                   "Seconds after which a worker that shows no sign of life has lost its cells")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
+  command->add_flag("--retry-failed", arguments->retry_failed, "Also run the cells that failed before");
+  add_quiet(*command, arguments->quiet);
+  command->footer("Example:\n  keyscope sweep run needles --local 2");
+  command->callback([arguments] { run_run(*arguments); });
+}
+
+void add_status(CLI::App& sweep) {
+  auto arguments = std::make_shared<SweepArguments>();
+  CLI::App* command = add_part(sweep, "status", "How far a study is, from its folder alone", *arguments);
+  command->add_option("--json", arguments->json, "All numbers as JSON into a file; - is stdout");
+  command->add_flag("--force", arguments->force, "Replace an existing --json");
+  command->footer("Example:\n  keyscope sweep status needles");
+  command->callback([arguments] { run_status(*arguments); });
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app) {
+  CLI::App* sweep = app.add_subcommand(
+      "sweep", "A study of many cells: models, prompts, policies, budgets and seeds, on one machine or many");
+  add_plan(*sweep);
+  add_run(*sweep);
+  add_status(*sweep);
+  sweep->require_subcommand(1);
+}
+
+}  // namespace keyscope::commands

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "app/sweep/job.hpp"
+
+namespace keyscope::commands {
+
+// Jobs of studies as the commands `eval TASK`, `validate` and `capture` do them. The model of the last one
+// stays loaded.
+//   threads: of each job that says none; 0: as its command has it
+//   quiet: whether nothing says how far the hash over a model's weights is
+std::unique_ptr<sweep::JobMaker> make_job_maker(int threads, bool quiet);
+
+}  // namespace keyscope::commands

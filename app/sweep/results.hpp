@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "app/sweep/study_plan.hpp"
+#include "base/errors.hpp"
+
+namespace keyscope::sweep {
+
+// A result of a cell could not be kept: not the cell's fault, and no reason to go on.
+class KeepError : public FileError {
+ public:
+  using FileError::FileError;
+};
+
+// How a result came to be; kept on its first line, so that what is the same for everybody stands apart.
+struct ResultHead {
+  std::string cell;
+  std::string program_version;
+  std::string worker;  // "node7:4711"
+  double seconds = 0;
+  std::int64_t n_lines = 0;  // that follow
+};
+
+// Writes a result as a whole: a file that nobody else writes, renamed. Of two workers that do so, the last
+// one's stays, which is the same.
+//   token: of the worker
+//   throws KeepError
+void write_result(const SweepFolder& folder, const ResultHead& head, const std::string& lines,
+                  const std::string& token);
+
+struct Result {
+  ResultHead head;
+  std::string lines;
+};
+
+//   throws FileError where it is not there, or damaged, saying what to do
+Result read_result(const SweepFolder& folder, const std::string& cell);
+
+// Why a cell failed.
+struct Failure {
+  std::string cell, worker, error;
+};
+//   throws KeepError
+void write_failure(const SweepFolder& folder, const Failure& failure, const std::string& token);
+//   throws FileError as read_result does
+Failure read_failure(const SweepFolder& folder, const std::string& cell);
+
+}  // namespace keyscope::sweep

@@ -1,0 +1,100 @@
+#include "app/sweep/status.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <nlohmann/json.hpp>
+
+#include "base/errors.hpp"
+#include "base/json.hpp"
+
+namespace keyscope::sweep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::unordered_set<std::string> claimed_batches(const fs::path& claims) {
+  std::unordered_set<std::string> batches;
+  std::error_code error;
+  for (fs::directory_iterator entry(claims, error), last; !error && entry != last; entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (!name.starts_with('.')) batches.insert(std::move(name));
+  }
+  return batches;
+}
+
+// Seconds a token of finished cells, over all that workers have noted; empty: nothing yet.
+std::optional<double> seconds_per_token(const fs::path& workers) {
+  double tokens = 0, seconds = 0;
+  std::error_code error;
+  for (fs::directory_iterator entry(workers, error), last; !error && entry != last; entry.increment(error)) {
+    std::ifstream lines(entry->path());
+    for (std::string line; std::getline(lines, line);) {
+      const nlohmann::json json = parse_json(line);  // a killed worker's last line may be torn
+      if (!json.is_object() || !json.contains("tokens") || !json.contains("seconds")) continue;
+      const auto& n_tokens = json.at("tokens");
+      const auto& took = json.at("seconds");
+      if (!n_tokens.is_number() || !took.is_number()) continue;
+      tokens += n_tokens.get<double>();
+      seconds += took.get<double>();
+    }
+  }
+  if (tokens <= 0) return std::nullopt;
+  return seconds / tokens;
+}
+
+}  // namespace
+
+std::optional<double> Status::seconds_left() const {
+  if (n_workers == 0) return std::nullopt;
+  return seconds_left_one / static_cast<double>(n_workers);
+}
+
+Status status_of(const SweepFolder& folder, const Plan& plan, std::size_t most_failures) {
+  std::unordered_map<std::string_view, const Cell*> planned;
+  for (const Cell& cell : plan.cells) planned.try_emplace(cell.id, &cell);
+  Status status;
+  status.n_planned = std::ssize(planned);
+  for (const std::string& id : folder.finished()) {
+    const bool is_planned = planned.erase(id) > 0;
+    ++(is_planned ? status.n_done : status.n_unplanned);
+  }
+  for (const std::string& id : folder.failed()) {
+    if (planned.erase(id) == 0) continue;
+    ++status.n_failed;
+    if (status.failures.size() < most_failures) status.failures.push_back(read_failure(folder, id));
+  }
+  const auto claimed = claimed_batches(folder.claims());
+  const auto rate = seconds_per_token(folder.workers());
+  status.measured = rate.has_value();
+  for (const auto& [id, cell] : planned) {
+    status.n_running += claimed.contains(cell->batch) ? 1 : 0;
+    status.seconds_left_one += rate ? *rate * static_cast<double>(cell->tokens) : cell->seconds;
+  }
+  status.n_workers = std::ssize(claimed);
+  return status;
+}
+
+nlohmann::ordered_json status_json(const Status& status) {
+  nlohmann::ordered_json failures = nlohmann::ordered_json::array();
+  for (const Failure& failure : status.failures)
+    failures.push_back({{"cell", failure.cell}, {"worker", failure.worker}, {"error", failure.error}});
+  return {{"planned", status.n_planned},
+          {"done", status.n_done},
+          {"running", status.n_running},
+          {"failed", status.n_failed},
+          {"workers", status.n_workers},
+          {"unplanned_results", status.n_unplanned},
+          {"worker_seconds_left", json_number(status.seconds_left_one)},
+          {"seconds_left", json_number(status.seconds_left())},
+          {"measured", status.measured},
+          {"failures", std::move(failures)}};
+}
+
+}  // namespace keyscope::sweep

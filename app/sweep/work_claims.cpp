@@ -1,0 +1,219 @@
+#include "app/sweep/work_claims.hpp"
+
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/errors.hpp"
+#include "base/json.hpp"
+
+namespace keyscope::sweep {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string line;
+  std::getline(stream, line);
+  return line;
+}
+
+// When a process began, by field 22 of /proc/PID/stat; 0: it is not there.
+std::uint64_t beginning_of(std::int64_t process) {
+  const std::string line = first_line(fmt::format("/proc/{}/stat", process));
+  const auto name_end = line.rfind(')');
+  if (name_end == line.npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  constexpr int kAfterName = 20;  // fields 3 to 22
+  for (int i = 0; i < kAfterName && fields >> field; ++i)
+    if (i == 0 && (field == "Z" || field == "X")) return 0;  // it has ended
+  return fields ? std::stoull(field) : 0;
+}
+
+std::string machine_identity() {
+  std::error_code error;
+  const fs::path names = fs::read_symlink("/proc/self/ns/pid", error);
+  return first_line("/proc/sys/kernel/random/boot_id") + " " + names.string();
+}
+
+std::string drawn_token() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+// What a claim's file says: the worker on its first line; behind it a count of renewals.
+std::string first_content(const WorkerIdentity& worker, std::chrono::milliseconds lease) {
+  const Json json = {{"host", worker.host},   {"pid", worker.process}, {"machine", worker.machine},
+                     {"began", worker.began}, {"token", worker.token}, {"lease_ms", lease.count()}};
+  return json_text(json) + "\n";
+}
+
+// As files of others are read: whatever is in them. Opened anew, which is what network file systems need to
+// fetch it from where it lies.
+std::string content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();
+  return std::move(content).str();
+}
+
+nlohmann::json claimant(std::string_view content) {
+  nlohmann::json json = parse_json(content.substr(0, content.find('\n')));
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+template <typename Value>
+Value field(const nlohmann::json& json, const char* name, Value otherwise) {
+  const auto found = json.find(name);
+  try {
+    return found == json.end() ? otherwise : found->get<Value>();
+  } catch (const nlohmann::json::exception&) {
+    return otherwise;
+  }
+}
+
+}  // namespace
+
+WorkerIdentity WorkerIdentity::of_this_process() {
+  const std::int64_t process = getpid();
+  return {host_name(), machine_identity(), process, beginning_of(process), drawn_token()};
+}
+
+std::string WorkerIdentity::name() const { return fmt::format("{}:{}", host, process); }
+
+Claims::Claims(fs::path folder, WorkerIdentity worker, std::chrono::milliseconds lease)
+    : folder_(std::move(folder)), worker_(std::move(worker)), lease_(lease) {
+  if (!fs::is_directory(folder_)) throw FileError(fmt::format("{}: no such folder", folder_.string()));
+}
+
+Claims::~Claims() { give_up(); }
+
+Claims::Outcome Claims::claim(const std::string& name) {
+  // What was held when it was looked at last is looked at first: that changes nothing in the folder.
+  if (!seen_.contains(name) && hold(name)) return Outcome::kClaimed;
+  const std::string content = content_of(folder_ / name);
+  const bool claimed = content.empty() ? hold(name) : is_over(name, content) && take_over(name, content);
+  return claimed ? Outcome::kClaimed : Outcome::kHeld;
+}
+
+// A file of this worker under a name that no other file has; null where one has it.
+std::unique_ptr<Descriptor> Claims::make(const std::string& name) const {
+  const fs::path own = folder_ / fmt::format(".{}.{}", name, worker_.token), claim = folder_ / name;
+  auto file = std::make_unique<Descriptor>(own, O_WRONLY | O_CREAT | O_EXCL);
+  const std::string content = first_content(worker_, lease_);
+  if (file->id() < 0 || ::write(file->id(), content.data(), content.size()) != std::ssize(content) ||
+      fdatasync(file->id()) != 0) {
+    const int error = errno;
+    ::unlink(own.c_str());
+    fail_to("be written", own.string(), error);
+  }
+  const int error = ::link(own.c_str(), claim.c_str()) == 0 ? 0 : errno;
+  // After a lost answer of the file system, the number of the file's names says whether it was done.
+  struct stat status {};
+  const bool linked = error == 0 || (fstat(file->id(), &status) == 0 && status.st_nlink == 2);
+  ::unlink(own.c_str());
+  if (!linked && error != EEXIST) fail_to("be claimed", claim.string(), error);
+  return linked ? std::move(file) : nullptr;
+}
+
+bool Claims::hold(const std::string& name) {
+  auto file = make(name);
+  if (file == nullptr) return false;
+  held_ = name;
+  file_ = std::move(file);
+  seen_.erase(name);
+  renewal_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
+  return true;
+}
+
+// Whether a claim of another is over: its process has gone, or it has not changed for its lease.
+bool Claims::is_over(const std::string& name, const std::string& content) {
+  const nlohmann::json holder = claimant(content);
+  if (field(holder, "machine", std::string()) == worker_.machine) {
+    const auto began = field<std::uint64_t>(holder, "began", 0);
+    if (began != 0 && beginning_of(field<std::int64_t>(holder, "pid", 0)) != began) return true;
+  }
+  const auto now = Clock::now();
+  const auto [seen, is_new] = seen_.try_emplace(name, Seen{content, now});
+  if (is_new) return false;
+  if (seen->second.content != content) {
+    seen->second = {content, now};
+    return false;
+  }
+  const std::chrono::milliseconds lease(field<std::int64_t>(holder, "lease_ms", lease_.count()));
+  return now - seen->second.since > lease;
+}
+
+// Puts a claim of this worker in the place of one that is over. One worker at a time does so, who has made a
+// claim of its own on that, and looks once more: or it could take away what another has just put there.
+bool Claims::take_over(const std::string& name, const std::string& content) {
+  const std::string taking = fmt::format(".{}.taking", name);
+  const auto remove = [&](const std::string& file) { ::unlink((folder_ / file).c_str()); };
+  if (make(taking) == nullptr) {
+    const std::string other = content_of(folder_ / taking);
+    if (!other.empty() && is_over(taking, other)) remove(taking);  // whoever made it has died over it
+    return false;
+  }
+  const bool same = content_of(folder_ / name) == content;
+  if (same) remove(name);
+  const bool held = same && hold(name);
+  remove(taking);
+  seen_.erase(taking);
+  return held;
+}
+
+// Four changes a lease, so that late ones do no harm. They are made to the file that was linked: whoever took
+// the claim over has another one.
+void Claims::renew(const std::stop_token& stop) const {
+  const auto head = std::ssize(first_content(worker_, lease_));
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  for (std::int64_t renewals = 1;; ++renewals) {
+    std::unique_lock lock(mutex);
+    if (wake.wait_for(lock, stop, lease_ / 4, [&] { return stop.stop_requested(); })) return;
+    const std::string count = fmt::format("{}\n", renewals);
+    if (::pwrite(file_->id(), count.data(), count.size(), head) == std::ssize(count)) fdatasync(file_->id());
+  }
+}
+
+void Claims::give_up() {
+  if (held_.empty()) return;
+  renewal_ = {};
+  const fs::path claim = folder_ / held_;
+  struct stat own {
+  }, named{};
+  const bool is_own = fstat(file_->id(), &own) == 0 && ::stat(claim.c_str(), &named) == 0 &&
+                      own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+  if (is_own) ::unlink(claim.c_str());
+  held_.clear();
+  file_.reset();
+}
+
+std::string Claims::holder(const std::string& name) const {
+  const nlohmann::json holder = claimant(content_of(folder_ / name));
+  const auto host = field(holder, "host", std::string());
+  return host.empty() ? host : fmt::format("{}:{}", host, field<std::int64_t>(holder, "pid", 0));
+}
+
+}  // namespace keyscope::sweep

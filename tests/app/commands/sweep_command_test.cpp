@@ -1,0 +1,215 @@
+// Studies run by several workers, some of which are killed, against the commands that their jobs name.
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "app/sweep/results.hpp"
+#include "app/sweep/study_plan.hpp"
+#include "base/files.hpp"
+#include "capture/recording/recording.hpp"
+#include "tests/support/cli.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+namespace keyscope::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class SweepCommand : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.file(name).string(); }
+
+  void write_study(const std::string& jobs, const std::string& models = "") const {
+    std::ofstream(path("study.json")) << fmt::format(R"({{"models": ["{}"], "seeds": [0, 3], "jobs": [{}]}})",
+                                                     models.empty() ? kDemoModel : models, jobs);
+  }
+  CliResult plan() const {
+    return run_cli({"sweep", "plan", path("study.json"), "--out", path("study"), "--quiet"});
+  }
+  CliResult run(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words{"sweep", "run", path("study"), "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_cli(words);
+  }
+  json status() const { return json::parse(run_cli({"sweep", "status", path("study"), "--json", "-"}).out); }
+
+  // The results of a job and a seed, in the plan's order.
+  std::string lines(int job, int seed) const {
+    const sweep::SweepFolder folder(path("study"));
+    std::string text;
+    for (const sweep::Cell& cell : folder.read().cells)
+      if (cell.job == job && cell.seed == seed) text += sweep::read_result(folder, cell.id).lines;
+    return text;
+  }
+
+  ScratchFolder folder_;
+};
+
+constexpr const char* kNeedles = R"({"command": "eval niah", "policy": ["keydiff", "sink"], "budget": "25%",
+    "block": 32, "length": [160, 256], "depth": [0, 100], "samples": 2})";
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::ranges::sort(lines);
+  return lines;
+}
+
+TEST_F(SweepCommand, GivesWhatTheCommandsGive) {
+  const std::string prompts = kDemoModel + "/prompts/passages.jsonl";
+  write_study(kNeedles +
+              fmt::format(R"(, {{"command": "validate", "prompts": "{0}", "policy": "sink", "max-tokens": 96,
+      "block": 32}}, {{"command": "capture", "prompts": "{0}", "max-tokens": 80, "policy": ["none", "keydiff"],
+      "budget": [16, "25%"], "block": 32}})",
+                          prompts));
+  const CliResult planned = plan();
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  ASSERT_EQ(run({"--local", "2"}).status, 0);
+  const json found = status();
+  EXPECT_EQ(found["done"], found["planned"]);
+  EXPECT_EQ(found["failed"], 0);
+
+  const CliResult eval =
+      run_cli({"eval",      "niah", "--model", kDemoModel, "--policy", "keydiff",    "--policy", "sink",
+               "--budget",  "25%",  "--block", "32",       "--length", "160,256",    "--depth",  "0,100",
+               "--samples", "2",    "--seed",  "3",        "--out",    path("eval"), "--quiet"});
+  ASSERT_EQ(eval.status, 0) << eval.err;
+  EXPECT_EQ(sorted_lines(lines(0, 1)), sorted_lines(read_file(folder_.file("eval") / "examples.jsonl")));
+
+  const CliResult validate =
+      run_cli({"validate", "--model", kDemoModel, "--prompts", prompts, "--policy", "sink", "--max-tokens",
+               "96", "--block", "32", "--seed", "3", "--out", path("validate"), "--quiet"});
+  ASSERT_EQ(validate.status, 0) << validate.err;
+  std::vector<json> records, expected;
+  for (const std::string& line : sorted_lines(lines(1, 1))) records.push_back(json::parse(line));
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.file("validate") / "prompts"))
+    expected.push_back(json::parse(read_file(entry.path())));
+  std::ranges::sort(records);
+  std::ranges::sort(expected);
+  EXPECT_EQ(records, expected);
+
+  const sweep::SweepFolder folder(path("study"));
+  int n_recordings = 0;
+  for (const sweep::Cell& cell : folder.read().cells) {
+    if (cell.job != 2) continue;
+    const auto recording = recording::open_recording(folder.recording(cell.id).string());
+    EXPECT_TRUE(recording->info()->complete);
+    EXPECT_EQ(recording->info()->runs.front().plan.policy, json::parse(cell.about)["policy"]);
+    ++n_recordings;
+  }
+  const auto n_prompts = std::ssize(sorted_lines(read_file(prompts)));
+  EXPECT_EQ(n_recordings, 2 * 3 * n_prompts) << "seeds; none, and keydiff at two budgets";
+}
+
+TEST_F(SweepCommand, LosesAndRepeatsNothingWhoeverIsKilled) {
+  std::string more = kNeedles;
+  more.replace(more.find(R"("samples": 2)"), 12, R"("samples": 12)");
+  write_study(more);
+  ASSERT_EQ(plan().status, 0);
+  for (int round = 0; round < 4; ++round) {
+    CliProcess one({"sweep", "run", path("study"), "--quiet", "--shard", "1/2"}, folder_.path());
+    CliProcess other({"sweep", "run", path("study"), "--quiet", "--shard", "2/2"}, folder_.path());
+    const auto n_before = status()["done"].get<int>();
+    for (int i = 0; i < 300 && status()["done"].get<int>() < n_before + 5; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    one.end_by(SIGKILL);
+    other.end_by(round % 2 == 0 ? SIGKILL : SIGTERM);
+    EXPECT_LT(status()["done"], status()["planned"]) << "they were killed too late";
+  }
+  const CliResult last = run();
+  ASSERT_EQ(last.status, 0) << last.err;
+  EXPECT_EQ(status()["done"], status()["planned"]);
+  const std::string interrupted = lines(0, 0) + lines(0, 1);
+  std::filesystem::rename(folder_.file("study"), folder_.file("earlier"));
+  ASSERT_EQ(plan().status, 0);
+  ASSERT_EQ(run().status, 0);
+  EXPECT_EQ(lines(0, 0) + lines(0, 1), interrupted);
+}
+
+TEST_F(SweepCommand, KeepsWhatAChangedStudyStillPlans) {
+  write_study(kNeedles);
+  ASSERT_EQ(plan().status, 0);
+  ASSERT_EQ(run().status, 0);
+  const auto n_before = status()["done"].get<int>();
+  std::string more = kNeedles;
+  more.replace(more.find(R"("sink")"), 6, R"("sink", "random")");
+  write_study(more);
+  const CliResult planned = plan();
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr(fmt::format("{} of them finished", n_before)));
+  ASSERT_EQ(run().status, 0);
+  EXPECT_EQ(status()["planned"], status()["done"]);
+  EXPECT_EQ(status()["planned"], n_before / 3 * 4) << "none, keydiff, sink, and now random";
+  write_study(R"({"command": "eval niah", "length": 160, "samples": 1})");
+  ASSERT_EQ(plan().status, 0);
+  EXPECT_GT(status()["unplanned_results"].get<int>(), 0);
+}
+
+TEST_F(SweepCommand, SaysWhatIsWrongWithAStudy) {
+  const auto refusal = [&] {
+    const CliResult result = plan();
+    EXPECT_NE(result.status, 0);
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("study")));
+    return result.err;
+  };
+  write_study(kNeedles, "no/such-model");
+  EXPECT_THAT(refusal(), HasSubstr("no/such-model"));
+  write_study(R"({"command": "eval nothing"})");
+  EXPECT_THAT(refusal(), HasSubstr("job 1 (eval nothing)"));
+  write_study(R"({"command": "bench"})");
+  EXPECT_THAT(refusal(), HasSubstr("expected capture, validate or eval TASK"));
+  write_study(R"({"command": "validate", "prompts": "absent.jsonl"})");
+  EXPECT_THAT(refusal(), HasSubstr("absent.jsonl"));
+  write_study(R"({"command": "capture", "policy": "keydiff", "prompts": "absent.jsonl", "lenght": 3})");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("job 1 (capture)"), HasSubstr("lenght")));
+}
+
+TEST_F(SweepCommand, SaysWhyCellsFailedAndTriesThemAgainWhenAsked) {
+  std::filesystem::copy(kDemoModel, folder_.file("model"), std::filesystem::copy_options::recursive);
+  write_study(kNeedles, path("model"));
+  ASSERT_EQ(plan().status, 0);
+  std::filesystem::rename(folder_.file("model"), folder_.file("gone"));
+  const CliResult failed = run();
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, HasSubstr("model"));
+  const json found = status();
+  EXPECT_GT(found["failed"].get<int>(), 0);
+  EXPECT_THAT(found["failures"][0]["error"].get<std::string>(), HasSubstr("model"));
+  std::filesystem::rename(folder_.file("gone"), folder_.file("model"));
+  EXPECT_EQ(run({"--retry-failed"}).status, 0);
+  EXPECT_EQ(status()["failed"], 0);
+  EXPECT_EQ(status()["done"], status()["planned"]);
+}
+
+TEST_F(SweepCommand, EndsByAnInterruptAndGoesOn) {
+  write_study(kNeedles);
+  ASSERT_EQ(plan().status, 0);
+  CliProcess process({"sweep", "run", path("study"), "--local", "2", "--quiet"}, folder_.path());
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_EQ(process.end_by(SIGINT), 130);
+  EXPECT_EQ(status()["running"], 0) << "what was claimed was given up";
+  EXPECT_EQ(run().status, 0);
+}
+
+}  // namespace
+}  // namespace keyscope::test
