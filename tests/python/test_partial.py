@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DEMO, PROMPT
+from keyscope import hdf5
 from test_reading import measured_spearman
 
 RUNS = ("--policy", "none", "--policy", "keydiff", "--policy", "sink", "--budget", "64")
@@ -126,6 +127,14 @@ def test_a_file_that_is_still_written_is_read(by_blocks, tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX)  # as HDF5 locks what it writes
         with keyscope.open(path) as recording:
             assert recording["none"].n_blocks == by_blocks["none"].n_blocks
+
+
+def test_blocks_are_counted_before_what_they_have_is_read(by_blocks, monkeypatch):
+    """A capture that goes on writes what a block has and then counts it."""
+    names, read = [], hdf5.read
+    monkeypatch.setattr(hdf5, "read", lambda of, at=(): names.append(of.name.rpartition("/")[2]) or read(of, at))
+    keyscope.open(by_blocks.path).close()
+    assert names.index("blocks_done") < names.index("block_start")
 
 
 def test_runs_that_were_not_reached_are_empty(by_blocks):

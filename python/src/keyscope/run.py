@@ -63,10 +63,11 @@ class Run:
 
     def _read_blocks(self, group: h5py.Group) -> tuple[int, int, Array]:
         """Blocks that can be relied upon, the tokens that they cover, and where each begins."""
+        counter = hdf5.dataset(group, "blocks_done", "iu", 0) if hdf5.has(group, "blocks_done") else None
+        counted = None if counter is None else int(hdf5.read(counter))
+        # After the counter: a capture that goes on writes what a block has before it counts it.
         starts = hdf5.read(hdf5.dataset(group, "block_start", "iu", 1))
-        done = len(starts)
-        if hdf5.has(group, "blocks_done"):
-            done = int(hdf5.read(hdf5.dataset(group, "blocks_done", "iu", 0)))
+        done = len(starts) if counted is None else counted
         complete = self.recording.complete
         if not 0 <= done <= len(starts) or (complete and done != len(starts)):
             raise RecordingError(f"{hdf5.where(group)}: blocks_done is {done} of {len(starts)} blocks")
