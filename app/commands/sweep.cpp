@@ -285,7 +285,7 @@ void add_plan(CLI::App& sweep) {
       add_part(sweep, "plan", "What a study comes to: its cells, hours and bytes", *arguments);
   command->add_flag("--dry-run", arguments->dry_run, "Say so and write nothing");
   add_quiet(*command, arguments->quiet);
-  command->footer("Example:\n  keyscope sweep plan assets/studies/needles.json --out needles");
+  command->footer("Example:\n  keyscope sweep plan assets/studies/needles.json --out study");
   command->callback([arguments] { run_plan(*arguments); });
 }
 
@@ -312,7 +312,7 @@ void add_run(CLI::App& sweep) {
       ->capture_default_str();
   command->add_flag("--retry-failed", arguments->retry_failed, "Also run the cells that failed before");
   add_quiet(*command, arguments->quiet);
-  command->footer("Example:\n  keyscope sweep run needles --local 2");
+  command->footer("Example:\n  keyscope sweep run study --local 2");
   command->callback([arguments] { run_run(*arguments); });
 }
 
@@ -321,7 +321,7 @@ void add_status(CLI::App& sweep) {
   CLI::App* command = add_part(sweep, "status", "How far a study is, from its folder alone", *arguments);
   command->add_option("--json", arguments->json, "All numbers as JSON into a file; - is stdout");
   command->add_flag("--force", arguments->force, "Replace an existing --json");
-  command->footer("Example:\n  keyscope sweep status needles");
+  command->footer("Example:\n  keyscope sweep status study");
   command->callback([arguments] { run_status(*arguments); });
 }
 

@@ -164,7 +164,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _numbers(returned: Any) -> Scores | None:
-    """What a function returned as float64: tensors on any device, and whatever NumPy takes; None of what is no number."""
+    """What a function returned as float64, of tensors on any device and whatever NumPy takes; None: no numbers."""
     if hasattr(returned, "detach"):  # a tensor; this module needs no PyTorch
         returned = returned.detach().cpu().double()
     if np.ma.is_masked(returned):

@@ -157,7 +157,7 @@ class _Options:
 
     def whole(self, key: str, low: int, high: int) -> int:
         text = self.values[key]
-        if not (text.isascii() and text.isdigit()) or not low <= int(text) <= high:
+        if not (text.isascii() and text.isdigit() and len(text) <= 20) or not low <= int(text) <= high:
             raise self._refuse(key, f"a whole number from {low} to {high}")
         return int(text)
 
