@@ -176,6 +176,7 @@ class LocalWorker {
                                    fmt::format("--threads={}", threads),
                                    fmt::format("--lease={}", lease_seconds)};
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const fs::path program = fs::read_symlink("/proc/self/exe");
@@ -218,6 +219,7 @@ void run_local(const SweepArguments& arguments, const sweep::SweepFolder& folder
   const auto start = [&](int index) {
     return std::make_unique<LocalWorker>(folder.path(), index, n, threads, arguments.lease_seconds);
   };
+  workers.reserve(n);
   for (int i = 0; i < n; ++i) workers.push_back(start(i));
   std::int64_t done_at_restart = -1;
   for (bool going = true; going && !cancelled;) {

@@ -379,6 +379,7 @@ class CaptureJob final : public sweep::Job {
 
   void add_points(const std::vector<std::string>& budgets, const std::vector<std::string>& blocks) {
     std::vector<std::int64_t> sizes;
+    sizes.reserve(blocks.size() + 1);
     for (const std::string& block : blocks)
       sizes.push_back(
           JsonField(nlohmann::json::parse(block), "\"block\"", "").integer(1, std::int64_t{1} << 40));

@@ -134,7 +134,8 @@ std::unique_ptr<Descriptor> Claims::make(const std::string& name) const {
   const bool linked = error == 0 || (fstat(file->id(), &status) == 0 && status.st_nlink == 2);
   ::unlink(own.c_str());
   if (!linked && error != EEXIST) fail_to("be claimed", claim.string(), error);
-  return linked ? std::move(file) : nullptr;
+  if (!linked) return nullptr;
+  return file;
 }
 
 bool Claims::hold(const std::string& name) {
