@@ -65,7 +65,6 @@ const std::vector<Room> kRooms{
 };
 
 const Reasons kOneUser{
-    {"app/commands/sweep_jobs.hpp", "`sweep` in one file would be 800 lines"},
     {"app/commands/validate.hpp", "a study runs what `validate` would"},
     {"app/commands/view.hpp", "`bench view` and `bench live` open the window as `view` does"},
     {"app/figures/nexus_panel.hpp", "with nexus.cpp it would be close to 600 lines"},

@@ -1,5 +1,3 @@
-#include "app/commands/sweep_jobs.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,6 +16,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "app/commands/capture_options.hpp"
+#include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "app/commands/eval.hpp"
 #include "app/commands/options.hpp"
@@ -125,6 +124,7 @@ class EvalJob final : public sweep::Job {
     settings_.model = identity_of(*model_, planned);
     grid_ = evaluation::grid_of(settings_);
     groups_ = evaluation::asked_groups(asked_.examples, grid_);
+    for (const auto& group : groups_) all_.insert(all_.end(), group.begin(), group.end());
   }
 
   std::vector<Cell> cells() override {
@@ -146,14 +146,12 @@ class EvalJob final : public sweep::Job {
   }
 
   void run(std::span<const Cell> batch, const sweep::JobWatch& watch) override {
-    std::vector<evaluation::AskedResult> all;
-    for (const auto& group : groups_) all.insert(all.end(), group.begin(), group.end());
     std::vector<evaluation::AskedResult> group;
     std::int64_t total = 0;
     for (const Cell& cell : batch) {
-      if (cell.index >= std::ssize(all) || cell_of(all[cell.index]).id != cell.id)
+      if (cell.index >= std::ssize(all_) || cell_of(all_[cell.index]).id != cell.id)
         throw FileError("what is asked has changed since the study was planned; plan it again");
-      group.push_back(all[cell.index]);
+      group.push_back(all_[cell.index]);
       total += cell.tokens;
     }
     const auto done = [&](const evaluation::AskedResult& asked, const std::string& line) {
@@ -211,6 +209,7 @@ class EvalJob final : public sweep::Job {
   EvalExamples asked_;
   std::vector<evaluation::GridPoint> grid_;
   std::vector<std::vector<evaluation::AskedResult>> groups_;
+  std::vector<evaluation::AskedResult> all_;  // of all groups, in the order of the cells
   Cancelling cancelling_;
 };
 
@@ -281,32 +280,30 @@ struct CapturePoint {
   std::int64_t block = 0;
 };
 
-// The values of an option of a job, as texts.
-std::vector<std::string> values_of(const Json& options, const char* name) {
-  std::vector<std::string> values;
+// The values of an option of a job, which may be one or a list; none where it is not given.
+std::vector<Json> values_of(const Json& options, const char* name) {
   const auto found = options.find(name);
-  if (found == options.end()) return values;
-  for (const Json& value : found->is_array() ? *found : Json::array({*found}))
-    values.push_back(value.is_string() ? value.get<std::string>() : value.dump());
-  return values;
+  if (found == options.end()) return {};
+  return found->is_array() ? found->get<std::vector<Json>>() : std::vector<Json>{*found};
 }
+
+std::vector<std::string> texts_of(const Json& options, const char* name) {
+  std::vector<std::string> texts;
+  for (const Json& value : values_of(options, name))
+    texts.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+  return texts;
+}
+
+using Words = std::vector<std::string>;
 
 // `capture` over a file of prompts, or one prompt: a cell is a recording of one run, for every prompt,
 // policy, budget and block size.
 class CaptureJob final : public sweep::Job {
  public:
-  CaptureJob(const sweep::StudyJob& job, const std::string& what, const std::string& model_name,
-             std::uint64_t seed, int threads, ModelShelf& shelf, const sweep::PlannedModel& planned)
-      : options_json_(job.options) {
-    sweep::StudyJob one = job;  // `capture` takes one of each
-    for (const char* axis : {"prompts", "budget", "block"}) one.options.erase(axis);
-    const auto budgets = values_of(job.options, "budget"), blocks = values_of(job.options, "block");
-    if (!budgets.empty()) one.options["budget"] = budgets.front();
-    words_ = one.words();
-    words_.push_back(fmt::format("--seed={}", seed));
-    words_.push_back("--model=" + model_name);
-    if (threads > 0 && !job.options.contains("threads"))
-      words_.push_back(fmt::format("--threads={}", threads));
+  CaptureJob(const sweep::StudyJob& job, const std::string& what, const Words& more, ModelShelf& shelf,
+             const sweep::PlannedModel& planned)
+      : options_json_(job.options), words_(words_of_one(job)) {
+    words_.insert(words_.end(), more.begin(), more.end());
     CLI::App app;
     CaptureCommandOptions asked;
     asked.add_to(app, true, true);
@@ -317,7 +314,7 @@ class CaptureJob final : public sweep::Job {
     if (!asked.budget_file().empty())
       options_.budgets = read_budget_file(asked.budget_file(), model_->config());
     read_prompts(job.options, asked, what);
-    add_points(budgets, blocks);
+    add_points(what);
   }
 
   std::vector<Cell> cells() override {
@@ -354,11 +351,14 @@ class CaptureJob final : public sweep::Job {
     }
   }
 
-  void cancel() override { cancelling_.cancel(); }
+  void cancel() override {
+    cancelling_.cancel();
+    cancel_policies(options_.policies);
+  }
 
  private:
   void read_prompts(const Json& json, const CaptureCommandOptions& asked, const std::string& what) {
-    const auto files = values_of(json, "prompts");
+    const auto files = texts_of(json, "prompts");
     if (files.size() > 1) throw UsageError(what + ": \"prompts\" names one file");
     if (!files.empty()) {
       if (asked.prompt.given())
@@ -377,21 +377,31 @@ class CaptureJob final : public sweep::Job {
                         .beginning = ""});
   }
 
-  void add_points(const std::vector<std::string>& budgets, const std::vector<std::string>& blocks) {
+  // `capture` takes one prompt, one budget and one block size.
+  static Words words_of_one(const sweep::StudyJob& job) {
+    sweep::StudyJob one = job;
+    for (const char* axis : {"prompts", "budget", "block"}) one.options.erase(axis);
+    const auto budgets = texts_of(job.options, "budget");
+    if (!budgets.empty()) one.options["budget"] = budgets.front();
+    return one.words();
+  }
+
+  void add_points(const std::string& what) {
     std::vector<std::int64_t> sizes;
-    sizes.reserve(blocks.size() + 1);
-    for (const std::string& block : blocks)
-      sizes.push_back(
-          JsonField(nlohmann::json::parse(block), "\"block\"", "").integer(1, std::int64_t{1} << 40));
+    for (const nlohmann::json block : values_of(options_json_, "block"))
+      sizes.push_back(JsonField(block, what, "block").integer(1, std::int64_t{1} << 40));
     if (sizes.empty()) sizes.push_back(options_.block_size);
+    const auto budgets = texts_of(options_json_, "budget"), policies = texts_of(options_json_, "policy");
     for (const std::int64_t block : sizes)
-      for (const analysis::PolicySpec& policy : options_.policies) {
+      for (std::size_t i = 0; i < options_.policies.size(); ++i) {
+        const analysis::PolicySpec& policy = options_.policies[i];
+        const std::string text = policies.size() == options_.policies.size() ? policies[i] : policy.name;
         if (policy.name == "none") {
-          points_.push_back({policy, "none", "", block});
+          points_.push_back({policy, text, "", block});
           continue;
         }
-        if (budgets.empty()) throw UsageError(fmt::format("policy {} needs a \"budget\"", policy.name));
-        for (const std::string& budget : budgets) points_.push_back({policy, policy.name, budget, block});
+        if (budgets.empty()) throw UsageError(fmt::format("{}: policy {} needs a budget", what, text));
+        for (const std::string& budget : budgets) points_.push_back({policy, text, budget, block});
       }
   }
 
@@ -416,7 +426,10 @@ class CaptureJob final : public sweep::Job {
       others.erase(name);
     Json depends{{"command", "capture"}};
     results::add_identity(depends, identity_);
-    depends["policy"] = results::policy_json(point.policy, options_.seed);
+    // A policy of the user's own says in its options what its file holds.
+    depends["policy"] = point.policy.own
+                            ? Json{{"name", point.policy.name}, {"options", point.policy.options}}
+                            : results::policy_json(point.policy, options_.seed);
     depends["budget"] =
         point.budget_text.empty() ? Json() : Json(analysis::parse_budget(point.budget_text).text());
     depends["budgets"] = options_.budgets;
@@ -436,7 +449,7 @@ class CaptureJob final : public sweep::Job {
   }
 
   Json options_json_;
-  std::vector<std::string> words_;
+  Words words_;
   capture::CaptureOptions options_;
   std::shared_ptr<const capture::Model> model_;
   results::ModelIdentity identity_;
@@ -465,13 +478,12 @@ class CommandJobs final : public sweep::JobMaker {
                                    int seed) override {
     const sweep::StudyJob& job = study.jobs[job_index];
     const std::string what = fmt::format("job {} ({})", job_index + 1, job.command);
-    std::vector<std::string> words = job.words();
-    words.push_back("--model=" + model.name);
-    words.push_back(fmt::format("--seed={}", study.seeds[seed]));
+    Words more{"--model=" + model.name, fmt::format("--seed={}", study.seeds[seed])};
     if (threads_ > 0 && !job.options.contains("threads"))
-      words.push_back(fmt::format("--threads={}", threads_));
-    if (job.command == "capture")
-      return std::make_unique<CaptureJob>(job, what, model.name, study.seeds[seed], threads_, shelf_, model);
+      more.push_back(fmt::format("--threads={}", threads_));
+    if (job.command == "capture") return std::make_unique<CaptureJob>(job, what, more, shelf_, model);
+    Words words = job.words();
+    words.insert(words.end(), more.begin(), more.end());
     if (job.command == "validate") return validate_job(words, what, model);
     if (job.command.starts_with("eval "))
       return eval_job(job.command.substr(5), std::move(words), what, model);

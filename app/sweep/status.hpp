@@ -7,9 +7,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "app/sweep/results.hpp"
 #include "app/sweep/study_plan.hpp"
-
+#include "app/sweep/sweep_folder.hpp"
 namespace keyscope::sweep {
 
 // How far a study is, from its folder alone.

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,35 +47,53 @@ struct Plan {
   std::vector<std::size_t> batch_starts() const;
 };
 
-// A study's folder: plan.json, cells.jsonl, and what workers leave in it.
-//   claims/BATCH        who works on what
-//   results/XX/ID.json  the result of a cell, once it is there: a line about how it came to be, and its own
-//   lines results/XX/ID.h5    its recording, where it is one failures/ID.json    why a cell failed
-//   workers/NAME.jsonl  what each worker has finished, and how long it took
-class SweepFolder {
- public:
-  explicit SweepFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
-
-  const std::filesystem::path& path() const { return folder_; }
-  std::filesystem::path claims() const { return folder_ / "claims"; }
-  std::filesystem::path workers() const { return folder_ / "workers"; }
-  std::filesystem::path result(const std::string& cell) const;
-  std::filesystem::path recording(const std::string& cell) const;
-  std::filesystem::path failure(const std::string& cell) const;
-
-  // Writes a plan over an earlier one; results stay, and those whose cells are still planned count.
-  //   throws FileError where the folder holds something else, or it cannot be written
-  void write(const Plan& plan) const;
-
-  //   throws FileError where there is none, or it is damaged, naming file and line
-  Plan read() const;
-
-  // The cells that have a result, and those that failed, in no order.
-  std::vector<std::string> finished() const;
-  std::vector<std::string> failed() const;
-
- private:
-  std::filesystem::path folder_;
+// What a cell came to.
+struct CellResult {
+  std::string lines;                     // JSON, a line each
+  std::filesystem::path recording = {};  // where it was written; empty: there is none
 };
+
+// The other end of running cells.
+struct JobWatch {
+  // Where a cell's recording is to be written: a path that nobody else writes to.
+  std::function<std::filesystem::path(const Cell&)> recording;
+  // Called for every cell once it is done.
+  std::function<void(const Cell&, const CellResult&)> done;
+  // Called every now and then: tokens of the batch.
+  std::function<void(std::int64_t done, std::int64_t total)> progress;
+};
+
+// One command of a study, with one model and one seed.
+class Job {
+ public:
+  virtual ~Job() = default;
+
+  // Its cells in order, those of a batch one after another; without job, model and seed.
+  //   throws UsageError and FileError on what cannot be asked of the model
+  virtual std::vector<Cell> cells() = 0;
+
+  // Runs cells of one batch, which `cells` gave in this or another process.
+  //   throws Cancelled once `cancel` was called
+  virtual void run(std::span<const Cell> batch, const JobWatch& watch) = 0;
+  virtual void cancel() = 0;  // from any thread
+};
+
+// Makes the jobs of studies: what needs the commands themselves.
+class JobMaker {
+ public:
+  virtual ~JobMaker() = default;
+
+  // Reads a model's weights once.
+  //   throws as Model::load does
+  virtual PlannedModel planned_model(const std::string& name) = 0;
+  //   throws UsageError on a command or an option that there is not, and where the model is not the planned
+  //   one
+  virtual std::unique_ptr<Job> make(const Study& study, int job, const PlannedModel& model, int seed) = 0;
+};
+
+// Plans every job with every model and every seed, model by model.
+//   progress: called with jobs done and all of them; what it throws ends planning
+Plan plan_study(Study study, JobMaker& maker,
+                const std::function<void(std::int64_t, std::int64_t)>& progress);
 
 }  // namespace keyscope::sweep

@@ -109,12 +109,11 @@ Claims::Claims(fs::path folder, WorkerIdentity worker, std::chrono::milliseconds
 
 Claims::~Claims() { give_up(); }
 
-Claims::Outcome Claims::claim(const std::string& name) {
+bool Claims::claim(const std::string& name) {
   // What was held when it was looked at last is looked at first: that changes nothing in the folder.
-  if (!seen_.contains(name) && hold(name)) return Outcome::kClaimed;
+  if (!seen_.contains(name) && hold(name)) return true;
   const std::string content = content_of(folder_ / name);
-  const bool claimed = content.empty() ? hold(name) : is_over(name, content) && take_over(name, content);
-  return claimed ? Outcome::kClaimed : Outcome::kHeld;
+  return content.empty() ? hold(name) : is_over(name, content) && take_over(name, content);
 }
 
 // A file of this worker under a name that no other file has; null where one has it.
@@ -209,12 +208,6 @@ void Claims::give_up() {
   if (is_own) ::unlink(claim.c_str());
   held_.clear();
   file_.reset();
-}
-
-std::string Claims::holder(const std::string& name) const {
-  const nlohmann::json holder = claimant(content_of(folder_ / name));
-  const auto host = field(holder, "host", std::string());
-  return host.empty() ? host : fmt::format("{}:{}", host, field<std::int64_t>(holder, "pid", 0));
 }
 
 }  // namespace keyscope::sweep

@@ -42,19 +42,11 @@ class Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  enum class Outcome {
-    kClaimed,
-    kHeld,  // by another worker, as far as can be told
-  };
-  // Claims a piece of work, or takes it over. One at a time is held.
+  // Claims a piece of work, or takes it over; false: another worker holds it, as far as can be told. One at a
+  // time is held.
   //   throws FileError where the folder cannot be written to
-  Outcome claim(const std::string& name);
+  bool claim(const std::string& name);
   void give_up();
-
-  // Who holds a claim: "node7:4711"; empty: nobody.
-  std::string holder(const std::string& name) const;
-
-  std::chrono::milliseconds lease() const { return lease_; }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -14,7 +14,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "app/sweep/results.hpp"
+#include "app/sweep/study_plan.hpp"
+#include "app/sweep/sweep_folder.hpp"
 #include "app/sweep/work_claims.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
@@ -109,7 +110,7 @@ class Worker {
   void take(Batch& batch) {
     check_cancelled();
     const std::string& name = plan_.cells[batch.first].batch;
-    if (claims_.claim(name) != Claims::Outcome::kClaimed) return;
+    if (!claims_.claim(name)) return;
     const struct GiveUp {
       Claims& claims;
       ~GiveUp() { claims.give_up(); }

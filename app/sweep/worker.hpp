@@ -7,9 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "app/sweep/job.hpp"
 #include "app/sweep/study_plan.hpp"
-
+#include "app/sweep/sweep_folder.hpp"
 namespace keyscope::sweep {
 
 // Which part of a study a worker begins with: part `index` of `count`, from 0.

@@ -16,8 +16,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "app/sweep/results.hpp"
 #include "app/sweep/study_plan.hpp"
+#include "app/sweep/sweep_folder.hpp"
 #include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/cli.hpp"

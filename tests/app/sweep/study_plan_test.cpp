@@ -1,3 +1,4 @@
+
 #include "app/sweep/study_plan.hpp"
 
 #include <filesystem>
@@ -9,9 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "app/sweep/results.hpp"
 #include "app/sweep/status.hpp"
 #include "app/sweep/study.hpp"
+#include "app/sweep/sweep_folder.hpp"
 #include "app/sweep/worker.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"

@@ -19,8 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/sweep/results.hpp"
 #include "app/sweep/status.hpp"
+#include "app/sweep/study_plan.hpp"
+#include "app/sweep/sweep_folder.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -3,12 +3,40 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/sweep/study_plan.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::sweep {
+
+// A study's folder: plan.json, cells.jsonl, and what workers leave in it, as docs/sweep.md lists it.
+class SweepFolder {
+ public:
+  explicit SweepFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  const std::filesystem::path& path() const { return folder_; }
+  std::filesystem::path claims() const { return folder_ / "claims"; }
+  std::filesystem::path workers() const { return folder_ / "workers"; }
+  std::filesystem::path result(const std::string& cell) const;
+  std::filesystem::path recording(const std::string& cell) const;
+  std::filesystem::path failure(const std::string& cell) const;
+
+  // Writes a plan over an earlier one; results stay, and those whose cells are still planned count.
+  //   throws FileError where the folder holds something else, or it cannot be written
+  void write(const Plan& plan) const;
+
+  //   throws FileError where there is none, or it is damaged, naming file and line
+  Plan read() const;
+
+  // The cells that have a result, and those that failed, in no order.
+  std::vector<std::string> finished() const;
+  std::vector<std::string> failed() const;
+
+ private:
+  std::filesystem::path folder_;
+};
 
 // A result of a cell could not be kept: not the cell's fault, and no reason to go on.
 class KeepError : public FileError {
