@@ -121,9 +121,9 @@ std::unique_ptr<Descriptor> Claims::make(const std::string& name) const {
   const fs::path own = folder_ / fmt::format(".{}.{}", name, worker_.token), claim = folder_ / name;
   auto file = std::make_unique<Descriptor>(own, O_WRONLY | O_CREAT | O_EXCL);
   const std::string content = first_content(worker_, lease_);
-  if (file->id() < 0 || ::write(file->id(), content.data(), content.size()) != std::ssize(content) ||
-      fdatasync(file->id()) != 0) {
-    const int error = errno;
+  const ssize_t written = file->id() < 0 ? -1 : ::write(file->id(), content.data(), content.size());
+  if (written != std::ssize(content) || fdatasync(file->id()) != 0) {
+    const int error = written >= 0 && written < std::ssize(content) ? ENOSPC : errno;
     ::unlink(own.c_str());
     fail_to("be written", own.string(), error);
   }

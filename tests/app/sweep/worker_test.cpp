@@ -34,6 +34,11 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+// Longer than a claim.
+std::string line_of(const Cell& cell) {
+  return fmt::format("{{\"index\":{},\"padding\":\"{}\"}}\n", cell.index, std::string(1000, 'x'));
+}
+
 // A job whose cells say their number, and which does before what a test wants.
 class CountingJob final : public Job {
  public:
@@ -56,7 +61,7 @@ class CountingJob final : public Job {
     for (const Cell& cell : batch) {
       if (cancelled_) throw Cancelled("interrupted");
       if (before_) before_(cell.index);
-      watch.done(cell, {fmt::format("{{\"index\":{}}}\n", cell.index)});
+      watch.done(cell, {line_of(cell)});
     }
   }
   void cancel() override { cancelled_ = true; }
@@ -99,8 +104,7 @@ class WorkerTest : public ::testing::Test {
   }
 
   void expect_all_there() const {
-    for (const Cell& cell : plan_.cells)
-      EXPECT_EQ(read_result(folder_, cell.id).lines, fmt::format("{{\"index\":{}}}\n", cell.index));
+    for (const Cell& cell : plan_.cells) EXPECT_EQ(read_result(folder_, cell.id).lines, line_of(cell));
     EXPECT_TRUE(std::filesystem::is_empty(folder_.claims()));
   }
 
@@ -177,6 +181,24 @@ TEST_F(WorkerTest, GivesUpWhereNothingElseComes) {
   EXPECT_THAT([&] { work(fails); },
               ::testing::ThrowsMessage<Error>(AllOf(HasSubstr("3 batches"), HasSubstr("no GPU here"))));
   EXPECT_EQ(status_of(folder_, plan_).n_failed, 9);
+}
+
+// A full disk here is no cell's fault: nothing is noted, the claim is given up, and others do the work.
+TEST_F(WorkerTest, EndsWhereResultsCannotBeKept) {
+  plan(6);
+  {
+    const figures::SmallDisk disk(100);
+    EXPECT_THROW(work(), FileError) << "no room for a claim";
+  }
+  {
+    const figures::SmallDisk disk(400);
+    EXPECT_THROW(work([](std::int64_t) {}, {}, 2s), KeepError) << "but for a claim alone";
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.claims()));
+  EXPECT_EQ(status_of(folder_, plan_).n_failed, 0);
+  EXPECT_TRUE(folder_.finished().empty());
+  EXPECT_EQ(work().n_done, 6);
+  expect_all_there();
 }
 
 TEST_F(WorkerTest, LeavesOthersTheirCells) {
