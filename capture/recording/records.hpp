@@ -263,6 +263,7 @@ class RecordSink {
   virtual void block(std::shared_ptr<const BlockRecord> record) = 0;
   // Of recorded layers with experts: before the record of the tokens' block, or under the layer schedule
   // after those of the blocks that went through the layer with them.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): who overrides it keeps the record
   virtual void routing(std::shared_ptr<const RoutingRecord> /*record*/) {}
   virtual void prompt_done(const PromptResult& result) = 0;
   virtual void run_done(int run, const TokenText& generated) = 0;
