@@ -1,14 +1,9 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "app/commands/cli_fwd.hpp"
 #include "app/measures/recording_measures.hpp"
-
-namespace keyscope::sweep {
-class JobMaker;
-}
 
 namespace keyscope::commands {
 
@@ -41,11 +36,5 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
 
 // The first of these tables: one line a run, means over all layers and heads.
 void print_run_summary(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs);
-
-// Jobs of studies as the commands `eval TASK`, `validate` and `capture` do them. The model of the last one
-// stays loaded.
-//   threads: of each job that says none; 0: as its command has it
-//   quiet: whether nothing says how far the hash over a model's weights is
-std::unique_ptr<sweep::JobMaker> make_job_maker(int threads, bool quiet);
 
 }  // namespace keyscope::commands

@@ -1,3 +1,5 @@
+#include "app/commands/sweep.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -14,12 +16,8 @@
 #include <CLI/App.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
@@ -31,6 +29,7 @@
 #include "app/sweep/worker.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -163,49 +162,18 @@ void run_one(const SweepArguments& arguments, const sweep::SweepFolder& folder, 
         fmt::format("{} failed; `keyscope sweep status` says why", counted(outcome.n_failed, "cell")));
 }
 
-// A worker of this very program, in a process of its own.
-class LocalWorker {
- public:
-  LocalWorker(const fs::path& folder, int index, int count, int threads, double lease_seconds) {
-    std::vector<std::string> words{"keyscope",
-                                   "sweep",
-                                   "run",
-                                   folder.string(),
-                                   "--quiet",
-                                   fmt::format("--shard={}/{}", index + 1, count),
-                                   fmt::format("--threads={}", threads),
-                                   fmt::format("--lease={}", lease_seconds)};
-    std::vector<char*> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    const fs::path program = fs::read_symlink("/proc/self/exe");
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    const int error = posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) fail_to("be started", program.string(), error);
-  }
-  LocalWorker(const LocalWorker&) = delete;
-  LocalWorker& operator=(const LocalWorker&) = delete;
-  ~LocalWorker() {
-    if (has_ended()) return;
-    kill(process_, SIGTERM);
-    waitpid(process_, nullptr, 0);
-  }
-
-  bool has_ended() {
-    ended_ = ended_ || waitpid(process_, &status_, WNOHANG) == process_;
-    return ended_;
-  }
-  bool was_killed() const { return ended_ && WIFSIGNALED(status_); }
-
- private:
-  pid_t process_ = 0;
-  bool ended_ = false;
-  int status_ = 0;
-};
+// The command line of a worker of this very program.
+std::vector<std::string> worker_words(const fs::path& folder, int index, int count, int threads,
+                                      double lease_seconds) {
+  return {fs::read_symlink("/proc/self/exe").string(),
+          "sweep",
+          "run",
+          folder.string(),
+          "--quiet",
+          fmt::format("--shard={}/{}", index + 1, count),
+          fmt::format("--threads={}", threads),
+          fmt::format("--lease={}", lease_seconds)};
+}
 
 // Several workers here. Who is killed is replaced, as long as cells get finished.
 void run_local(const SweepArguments& arguments, const sweep::SweepFolder& folder, const sweep::Plan& plan) {
@@ -215,9 +183,11 @@ void run_local(const SweepArguments& arguments, const sweep::SweepFolder& folder
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("cells", arguments.quiet);
-  std::vector<std::unique_ptr<LocalWorker>> workers;
+  std::vector<std::unique_ptr<ChildProgram>> workers;
   const auto start = [&](int index) {
-    return std::make_unique<LocalWorker>(folder.path(), index, n, threads, arguments.lease_seconds);
+    return std::make_unique<ChildProgram>(
+        worker_words(folder.path(), index, n, threads, arguments.lease_seconds),
+        ChildProgram::Output::kDropped);
   };
   workers.reserve(n);
   for (int i = 0; i < n; ++i) workers.push_back(start(i));
@@ -334,7 +304,9 @@ void add_sweep(CLI::App& app) {
       "sweep", "A study of many cells: models, prompts, policies, budgets and seeds, on one machine or many");
   add_plan(*sweep);
   add_run(*sweep);
+  add_sweep_submit(*sweep);
   add_status(*sweep);
+  add_sweep_merge(*sweep);
   sweep->require_subcommand(1);
 }
 

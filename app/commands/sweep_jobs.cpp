@@ -16,10 +16,10 @@
 
 #include "analysis/policies/registry.hpp"
 #include "app/commands/capture_options.hpp"
-#include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "app/commands/eval.hpp"
 #include "app/commands/options.hpp"
+#include "app/commands/sweep.hpp"
 #include "app/commands/validate.hpp"
 #include "app/evaluation/evaluation.hpp"
 #include "app/results/prompts.hpp"
@@ -240,7 +240,10 @@ class ValidateJob final : public sweep::Job {
       cell.index = std::ssize(cells);
       cell.tokens = validation::tokens_of(settings_, prompt);
       estimate.apply(cell);
-      cell.about = json_text(Json{{"prompt", prompt.name}, {"tokens", prompt.ids.size()}});
+      cell.about = json_text(Json{{"prompt", prompt.name},
+                                  {"tokens", prompt.ids.size()},
+                                  {"budget", settings_.budget.text()},
+                                  {"block", settings_.block_size}});
       cells.push_back(std::move(cell));
     }
     return cells;
@@ -426,6 +429,11 @@ class CaptureJob final : public sweep::Job {
       others.erase(name);
     Json depends{{"command", "capture"}};
     results::add_identity(depends, identity_);
+    depends["seed"] = options_.seed;
+    depends["options"] = std::move(others);
+    depends["ids"] = prompt.ids;
+    Cell cell;
+    cell.joint = sweep::cell_digest(depends);
     // A policy of the user's own says in its options what its file holds.
     depends["policy"] = point.policy.own
                             ? Json{{"name", point.policy.name}, {"options", point.policy.options}}
@@ -434,10 +442,6 @@ class CaptureJob final : public sweep::Job {
         point.budget_text.empty() ? Json() : Json(analysis::parse_budget(point.budget_text).text());
     depends["budgets"] = options_.budgets;
     depends["block"] = point.block;
-    depends["seed"] = options_.seed;
-    depends["options"] = std::move(others);
-    depends["ids"] = prompt.ids;
-    Cell cell;
     cell.id = sweep::cell_digest(depends);
     cell.batch = cell.id;
     cell.tokens = std::ssize(prompt.ids) + std::max<std::int64_t>(0, options_.generate - 1);

@@ -18,6 +18,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/recording/hdf5.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
 
@@ -107,6 +108,14 @@ OrderedFigure read_figure(const Group& group, const std::string& name) {
 
 }  // namespace
 
+void add_figure(Group& entry, const Figure& figure, std::int64_t order) {
+  const std::string name = unique_name(entry, group_name(figure));
+  write_figure(entry, name, figure, order);
+  if (order == 0) entry.set_text("default", name);
+}
+
+void mark_figure_file(Group& root) { root.set_integer(kFormatAttribute, kFormat); }
+
 struct NexusWriter::State {
   State(const std::filesystem::path& path, bool replace)
       : output(path, replace), file(File::create(output.part())) {}
@@ -126,7 +135,7 @@ NexusWriter::NexusWriter(const std::filesystem::path& path, const recording::Ori
   Group root = state_->file.root();
   root.set_text("NX_class", "NXroot");
   root.set_text("default", "entry");
-  root.set_integer(kFormatAttribute, kFormat);
+  mark_figure_file(root);
   state_->entry = root.create_group("entry", "NXentry");
   state_->entry.create_text("title", "Keyscope: figures of " + origin.model.name);
   recording::write_origin(state_->entry, origin);
@@ -134,11 +143,7 @@ NexusWriter::NexusWriter(const std::filesystem::path& path, const recording::Ori
 
 NexusWriter::~NexusWriter() = default;
 
-void NexusWriter::add(const Figure& figure) {
-  const std::string name = unique_name(state_->entry, group_name(figure));
-  write_figure(state_->entry, name, figure, state_->n_figures);
-  if (state_->n_figures++ == 0) state_->entry.set_text("default", name);
-}
+void NexusWriter::add(const Figure& figure) { add_figure(state_->entry, figure, state_->n_figures++); }
 
 void NexusWriter::finish() {
   state_->entry = Group();
@@ -153,8 +158,21 @@ void write_nexus(const std::filesystem::path& path, const std::vector<Figure>& f
   writer.finish();
 }
 
+namespace {
+
+// Of many models, none is the one; what stands for its name is whose figures they are.
+recording::Origin origin_of(const Group& entry) {
+  if (entry.has("model")) return recording::read_origin(entry);
+  recording::Origin origin;
+  if (entry.has_attribute("name")) origin.model.name = entry.text("name");
+  return origin;
+}
+
+}  // namespace
+
 FigureFile read_figures(const std::filesystem::path& path) {
-  const File file = File::open(path);
+  const recording::EntryPath place = recording::entry_path(path.string());
+  const File file = File::open(place.file);
   const Group root = file.root();
   if (!root.has_attribute(kFormatAttribute))
     throw FileError(
@@ -162,7 +180,10 @@ FigureFile read_figures(const std::filesystem::path& path) {
   if (const std::int64_t format = root.integer(kFormatAttribute); format != kFormat)
     throw FileError(
         fmt::format("{}: figures of format {}; this program reads {}", path.string(), format, kFormat));
-  const Group entry = root.open_group("entry");
+  const bool by_default = place.entry.empty() && root.has_attribute("default");
+  const Group entry = root.open_group(by_default            ? root.text("default")
+                                      : place.entry.empty() ? std::string("entry")
+                                                            : place.entry);
   std::vector<OrderedFigure> found;
   for (const std::string& name : entry.names()) {
     if (!entry.has_group(name)) continue;
@@ -171,7 +192,7 @@ FigureFile read_figures(const std::filesystem::path& path) {
   }
   std::ranges::stable_sort(found, std::less<>(), &OrderedFigure::order);
   const std::string shown = entry.has_attribute("default") ? entry.text("default") : "";
-  FigureFile figures{recording::read_origin(entry), {}, 0};
+  FigureFile figures{origin_of(entry), {}, 0};
   for (OrderedFigure& each : found) {
     if (each.name == shown) figures.default_figure = figures.figures.size();
     for (Panel& panel : each.figure.panels)
@@ -188,7 +209,12 @@ bool is_nexus_path(const std::filesystem::path& path) {
 
 bool is_figure_file(const std::filesystem::path& path) {
   try {
-    return File::open(path).root().has_attribute(kFormatAttribute);
+    const recording::EntryPath place = recording::entry_path(path.string());
+    const File file = File::open(place.file);
+    const Group root = file.root();
+    if (!root.has_attribute(kFormatAttribute)) return false;
+    if (place.entry.empty()) return !root.has_attribute("keyscope_format");
+    return root.has_group(place.entry) && !root.open_group(place.entry).has("runs");
   } catch (const FileError&) {
     return false;
   }

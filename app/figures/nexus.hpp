@@ -31,6 +31,13 @@ struct FigureFile {
 void write_nexus(const std::filesystem::path& path, const std::vector<Figure>& figures,
                  const recording::Origin& origin, bool replace = false);
 
+// A figure's group in an entry of a file that is being written, beside others.
+//   order: its place among them; the first one is what NeXus viewers open on
+void add_figure(recording::hdf5::Group& entry, const Figure& figure, std::int64_t order);
+
+// Marks a file as one that read_figures reads: its default entry has figures.
+void mark_figure_file(recording::hdf5::Group& root);
+
 // Writes figures one by one, for many of them: at no time is more than one in memory.
 class NexusWriter {
  public:
@@ -47,14 +54,15 @@ class NexusWriter {
   std::unique_ptr<State> state_;
 };
 
-// Reads a figure file back.
+// Reads a figure file back: the figures of its default entry, or of "FILE::ENTRY".
 //   throws FileError where it is no figure file of this project, or damaged
 FigureFile read_figures(const std::filesystem::path& path);
 
 // Whether a path's extension asks for HDF5: .h5, .hdf5 or .nxs.
 bool is_nexus_path(const std::filesystem::path& path);
 
-// Whether a readable HDF5 file holds figures of this project (and is no recording).
+// Whether a readable HDF5 file holds figures of this project and is no recording, or an entry of it was asked
+// for that has figures: "FILE::ENTRY".
 bool is_figure_file(const std::filesystem::path& path);
 
 // The order of a matrix beside it: `token` and `retained`, an entry per row and column, and `linkage`, its

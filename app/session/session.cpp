@@ -22,7 +22,8 @@ using recording::RecordingInfo;
 WorkerResult open_path(const std::string& path, const SelectionRequest& selection,
                        const std::filesystem::path& memory, Keep keep, const std::shared_ptr<JobWatch>& job) {
   job->check();
-  if (!std::filesystem::exists(path)) throw FileError(fmt::format("{}: there is no such file", path));
+  if (!std::filesystem::exists(recording::entry_path(path).file))
+    throw FileError(fmt::format("{}: there is no such file", path));
   if (figures::is_figure_file(path))
     return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path)), job};
   const auto progress = [&](std::int64_t n_checked, std::int64_t n_layers) {

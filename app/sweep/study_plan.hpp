@@ -18,6 +18,7 @@ namespace keyscope::sweep {
 struct Cell {
   std::string id;     // digest of all that its result depends on, weights included
   std::string batch;  // likewise of the cells that are run with it, since they have a beginning in common
+  std::string joint;  // likewise of those whose recordings are runs of one; empty: it gives no recording
   int job = 0, model = 0;         // of the study
   int seed = 0;                   // of the study's seeds, which one
   std::int64_t index = 0;         // its place among the job's cells of this model and seed
@@ -51,6 +52,13 @@ struct Plan {
 struct CellResult {
   std::string lines;                     // JSON, a line each
   std::filesystem::path recording = {};  // where it was written; empty: there is none
+};
+
+// A number that a cell's result holds.
+struct Measure {
+  std::string name;         // "recall"
+  std::string policy = {};  // empty: the cell's own
+  double value = 0;
 };
 
 // The other end of running cells.
@@ -90,6 +98,11 @@ class JobMaker {
   //   one
   virtual std::unique_ptr<Job> make(const Study& study, int job, const PlannedModel& model, int seed) = 0;
 };
+
+// What is compared over a study, of a result of a command.
+//   lines: the cell's own, see Result
+//   throws FileError where they are not what the command gives
+using ReadMeasures = std::function<std::vector<Measure>(const StudyJob& job, const std::string& lines)>;
 
 // Plans every job with every model and every seed, model by model.
 //   progress: called with jobs done and all of them; what it throws ends planning

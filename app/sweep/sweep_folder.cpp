@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int kPlanFormat = 1;
-constexpr const char *kPlan = "plan.json", *kCells = "cells.jsonl";
+constexpr const char *kPlanFile = "plan.json", *kCellsFile = "cells.jsonl";
 
 Json plan_json(const Plan& plan) {
   Json models = Json::array();
@@ -37,9 +37,11 @@ Json plan_json(const Plan& plan) {
 }
 
 std::string cell_line(const Cell& cell) {
-  const Json json = {{"cell", cell.id},       {"batch", cell.batch},     {"job", cell.job},
-                     {"model", cell.model},   {"seed", cell.seed},       {"index", cell.index},
-                     {"tokens", cell.tokens}, {"seconds", cell.seconds}, {"memory_bytes", cell.memory_bytes}};
+  const Json json = {{"cell", cell.id},         {"batch", cell.batch},
+                     {"joint", cell.joint},     {"job", cell.job},
+                     {"model", cell.model},     {"seed", cell.seed},
+                     {"index", cell.index},     {"tokens", cell.tokens},
+                     {"seconds", cell.seconds}, {"memory_bytes", cell.memory_bytes}};
   std::string line = json_text(json);
   line.pop_back();
   return fmt::format("{},\"about\":{}}}\n", line, cell.about);
@@ -56,6 +58,7 @@ Cell parse_cell(const std::string& text, const std::string& where, const Study& 
   Cell cell;
   cell.id = line.member("cell").string();
   cell.batch = line.member("batch").string();
+  cell.joint = line.member("joint").string();
   cell.job = index_below(line, "job", study.jobs.size());
   cell.model = index_below(line, "model", study.models.size());
   cell.seed = index_below(line, "seed", study.seeds.size());
@@ -100,14 +103,14 @@ fs::path SweepFolder::failure(const std::string& cell) const {
 void SweepFolder::write(const Plan& plan) const {
   if (fs::exists(folder_) && !fs::is_directory(folder_))
     throw FileError(fmt::format("{}: found a file; expected a folder for the study", folder_.string()));
-  if (fs::is_directory(folder_) && !fs::exists(folder_ / kPlan) && !fs::is_empty(folder_))
+  if (fs::is_directory(folder_) && !fs::exists(folder_ / kPlanFile) && !fs::is_empty(folder_))
     throw FileError(
         fmt::format("{}: not empty, and no study's folder (there is no {}); expected an empty folder or "
                     "one that was planned before",
-                    folder_.string(), kPlan));
+                    folder_.string(), kPlanFile));
   for (const char* name : {"", "claims", "results", "failures", "workers"}) make_folder(folder_ / name);
   for (int first = 0; first < 256; ++first) make_folder(folder_ / "results" / fmt::format("{:02x}", first));
-  AtomicFile cells(folder_ / kCells, true);
+  AtomicFile cells(folder_ / kCellsFile, true);
   {
     std::ofstream file(cells.part(), std::ios::binary | std::ios::trunc);
     for (const Cell& cell : plan.cells) file << cell_line(cell);
@@ -116,14 +119,14 @@ void SweepFolder::write(const Plan& plan) const {
   }
   // The plan says how many cells there are: who comes between the two files is told so.
   cells.commit();
-  write_file(folder_ / kPlan, json_text(plan_json(plan), 2) + "\n", true);
+  write_file(folder_ / kPlanFile, json_text(plan_json(plan), 2) + "\n", true);
 }
 
 Plan SweepFolder::read() const {
-  const fs::path file = folder_ / kPlan;
+  const fs::path file = folder_ / kPlanFile;
   if (!fs::exists(file))
     throw FileError(fmt::format("{}: there is no {}; expected a folder that `keyscope sweep plan` made",
-                                folder_.string(), kPlan));
+                                folder_.string(), kPlanFile));
   const std::string text = read_small_file(file);
   const nlohmann::json json = parse_json_object(text, file.string());
   const JsonField root(json, file.string(), "");
@@ -137,7 +140,7 @@ Plan SweepFolder::read() const {
                            model.member("weights_sha256").string()});
   });
   const auto n_cells = root.member("n_cells").integer(0, std::numeric_limits<std::int64_t>::max());
-  const fs::path cells = folder_ / kCells;
+  const fs::path cells = folder_ / kCellsFile;
   std::ifstream lines = open_file(cells, "a study's cells");
   std::string line;
   for (std::int64_t number = 1; std::getline(lines, line); ++number)
@@ -145,7 +148,7 @@ Plan SweepFolder::read() const {
   require_read(lines, cells.string());
   if (std::ssize(plan.cells) != n_cells)
     throw FileError(fmt::format("{}: found {} cells; expected {}, as {} says; plan the study once more",
-                                cells.string(), plan.cells.size(), n_cells, kPlan));
+                                cells.string(), plan.cells.size(), n_cells, kPlanFile));
   return plan;
 }
 

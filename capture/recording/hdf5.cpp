@@ -1,12 +1,16 @@
 #include "capture/recording/hdf5.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 #include "capture/recording/hdf5_node.hpp"
@@ -15,6 +19,7 @@ namespace keyscope::recording::hdf5 {
 namespace {
 
 constexpr hsize_t kMostMembers = 100000;
+constexpr hsize_t kTextChunk = 4096;
 // Metadata in few places rather than between the chunks: a large recording opens with few reads.
 constexpr hsize_t kMetadataBlockBytes = 1 << 16;
 
@@ -28,13 +33,14 @@ void set_fill(hid_t properties, const DatasetOptions& options, const std::string
     check(H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY), where, "set the allocation time");
 }
 
-Handle creation_properties(const DatasetOptions& options, const std::string& where) {
+//   numbers: of numbers, which have a value before they are written
+Handle creation_properties(const DatasetOptions& options, const std::string& where, bool numbers = true) {
   Handle properties = own(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, where, "make properties");
   check(H5Pset_obj_track_times(properties.id(), false), where, "set properties");
   if (!options.chunk.empty())
     check(H5Pset_chunk(properties.id(), static_cast<int>(options.chunk.size()), options.chunk.data()), where,
           "set chunks of " + format_shape(options.chunk));
-  set_fill(properties.id(), options, where);
+  if (numbers) set_fill(properties.id(), options, where);
   if (options.shuffle) check(H5Pset_shuffle(properties.id()), where, "set the shuffle filter");
   if (options.gzip > 0)
     check(H5Pset_deflate(properties.id(), static_cast<unsigned>(options.gzip)), where, "set gzip");
@@ -67,13 +73,119 @@ Handle file_properties(const std::string& where) {
   return properties;
 }
 
+// What a virtual dataset stands for.
+struct VirtualSource {
+  std::string file, path;
+  Shape shape;
+};
+
+std::string text_of(hid_t properties, ssize_t (*get)(hid_t, size_t, char*, size_t),
+                    const std::string& where) {
+  const ssize_t n = check(get(properties, 0, nullptr, 0), where, "read what it stands for");
+  std::string text(static_cast<std::size_t>(n), '\0');
+  check(get(properties, 0, text.data(), text.size() + 1), where, "read what it stands for");
+  return text;
+}
+
+bool is_whole(hid_t space) { return H5Sget_select_type(space) == H5S_SEL_ALL; }
+
+// Empty: no virtual dataset. Only properties are looked at: HDF5 opens other files as soon as it is asked for
+// the extent of one.
+//   throws FileError where it stands for anything but one whole dataset
+std::optional<VirtualSource> virtual_source(hid_t dataset, const std::string& where) {
+  const Handle properties =
+      own(H5Dget_create_plist(dataset), H5Pclose, where, "read how the dataset is stored");
+  if (H5Pget_layout(properties.id()) != H5D_VIRTUAL) return std::nullopt;
+  std::size_t n_sources = 0;
+  check(H5Pget_virtual_count(properties.id(), &n_sources), where, "read what it stands for");
+  if (n_sources != 1)
+    throw FileError(
+        fmt::format("{}: a virtual dataset made of {}; expected one whole dataset of a study's "
+                    "result",
+                    where, n_sources));
+  const auto space_of = [&](hid_t (*get)(hid_t, size_t)) {
+    return own(get(properties.id(), 0), H5Sclose, where, "read what it stands for");
+  };
+  const Handle here = space_of(H5Pget_virtual_vspace), there = space_of(H5Pget_virtual_srcspace);
+  if (!is_whole(here.id()) || !is_whole(there.id()))
+    throw FileError(where + ": a virtual dataset made of a part of another; expected a whole one");
+  VirtualSource source{text_of(properties.id(), H5Pget_virtual_filename, where),
+                       text_of(properties.id(), H5Pget_virtual_dsetname, where),
+                       Shape(check(H5Sget_simple_extent_ndims(here.id()), where, "read its shape"))};
+  check(H5Sget_simple_extent_dims(here.id(), source.shape.data(), nullptr), where, "read its shape");
+  return source;
+}
+
+// `results/3f/3f….h5`, as `sweep run` names what it writes: a file from elsewhere cannot have anything else
+// of this machine read.
+bool is_study_result(const std::filesystem::path& path) {
+  const auto is_hex = [](const std::string& text, std::size_t length) {
+    return text.size() == length && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  };
+  const std::filesystem::path folder = path.parent_path();
+  return path.extension() == ".h5" && is_hex(path.stem().string(), 32) &&
+         is_hex(folder.filename().string(), 2) && folder.parent_path().filename() == "results";
+}
+
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (const std::filesystem::path& part : std::filesystem::path(path).relative_path())
+    parts.push_back(part.string());
+  return parts;
+}
+
 }  // namespace
 
-Group::Group(Handle handle, std::string file, std::string path, std::uint64_t file_bytes)
+class Sources {
+ public:
+  explicit Sources(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  // The dataset that a virtual one stands for.
+  //   where: the virtual one, for messages
+  Dataset open_dataset(const VirtualSource& source, const std::string& where, std::size_t cache_bytes,
+                       const Shape& needed) {
+    if (!is_study_result(source.file))
+      throw FileError(
+          fmt::format("{}: a virtual dataset, which reads from {}; refused, as only the results of "
+                      "a study are followed",
+                      where, shown(source.file)));
+    try {
+      const std::vector<std::string> parts = parts_of(source.path);
+      Group group = file(source.file).root();
+      for (std::size_t i = 0; i + 1 < parts.size(); ++i) group = group.open_group(parts[i]);
+      Dataset dataset = group.open_dataset(parts.empty() ? "" : parts.back(), cache_bytes, needed);
+      if (dataset.shape() == source.shape) return dataset;
+      throw FileError(fmt::format("{}: shape is {}; expected {}", dataset.where(),
+                                  format_shape(dataset.shape()), format_shape(source.shape)));
+    } catch (const FileError& error) {
+      throw FileError(
+          fmt::format("{}: its numbers lie in another file: {}; merge the study again, with "
+                      "--copy for a file that stands alone",
+                      where, error.what()));
+    }
+  }
+
+ private:
+  const File& file(const std::string& name) {
+    const auto found = files_.find(name);
+    if (found != files_.end()) return found->second;
+    File opened = File::open(folder_ / name, false);  // an absolute name stays what it is
+    if (!opened.root().has_attribute("keyscope_format"))
+      throw FileError(fmt::format("{}: no recording", (folder_ / name).string()));
+    return files_.emplace(name, std::move(opened)).first->second;
+  }
+
+  std::filesystem::path folder_;
+  std::map<std::string, File> files_;
+};
+
+Group::Group(Handle handle, std::string file, std::string path, std::uint64_t file_bytes,
+             std::shared_ptr<Sources> sources)
     : Node(std::move(handle), fmt::format("{}: {}", file, path)),
       file_(std::move(file)),
       path_(std::move(path)),
-      file_bytes_(file_bytes) {}
+      file_bytes_(file_bytes),
+      sources_(std::move(sources)) {}
 
 std::string Group::path_of(const std::string& name) const {
   return path_ == "/" ? "/" + name : path_ + "/" + name;
@@ -83,7 +195,7 @@ Group Group::create_group(const std::string& name, const std::string& nx_class) 
   const Lock lock;
   Group group(own(H5Gcreate2(id(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose, where_,
                   "create group " + name),
-              file_, path_of(name), file_bytes_);
+              file_, path_of(name), file_bytes_, sources_);
   group.set_text("NX_class", nx_class);
   return group;
 }
@@ -124,6 +236,92 @@ void Group::create_text(const std::string& name, const std::string& text) {
           H5Dclose, where, "create the dataset");
   const char* pointer = text.c_str();
   check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &pointer), where, "write");
+}
+
+Dataset Group::create_virtual(const std::string& name, const Dataset& source, const std::string& file,
+                              const std::string& path) {
+  const Lock lock;
+  const std::string where = fmt::format("{}: {}", file_, path_of(name));
+  const Shape& shape = source.shape();
+  const Handle space = own(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose,
+                           where, "make a dataspace");
+  const Handle properties = creation_properties(DatasetOptions(), where);
+  check(H5Pset_virtual(properties.id(), space.id(), file.c_str(), path.c_str(), space.id()), where,
+        "say what it stands for");
+  const Handle element = file_type(source.type());
+  return {
+      own(H5Dcreate2(id(), name.c_str(), element.id(), space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+          H5Dclose, where, "create the dataset"),
+      where};
+}
+
+namespace {
+
+constexpr std::size_t kMostTextBytes = 1 << 16;               // of one text of a list
+constexpr std::size_t kMostListBytes = std::size_t{1} << 32;  // of all of them
+
+Handle text_type(std::size_t n_bytes, const std::string& where) {
+  Handle type = own(H5Tcopy(H5T_C_S1), H5Tclose, where, "make a text type");
+  check(H5Tset_size(type.id(), n_bytes), where, "make a text type");
+  check(H5Tset_cset(type.id(), H5T_CSET_UTF8), where, "make a text type");
+  check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), where, "make a text type");
+  return type;
+}
+
+}  // namespace
+
+void Group::create_texts(const std::string& name, const std::vector<std::string>& texts, int gzip) {
+  const std::string where = fmt::format("{}: {}", file_, path_of(name));
+  std::size_t width = 1;
+  for (const std::string& text : texts) {
+    if (text.find('\0') != std::string::npos)
+      throw InvalidInput(fmt::format("{}: a text with a zero byte: {}", where, shown(text)));
+    width = std::max(width, text.size());
+  }
+  std::string bytes(width * texts.size(), '\0');
+  for (std::size_t i = 0; i < texts.size(); ++i) texts[i].copy(&bytes[i * width], width);
+  const Lock lock;
+  const Shape shape{texts.size()};
+  DatasetOptions options;
+  if (!texts.empty()) {
+    options.chunk = {std::min<hsize_t>(texts.size(), kTextChunk)};
+    options.gzip = gzip;
+  }
+  const Handle space = own(H5Screate_simple(1, shape.data(), nullptr), H5Sclose, where, "make a dataspace");
+  const Handle properties = creation_properties(options, where, false);
+  const Handle type = text_type(width, where);
+  const Handle dataset =
+      own(H5Dcreate2(id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+          H5Dclose, where, "create the dataset");
+  check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), where, "write");
+}
+
+std::vector<std::string> Group::read_texts(const std::string& name) const {
+  const Lock lock;
+  Handle handle = open_data(name, 0);
+  const std::string where = fmt::format("{}: {}", file_, path_of(name));
+  refuse_foreign_storage(handle.id(), where);
+  const Dataset dataset(std::move(handle), where);
+  const Handle type = own(H5Dget_type(dataset.id()), H5Tclose, where, "read its type");
+  const std::size_t width = H5Tget_size(type.id());
+  if (H5Tget_class(type.id()) != H5T_STRING || H5Tis_variable_str(type.id()) > 0 || width > kMostTextBytes ||
+      dataset.shape().size() != 1)
+    throw FileError(fmt::format("{}: expected a list of texts of up to {} bytes", where, kMostTextBytes));
+  if (file_bytes_ > 0) refuse_overdeclared(dataset, {}, file_bytes_);
+  const std::size_t n = dataset.shape().front();
+  if (n > kMostListBytes / width)
+    throw FileError(fmt::format("{}: claims {} texts of {} bytes", where, n, width));
+  std::string bytes(n * width, '\0');
+  const Handle memory = text_type(width, where);
+  if (n > 0)
+    check(H5Dread(dataset.id(), memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), where, "read");
+  std::vector<std::string> texts;
+  texts.reserve(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::string_view text(&bytes[i * width], width);
+    texts.emplace_back(text.substr(0, text.find('\0')));
+  }
+  return texts;
 }
 
 std::vector<std::string> Group::names() const {
@@ -175,15 +373,23 @@ Group Group::open_group(const std::string& name) const {
   const Lock lock;
   expect_member(name, H5I_GROUP);
   return {own(H5Gopen2(id(), name.c_str(), H5P_DEFAULT), H5Gclose, where_, "open group " + name), file_,
-          path_of(name), file_bytes_};
+          path_of(name), file_bytes_, sources_};
+}
+
+Handle Group::open_data(const std::string& name, std::size_t cache_bytes) const {
+  expect_member(name, H5I_DATASET);
+  const std::string where = fmt::format("{}: {}", file_, path_of(name));
+  const Handle access = access_properties(cache_bytes, where);
+  return own(H5Dopen2(id(), name.c_str(), access.id()), H5Dclose, where, "open the dataset");
 }
 
 Dataset Group::open_dataset(const std::string& name, std::size_t cache_bytes, const Shape& needed) const {
   const Lock lock;
-  expect_member(name, H5I_DATASET);
+  Handle handle = open_data(name, cache_bytes);
   const std::string where = fmt::format("{}: {}", file_, path_of(name));
-  const Handle access = access_properties(cache_bytes, where);
-  Handle handle = own(H5Dopen2(id(), name.c_str(), access.id()), H5Dclose, where, "open the dataset");
+  if (sources_ != nullptr)
+    if (const auto source = virtual_source(handle.id(), where))
+      return sources_->open_dataset(*source, where, cache_bytes, needed);
   refuse_foreign_storage(handle.id(), where);
   Dataset dataset(std::move(handle), where);
   if (file_bytes_ > 0) refuse_overdeclared(dataset, needed, file_bytes_);
@@ -203,7 +409,7 @@ File File::create(const std::filesystem::path& path) {
   return file;
 }
 
-File File::open(const std::filesystem::path& path) {
+File File::open(const std::filesystem::path& path, bool follow) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw FileError(path.string() + ": no such file");
@@ -217,13 +423,16 @@ File File::open(const std::filesystem::path& path) {
     throw FileError(path.string() + ": is no HDF5 file (or has lost its beginning)");
   const Handle access = file_properties(path.string());
   use_input_driver(access.id(), path.string());
-  return {own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path.string(), "open as HDF5"),
-          path.string(), bytes};
+  File file{own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path.string(), "open as HDF5"),
+            path.string(), bytes};
+  if (follow) file.sources_ = std::make_shared<Sources>(folder_of(path));
+  return file;
 }
 
 Group File::root() const {
   const Lock lock;
-  return {own(H5Gopen2(handle_.id(), "/", H5P_DEFAULT), H5Gclose, name_, "open /"), name_, "/", bytes_};
+  return {own(H5Gopen2(handle_.id(), "/", H5P_DEFAULT), H5Gclose, name_, "open /"), name_, "/", bytes_,
+          sources_};
 }
 
 File::~File() { abandon(); }

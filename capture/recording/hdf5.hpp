@@ -2,8 +2,10 @@
 
 // HDF5 files for this project: every call to the C library stands behind these classes, is checked, and is
 // made under one process-wide lock. Opening refuses what a file from elsewhere must not be able to do: links
-// that leave the file or the place where they stand, virtual datasets, external storage, unknown filters, and
-// declared sizes far beyond the bytes that are stored.
+// that leave the file or the place where they stand, external storage, unknown filters, and declared sizes
+// far beyond the bytes that are stored. Of virtual datasets, which read from other files, those alone are
+// followed that stand for a whole dataset of a recording that is a study's result; HDF5 itself never follows
+// one.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,10 +19,17 @@
 
 namespace keyscope::recording::hdf5 {
 
+class Sources;  // files that virtual datasets of a file read from
+
 class Group : public Node {
  public:
   Group() = default;
-  Group(Handle handle, std::string file, std::string path, std::uint64_t file_bytes);
+  //   file_bytes: 0: of a file being written
+  //   sources: null: virtual datasets are refused
+  Group(Handle handle, std::string file, std::string path, std::uint64_t file_bytes,
+        std::shared_ptr<Sources> sources = nullptr);
+
+  const std::string& path() const { return path_; }  // in its file: "/entry/runs"
 
   // Creates a group with its NeXus class.
   Group create_group(const std::string& name, const std::string& nx_class);
@@ -28,6 +37,15 @@ class Group : public Node {
                          const DatasetOptions& options = {});
   // A second name for a dataset of the same file: its bytes lie there once.
   void link_dataset(const std::string& name, const Dataset& dataset);
+  // A dataset that stands for one of another file.
+  //   file: relative to the folder that this file lies in, or absolute
+  //   path: of the dataset in it
+  Dataset create_virtual(const std::string& name, const Dataset& source, const std::string& file,
+                         const std::string& path);
+  // A list of UTF-8 texts, each of which takes as many bytes as the longest before compression.
+  //   throws InvalidInput where a text has a zero byte
+  void create_texts(const std::string& name, const std::vector<std::string>& texts, int gzip);
+  std::vector<std::string> read_texts(const std::string& name) const;
   // A scalar text dataset, such as NXdata's `title`.
   void create_text(const std::string& name, const std::string& text);
 
@@ -48,10 +66,12 @@ class Group : public Node {
   std::string path_of(const std::string& name) const;
   H5I_type_t member_type(const std::string& name) const;  // H5I_BADID: not there, or not by a hard link
   void expect_member(const std::string& name, H5I_type_t type) const;
+  Handle open_data(const std::string& name, std::size_t cache_bytes) const;
 
   std::string file_;
   std::string path_;
   std::uint64_t file_bytes_ = 0;  // 0: a file being written
+  std::shared_ptr<Sources> sources_;
 };
 
 class File {
@@ -62,7 +82,8 @@ class File {
   static File create(const std::filesystem::path& path);
   // An existing file, for reading only. Takes no lock on it, so that a recording can be read on file systems
   // without locks.
-  static File open(const std::filesystem::path& path);
+  //   follow: whether virtual datasets may be read, as above
+  static File open(const std::filesystem::path& path, bool follow = true);
 
   File(File&&) noexcept = default;
   File& operator=(File&&) = delete;
@@ -98,6 +119,7 @@ class File {
   std::string name_;
   std::uint64_t bytes_ = 0;              // of an existing file
   std::unique_ptr<OutputState> output_;  // of a file being written; outlives the handle
+  std::shared_ptr<Sources> sources_;
   Handle handle_;
 };
 

@@ -226,6 +226,14 @@ bool Node::is_text(const std::string& name) const {
   return H5Tget_class(type.id()) == H5T_STRING;
 }
 
+bool Node::is_list(const std::string& name) const {
+  const Lock lock;
+  const Handle attribute = open_attribute(name);
+  const Handle space =
+      own(H5Aget_space(attribute.id()), H5Sclose, where_, "read the extent of '" + name + "'");
+  return H5Sget_simple_extent_ndims(space.id()) > 0;
+}
+
 Handle Node::open_attribute(const std::string& name) const {
   if (!has_attribute(name)) throw FileError(fmt::format("{}: attribute '{}' is missing", where_, name));
   return own(H5Aopen(id(), name.c_str(), H5P_DEFAULT), H5Aclose, where_, "open attribute '" + name + "'");

@@ -98,6 +98,7 @@ class Node {
   bool has_attribute(const std::string& name) const;
   std::vector<std::string> attribute_names() const;
   bool is_text(const std::string& name) const;
+  bool is_list(const std::string& name) const;  // 1-D, of any length
   std::string text(const std::string& name) const;
   std::vector<std::string> texts(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -18,12 +20,15 @@ namespace keyscope::recording {
 
 namespace {
 
+constexpr const char *kEntry = "entry", *kEntrySeparator = "::";
+
 // Reads what a recording says of itself, and checks all that it declares: every dataset's type and shape
 // against the others, offsets and ids, blocks against tokens. Keys, queries, values and attention are not
 // read.
 //   progress: may be empty
 //   throws FileError naming file and dataset or attribute, what was found and what was expected
-RecordingInfo read_info(const hdf5::File& file, const std::string& source, const OpenProgress& progress = {});
+RecordingInfo read_info(const hdf5::File& file, const std::string& source, const std::string& entry_name,
+                        const OpenProgress& progress = {});
 
 using hdf5::ElementType;
 using hdf5::Group;
@@ -126,16 +131,17 @@ void read_runs(const Group& runs, const std::vector<std::string>& names, const O
   }
 }
 
-RecordingInfo read_info(const hdf5::File& file, const std::string& source, const OpenProgress& progress) {
+RecordingInfo read_info(const hdf5::File& file, const std::string& source, const std::string& entry_name,
+                        const OpenProgress& progress) {
   const Group root = file.root();
   root.names();
-  if (!root.has_attribute("keyscope_format") || !root.has("entry"))
+  if (!root.has_attribute("keyscope_format") || !root.has(kEntry))
     throw FileError(source +
                     ": not a Keyscope recording (no attribute 'keyscope_format', or no group 'entry')");
   if (root.integer("keyscope_format") != kFormat)
     throw FileError(fmt::format("{}: keyscope_format is {}; this version reads {}", source,
                                 root.integer("keyscope_format"), kFormat));
-  const Group entry = root.open_group("entry");
+  const Group entry = root.open_group(entry_name);
   entry.names();
   if (!entry.has("runs")) throw FileError(source + ": holds no runs; a figure file is not a recording");
   RecordingInfo info;
@@ -172,9 +178,11 @@ struct RowRange {
 
 class FileRecording final : public Recording {
  public:
-  FileRecording(const std::string& path, const OpenProgress& progress)
-      : file_(hdf5::File::open(path)),
-        info_(std::make_shared<const RecordingInfo>(read_info(file_, path, progress))) {}
+  //   source: what was asked for, for messages
+  FileRecording(const EntryPath& path, const std::string& source, const OpenProgress& progress)
+      : file_(hdf5::File::open(path.file)),
+        entry_(path.entry.empty() ? kEntry : path.entry),
+        info_(std::make_shared<const RecordingInfo>(read_info(file_, source, entry_, progress))) {}
 
   std::shared_ptr<const RecordingInfo> info() const override { return info_; }
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
@@ -208,6 +216,7 @@ class FileRecording final : public Recording {
   RowMatrixD read_sink(int run, int layer) const;
 
   hdf5::File file_;
+  std::string entry_;
   std::shared_ptr<const RecordingInfo> info_;
   mutable std::map<std::tuple<int, int, std::string>, Dataset> open_;  // guarded by hdf5::Lock
 };
@@ -219,7 +228,7 @@ const RunInfo& FileRecording::run_info(int run) const {
 }
 
 Group FileRecording::run_group(int run) const {
-  return file_.root().open_group("entry").open_group("runs").open_group(run_info(run).plan.name);
+  return file_.root().open_group(entry_).open_group("runs").open_group(run_info(run).plan.name);
 }
 
 void FileRecording::check_place(int run, int layer) const {
@@ -432,13 +441,30 @@ RowMatrixF FileRecording::logits(int run) const {
 
 }  // namespace
 
+EntryPath entry_path(const std::string& path) {
+  const auto at = path.rfind(kEntrySeparator);
+  if (at == std::string::npos || std::filesystem::exists(path)) return {path, ""};
+  return {path.substr(0, at), path.substr(at + std::string_view(kEntrySeparator).size())};
+}
+
 std::shared_ptr<Recording> open_recording(const std::string& path) {
   return open_recording(path, OpenProgress());
 }
 
 std::shared_ptr<Recording> open_recording(const std::string& path, const OpenProgress& progress) {
   const hdf5::Lock lock;
-  return std::make_shared<FileRecording>(path, progress);
+  return std::make_shared<FileRecording>(entry_path(path), path, progress);
+}
+
+std::vector<std::string> recording_entries(const std::string& file) {
+  std::vector<std::string> entries;
+  const hdf5::File opened = hdf5::File::open(file);
+  const Group root = opened.root();
+  for (const std::string& name : root.names())
+    if (root.has_group(name) && root.open_group(name).has("runs")) entries.push_back(name);
+  // "entry", "entry_2", … "entry_10"
+  std::ranges::stable_sort(entries, {}, &std::string::size);
+  return entries;
 }
 
 }  // namespace keyscope::recording

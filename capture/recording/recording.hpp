@@ -147,10 +147,24 @@ class Recording {
   virtual RowMatrixF logits(int run) const = 0;
 };
 
+// A file, and which of its entries is meant.
+struct EntryPath {
+  std::string file, entry;  // no entry: none was named
+};
+
+// Takes "FILE::ENTRY" apart; where there is a file of that very name, it is meant.
+EntryPath entry_path(const std::string& path);
+
 // Opens a recording, or the `.part` of one that was killed, up to its last complete block.
+//   path: a file, or "FILE::ENTRY" where it holds several: see recording_entries
 //   throws FileError where the file is not a readable recording: damaged, foreign, with links out of the
 //   file, or with shapes that contradict each other
 std::shared_ptr<Recording> open_recording(const std::string& path);
+
+// The entries of a file that are recordings, "entry" first, which is the one that is meant where none is
+// named.
+//   throws FileError where it is no readable HDF5 file
+std::vector<std::string> recording_entries(const std::string& file);
 
 // Positions of the rows that were present after block `block`: seen by then, and not evicted by then.
 //   evicted_at: (n_tokens); n_seen: tokens seen at the end of that block; ascending result

@@ -9,8 +9,8 @@
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "capture/recording/dataset_copy.hpp"
 #include "capture/recording/hdf5.hpp"
-#include "capture/recording/packing.hpp"
 #include "capture/recording/recording_layout.hpp"
 #include "capture/replay/replay.hpp"
 

@@ -1,0 +1,133 @@
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <fmt/format.h>
+
+#include "app/commands/console.hpp"
+#include "app/commands/options.hpp"
+#include "app/commands/sweep.hpp"
+#include "app/evaluation/example.hpp"
+#include "app/sweep/merge.hpp"
+#include "app/sweep/study_plan.hpp"
+#include "app/sweep/sweep_folder.hpp"
+#include "app/validation/prompt_record.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/program.hpp"
+#include "base/text.hpp"
+
+namespace keyscope::commands {
+
+namespace {
+
+using sweep::Measure;
+
+struct MergeArguments {
+  std::string folder, out, csv, parquet;
+  bool copy = false, force = false, quiet = false;
+};
+
+std::vector<Measure> eval_measures(const std::string& line) {
+  const auto result = evaluation::parse_result(line, "a cell's result");
+  std::vector<Measure> measures;
+  for (const auto& [name, value] : result.scores) measures.push_back({name, "", value});
+  return measures;
+}
+
+// Of the full cache everything; of the others what says how well they keep it. What attention says under
+// eviction is biased by what had been evicted before.
+bool is_compared(const validation::Quantity& quantity, const std::string& policy) {
+  return policy == "none" ? !quantity.against_full_cache : quantity.against_full_cache;
+}
+
+std::vector<Measure> validate_measures(const std::string& line) {
+  const auto record = validation::parse_prompt_record(line, "a cell's result");
+  std::vector<Measure> measures;
+  for (const measures::RunMeasures& run : record.runs)
+    for (const validation::Quantity& quantity : validation::quantities())
+      if (const auto value = validation::value_of(run, quantity); value && is_compared(quantity, run.run))
+        measures.push_back({std::string(quantity.id), run.run, *value});
+  return measures;
+}
+
+std::vector<Measure> capture_measures(const std::string& line) {
+  const auto json = parse_ordered_json(line);
+  return {{"peak_cache_rows", "", json.value("peak_cache_rows", 0.0)},
+          {"generated", "", static_cast<double>(json.value("generated", nlohmann::ordered_json()).size())}};
+}
+
+std::vector<Measure> measures_of(const sweep::StudyJob& job, const std::string& lines) {
+  const std::string line = lines.substr(0, lines.find('\n'));
+  if (job.command == "validate") return validate_measures(line);
+  return job.command == "capture" ? capture_measures(line) : eval_measures(line);
+}
+
+// By the Python package: Parquet is a format of its world.
+void write_parquet(const std::string& study, const std::string& out) {
+  const char* chosen = std::getenv("KEYSCOPE_PYTHON");
+  const std::string python = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+  ChildProgram program({python, "-m", "keyscope.study", study, out}, ChildProgram::Output::kRead);
+  program.read();
+  if (const int status = program.wait(); status != 0)
+    throw Error(fmt::format("--parquet: {} -m keyscope.study ended with {}; it needs the package keyscope and pyarrow, "
+                            "in the Python that KEYSCOPE_PYTHON names; {} is written",
+                            python, status, study));
+}
+
+void print_outcome(const sweep::MergeOutcome& outcome, const std::string& out) {
+  const auto count = [](std::int64_t n) { return format_count(n); };
+  fmt::print("{}: {} done, {} failed, {} missing, {} damaged; {}, {}\n", out, counted(outcome.n_done, "cell"),
+             count(outcome.n_failed), count(outcome.n_missing), count(outcome.n_damaged),
+             counted(outcome.n_recordings, "recording"), counted(outcome.n_figures, "figure"));
+  for (const std::string& damage : outcome.damages) fmt::print(stderr, "keyscope: warning: {}\n", damage);
+}
+
+void run_merge(const MergeArguments& arguments) {
+  const JsonTarget csv{arguments.csv, arguments.force, "--csv"};
+  const sweep::SweepFolder folder(full_path(arguments.folder));
+  const sweep::Plan plan = folder.read();
+  require_writable(csv, arguments.out);
+  if (!arguments.parquet.empty()) output_path(arguments.parquet, arguments.force);
+  sweep::MergeOptions options;
+  options.copy = arguments.copy;
+  options.replace = arguments.force;
+  sweep::MergeOutcome outcome;
+  {
+    Progress progress("cells", arguments.quiet);
+    std::atomic<bool> cancelled = false;
+    OnInterrupt on_interrupt([&] { cancelled = true; });
+    options.progress = [&](std::int64_t done, std::int64_t total) {
+      if (cancelled) throw Cancelled("interrupted; nothing was written");
+      progress.update(done, total, "merged");
+    };
+    outcome = sweep::merge(folder, plan, measures_of, arguments.out, options);
+  }
+  if (csv.given()) write_text(csv, sweep::table_csv(outcome.table));
+  if (!csv.is_stdout()) print_outcome(outcome, arguments.out);
+  if (!arguments.parquet.empty()) write_parquet(arguments.out, arguments.parquet);
+}
+
+}  // namespace
+
+void add_sweep_merge(CLI::App& sweep) {
+  auto arguments = std::make_shared<MergeArguments>();
+  CLI::App* command = sweep.add_subcommand(
+      "merge", "Put what there is of a study into one file: its table, figures over its axes, its recordings");
+  command->add_option("DIR", arguments->folder, "A folder that `sweep plan` made")->required();
+  command->add_option("--out", arguments->out, "The study's file")->required();
+  command->add_flag("--copy", arguments->copy, "Copy recordings into it; else it refers to those in DIR");
+  command->add_option("--csv", arguments->csv, "Also write the table as CSV; - is stdout");
+  command->add_option("--parquet", arguments->parquet, "Also write it as Parquet, by the Python package");
+  command->add_flag("--force", arguments->force, "Replace existing files");
+  add_quiet(*command, arguments->quiet);
+  command->footer("Example:\n  keyscope sweep merge study --out needles.h5 --csv needles.csv");
+  command->callback([arguments] { run_merge(*arguments); });
+}
+
+}  // namespace keyscope::commands

@@ -1,0 +1,277 @@
+#include "app/sweep/merge.hpp"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "app/figures/nexus.hpp"
+#include "app/figures/nexus_panel.hpp"
+#include "app/sweep/study_figures.hpp"
+#include "app/sweep/study_file.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "capture/recording/joint_recording.hpp"
+#include "capture/recording/recording_layout.hpp"
+
+namespace keyscope::sweep {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using recording::JointRun;
+using recording::hdf5::Dataset;
+using recording::hdf5::DatasetOptions;
+using recording::hdf5::ElementType;
+using recording::hdf5::File;
+using recording::hdf5::Group;
+
+constexpr std::size_t kMostDamages = 20;     // that are named
+constexpr std::size_t kMostErrorBytes = 400;  // of a failure, in the table
+constexpr hsize_t kBytesAtOnce = 1 << 20;
+constexpr std::int64_t kCellsBetweenReports = 256;
+
+// Bytes that come in pieces, into a dataset that grows by large ones.
+class ByteColumn {
+ public:
+  explicit ByteColumn(Group& group) {
+    DatasetOptions options;
+    options.chunk = {kBytesAtOnce};
+    options.max_shape = {H5S_UNLIMITED};
+    options.gzip = recording::kGzip;
+    options.cache_bytes = 2 * kBytesAtOnce;
+    dataset_ = group.create_dataset(kLines, ElementType::kUInt8, {0}, options);
+  }
+
+  void add(std::string_view bytes) {
+    waiting_ += bytes;
+    ends_.push_back(n_written_ + std::ssize(waiting_));
+    if (waiting_.size() >= kBytesAtOnce) write();
+  }
+
+  // Where each piece begins, and where the last one ends.
+  const std::vector<std::int64_t>& finish() {
+    write();
+    return ends_;
+  }
+
+ private:
+  void write() {
+    if (waiting_.empty()) return;
+    const auto first = static_cast<hsize_t>(n_written_), n = static_cast<hsize_t>(waiting_.size());
+    dataset_.resize({first + n});
+    dataset_.write(std::span(reinterpret_cast<const std::uint8_t*>(waiting_.data()), waiting_.size()), {first},
+                   {n});
+    n_written_ += std::ssize(waiting_);
+    waiting_.clear();
+  }
+
+  Dataset dataset_;
+  std::string waiting_;
+  std::int64_t n_written_ = 0;
+  std::vector<std::int64_t> ends_{0};
+};
+
+// Cells whose recordings are runs of one, in the study's order.
+class Joints {
+ public:
+  void add(const Cell& cell, const fs::path& file, const std::string& policy) {
+    const auto [place, is_new] = places_.try_emplace(cell.joint, joints_.size());
+    if (is_new) joints_.emplace_back();
+    Joint& joint = joints_[place->second];
+    const int number = ++joint.n_of_policy[policy];
+    joint.runs.push_back({file, number == 1 ? policy : fmt::format("{}-{}", policy, number)});
+  }
+
+  void write(Group& root, const fs::path& folder, bool copy) const {
+    for (std::size_t i = 0; i < joints_.size(); ++i)
+      recording::write_joint_recording(
+          root, folder, i == 0 ? "entry" : fmt::format("entry_{}", i + 1), joints_[i].runs,
+          copy ? recording::JointStorage::kCopied : recording::JointStorage::kVirtual);
+  }
+
+  std::int64_t size() const { return std::ssize(joints_); }
+
+ private:
+  struct Joint {
+    std::vector<JointRun> runs;
+    std::map<std::string, int> n_of_policy;
+  };
+  std::vector<Joint> joints_;
+  std::unordered_map<std::string, std::size_t> places_;
+};
+
+// A run is named after its policy, without its options, in letters that any tool takes as a group's name.
+std::string run_name(const std::string& policy) {
+  return figures::nexus_name(policy.substr(0, policy.find(':')));
+}
+
+std::unordered_set<std::string> set_of(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
+}
+
+class Merging {
+ public:
+  Merging(const SweepFolder& folder, const Plan& plan, const ReadMeasures& read_measures, Group& study)
+      : folder_(folder),
+        plan_(plan),
+        read_measures_(read_measures),
+        finished_(set_of(folder.finished())),
+        failed_(set_of(folder.failed())),
+        lines_(study) {}
+
+  void add_cells(const MergeOptions& options) {
+    std::unordered_set<std::string_view> seen;
+    for (std::size_t i = 0; i < plan_.cells.size(); ++i) {
+      if (options.progress && i % kCellsBetweenReports == 0)
+        options.progress(static_cast<std::int64_t>(i), std::ssize(plan_.cells));
+      if (seen.insert(plan_.cells[i].id).second) add(plan_.cells[i]);
+    }
+    outcome_.table.fill();
+  }
+
+  void write(Group& study, Group& root, const fs::path& folder, bool copy) {
+    const auto& offsets = lines_.finish();
+    study.create_dataset(kLineOffset, ElementType::kInt64, {offsets.size()})
+        .write(std::span<const std::int64_t>(offsets));
+    Group cells = study.create_group(kCells, signal_.empty() ? "NXcollection" : "NXdata");
+    write_table(cells, outcome_.table, signal_);
+    const auto n_absent = outcome_.n_failed + outcome_.n_missing + outcome_.n_damaged;
+    const auto figures = study_figures(observations_, plan_.study.name, n_absent);
+    for (const figures::Figure& figure : figures) figures::add_figure(study, figure, outcome_.n_figures++);
+    if (figures.empty()) study.set_text("default", kCells);
+    if (joints_.size() > 0) root.set_integer("keyscope_format", recording::kFormat);
+    joints_.write(root, folder, copy);
+    outcome_.n_recordings = joints_.size();
+  }
+
+  MergeOutcome outcome() && { return std::move(outcome_); }
+
+ private:
+  void add(const Cell& cell) {
+    StudyTable& table = outcome_.table;
+    const StudyJob& job = plan_.study.jobs[cell.job];
+    table.add_row();
+    table.set("cell", cell.id);
+    table.set("job", cell.job + 1.0);
+    table.set("command", job.command);
+    table.set("model", plan_.study.models[cell.model]);
+    table.set("seed", static_cast<double>(plan_.study.seeds[cell.seed]));
+    std::string error;
+    const auto result = result_of(cell, error);
+    table.set("state", std::string(state_of(cell, result.has_value())));
+    table.set("error", error.substr(0, kMostErrorBytes));
+    const Json about = parse_ordered_json(cell.about);
+    table.set_members(about);
+    lines_.add(result ? result->lines : std::string_view());
+    if (!result) return;
+    for (const Measure& measure : read_measures_(job, result->lines)) add(cell, about, measure);
+    if (!cell.joint.empty()) joints_.add(cell, folder_.recording(cell.id), run_name(about.value("policy", "run")));
+  }
+
+  void add(const Cell& cell, const Json& about, const Measure& measure) {
+    const std::string column =
+        measure.policy.empty() ? measure.name : fmt::format("{}.{}", measure.policy, measure.name);
+    outcome_.table.set(column, measure.value);
+    if (signal_.empty()) signal_ = column;
+    const std::string policy = measure.policy.empty() ? about.value("policy", "") : measure.policy;
+    observations_.push_back({plan_.study.jobs[cell.job].command, measure.name, plan_.study.models[cell.model],
+                             policy, policy == "none" ? "" : about.value("budget", ""),
+                             about.value("block", std::int64_t{0}), measure.value});
+  }
+
+  // What a cell gave, if that is there and can be used; else why not.
+  std::optional<Result> result_of(const Cell& cell, std::string& error) {
+    if (!finished_.contains(cell.id)) {
+      if (failed_.contains(cell.id)) error = reason_of(cell.id);
+      return std::nullopt;
+    }
+    try {
+      Result result = read_result(folder_, cell.id);
+      if (result.head.program_version != plan_.program_version)
+        throw FileError(fmt::format("{}: was made by keyscope {}, and the study was planned by {}; delete it, and "
+                                    "run the study once more",
+                                    folder_.result(cell.id).string(), result.head.program_version,
+                                    plan_.program_version));
+      if (!cell.joint.empty() && !fs::exists(folder_.recording(cell.id)))
+        throw FileError(fmt::format("{}: is not there, though its result is; delete {}, and run the study once more",
+                                    folder_.recording(cell.id).string(), folder_.result(cell.id).string()));
+      return result;
+    } catch (const FileError& found) {
+      error = found.what();
+      if (outcome_.damages.size() < kMostDamages) outcome_.damages.emplace_back(error);
+      return std::nullopt;
+    }
+  }
+
+  std::string reason_of(const std::string& id) const {
+    try {
+      return read_failure(folder_, id).error;
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  }
+
+  const char* state_of(const Cell& cell, bool usable) {
+    if (usable) return ++outcome_.n_done, kDone;
+    if (finished_.contains(cell.id)) return ++outcome_.n_damaged, kDamaged;
+    if (failed_.contains(cell.id)) return ++outcome_.n_failed, kFailed;
+    return ++outcome_.n_missing, kMissing;
+  }
+
+  const SweepFolder& folder_;
+  const Plan& plan_;
+  const ReadMeasures& read_measures_;
+  const std::unordered_set<std::string> finished_, failed_;
+  ByteColumn lines_;
+  Joints joints_;
+  std::vector<Observation> observations_;
+  std::string signal_;  // the first column of what came of cells
+  MergeOutcome outcome_;
+};
+
+std::string plan_text(const Plan& plan) {
+  Json models = Json::array();
+  for (const PlannedModel& model : plan.models)
+    models.push_back(
+        {{"name", model.name}, {"sha256", model.sha256}, {"weights_sha256", model.weights_sha256}});
+  return json_text(Json{{"study", plan.study.json()}, {"models", std::move(models)}});
+}
+
+}  // namespace
+
+MergeOutcome merge(const SweepFolder& folder, const Plan& plan, const ReadMeasures& read_measures,
+                   const fs::path& out, const MergeOptions& options) {
+  AtomicFile output(out, options.replace);
+  File file = File::create(output.part());
+  MergeOutcome outcome;
+  file.guarded([&] {
+    Group root = file.root();
+    root.set_text("NX_class", "NXroot");
+    root.set_text("default", kStudyEntry);
+    root.set_integer(kStudyFormat, kStudyFileFormat);
+    Group study = root.create_group(kStudyEntry, "NXentry");
+    study.create_text("title", "Keyscope: " + plan.study.name);
+    study.set_text("name", plan.study.name);
+    study.set_text("program", plan.program_version);
+    study.set_text(kPlan, plan_text(plan));
+    Merging merging(folder, plan, read_measures, study);
+    merging.add_cells(options);
+    merging.write(study, root, folder_of(output.path()), options.copy);
+    outcome = std::move(merging).outcome();
+    figures::mark_figure_file(root);
+  });
+  file.close();
+  output.commit();
+  return outcome;
+}
+
+}  // namespace keyscope::sweep

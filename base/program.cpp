@@ -1,0 +1,69 @@
+#include "base/program.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/files.hpp"
+
+namespace keyscope {
+
+ChildProgram::ChildProgram(const std::vector<std::string>& words, Output output) {
+  std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  std::array<int, 2> ends{-1, -1};
+  if (output == Output::kRead && pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail_to("be started", words.front(), errno);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (output == Output::kRead)
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  else
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  const int error = posix_spawnp(&process_, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (ends[1] >= 0) close(ends[1]);
+  out_ = ends[0];
+  if (error == 0) return;
+  if (out_ >= 0) close(out_);
+  fail_to("be started", words.front(), error);
+}
+
+ChildProgram::~ChildProgram() {
+  if (out_ >= 0) close(out_);
+  if (has_ended()) return;
+  kill(process_, SIGTERM);
+  wait();
+}
+
+bool ChildProgram::has_ended() {
+  ended_ = ended_ || waitpid(process_, &status_, WNOHANG) == process_;
+  return ended_;
+}
+
+bool ChildProgram::was_killed() const { return ended_ && WIFSIGNALED(status_); }
+
+std::string ChildProgram::read() {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const ssize_t n = ::read(out_, part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(n));
+  }
+}
+
+int ChildProgram::wait() {
+  while (!ended_ && (waitpid(process_, &status_, 0) == process_ || errno != EINTR)) ended_ = true;
+  return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+}
+
+}  // namespace keyscope

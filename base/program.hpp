@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace keyscope {
+
+// A program that was started in a process of its own.
+class ChildProgram {
+ public:
+  enum class Output { kDropped, kRead };  // its stdout; its stderr is this process's
+
+  //   words: the program, sought on the PATH unless it has a slash, and its arguments
+  //   throws FileError where it cannot be started
+  ChildProgram(const std::vector<std::string>& words, Output output);
+  ~ChildProgram();  // asked to end (SIGTERM), and waited for
+  ChildProgram(const ChildProgram&) = delete;
+  ChildProgram& operator=(const ChildProgram&) = delete;
+
+  bool has_ended();
+  bool was_killed() const;  // by a signal, once it has ended
+
+  // All that it writes, to the end.
+  std::string read();
+  // Waits for its end. Returns its exit status; 128 and the signal where one ended it.
+  int wait();
+
+ private:
+  pid_t process_ = 0;
+  int out_ = -1;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+}  // namespace keyscope
