@@ -134,6 +134,21 @@ FileLock try_lock(int descriptor) {
   return FileLock::kHeld;
 }
 
+int try_write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
+    if (n >= 0)
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    else if (errno != EINTR)
+      return errno;
+  }
+  return 0;
+}
+
+void write_all(int descriptor, std::string_view bytes, const std::string& where) {
+  if (const int error = try_write_all(descriptor, bytes); error != 0) fail_to("be written", where, error);
+}
+
 void sync_data(int descriptor, const std::string& where) {
   if (::fdatasync(descriptor) != 0) fail_to("write to the disk", where, errno);
 }

@@ -105,6 +105,13 @@ class MappedFile {
 void sync_data(int descriptor, const std::string& where);
 void sync_path(const std::filesystem::path& file_or_folder);
 
+// Writes all bytes to an open file, however often it takes. The first returns what went wrong, as errno says
+// it; 0: nothing.
+//   where: the file's name, for messages
+//   throws FileError
+int try_write_all(int descriptor, std::string_view bytes);
+void write_all(int descriptor, std::string_view bytes, const std::string& where);
+
 // Whether this process now holds a file's lock, which goes with the descriptor. Some file systems of clusters
 // (NFS, Lustre) have no locks: who is told so works on without. Where it is not held, errno says why.
 enum class FileLock { kHeld, kBusy, kNone };

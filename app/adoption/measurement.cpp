@@ -25,19 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How keys and attention are measured at a budget.
-validation::Settings diagnosis_settings(const evaluation::Settings& asked,
-                                        const evaluation::AskedBudget& budget) {
-  validation::Settings settings;
-  settings.policies.push_back(analysis::parse_policy("none"));
-  for (const auto& policy : asked.policies) settings.policies.push_back(policy.spec);
-  settings.budget = budget.budget;
-  settings.block_size = asked.blocks.front();
-  settings.seed = asked.seed;
-  settings.model = asked.model;
-  return settings;
-}
-
 // Works on one report, stage by stage.
 class Measurement {
  public:
@@ -85,6 +72,7 @@ class Measurement {
     json["examples_sha256"] = evaluation::examples_sha256(task.examples);
     evaluation::ResultFolder folder(out_ / task.name, json, options_.discard);
     folder.begin();
+    if (options_.find_line) folder.adopt(settings, task.examples, options_.find_line);
     const evaluation::EvaluationWatch watch{watch_.monitor.control, progress_of(task.name)};
     const auto evaluation =
         evaluation::evaluate(model_, settings, task.examples, task.scorer, &folder, watch);
@@ -163,6 +151,8 @@ class Measurement {
       validation::ResultFolder folder(out_ / geometry_folder(budget.text),
                                       validation::settings_json(settings), options_.discard);
       folder.begin();
+      if (options_.find_record)
+        validation::adopt_records(settings, options_.diagnosed, options_.find_record, folder);
       records.records = validation::measure_prompts(
           model_, settings, options_.diagnosed, folder, false,
           {watch_.monitor.control, watch_.cancelled, progress_of("keys and attention at " + budget.text)});
@@ -188,6 +178,18 @@ class Measurement {
 };
 
 }  // namespace
+
+validation::Settings diagnosis_settings(const evaluation::Settings& asked,
+                                        const evaluation::AskedBudget& budget) {
+  validation::Settings settings;
+  settings.policies.push_back(analysis::parse_policy("none"));
+  for (const auto& policy : asked.policies) settings.policies.push_back(policy.spec);
+  settings.budget = budget.budget;
+  settings.block_size = asked.blocks.front();
+  settings.seed = asked.seed;
+  settings.model = asked.model;
+  return settings;
+}
 
 void check_diagnosis_memory(const capture::Model& model, const evaluation::Settings& settings,
                             std::span<const results::Prompt> diagnosed) {

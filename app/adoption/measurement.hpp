@@ -10,9 +10,11 @@
 #include "app/adoption/adoption.hpp"
 #include "app/adoption/tasks.hpp"
 #include "app/benchmarks/benchmark.hpp"
+#include "app/evaluation/evaluation.hpp"
 #include "app/evaluation/example.hpp"
 #include "app/results/prompts.hpp"
 #include "app/validation/prompt_record.hpp"
+#include "app/validation/validation.hpp"
 #include "capture/model/model.hpp"
 
 namespace keyscope::adoption {
@@ -23,7 +25,14 @@ struct MeasurementOptions {
   std::int64_t latency_repeat = 5;                  // 0: time to the first token is not measured
   std::span<const results::Prompt> diagnosed = {};  // whose keys and attention are looked at; none: of none
   bool discard = false;                             // results of other settings may be thrown away
+  // What was made elsewhere and is taken over; empty: nothing.
+  evaluation::FindLine find_line = {};
+  validation::FindRecord find_record = {};
 };
+
+// How keys and attention are measured at a budget.
+validation::Settings diagnosis_settings(const evaluation::Settings& asked,
+                                        const evaluation::AskedBudget& budget);
 
 // The other end of a running measurement: tokens of the stage at hand, whose name is in the label.
 struct MeasurementWatch {

@@ -147,10 +147,15 @@ void write_text(const JsonTarget& target, const std::string& text) {
 }
 
 recording::Provenance provenance_now() {
-  recording::Provenance made;
+  recording::Provenance made = provenance_of_results();
   made.command = command_line();
-  made.versions = "keyscope " KEYSCOPE_VERSION;
   made.started = utc_now();
+  return made;
+}
+
+recording::Provenance provenance_of_results() {
+  recording::Provenance made;
+  made.versions = "keyscope " KEYSCOPE_VERSION;
   return made;
 }
 

@@ -90,6 +90,10 @@ void write_json(const JsonTarget& target, const nlohmann::ordered_json& json);
 // Where results come from that are made now: this program's version, the command line and the time, UTC.
 recording::Provenance provenance_now();
 
+// The same of results that any number of calls may have made, one of which went on where another was ended:
+// what they depend on stands beside them, and they are the same bytes whoever made them when.
+recording::Provenance provenance_of_results();
+
 // One block character per value, its height the value's place between low and high: "▁▄█". Values outside
 // take the nearest end; one that does not exist is a middle dot.
 std::string sparkline(std::span<const std::optional<double>> values, double low, double high);

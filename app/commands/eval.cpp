@@ -25,6 +25,7 @@
 #include "app/drawing/cairo_painter.hpp"
 #include "app/evaluation/evaluation.hpp"
 #include "app/evaluation/niah.hpp"
+#include "app/evaluation/task_report.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/figure.hpp"
 #include "app/figures/nexus.hpp"
@@ -124,7 +125,7 @@ void check_outputs(const EvalOptions& options, const evaluation::Settings& setti
 recording::Origin eval_origin(const evaluation::Settings& settings, const capture::Model& model) {
   const capture::ModelConfig& config = model.config();
   recording::Origin origin;
-  origin.provenance = provenance_now();
+  origin.provenance = provenance_of_results();
   origin.provenance.configuration = json_text(evaluation::settings_json(settings));
   origin.provenance.model_sha256 = settings.model.sha256;
   origin.provenance.seed = static_cast<std::int64_t>(settings.seed);
@@ -232,19 +233,28 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
     print_notes(settings, asked);
     return print_plan(settings, asked, folder.get());
   }
+  StudyChoice study = options.study;
+  study.open(options.out);
   if (folder) folder->begin();
+  if (const auto find = study.find_line()) folder->adopt(settings, asked.examples, find);
   const auto evaluation = evaluate(options, *model, settings, asked, folder.get());
   const EvalOutcome outcome{settings, asked, evaluation};
-  const EvalReport report = task.report(outcome);
+  EvalReport report = task.report(outcome);
   const recording::Origin origin = eval_origin(settings, *model);
   const JsonTarget json = options.json_target();
   if (!json.is_stdout()) {
     print_notes(settings, asked);
-    fmt::print("{}{}", report.table, cost_line(evaluation));
+    fmt::print("{}{}{}", report.table, study.summary(), cost_line(evaluation));
   }
-  if (folder) write_folder(report.figures, report.json, task.name, *folder, origin);
+  const Json cost = evaluation::cost_json(evaluation);
+  if (folder) {
+    write_folder(report.figures, report.json, task.name, *folder, origin);
+    folder->write("cost.json", json_text(cost, 2) + "\n");
+  }
   write_asked_figures(options, report.figures, origin);
-  if (json.given()) write_json(json, report.json);
+  if (!json.given()) return;
+  report.json["cost"] = cost;
+  write_json(json, report.json);
 }
 
 void EvalOptions::add_to(CLI::App& command) {
@@ -275,6 +285,7 @@ void EvalOptions::add_to(CLI::App& command) {
   add_seed(command, seed, "what is drawn: examples, policies, the bootstrap");
   command.add_flag("--force", force, "Replace files; discard results of other settings in --out");
   command.add_flag("--dry-run", dry_run, "Say what would be run and stop");
+  study.add_to(command);
   add_quiet(command, quiet);
 }
 

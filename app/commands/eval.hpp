@@ -13,6 +13,7 @@
 #include "app/commands/cli_fwd.hpp"
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
+#include "app/commands/study_cells.hpp"
 #include "app/evaluation/evaluation.hpp"
 #include "app/evaluation/example.hpp"
 #include "app/evaluation/task_data.hpp"
@@ -32,6 +33,7 @@ struct EvalOptions {
   std::string json;
   std::string cache_dtype = "model", cache_scales;
   bool force = false, quiet = false, dry_run = false;
+  StudyChoice study;
 
   void add_to(CLI::App& command);
 
@@ -65,7 +67,7 @@ struct EvalOutcome {
 // What the task says of that.
 struct EvalReport {
   std::string table;
-  nlohmann::ordered_json json;  // all that --json and results.json hold
+  nlohmann::ordered_json json;  // all that results.json holds, and --json beside the cost
   std::vector<figures::Figure> figures = {};
 };
 
@@ -77,8 +79,9 @@ struct EvalTask {
 };
 
 // Loads the model, makes the examples, runs what is missing, prints the table and writes what was asked for:
-// --json, --figure, and into OUT results.json, every figure (its name begins with the task's) as png, svg and
-// pdf, and all of them as TASK.h5. Ctrl-C ends it within a block; with --dry-run nothing is run or written.
+// --json, --figure, and into OUT results.json and cost.json, every figure (its name begins with the task's)
+// as png, svg and pdf, and all of them as TASK.h5. Ctrl-C ends it within a block; with --dry-run nothing is
+// run or written.
 //   throws as its parts do, Cancelled after Ctrl-C; nothing runs before all outputs were found to be writable
 void run_eval(const EvalOptions& options, const EvalTask& task);
 

@@ -60,9 +60,8 @@ EvalTask longbench_task(const LongBenchArguments& arguments) {
     const auto scored = evaluation::longbench_report(table, set->rows, outcome.settings.seed);
     auto numbers = evaluation::longbench_json(scored, grid);
     numbers["prompts_cut"] = set->n_cut;
-    return EvalReport{
-        evaluation::longbench_table(scored, grid),
-        evaluation::benchmark_json(outcome.settings, outcome.evaluation, numbers, outcome.asked.bad_rows)};
+    return EvalReport{evaluation::longbench_table(scored, grid),
+                      evaluation::benchmark_json(outcome.settings, numbers, outcome.asked.bad_rows)};
   };
   return {"longbench", evaluation::longbench_settings(options), examples, report};
 }
@@ -121,8 +120,8 @@ EvalTask math500_task(const MathArguments& arguments) {
     const evaluation::ScoreTable table(outcome.evaluation.results, grid);
     const auto cells = evaluation::math_report(table, set->rows, options.samples, outcome.settings.seed);
     return EvalReport{evaluation::math_table(cells, grid),
-                      evaluation::benchmark_json(outcome.settings, outcome.evaluation,
-                                                 evaluation::math_json(cells, grid), outcome.asked.bad_rows)};
+                      evaluation::benchmark_json(outcome.settings, evaluation::math_json(cells, grid),
+                                                 outcome.asked.bad_rows)};
   };
   return {"math500", evaluation::math_settings(options), examples, report};
 }
@@ -262,11 +261,10 @@ EvalTask perplexity_task(const PerplexityArguments& arguments) {
     const auto grid = evaluation::grid_of(settings);
     const evaluation::ScoreTable table(outcome.evaluation.results, grid);
     const auto cells = evaluation::perplexity_report(table, *set, settings.seed);
-    return EvalReport{
-        evaluation::perplexity_table(cells, grid),
-        evaluation::benchmark_json(settings, outcome.evaluation,
-                                   evaluation::perplexity_json(cells, grid, *set), outcome.asked.bad_rows),
-        {evaluation::perplexity_figure(cells, grid, *set, caption(settings, *set))}};
+    return EvalReport{evaluation::perplexity_table(cells, grid),
+                      evaluation::benchmark_json(settings, evaluation::perplexity_json(cells, grid, *set),
+                                                 outcome.asked.bad_rows),
+                      {evaluation::perplexity_figure(cells, grid, *set, caption(settings, *set))}};
   };
   return {"perplexity", evaluation::perplexity_settings(options), examples, report};
 }

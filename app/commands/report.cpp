@@ -1,3 +1,5 @@
+#include "app/commands/report.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -79,47 +81,6 @@ std::string report_table(const Adoption& adoption) {
   return text + fmt::format("\nRule: {}\n", adoption::rule_text(adoption.rule));
 }
 
-struct ReportArguments {
-  ModelChoice model;
-  std::string out;
-  std::vector<std::string> tasks;
-  std::vector<std::string> policies{"keydiff", "h2o", "snapkv", "tova", "sink", "l2norm", "random"};
-  std::vector<std::string> budgets{"25%", "50%"};
-  std::vector<std::string> texts, longbench, math500;
-  std::int64_t block = 128;
-  std::int64_t examples = 200;
-  std::int64_t length = 0;
-  bool skip_bad = false;
-  double tolerance_points = 2;
-  std::int64_t repeat = 5;
-  adoption::PromptChoice diagnosed;
-  std::uint64_t seed = 0;
-  std::string json;
-  bool force = false;
-  bool quiet = false;
-};
-
-evaluation::Settings asked_settings(const ReportArguments& arguments) {
-  evaluation::Settings settings = evaluation::asked_grid(
-      split_policies(arguments.policies), arguments.budgets, {arguments.block}, arguments.seed);
-  if (settings.policies.empty())
-    throw UsageError("--policies: none asked for; a report compares at least one with the full cache");
-  return settings;
-}
-
-adoption::TaskListOptions asked_tasks(const ReportArguments& arguments) {
-  adoption::TaskListOptions options;
-  options.names = arguments.tasks;
-  options.examples = arguments.examples;
-  options.length = arguments.length;
-  options.texts.assign(arguments.texts.begin(), arguments.texts.end());
-  options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
-  options.math500.assign(arguments.math500.begin(), arguments.math500.end());
-  options.skip_bad = arguments.skip_bad;
-  options.seed = arguments.seed;
-  return options;
-}
-
 adoption::MeasurementOptions measured(const ReportArguments& arguments,
                                       std::span<const results::Prompt> diagnosed) {
   adoption::MeasurementOptions options;
@@ -130,8 +91,9 @@ adoption::MeasurementOptions measured(const ReportArguments& arguments,
   return options;
 }
 
-adoption::Adoption measure_adoption(const ReportArguments& arguments, const capture::Model& model,
-                                    const evaluation::Settings& settings, const adoption::TaskList& tasks,
+adoption::Adoption measure_adoption(const ReportArguments& arguments, StudyChoice& study,
+                                    const capture::Model& model, const evaluation::Settings& settings,
+                                    const adoption::TaskList& tasks,
                                     std::span<const results::Prompt> diagnosed) {
   std::atomic<bool> cancelled = false;
   benchmarks::Monitor monitor;
@@ -143,9 +105,12 @@ adoption::Adoption measure_adoption(const ReportArguments& arguments, const capt
   monitor.on_progress = [&](std::int64_t done, std::int64_t total, const std::string& label) {
     progress.update(done, total, label);
   };
+  adoption::MeasurementOptions options = measured(arguments, diagnosed);
+  options.find_line = study.find_line();
+  options.find_record = study.find_record();
   try {
-    return adoption::measure_adoption(model, settings, tasks.tasks(), measured(arguments, diagnosed),
-                                      arguments.out, {monitor, cancelled});
+    return adoption::measure_adoption(model, settings, tasks.tasks(), options, arguments.out,
+                                      {monitor, cancelled});
   } catch (const Cancelled&) {
     throw Cancelled(
         fmt::format("interrupted; what was done is kept in {}, and the same command goes on", arguments.out));
@@ -165,24 +130,26 @@ void check_json(const ReportArguments& arguments) {
 }
 
 void run_report(const ReportArguments& arguments) {
-  evaluation::Settings settings = asked_settings(arguments);
+  evaluation::Settings settings = report_settings(arguments);
   const JsonTarget json{arguments.json, arguments.force};
   if (json.given() && !json.is_stdout()) check_json(arguments);
   require_writable(json, arguments.model.folder(), arguments.out);
   const auto model = arguments.model.load(arguments.model.options());
-  const adoption::TaskList tasks(asked_tasks(arguments), *model);
+  const adoption::TaskList tasks(report_tasks(arguments), *model);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
   adoption::check_diagnosis_memory(*model, settings, prompts);
+  StudyChoice study = arguments.study;
+  study.open(arguments.out);
   adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
-  const adoption::Adoption adoption = measure_adoption(arguments, *model, settings, tasks, prompts);
+  const adoption::Adoption adoption = measure_adoption(arguments, study, *model, settings, tasks, prompts);
   const std::filesystem::path out = arguments.out;
   adoption::write_adoption(adoption, *model, prompts, provenance_now(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));
   if (json.is_stdout()) return;
   for (const adoption::TaskOutcome& task : adoption.tasks)
     for (const std::string& row : task.bad_rows) fmt::print("Skipped: {}\n", row);
-  fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", report_table(adoption),
+  fmt::print("{}{}\nReport     {}\nNumbers    {}\nFigures    {}\n", report_table(adoption), study.summary(),
              (out / "report.html").string(), (out / "report.json").string(), (out / "report.h5").string());
 }
 
@@ -219,7 +186,7 @@ void add_work_options(CLI::App& command, ReportArguments& arguments) {
       ->check(one_or_more());
 }
 
-void add_report_options(CLI::App& command, ReportArguments& arguments) {
+void add_rule_options(CLI::App& command, ReportArguments& arguments) {
   command
       .add_option("--tolerance", arguments.tolerance_points,
                   "Points of a score, or per cent of perplexity, that any task may lose")
@@ -242,17 +209,43 @@ void add_report_options(CLI::App& command, ReportArguments& arguments) {
   add_seed(command, arguments.seed, "what is drawn: prompts, policies, the bootstrap");
   command.add_option("--json", arguments.json, "Also write the numbers to FILE; - is stdout");
   add_discard(command, arguments.force);
+  arguments.study.add_to(command);
   add_quiet(command, arguments.quiet);
 }
 
 }  // namespace
+
+evaluation::Settings report_settings(const ReportArguments& arguments) {
+  evaluation::Settings settings = evaluation::asked_grid(
+      split_policies(arguments.policies), arguments.budgets, {arguments.block}, arguments.seed);
+  if (settings.policies.empty())
+    throw UsageError("--policies: none asked for; a report compares at least one with the full cache");
+  return settings;
+}
+
+adoption::TaskListOptions report_tasks(const ReportArguments& arguments) {
+  adoption::TaskListOptions options;
+  options.names = arguments.tasks;
+  options.examples = arguments.examples;
+  options.length = arguments.length;
+  options.texts.assign(arguments.texts.begin(), arguments.texts.end());
+  options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
+  options.math500.assign(arguments.math500.begin(), arguments.math500.end());
+  options.skip_bad = arguments.skip_bad;
+  options.seed = arguments.seed;
+  return options;
+}
+
+void add_report_options(CLI::App& command, ReportArguments& arguments) {
+  add_work_options(command, arguments);
+  add_rule_options(command, arguments);
+}
 
 void add_report(CLI::App& app) {
   auto arguments = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand(
       "report",
       "Whether eviction may be deployed: what tasks lose, time, memory, and a recommendation by a rule");
-  add_work_options(*command, *arguments);
   add_report_options(*command, *arguments);
   command->footer(
       "Example:\n"

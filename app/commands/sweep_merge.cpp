@@ -64,8 +64,11 @@ std::vector<Measure> capture_measures(const std::string& line) {
 
 std::vector<Measure> measures_of(const sweep::StudyJob& job, const std::string& lines) {
   const std::string line = lines.substr(0, lines.find('\n'));
+  if (job.command == "capture") return capture_measures(line);
   if (job.command == "validate") return validate_measures(line);
-  return job.command == "capture" ? capture_measures(line) : eval_measures(line);
+  // A report has both.
+  return job.command == "report" && line.starts_with(R"({"key":)") ? validate_measures(line)
+                                                                   : eval_measures(line);
 }
 
 // By the Python package: Parquet is a format of its world.
@@ -75,9 +78,10 @@ void write_parquet(const std::string& study, const std::string& out) {
   ChildProgram program({python, "-m", "keyscope.study", study, out}, ChildProgram::Output::kRead);
   program.read();
   if (const int status = program.wait(); status != 0)
-    throw Error(fmt::format("--parquet: {} -m keyscope.study ended with {}; it needs the package keyscope and pyarrow, "
-                            "in the Python that KEYSCOPE_PYTHON names; {} is written",
-                            python, status, study));
+    throw Error(fmt::format(
+        "--parquet: {} -m keyscope.study ended with {}; it needs the package keyscope and pyarrow, "
+        "in the Python that KEYSCOPE_PYTHON names; {} is written",
+        python, status, study));
 }
 
 void print_outcome(const sweep::MergeOutcome& outcome, const std::string& out) {
@@ -118,7 +122,8 @@ void run_merge(const MergeArguments& arguments) {
 void add_sweep_merge(CLI::App& sweep) {
   auto arguments = std::make_shared<MergeArguments>();
   CLI::App* command = sweep.add_subcommand(
-      "merge", "Put what there is of a study into one file: its table, figures over its axes, its recordings");
+      "merge",
+      "Put what there is of a study into one file: its table, figures over its axes, its recordings");
   command->add_option("DIR", arguments->folder, "A folder that `sweep plan` made")->required();
   command->add_option("--out", arguments->out, "The study's file")->required();
   command->add_flag("--copy", arguments->copy, "Copy recordings into it; else it refers to those in DIR");

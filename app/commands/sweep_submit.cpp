@@ -120,7 +120,8 @@ std::string filled(const std::string& text, const Values& values, const std::str
     bool left_out = false;
     for (const auto& [name, value] : values) {
       const std::string place = "{" + name + "}";
-      for (std::size_t found = 0; (found = line.find(place, found)) != std::string::npos; found += value.size()) {
+      for (std::size_t found = 0; (found = line.find(place, found)) != std::string::npos;
+           found += value.size()) {
         line.replace(found, place.size(), value);
         left_out = left_out || value.empty();
       }
@@ -128,8 +129,8 @@ std::string filled(const std::string& text, const Values& values, const std::str
     if (!left_out) script += line + '\n';
   }
   if (!script.starts_with("#!"))
-    throw FileError(fmt::format("{}: does not begin with #!, as sbatch wants; expected a script such as {}", where,
-                                "the one that `sweep submit` writes where there is none"));
+    throw FileError(fmt::format("{}: does not begin with #!, as sbatch wants; expected a script such as {}",
+                                where, "the one that `sweep submit` writes where there is none"));
   return script;
 }
 
@@ -161,9 +162,10 @@ std::string submitted(const fs::path& script) {
   ChildProgram sbatch({"sbatch", "--parsable", script.string()}, ChildProgram::Output::kRead);
   std::string id = sbatch.read();
   if (const int status = sbatch.wait(); status != 0)
-    throw Error(fmt::format("sbatch refused {}: it ended with {}, and its message stands above; edit the template, or "
-                            "give --partition, --account, --time, --mem",
-                            script.string(), status));
+    throw Error(fmt::format(
+        "sbatch refused {}: it ended with {}, and its message stands above; edit the template, or "
+        "give --partition, --account, --time, --mem",
+        script.string(), status));
   return id.substr(0, id.find_first_of(";\n"));
 }
 
@@ -208,11 +210,11 @@ void add_sweep_submit(CLI::App& sweep) {
   auto arguments = std::make_shared<SubmitArguments>();
   CLI::App* command =
       sweep.add_subcommand("submit", "Submit what is missing of a study to Slurm, as an array of workers");
-  command->add_option("DIR", arguments->folder, "A folder that `sweep plan` made, on a disk that all nodes see")
+  command
+      ->add_option("DIR", arguments->folder, "A folder that `sweep plan` made, on a disk that all nodes see")
       ->required();
   command->add_flag("--slurm", arguments->slurm, "By sbatch")->required();
-  command
-      ->add_option("--tasks", arguments->tasks, "Workers at most; no more than there are batches")
+  command->add_option("--tasks", arguments->tasks, "Workers at most; no more than there are batches")
       ->default_val(64)
       ->check(one_or_more());
   command->add_option("--cpus", arguments->cpus, "Processors of each, which are its threads")
@@ -223,9 +225,10 @@ void add_sweep_submit(CLI::App& sweep) {
   command->add_option("--gres", arguments->gres, "As sbatch has it: gpu:1, say");
   command->add_option("--time", arguments->time, "As sbatch has it (default: by the plan's estimates)");
   command->add_option("--mem", arguments->memory, "As sbatch has it (default: by the plan's estimates)");
-  command->add_option("--template", arguments->template_file,
-                      "A script with {tasks}, {time} and so on (default: DIR/sbatch.template, which is written "
-                      "once and yours to edit)");
+  command->add_option(
+      "--template", arguments->template_file,
+      "A script with {tasks}, {time} and so on (default: DIR/sbatch.template, which is written "
+      "once and yours to edit)");
   command->add_flag("--retry-failed", arguments->retry_failed, "Also the cells that failed before");
   command->add_flag("--more", arguments->more, "Also where earlier jobs are not over");
   command->add_flag("--dry-run", arguments->dry_run, "Print the script and submit nothing");

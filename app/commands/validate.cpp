@@ -123,11 +123,14 @@ void run_validate(const ValidateArguments& arguments) {
     return fmt::format("{}, line {}", arguments.prompts, prompt.line);
   };
   validation::check_memory(*model, settings, prompts, {where, "--max-tokens"}, capture::available_memory());
+  StudyChoice study = arguments.study;
+  study.open(arguments.out);
   folder.begin();
+  if (const auto find = study.find_record()) validation::adopt_records(settings, prompts, find, folder);
   const auto records = measure_prompts(arguments, *model, settings, prompts, folder);
   const auto report = validation::make_report(settings, prompts, records, model->config().keyless_layers());
-  validation::write_report(report, *model, prompts, provenance_now(), folder);
-  fmt::print("{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report),
+  validation::write_report(report, *model, prompts, provenance_of_results(), folder);
+  fmt::print("{}{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report), study.summary(),
              folder.file("validation.html").string(), folder.file("validation.json").string(),
              folder.file("validation.h5").string());
 }
@@ -160,6 +163,7 @@ void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
   command.add_flag("--keep-recordings", arguments.keep_recordings,
                    "Also write a recording of every prompt, into OUT/recordings");
   add_discard(command, arguments.force);
+  arguments.study.add_to(command);
   add_quiet(command, arguments.quiet);
 }
 

@@ -7,6 +7,7 @@
 
 #include "app/commands/cli_fwd.hpp"
 #include "app/commands/options.hpp"
+#include "app/commands/study_cells.hpp"
 #include "app/validation/validation.hpp"
 #include "capture/model/model.hpp"
 
@@ -25,6 +26,7 @@ struct ValidateArguments {
   bool keep_recordings = false;
   bool force = false;
   bool quiet = false;
+  StudyChoice study = {};
 };
 
 void add_validate_options(CLI::App& command, ValidateArguments& arguments);

@@ -242,6 +242,8 @@ void describe_pdf(cairo_surface_t* surface, const Figure& figure) {
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, valid_utf8(figure.title).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, valid_utf8(figure.caption).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "Keyscope");
+  // The same figure is the same file, whenever it is drawn: cairo would put in the time.
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, "");
 }
 
 std::string draw_vectors(const Figure& figure, const PageLayout& layout, const PageOptions& options,

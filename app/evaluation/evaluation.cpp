@@ -73,6 +73,7 @@ class RunningEvaluation {
     }
     for (const Example& example : examples)
       for (const GridPoint& point : grid) evaluation.results.push_back(results_.at(key_of(example, point)));
+    if (folder_ != nullptr) folder_->put_in_order(settings_, examples);
     return evaluation;
   }
 
@@ -193,7 +194,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kExamples = "examples.jsonl";
-constexpr const char* kResults = "results.json";
+constexpr const char *kResults = "results.json", *kCost = "cost.json";
 
 [[noreturn]] void fail(const fs::path& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
@@ -202,7 +203,7 @@ constexpr const char* kResults = "results.json";
 }  // namespace
 
 std::vector<fs::path> summary_files(const fs::path& out, const std::string& task, bool compared) {
-  std::vector<fs::path> files{out / kResults};
+  std::vector<fs::path> files{out / kResults, out / kCost};
   const auto figures = figure_names(task, compared);
   for (const std::string_view name : figures)
     for (const char* extension : {".png", ".svg", ".pdf"})
@@ -281,15 +282,41 @@ void ResultFolder::remove_results_of(const std::string& task) const {
 
 void ResultFolder::append(std::string_view line) {
   const fs::path path = file(kExamples);
-  std::string bytes(line);
-  bytes += '\n';
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(path, "cannot be written");
-    done += n;
-  }
+  write_all(descriptor_, std::string(line) + '\n', path.string());
   sync_data(descriptor_, path.string());
+}
+
+void ResultFolder::adopt(const Settings& settings, std::span<const Example> examples, const FindLine& find) {
+  const std::vector<GridPoint> grid = grid_of(settings);
+  const fs::path path = file(kExamples);
+  for (const Example& example : examples)
+    for (const GridPoint& point : grid) {
+      const std::string key = key_of(example, point);
+      if (earlier_.contains(key)) continue;
+      const auto line = find(settings, {&example, &point});
+      if (!line) continue;
+      ExampleResult result = parse_result(*line, fmt::format("a result of {}, {}", example.id, point.policy));
+      earlier_.emplace(key, std::move(result));
+      write_all(descriptor_, *line + '\n', path.string());
+    }
+  sync_data(descriptor_, path.string());
+}
+
+void ResultFolder::put_in_order(const Settings& settings, std::span<const Example> examples) const {
+  const std::string text = read_file(file(kExamples));
+  std::map<std::string, std::string_view> lines;
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+    end = std::min(text.find('\n', at), text.size() - 1);
+    const std::string_view line = std::string_view(text).substr(at, end - at + 1);
+    const ExampleResult result = parse_result(line, file(kExamples).string());
+    lines.emplace(result_key(result.id, result.policy, result.budget_text, result.block), line);
+  }
+  const std::vector<GridPoint> grid = grid_of(settings);
+  std::string ordered;
+  ordered.reserve(text.size());
+  for (const Example& example : examples)
+    for (const GridPoint& point : grid) ordered += lines.at(key_of(example, point));
+  if (ordered != text) out_.write(kExamples, ordered);
 }
 
 }  // namespace keyscope::evaluation

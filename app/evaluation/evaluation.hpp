@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +19,8 @@
 
 namespace keyscope::evaluation {
 
-// What an evaluation makes of its results in OUT once all are there: results.json, every figure of the task
-// as png, svg and pdf, and all of them as TASK.h5.
+// What an evaluation makes of its results in OUT once all are there: results.json and cost.json, every figure
+// of the task as png, svg and pdf, and all of them as TASK.h5.
 //   compared: whether anything is compared with the full cache
 std::vector<std::filesystem::path> summary_files(const std::filesystem::path& out, const std::string& task,
                                                  bool compared);
@@ -27,6 +28,15 @@ std::vector<std::filesystem::path> summary_files(const std::filesystem::path& ou
 // All that an evaluation keeps in OUT: those, its settings and its results.
 std::vector<std::filesystem::path> folder_files(const std::filesystem::path& out, const std::string& task,
                                                 bool compared);
+
+// An example under a grid point.
+struct AskedResult {
+  const Example* example;
+  const GridPoint* point;
+};
+
+// A result that was made elsewhere: its line of examples.jsonl; empty: there is none.
+using FindLine = std::function<std::optional<std::string>(const Settings&, const AskedResult&)>;
 
 // Where an evaluation writes: an OutFolder, of which OUT/examples.jsonl holds a line for every example and
 // grid point that is done, each on the disk before the next one. A killed evaluation leaves whole
@@ -46,7 +56,15 @@ class ResultFolder {
   //   throws FileError where that fails, or another evaluation is writing there
   void begin();
 
-  // What was there when the folder was opened, by result_key.
+  // After `begin`: takes over what was made elsewhere and is not here.
+  //   throws FileError where a line is damaged, or cannot be written
+  void adopt(const Settings& settings, std::span<const Example> examples, const FindLine& find);
+
+  // After `begin`, once all results are there: their lines in the order of examples and grid points, so that
+  // it does not matter in which order, and by whom, they were made.
+  void put_in_order(const Settings& settings, std::span<const Example> examples) const;
+
+  // What was there when the folder was opened, and what was adopted, by result_key.
   const std::map<std::string, ExampleResult>& earlier() const { return earlier_; }
 
   // After `begin`: adds a line, durably.
@@ -87,12 +105,6 @@ struct Evaluation {
 // what is to be generated.
 //   throws InvalidInput naming the example
 void check_examples(std::span<const Example> examples, const capture::Model& model);
-
-// An example under a grid point.
-struct AskedResult {
-  const Example* example;
-  const GridPoint* point;
-};
 
 // Every example under every grid point, by what is run together, since it shares beginnings: those of a group
 // of examples and of one block size.

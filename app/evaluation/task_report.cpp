@@ -71,13 +71,6 @@ Json report_json(const TaskReport& report, const std::vector<Json>& by) {
   json["totals"] = Json::array();
   for (const Cell& cell : cells_where(report, Json::object()))
     json["totals"].push_back(scored(report, cell, Json::object()));
-  const capture::CompletionCost& cost = report.evaluation.cost;
-  json["cost"] = {{"tokens_asked", cost.tokens_asked},
-                  {"tokens_run", cost.tokens_run},
-                  {"tokens_shared", cost.tokens_asked - cost.tokens_run},
-                  {"seconds", cost.seconds},
-                  {"results_run", std::ssize(report.evaluation.results) - report.evaluation.n_earlier},
-                  {"results_earlier", report.evaluation.n_earlier}};
   add_bad_rows(json, report.bad_rows);
   return json;
 }
@@ -252,19 +245,23 @@ std::string_view bootstrap_words() {
   return "95 %, percentile bootstrap over examples, 10,000 resamples; differences are paired";
 }
 
-nlohmann::ordered_json benchmark_json(const Settings& settings, const Evaluation& evaluation,
-                                      const nlohmann::ordered_json& numbers,
+nlohmann::ordered_json benchmark_json(const Settings& settings, const nlohmann::ordered_json& numbers,
                                       const std::vector<std::string>& bad_rows) {
-  const capture::CompletionCost& cost = evaluation.cost;
   nlohmann::ordered_json json{{"format", 1}, {"task", settings.task}, {"settings", settings_json(settings)}};
   json["interval"] = bootstrap_words();
   json.update(numbers);
   add_bad_rows(json, bad_rows);
-  json["cost"] = {{"earlier_results", evaluation.n_earlier},
-                  {"tokens_asked", cost.tokens_asked},
-                  {"tokens_run", cost.tokens_run},
-                  {"seconds", cost.seconds}};
   return json;
+}
+
+nlohmann::ordered_json cost_json(const Evaluation& evaluation) {
+  const capture::CompletionCost& cost = evaluation.cost;
+  return {{"tokens_asked", cost.tokens_asked},
+          {"tokens_run", cost.tokens_run},
+          {"tokens_shared", cost.tokens_asked - cost.tokens_run},
+          {"seconds", cost.seconds},
+          {"results_run", std::ssize(evaluation.results) - evaluation.n_earlier},
+          {"results_earlier", evaluation.n_earlier}};
 }
 
 void add_bad_rows(nlohmann::ordered_json& json, const std::vector<std::string>& bad_rows) {

@@ -75,7 +75,7 @@ struct TaskReport {
 std::vector<Cell> cells_where(const TaskReport& report, const nlohmann::ordered_json& about);
 
 // {"settings", "intervals", "cells" (by the keys of `by`, each with every value that occurs), "totals",
-// "cost", "bad_rows", "skipped_rows"}.
+// "bad_rows", "skipped_rows"}.
 nlohmann::ordered_json report_json(const TaskReport& report, const std::vector<nlohmann::ordered_json>& by);
 
 // A table policy × budget × block: every score over all examples with its interval, the first one by group.
@@ -133,12 +133,15 @@ nlohmann::ordered_json point_json(const GridPoint& point, std::int64_t budget_ro
 std::string_view bootstrap_words();
 
 // What a benchmark's report says around its own numbers: {"format", "task", "settings", "interval", those of
-// `numbers`, "bad_rows", "skipped_rows", "cost"}.
+// `numbers`, "bad_rows", "skipped_rows"}.
 //   numbers: an object
 //   bad_rows: that were skipped, and why
-nlohmann::ordered_json benchmark_json(const Settings& settings, const Evaluation& evaluation,
-                                      const nlohmann::ordered_json& numbers,
+nlohmann::ordered_json benchmark_json(const Settings& settings, const nlohmann::ordered_json& numbers,
                                       const std::vector<std::string>& bad_rows);
+
+// What this call took, which another that gives the same results would not: {"tokens_asked", "tokens_run",
+// "tokens_shared", "seconds", "results_run", "results_earlier"}.
+nlohmann::ordered_json cost_json(const Evaluation& evaluation);
 
 // {"bad_rows", "skipped_rows"}: how many rows were skipped, and of each where it stands and what was wrong.
 void add_bad_rows(nlohmann::ordered_json& json, const std::vector<std::string>& bad_rows);

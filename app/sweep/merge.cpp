@@ -34,7 +34,7 @@ using recording::hdf5::ElementType;
 using recording::hdf5::File;
 using recording::hdf5::Group;
 
-constexpr std::size_t kMostDamages = 20;     // that are named
+constexpr std::size_t kMostDamages = 20;      // that are named
 constexpr std::size_t kMostErrorBytes = 400;  // of a failure, in the table
 constexpr hsize_t kBytesAtOnce = 1 << 20;
 constexpr std::int64_t kCellsBetweenReports = 256;
@@ -68,8 +68,8 @@ class ByteColumn {
     if (waiting_.empty()) return;
     const auto first = static_cast<hsize_t>(n_written_), n = static_cast<hsize_t>(waiting_.size());
     dataset_.resize({first + n});
-    dataset_.write(std::span(reinterpret_cast<const std::uint8_t*>(waiting_.data()), waiting_.size()), {first},
-                   {n});
+    dataset_.write(std::span(reinterpret_cast<const std::uint8_t*>(waiting_.data()), waiting_.size()),
+                   {first}, {n});
     n_written_ += std::ssize(waiting_);
     waiting_.clear();
   }
@@ -118,12 +118,23 @@ std::unordered_set<std::string> set_of(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
 }
 
+// Models in few letters: without their folders, where that tells them apart.
+std::vector<std::string> model_labels(const std::vector<std::string>& names) {
+  std::vector<std::string> labels;
+  for (const std::string& name : names) {
+    const fs::path path = fs::path(name).lexically_normal();
+    labels.push_back((path.has_filename() ? path : path.parent_path()).filename().string());
+  }
+  return set_of(labels).size() == names.size() ? labels : names;
+}
+
 class Merging {
  public:
   Merging(const SweepFolder& folder, const Plan& plan, const ReadMeasures& read_measures, Group& study)
       : folder_(folder),
         plan_(plan),
         read_measures_(read_measures),
+        labels_(model_labels(plan.study.models)),
         finished_(set_of(folder.finished())),
         failed_(set_of(folder.failed())),
         lines_(study) {}
@@ -174,7 +185,8 @@ class Merging {
     lines_.add(result ? result->lines : std::string_view());
     if (!result) return;
     for (const Measure& measure : read_measures_(job, result->lines)) add(cell, about, measure);
-    if (!cell.joint.empty()) joints_.add(cell, folder_.recording(cell.id), run_name(about.value("policy", "run")));
+    if (!cell.joint.empty())
+      joints_.add(cell, folder_.recording(cell.id), run_name(about.value("policy", "run")));
   }
 
   void add(const Cell& cell, const Json& about, const Measure& measure) {
@@ -183,8 +195,8 @@ class Merging {
     outcome_.table.set(column, measure.value);
     if (signal_.empty()) signal_ = column;
     const std::string policy = measure.policy.empty() ? about.value("policy", "") : measure.policy;
-    observations_.push_back({plan_.study.jobs[cell.job].command, measure.name, plan_.study.models[cell.model],
-                             policy, policy == "none" ? "" : about.value("budget", ""),
+    observations_.push_back({plan_.study.jobs[cell.job].command, measure.name, labels_[cell.model], policy,
+                             policy == "none" ? "" : about.value("budget", ""),
                              about.value("block", std::int64_t{0}), measure.value});
   }
 
@@ -197,13 +209,14 @@ class Merging {
     try {
       Result result = read_result(folder_, cell.id);
       if (result.head.program_version != plan_.program_version)
-        throw FileError(fmt::format("{}: was made by keyscope {}, and the study was planned by {}; delete it, and "
-                                    "run the study once more",
-                                    folder_.result(cell.id).string(), result.head.program_version,
-                                    plan_.program_version));
+        throw FileError(fmt::format(
+            "{}: was made by keyscope {}, and the study was planned by {}; delete it, and "
+            "run the study once more",
+            folder_.result(cell.id).string(), result.head.program_version, plan_.program_version));
       if (!cell.joint.empty() && !fs::exists(folder_.recording(cell.id)))
-        throw FileError(fmt::format("{}: is not there, though its result is; delete {}, and run the study once more",
-                                    folder_.recording(cell.id).string(), folder_.result(cell.id).string()));
+        throw FileError(
+            fmt::format("{}: is not there, though its result is; delete {}, and run the study once more",
+                        folder_.recording(cell.id).string(), folder_.result(cell.id).string()));
       return result;
     } catch (const FileError& found) {
       error = found.what();
@@ -230,6 +243,7 @@ class Merging {
   const SweepFolder& folder_;
   const Plan& plan_;
   const ReadMeasures& read_measures_;
+  const std::vector<std::string> labels_;  // of the models
   const std::unordered_set<std::string> finished_, failed_;
   ByteColumn lines_;
   Joints joints_;

@@ -22,7 +22,7 @@ struct MergeOptions {
 struct MergeOutcome {
   StudyTable table;
   std::int64_t n_done = 0, n_failed = 0, n_missing = 0, n_damaged = 0;  // cells, each counted once
-  std::vector<std::string> damages;                                     // what is wrong with the first of them
+  std::vector<std::string> damages;  // what is wrong with the first of them
   std::int64_t n_recordings = 0, n_figures = 0;
 };
 

@@ -108,7 +108,8 @@ using Observations = std::vector<const Observation*>;
 
 // In the order in which they first come.
 template <typename Key>
-std::vector<std::pair<Key, Observations>> grouped(const Observations& all, Key (*key_of)(const Observation&)) {
+std::vector<std::pair<Key, Observations>> grouped(const Observations& all,
+                                                  Key (*key_of)(const Observation&)) {
   std::vector<std::pair<Key, Observations>> groups;
   std::map<Key, std::size_t> places;
   for (const Observation* one : all) {
@@ -125,9 +126,8 @@ std::vector<Panel> budget_panels(const Observations& all, const std::string& mea
     if (evicts(*one)) found.insert(one->budget);
   const std::vector<std::string> budgets = ordered_budgets(found);
   std::vector<Panel> panels;
-  for (const auto& [name, group] : grouped<std::string>(all, [](const Observation& one) {
-         return fmt::format("{}, B = {}", one.model, one.block);
-       })) {
+  for (const auto& [name, group] : grouped<std::string>(
+           all, [](const Observation& one) { return fmt::format("{}, B = {}", one.model, one.block); })) {
     Panel panel;
     panel.id = fmt::format("panel_{}", panels.size() + 1);
     panel.title = name;

@@ -17,9 +17,10 @@ using recording::hdf5::Group;
 Group study_of(const File& file, const std::filesystem::path& path) {
   const Group root = file.root();
   if (!root.has_attribute(kStudyFormat))
-    throw FileError(fmt::format("{}: no merged study: attribute '{}' of / is missing; expected a file that "
-                                "`keyscope sweep merge` made",
-                                path.string(), kStudyFormat));
+    throw FileError(
+        fmt::format("{}: no merged study: attribute '{}' of / is missing; expected a file that "
+                    "`keyscope sweep merge` made",
+                    path.string(), kStudyFormat));
   if (const std::int64_t format = root.integer(kStudyFormat); format != kStudyFileFormat)
     throw FileError(fmt::format("{}: a study of format {}; this program reads {}", path.string(), format,
                                 kStudyFileFormat));
@@ -40,7 +41,8 @@ StudyFile::StudyFile(const std::filesystem::path& path) : file_(File::open(path)
                                 study.where(), ids.size(), states_.size(), offsets_.size()));
   if (!std::ranges::is_sorted(offsets_) || offsets_.front() != 0 ||
       std::cmp_not_equal(offsets_.back(), lines_.shape().front()))
-    throw FileError(fmt::format("{}: its offsets do not ascend from 0 to the end of '{}'", study.where(), kLines));
+    throw FileError(
+        fmt::format("{}: its offsets do not ascend from 0 to the end of '{}'", study.where(), kLines));
   for (std::size_t i = 0; i < ids.size(); ++i) rows_.emplace(ids[i], i);
 }
 

@@ -11,15 +11,15 @@
 
 namespace keyscope::sweep {
 
-// The file of a merged study, as `merge` writes it. The root has `keyscope_study` (format), and with recordings what recordings
-// have. /study (NXentry) has
+// The file of a merged study, as `merge` writes it. The root has `keyscope_study` (format), and with
+// recordings what recordings have. /study (NXentry) has
 //   `name`, `program`, `plan` (JSON: study and models), and the figures over the study's axes;
-//   `cells` (NXdata), a list a column: `cell` (its name), `job` (from 1), `command`, `model`, `seed`, `state`,
-//   `error`, then what it is about, then what came of it;
-//   `lines` (bytes) and `line_offset`: what each cell gave, as its command writes it.
-// /entry, /entry_2, … are recordings, each with the runs of all cells of one model, prompt and seed. What took
-// how long, and where, is not in it, so that studies of equal results are equal files (but for what recordings
-// say of times).
+//   `cells` (NXdata), a list a column: `cell` (its name), `job` (from 1), `command`, `model`, `seed`,
+//   `state`, `error`, then what it is about, then what came of it; `lines` (bytes) and `line_offset`: what
+//   each cell gave, as its command writes it.
+// /entry, /entry_2, … are recordings, each with the runs of all cells of one model, prompt and seed. What
+// took how long, and where, is not in it, so that studies of equal results are equal files (but for what
+// recordings say of times).
 inline constexpr std::int64_t kStudyFileFormat = 1;
 inline constexpr const char *kStudyFormat = "keyscope_study", *kStudyEntry = "study", *kCells = "cells",
                             *kLines = "lines", *kLineOffset = "line_offset", *kPlan = "plan";

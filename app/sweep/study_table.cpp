@@ -52,7 +52,8 @@ void StudyTable::set(const std::string& name, Value value) {
   if (is_text && !column->numbers.empty()) become_texts(*column);
   if (is_text || (!is_new && column->is_text())) {
     column->texts.resize(n_rows_);
-    column->texts.back() = is_text ? std::get<std::string>(std::move(value)) : number_csv(std::get<double>(value));
+    column->texts.back() =
+        is_text ? std::get<std::string>(std::move(value)) : number_csv(std::get<double>(value));
   } else {
     column->numbers.resize(n_rows_, kNone);
     column->numbers.back() = std::get<double>(value);

@@ -42,7 +42,8 @@ class StudyTable {
   std::vector<Column> columns_;
 };
 
-// A line of names, and a line a row (RFC 4180 with line feeds); numbers so that they read back to the last bit.
+// A line of names, and a line a row (RFC 4180 with line feeds); numbers so that they read back to the last
+// bit.
 //   table: after `fill`
 std::string table_csv(const StudyTable& table);
 

@@ -181,13 +181,7 @@ void write_whole(const fs::path& file, std::string_view bytes, const std::string
   {
     const Descriptor out(part, O_WRONLY | O_CREAT | O_TRUNC);
     if (out.id() < 0) fail_to_keep(part, errno);
-    for (std::string_view left = bytes; error == 0 && !left.empty();) {
-      const ssize_t n = ::write(out.id(), left.data(), left.size());
-      if (n >= 0)
-        left.remove_prefix(static_cast<std::size_t>(n));
-      else if (errno != EINTR)
-        error = errno;
-    }
+    error = try_write_all(out.id(), bytes);
     if (error == 0 && fsync(out.id()) != 0) error = errno;
   }
   if (error == 0 && ::rename(part.c_str(), file.c_str()) != 0) error = errno;

@@ -99,6 +99,16 @@ PromptRecord read_back(const ResultFolder& folder, const std::string& key) {
 
 }  // namespace
 
+void adopt_records(const Settings& settings, std::span<const results::Prompt> prompts, const FindRecord& find,
+                   const ResultFolder& folder) {
+  const auto json = settings_json(settings);
+  for (const results::Prompt& prompt : prompts) {
+    if (folder.find(prompt_key(json, prompt.ids))) continue;
+    if (const auto found = find(settings, prompt))
+      folder.save(parse_prompt_record(*found, "a record of " + prompt.name));
+  }
+}
+
 std::vector<PromptRecord> measure_prompts(const capture::Model& model, const Settings& settings,
                                           std::span<const results::Prompt> prompts,
                                           const ResultFolder& folder, bool keep_recordings,

@@ -41,6 +41,16 @@ std::vector<analysis::PolicySpec> complete_policies(std::vector<analysis::Policy
 // Every setting with its value; options of policies in full.
 nlohmann::ordered_json settings_json(const Settings& settings);
 
+// A prompt's record that was made elsewhere, as JSON; empty: there is none.
+using FindRecord =
+    std::function<std::optional<std::string>(const Settings& settings, const results::Prompt& prompt)>;
+
+// Takes over records that were made elsewhere and are not in the folder.
+//   folder: after `begin`
+//   throws FileError where one is damaged, or cannot be written
+void adopt_records(const Settings& settings, std::span<const results::Prompt> prompts, const FindRecord& find,
+                   const ResultFolder& folder);
+
 // What one prompt's numbers depend on: SHA-256 of the settings and the ids, in hex.
 std::string prompt_key(const nlohmann::ordered_json& settings, std::span<const std::int32_t> ids);
 

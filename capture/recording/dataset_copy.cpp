@@ -139,8 +139,7 @@ void copy_members(const Group& from, Group& to, const TakeDataset& take) {
       continue;
     }
     const Group child = from.open_group(name);
-    Group copy = to.has_group(name) ? to.open_group(name)
-                                   : to.create_group(name, child.text("NX_class"));
+    Group copy = to.has_group(name) ? to.open_group(name) : to.create_group(name, child.text("NX_class"));
     copy_attributes(child, copy);
     copy_members(child, copy, take);
   }

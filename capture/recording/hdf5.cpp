@@ -231,8 +231,9 @@ void Group::create_text(const std::string& name, const std::string& text) {
   check(H5Tset_size(type.id(), H5T_VARIABLE), where, "make a text type");
   check(H5Tset_cset(type.id(), H5T_CSET_UTF8), where, "make a text type");
   const Handle space = own(H5Screate(H5S_SCALAR), H5Sclose, where, "make a dataspace");
+  const Handle properties = creation_properties(DatasetOptions(), where, false);
   const Handle dataset =
-      own(H5Dcreate2(id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+      own(H5Dcreate2(id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
           H5Dclose, where, "create the dataset");
   const char* pointer = text.c_str();
   check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &pointer), where, "write");

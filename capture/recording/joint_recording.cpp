@@ -29,7 +29,8 @@ using Info = std::shared_ptr<const RecordingInfo>;
 std::string difference(const RecordingInfo& info, const RecordingInfo& first) {
   if (!info.complete) return "it was cut short";
   if (info.runs.size() != 1) return fmt::format("it has {} runs; expected one", info.runs.size());
-  if (info.model.config != first.model.config || info.provenance.model_sha256 != first.provenance.model_sha256)
+  if (info.model.config != first.model.config ||
+      info.provenance.model_sha256 != first.provenance.model_sha256)
     return "it is of another model";
   if (info.prompt.id != first.prompt.id) return "it is of another prompt";
   if (info.all_layers() != first.all_layers() || info.layers != first.layers) return "it has other layers";
@@ -93,8 +94,8 @@ void write_joint_recording(Group& root, const fs::path& folder, const std::strin
     const Info info = open_recording(run.file.string())->info();
     if (!first) first = info;
     if (const std::string found = difference(*info, *first); !found.empty())
-      throw FileError(fmt::format("{}: {}, and cannot stand in one recording with {}", run.file.string(), found,
-                                  runs.front().file.string()));
+      throw FileError(fmt::format("{}: {}, and cannot stand in one recording with {}", run.file.string(),
+                                  found, runs.front().file.string()));
     const File file = File::open(run.file);
     const Group from = file.root().open_group("entry");
     Joining joining(run.file, full_path(run.file).lexically_proximate(full_path(folder)).string(), storage);

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/adoption/measurement.hpp"
+#include "app/adoption/tasks.hpp"
+#include "app/commands/cli_fwd.hpp"
+#include "app/commands/options.hpp"
+#include "app/commands/study_cells.hpp"
+#include "app/evaluation/example.hpp"
+
+namespace keyscope::commands {
+
+// What `report` was asked for.
+struct ReportArguments {
+  ModelChoice model;
+  std::string out;
+  std::vector<std::string> tasks;
+  std::vector<std::string> policies{"keydiff", "h2o", "snapkv", "tova", "sink", "l2norm", "random"};
+  std::vector<std::string> budgets{"25%", "50%"};
+  std::vector<std::string> texts, longbench, math500;
+  std::int64_t block = 128;
+  std::int64_t examples = 200;
+  std::int64_t length = 0;
+  bool skip_bad = false;
+  double tolerance_points = 2;
+  std::int64_t repeat = 5;
+  adoption::PromptChoice diagnosed;
+  std::uint64_t seed = 0;
+  std::string json;
+  bool force = false;
+  bool quiet = false;
+  StudyChoice study = {};
+};
+
+void add_report_options(CLI::App& command, ReportArguments& arguments);
+
+// Without task and model.
+//   throws UsageError on a policy or a budget that cannot be
+evaluation::Settings report_settings(const ReportArguments& arguments);
+
+adoption::TaskListOptions report_tasks(const ReportArguments& arguments);
+
+}  // namespace keyscope::commands
