@@ -34,9 +34,10 @@ std::string validate_cell(const validation::Settings& settings, const results::P
 }
 
 void StudyChoice::add_to(CLI::App& command) {
-  command.add_option("--from", path_,
-                     "A merged study (`sweep merge`): results that it has are taken from there, the others are "
-                     "computed here");
+  command.add_option(
+      "--from", path_,
+      "A merged study (`sweep merge`): results that it has are taken from there, the others are "
+      "computed here");
 }
 
 void StudyChoice::open(const std::string& out) {

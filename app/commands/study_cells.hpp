@@ -14,8 +14,8 @@ class StudyFile;
 
 namespace keyscope::commands {
 
-// Which cell of a study a result is: a digest of all that it depends on, whatever else was asked for beside it.
-// An example under a grid point, whatever evaluation it is of:
+// Which cell of a study a result is: a digest of all that it depends on, whatever else was asked for beside
+// it. An example under a grid point, whatever evaluation it is of:
 std::string eval_cell(const evaluation::Settings& settings, const evaluation::AskedResult& asked);
 // A prompt under all policies of a validation:
 std::string validate_cell(const validation::Settings& settings, const results::Prompt& prompt);

@@ -107,10 +107,9 @@ class EvalJob final : public sweep::Job {
 
   Estimate estimated() const {
     capture::CaptureOptions options;
-    options.prompt_ids =
-        std::ranges::max_element(examples_, {}, [](const evaluation::Example& example) {
-          return example.prompt_ids.size();
-        })->prompt_ids;
+    options.prompt_ids = std::ranges::max_element(examples_, {}, [](const evaluation::Example& example) {
+                           return example.prompt_ids.size();
+                         })->prompt_ids;
     options.policies = {analysis::parse_policy("none")};
     options.block_size = settings_.blocks.front();
     options.record_keys = options.record_queries = false;
@@ -273,7 +272,8 @@ std::unique_ptr<sweep::Job> make_report_job(const Words& words, const std::strin
   add_report_options(app, arguments);
   app.get_option("--out")->required(false);
   parse_words(app, words, what);
-  return std::make_unique<ReportJob>(arguments, shelf.get(arguments.model, arguments.model.options()), planned);
+  return std::make_unique<ReportJob>(arguments, shelf.get(arguments.model, arguments.model.options()),
+                                     planned);
 }
 
 }  // namespace keyscope::commands

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -21,6 +22,7 @@
 #include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/cli.hpp"
+#include "tests/support/recording_comparison.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::test {
@@ -120,6 +122,205 @@ TEST_F(SweepCommand, GivesWhatTheCommandsGive) {
   EXPECT_EQ(n_recordings, 2 * 3 * n_prompts) << "seeds; none, and keydiff at two budgets";
 }
 
+// All files of a folder, by their names in it.
+std::map<std::string, std::string> files_of(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[std::filesystem::relative(entry.path(), folder).string()] = read_file(entry.path());
+  return files;
+}
+
+// Two folders of results hold the same bytes, but for what says how long something took.
+void expect_same_files(const std::filesystem::path& expected, const std::filesystem::path& found) {
+  auto a = files_of(expected), b = files_of(found);
+  a.erase("cost.json"), b.erase("cost.json");
+  EXPECT_GT(a.size(), 2U);
+  for (const auto& [name, bytes] : a) EXPECT_TRUE(b.contains(name) && b[name] == bytes) << name;
+  EXPECT_EQ(a.size(), b.size());
+}
+
+class MergedStudy : public SweepCommand {
+ protected:
+  void merge_study(const std::string& jobs) {
+    write_study(jobs);
+    const CliResult planned = plan();
+    ASSERT_EQ(planned.status, 0) << planned.err;
+    ASSERT_EQ(run({"--local", "2"}).status, 0);
+    const CliResult merged =
+        run_cli({"sweep", "merge", path("study"), "--out", path("merged.h5"), "--quiet"});
+    ASSERT_EQ(merged.status, 0) << merged.err;
+  }
+  void expect_from_study_as_alone(std::vector<std::string> command, const std::string& from_says) {
+    command.insert(command.end(), {"--model", kDemoModel, "--seed", "3", "--quiet"});
+    std::vector<std::string> alone = command, from = command;
+    alone.insert(alone.end(), {"--out", path("alone")});
+    from.insert(from.end(), {"--out", path("from"), "--from", path("merged.h5")});
+    const CliResult first = run_cli(alone);
+    ASSERT_EQ(first.status, 0) << first.err;
+    const CliResult second = run_cli(from);
+    ASSERT_EQ(second.status, 0) << second.err;
+    EXPECT_THAT(second.out, HasSubstr(from_says));
+    expect_same_files(folder_.file("alone"), folder_.file("from"));
+  }
+};
+
+TEST_F(MergedStudy, GivesEvalTheBytesOfOneRun) {
+  merge_study(kNeedles);
+  expect_from_study_as_alone({"eval", "niah", "--policy", "keydiff", "--policy", "sink", "--budget", "25%",
+                              "--block", "32", "--length", "160,256", "--depth", "0,100", "--samples", "2"},
+                             "merged.h5: 24 results");
+}
+
+TEST_F(MergedStudy, GivesValidateTheBytesOfOneRun) {
+  const std::string prompts = kDemoModel + "/prompts/passages.jsonl";
+  merge_study(fmt::format(
+      R"({{"command": "validate", "prompts": "{}", "policy": "sink", "max-tokens": 96, "block": 32}})",
+      prompts));
+  expect_from_study_as_alone(
+      {"validate", "--prompts", prompts, "--policy", "sink", "--max-tokens", "96", "--block", "32"},
+      "merged.h5: 12 results");
+}
+
+TEST_F(MergedStudy, GivesReportTheBytesOfOneRun) {
+  merge_study(R"({"command": "report", "policies": "keydiff", "budgets": "50%", "length": 200, "examples": 6,
+      "block": 64, "diagnose": 2, "tasks": ["niah", "phonebook"]})");
+  expect_from_study_as_alone(
+      {"report", "--policies", "keydiff", "--budgets", "50%", "--length", "200", "--examples", "6", "--block",
+       "64", "--diagnose", "2", "--tasks", "niah,phonebook", "--repeat", "0"},
+      "results.");
+}
+
+TEST_F(MergedStudy, OtherSettingsAreComputedHereAndSaidSo) {
+  merge_study(kNeedles);
+  const CliResult other =
+      run_cli({"eval",      "niah",    "--model", kDemoModel, "--policy",    "keydiff", "--budget",
+               "30%",       "--block", "64",      "--length", "160",         "--depth", "0",
+               "--samples", "1",       "--quiet", "--out",    path("other"), "--from",  path("merged.h5")});
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("no result of these settings"));
+  EXPECT_THAT(run_cli({"eval", "niah", "--model", kDemoModel, "--from", path("merged.h5")}).err,
+              HasSubstr("--from: needs --out"));
+}
+
+TEST_F(MergedStudy, HoldsRecordingsAsOneCaptureWouldHaveGivenThem) {
+  std::ofstream(path("prompts.jsonl"))
+      << R"({"ids": [1, 80, 200, 31, 7, 9, 301, 44, 5, 6, 17, 18, 19, 20, 21, 22]})" << '\n';
+  merge_study(R"({"command": "capture", "prompts": "prompts.jsonl", "policy": ["none", "keydiff", "sink"],
+      "budget": 6, "block": 4, "generate": 3, "record": "keys,queries,values,attention,logits"})");
+  std::ofstream(path("ids.json")) << "[1, 80, 200, 31, 7, 9, 301, 44, 5, 6, 17, 18, 19, 20, 21, 22]";
+  const CliResult captured = run_cli({"capture",
+                                      "--model",
+                                      kDemoModel,
+                                      "--prompt-ids",
+                                      path("ids.json"),
+                                      "--policy",
+                                      "none",
+                                      "--policy",
+                                      "keydiff",
+                                      "--policy",
+                                      "sink",
+                                      "--budget",
+                                      "6",
+                                      "--block",
+                                      "4",
+                                      "--generate",
+                                      "3",
+                                      "--seed",
+                                      "0",
+                                      "--record",
+                                      "keys,queries,values,attention,logits",
+                                      "--out",
+                                      path("one.h5"),
+                                      "--quiet"});
+  ASSERT_EQ(captured.status, 0) << captured.err;
+  const CliResult copied =
+      run_cli({"sweep", "merge", path("study"), "--out", path("copied.h5"), "--copy", "--quiet"});
+  ASSERT_EQ(copied.status, 0) << copied.err;
+  EXPECT_THAT(recording::recording_entries(path("merged.h5")), ::testing::ElementsAre("entry", "entry_2"));
+  const auto expected = recording::open_recording(path("one.h5"));
+  for (const char* name : {"merged.h5", "copied.h5", "merged.h5::entry"})
+    recording::expect_same(*expected, *recording::open_recording(path(name)));
+  EXPECT_EQ(recording::open_recording(path("merged.h5::entry_2"))->info()->provenance.seed, 3);
+  const CliResult analyzed = run_cli({"analyze", path("merged.h5::entry_2"), "--no-bounds", "--quiet"});
+  EXPECT_EQ(analyzed.status, 0) << analyzed.err;
+
+  // With the cells' recordings gone, the copied one stands alone; the other says what is missing.
+  std::filesystem::remove_all(folder_.file("study"));
+  recording::expect_same(*expected, *recording::open_recording(path("copied.h5")));
+  const CliResult orphan = run_cli({"analyze", path("merged.h5"), "--no-bounds", "--quiet"});
+  EXPECT_EQ(orphan.status, 1);
+  EXPECT_THAT(orphan.err, AllOf(HasSubstr("merged.h5: /entry/runs/"), HasSubstr("no such file"),
+                                HasSubstr("merge the study again")));
+}
+
+// Programs of Slurm that note what they were asked, and answer as Slurm does.
+class SubmitCommand : public SweepCommand {
+ protected:
+  SubmitCommand() {
+    std::filesystem::create_directory(folder_.file("bin"));
+    program("sbatch", "cp \"${@: -1}\" " + path("submitted") + "; echo '41;cluster'");
+    program("squeue", "[ -e " + path("queued") + " ] && echo 41_1");
+    setenv("PATH", (path("bin") + ":" + path_).c_str(), 1);
+    write_study(kNeedles);
+    plan();
+  }
+  ~SubmitCommand() override { setenv("PATH", path_.c_str(), 1); }
+
+  void program(const std::string& name, const std::string& does) const {
+    const auto file = folder_.file("bin") / name;
+    std::ofstream(file) << "#!/bin/bash\n" << does << '\n';
+    std::filesystem::permissions(file, std::filesystem::perms::all);
+  }
+  CliResult submit(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words{"sweep", "submit", path("study"), "--slurm"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_cli(words);
+  }
+
+  std::string path_ = std::getenv("PATH");
+};
+
+TEST_F(SubmitCommand, SubmitsWhatIsMissingOnce) {
+  const CliResult dry = submit({"--dry-run", "--partition", "long", "--time", "1:00"});
+  EXPECT_THAT(dry.out, AllOf(HasSubstr("#SBATCH --partition=long\n"), HasSubstr("#SBATCH --time=1:00\n"),
+                             ::testing::Not(HasSubstr("--account")), ::testing::Not(HasSubstr("{"))));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("submitted")));
+  const CliResult first = submit({"--tasks", "3"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("Submitted job 41: 3 tasks"));
+  EXPECT_THAT(read_file(folder_.file("submitted")),
+              AllOf(HasSubstr("--array=1-3\n"), HasSubstr("sweep run")));
+  std::ofstream(path("queued")) << "";
+  std::filesystem::remove(folder_.file("submitted"));
+  EXPECT_THAT(submit().out, HasSubstr("Job 41 is not over"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("submitted")));
+  std::filesystem::remove(folder_.file("queued"));
+  EXPECT_THAT(submit({"--tasks", "100"}).out, HasSubstr("in 8 batches")) << "no more tasks than batches";
+  EXPECT_THAT(read_file(folder_.file("submitted")), HasSubstr("--array=1-8\n"));
+  ASSERT_EQ(run().status, 0);
+  EXPECT_THAT(submit().out, HasSubstr("Nothing is missing"));
+}
+
+TEST_F(SubmitCommand, FollowsTheUsersTemplate) {
+  submit({"--dry-run"});
+  const auto own = folder_.file("study") / "sbatch.template";
+  std::ofstream(own) << "#!/bin/sh\n# mine, for {tasks} tasks\n{program} sweep run {folder}\n";
+  EXPECT_THAT(submit({"--dry-run", "--tasks", "2"}).out, HasSubstr("# mine, for 2 tasks\n"));
+  ASSERT_EQ(plan().status, 0);
+  EXPECT_THAT(submit({"--dry-run", "--tasks", "2"}).out, HasSubstr("# mine")) << "planning anew leaves it";
+  std::ofstream(own) << "no script\n";
+  EXPECT_THAT(submit().err, AllOf(HasSubstr("sbatch.template"), HasSubstr("#!")));
+}
+
+TEST_F(SubmitCommand, SaysThatSlurmIsNotThereOrRefuses) {
+  program("sbatch", "echo 'sbatch: error: invalid partition' >&2; exit 1");
+  EXPECT_THAT(submit().err, AllOf(HasSubstr("invalid partition"), HasSubstr("sbatch refused")));
+  std::filesystem::remove(folder_.file("bin") / "sbatch");
+  setenv("PATH", path("bin").c_str(), 1);
+  EXPECT_THAT(submit().err, HasSubstr("sbatch: cannot be started"));
+}
+
 TEST_F(SweepCommand, LosesAndRepeatsNothingWhoeverIsKilled) {
   std::string more = kNeedles;
   more.replace(more.find(R"("samples": 2)"), 12, R"("samples": 12)");
@@ -177,7 +378,7 @@ TEST_F(SweepCommand, SaysWhatIsWrongWithAStudy) {
   write_study(R"({"command": "eval nothing"})");
   EXPECT_THAT(refusal(), HasSubstr("job 1 (eval nothing)"));
   write_study(R"({"command": "bench"})");
-  EXPECT_THAT(refusal(), HasSubstr("expected capture, validate or eval TASK"));
+  EXPECT_THAT(refusal(), HasSubstr("expected capture, report, validate or eval TASK"));
   write_study(R"({"command": "validate", "prompts": "absent.jsonl"})");
   EXPECT_THAT(refusal(), HasSubstr("absent.jsonl"));
   write_study(R"({"command": "capture", "policy": "keydiff", "prompts": "absent.jsonl", "lenght": 3})");

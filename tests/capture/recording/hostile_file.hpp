@@ -57,6 +57,15 @@ class HostileFile : public ::testing::Test {
     ASSERT_TRUE(written) << path;
     H5Dclose(dataset), H5Sclose(space);
   }
+  // A virtual dataset that stands for the whole of another, of `path` in `from`.
+  static void put_virtual(hid_t file, const std::string& name, const std::string& from, const char* path,
+                          const std::vector<hsize_t>& shape) {
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE),
+                space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    H5Pset_virtual(properties, space, from.c_str(), path, space);
+    put(file, name, H5T_IEEE_F32LE, shape, nullptr, properties);
+    H5Sclose(space), H5Pclose(properties);
+  }
   static void overwrite(hid_t file, const std::string& path, hid_t type, const void* values) {
     const hid_t dataset = H5Dopen2(file, path.c_str(), H5P_DEFAULT);
     ASSERT_GE(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), 0) << path;

@@ -136,6 +136,48 @@ TEST_F(HostileFile, VirtualDatasetsAreRefused) {
   expect_refused(kKeys, "virtual dataset");
 }
 
+// As `sweep run` names results, which are the only files that are followed.
+constexpr const char* kResult = "results/0f/0f23456789abcdef0123456789abcdef.h5";
+
+TEST_F(HostileFile, VirtualDatasetsOfResultsAreFollowedToRecordingsOnly) {
+  const auto result = folder_.path() / kResult;
+  std::filesystem::create_directories(result.parent_path());
+  std::filesystem::copy_file(path_, result);
+  change([](hid_t file) { put_virtual(file, kKeys, kResult, kKeys, {2, 33, 4}); });
+  EXPECT_EQ(read_everything(path_.string()), read_everything(result.string())) << "the very same numbers";
+  const hid_t other = H5Fopen(result.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Adelete(other, "keyscope_format");
+  H5Fclose(other);
+  expect_refused(kKeys, "no recording");
+  std::filesystem::remove(result);
+  expect_refused(kKeys, "no such file");
+  std::filesystem::create_symlink("/dev/zero", result);
+  expect_refused(kKeys, "no regular file");
+}
+
+TEST_F(HostileFile, AResultThatIsVirtualItselfIsRefused) {
+  const auto result = folder_.path() / kResult;
+  std::filesystem::create_directories(result.parent_path());
+  change([](hid_t file) { put_virtual(file, kKeys, kResult, kKeys, {2, 33, 4}); });
+  std::filesystem::copy_file(path_, result);
+  expect_refused(kKeys, "a virtual dataset, which reads from other files; refused");
+}
+
+TEST_F(HostileFile, VirtualDatasetsOfOtherShapesAndNamesAreRefused) {
+  const auto result = folder_.path() / kResult;
+  std::filesystem::create_directories(result.parent_path());
+  std::filesystem::copy_file(path_, result);
+  change([](hid_t file) { put_virtual(file, kKeys, kResult, kKeys, {2, 34, 4}); });
+  expect_refused(kKeys, "shape is (2, 33, 4); expected (2, 34, 4)");
+  change([](hid_t file) { put_virtual(file, kKeys, kResult, "/entry/nothing", {2, 33, 4}); });
+  expect_refused(kKeys, "'nothing' is missing");
+  for (const char* name : {"../results/0f/0f23456789abcdef0123456789abcde.h5", "/etc/passwd", ".",
+                           "results/0f/0f23456789abcdef0123456789abcdef.h5/x"}) {
+    change([&](hid_t file) { put_virtual(file, kKeys, name, kKeys, {2, 33, 4}); });
+    expect_refused(kKeys, "only the results of a study are followed");
+  }
+}
+
 TEST_F(HostileFile, ExternalStorageIsRefused) {
   change([](hid_t file) {
     const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
