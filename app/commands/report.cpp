@@ -144,7 +144,7 @@ void run_report(const ReportArguments& arguments) {
   adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
   const adoption::Adoption adoption = measure_adoption(arguments, study, *model, settings, tasks, prompts);
   const std::filesystem::path out = arguments.out;
-  adoption::write_adoption(adoption, *model, prompts, provenance_now(), out);
+  adoption::write_adoption(adoption, *model, prompts, provenance_of_results(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));
   if (json.is_stdout()) return;
   for (const adoption::TaskOutcome& task : adoption.tasks)

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
@@ -41,11 +44,24 @@ std::string difference(const RecordingInfo& info, const RecordingInfo& first) {
   return "";
 }
 
+// What every run was asked for: the first one's configuration with the policies of all.
+std::string joint_configuration(const std::vector<Info>& all) {
+  auto joint = nlohmann::ordered_json::parse(all.front()->provenance.configuration, nullptr, false);
+  if (!joint.is_object() || !joint.contains("policies")) return all.front()->provenance.configuration;
+  joint["policies"] = nlohmann::ordered_json::array();
+  for (const Info& info : all) {
+    const auto one = nlohmann::ordered_json::parse(info->provenance.configuration, nullptr, false);
+    if (one.is_object() && one.contains("policies"))
+      for (const auto& policy : one["policies"]) joint["policies"].push_back(policy);
+  }
+  return joint.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 // Puts datasets into a joint recording.
 class Joining {
  public:
-  Joining(fs::path file, std::string name, JointStorage storage)
-      : file_(std::move(file)), name_(std::move(name)), storage_(storage) {}
+  //   file: that datasets are taken from, as the joint one calls it
+  Joining(std::string file, JointStorage storage) : file_(std::move(file)), storage_(storage) {}
 
   // Groups and datasets below one.
   void take_members(const Group& from, Group& to) {
@@ -60,7 +76,7 @@ class Joining {
     const bool empty = std::ranges::find(source.shape(), hsize_t{0}) != source.shape().end();
     // Lists are short, and what says where something lies; they are read wherever the file goes.
     if (storage_ == JointStorage::kVirtual && source.shape().size() > 1 && !empty)
-      return to.create_virtual(name, source, name_, from.path() + "/" + name);
+      return to.create_virtual(name, source, file_, from.path() + "/" + name);
     return copy(source, from, to, name);
   }
 
@@ -76,8 +92,7 @@ class Joining {
     return to.open_dataset(name);
   }
 
-  fs::path file_;
-  std::string name_;  // of the file, for the joint one
+  std::string file_;
   JointStorage storage_;
   std::map<std::string, Dataset> copies_;
 };
@@ -86,31 +101,33 @@ class Joining {
 
 void write_joint_recording(Group& root, const fs::path& folder, const std::string& entry,
                            std::span<const JointRun> runs, JointStorage storage) {
-  Group to = root.create_group(entry, "NXentry");
-  Group to_runs;
-  Info first;
-  std::int64_t index = 0;
+  std::vector<Info> all;
   for (const JointRun& run : runs) {
-    const Info info = open_recording(run.file.string())->info();
-    if (!first) first = info;
-    if (const std::string found = difference(*info, *first); !found.empty())
+    all.push_back(open_recording(run.file.string())->info());
+    if (const std::string found = difference(*all.back(), *all.front()); !found.empty())
       throw FileError(fmt::format("{}: {}, and cannot stand in one recording with {}", run.file.string(),
                                   found, runs.front().file.string()));
-    const File file = File::open(run.file);
-    const Group from = file.root().open_group("entry");
-    Joining joining(run.file, full_path(run.file).lexically_proximate(full_path(folder)).string(), storage);
-    if (info == first) {
-      copy_attributes(from, to);
+  }
+  Group to = root.create_group(entry, "NXentry"), to_runs;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const File file = File::open(runs[i].file);
+    const Group from = file.root().open_group("entry"), from_runs = from.open_group("runs");
+    const std::string name = full_path(runs[i].file).lexically_proximate(full_path(folder)).string();
+    Joining joining(name, storage);
+    if (i == 0) {
       for (const char* part : {"provenance", "model", "tokens"}) {
-        Group copy = to.create_group(part, from.open_group(part).text("NX_class"));
-        copy_attributes(from.open_group(part), copy);
-        joining.take_members(from.open_group(part), copy);
+        const Group source = from.open_group(part);
+        Group copy = to.create_group(part, source.text("NX_class"));
+        if (std::string_view(part) == "provenance") copy.set_text("configuration", joint_configuration(all));
+        copy_attributes(source, copy);
+        joining.take_members(source, copy);
       }
-      to_runs = to.create_group("runs", from.open_group("runs").text("NX_class"));
+      copy_attributes(from, to);
+      to_runs = to.create_group("runs", from_runs.text("NX_class"));
     }
-    const Group source = from.open_group("runs").open_group(info->runs.front().plan.name);
-    Group copy = to_runs.create_group(run.name, source.text("NX_class"));
-    copy.set_integer("index", index++);
+    const Group source = from_runs.open_group(all[i]->runs.front().plan.name);
+    Group copy = to_runs.create_group(runs[i].name, source.text("NX_class"));
+    copy.set_integer("index", static_cast<std::int64_t>(i));
     copy_attributes(source, copy);
     joining.take_members(source, copy);
   }

@@ -55,8 +55,8 @@ class Merge : public ::testing::Test {
     plan_.cells.push_back(cell);
   }
   void finish(std::size_t i, const std::string& version = "1.2") const {
-    write_result(folder_, {plan_.cells[i].id, version, "node:1", 0.5, 0}, fmt::format("{{\"score\":{}}}\n", i),
-                 "token");
+    write_result(folder_, {plan_.cells[i].id, version, "node:1", 0.5, 0},
+                 fmt::format("{{\"score\":{}}}\n", i), "token");
   }
   void finish_all() const {
     for (std::size_t i = 0; i < plan_.cells.size(); ++i) finish(i);
@@ -95,8 +95,8 @@ TEST_F(Merge, GivesTheSameFileOfTheSameResults) {
   merged("one.h5");
   for (const Cell& cell : plan_.cells) std::filesystem::remove(folder_.result(cell.id));
   for (std::size_t i = plan_.cells.size(); i-- > 0;)
-    write_result(folder_, {plan_.cells[i].id, "1.2", "another:2", 7.5, 0}, fmt::format("{{\"score\":{}}}\n", i),
-                 "other");
+    write_result(folder_, {plan_.cells[i].id, "1.2", "another:2", 7.5, 0},
+                 fmt::format("{{\"score\":{}}}\n", i), "other");
   merged("two.h5");
   EXPECT_EQ(read_file(scratch_.file("one.h5")), read_file(scratch_.file("two.h5")));
 }
@@ -128,8 +128,8 @@ TEST_F(Merge, NamesResultsThatCannotBeUsedAndTakesTheRest) {
   EXPECT_EQ(outcome.n_done, std::ssize(plan_.cells) - 2);
   EXPECT_EQ(outcome.n_damaged, 2);
   ASSERT_THAT(outcome.damages, SizeIs(2));
-  EXPECT_THAT(outcome.damages[0],
-              AllOf(HasSubstr(half.string()), HasSubstr("found 0 lines; expected 1"), HasSubstr("delete it")));
+  EXPECT_THAT(outcome.damages[0], AllOf(HasSubstr(half.string()), HasSubstr("found 0 lines; expected 1"),
+                                        HasSubstr("delete it")));
   EXPECT_THAT(outcome.damages[1],
               AllOf(HasSubstr(other.string()), HasSubstr("was made by keyscope 1.1"), HasSubstr("1.2")));
   EXPECT_TRUE(std::filesystem::exists(half)) << "nothing is deleted unasked";
