@@ -141,6 +141,7 @@ bool Claims::hold(const std::string& name) {
   auto file = make(name);
   if (file == nullptr) return false;
   held_ = name;
+  taken_over_ = false;
   file_ = std::move(file);
   seen_.erase(name);
   renewal_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
@@ -178,6 +179,7 @@ bool Claims::take_over(const std::string& name, const std::string& content) {
   const bool same = content_of(folder_ / name) == content;
   if (same) remove(name);
   const bool held = same && hold(name);
+  taken_over_ = held;
   remove(taking);
   seen_.erase(taking);
   return held;

@@ -46,6 +46,8 @@ class Claims {
   // time is held.
   //   throws FileError where the folder cannot be written to
   bool claim(const std::string& name);
+  // Whether what is held was another's, who may have left something of it half done.
+  bool was_taken_over() const { return taken_over_; }
   void give_up();
 
  private:
@@ -64,7 +66,8 @@ class Claims {
   std::filesystem::path folder_;
   WorkerIdentity worker_;
   std::chrono::milliseconds lease_;
-  std::string held_;                  // empty: none is
+  std::string held_;  // empty: none is
+  bool taken_over_ = false;
   std::unique_ptr<Descriptor> file_;  // of the claim that is held
   std::map<std::string, Seen> seen_;  // claims of others, when they were seen to change last
   std::jthread renewal_;

@@ -32,6 +32,9 @@ constexpr const char* kInterrupted = "interrupted; the same command goes on";
 // So many batches of failures and nothing else are taken for the machine's fault.
 constexpr int kMostFailures = 3;
 
+// Calls that it takes to list all folders of results: four for each of 256.
+constexpr std::size_t kListingCost = 1024;
+
 // The cells of a batch, and whether they are seen to be finished.
 struct Batch {
   std::size_t first = 0, end = 0;
@@ -52,13 +55,19 @@ class Worker {
     const auto starts = plan.batch_starts();
     for (std::size_t i = 0; i + 1 < starts.size(); ++i) batches_.push_back({starts[i], starts[i + 1]});
     // The own share first, then the others' from there on, so that those who help begin at different places.
-    const auto own = static_cast<std::size_t>(options.share.index) * batches_.size() / options.share.count;
+    const auto begin_of = [&](int index) {
+      return static_cast<std::size_t>(index) * batches_.size() /
+             static_cast<std::size_t>(options.share.count);
+    };
+    const std::size_t own = begin_of(options.share.index);
+    n_own_ = begin_of(options.share.index + 1) - own;
     std::ranges::rotate(batches_, batches_.begin() + static_cast<std::ptrdiff_t>(own));
   }
 
   WorkerOutcome run() {
     // Who holds what is left at the end has a lease's time to show that it lives.
     const auto patience = options_.lease + options_.lease / 4;
+    take_own();
     for (auto last_work = Clock::now();; wait()) {
       const std::int64_t n_before = outcome_.n_done + outcome_.n_failed;
       for (Batch& batch : batches_) {
@@ -66,7 +75,8 @@ class Worker {
         if (!batch.over) take(batch);
       }
       if (outcome_.n_done + outcome_.n_failed != n_before) last_work = Clock::now();
-      if (std::ranges::all_of(batches_, &Batch::over) || Clock::now() - last_work > patience) break;
+      if (std::ranges::all_of(batches_, &Batch::over)) return outcome_;
+      if (Clock::now() - last_work > patience) break;
     }
     look();
     std::unordered_set<std::string_view> left;
@@ -79,12 +89,40 @@ class Worker {
  private:
   bool is_over(const Cell& cell) const { return finished_.contains(cell.id) || failed_.contains(cell.id); }
 
+  // The own share. All folders of results are listed only where it has more cells than they have folders to
+  // list: when a thousand workers begin, listing is what the file system has most to do with.
+  void take_own() {
+    const std::span own = std::span(batches_).first(n_own_);
+    std::size_t n_cells = 0;
+    for (const Batch& batch : own) n_cells += batch.end - batch.first;
+    look_at_failures();
+    if (n_cells > kListingCost) look();
+    for (Batch& batch : own)
+      if (!batch.over && !has_all_results(batch)) take(batch);
+  }
+
+  // As the files themselves say.
+  bool has_all_results(Batch& batch) {
+    for (std::size_t i = batch.first; i < batch.end; ++i) {
+      const Cell& cell = plan_.cells[i];
+      std::error_code error;
+      if (is_over(cell)) continue;
+      if (!fs::exists(folder_.result(cell.id), error)) return false;
+      finished_.insert(cell.id);
+    }
+    return batch.over = true;
+  }
+
   // What there is by now, as the folder lists it: which may be late, and is never wrong.
   void look() {
     look_at_ = Clock::now() + options_.lease / 4;
     for (std::string& id : folder_.finished()) finished_.insert(std::move(id));
-    for (std::string& id : folder_.failed()) failed_.insert(std::move(id));
+    look_at_failures();
     for (Batch& batch : batches_) update(batch);
+  }
+
+  void look_at_failures() {
+    for (std::string& id : folder_.failed()) failed_.insert(std::move(id));
   }
 
   void update(Batch& batch) const {
@@ -128,7 +166,8 @@ class Worker {
     for (std::size_t i = batch.first; i < batch.end; ++i)
       if (!is_over(plan_.cells[i])) missing.push_back(plan_.cells[i]);
     if (missing.empty()) return;
-    for (const Cell& cell : missing) remove_parts(cell);
+    if (claims_.was_taken_over())
+      for (const Cell& cell : missing) remove_parts(cell);
     try {
       run_cells(missing);
       n_failures_ = 0;
@@ -156,7 +195,7 @@ class Worker {
   void run_cells(const std::vector<Cell>& missing) {
     Job& job = job_of(missing.front());
     auto begun = Clock::now();
-    const auto label = fmt::format("cell {} of {}", finished_.size() + 1, plan_.cells.size());
+    const auto label = fmt::format("cell {} here, {} in the study", outcome_.n_done + 1, plan_.cells.size());
     const JobWatch watch{
         [&](const Cell& cell) {
           const fs::path file = folder_.recording(cell.id);
@@ -187,10 +226,11 @@ class Worker {
     }
     write_result(folder_, {cell.id, plan_.program_version, identity_.name(), seconds}, result.lines,
                  identity_.token);
-    std::error_code ignored;
-    fs::remove(folder_.failure(cell.id), ignored);
     finished_.insert(cell.id);
-    failed_.erase(cell.id);
+    if (failed_.erase(cell.id) > 0) {
+      std::error_code ignored;
+      fs::remove(folder_.failure(cell.id), ignored);
+    }
     ++outcome_.n_done;
     log(cell, seconds);
   }
@@ -236,7 +276,8 @@ class Worker {
   const WorkerWatch& watch_;
   WorkerIdentity identity_;
   Claims claims_;
-  std::vector<Batch> batches_;
+  std::vector<Batch> batches_;  // the own share first
+  std::size_t n_own_ = 0;
   std::unordered_set<std::string> finished_, failed_;
   Clock::time_point look_at_{};  // when the folder is listed next
   std::unique_ptr<Job> job_;

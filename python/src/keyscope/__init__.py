@@ -26,6 +26,7 @@ from .run import Run
 if TYPE_CHECKING:
     from .policies import PolicyError, PolicyInput, policy
     from .record import RecordError, record, record_press
+    from .study import study_table
 
 try:
     __version__ = version("keyscope")
@@ -49,6 +50,7 @@ __all__ = [
     "policy",
     "record",
     "record_press",
+    "study_table",
     "token_label",
 ]
 
@@ -60,6 +62,7 @@ _LATER = {
     "policy": "policies",
     "record": "record",
     "record_press": "record",
+    "study_table": "study",
 }
 
 

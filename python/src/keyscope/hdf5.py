@@ -1,14 +1,16 @@
 """Access to HDF5 objects whose errors name the file and the place, what was found and what was expected.
 
 Recordings come from anywhere: what one says of itself is checked where it is read, and links that lead out of the
-file are not followed.
+file are not followed, but for those of a merged study to its cells' recordings.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -87,7 +89,7 @@ def dataset(parent: h5py.Group, name: str, kinds: str = "", n_axes: int | None =
     if not isinstance(found, h5py.Dataset):
         raise RecordingError(f"{where(parent)}: {name!r} is a group; expected a dataset")
     with reading(where(found)):
-        if found.external or found.is_virtual:
+        if found.external or (found.is_virtual and not _is_of_study(found)):
             raise RecordingError(f"{where(found)}: its data lie in another file; a recording holds all of its own")
         wrong = (kinds and found.dtype.kind not in kinds) or (n_axes is not None and found.ndim != n_axes)
         if wrong:
@@ -95,6 +97,24 @@ def dataset(parent: h5py.Group, name: str, kinds: str = "", n_axes: int | None =
             wanted = {"iu": "integers", "f": "numbers of floating point"}.get(kinds, "elements")
             raise RecordingError(f"{where(found)}: found {found.dtype} {found.shape}; expected {wanted} in {axes}")
         return found
+
+
+# As `keyscope sweep run` names the recordings that a merged study refers to: no other file is ever read.
+_STUDY_RESULT = re.compile(r"(^|/)results/[0-9a-f]{2}/[0-9a-f]{32}\.h5$")
+
+
+def _is_of_study(virtual: h5py.Dataset) -> bool:
+    """Whether a virtual dataset stands for one of a study's results; raises RecordingError where that is gone."""
+    sources = virtual.virtual_sources()
+    if len(sources) != 1 or not _STUDY_RESULT.search(sources[0].file_name):
+        return False
+    file = Path(virtual.file.filename).parent / sources[0].file_name
+    if not file.is_file():  # HDF5 would read zeros
+        raise RecordingError(
+            f"{where(virtual)}: its numbers lie in {file}, and there is no such file; merge the study again, with "
+            "--copy for a file that stands alone"
+        )
+    return True
 
 
 def read(of: h5py.Dataset, at: Any = ()) -> Any:

@@ -46,7 +46,8 @@ class Model:
 
 
 def open(path: str | os.PathLike[str]) -> Recording:
-    """Opens a recording, or the `.part` of one that goes on or was killed.
+    """Opens a recording, or the `.part` of one that goes on or was killed; of a merged study the first one that it
+    has, or "FILE::ENTRY".
 
     Raises FileNotFoundError where there is no such file, and RecordingError where the file is no recording, or one
     that this version does not read.
@@ -67,7 +68,8 @@ class Recording:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()  # for later, wherever the process works then
-        self._file = _open_file(self.path)
+        file, self._entry = _split(self.path)
+        self._file = _open_file(file)
         try:
             self._read()
         except BaseException:
@@ -75,7 +77,7 @@ class Recording:
             raise
 
     def _read(self) -> None:
-        entry = _entry(self._file)
+        entry = _read_entry(self._file, self._entry)
         provenance = hdf5.group(entry, "provenance")
         self.complete: bool = hdf5.integer(provenance, "complete", 0, 1) == 1
         self.provenance: Mapping[str, Any] = MappingProxyType(_attributes(provenance))
@@ -176,6 +178,14 @@ class Recording:
         return display.recording_html(self)
 
 
+def _split(path: Path) -> tuple[Path, str]:
+    """A file, and which of its recordings is meant: FILE::ENTRY, the first where none is named."""
+    name, separator, entry = path.name.rpartition("::")
+    if not separator or path.is_file():
+        return path, "entry"
+    return path.with_name(name), entry
+
+
 def _open_file(path: Path) -> h5py.File:
     if not path.is_file():
         part = path.with_name(path.name + ".part")
@@ -191,9 +201,9 @@ def _open_file(path: Path) -> h5py.File:
     raise RecordingError(f"{path}: is not a Keyscope recording, or is damaged: {errors[0]}") from errors[0]
 
 
-def _entry(file: h5py.File) -> h5py.Group:
+def _read_entry(file: h5py.File, name: str) -> h5py.Group:
     attributes = hdf5.attributes(file)
-    if "keyscope_figures" in attributes:
+    if "keyscope_figures" in attributes and "keyscope_format" not in attributes:
         raise RecordingError(f"{file.filename}: a figure file is not a recording; open the one it was made from")
     if "keyscope_format" not in attributes or not hdf5.has(file, "entry"):
         raise RecordingError(
@@ -205,7 +215,7 @@ def _entry(file: h5py.File) -> h5py.Group:
             f"{file.filename}: keyscope_format is {version}; this version of keyscope reads {FORMAT}: install the "
             "one that the recording was written with"
         )
-    entry = hdf5.group(file, "entry")
+    entry = hdf5.group(file, name)
     if not hdf5.has(entry, "runs"):
         raise RecordingError(f"{file.filename}: holds no runs; a recording has one for each policy")
     return entry
