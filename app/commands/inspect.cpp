@@ -18,8 +18,10 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
+#include "app/figures/nexus.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/selection.hpp"
+#include "app/sweep/study_file.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -251,10 +253,11 @@ Json datasets_json(const hdf5::Group& runs, const recording::RecordingInfo& info
   return json;
 }
 
-Json inspect_recording(const fs::path& path, const hdf5::Group& runs) {
-  const auto info = recording::open_recording(path.string())->info();
+//   named: the file, and its entry where one was named
+Json inspect_recording(const fs::path& named, const fs::path& path, const hdf5::Group& runs) {
+  const auto info = recording::open_recording(named.string())->info();
   const recording::Provenance& from = info->provenance;
-  Json json{{"kind", "recording"}, {"path", path.string()}};
+  Json json{{"kind", "recording"}, {"path", named.string()}};
   json["complete"] = info->complete;
   json["bytes"] = fs::file_size(path);
   json["model"] = {{"name", info->model.name},           {"layers", info->model.n_layers},
@@ -292,12 +295,11 @@ Json figure_json(const hdf5::Group& group, const std::string& name) {
   return json;
 }
 
-Json inspect_figures(const fs::path& path, const hdf5::Group& root) {
+Json inspect_figures(const fs::path& path, const hdf5::Group& entry) {
   Json json{{"kind", "figures"},
             {"path", path.string()},
             {"bytes", fs::file_size(path)},
             {"figures", Json::array()}};
-  const hdf5::Group entry = root.open_group("entry");
   for (const std::string& name : entry.names()) {
     if (!entry.has_group(name)) continue;
     const hdf5::Group group = entry.open_group(name);
@@ -306,6 +308,36 @@ Json inspect_figures(const fs::path& path, const hdf5::Group& root) {
   }
   if (json["figures"].empty())
     throw FileError(path.string() + ": an HDF5 file, but neither a recording nor a file of figures");
+  return json;
+}
+
+// --- merged study ---
+
+Json inspect_study(const fs::path& path) {
+  const sweep::StudyFile study(path);
+  Json json{{"kind", "study"},
+            {"path", path.string()},
+            {"bytes", fs::file_size(path)},
+            {"name", study.name()},
+            {"cells", study.n_cells()}};
+  for (const char* state : {sweep::kDone, sweep::kFailed, sweep::kMissing, sweep::kDamaged})
+    json[state] = study.n_in_state(state);
+  json["figures"] = Json::array();
+  for (const figures::Figure& figure :
+       figures::read_figures(path.string() + "::" + sweep::kStudyEntry).figures)
+    json["figures"].push_back(figure.name);
+  json["recordings"] = Json::array();
+  for (const std::string& entry : recording::recording_entries(path.string())) {
+    const std::string name = fmt::format("{}::{}", path.string(), entry);
+    const auto info = recording::open_recording(name)->info();
+    std::string runs;
+    for (const auto& run : info->runs) runs += (runs.empty() ? "" : ", ") + run.plan.name;
+    json["recordings"].push_back({{"recording", name},
+                                  {"model", info->model.name},
+                                  {"seed", info->provenance.seed},
+                                  {"tokens", info->n_prompt()},
+                                  {"runs", runs}});
+  }
   return json;
 }
 
@@ -318,19 +350,23 @@ fs::path place_of(const fs::path& path) {
   return is_file_name ? path : capture::find_model(path.string());
 }
 
-// What a model, a recording or a figure file holds; weights, keys and queries are not read. `kind` is
-// "model", "recording" or "figures".
+// What a model, a recording, a figure file or a merged study holds; weights, keys and queries are not read.
+// `kind` is "model", "recording", "figures" or "study".
 //   throws FileError where it is none of these, or damaged
 Json inspect_path(const fs::path& named) {
-  const fs::path path = place_of(named);
+  const recording::EntryPath entry_path = recording::entry_path(named.string());
+  const fs::path path = place_of(entry_path.file);
   if (fs::is_directory(path) || gguf::is_gguf(path)) return inspect_model(path);
+  if (entry_path.entry.empty() && sweep::is_study_file(path)) return inspect_study(path);
   const hdf5::File file = hdf5::File::open(path);
   const hdf5::Group root = file.root();
-  if (!root.has_group("entry"))
-    throw FileError(path.string() +
-                    ": an HDF5 file, but no recording or figure file: it has no group 'entry'");
-  const hdf5::Group entry = root.open_group("entry");
-  return entry.has("runs") ? inspect_recording(path, entry.open_group("runs")) : inspect_figures(path, root);
+  const std::string name = entry_path.entry.empty() ? "entry" : entry_path.entry;
+  if (!root.has_group(name))
+    throw FileError(fmt::format("{}: an HDF5 file, but no recording or figure file: it has no group '{}'",
+                                path.string(), name));
+  const hdf5::Group entry = root.open_group(name);
+  return entry.has("runs") ? inspect_recording(named, path, entry.open_group("runs"))
+                           : inspect_figures(path, entry);
 }
 
 struct InspectArguments {
@@ -437,12 +473,13 @@ void run_inspect(const InspectArguments& arguments) {
 
 void add_inspect(CLI::App& app) {
   auto arguments = std::make_shared<InspectArguments>();
-  CLI::App* command = app.add_subcommand("inspect", "What a model, a recording or a figure file holds");
+  CLI::App* command =
+      app.add_subcommand("inspect", "What a model, a recording, a figure file or a study holds");
   command
       ->add_option("PATH", arguments->path,
                    "A model folder or .gguf file, ORG/NAME[@REVISION] of a model in the Hugging Face cache, "
                    "a recording (or its "
-                   ".part), a figure file")
+                   ".part), a figure file, a merged study; FILE::ENTRY for one entry of it")
       ->required();
   command
       ->add_option(
