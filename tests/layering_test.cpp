@@ -60,14 +60,14 @@ const std::vector<Room> kRooms{
     {"app/display", {"app/session", "shaders"}},
     {"app/panels", {"app/display"}},
     {"app/window", {"app/panels"}},
-    {"app/sweep", {"base"}},
+    {"app/sweep", {"app/figures"}},
     {"app/commands", {"app/window", "app/adoption", "app/sweep", "capture/replay", "capture/python"}},
 };
 
 const Reasons kOneUser{
+    {"app/commands/report.hpp", "a study runs what `report` would"},
     {"app/commands/validate.hpp", "a study runs what `validate` would"},
     {"app/commands/view.hpp", "`bench view` and `bench live` open the window as `view` does"},
-    {"app/figures/nexus_panel.hpp", "with nexus.cpp it would be close to 600 lines"},
     {"app/panels/dialogs.hpp", "the window holds its state"},
     {"app/panels/difference_view.hpp", "the window holds its state"},
     {"app/panels/figure_panel.hpp", "the window holds its state"},

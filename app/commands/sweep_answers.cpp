@@ -93,7 +93,8 @@ class EvalJob final : public sweep::Job {
  private:
   Cell cell_of(const evaluation::AskedResult& asked) const {
     const evaluation::GridPoint& point = *asked.point;
-    Json about{{"example", asked.example->id},
+    Json about{{"task", settings_.task},
+               {"example", asked.example->id},
                {"policy", point.policy},
                {"budget", point.budget_text},
                {"block", point.block}};

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <unordered_set>
@@ -92,15 +93,15 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 
 // Twice what is estimated, and ten minutes; a quarter more memory, and a gibibyte: a task that is cut short
 // loses no more than the batch at hand.
-Values values_of(const SubmitArguments& arguments, const sweep::Plan& plan, const Missing& missing) {
+Values values_of(const SubmitArguments& arguments, const sweep::Plan& plan, const Missing& missing,
+                 std::int64_t n_tasks) {
   constexpr std::int64_t kMebibyte = 1 << 20;
-  const std::int64_t tasks = std::min<std::int64_t>(arguments.tasks, missing.n_batches);
-  const double seconds = 600 + 2 * missing.seconds / static_cast<double>(tasks);
+  const double seconds = 600 + 2 * missing.seconds / static_cast<double>(n_tasks);
   const auto mebibytes = 1024 + missing.memory_bytes * 5 / 4 / kMebibyte;
   std::string name;
   for (const char c : plan.study.name) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
   return {{"name", "keyscope-" + name},
-          {"tasks", fmt::format("{}", tasks)},
+          {"tasks", fmt::format("{}", n_tasks)},
           {"cpus", fmt::format("{}", arguments.cpus)},
           {"memory", arguments.memory.empty() ? fmt::format("{}M", mebibytes) : arguments.memory},
           {"time", arguments.time.empty() ? slurm_time(seconds) : arguments.time},
@@ -137,24 +138,28 @@ std::string filled(const std::string& text, const Values& values, const std::str
 // The study's own template, which is written where there is none.
 fs::path template_of(const SubmitArguments& arguments, const sweep::SweepFolder& folder) {
   if (!arguments.template_file.empty()) return arguments.template_file;
-  const fs::path own = folder.path() / "sbatch.template";
+  fs::path own = folder.path() / "sbatch.template";
   if (!fs::exists(own)) write_file(own, kTemplate, false);
   return own;
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
 // Jobs that were submitted before and are not over, as `squeue` has them.
 std::vector<std::string> jobs_at_work(const fs::path& jobs) {
-  std::vector<std::string> at_work;
-  if (!fs::exists(jobs)) return at_work;
-  const std::string text = read_text_file(jobs);
-  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
-    end = std::min(text.find('\n', at), text.size());
-    const std::string id = text.substr(at, end - at);
-    if (id.empty()) continue;
-    ChildProgram squeue({"squeue", "--noheader", "--jobs=" + id, "--format=%i"}, ChildProgram::Output::kRead);
-    const std::string found = squeue.read();
-    if (squeue.wait() == 0 && found.find_first_not_of(" \n") != std::string::npos) at_work.push_back(id);
-  }
+  if (!fs::exists(jobs)) return {};
+  ChildProgram squeue({"squeue", "--noheader", "--me", "--format=%F"}, ChildProgram::Output::kRead);
+  const std::vector<std::string> queued = lines_of(squeue.read());
+  if (squeue.wait() != 0) throw Error("squeue failed, and its message stands above");
+  std::vector<std::string> at_work = lines_of(read_text_file(jobs));
+  std::erase_if(at_work,
+                [&](const std::string& id) { return std::ranges::find(queued, id) == queued.end(); });
   return at_work;
 }
 
@@ -169,7 +174,7 @@ std::string submitted(const fs::path& script) {
   return id.substr(0, id.find_first_of(";\n"));
 }
 
-void run_submit(SubmitArguments arguments) {
+void run_submit(const SubmitArguments& arguments) {
   const sweep::SweepFolder folder(full_path(arguments.folder));
   const sweep::Plan plan = folder.read();
   const Missing missing = missing_of(folder, plan, arguments.retry_failed);
@@ -187,7 +192,8 @@ void run_submit(SubmitArguments arguments) {
     return;
   }
   const fs::path source = template_of(arguments, folder);
-  const Values values = values_of(arguments, plan, missing);
+  const std::int64_t n_tasks = std::min<std::int64_t>(arguments.tasks, missing.n_batches);
+  const Values values = values_of(arguments, plan, missing, n_tasks);
   const std::string script = filled(read_text_file(source), values, source.string());
   if (arguments.dry_run) {
     fmt::print("{}", script);
@@ -200,7 +206,7 @@ void run_submit(SubmitArguments arguments) {
     for (const std::string& cell : folder.failed()) fs::remove(folder.failure(cell));
   const std::string id = submitted(file);
   write_file(jobs, (fs::exists(jobs) ? read_text_file(jobs) : "") + id + "\n", true);
-  fmt::print("Submitted job {}: {} tasks for {} in {} batches\n", id, values[1].second,
+  fmt::print("Submitted job {}: {} for {} in {} batches\n", id, counted(n_tasks, "task"),
              counted(missing.n_cells, "cell"), format_count(missing.n_batches));
 }
 

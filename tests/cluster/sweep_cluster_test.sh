@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A study of 200 cells under a real Slurm whose nodes are killed and drained while it runs, under Open MPI with three of
-# eight ranks killed, and on two workers here; each against a run by one worker: no cell lost, none twice, the same bytes.
+# A study of 200 cells under a real Slurm whose nodes are killed and drained while it runs, under Open MPI with three
+# of eight ranks killed, and on two workers here; each against a run by one worker: no cell lost, none twice, the same
+# bytes.
 #   sweep_cluster_test.sh KEYSCOPE REPOSITORY
 set -euo pipefail
 
@@ -20,7 +21,9 @@ cd "$work"
 
 say() { printf '%s  %s\n' "$(date +%T)" "$*"; }
 die() { say "FAILED: $*"; exit 1; }
-count() { "$keyscope" sweep status "$1/study" --json - | python3 -c "import json, sys; print(json.load(sys.stdin)['$2'])"; }
+count() {
+  "$keyscope" sweep status "$1/study" --json - | python3 -c "import json, sys; print(json.load(sys.stdin)['$2'])"
+}
 
 cat >study.json <<STUDY
 {"name": "needles", "models": ["$repository/assets/demo_model"], "seeds": [0], "jobs": [
@@ -68,7 +71,7 @@ slurm() { "$cluster" exec slurm "$@"; }
 plan slurm_study
 submissions=0 killed=0 drained=0
 submit() {
-  PATH=$PATH "$cluster" exec slurm "$keyscope" sweep submit slurm_study/study --slurm --tasks "$kNodes" --cpus 1 --mem 1G
+  "$cluster" exec slurm "$keyscope" sweep submit slurm_study/study --slurm --tasks "$kNodes" --cpus 1 --mem 1G
   submissions=$((submissions + 1))
 }
 submit
@@ -113,7 +116,7 @@ mpirun --allow-run-as-root --oversubscribe --enable-recovery -np 8 "$keyscope" s
 launcher=$!
 for ((killed = 0; killed < 3; ++killed)); do
   until (($(count mpi "done") >= 20 * (killed + 1))); do sleep 0.2; done
-  victim=$(pgrep -P "$launcher" -f 'sweep run' | shuf -n 1 --random-source=<(yes "$RANDOM")) || die "no rank is left to kill"
+  victim=$(pgrep -P "$launcher" -f 'sweep run' | head -n 1) || die "no rank is left to kill"
   kill -KILL "$victim"
   say "$(count mpi "done") done; killed rank of process $victim"
 done

@@ -58,7 +58,8 @@ def test_sums_of_weights_are_what_was_received(needle):
 
 def test_some_queries_are_a_part_of_all(needle):
     head = needle["keydiff"][2][0]
-    np.testing.assert_array_equal(head.weights(slice(300, 341)), head.weights(slice(0, 400))[:, 300:341])
+    # Products of other sizes are summed in another order, so not to the last bit.
+    np.testing.assert_allclose(head.weights(slice(300, 341)), head.weights(slice(0, 400))[:, 300:341], atol=1e-7)
     assert head.weights(slice(5, 5)).shape == (2, 0, 1023)
     for queries in (slice(None, None, 2), 5, [1, 2]):
         with pytest.raises(ValueError, match="queries is .*; expected a slice with a step of 1"):

@@ -274,7 +274,7 @@ class SubmitCommand : public SweepCommand {
   SubmitCommand() {
     std::filesystem::create_directory(folder_.file("bin"));
     program("sbatch", "cp \"${@: -1}\" " + path("submitted") + "; echo '41;cluster'");
-    program("squeue", "[ -e " + path("queued") + " ] && echo 41_1");
+    program("squeue", "[ -e " + path("queued") + " ] && echo 41; true");
     setenv("PATH", (path("bin") + ":" + path_).c_str(), 1);
     write_study(kNeedles);
     plan();

@@ -61,7 +61,10 @@ TEST_P(GgufModels, ComputeWhatTheHuggingFaceFolderDoes) {
       difference = std::max(difference, std::abs(found[i] - expected[i]));
       largest = std::max(largest, std::abs(expected[i]));
     }
-    EXPECT_LE(difference, (name.starts_with("tiny_gemma") ? 1e-6F : 0) * largest) << name;
+    // A processor may multiply in another order where the operands lie at other places in memory, by
+    // LibTorch's products; by our own it does not.
+    const bool exact = GetParam() == Arithmetic::kKernels && !name.starts_with("tiny_gemma");
+    EXPECT_LE(difference, (exact ? 0 : 1e-6F) * largest) << name;
     EXPECT_GT(largest, 0);
   }
 }
