@@ -19,8 +19,9 @@ Observation one(const std::string& policy, const std::string& budget, double val
 }
 
 TEST(StudyFigures, DrawMeansAgainstBudgetsInTheirOrder) {
-  const std::vector<Observation> all{one("none", "", 1),          one("none", "", 0.5),     one("keydiff", "50%", 0.75),
-                                     one("keydiff", "64", 0.25),  one("keydiff", "8%", 0), one("keydiff", "8%", 0.5),
+  const std::vector<Observation> all{one("none", "", 1),          one("none", "", 0.5),
+                                     one("keydiff", "50%", 0.75), one("keydiff", "64", 0.25),
+                                     one("keydiff", "8%", 0),     one("keydiff", "8%", 0.5),
                                      one("sink:first=2", "8%", 1)};
   const auto figures = study_figures(all, "needles", 2);
   ASSERT_THAT(figures, SizeIs(1));
@@ -51,11 +52,11 @@ TEST(StudyFigures, HaveAPanelForEveryModelAndBlockSize) {
 }
 
 TEST(StudyFigures, OfTheFullCacheAloneStandAgainstModels) {
-  const std::vector<Observation> all{{"validate", "spearman", "a", "none", "", 64, -0.5},
-                                     {"validate", "spearman", "b", "none", "", 64, -0.25},
-                                     {"validate", "spearman", "b", "none", "", 64, -0.75},
-                                     {"validate", "spearman", "b", "none", "", 64,
-                                      std::numeric_limits<double>::quiet_NaN()}};
+  const std::vector<Observation> all{
+      {"validate", "spearman", "a", "none", "", 64, -0.5},
+      {"validate", "spearman", "b", "none", "", 64, -0.25},
+      {"validate", "spearman", "b", "none", "", 64, -0.75},
+      {"validate", "spearman", "b", "none", "", 64, std::numeric_limits<double>::quiet_NaN()}};
   const auto figures = study_figures(all, "keys", 0);
   ASSERT_THAT(figures, SizeIs(1));
   EXPECT_THAT(figures.front().panels.front().x.categories, ElementsAre("a", "b"));

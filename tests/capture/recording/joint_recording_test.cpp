@@ -19,6 +19,7 @@ namespace keyscope::recording {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -27,16 +28,20 @@ class JointRecording : public ::testing::TestWithParam<SyntheticOptions> {
  protected:
   JointRecording() {
     write(GetParam(), whole_);
-    for (const char* other : {"keydiff", "none"}) {
-      const fs::path part = folder_.file("results/0" + std::to_string(parts_.size())) /
-                            ("0" + std::to_string(parts_.size()) + std::string(30, 'a') + ".h5");
-      fs::create_directories(part.parent_path());
-      fs::copy_file(whole_, part);
-      const hid_t file = H5Fopen(part.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-      H5Ldelete(file, (std::string("/entry/runs/") + other).c_str(), H5P_DEFAULT);
-      H5Fclose(file);
-      parts_.push_back({part, parts_.empty() ? "none" : "keydiff"});
-    }
+    add_part(whole_, "none");
+    add_part(whole_, "keydiff");
+  }
+
+  // A recording of one run alone, named as a study's results are.
+  void add_part(const fs::path& of, const std::string& run) {
+    const std::string number = "0" + std::to_string(parts_.size());
+    const fs::path part = folder_.file("results/" + number) / (number + std::string(30, 'a') + ".h5");
+    fs::create_directories(part.parent_path());
+    fs::copy_file(of, part);
+    const hid_t file = H5Fopen(part.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete(file, run == "none" ? "/entry/runs/keydiff" : "/entry/runs/none", H5P_DEFAULT);
+    H5Fclose(file);
+    parts_.push_back({part, run});
   }
 
   static void write(const SyntheticOptions& options, const fs::path& path) {
@@ -61,10 +66,11 @@ class JointRecording : public ::testing::TestWithParam<SyntheticOptions> {
   std::string refusal() const {
     try {
       join("refused.h5", JointStorage::kVirtual);
+      return "";
     } catch (const FileError& error) {
+      fs::remove(folder_.file("refused.h5"));
       return error.what();
     }
-    return "";
   }
 
   test::ScratchFolder folder_;
@@ -96,15 +102,16 @@ TEST_P(JointRecording, WhatDoesNotGoTogetherIsRefused) {
   SyntheticOptions other = GetParam();
   --other.n_prompt;
   write(other, folder_.file("other.h5"));
-  parts_[0].file = whole_;
+  add_part(folder_.file("other.h5"), "none");
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("02/02a"), HasSubstr("it is of another prompt"), HasSubstr("00/00a")));
+  parts_.back().file = whole_;
   EXPECT_THAT(refusal(), HasSubstr("whole.h5: it has 2 runs; expected one"));
-  parts_.push_back({folder_.file("other.h5"), "none-2"});
-  parts_.erase(parts_.begin());
-  EXPECT_THAT(refusal(), HasSubstr("other.h5: it has 2 runs"));
+  parts_.back().file = folder_.file("absent.h5");
+  EXPECT_THAT(refusal(), HasSubstr("absent.h5: no such file"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Captures, JointRecording,
-                         ::testing::Values(SyntheticOptions{}, sinks_and_experts()),
+INSTANTIATE_TEST_SUITE_P(Captures, JointRecording, ::testing::Values(SyntheticOptions{}, sinks_and_experts()),
                          [](const auto& param) { return param.index == 0 ? "plain" : "sinks_and_experts"; });
 
 }  // namespace
