@@ -182,7 +182,7 @@ class ValidateJob final : public sweep::Job {
 // `report`: the cells of its parts, one part after another.
 class ReportJob final : public sweep::Job {
  public:
-  ReportJob(const ReportArguments& arguments, std::shared_ptr<const capture::Model> model,
+  ReportJob(const ReportArguments& arguments, const std::shared_ptr<const capture::Model>& model,
             const sweep::PlannedModel& planned)
       : tasks_(report_tasks(arguments), *model) {
     evaluation::Settings settings = report_settings(arguments);
