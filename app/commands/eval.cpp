@@ -223,6 +223,8 @@ void print_notes(const evaluation::Settings& settings, const EvalExamples& asked
 void run_eval(const EvalOptions& options, const EvalTask& task) {
   evaluation::Settings settings = options.settings(task.name, task.settings);
   check_outputs(options, settings);
+  StudyChoice study = options.study;
+  study.open(options.out);
   const auto model = options.load_model();
   settings.model = results::identity_of(*model, hash_progress_line(options.quiet));
   const EvalExamples asked = task.examples(*model);
@@ -233,8 +235,6 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
     print_notes(settings, asked);
     return print_plan(settings, asked, folder.get());
   }
-  StudyChoice study = options.study;
-  study.open(options.out);
   if (folder) folder->begin();
   if (const auto find = study.find_line()) folder->adopt(settings, asked.examples, find);
   const auto evaluation = evaluate(options, *model, settings, asked, folder.get());

@@ -230,6 +230,17 @@ class ReportJob final : public sweep::Job {
   std::vector<std::int64_t> firsts_;  // index of each part's first cell
 };
 
+// What a command was asked for that writes into a folder, which a cell does not.
+template <typename Arguments>
+Arguments parsed(void (*add_options)(CLI::App&, Arguments&), const Words& words, const std::string& what) {
+  CLI::App app;
+  Arguments arguments;
+  add_options(app, arguments);
+  app.get_option("--out")->required(false);
+  parse_words(app, words, what);
+  return arguments;
+}
+
 }  // namespace
 
 std::unique_ptr<sweep::Job> make_eval_job(const std::string& task, Words words, const std::string& what,
@@ -252,11 +263,7 @@ std::unique_ptr<sweep::Job> make_eval_job(const std::string& task, Words words, 
 
 std::unique_ptr<sweep::Job> make_validate_job(const Words& words, const std::string& what, ModelShelf& shelf,
                                               const sweep::PlannedModel& planned) {
-  CLI::App app;
-  ValidateArguments arguments;
-  add_validate_options(app, arguments);
-  app.get_option("--out")->required(false);
-  parse_words(app, words, what);
+  const ValidateArguments arguments = parsed(add_validate_options, words, what);
   auto model = shelf.get(arguments.model, validation_model_options(arguments));
   validation::Settings settings = validation_settings(arguments);
   settings.model = identity_of(*model, planned);
@@ -268,11 +275,7 @@ std::unique_ptr<sweep::Job> make_validate_job(const Words& words, const std::str
 
 std::unique_ptr<sweep::Job> make_report_job(const Words& words, const std::string& what, ModelShelf& shelf,
                                             const sweep::PlannedModel& planned) {
-  CLI::App app;
-  ReportArguments arguments;
-  add_report_options(app, arguments);
-  app.get_option("--out")->required(false);
-  parse_words(app, words, what);
+  const ReportArguments arguments = parsed(add_report_options, words, what);
   return std::make_unique<ReportJob>(arguments, shelf.get(arguments.model, arguments.model.options()),
                                      planned);
 }

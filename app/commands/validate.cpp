@@ -112,6 +112,8 @@ std::vector<validation::PromptRecord> measure_prompts(const ValidateArguments& a
 }
 
 void run_validate(const ValidateArguments& arguments) {
+  StudyChoice study = arguments.study;
+  study.open(arguments.out);
   validation::Settings settings = validation_settings(arguments);
   const auto model = arguments.model.load(validation_model_options(arguments));
   const auto prompts = results::read_prompts(arguments.prompts, model->config(), model->folder_tokenizer(),
@@ -123,8 +125,6 @@ void run_validate(const ValidateArguments& arguments) {
     return fmt::format("{}, line {}", arguments.prompts, prompt.line);
   };
   validation::check_memory(*model, settings, prompts, {where, "--max-tokens"}, capture::available_memory());
-  StudyChoice study = arguments.study;
-  study.open(arguments.out);
   folder.begin();
   if (const auto find = study.find_record()) validation::adopt_records(settings, prompts, find, folder);
   const auto records = measure_prompts(arguments, *model, settings, prompts, folder);

@@ -118,6 +118,15 @@ std::unordered_set<std::string> set_of(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
 }
 
+// Of a message, without a part of a character at its end.
+std::string beginning(std::string text) {
+  if (text.size() <= kMostErrorBytes) return text;
+  std::size_t end = kMostErrorBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  text.resize(end);
+  return text;
+}
+
 // Models in few letters: without their folders, where that tells them apart.
 std::vector<std::string> model_labels(const std::vector<std::string>& names) {
   std::vector<std::string> labels;
@@ -179,7 +188,7 @@ class Merging {
     std::string error;
     const auto result = result_of(cell, error);
     table.set("state", std::string(state_of(cell, result.has_value())));
-    table.set("error", error.substr(0, kMostErrorBytes));
+    table.set("error", beginning(error));
     const Json about = parse_ordered_json(cell.about);
     table.set_members(about);
     lines_.add(result ? result->lines : std::string_view());
@@ -195,7 +204,10 @@ class Merging {
     outcome_.table.set(column, measure.value);
     if (signal_.empty()) signal_ = column;
     const std::string policy = measure.policy.empty() ? about.value("policy", "") : measure.policy;
-    observations_.push_back({plan_.study.jobs[cell.job].command, measure.name, labels_[cell.model], policy,
+    // A report has several tasks, whose scores of one name are not one score.
+    std::string command = plan_.study.jobs[cell.job].command;
+    if (command == "report" && about.contains("task")) command += " " + about.value("task", "");
+    observations_.push_back({std::move(command), measure.name, labels_[cell.model], policy,
                              policy == "none" ? "" : about.value("budget", ""),
                              about.value("block", std::int64_t{0}), measure.value});
   }

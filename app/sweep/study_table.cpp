@@ -48,6 +48,8 @@ void StudyTable::set(const std::string& name, Value value) {
   auto column = std::ranges::find(columns_, name, &Column::name);
   if (column == columns_.end()) column = columns_.insert(columns_.end(), {name, {}, {}});
   const bool is_text = std::holds_alternative<std::string>(value);
+  // HDF5 ends texts there, and no name is worth a study that cannot be merged.
+  if (is_text) std::ranges::replace(std::get<std::string>(value), '\0', ' ');
   const bool is_new = column->numbers.empty() && column->texts.empty();
   if (is_text && !column->numbers.empty()) become_texts(*column);
   if (is_text || (!is_new && column->is_text())) {

@@ -135,6 +135,37 @@ TEST_F(Merge, NamesResultsThatCannotBeUsedAndTakesTheRest) {
   EXPECT_TRUE(std::filesystem::exists(half)) << "nothing is deleted unasked";
 }
 
+TEST_F(Merge, DoesNotMixTheTasksOfAReport) {
+  plan_.study.jobs.front().command = "report";
+  for (std::size_t i = 0; i < plan_.cells.size(); ++i)
+    plan_.cells[i].about = fmt::format(R"({{"task":"{}","policy":"keydiff","budget":"25%","block":64}})",
+                                       i % 2 == 0 ? "niah" : "phonebook");
+  finish_all();
+  merged();
+  const auto figures = figures::read_figures(scratch_.file("study.h5"));
+  ASSERT_THAT(figures.figures, SizeIs(2));
+  EXPECT_EQ(figures.figures[0].name, "report-niah-score");
+  EXPECT_EQ(figures.figures[1].name, "report-phonebook-score");
+}
+
+TEST_F(Merge, CutsMessagesBetweenCharactersAndNamesAtNoZeroByte) {
+  write_failure(folder_,
+                {plan_.cells[0].id, "node:1",
+                 "x" +
+                     [] {
+                       std::string text;
+                       for (int i = 0; i < 300; ++i) text += "é";
+                       return text;
+                     }()},
+                "token");
+  plan_.cells[1].about = R"({"prompt":"a\u0000b"})";
+  const MergeOutcome outcome = merged();
+  const std::string csv = table_csv(outcome.table);
+  EXPECT_TRUE(is_utf8(csv));
+  EXPECT_EQ(csv.find("\xEF\xBF\xBD"), std::string::npos) << "half a character became U+FFFD";
+  EXPECT_THAT(csv, HasSubstr("a b"));
+}
+
 TEST_F(Merge, RefusesAnExistingFileAndLeavesNothingWhereItIsEnded) {
   finish_all();
   std::ofstream(scratch_.file("study.h5")) << "mine";
