@@ -32,11 +32,16 @@ unset XDG_CURRENT_DESKTOP DBUS_SESSION_BUS_ADDRESS  # whose dialogs for files ar
 state=$folder/state.json
 window_pid=
 trap 'kill $window_pid 2>/dev/null; rm -rf "$folder"' EXIT
+trap 'exit 1' TERM
 
+# fail WHAT: ends the tour, from inside of $(...) too.
 fail() {
-  echo "FAILED: $1"
-  echo "state: $(cut -c1-1500 "$state" 2>/dev/null)"
-  echo "stderr: $(cat "$folder/stderr" 2>/dev/null)"
+  {
+    echo "FAILED: $1"
+    echo "state: $(cut -c1-1500 "$state" 2>/dev/null)"
+    echo "stderr: $(cat "$folder/stderr" 2>/dev/null)"
+  } >&2
+  kill $$
   exit 1
 }
 
@@ -64,10 +69,16 @@ expect_text() {
 # widget NAME: x y w h of a widget, as integers.
 widget() { sed -n "s/.*\"$1\":\[\([-0-9.]*\),\([-0-9.]*\),\([-0-9.]*\),\([-0-9.]*\)\].*/\1 \2 \3 \4/p" "$state" | awk '{printf "%d %d %d %d\n", $1, $2, $3, $4}'; }
 
-# at NAME SHARE_X SHARE_Y: a place inside a widget.
+# at NAME SHARE_X SHARE_Y: a place inside a widget, once it is there and stays where it is: a panel that has
+# just come may be laid out only some frames later.
 at() {
-  local box
-  box=$(widget "$1")
+  local box before=
+  for _ in $(seq 300); do
+    box=$(widget "$1")
+    [ -n "$box" ] && [ "$box" = "$before" ] && break
+    before=$box
+    sleep 0.1
+  done
   [ -n "$box" ] || fail "there is no widget '$1'"
   echo "$box" | awk -v sx="$2" -v sy="$3" '{printf "%d %d\n", $1 + sx * $3, $2 + sy * $4}'
 }
