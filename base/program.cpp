@@ -39,8 +39,12 @@ ChildProgram::ChildProgram(const std::vector<std::string>& words, Output output)
 ChildProgram::~ChildProgram() {
   if (out_ >= 0) close(out_);
   if (has_ended()) return;
-  kill(process_, SIGTERM);
+  end();
   wait();
+}
+
+void ChildProgram::end() {
+  if (!ended_) kill(process_, SIGTERM);
 }
 
 bool ChildProgram::has_ended() {

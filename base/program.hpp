@@ -15,10 +15,11 @@ class ChildProgram {
   //   words: the program, sought on the PATH unless it has a slash, and its arguments
   //   throws FileError where it cannot be started
   ChildProgram(const std::vector<std::string>& words, Output output);
-  ~ChildProgram();  // asked to end (SIGTERM), and waited for
+  ~ChildProgram();  // asked to end, and waited for
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
 
+  void end();  // asks it to (SIGTERM), unless it has been waited for
   bool has_ended();
   bool was_killed() const;  // by a signal, once it has ended
 

@@ -18,6 +18,11 @@ if(KEYSCOPE_SANITIZE)
   endif()
 endif()
 
+if(KEYSCOPE_FUZZERS)
+  add_custom_target(fuzzers)
+  target_compile_options(keyscope_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # Links in a fifth of the time that the default linker takes. Of Clang's sanitizers it says 150 times that it
 # cannot export a symbol.
 include(CheckLinkerFlag)
@@ -116,6 +121,18 @@ function(keyscope_test name)
     set_tests_properties(${test} PROPERTIES TIMEOUT ${keyscope_test_timeout} COST ${cost}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
+endfunction()
+
+# keyscope_fuzzer(NAME SOURCES ... LINK ...): a libFuzzer target, where these are built; `fuzzers` are all of them.
+function(keyscope_fuzzer name)
+  if(NOT KEYSCOPE_FUZZERS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE keyscope_options ${ARG_LINK})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  add_dependencies(fuzzers ${name})
 endfunction()
 
 # keyscope_embed(OUTPUT HEADER NAMESPACE FILE ...): a C++ source that holds text files, by embed.cmake.

@@ -1,5 +1,4 @@
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
+#include "capture/python/python_policy.hpp"
 
 namespace keyscope::commands {
 
@@ -57,9 +57,13 @@ std::vector<Measure> validate_measures(const std::string& line) {
 }
 
 std::vector<Measure> capture_measures(const std::string& line) {
-  const auto json = parse_ordered_json(line);
-  return {{"peak_cache_rows", "", json.value("peak_cache_rows", 0.0)},
-          {"generated", "", static_cast<double>(json.value("generated", nlohmann::ordered_json()).size())}};
+  const nlohmann::json json = parse_json_object(line, "a cell's result");
+  const JsonField result(json, "a cell's result", "");
+  std::vector<Measure> measures{{"peak_cache_rows", "", result.member("peak_cache_rows").number()}};
+  std::int64_t n_generated = 0;
+  result.member("generated").for_each([&](const JsonField&) { ++n_generated; });
+  if (n_generated > 0) measures.push_back({"generated", "", static_cast<double>(n_generated)});
+  return measures;
 }
 
 std::vector<Measure> measures_of(const sweep::StudyJob& job, const std::string& lines) {
@@ -73,8 +77,7 @@ std::vector<Measure> measures_of(const sweep::StudyJob& job, const std::string& 
 
 // By the Python package: Parquet is a format of its world.
 void write_parquet(const std::string& study, const std::string& out) {
-  const char* chosen = std::getenv("KEYSCOPE_PYTHON");
-  const std::string python = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+  const std::string python = capture::python_program();
   ChildProgram program({python, "-m", "keyscope.study", study, out}, ChildProgram::Output::kRead);
   program.read();
   if (const int status = program.wait(); status != 0)

@@ -220,6 +220,18 @@ bool is_figure_file(const std::filesystem::path& path) {
   }
 }
 
+std::vector<std::string> documents_of(const std::filesystem::path& path) {
+  const std::string file = recording::entry_path(path.string()).file;
+  std::vector<std::string> documents;
+  for (const std::string& entry : recording::recording_entries(file))
+    documents.push_back(fmt::format("{}::{}", file, entry));
+  const File opened = File::open(file);
+  if (const Group root = opened.root(); root.has_attribute("default"))
+    if (const std::string place = fmt::format("{}::{}", file, root.text("default")); is_figure_file(place))
+      documents.push_back(place);
+  return documents;
+}
+
 namespace {
 
 using analysis::Merge;

@@ -65,6 +65,12 @@ bool is_nexus_path(const std::filesystem::path& path);
 // for that has figures: "FILE::ENTRY".
 bool is_figure_file(const std::filesystem::path& path);
 
+// What a file holds that can be opened by itself, each as "FILE::ENTRY": its recordings, then the figures of
+// its default entry.
+//   path: the file, or an entry of it
+//   throws FileError where it is no readable HDF5 file
+std::vector<std::string> documents_of(const std::filesystem::path& path);
+
 // The order of a matrix beside it: `token` and `retained`, an entry per row and column, and `linkage`, its
 // tree as scipy.cluster.hierarchy has it: a row per merge, of both clusters, height and number of rows.
 void write_order(recording::hdf5::Group& group, const TokenOrder& order);

@@ -104,6 +104,7 @@ namespace {
 std::string_view always(const session::Session&);
 std::string_view needs_recording(const session::Session& session);
 std::string_view needs_figures(const session::Session& session);
+std::string_view needs_documents(const session::Session& session);
 std::string_view needs_live(const session::Session& session);
 std::string_view needs_job(const session::Session& session);
 std::string_view needs_unsaved(const session::Session& session);
@@ -132,6 +133,10 @@ std::string_view needs_recording(const Session& session) {
 
 std::string_view needs_figures(const Session& session) {
   return lists_figures(session) ? std::string_view() : "no file of figures is open";
+}
+
+std::string_view needs_documents(const Session& session) {
+  return session.state().documents.empty() ? "there is one thing in this file" : std::string_view();
 }
 
 std::string_view needs_live(const Session& session) {
@@ -240,6 +245,10 @@ constexpr std::array kActions{
                [](T& t, int) { t.open_dialog(Dialog::kPalette); }),
     everywhere("open", "Open a recording or figures", {ImGuiKey_O, kControl}, always,
                [](T& t, int) { t.open_dialog(Dialog::kOpen); }),
+    in_panels("previous_document", "Recording before, of a study", {ImGuiKey_PageUp, kControl},
+              needs_documents, [](T& t, int) { t.session().open_document(-1); }),
+    in_panels("next_document", "Recording after, of a study", {ImGuiKey_PageDown, kControl}, needs_documents,
+              [](T& t, int) { t.session().open_document(1); }),
     everywhere("live", "Run a model", {ImGuiKey_R, kControl}, always,
                [](T& t, int) { t.open_dialog(Dialog::kLive); }),
     in_panels("rerun", "Run this prompt again, with another policy or budget",

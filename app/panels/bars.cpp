@@ -175,6 +175,39 @@ std::string source_name(const session::SessionState& state) {
   return name.empty() ? "Keyscope" : name;
 }
 
+// The name of what is shown; of a file that holds several, a menu of them. Returns where it ends.
+float draw_name(PanelContext& context, const Rect& rect, float left, float room) {
+  const auto& state = context.state();
+  const Font& font = context.fonts.title;
+  if (room < context.px(30)) return left;
+  if (state.documents.empty()) {
+    const std::string name = fit_text(font, source_name(state), room);
+    draw_text(*ImGui::GetWindowDrawList(), font, {left, rect.y + 0.5F * (rect.height - font.size)},
+              context.theme.text, name);
+    return left + text_size(font, name).x;
+  }
+  push_font(font);
+  const float padding = ImGui::GetStyle().FramePadding.x;
+  const std::string name =
+      fit_text(font, std::filesystem::path(state.documents[state.document]).filename().string(),
+               room - text_size(font, " ▾").x - 2 * padding);
+  ImGui::SetCursorScreenPos({left - padding, rect.y + 0.5F * (rect.height - ImGui::GetFrameHeight())});
+  if (ImGui::Button((name + " ▾###documents").c_str())) ImGui::OpenPopup("documents_menu");
+  ImGui::PopFont();
+  const float end = ImGui::GetItemRectMax().x;
+  note_widget(context, "documents");
+  if (ImGui::BeginPopup("documents_menu")) {
+    for (std::size_t i = 0; i < state.documents.size(); ++i) {
+      const std::string path = state.documents[i];
+      if (ImGui::MenuItem(path.substr(path.rfind("::") + 2).c_str(), nullptr, i == state.document))
+        context.session.open(path);
+      note_widget(context, fmt::format("document_{}", i));
+    }
+    ImGui::EndPopup();
+  }
+  return end;
+}
+
 // The job that is spoken of: the first one that takes longer than a moment, for the others would only
 // flicker.
 std::optional<JobStatus> job_in_work(const session::SessionState& state) {
@@ -273,13 +306,7 @@ const Action* draw_top_bar(PanelContext& context, Workspace& workspace) {
   buttons = draw_menus(context, workspace, rect, buttons);
   const float left = rect.x + context.px(20);
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  const float name_room = buttons - left - context.px(16);
-  const std::string name = name_room < context.px(30)
-                               ? std::string()
-                               : fit_text(context.fonts.title, source_name(context.state()), name_room);
-  draw_text(list, context.fonts.title, {left, rect.y + 0.5F * (rect.height - context.fonts.title.size)},
-            context.theme.text, name);
-  const float detail = left + text_size(context.fonts.title, name).x + context.px(14);
+  const float detail = draw_name(context, rect, left, buttons - left - context.px(16)) + context.px(14);
   const float room = buttons - detail - context.px(16);
   if (context.state().loaded() && room > context.px(60)) {
     const std::string facts = describe_recording(*context.state().info);

@@ -202,6 +202,14 @@ void add_figures(const Session& session, std::vector<PaletteEntry>& entries) {
                        }});
 }
 
+void add_documents(const Session& session, std::vector<PaletteEntry>& entries) {
+  const auto& state = session.state();
+  for (std::size_t i = 0; i < state.documents.size(); ++i)
+    entries.push_back({"Show " + std::filesystem::path(state.documents[i]).filename().string(), "",
+                       i == state.document ? "shown now" : "",
+                       [path = state.documents[i]](ActionTarget& target) { target.session().open(path); }});
+}
+
 void add_earlier(const Session& session, std::vector<PaletteEntry>& entries) {
   const auto& earlier = session.state().earlier;
   for (std::size_t i = 0; i < earlier.size(); ++i)
@@ -234,6 +242,7 @@ std::vector<PaletteEntry> palette_entries(const Session& session,
   } else if (session.state().figure_file) {
     add_figures(session, entries);
   }
+  add_documents(session, entries);
   add_earlier(session, entries);
   add_recent(session, recent, entries);
   return entries;

@@ -70,7 +70,7 @@ class Palette {
 };
 
 // Everything that can be asked for now: all actions, then the views, measures and runs of the recording, or
-// the figures of the file, then earlier runs and recent files.
+// the figures of the file, then what else it holds, earlier runs and recent files.
 std::vector<PaletteEntry> palette_entries(const session::Session& session,
                                           const std::vector<session::RecentFile>& recent = {});
 

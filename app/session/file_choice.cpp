@@ -3,24 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/figures/nexus.hpp"
+#include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 
@@ -120,40 +116,6 @@ bool has_portal() {
   return false;
 }
 
-// Starts a program whose output goes into `read_end`. Returns its process; 0: it cannot be started.
-int start(const std::vector<std::string>& command, int& read_end) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
-  std::vector<char*> arguments;
-  arguments.reserve(command.size() + 1);
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  pid_t child = 0;
-  const int status = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  if (status != 0) {
-    ::close(ends[0]);
-    return 0;
-  }
-  read_end = ends[0];
-  return child;
-}
-
-std::string read_to_end(int file) {
-  std::string text;
-  std::array<char, 4096> part{};
-  for (;;) {
-    const ssize_t n = ::read(file, part.data(), part.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return text;
-    text.append(part.data(), static_cast<std::size_t>(n));
-  }
-}
-
 }  // namespace
 
 std::string DesktopDialog::program() {
@@ -197,32 +159,24 @@ std::vector<std::string> DesktopDialog::command(const std::string& program, cons
 bool DesktopDialog::ask(const Request& request) {
   const std::string name = program();
   if (name.empty()) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (child_ != 0) return true;
-  }
+  if (is_open()) return true;
   if (reader_.joinable()) reader_.join();
-  int output = -1;
-  const int child = start(command(name, request), output);
-  if (child == 0) return false;
-  {
+  try {
     const std::lock_guard lock(mutex_);
-    child_ = child;
+    child_ = std::make_unique<ChildProgram>(command(name, request), ChildProgram::Output::kRead);
     chosen_.reset();
+  } catch (const FileError&) {
+    return false;
   }
-  reader_ = std::thread([this, child, output, name] {
-    std::string text = read_to_end(output);
-    ::close(output);
-    int status = 0;
+  reader_ = std::thread([this, child = child_.get(), name] {
+    std::string text = child->read();
     {
-      // Its number may be another process's once it was waited for.
       const std::lock_guard lock(mutex_);
-      while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-      }
-      child_ = 0;
-      if (name == "portal" && WIFEXITED(status) && WEXITSTATUS(status) == 1) portal_is_broken = true;
+      const int status = child->wait();
+      child_.reset();
+      if (name == "portal" && status == 1) portal_is_broken = true;
       if (text.ends_with('\n')) text.pop_back();
-      if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !text.empty()) chosen_ = std::move(text);
+      if (status == 0 && !text.empty()) chosen_ = std::move(text);
     }
     if (wake_) wake_();
   });
@@ -231,7 +185,7 @@ bool DesktopDialog::ask(const Request& request) {
 
 bool DesktopDialog::is_open() const {
   const std::lock_guard lock(mutex_);
-  return child_ != 0;
+  return child_ != nullptr;
 }
 
 std::optional<std::string> DesktopDialog::take() {
@@ -242,7 +196,7 @@ std::optional<std::string> DesktopDialog::take() {
 DesktopDialog::~DesktopDialog() {
   {
     const std::lock_guard lock(mutex_);
-    if (child_ != 0) ::kill(child_, SIGTERM);
+    if (child_) child_->end();
   }
   if (reader_.joinable()) reader_.join();
 }

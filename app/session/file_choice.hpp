@@ -3,11 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/program.hpp"
 
 namespace keyscope::session {
 
@@ -73,7 +76,7 @@ class DesktopDialog {
  private:
   std::function<void()> wake_;
   mutable std::mutex mutex_;
-  int child_ = 0;  // its process; 0: none runs
+  std::unique_ptr<ChildProgram> child_;  // none where it is closed
   std::optional<std::string> chosen_;
   std::thread reader_;
 };

@@ -33,11 +33,13 @@ struct Opened {
   std::optional<RememberedView> remembered = std::nullopt;
   Keep keep = {};
   std::shared_ptr<const JobWatch> job = nullptr;
+  std::vector<std::string> documents = {};  // see SessionState
 };
 struct FiguresOpened {
   std::string path;
   std::shared_ptr<const figures::FigureFile> file;
   std::shared_ptr<const JobWatch> job;
+  std::vector<std::string> documents;
 };
 struct PointsRead {
   int document = 0;

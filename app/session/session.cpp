@@ -24,15 +24,22 @@ WorkerResult open_path(const std::string& path, const SelectionRequest& selectio
   job->check();
   if (!std::filesystem::exists(recording::entry_path(path).file))
     throw FileError(fmt::format("{}: there is no such file", path));
+  std::vector<std::string> documents = figures::documents_of(path);
+  if (documents.size() < 2) documents.clear();
   if (figures::is_figure_file(path))
-    return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path)), job};
+    return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path)), job,
+                         std::move(documents)};
   const auto progress = [&](std::int64_t n_checked, std::int64_t n_layers) {
     job->check();
     job->note(n_checked, n_layers);
   };
-  return Opened{path,      recording::open_recording(path, progress),
-                selection, keep.all ? std::nullopt : recall_view(memory, path),
-                keep,      job};
+  return Opened{path,
+                recording::open_recording(path, progress),
+                selection,
+                keep.all ? std::nullopt : recall_view(memory, path),
+                keep,
+                job,
+                std::move(documents)};
 }
 
 }  // namespace
@@ -154,10 +161,25 @@ void Session::close_document() {
   measuring_ = {};
 }
 
+// Where none was named, the first is shown.
+void Session::note_documents(std::vector<std::string> documents, const std::string& shown) {
+  state_.documents = std::move(documents);
+  const auto place = std::ranges::find(state_.documents, shown);
+  state_.document = place == state_.documents.end() ? 0 : place - state_.documents.begin();
+}
+
+void Session::open_document(std::ptrdiff_t by) {
+  const auto n = std::ssize(state_.documents);
+  if (n == 0) return;
+  const auto to = (static_cast<std::ptrdiff_t>(state_.document) + by) % n;
+  open(state_.documents[to < 0 ? to + n : to]);
+}
+
 void Session::take(Opened&& result) {
   if (result.job && result.job->cancelled()) return;
   forget_job(result.job);
   close_document();
+  note_documents(std::move(result.documents), result.path);
   state_.path = std::move(result.path);
   state_.recording = std::move(result.recording);
   state_.info = state_.recording->info();
@@ -184,6 +206,7 @@ void Session::take(FiguresOpened&& result) {
   }
   state_.figure_file = std::move(result.file);
   state_.figure = state_.figure_file->default_figure;
+  note_documents(std::move(result.documents), result.path);
   state_.figure_path = std::move(result.path);
 }
 

@@ -50,6 +50,10 @@ struct SessionState {
   std::shared_ptr<const figures::FigureFile> figure_file;  // shown instead of a recording
   std::string figure_path;
   std::size_t figure = 0;  // the selected one
+  // What the file holds, as `open` takes it, where that are several: of a merged study its recordings and its
+  // figures. And which of them is shown.
+  std::vector<std::string> documents;
+  std::size_t document = 0;
   Selection selection;
   bool following = false;  // live: the selection moves to every new block
   bool playing = false;
@@ -140,6 +144,8 @@ class Session {
   void open(const std::filesystem::path& path, const SelectionRequest& request = {}, Keep keep = {});
   void show(std::shared_ptr<const recording::Recording> recording, const SelectionRequest& request = {});
 
+  void open_document(std::ptrdiff_t by);  // the one before or after of the file's documents, round and round
+
   // From now on recordings open as they were left. Without this nothing is read or written.
   //   folder: where it is kept
   void remember_in(std::filesystem::path folder) { memory_ = std::move(folder); }
@@ -215,6 +221,7 @@ class Session {
 
  private:
   void close_document();
+  void note_documents(std::vector<std::string> documents, const std::string& shown);
   void forget_job(const std::shared_ptr<const JobWatch>& job);
   void stop_opening();
   void stop_making();

@@ -12,8 +12,7 @@ namespace keyscope::sweep {
 std::string cell_digest(const nlohmann::ordered_json& depends_on) {
   Sha256 hash;
   hash.add(json_text(depends_on));
-  constexpr std::size_t kDigits = 32;
-  return hash.hex().substr(0, kDigits);
+  return hash.hex().substr(0, kDigestDigits);
 }
 
 std::vector<std::size_t> Plan::batch_starts() const {

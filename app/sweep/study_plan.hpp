@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -28,7 +29,8 @@ struct Cell {
   std::string about;  // JSON: {"prompt": "line 3", "policy": "keydiff", "budget": "25%", "block": 64}
 };
 
-// A digest of what a result depends on: 32 hex digits.
+// A digest of what a result depends on, in hexadecimal digits.
+inline constexpr std::size_t kDigestDigits = 32;
 std::string cell_digest(const nlohmann::ordered_json& depends_on);
 
 // A model as the plan found it.

@@ -51,13 +51,22 @@ int index_below(const JsonField& line, const char* name, std::size_t end) {
   return static_cast<int>(line.member(name).integer(0, static_cast<std::int64_t>(end) - 1));
 }
 
+// A digest: files are named by it.
+std::string digest(const JsonField& field) {
+  std::string text = field.string();
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (text.size() != kDigestDigits || !std::ranges::all_of(text, is_digit))
+    field.fail(shown(text), fmt::format("{} hexadecimal digits", kDigestDigits));
+  return text;
+}
+
 Cell parse_cell(const std::string& text, const std::string& where, const Study& study) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const nlohmann::json json = parse_json_object(text, where);
   const JsonField line(json, where, "");
   Cell cell;
-  cell.id = line.member("cell").string();
-  cell.batch = line.member("batch").string();
+  cell.id = digest(line.member("cell"));
+  cell.batch = digest(line.member("batch"));
   cell.joint = line.member("joint").string();
   cell.job = index_below(line, "job", study.jobs.size());
   cell.model = index_below(line, "model", study.models.size());
@@ -66,7 +75,8 @@ Cell parse_cell(const std::string& text, const std::string& where, const Study& 
   cell.tokens = line.member("tokens").integer(0, kMost);
   cell.seconds = line.member("seconds").number();
   cell.memory_bytes = line.member("memory_bytes").integer(0, kMost);
-  cell.about = json.at("about").dump();
+  if (const JsonField about = line.member("about"); !about.is_object()) about.fail_type("an object");
+  cell.about = json["about"].dump();
   return cell;
 }
 

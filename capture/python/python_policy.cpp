@@ -54,11 +54,6 @@ FunctionName parse_name(std::string_view text) {
   return {std::string(name.substr(0, colon)), std::string(name.substr(colon + 1))};
 }
 
-std::string python_program() {
-  const char* chosen = std::getenv("KEYSCOPE_PYTHON");
-  return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
-}
-
 // A process that scores rows, one head at a time, and is killed with its object.
 class Worker {
  public:
@@ -315,6 +310,11 @@ class PythonPolicy final : public analysis::Policy {
 };
 
 }  // namespace
+
+std::string python_program() {
+  const char* chosen = std::getenv("KEYSCOPE_PYTHON");
+  return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+}
 
 bool is_python_policy(std::string_view text) { return text.starts_with(kPrefix); }
 

@@ -13,6 +13,9 @@ extern const char* const policies_py;
 extern const char* const policy_worker_py;
 extern const char* const policy_boot_py;
 
+// The Python that is asked for: $KEYSCOPE_PYTHON, else python3.
+std::string python_program();
+
 // Whether a policy is named as `python:FILE.py:FUNCTION`.
 bool is_python_policy(std::string_view text);
 
@@ -21,7 +24,7 @@ bool is_python_policy(std::string_view text);
 // policy does; rows that lie in the policy's `row_memory` are handed over where they lie, all others are
 // copied there. A score of +inf forces its row.
 //   text: `python:FILE.py:FUNCTION`
-//   The Python is $KEYSCOPE_PYTHON, else python3; it must have NumPy.
+//   The Python is `python_program`; it must have NumPy.
 //   The spec has the policy itself, the name "python", FUNCTION as its label, and as options file, function
 //   and the file's sha256. throws UsageError on another text, and where Python, NumPy, file or function are
 //   not there; naming the function. `score` throws Error where the function raises, or returns what no score

@@ -70,9 +70,9 @@ def test_what_is_gone_is_an_error_and_no_zeros(study, tmp_path):
 def test_other_files_are_refused(study):
     with pytest.raises(keyscope.RecordingError, match="no merged study"):
         keyscope.study_table(next((study / "study/results").glob("*/*.h5")))
-    with pytest.raises(keyscope.RecordingError, match="no HDF5 file"):
+    with pytest.raises(keyscope.RecordingError, match="is not a Keyscope recording, or is damaged"):
         keyscope.study_table(study / "merged.csv")
-    with pytest.raises(FileNotFoundError, match="no such file"):
+    with pytest.raises(FileNotFoundError, match="there is no such file"):
         keyscope.study_table(study / "absent.h5")
     with pytest.raises(keyscope.MissingError, match="entry_9"):
         keyscope.open(study / "merged.h5::entry_9")

@@ -25,6 +25,25 @@ class MissingError(RecordingError, LookupError):
     """A run, layer, head, block or dataset that a recording does not have; the sentence says what it has."""
 
 
+def open_file(path: Path) -> h5py.File:
+    """A recording or another file of Keyscope's, to read from.
+
+    Raises FileNotFoundError, or RecordingError where it is no HDF5 file.
+    """
+    if not path.is_file():
+        part = path.with_name(path.name + ".part")
+        hint = f"; there is {part}, of a capture that goes on or was killed" if part.is_file() else ""
+        kind = "is a folder, not a recording" if path.is_dir() else "there is no such file"
+        raise FileNotFoundError(f"{path}: {kind}{hint}")
+    errors: list[Exception] = []
+    for locking in (None, False):  # a capture that goes on holds a lock, which reading what it has written does without
+        try:
+            return h5py.File(path, "r", locking=locking)
+        except (OSError, ValueError) as error:  # ValueError: HDF5 is too old to be told
+            errors.append(error)
+    raise RecordingError(f"{path}: is not a Keyscope recording, or is damaged: {errors[0]}") from errors[0]
+
+
 def where(node: h5py.Group | h5py.Dataset) -> str:
     """The file and the place in it, as errors name them."""
     return f"{node.file.filename}: {node.name}"

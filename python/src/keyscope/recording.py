@@ -69,7 +69,7 @@ class Recording:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()  # for later, wherever the process works then
         file, self._entry = _split(self.path)
-        self._file = _open_file(file)
+        self._file = hdf5.open_file(file)
         try:
             self._read()
         except BaseException:
@@ -184,21 +184,6 @@ def _split(path: Path) -> tuple[Path, str]:
     if not separator or path.is_file():
         return path, "entry"
     return path.with_name(name), entry
-
-
-def _open_file(path: Path) -> h5py.File:
-    if not path.is_file():
-        part = path.with_name(path.name + ".part")
-        hint = f"; there is {part}, of a capture that goes on or was killed" if part.is_file() else ""
-        kind = "is a folder, not a recording" if path.is_dir() else "there is no such file"
-        raise FileNotFoundError(f"{path}: {kind}{hint}")
-    errors: list[Exception] = []
-    for locking in (None, False):  # a capture that goes on holds a lock, which reading what it has written does without
-        try:
-            return h5py.File(path, "r", locking=locking)
-        except (OSError, ValueError) as error:  # ValueError: HDF5 is too old to be told
-            errors.append(error)
-    raise RecordingError(f"{path}: is not a Keyscope recording, or is damaged: {errors[0]}") from errors[0]
 
 
 def _read_entry(file: h5py.File, name: str) -> h5py.Group:

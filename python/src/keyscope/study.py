@@ -13,10 +13,8 @@ import h5py
 import numpy as np
 import pandas as pd
 
+from . import hdf5
 from .hdf5 import RecordingError
-
-_ROWS = ("cell", "state")
-
 
 def study_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     """A row for every cell of a merged study: what it is about, whether it is done, and what came of it.
@@ -27,31 +25,37 @@ def study_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     >>> study_table("needles.h5").groupby(["policy", "budget"])["recall"].mean()  # doctest: +SKIP
     """
-    with _open(path) as file:
-        group = file.get("study/cells")
-        if not isinstance(group, h5py.Group) or not all(isinstance(group.get(name), h5py.Dataset) for name in _ROWS):
+    with hdf5.open_file(Path(path)) as file:
+        if "keyscope_study" not in hdf5.attributes(file):
             raise RecordingError(f"{path}: no merged study; expected a file that `keyscope sweep merge` made")
-        columns = {}
-        for name in group.attrs["columns"]:
-            values = group[name][...]
-            columns[name] = np.char.decode(values, "utf-8").astype(object) if values.dtype.kind == "S" else values
-        return pd.DataFrame(columns)
+        cells = hdf5.group(hdf5.group(file, "study"), "cells")
+        with hdf5.reading(f"{hdf5.where(cells)}: attribute 'columns'"):
+            columns = [str(name) for name in cells.attrs["columns"]]
+        return pd.DataFrame({name: _column(hdf5.dataset(cells, name, n_axes=1)) for name in columns})
 
 
-def _open(path: str | os.PathLike[str]) -> h5py.File:
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+def _column(dataset: h5py.Dataset) -> np.ndarray:
+    values: np.ndarray = hdf5.read(dataset)
+    if values.dtype.kind != "S":
+        return values
+    return np.char.decode(values, "utf-8", "replace").astype(object)
+
+
+def _write_parquet(table: pd.DataFrame, path: Path) -> None:
+    """Beside it first, so that what is there under that name is always whole."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        return h5py.File(path, "r", locking=False)
-    except OSError as error:
-        raise RecordingError(f"{path}: is no HDF5 file: {error}") from None
+        table.to_parquet(part, index=False)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _main(words: list[str]) -> int:
     if len(words) != 2:
         print("usage: python -m keyscope.study STUDY.h5 TABLE.parquet", file=sys.stderr)
         return 2
-    study_table(words[0]).to_parquet(words[1], index=False)
+    _write_parquet(study_table(words[0]), Path(words[1]))
     return 0
 
 

@@ -4,22 +4,27 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <nlohmann/json.hpp>
 
 #include "app/figures/nexus.hpp"
 #include "app/session/export_view.hpp"
+#include "capture/recording/records.hpp"
 #include "tests/app/session/live_capture_double.hpp"
 #include "tests/app/session/settled_session.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/synthetic_capture.hpp"
 #include "tests/support/synthetic_recording.hpp"
 
 namespace keyscope::session {
 
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Session, ShowsTheSelectedHeadAndMeasuresItsRun) {
@@ -236,6 +241,38 @@ TEST(Session, OpensAFigureFileAndSelectsWithinIt) {
   EXPECT_EQ(state.figure, 0U);
   session.show(small_recording());
   EXPECT_FALSE(state.figure_file) << "a recording takes its place";
+}
+
+// Two recordings in one file.
+void write_study(const std::filesystem::path& path) {
+  recording::SyntheticCapture capture;
+  const auto writer = recording::make_recording_writer(path, false);
+  capture.send(*writer);
+  writer->end(true);
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ocopy(file, "/entry", file, "/entry_2", H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(file);
+}
+
+TEST(Session, ShowsEachRecordingOfAFile) {
+  const test::ScratchFolder folder;
+  const auto path = folder.file("study.h5");
+  write_study(path);
+  const std::string first = path.string() + "::entry", second = path.string() + "::entry_2";
+  Session session({});
+  session.open(path);
+  ASSERT_TRUE(settle(session));
+  ASSERT_TRUE(session.state().loaded());
+  EXPECT_THAT(session.state().documents, ElementsAre(first, second));
+  EXPECT_EQ(session.state().document, 0);
+  for (const auto& [by, shown] : {std::pair(1, second), std::pair(1, first), std::pair(-1, second)}) {
+    session.open_document(by);
+    ASSERT_TRUE(settle(session));
+    EXPECT_EQ(session.state().path, shown);
+    EXPECT_EQ(session.state().documents[session.state().document], shown);
+  }
+  session.show(small_recording());
+  EXPECT_TRUE(session.state().documents.empty());
 }
 
 TEST(Session, AFigureFileWithoutFiguresSaysSo) {

@@ -129,6 +129,20 @@ TEST(SweepPlan, IsNotReadWhereItIsDamagedOrForeign) {
   }
 }
 
+TEST(SweepPlan, NamesNoFileOutsideItsFolder) {
+  const test::ScratchFolder scratch;
+  const SweepFolder folder(scratch.file("study"));
+  const Plan plan = plan_of(1);
+  folder.write(plan);
+  const std::string cells = read_file(folder.path() / "cells.jsonl");
+  const std::string& id = plan.cells.front().id;
+  for (const char* name : {"../../../tmp/elsewhere", "", "0123456789ABCDEF0123456789ABCDEF"}) {
+    std::string damaged = cells;
+    std::ofstream(folder.path() / "cells.jsonl") << damaged.replace(damaged.find(id), id.size(), name);
+    EXPECT_THROW(folder.read(), FileError) << name;
+  }
+}
+
 TEST(SweepResult, ReadsBackAndSaysWhereItIsDamaged) {
   const test::ScratchFolder scratch;
   const SweepFolder folder(scratch.file("study"));

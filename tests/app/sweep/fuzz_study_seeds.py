@@ -1,0 +1,52 @@
+"""Seeds for fuzz_study: a study, a plan with its cells, a result, a failure, and a merged study (needs h5py).
+
+    python3 fuzz_study_seeds.py FOLDER
+"""
+
+import json
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+
+CELL = "0123456789abcdef0123456789abcdef"  # the one that fuzz_study asks for
+STUDY = {"name": "needles", "models": ["a", "b"], "seeds": [0, 1],
+         "jobs": [{"command": "eval niah", "policy": ["keydiff", "sink"], "budget": ["25%"], "samples": 2, "chat": True}]}
+
+
+def write_merged(path: pathlib.Path) -> None:
+    lines = b'{"cell":1,"recall":0.5}\n'
+    with h5py.File(path, "w", track_order=True) as file:
+        file.attrs["keyscope_study"] = 1
+        file.attrs["keyscope_format"] = 1
+        file.attrs["default"] = "study"
+        study = file.create_group("study")
+        study.attrs.update({"NX_class": "NXentry", "name": "needles", "program": "1", "plan": json.dumps(STUDY),
+                            "default": "cells"})
+        cells = study.create_group("cells")
+        cells.attrs.update({"NX_class": "NXdata", "signal": "recall"})
+        cells["cell"] = [CELL, "fedcba9876543210fedcba9876543210"]
+        cells["state"] = ["done", "missing"]
+        cells["recall"] = [0.5, np.nan]
+        study["lines"] = np.frombuffer(lines, np.uint8)
+        study["line_offset"] = np.array([0, len(lines), len(lines)], np.int64)
+
+
+def main() -> None:
+    folder = pathlib.Path(sys.argv[1])
+    model = {"name": "a", "sha256": "1", "weights_sha256": "2"}
+    plan = {"format": 1, "program": "1", "folder": "/", "study": STUDY, "models": [model, model], "n_cells": 1}
+    cell = {"cell": CELL, "batch": CELL, "joint": "", "job": 0, "model": 1, "seed": 1, "index": 0, "tokens": 3,
+            "seconds": 0.5, "memory_bytes": 9, "about": {"policy": "keydiff"}}
+    result = {"format": 1, "cell": CELL, "program": "1", "worker": "node:1", "seconds": 1.5, "lines": 1}
+    failure = {"cell": CELL, "worker": "node:1", "error": "no"}
+    (folder / "study").write_text(json.dumps(STUDY))
+    (folder / "plan").write_text(json.dumps(plan) + "\n" + json.dumps(cell) + "\n")
+    (folder / "result").write_text(json.dumps(result) + "\n" + '{"recall":1}\n')
+    (folder / "failure").write_text(json.dumps(failure) + "\n")
+    write_merged(folder / "merged")
+
+
+if __name__ == "__main__":
+    main()
