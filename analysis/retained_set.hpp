@@ -22,16 +22,20 @@ double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b)
 // sets of N keys. In O(n_keys * head_dim), as ‖Σ k̂‖²; zero for no keys.
 double cosine_objective(const MatrixView& retained_keys);
 
-// What attention loses by a retained set: ‖o_retained - o_full‖ / ‖o_full‖, Frobenius norms over all queries
-// given. Query r attends, by the softmax of its scores under its head's rules, to keys at positions up to
-// query_positions[r] that the window reaches: all of them for o_full, the retained ones among them for
-// o_retained (zero where it sees none). A sink takes its part of both. NaN where o_full is 0.
+// What queries take from a cache: for each the values that it sees, weighed by the softmax of its scores
+// under its head's rules, in which a sink has its part; zero where it sees none. A query sees the rows at
+// positions up to its own that the window reaches.
 //   queries: (n_queries, head_dim) of the KV head's query heads, as many of each, head after head; keys:
-//   (n_tokens, head_dim), row = position; values: (n_tokens, value_dim); retained: ascending positions;
-//   rules: of each of the query heads
+//   (n_tokens, head_dim), row = position; values: (n_tokens, value_dim); rows: ascending positions of those
+//   that are there; rules: of each of the query heads; result: (n_queries, value_dim)
 //   throws InvalidInput on sizes that do not match, positions outside, or anything that is not finite
-double output_error(const MatrixView& queries, std::span<const std::int32_t> query_positions,
-                    const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> retained,
-                    std::span<const AttentionRules> rules);
+RowMatrixD attend(const MatrixView& queries, std::span<const std::int32_t> query_positions,
+                  const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> rows,
+                  std::span<const AttentionRules> rules);
+
+// What attention loses by a retained set: ‖o_retained - o_full‖ / ‖o_full‖, Frobenius norms over all queries.
+// NaN where o_full is 0.
+//   full, retained: (n_queries, value_dim), as `attend` gives them
+double output_error(const RowMatrixD& full, const RowMatrixD& retained);
 
 }  // namespace keyscope::analysis

@@ -63,14 +63,15 @@ void run_analyze(const AnalyzeArguments& arguments) {
   selection.runs = find_runs(*info, arguments.runs);
   selection.layers = parse_index_list(arguments.layers, "--layers");
   selection.kv_heads = parse_index_list(arguments.kv_heads, "--kv-heads");
-  measures::MeasureOptions options;
-  options.bounds = options.without_sinks = !arguments.no_bounds;
+  using measures::Part, measures::Parts;
+  const Parts parts =
+      arguments.no_bounds ? Parts::all() - Parts{Part::kBounds, Part::kWithoutSinks} : Parts::all();
 
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("heads", arguments.quiet);
   const auto runs = measures::measure_recording(
-      *recording, selection, options,
+      *recording, selection, parts,
       [&](std::int64_t done, std::int64_t total, const std::string& label) {
         progress.update(done, total, label);
       },

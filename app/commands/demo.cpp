@@ -132,7 +132,7 @@ std::vector<measures::RunMeasures> analyze_demo(const recording::Recording& reco
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("heads", quiet);
   return measures::measure_recording(
-      recording, {}, {},
+      recording, {}, measures::Parts::all(),
       [&](std::int64_t done, std::int64_t total, const std::string& label) {
         progress.update(done, total, label);
       },

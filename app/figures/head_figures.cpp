@@ -93,7 +93,7 @@ Figure key_query_cosine_figure(const recording::Recording& recording, const Figu
   require_keys(*info);
   const auto& about = info->runs[run];
   std::vector<std::optional<double>> values;
-  for (const HeadMeasures& head : measures::measure_heads(recording, run))
+  for (const HeadMeasures& head : measures::measure_heads(recording, run, {measures::part_of(measure.value)}))
     values.push_back(head.*measure.value);
 
   Heatmap heatmap = head_heatmap(*info, values);
@@ -119,13 +119,12 @@ namespace {
 //   reference: -1: none
 std::vector<std::optional<double>> measured_values(const recording::Recording& recording, int run,
                                                    int reference, const HeadMeasure& measure) {
-  const std::vector<HeadMeasures> heads = measures::measure_heads(recording, run);
-  std::vector<HeadMeasures> others;
-  if (reference >= 0) others = measures::measure_heads(recording, reference);
+  std::vector<measures::Moment> moments{{run}};
+  if (reference >= 0) moments.push_back({reference});
+  const auto runs = measures::measure_heads(recording, moments, parts_of(measure));
   std::vector<std::optional<double>> values;
-  values.reserve(heads.size());
-  for (std::size_t i = 0; i < heads.size(); ++i)
-    values.push_back(head_value(measure, heads[i], others.empty() ? nullptr : &others[i]));
+  for (std::size_t i = 0; i < runs[0].size(); ++i)
+    values.push_back(head_value(measure, runs[0][i], reference < 0 ? nullptr : &runs[1][i]));
   return values;
 }
 
@@ -343,7 +342,7 @@ Figure rank_correlation_figure(const recording::Recording& recording, const Figu
   require_keys(*info);
   const auto [run, biased] = measures::hypothesis_run(*info, asked);
   const auto& about = info->runs[run];
-  const auto heads = measures::measure_heads(recording, run);
+  const auto heads = measures::measure_heads(recording, run, {measures::Part::kAgreement});
 
   Panel panel;
   panel.id = "rank_correlation";

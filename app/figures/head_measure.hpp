@@ -46,6 +46,9 @@ const HeadMeasure& find_head_measure(std::string_view id);
 std::optional<double> head_value(const HeadMeasure& measure, const measures::HeadMeasures& head,
                                  const measures::HeadMeasures* reference);
 
+// What it comes from, of one run or of both.
+measures::Parts parts_of(const HeadMeasure& measure);
+
 // Why a recorded head has no value: "its keys were not recorded".
 std::string missing_reason(const recording::RecordingInfo& info, const HeadMeasure& measure, int kv_head);
 

@@ -116,12 +116,13 @@ Figure ablation_figure(const recording::Recording& recording, const FigureReques
   const std::vector<int> runs = runs_to_compare(*info, request);
   const auto [labels, key] = names_of(*info, runs);
   Figure figure;
-  Heads heads;
+  std::vector<measures::Moment> moments;
   for (const int run : runs) {
-    const auto& about = info->runs[run];
-    heads.push_back(measures::measure_heads(recording, run, resolve_block(about, block)));
-    figure.view.runs.push_back(about.plan.name);
+    moments.push_back({run, resolve_block(info->runs[run], block)});
+    figure.view.runs.push_back(info->runs[run].plan.name);
   }
+  const Heads heads =
+      measures::measure_heads(recording, moments, {measures::Part::kMass, measures::Part::kOutput});
   add_head_panel(figure,
                  empty_panel("attention_mass", "attention kept", {"share of the full cache's", ""}, labels),
                  heads, &HeadMeasures::attention_mass_kept);
@@ -218,7 +219,8 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
     shown.push_back(run);
     figure.view.runs.push_back(about.plan.name);
     std::vector<double> values;
-    for (const HeadMeasures& head : measures::measure_heads(recording, run, resolve_block(about, block)))
+    for (const HeadMeasures& head : measures::measure_heads(
+             recording, run, {measures::part_of(measure.value)}, resolve_block(about, block)))
       if (const auto& value = head.*measure.value) values.push_back(*value);
     add_cloud(cloud, place, values);
     spread.add(place + kBarPlace, values);
@@ -340,9 +342,9 @@ Figure diversity_figure(const recording::Recording& recording, const FigureReque
   for (const int run : runs) {
     const RunInfo& about = info->runs[run];
     const auto look = looks.next(about.plan.policy);
-    std::vector<std::vector<HeadMeasures>> heads;
-    for (const std::int64_t block : marked_blocks(about))
-      heads.push_back(measures::measure_heads(recording, run, block, true));
+    std::vector<measures::Moment> moments;
+    for (const std::int64_t block : marked_blocks(about)) moments.push_back({run, block});
+    const auto heads = measures::measure_heads(recording, moments, measures::Parts::of_retained());
     for (std::size_t p = 0; p < figure.panels.size(); ++p) {
       RunCourse drawn = course_of(*info, run, heads, courses().at(p), look);
       figure.panels[p].lines.push_back(std::move(drawn.median));

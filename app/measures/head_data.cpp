@@ -113,7 +113,7 @@ std::vector<std::int32_t> spared_by_policy(const RunInfo& run, const std::vector
 }
 
 HeadData read_head(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
-                   bool with_queries) {
+                   bool with_queries, bool with_keys) {
   const RunInfo& about = run_of(info, selection.run);
   const std::int64_t n_seen = std::min(info.n_prompt(), about.n_tokens);
   HeadData head;
@@ -122,7 +122,7 @@ HeadData read_head(const Recording& recording, const RecordingInfo& info, const 
   head.trace.attention_received.resize(n_seen);
   head.trace.attention_queries.resize(n_seen);
   if (n_seen == 0 || !info.heads.has(selection.kv_head)) return head;
-  if (info.keys) {
+  if (info.keys && with_keys) {
     head.keys = recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_seen);
     check_finite(head.keys, info, selection, "keys");
   }

@@ -63,10 +63,10 @@ std::vector<std::int32_t> spared_by_policy(const recording::RunInfo& run,
                                            const std::vector<std::int32_t>& evicted_at, const BlockEnd& end,
                                            std::int64_t n_seen, std::int64_t window);
 
-// with_queries, with_rows: false leaves out what takes long to read and is not needed.
+// with_queries, with_keys, with_rows: false leaves out what takes long to read and is not needed.
 // All three throw FileError as the recording does, and on entries that are not finite, naming the place.
 HeadData read_head(const recording::Recording& recording, const recording::RecordingInfo& info,
-                   const HeadSelection& selection, bool with_queries = true);
+                   const HeadSelection& selection, bool with_queries = true, bool with_keys = true);
 RowMatrixF read_retained_keys(const recording::Recording& recording, const recording::RecordingInfo& info,
                               const HeadSelection& selection, const HeadData& head,
                               const std::vector<std::int32_t>& retained);

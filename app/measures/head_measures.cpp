@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -40,41 +41,97 @@ void correlate_scores(const VectorXd& cosines, const HeadData& head, HeadMeasure
   measures.kendall = agreement.kendall;
 }
 
-void measure_direction(const HeadData& head, const recording::LayerRouting& routing, HeadMeasures& measures) {
+void measure_direction(const HeadData& head, const recording::Recording& recording,
+                       const HeadSelection& selection, Parts parts, HeadMeasures& measures) {
   // Without a direction nothing is more or less alike.
   if (head.keys.rows() == 0 || analysis::mean_row(head.keys).norm() == 0) return;
   const analysis::HeadGeometry geometry = analysis::measure_head_geometry(head.keys, head.queries);
-  measures.mean_key_cosine = geometry.key_cosines.mean();
-  correlate_scores(geometry.key_cosines, head, measures);
-  const ExpertDifference experts = expert_difference(geometry.key_cosines, routing);
-  measures.expert_epsilon_squared = experts.epsilon_squared;
-  measures.expert_p_value = experts.p_value;
-  if (head.queries.rows() == 0 || analysis::mean_row(head.queries).norm() == 0) return;
+  if (parts.has(Part::kAgreement)) {
+    measures.mean_key_cosine = geometry.key_cosines.mean();
+    correlate_scores(geometry.key_cosines, head, measures);
+  }
+  if (parts.has(Part::kExperts)) {
+    const ExpertDifference experts =
+        expert_difference(geometry.key_cosines, recording.routing(selection.run, selection.layer));
+    measures.expert_epsilon_squared = experts.epsilon_squared;
+    measures.expert_p_value = experts.p_value;
+  }
+  if (!parts.has(Part::kQueries) || head.queries.rows() == 0 || analysis::mean_row(head.queries).norm() == 0)
+    return;
   measures.key_query_mean_cosine = geometry.mean_cosine;
   measures.top_key_query_cosine = geometry.top_key_query_cosine;
 }
 
-void measure_retained_keys(const RowMatrixF& keys, HeadMeasures& measures) {
+void measure_retained_keys(const RowMatrixF& keys, Parts parts, HeadMeasures& measures) {
   if (keys.rows() == 0) return;
-  const analysis::LogVolume volume = analysis::log_volume(keys);
-  measures.log_volume_nats = volume.log_volume_nats;
-  measures.rank = volume.rank;
-  measures.regularised_log_volume_nats = volume.regularised_log_volume_nats;
-  const analysis::Spectrum spectrum = analysis::measure_spectrum(keys);
-  measures.participation_ratio = spectrum.participation_ratio;
-  measures.effective_rank = spectrum.effective_rank;
-  measures.mean_pairwise_cosine = if_defined(analysis::mean_pairwise_cosine(keys));
-  measures.cosine_objective = analysis::cosine_objective(keys);
+  if (parts.has(Part::kVolume)) {
+    const analysis::LogVolume volume = analysis::log_volume(keys);
+    measures.log_volume_nats = volume.log_volume_nats;
+    measures.rank = volume.rank;
+    measures.regularised_log_volume_nats = volume.regularised_log_volume_nats;
+    const analysis::Spectrum spectrum = analysis::measure_spectrum(keys);
+    measures.participation_ratio = spectrum.participation_ratio;
+    measures.effective_rank = spectrum.effective_rank;
+  }
+  if (parts.has(Part::kPairs)) {
+    measures.mean_pairwise_cosine = if_defined(analysis::mean_pairwise_cosine(keys));
+    measures.cosine_objective = analysis::cosine_objective(keys);
+  }
 }
 
-void measure_against_full_cache(const FullCacheData& full, const std::vector<std::int32_t>& spared,
-                                HeadMeasures& measures) {
-  std::vector<std::int32_t> retained = measures.retained;
+// The finished run `none` in one head, with which others are compared: read, and attended to, once.
+class FullCache {
+ public:
+  FullCache(const recording::Recording& recording, const recording::RecordingInfo& info, int layer,
+            int kv_head)
+      : recording_(recording), info_(info), layer_(layer), kv_head_(kv_head) {}
+
+  // Over the tokens seen by then; null: there is no such run.
+  const FullCacheData* over(std::int64_t n_seen, bool with_rows) {
+    if (n_seen != n_seen_ || (with_rows && !with_rows_)) {
+      data_ = read_full_cache(recording_, info_, {-1, layer_, kv_head_}, n_seen, with_rows);
+      n_seen_ = n_seen;
+      with_rows_ = with_rows;
+      output_.reset();
+    }
+    return data_ ? &*data_ : nullptr;
+  }
+
+  // What its last queries take from all of its rows.
+  const RowMatrixD& output() {
+    if (!output_) output_ = output_of(*data_, all_positions(data_->n_seen));
+    return *output_;
+  }
+
+  static std::vector<std::int32_t> all_positions(std::int64_t n) {
+    std::vector<std::int32_t> all(n);
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  static RowMatrixD output_of(const FullCacheData& full, std::span<const std::int32_t> rows) {
+    return analysis::attend(full.queries, full.query_positions, full.keys, full.values, rows, full.rules);
+  }
+
+ private:
+  const recording::Recording& recording_;
+  const recording::RecordingInfo& info_;
+  int layer_, kv_head_;
+  std::int64_t n_seen_ = -1;
+  bool with_rows_ = false;
+  std::optional<FullCacheData> data_;
+  std::optional<RowMatrixD> output_;
+};
+
+std::optional<double> attention_mass_kept(const FullCacheData& full, std::vector<std::int32_t> retained) {
   std::erase_if(retained, [&](std::int32_t position) { return position >= full.n_seen; });
-  measures.attention_mass_kept = if_defined(analysis::attention_mass_kept(full.attention_received, retained));
-  if (full.queries.rows() > 0)
-    measures.output_error = if_defined(analysis::output_error(full.queries, full.query_positions, full.keys,
-                                                              full.values, spared, full.rules));
+  return if_defined(analysis::attention_mass_kept(full.attention_received, retained));
+}
+
+//   output: what the queries take from all rows
+std::optional<double> output_error(const FullCacheData& full, const std::vector<std::int32_t>& spared,
+                                   const RowMatrixD& output) {
+  const bool all = std::ssize(spared) == full.n_seen;
+  return if_defined(analysis::output_error(output, all ? output : FullCache::output_of(full, spared)));
 }
 
 // Of the entries that are known; NaN stands for what the run has not reached.
@@ -139,11 +196,10 @@ void measure_without_sinks(const recording::Recording& recording, const HeadSele
   FullCacheData sinkless = full;
   sinkless.attention_received.assign(received.begin(), received.begin() + full.n_seen);
   for (analysis::AttentionRules& rules : sinkless.rules) rules = recorded_rules(*info, selection.layer);
-  HeadMeasures found;
-  found.retained = measures.retained;
-  measure_against_full_cache(sinkless, spared, found);
-  measures.attention_mass_kept_without_sinks = found.attention_mass_kept;
-  measures.output_error_without_sinks = found.output_error;
+  measures.attention_mass_kept_without_sinks = attention_mass_kept(sinkless, measures.retained);
+  if (sinkless.queries.rows() > 0)
+    measures.output_error_without_sinks = output_error(
+        sinkless, spared, FullCache::output_of(sinkless, FullCache::all_positions(sinkless.n_seen)));
 }
 
 void measure_bounds(const HeadData& head, HeadMeasures& measures) {
@@ -164,46 +220,120 @@ void measure_pca(const HeadData& head, HeadMeasures& measures) {
     measures.pca_explained = std::vector<double>{pca.explained_ratio[0], pca.explained_ratio[1]};
 }
 
-void measure(const recording::Recording& recording, const HeadSelection& selection,
-             const MeasureOptions& options, HeadMeasures& measures) {
+constexpr Parts kOfKeys{Part::kAgreement,    Part::kQueries, Part::kExperts, Part::kVolume,      Part::kPairs,
+                        Part::kWithoutSinks, Part::kPca,     Part::kBounds,  Part::kQuantisation};
+constexpr Parts kOfQueries{Part::kQueries, Part::kPca, Part::kBounds};
+constexpr Parts kOfDirection{Part::kAgreement, Part::kQueries, Part::kExperts};
+constexpr Parts kOfRetainedKeys{Part::kVolume, Part::kPairs};
+constexpr Parts kOfFullCache{Part::kMass, Part::kOutput, Part::kWithoutSinks};
+constexpr Parts kOfFullRows{Part::kOutput, Part::kWithoutSinks};
+
+void measure_against(FullCache& full_cache, const recording::Recording& recording,
+                     const HeadSelection& selection, const HeadData& head, const BlockEnd& end, Parts parts,
+                     HeadMeasures& measures) {
   const auto info = recording.info();
-  const HeadData head = read_head(recording, *info, selection, !options.retained_only);
-  const BlockEnd end = find_block_end(*info, selection.run, options.at_block);
+  const FullCacheData* full = full_cache.over(end.n_seen, parts.has_any(kOfFullRows));
+  if (full == nullptr) return;
+  if (parts.has(Part::kMass)) measures.attention_mass_kept = attention_mass_kept(*full, measures.retained);
+  if (!parts.has_any(kOfFullRows)) return;
+  const auto spared = spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, end, full->n_seen,
+                                       full->rules.front().window);
+  if (parts.has(Part::kOutput) && full->queries.rows() > 0)
+    measures.output_error = output_error(*full, spared, full_cache.output());
+  const bool can_weigh = info->keys && info->queries && info->heads.has(selection.kv_head);
+  if (info->sinks && can_weigh && parts.has(Part::kWithoutSinks))
+    measure_without_sinks(recording, selection, head, *full, spared, measures);
+}
+
+void measure(const recording::Recording& recording, const HeadSelection& selection, const HeadData& head,
+             const BlockEnd& end, Parts parts, FullCache& full, HeadMeasures& measures) {
+  const auto info = recording.info();
   measures.retained = recording::retained_positions(head.trace.evicted_at, end.n_seen, end.block);
   if (info->keys && info->heads.has(selection.kv_head)) {
-    if (!options.retained_only)
-      measure_direction(head, recording.routing(selection.run, selection.layer), measures);
-    measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), measures);
+    if (parts.has_any(kOfDirection)) measure_direction(head, recording, selection, parts, measures);
+    if (parts.has_any(kOfRetainedKeys))
+      measure_retained_keys(read_retained_keys(recording, *info, selection, head, measures.retained), parts,
+                            measures);
   }
-  if (const auto full = read_full_cache(recording, *info, selection, end.n_seen, !options.retained_only)) {
-    const auto spared = spared_by_policy(run_of(*info, selection.run), head.trace.evicted_at, end,
-                                         full->n_seen, full->rules.front().window);
-    measure_against_full_cache(*full, spared, measures);
-    const bool can_weigh = info->keys && info->queries && info->heads.has(selection.kv_head);
-    if (info->sinks && can_weigh && options.without_sinks && !options.retained_only)
-      measure_without_sinks(recording, selection, head, *full, spared, measures);
+  if (parts.has_any(kOfFullCache)) measure_against(full, recording, selection, head, end, parts, measures);
+  if (parts.has(Part::kQuantisation)) measure_quantisation(recording, *info, selection, head, end, measures);
+  if (parts.has(Part::kAttention)) {
+    const auto statistics = recording.statistics(selection.run, selection.layer);
+    const int group_size = info->model.group_size(selection.layer);
+    measure_attention(head, statistics, selection.kv_head, group_size, measures);
+    measures.learned_sink_share =
+        learned_sink_share(run_of(*info, selection.run), statistics.sink, selection.kv_head, group_size);
   }
-  if (options.retained_only) return;
-  measure_quantisation(recording, *info, selection, head, end, measures);
-  const auto statistics = recording.statistics(selection.run, selection.layer);
-  measure_attention(head, statistics, selection.kv_head, info->model.group_size(selection.layer), measures);
-  measures.learned_sink_share =
-      learned_sink_share(run_of(*info, selection.run), statistics.sink, selection.kv_head,
-                         info->model.group_size(selection.layer));
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
-  if (options.pca) measure_pca(head, measures);
-  if (options.bounds) measure_bounds(head, measures);
+  if (parts.has(Part::kPca)) measure_pca(head, measures);
+  if (parts.has(Part::kBounds)) measure_bounds(head, measures);
 }
 
 }  // namespace
 
-HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
-                          const MeasureOptions& options) {
-  HeadMeasures measures;
-  measures.layer = layer;
-  measures.kv_head = kv_head;
-  measure(recording, {run, layer, kv_head}, options, measures);
-  return measures;
+Part part_of(HeadValue measure) {
+  using M = HeadMeasures;
+  static constexpr std::array<std::pair<HeadValue, Part>, 31> kParts{{
+      {&M::spearman, Part::kAgreement},
+      {&M::spearman_total, Part::kAgreement},
+      {&M::spearman_given_position, Part::kAgreement},
+      {&M::kendall, Part::kAgreement},
+      {&M::mean_key_cosine, Part::kAgreement},
+      {&M::key_query_mean_cosine, Part::kQueries},
+      {&M::top_key_query_cosine, Part::kQueries},
+      {&M::log_volume_nats, Part::kVolume},
+      {&M::regularised_log_volume_nats, Part::kVolume},
+      {&M::participation_ratio, Part::kVolume},
+      {&M::effective_rank, Part::kVolume},
+      {&M::mean_pairwise_cosine, Part::kPairs},
+      {&M::cosine_objective, Part::kPairs},
+      {&M::attention_mass_kept, Part::kMass},
+      {&M::output_error, Part::kOutput},
+      {&M::attention_entropy_nats, Part::kAttention},
+      {&M::attention_gini, Part::kAttention},
+      {&M::attention_top_share, Part::kAttention},
+      {&M::sink_metric, Part::kAttention},
+      {&M::learned_sink_share, Part::kAttention},
+      {&M::spearman_without_sinks, Part::kWithoutSinks},
+      {&M::spearman_given_position_without_sinks, Part::kWithoutSinks},
+      {&M::attention_mass_kept_without_sinks, Part::kWithoutSinks},
+      {&M::output_error_without_sinks, Part::kWithoutSinks},
+      {&M::expert_epsilon_squared, Part::kExperts},
+      {&M::expert_p_value, Part::kExperts},
+      {&M::quantised_key_error, Part::kQuantisation},
+      {&M::quantised_key_cosine, Part::kQuantisation},
+      {&M::quantised_score_spearman, Part::kQuantisation},
+      {&M::quantised_retained_jaccard, Part::kQuantisation},
+      {&M::quantised_attention_difference, Part::kQuantisation},
+  }};
+  const auto found = std::ranges::find(kParts, measure, &std::pair<HeadValue, Part>::first);
+  return found != kParts.end() ? found->second : Part::kBounds;  // what is left: their slacks
+}
+
+std::vector<HeadMeasures> measure_head(const recording::Recording& recording, std::span<const Moment> moments,
+                                       int layer, int kv_head, Parts parts) {
+  const auto info = recording.info();
+  std::vector<HeadMeasures> measured(moments.size());
+  FullCache full(recording, *info, layer, kv_head);
+  HeadData head;
+  int read = -1;
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    const HeadSelection selection{moments[i].run, layer, kv_head};
+    if (i == 0 || selection.run != read)
+      head = read_head(recording, *info, selection, parts.has_any(kOfQueries), parts.has_any(kOfKeys));
+    read = selection.run;
+    measured[i].layer = layer;
+    measured[i].kv_head = kv_head;
+    measure(recording, selection, head, find_block_end(*info, selection.run, moments[i].block), parts, full,
+            measured[i]);
+  }
+  return measured;
+}
+
+HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head, Parts parts,
+                          std::int64_t at_block) {
+  const Moment moment{run, at_block};
+  return std::move(measure_head(recording, {&moment, 1}, layer, kv_head, parts).front());
 }
 
 RunMeasures measure_run(const recording::Recording& recording, int run) {

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,21 +75,66 @@ struct RunMeasures {
   std::vector<RouterMeasures> routers = {};  // of the measured layers that have experts, with keys or without
 };
 
-struct MeasureOptions {
-  bool bounds = true;  // Theorem 3.2 over all key-query pairs: the costly part
-  bool pca = true;
-  bool without_sinks =
-      true;  // weighs all queries and keys again, where heads have learned sinks: costly, too
-  // Log volumes, spectra, pairwise cosines and attention mass of the retained set, and nothing else: for many
-  // blocks of a run.
-  bool retained_only = false;
-  std::int64_t at_block = -1;  // at whose end the retained set is taken; -1: the last prompt block
+// What a head's measures come from; those of one part are made together.
+enum class Part : std::uint8_t {
+  kAgreement,     // spearman … mean_key_cosine: keys and attention received
+  kQueries,       // key_query_mean_cosine, top_key_query_cosine: keys and all queries
+  kExperts,       // expert_…: keys and routing
+  kVolume,        // log_volume_nats … effective_rank: of the retained keys
+  kPairs,         // mean_pairwise_cosine, cosine_objective: likewise
+  kMass,          // attention_mass_kept
+  kOutput,        // output_error: attends anew
+  kAttention,     // attention_entropy_nats … sink_metric, learned_sink_share
+  kWithoutSinks,  // …_without_sinks: weighs all queries and keys again, where heads have learned sinks:
+                  // costly
+  kQuantisation,  // quantised_…, held_bytes, packed_bytes
+  kPca,           // pca_explained
+  kBounds,        // bound_…: Theorem 3.2 over all key-query pairs, the costliest
+};
+
+// Some of them.
+class Parts {
+ public:
+  constexpr Parts(std::initializer_list<Part> parts) {
+    for (const Part part : parts) bits_ |= bit(part);
+  }
+  static constexpr Parts all() { return Parts((1U << (static_cast<unsigned>(Part::kBounds) + 1)) - 1); }
+  // What many heads are drawn from: all but the costliest, and PCA.
+  static constexpr Parts cheap() { return all() - Parts{Part::kWithoutSinks, Part::kPca, Part::kBounds}; }
+  // Of the retained set alone, which a policy gives at every block.
+  static constexpr Parts of_retained() { return {Part::kVolume, Part::kPairs, Part::kMass}; }
+
+  constexpr bool has(Part part) const { return (bits_ & bit(part)) != 0; }
+  constexpr bool has_any(Parts parts) const { return (bits_ & parts.bits_) != 0; }
+  constexpr bool has_all(Parts parts) const { return (parts.bits_ & ~bits_) == 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+
+  friend constexpr Parts operator+(Parts a, Parts b) { return Parts(a.bits_ | b.bits_); }
+  friend constexpr Parts operator-(Parts a, Parts b) { return Parts(a.bits_ & ~b.bits_); }
+  bool operator==(const Parts&) const = default;
+
+ private:
+  explicit constexpr Parts(unsigned bits) : bits_(bits) {}
+  static constexpr unsigned bit(Part part) { return 1U << static_cast<unsigned>(part); }
+
+  unsigned bits_ = 0;
+};
+
+using HeadValue = std::optional<double> HeadMeasures::*;
+
+// The part that a measure comes from.
+Part part_of(HeadValue measure);
+
+// What to measure, and when: a run at the end of one of its blocks.
+struct Moment {
+  int run = 0;              // an index into the recording's runs
+  std::int64_t block = -1;  // -1: the last prompt block
 };
 
 // The measures of one KV head, by the definitions of docs/analyze.md. In detail:
 //   Prompt tokens are those that the run has seen so far: all of them unless it was cut short or is still
 //   going on. retained, and what is measured of the retained keys (volumes, pairwise cosine), is the cache
-//   after `at_block`. attention_mass_kept is Σ attention received by retained prompt tokens / by all prompt
+//   after the block. attention_mass_kept is Σ attention received by retained prompt tokens / by all prompt
 //   tokens seen by then, both as the finished `none` run recorded them. output_error attends with the
 //   `none` run's keys and values to prompt tokens, from its queries at the last M prompt positions seen at
 //   that block (M: --score-last, default 32) of every query head of the group, causally, by the scale, soft
@@ -98,11 +145,17 @@ struct MeasureOptions {
 //   Σ_i A_i0 / T over its T prompt queries. spearman leaves out tokens that no recorded query could see.
 //   A learned sink holds a query's weights below a sum of 1, and so what tokens received: the attention that
 //   was there to be kept is what tokens received, without the sinks'. The entropy counts the sink's weight,
-//   as the softmax has it; Gini coefficient and top share are of positions alone. run: an index into the
-//   recording's runs throws FileError as the recording does, and on keys, queries or values that are not
-//   finite throws InvalidInput on a block that the run has not done
+//   as the softmax has it; Gini coefficient and top share are of positions alone.
+//   parts: what is wanted; all else is left empty, but for `retained`
+//   throws FileError as the recording does, and on keys, queries or values that are not finite; InvalidInput
+//   on a block that the run has not done
 HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
-                          const MeasureOptions& options = {});
+                          Parts parts = Parts::all(), std::int64_t at_block = -1);
+
+// The same of several runs, or of several blocks of them: what they have in common is read, and attended to,
+// once.
+std::vector<HeadMeasures> measure_head(const recording::Recording& recording, std::span<const Moment> moments,
+                                       int layer, int kv_head, Parts parts);
 
 // KL divergence and top-1 agreement of one run's logits with those of `none`; heads are left empty.
 RunMeasures measure_run(const recording::Recording& recording, int run);

@@ -17,12 +17,6 @@ namespace keyscope::measures {
 
 namespace {
 
-struct HeadTask {
-  std::size_t run_slot;
-  std::size_t head_slot;
-  int run, layer, kv_head;
-};
-
 std::vector<int> choose(const std::vector<int>& wanted, const std::vector<int>& there, const char* what) {
   if (wanted.empty()) return there;
   for (const int index : wanted)
@@ -36,15 +30,6 @@ std::vector<int> count_up(std::size_t n) {
   std::vector<int> indices(n);
   for (std::size_t i = 0; i < n; ++i) indices[i] = static_cast<int>(i);
   return indices;
-}
-
-std::vector<HeadTask> plan_tasks(const std::vector<int>& runs,
-                                 const std::vector<recording::LayerHead>& heads) {
-  std::vector<HeadTask> tasks;
-  for (std::size_t r = 0; r < runs.size(); ++r)
-    for (std::size_t slot = 0; slot < heads.size(); ++slot)
-      tasks.push_back({r, slot, runs[r], heads[slot].layer, heads[slot].kv_head});
-  return tasks;
 }
 
 nlohmann::ordered_json head_json(const HeadMeasures& head) {
@@ -146,7 +131,7 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
 }  // namespace
 
 std::vector<RunMeasures> measure_recording(const recording::Recording& recording,
-                                           const MeasureSelection& selection, const MeasureOptions& options,
+                                           const MeasureSelection& selection, Parts parts,
                                            const MeasureProgress& progress,
                                            const std::atomic<bool>& cancelled) {
   const auto info = recording.info();
@@ -161,37 +146,43 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
            std::ranges::find(kv_heads, head.kv_head) == kv_heads.end();
   });
 
-  std::vector<RunMeasures> result;
-  for (const int run : runs) {
-    result.push_back(measure_run(recording, run));
-    result.back().heads.resize(heads.size());
+  std::vector<RunMeasures> result(runs.size());
+  oneapi::tbb::parallel_for(std::size_t{0}, runs.size(), [&](std::size_t r) {
+    result[r] = measure_run(recording, runs[r]);
+    result[r].heads.resize(heads.size());
     for (const int layer : info->expert_layers)
       if (selection.layers.empty() || std::ranges::find(layers, layer) != layers.end())
-        if (auto router = measure_router(recording, run, layer))
-          result.back().routers.push_back(std::move(*router));
-  }
-  const auto tasks = plan_tasks(runs, heads);
+        if (auto router = measure_router(recording, runs[r], layer))
+          result[r].routers.push_back(std::move(*router));
+  });
+  std::vector<Moment> moments;
+  for (const int run : runs) moments.push_back({run, -1});
   std::atomic<std::int64_t> done = 0;
-  oneapi::tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
     if (cancelled) throw Cancelled("interrupted; nothing was written");
-    const HeadTask& task = tasks[i];
-    result[task.run_slot].heads[task.head_slot] =
-        measure_head(recording, task.run, task.layer, task.kv_head, options);
+    auto measured = measure_head(recording, moments, heads[i].layer, heads[i].kv_head, parts);
+    for (std::size_t r = 0; r < runs.size(); ++r) result[r].heads[i] = std::move(measured[r]);
     if (progress)
-      progress(++done, static_cast<std::int64_t>(tasks.size()),
-               fmt::format("{} layer {}", result[task.run_slot].run, task.layer));
+      progress(++done, static_cast<std::int64_t>(heads.size()), fmt::format("layer {}", heads[i].layer));
   });
   return result;
 }
 
-std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run, std::int64_t at_block,
-                                        bool retained_only) {
-  MeasureOptions options;
-  options.retained_only = retained_only;
-  options.bounds = options.pca = options.without_sinks = false;
-  options.at_block = at_block;
-  const std::atomic<bool> cancelled = false;
-  return measure_recording(recording, {{run}, {}, {}}, options, nullptr, cancelled).front().heads;
+std::vector<std::vector<HeadMeasures>> measure_heads(const recording::Recording& recording,
+                                                     std::span<const Moment> moments, Parts parts) {
+  const std::vector<recording::LayerHead> heads = recording.info()->all_heads();
+  std::vector<std::vector<HeadMeasures>> result(moments.size(), std::vector<HeadMeasures>(heads.size()));
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
+    auto measured = measure_head(recording, moments, heads[i].layer, heads[i].kv_head, parts);
+    for (std::size_t m = 0; m < moments.size(); ++m) result[m][i] = std::move(measured[m]);
+  });
+  return result;
+}
+
+std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run, Parts parts,
+                                        std::int64_t at_block) {
+  const Moment moment{run, at_block};
+  return std::move(measure_heads(recording, {&moment, 1}, parts).front());
 }
 
 nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,

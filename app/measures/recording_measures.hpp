@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,16 +29,19 @@ using MeasureProgress = std::function<void(std::int64_t, std::int64_t, const std
 //   cancelled: checked before every head; throws Cancelled once it is true
 //   throws UsageError on a run, layer or KV head that the recording does not have
 std::vector<RunMeasures> measure_recording(const recording::Recording& recording,
-                                           const MeasureSelection& selection, const MeasureOptions& options,
+                                           const MeasureSelection& selection, Parts parts,
                                            const MeasureProgress& progress,
                                            const std::atomic<bool>& cancelled);
 
-// Every recorded head of one run after a block (-1: the last prompt block), in order of layer and KV head,
-// without the costly bounds and PCA: what figures of all heads are drawn from.
-//   retained_only: as in MeasureOptions
+// Every recorded head of one run after a block (-1: the last prompt block), in order of layer and KV head:
+// what figures of all heads are drawn from.
 //   throws as measure_head
-std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run,
-                                        std::int64_t at_block = -1, bool retained_only = false);
+std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run, Parts parts,
+                                        std::int64_t at_block = -1);
+
+// The same at several moments, [moment][head]; what they have in common is read once.
+std::vector<std::vector<HeadMeasures>> measure_heads(const recording::Recording& recording,
+                                                     std::span<const Moment> moments, Parts parts);
 
 // The object that `analyze --json` writes: {"format": 1, "model": …, "n_prompt": …, "runs": […]}.
 // Values that do not exist are null.

@@ -135,7 +135,8 @@ BudgetCurve budget_curve(const std::shared_ptr<const recording::Recording>& base
   BudgetCurve curve{policy, layer, kv_head, {}, {}};
   for (const double share : kShares) {
     const WhatIfRecording recording(base, {policy, share});
-    const auto measures = measure_head(recording, recording.run(), layer, kv_head, {.retained_only = true});
+    const auto measures =
+        measure_head(recording, recording.run(), layer, kv_head, {Part::kMass, Part::kVolume});
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     curve.points.push_back(
         {share, measures.attention_mass_kept.value_or(kNone), measures.log_volume_nats.value_or(kNone)});

@@ -272,16 +272,15 @@ void draw_token_measures(PanelContext& context) {
     const bool last = row + 1 == kHeadMeasures;
     const std::size_t i = last ? std::max(row, shown_measure(state)) : row;
     const auto [run, biased] = session::run_of_map(*state.info, {i, -1}, state.selection.run);
-    const auto found = state.measured.find({run, state.selection.layer, state.selection.kv_head});
-    const auto value = found == state.measured.end()
-                           ? std::nullopt
-                           : figures::head_value(choices[i], found->second.measures, nullptr);
+    const auto* found = session::find_measured(
+        state.measured, {run, state.selection.layer, state.selection.kv_head}, choices[i]);
+    const auto value = found == nullptr ? std::nullopt : figures::head_value(choices[i], *found, nullptr);
     std::string label = session::measure_label(choices[i]);
     if (biased)
       label += ", biased";
     else if (run != state.selection.run)
       label += " of " + state.info->runs[run].plan.name;
-    const std::string text = found == state.measured.end() ? "…" : session::format_measure(choices[i], value);
+    const std::string text = found == nullptr ? "…" : session::format_measure(choices[i], value);
     fact(context, label.c_str(), text, i == state.measure ? context.theme.accent : context.theme.text,
          biased ? measures::kBiasedByEviction.data() : choices[i].meaning);
   }

@@ -9,28 +9,29 @@
 
 namespace keyscope::session {
 
+const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
+                                            const HeadKey& head, const figures::HeadMeasure& measure) {
+  const auto found = measured.find(head);
+  const bool is_known = found != measured.end() && found->second.parts.has_all(figures::parts_of(measure));
+  return is_known ? &found->second.measures : nullptr;
+}
+
 namespace {
 
 using recording::RecordingInfo;
 
 const std::string& run_name(const RecordingInfo& info, int run) { return info.runs.at(run).plan.name; }
 
-const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
-                                            const HeadKey& head) {
-  const auto found = measured.find(head);
-  return found == measured.end() ? nullptr : &found->second.measures;
-}
-
 HeadMap::Cell make_cell(const RecordingInfo& info, const std::map<HeadKey, MeasuredHead>& measured,
                         const MapChoice& choice, const HeadKey& head) {
   const MeasureChoice& measure = measure_choices()[choice.measure];
-  const auto* here = find_measured(measured, head);
+  const auto* here = find_measured(measured, head, measure);
   if (here == nullptr) return {std::nullopt, "not measured yet"};
   if (choice.reference < 0) {
     const auto value = figures::head_value(measure, *here, nullptr);
     return {value, value ? "" : figures::missing_reason(info, measure, head.kv_head)};
   }
-  const auto* there = find_measured(measured, {choice.reference, head.layer, head.kv_head});
+  const auto* there = find_measured(measured, {choice.reference, head.layer, head.kv_head}, measure);
   if (there == nullptr)
     return {std::nullopt, fmt::format("not measured yet in {}", run_name(info, choice.reference))};
   const auto value = figures::head_value(measure, *here, there);
@@ -81,8 +82,10 @@ HeadMap make_head_map(const RecordingInfo& info, const std::map<HeadKey, Measure
     const HeadKey head{run, layer, kv_head};
     map.cells.push_back(make_cell(info, measured, choice, head));
     values.push_back(map.cells.back().value);
-    const bool both = measured.contains(head) &&
-                      (choice.reference < 0 || measured.contains({choice.reference, layer, kv_head}));
+    const auto is_measured = [&](int of) {
+      return find_measured(measured, {of, layer, kv_head}, measure) != nullptr;
+    };
+    const bool both = is_measured(run) && (choice.reference < 0 || is_measured(choice.reference));
     if (both) ++map.n_measured;
   }
   map.scale = figures::measure_scale(measure, values, run_name(info, run), reference);

@@ -14,11 +14,16 @@
 
 namespace keyscope::session {
 
-// A measured head, and how long its run was then.
+// A measured head, what of it is known, and how long its run was then.
 struct MeasuredHead {
   measures::HeadMeasures measures;
   std::int64_t n_tokens = 0;
+  measures::Parts parts = measures::Parts::all();
 };
+
+// A head's measures, where what one of them comes from is known; null: it is not measured yet.
+const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
+                                            const HeadKey& head, const figures::HeadMeasure& measure);
 
 // What the map of heads shows.
 struct MapChoice {

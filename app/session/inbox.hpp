@@ -59,6 +59,7 @@ struct HeadMeasured {
   int document = 0;
   HeadKey head;
   std::int64_t n_tokens = 0;  // of the run when it was measured
+  measures::Parts parts{};
   measures::HeadMeasures measures;
 };
 struct FigureMade {

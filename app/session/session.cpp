@@ -212,7 +212,7 @@ void Session::take(FiguresOpened&& result) {
 
 void Session::take(HeadMeasured&& result) {
   if (result.document != document_) return;
-  state_.measured[result.head] = {std::move(result.measures), result.n_tokens};
+  state_.measured[result.head] = {std::move(result.measures), result.n_tokens, result.parts};
   map_is_old_ = true;
 }
 

@@ -251,7 +251,8 @@ class Session {
   void want_story();
   void want_difference();
   void want_measures();
-  void add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const;
+  struct HeadTask;
+  std::vector<HeadTask> unmeasured(int run, std::int64_t n_tokens, measures::Parts parts) const;
   void want_map();
   void make_map();
   void take(Opened&& result);
@@ -295,12 +296,14 @@ class Session {
   int document_ = 0;
   std::shared_ptr<JobWatch> opening_job_;                         // null: nothing is opened
   std::map<std::string, std::shared_ptr<JobWatch>> figure_jobs_;  // the last of each kind
-  // What the measurer was last asked for: a run, the one it is compared with, and how long both were.
+  // What the measurer was last asked for: a run, the one it is compared with, how long both were, and what
+  // the map is made of.
   struct Measuring {
     int run = -1;
     std::int64_t n_tokens = -1;
     int reference = -1;
     std::int64_t reference_tokens = 0;
+    measures::Parts of_map{};
   };
   Measuring measuring_;
   bool map_is_old_ = false;

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <oneapi/tbb/parallel_for.h>
 
 #include "app/session/live.hpp"
 #include "app/session/session.hpp"
@@ -11,27 +13,14 @@
 
 namespace keyscope::session {
 
+using measures::Part, measures::Parts;
+
 // The measures of heads, and the map that is made of them.
 
 namespace {
 
-// Puts the measures of a head into the inbox, or why there are none; whether it went well.
-bool measure_into(Inbox& inbox, const recording::Recording& recording, const HeadKey& head,
-                  std::int64_t n_tokens, int document) {
-  constexpr measures::MeasureOptions kCheap{.bounds = false, .pca = false};
-  bool went_well = true;
-  guarded(
-      [&] {
-        inbox.put(
-            HeadMeasured{document, head, n_tokens,
-                         measures::measure_head(recording, head.run, head.layer, head.kv_head, kCheap)});
-      },
-      [&](std::string what) {
-        inbox.put(MeasuresFailed{document, std::move(what)});
-        went_well = false;
-      });
-  return went_well;
-}
+// What a map or a panel may show of a head: all that does not take minutes.
+constexpr Parts kShown = Parts::all() - Parts{Part::kPca, Part::kBounds};
 
 }  // namespace
 
@@ -39,17 +28,29 @@ MapChoice SessionState::map_choice() const {
   return loaded() ? effective_choice(*info, {measure, reference}, selection.run) : MapChoice{measure, -1};
 }
 
-// Adds the heads of a run that were not measured yet, or when it was shorter.
-void Session::add_unmeasured(int run, std::int64_t n_tokens, std::vector<HeadKey>& heads) const {
+// A head that is to be measured, with how long its run is.
+struct Session::HeadTask {
+  HeadKey head;
+  std::int64_t n_tokens;
+  Parts parts;
+};
+
+// The heads of a run of which some of this is not known yet, or was when the run was shorter.
+std::vector<Session::HeadTask> Session::unmeasured(int run, std::int64_t n_tokens, Parts parts) const {
+  std::vector<HeadTask> tasks;
+  if (n_tokens == 0) return tasks;
   for (const auto& [layer, kv_head] : state_.info->all_heads()) {
     const auto done = state_.measured.find({run, layer, kv_head});
-    if (done == state_.measured.end() || done->second.n_tokens < n_tokens)
-      heads.push_back({run, layer, kv_head});
+    const bool is_known = done != state_.measured.end() && done->second.n_tokens >= n_tokens &&
+                          done->second.parts.has_all(parts);
+    if (!is_known) tasks.push_back({{run, layer, kv_head}, n_tokens, parts});
   }
+  return tasks;
 }
 
-// Measures the heads of the selected run and then of the one it is compared with. Of a live run again when it
-// has doubled and when its prompt is complete.
+// Measures the heads of the selected run and of the one it is compared with: what the map is made of
+// and all of the selected head, then the rest. Of a live run again when it has doubled and when its prompt is
+// complete.
 void Session::want_measures() {
   map_is_old_ = true;
   if (!state_.loaded() || !state_.measures_error.empty()) return;
@@ -61,11 +62,13 @@ void Session::want_measures() {
   int reference = state_.map_choice().reference;
   if (reference < 0 && full != state_.selection.run) reference = full;
   const Measuring now{state_.selection.run, prompt_seen(state_.selection.run), reference,
-                      reference < 0 ? 0 : prompt_seen(reference)};
+                      reference < 0 ? 0 : prompt_seen(reference),
+                      figures::parts_of(measure_choices()[state_.map_choice().measure])};
   const auto much_longer = [&](std::int64_t n_tokens, std::int64_t before) {
     return n_tokens > before && (n_tokens >= 2 * before || n_tokens == state_.info->n_prompt());
   };
-  const bool same = now.run == measuring_.run && now.reference == measuring_.reference;
+  const bool same =
+      now.run == measuring_.run && now.reference == measuring_.reference && now.of_map == measuring_.of_map;
   if (now.n_tokens == 0 || (same && !much_longer(now.n_tokens, measuring_.n_tokens) &&
                             !much_longer(now.reference_tokens, measuring_.reference_tokens)))
     return;
@@ -73,15 +76,37 @@ void Session::want_measures() {
   if (stop_measuring_) *stop_measuring_ = true;
   stop_measuring_ = std::make_shared<std::atomic<bool>>(false);
 
-  std::vector<HeadKey> heads;
-  add_unmeasured(now.run, now.n_tokens, heads);
-  if (now.reference_tokens > 0) add_unmeasured(reference, now.reference_tokens, heads);
-  measurer_.post("measures", [inbox = inbox_, recording = state_.recording, heads = std::move(heads),
-                              stop = stop_measuring_, document = document_, now] {
-    for (const HeadKey& head : heads) {
-      const std::int64_t n_tokens = head.run == now.run ? now.n_tokens : now.reference_tokens;
-      if (*stop || !measure_into(*inbox, *recording, head, n_tokens, document)) return;
-    }
+  std::vector<HeadTask> of_map, rest;
+  const int shown = run_of_map(*state_.info, state_.map_choice(), now.run).run;
+  for (const auto& [run, n_tokens] : {std::pair(now.run, now.n_tokens), {reference, now.reference_tokens}}) {
+    const bool on_map = run == shown || run == state_.map_choice().reference;
+    if (on_map) std::ranges::move(unmeasured(run, n_tokens, now.of_map), std::back_inserter(of_map));
+    std::ranges::move(unmeasured(run, n_tokens, kShown), std::back_inserter(rest));
+  }
+  const auto is_selected = [&](const HeadTask& task) {
+    return task.head.layer == state_.selection.layer && task.head.kv_head == state_.selection.kv_head;
+  };
+  std::erase_if(of_map, is_selected);
+  std::ranges::copy_if(rest, std::back_inserter(of_map), is_selected);
+  std::erase_if(rest, is_selected);
+  measurer_.post("measures", [inbox = inbox_, recording = state_.recording, of_map = std::move(of_map),
+                              rest = std::move(rest), stop = stop_measuring_, document = document_] {
+    const auto measure = [&](const HeadTask& task) {
+      if (*stop) return;
+      guarded(
+          [&] {
+            const HeadKey& head = task.head;
+            inbox->put(HeadMeasured{
+                document, head, task.n_tokens, task.parts,
+                measures::measure_head(*recording, head.run, head.layer, head.kv_head, task.parts)});
+          },
+          [&](std::string what) {
+            inbox->put(MeasuresFailed{document, std::move(what)});
+            *stop = true;
+          });
+    };
+    oneapi::tbb::parallel_for(std::size_t{0}, of_map.size(), [&](std::size_t i) { measure(of_map[i]); });
+    std::ranges::for_each(rest, measure);
   });
 }
 

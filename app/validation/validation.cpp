@@ -70,10 +70,10 @@ PromptRecord measure_prompt(const capture::Model& model, const Settings& setting
   record.key = prompt_key(settings_json(settings), prompt.ids);
   record.n_tokens = std::ssize(prompt.ids);
   record.budget = options.budget.rows_for(record.n_tokens);
-  measures::MeasureOptions measured;
-  measured.pca = false;
-  measured.bounds = false;  // by measure_bounds, which looks at the lemma as well
-  record.runs = measures::measure_recording(*memory, {}, measured, nullptr, cancelled);
+  using measures::Part, measures::Parts;
+  // Bounds by measure_bounds, which looks at the lemma as well.
+  record.runs = measures::measure_recording(*memory, {}, Parts::all() - Parts{Part::kPca, Part::kBounds},
+                                            nullptr, cancelled);
   record.bounds = measure_bounds(*memory, cancelled);
   return record;
 }

@@ -167,7 +167,7 @@ class GgufWeight : public StoredWeight {
 // Takes the tensors one after another into Hugging Face's names.
 class Renaming {
  public:
-  explicit Renaming(const gguf::Container& file) : file_(file), architecture_(gguf_architecture(file)) {
+  explicit Renaming(const gguf::Container& file) : architecture_(gguf_architecture(file)) {
     const GgufFields fields(file);
     n_heads_ = fields.count("attention.head_count");
     n_kv_heads_ = fields.count_or("attention.head_count_kv", n_heads_);
@@ -270,7 +270,6 @@ class Renaming {
     weights_.emplace(std::move(name), std::make_unique<GgufWeight>(tensor, std::move(view)));
   }
 
-  const gguf::Container& file_;
   const GgufArchitecture& architecture_;
   std::int64_t n_heads_ = 0, n_kv_heads_ = 0, n_experts_ = 0;
   std::map<std::string, std::unique_ptr<StoredWeight>, std::less<>> weights_;

@@ -46,6 +46,14 @@ TEST(CosineObjective, EqualsTheSumOverThePairs) {
   EXPECT_EQ(cosine_objective(RowMatrixF(0, 12)), 0);
 }
 
+double error_of(const RowMatrixF& queries, const Positions& at, const RowMatrixF& keys,
+                const RowMatrixF& values, const Positions& retained, std::span<const AttentionRules> rules) {
+  Positions all(keys.rows());
+  std::iota(all.begin(), all.end(), 0);
+  return output_error(attend(queries, at, keys, values, all, rules),
+                      attend(queries, at, keys, values, retained, rules));
+}
+
 TEST(OutputError, MatchesNumPy) {
   const auto golden = read_goldens("analysis_goldens.json", "output_error");
   const auto seed = golden["seed"].get<std::uint64_t>();
@@ -59,7 +67,7 @@ TEST(OutputError, MatchesNumPy) {
   for (Eigen::Index i = 0; i < queries.rows(); ++i)
     positions.push_back(n - m + static_cast<std::int32_t>(i) % m);
   const auto retained = golden["retained"].get<Positions>();
-  EXPECT_NEAR(output_error(queries, positions, keys, values, retained, plain(d)),
+  EXPECT_NEAR(error_of(queries, positions, keys, values, retained, plain(d)),
               golden["output_error"].get<double>(), 1e-12);
   RowMatrixF kept(static_cast<Eigen::Index>(retained.size()), d);
   for (std::size_t i = 0; i < retained.size(); ++i)
@@ -74,17 +82,17 @@ TEST(OutputError, EndsOfTheScale) {
   const Positions positions{3, 5, 9};
   Positions all(10);
   std::iota(all.begin(), all.end(), 0);
-  EXPECT_EQ(output_error(queries, positions, keys, values, all, plain(4)), 0);
-  EXPECT_EQ(output_error(queries, positions, keys, values, Positions{}, plain(4)), 1)
+  EXPECT_EQ(error_of(queries, positions, keys, values, all, plain(4)), 0);
+  EXPECT_EQ(error_of(queries, positions, keys, values, Positions{}, plain(4)), 1)
       << "nothing seen: an output of zero";
-  EXPECT_TRUE(std::isnan(output_error(queries, positions, keys, RowMatrixF(values * 0), all, plain(4))));
+  EXPECT_TRUE(std::isnan(error_of(queries, positions, keys, RowMatrixF(values * 0), all, plain(4))));
 }
 
 TEST(OutputError, RowsAfterTheQueryCountForNothing) {
   const RowMatrixF keys = sample_rows(1, 10, 4), values = sample_rows(2, 10, 4),
                    queries = sample_rows(3, 1, 4);
-  EXPECT_EQ(output_error(queries, Positions{4}, keys, values, Positions{1, 2, 7, 9}, plain(4)),
-            output_error(queries, Positions{4}, keys, values, Positions{1, 2}, plain(4)));
+  EXPECT_EQ(error_of(queries, Positions{4}, keys, values, Positions{1, 2, 7, 9}, plain(4)),
+            error_of(queries, Positions{4}, keys, values, Positions{1, 2}, plain(4)));
 }
 
 // The same as one would write it in NumPy: all scores as a matrix, what is not seen at minus infinity.
@@ -119,7 +127,7 @@ TEST(OutputError, FollowsScaleSoftCapAndWindow) {
   for (const auto& [scale, cap, window] :
        {std::tuple{0.4, 0.0, 0}, {0.1, 0.0, 0}, {0.4, 2.0, 0}, {0.4, 0.0, 7}, {0.4, 2.0, 7}, {0.4, 0.0, 1}}) {
     const std::vector<AttentionRules> rules{{.scale = scale, .softcap = cap, .window = window}};
-    found.push_back(output_error(queries, at, keys, values, retained, rules));
+    found.push_back(error_of(queries, at, keys, values, retained, rules));
     EXPECT_NEAR(found.back(), slow_output_error(queries, at, keys, values, retained, scale, cap, window),
                 1e-12)
         << scale << ", " << cap << ", " << window;
@@ -136,27 +144,26 @@ TEST(OutputError, GivesEachQueryHeadItsSink) {
   const std::vector<double> sinks{1.5, 1.5, 1.5, 1.5, -0.5, -0.5, -0.5, -0.5};
   const std::vector<AttentionRules> rules{{.scale = 0.4, .window = 20, .sink = 1.5},
                                           {.scale = 0.4, .window = 20, .sink = -0.5}};
-  const double found = output_error(queries, at, keys, values, retained, rules);
+  const double found = error_of(queries, at, keys, values, retained, rules);
   EXPECT_NEAR(found, slow_output_error(queries, at, keys, values, retained, 0.4, 0, 20, sinks), 1e-12);
   EXPECT_GT(std::abs(found - slow_output_error(queries, at, keys, values, retained, 0.4, 0, 20)), 1e-3);
   // Twice the same head without a sink is one head.
   const std::vector<AttentionRules> same{{.scale = 0.4}, {.scale = 0.4}};
-  EXPECT_EQ(output_error(queries, at, keys, values, retained, same),
-            output_error(queries, at, keys, values, retained, std::span(same).first(1)));
+  EXPECT_EQ(error_of(queries, at, keys, values, retained, same),
+            error_of(queries, at, keys, values, retained, std::span(same).first(1)));
   const std::vector<AttentionRules> three(3, AttentionRules{.scale = 0.4});
-  EXPECT_THROW(output_error(queries, at, keys, values, retained, three), InvalidInput);
+  EXPECT_THROW(error_of(queries, at, keys, values, retained, three), InvalidInput);
 }
 
 TEST(OutputError, RefusesWhatDoesNotFit) {
   const RowMatrixF keys = sample_rows(1, 10, 4), queries = sample_rows(3, 1, 4);
   RowMatrixF values = sample_rows(2, 10, 4);
-  EXPECT_THROW(output_error(queries, Positions{10}, keys, values, Positions{}, plain(4)), InvalidInput);
-  EXPECT_THROW(output_error(queries, Positions{1, 2}, keys, values, Positions{}, plain(4)), InvalidInput);
-  EXPECT_THROW(output_error(queries, Positions{1}, keys, values.topRows(9), Positions{}, plain(4)),
-               InvalidInput);
-  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{-1}, plain(4)), InvalidInput);
+  EXPECT_THROW(error_of(queries, Positions{10}, keys, values, Positions{}, plain(4)), InvalidInput);
+  EXPECT_THROW(error_of(queries, Positions{1, 2}, keys, values, Positions{}, plain(4)), InvalidInput);
+  EXPECT_THROW(error_of(queries, Positions{1}, keys, values.topRows(9), Positions{}, plain(4)), InvalidInput);
+  EXPECT_THROW(error_of(queries, Positions{1}, keys, values, Positions{-1}, plain(4)), InvalidInput);
   values(0, 0) = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THROW(output_error(queries, Positions{1}, keys, values, Positions{}, plain(4)), InvalidInput);
+  EXPECT_THROW(error_of(queries, Positions{1}, keys, values, Positions{}, plain(4)), InvalidInput);
 }
 
 }  // namespace

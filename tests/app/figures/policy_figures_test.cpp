@@ -110,7 +110,8 @@ TEST(Diversity, EveryPointIsTheMedianOfWhatAnalyzeSaysAfterThatBlock) {
     for (int layer = 0; layer < 2; ++layer)
       for (int head = 0; head < 2; ++head)
         values.push_back(
-            *(measures::measure_head(recording, kKeydiff, layer, head, {.at_block = 2}).*kValues.at(p)));
+            *(measures::measure_head(recording, kKeydiff, layer, head, measures::Parts::all(), 2).*
+              kValues.at(p)));
     const auto spread = analysis::quantiles(values, std::array{0.05, 0.5, 0.95});
     EXPECT_FLOAT_EQ(line.y[2], static_cast<float>(spread[1]));
     EXPECT_FLOAT_EQ(band.low[2], static_cast<float>(spread[0]));

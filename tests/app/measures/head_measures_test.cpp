@@ -45,11 +45,10 @@ TEST(HeadMeasures, MatchNumPyAtEveryMoment) {
   const auto heads = goldens("heads");
   ASSERT_EQ(heads.size(), 8U);
   for (const auto& golden : heads) {
-    MeasureOptions options;
     // The last prompt block is what is taken if nothing else is asked for.
-    if (golden["block"] != 4) options.at_block = golden["block"].get<std::int64_t>();
-    const auto found =
-        measure_head(recording, golden["run"].get<int>(), kLayer, golden["kv_head"].get<int>(), options);
+    const std::int64_t block = golden["block"] == 4 ? -1 : golden["block"].get<std::int64_t>();
+    const auto found = measure_head(recording, golden["run"].get<int>(), kLayer, golden["kv_head"].get<int>(),
+                                    Parts::all(), block);
     EXPECT_EQ(found.layer, kLayer);
     EXPECT_EQ(found.kv_head, golden["kv_head"].get<int>());
     EXPECT_EQ(found.retained, golden["retained"].get<std::vector<std::int32_t>>());
@@ -108,7 +107,7 @@ TEST(HeadMeasures, RowsEvictedWhileGeneratingWereStillThereAfterThePrompt) {
   const DrawnRecording recording;
   const auto after_prompt = measure_head(recording, kKeydiff, kLayer, 0);
   EXPECT_THAT(after_prompt.retained, testing::Contains(2)) << "evicted at block 6, after the prompt's five";
-  const auto at_end = measure_head(recording, kKeydiff, kLayer, 0, {.at_block = 7});
+  const auto at_end = measure_head(recording, kKeydiff, kLayer, 0, Parts::all(), 7);
   EXPECT_THAT(at_end.retained, testing::Not(testing::Contains(2)));
   EXPECT_EQ(at_end.retained.back(), 42);
   EXPECT_LT(*at_end.attention_mass_kept, *after_prompt.attention_mass_kept);
@@ -215,7 +214,7 @@ TEST(HeadMeasures, BeforeTheFirstBlockThereIsNothing) {
 }
 
 TEST(HeadMeasures, CostlyPartsAreLeftOutOnRequest) {
-  const auto found = measure_head(DrawnRecording(), kKeydiff, kLayer, 0, {.bounds = false, .pca = false});
+  const auto found = measure_head(DrawnRecording(), kKeydiff, kLayer, 0, Parts::cheap());
   EXPECT_FALSE(found.bound_pairs);
   EXPECT_FALSE(found.pca_explained);
   EXPECT_TRUE(found.spearman);
@@ -239,7 +238,7 @@ TEST(HeadMeasures, RefusesWhatIsNotThere) {
   EXPECT_THROW(measure_head(recording, 2, kLayer, 0), FileError);
   EXPECT_THROW(measure_head(recording, -1, kLayer, 0), FileError);
   EXPECT_THROW(measure_head(recording, kNone, 0, 0), FileError);
-  EXPECT_THROW(measure_head(recording, kNone, kLayer, 0, {.at_block = 8}), InvalidInput);
+  EXPECT_THROW(measure_head(recording, kNone, kLayer, 0, Parts::all(), 8), InvalidInput);
 }
 
 TEST(HeadMeasures, MComesFromTheConfigurationWithoutLogits) {

@@ -49,7 +49,7 @@ TEST(QuantisationEffect, IsWhatItsDefinitionsSay) {
   for (const int run : {2, 3})
     for (const int layer : {0, 1})
       for (const int head : {0, 1}) {
-        const HeadMeasures found = measure_head(*recording, run, layer, head, {});
+        const HeadMeasures found = measure_head(*recording, run, layer, head);
         const Eigen::MatrixXd keys = recording->keys(run, layer, head).cast<double>(),
                               others = recording->keys(run - 2, layer, head).cast<double>();
         EXPECT_NEAR(*found.quantised_key_error, (keys - others).norm() / others.norm(), 1e-12);
@@ -69,7 +69,7 @@ TEST(QuantisationEffect, IsWhatItsDefinitionsSay) {
         EXPECT_NEAR(*found.quantised_attention_difference, moved, 1e-6);
 
         const std::vector<std::int32_t> kept = found.retained,
-                                        before = measure_head(*recording, run - 2, layer, head, {}).retained;
+                                        before = measure_head(*recording, run - 2, layer, head).retained;
         std::vector<std::int32_t> both, either;
         std::ranges::set_intersection(kept, before, std::back_inserter(both));
         std::ranges::set_union(kept, before, std::back_inserter(either));
@@ -87,7 +87,7 @@ TEST(QuantisationEffect, IsOfQuantisedRunsAlone) {
   const auto recording = captured();
   const auto info = recording->info();
   const std::atomic<bool> cancelled = false;
-  const auto runs = measure_recording(*recording, {}, {}, nullptr, cancelled);
+  const auto runs = measure_recording(*recording, {}, Parts::all(), nullptr, cancelled);
   const auto json = measures_json(*info, runs);
   EXPECT_EQ(json["runs"][0]["cache_dtype"], "model");
   EXPECT_TRUE(json["runs"][0]["cache_scales"].is_null());

@@ -19,9 +19,9 @@ TEST(RecordingMeasures, AreInOrderWhateverTheThreads) {
   const std::atomic<bool> cancelled = false;
   std::atomic<int> n_calls = 0;
   const auto runs = measure_recording(
-      recording, {}, {}, [&](auto, auto, const auto&) { ++n_calls; }, cancelled);
+      recording, {}, Parts::all(), [&](auto, auto, const auto&) { ++n_calls; }, cancelled);
   ASSERT_EQ(runs.size(), 2U);
-  EXPECT_EQ(n_calls, 4);
+  EXPECT_EQ(n_calls, 2);
   for (int run = 0; run < 2; ++run)
     for (int head = 0; head < 2; ++head) {
       const auto& found = runs[run].heads[head];
@@ -30,37 +30,68 @@ TEST(RecordingMeasures, AreInOrderWhateverTheThreads) {
     }
 }
 
-TEST(RecordingMeasures, OfTheRetainedSetAloneAreTheSameNumbers) {
+// A part gives the numbers that all together give, and no others.
+TEST(RecordingMeasures, OfOnePartAreTheSameNumbers) {
   const DrawnRecording recording;
-  const auto all = measure_heads(recording, 1, 2), some = measure_heads(recording, 1, 2, true);
-  ASSERT_EQ(some.size(), all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    EXPECT_EQ(some[i].retained, all[i].retained);
-    EXPECT_EQ(some[i].log_volume_nats, all[i].log_volume_nats);
-    EXPECT_EQ(some[i].mean_pairwise_cosine, all[i].mean_pairwise_cosine);
-    EXPECT_EQ(some[i].attention_mass_kept, all[i].attention_mass_kept);
-    EXPECT_TRUE(all[i].spearman && all[i].output_error);
-    EXPECT_FALSE(some[i].spearman || some[i].output_error || some[i].sink_metric);
+  const Moment moments[] = {{0, -1}, {1, 2}, {1, -1}};
+  const auto json_of = [&](Parts parts) {
+    nlohmann::ordered_json json;
+    for (const auto& heads : measure_heads(recording, moments, parts)) {
+      const auto run = measures_json(recording.about, {{"keydiff", {}, {}, heads, {}}});
+      for (const auto& head : run["runs"][0]["heads"]) json.push_back(head);
+    }
+    return json;
+  };
+  const auto all = json_of(Parts::all());
+  auto together = json_of({});
+  for (int part = 0; part <= static_cast<int>(Part::kBounds); ++part) {
+    const auto some = json_of({static_cast<Part>(part)});
+    ASSERT_EQ(some.size(), all.size());
+    for (std::size_t head = 0; head < all.size(); ++head)
+      for (const auto& [name, value] : some[head].items()) {
+        if (value.is_null() || name == "layer" || name == "kv_head" || name == "retained") continue;
+        EXPECT_EQ(value, all[head][name]) << name;
+        EXPECT_TRUE(together[head][name].is_null()) << name << " comes from two parts";
+        together[head][name] = value;
+      }
+  }
+  EXPECT_EQ(together, all);
+}
+
+TEST(RecordingMeasures, EveryMeasureKnowsItsPart) {
+  using M = HeadMeasures;
+  const DrawnRecording recording;
+  const auto all = measure_head(recording, 1, 3, 0);
+  for (const HeadValue value :
+       {&M::spearman, &M::spearman_total, &M::spearman_given_position, &M::kendall, &M::mean_key_cosine,
+        &M::key_query_mean_cosine, &M::top_key_query_cosine, &M::log_volume_nats,
+        &M::regularised_log_volume_nats, &M::participation_ratio, &M::effective_rank,
+        &M::mean_pairwise_cosine, &M::cosine_objective, &M::attention_mass_kept, &M::output_error,
+        &M::attention_gini, &M::sink_metric, &M::bound_min_slack, &M::bound_min_slack_exact}) {
+    EXPECT_EQ(measure_head(recording, 1, 3, 0, {part_of(value)}).*value, all.*value);
+    EXPECT_FALSE(measure_head(recording, 1, 3, 0, Parts::all() - Parts{part_of(value)}).*value);
   }
 }
 
 TEST(RecordingMeasures, SelectsAndRefuses) {
   const DrawnRecording recording;
   const std::atomic<bool> cancelled = false;
-  const auto some =
-      measure_recording(recording, {.runs = {1}, .layers = {3}, .kv_heads = {1}}, {}, {}, cancelled);
+  const auto some = measure_recording(recording, {.runs = {1}, .layers = {3}, .kv_heads = {1}}, Parts::all(),
+                                      {}, cancelled);
   ASSERT_EQ(some.size(), 1U);
   EXPECT_EQ(some[0].run, "keydiff");
   ASSERT_EQ(some[0].heads.size(), 1U);
-  EXPECT_THROW(measure_recording(recording, {.runs = {2}, .layers = {}, .kv_heads = {}}, {}, {}, cancelled),
-               UsageError);
-  EXPECT_THROW(measure_recording(recording, {.runs = {}, .layers = {0}, .kv_heads = {}}, {}, {}, cancelled),
-               UsageError);
+  EXPECT_THROW(
+      measure_recording(recording, {.runs = {2}, .layers = {}, .kv_heads = {}}, Parts::all(), {}, cancelled),
+      UsageError);
+  EXPECT_THROW(
+      measure_recording(recording, {.runs = {}, .layers = {0}, .kv_heads = {}}, Parts::all(), {}, cancelled),
+      UsageError);
 }
 
 TEST(RecordingMeasures, StopWhenCancelled) {
   const std::atomic<bool> cancelled = true;
-  EXPECT_THROW(measure_recording(DrawnRecording(), {}, {}, {}, cancelled), Cancelled);
+  EXPECT_THROW(measure_recording(DrawnRecording(), {}, Parts::all(), {}, cancelled), Cancelled);
 }
 
 TEST(MeasuresJson, WritesNullForWhatDoesNotExist) {
@@ -68,7 +99,8 @@ TEST(MeasuresJson, WritesNullForWhatDoesNotExist) {
   recording.about.values = recording.about.queries = false;
   for (auto& run : recording.about.runs) run.n_scored = 0;
   const std::atomic<bool> cancelled = false;
-  const auto json = measures_json(recording.about, measure_recording(recording, {}, {}, {}, cancelled));
+  const auto json =
+      measures_json(recording.about, measure_recording(recording, {}, Parts::all(), {}, cancelled));
   EXPECT_EQ(json["format"], 1);
   EXPECT_EQ(json["n_prompt"], 40);
   const auto& run = json["runs"][1];

@@ -77,10 +77,9 @@ TEST(SetObjective, TheRunsObjectiveIsThatOfItsMeasures) {
   recording.fill(9);
   const auto heads = measure_set_objectives(recording, 0, {1});
   ASSERT_EQ(heads.size(), 6U);
-  MeasureOptions options;
-  options.at_block = 1;
   for (const SetObjective& head : heads) {
-    EXPECT_EQ(head.retained, measure_head(recording, 0, head.layer, head.kv_head, options).cosine_objective);
+    EXPECT_EQ(head.retained,
+              measure_head(recording, 0, head.layer, head.kv_head, Parts::all(), 1).cosine_objective);
     EXPECT_LE(head.best, head.at_once);
   }
 }
