@@ -86,10 +86,10 @@ constexpr Index kStripRows = 16;
 constexpr Index kVectorsAtOnce =
     4;  // with two vectors of a strip: eight running sums, which fit the registers
 
-// Products of up to four vectors with the rows of one strip: (n_vectors, 16).
+// Products of four vectors with the rows of one strip: (4, 16) within rows spaced by `stride`.
 template <int kBytes>
 [[gnu::always_inline]] inline void multiply_strip_by(const double* const* vectors, const double* strip,
-                                                     Index n_cols, double* products) {
+                                                     Index n_cols, double* products, Index stride) {
   using Doubles = typename VectorOf<kBytes>::Doubles;
   constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
   for (Index first = 0; first < kStripRows; first += 2 * kLanes) {
@@ -105,12 +105,13 @@ template <int kBytes>
       }
     }
     for (Index v = 0; v < kVectorsAtOnce; ++v)
-      std::memcpy(products + v * kStripRows + first, sums[v], sizeof sums[v]);
+      std::memcpy(products + v * stride + first, sums[v], sizeof sums[v]);
   }
 }
 KEYSCOPE_BY_WIDTH(multiply_strip,
-                  (const double* const* vectors, const double* strip, Index n_cols, double* products),
-                  (vectors, strip, n_cols, products))
+                  (const double* const* vectors, const double* strip, Index n_cols, double* products,
+                   Index stride),
+                  (vectors, strip, n_cols, products, stride))
 
 }  // namespace
 
@@ -124,20 +125,25 @@ PackedRows::PackedRows(const RowMatrixD& rows)
   }
 }
 
-void PackedRows::multiply(const Eigen::Ref<const RowMatrixD>& vectors, RowMatrixD& products,
-                          Index first_row) const {
-  assert(first_row % kStripRows == 0);
-  products.resize(vectors.rows(), n_rows_ - first_row);
+void PackedRows::multiply(const Eigen::Ref<const RowMatrixD>& vectors, RowMatrixD& products, Index first_row,
+                          Index end_row) const {
+  if (end_row < 0) end_row = n_rows_;
+  assert(first_row % kStripRows == 0 && end_row <= n_rows_);
+  products.resize(vectors.rows(), end_row - first_row);
   double tile[kVectorsAtOnce * kStripRows];
-  for (Index row = first_row; row < n_rows_; row += kStripRows) {
+  for (Index row = first_row; row < end_row; row += kStripRows) {
     const double* strip = strips_.data() + row * n_cols_;
-    const auto n = static_cast<std::size_t>(std::min(kStripRows, n_rows_ - row));
+    const auto n = static_cast<std::size_t>(std::min(kStripRows, end_row - row));
     for (Index first = 0; first < vectors.rows(); first += kVectorsAtOnce) {
       const Index n_vectors = std::min(kVectorsAtOnce, vectors.rows() - first);
       const double* pointers[kVectorsAtOnce];
       for (Index v = 0; v < kVectorsAtOnce; ++v)
         pointers[v] = vectors.row(first + std::min(v, n_vectors - 1)).data();
-      multiply_strip(pointers, strip, n_cols_, tile);
+      if (n_vectors == kVectorsAtOnce && n == kStripRows) {
+        multiply_strip(pointers, strip, n_cols_, &products(first, row - first_row), products.cols());
+        continue;
+      }
+      multiply_strip(pointers, strip, n_cols_, tile, kStripRows);
       for (Index v = 0; v < n_vectors; ++v)
         std::memcpy(&products(first + v, row - first_row), tile + v * kStripRows, n * sizeof(double));
     }

@@ -31,11 +31,11 @@ class PackedRows {
   Eigen::Index rows() const { return n_rows_; }
   Eigen::Index cols() const { return n_cols_; }
 
-  // Products of every vector with every row from `first_row` on, A·Rᵀ.
-  //   vectors: (n_vectors, n_cols); products: resized to (n_vectors, n_rows - first_row)
-  //   first_row: a multiple of 16
-  void multiply(const Eigen::Ref<const RowMatrixD>& vectors, RowMatrixD& products,
-                Eigen::Index first_row = 0) const;
+  // Products of every vector with every row from `first_row` up to `end_row`, A·Rᵀ.
+  //   vectors: (n_vectors, n_cols); products: resized to (n_vectors, end_row - first_row)
+  //   first_row: a multiple of 16; end_row: -1: the last and all
+  void multiply(const Eigen::Ref<const RowMatrixD>& vectors, RowMatrixD& products, Eigen::Index first_row = 0,
+                Eigen::Index end_row = -1) const;
 
  private:
   Eigen::Index n_rows_;

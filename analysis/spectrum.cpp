@@ -17,8 +17,12 @@ namespace keyscope::analysis {
 Spectrum measure_spectrum(const MatrixView& keys) {
   if (keys.rows() == 0 || keys.cols() == 0) throw InvalidInput("spectrum: there are no keys");
   require_finite(keys, "spectrum");
+  return spectrum_of(squared_singular_values(keys));
+}
+
+Spectrum spectrum_of(const Eigen::VectorXd& squared_singular_values) {
   // Rounding can leave -1e-17 where a singular value is zero.
-  Eigen::ArrayXd squares = squared_singular_values(keys).array().max(0.0);
+  Eigen::ArrayXd squares = squared_singular_values.array().max(0.0);
   const double largest = squares.maxCoeff();
   if (largest == 0) return {};
   squares /= largest;
@@ -89,7 +93,10 @@ double regularised_log_det(const MatrixView& keys) {
 LogVolume log_volume(const MatrixView& keys) {
   if (keys.rows() == 0 || keys.cols() == 0) throw InvalidInput("log volume: there are no keys");
   require_finite(keys, "log volume");
-  const VectorXd squares = squared_singular_values(keys);
+  return log_volume_of(keys, squared_singular_values(keys));
+}
+
+LogVolume log_volume_of(const MatrixView& keys, const Eigen::VectorXd& squares) {
   LogVolume volume;
   volume.threshold = kThreshold * std::sqrt(std::max(squares.maxCoeff(), 0.0));
   for (const double square : squares) {

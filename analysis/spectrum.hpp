@@ -23,6 +23,8 @@ struct Spectrum {
 //   source: effective rank as Roy and Vetterli, EUSIPCO 2007, define it, over σ and not σ²; participation
 //   ratio as Bell and Dean, Discuss. Faraday Soc. 50 (1970), of the eigenvalues of the second moments
 Spectrum measure_spectrum(const MatrixView& keys);
+// The same of what squared_singular_values found.
+Spectrum spectrum_of(const Eigen::VectorXd& squares);
 
 // Squares of the min(n_rows, n_cols) singular values, in any order. Only a Gram matrix of that size is
 // formed.
@@ -47,5 +49,7 @@ struct LogVolume {
 //   accuracy: 1e-8 relative, whatever the condition of the keys
 //   source: KeyDiff (arXiv 2504.15364), Fig. 12, whose log det(KKᵀ) is singular for n_keys > head_dim
 LogVolume log_volume(const MatrixView& keys);
+// The same of keys whose squared_singular_values are known.
+LogVolume log_volume_of(const MatrixView& keys, const Eigen::VectorXd& squares);
 
 }  // namespace keyscope::analysis

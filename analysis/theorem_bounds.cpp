@@ -1,12 +1,13 @@
 #include "analysis/theorem_bounds.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "analysis/per_processor.hpp"
 #include "analysis/row_kernels.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/vector_math.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
@@ -28,6 +30,9 @@ using Eigen::VectorXd;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr Index kTileQueries = 32;
+
+constexpr Index kLanes = 4;
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 
 RowMatrixD unit_rows(const MatrixView& rows, const VectorXd& norms) {
   RowMatrixD unit = rows.cast<double>();
@@ -59,20 +64,6 @@ std::vector<Index> choose_queries(Index n_queries, Index n_keys, const BoundOpti
   return chosen;
 }
 
-// Hands the cosines of each chosen query with all keys to `visit`, a tile of queries at a time.
-template <typename Visit>
-void visit_cosines(const PackedRows& unit_keys, const RowMatrixD& unit_queries,
-                   const std::vector<Index>& chosen, const Visit& visit) {
-  RowMatrixD tile(kTileQueries, unit_queries.cols());
-  RowMatrixD cosines;
-  for (std::size_t first = 0; first < chosen.size(); first += kTileQueries) {
-    const auto n = std::min<std::size_t>(kTileQueries, chosen.size() - first);
-    for (std::size_t i = 0; i < n; ++i) tile.row(static_cast<Index>(i)) = unit_queries.row(chosen[first + i]);
-    unit_keys.multiply(tile.topRows(static_cast<Index>(n)), cosines);
-    for (std::size_t i = 0; i < n; ++i) visit(chosen[first + i], cosines.row(static_cast<Index>(i)));
-  }
-}
-
 Index count_visible(std::int32_t position, Index n_keys) {
   return std::clamp<Index>(position + Index{1}, 0, n_keys);
 }
@@ -100,255 +91,267 @@ Index find_slacks(double alpha, const double* beta, const double* gamma, Index n
   return n_violations;
 }
 
-// One query with all keys.
-void record_query(MeanKeyBounds& bounds, double alpha, const double* beta, const ArrayXd& gamma,
-                  Index n_visible) {
-  ArrayXd slack(gamma.size());
-  ArrayXd slack_exact(gamma.size());
-  bounds.violations += find_slacks(alpha, beta, gamma.data(), gamma.size(), slack.data(), slack_exact.data());
-  bounds.pairs_causal += std::count_if(beta, beta + n_visible, [](double b) { return b > 0; });
-  bounds.slack.add(slack);
-  bounds.slack_exact.add(slack_exact);
+// What both results are measured on: the pairs of all keys with some of the queries.
+struct Pairs {
+  const MatrixView& keys;
+  const MatrixView& queries;
+  std::span<const std::int32_t> positions;  // of the queries
+  VectorXd key_norms, query_norms;
+  std::vector<Index> chosen;  // queries
+
+  Pairs(const MatrixView& all_keys, const MatrixView& all_queries,
+        std::span<const std::int32_t> query_positions, const BoundOptions& options)
+      : keys(all_keys), queries(all_queries), positions(query_positions) {
+    check_pairs(keys, queries, positions);
+    key_norms = row_norms(keys);
+    query_norms = row_norms(queries);
+    chosen = choose_queries(queries.rows(), keys.rows(), options);
+  }
+
+  std::int64_t n_examined() const { return static_cast<std::int64_t>(chosen.size()) * keys.rows(); }
+  std::int64_t n_sampled() const { return std::ssize(chosen) < queries.rows() ? n_examined() : 0; }
+  Index n_visible(Index query) const { return count_visible(positions[query], keys.rows()); }
+};
+
+class TheoremRecorder {
+ public:
+  explicit TheoremRecorder(const Pairs& pairs) : pairs_(pairs) {
+    const VectorXd mean = mean_row(pairs.keys);
+    gamma_ = cosines_to(pairs.keys, mean).array();
+    alphas_ = cosines_to(pairs.queries, mean);
+    slack_.resize(gamma_.size());
+    slack_exact_.resize(gamma_.size());
+  }
+
+  // All keys, or none: the other queries meet no hypothesis with any.
+  Index n_wanted(Index query) const { return alphas_[query] < 0 ? gamma_.size() : 0; }
+
+  //   beta: the query's cosines with all keys
+  void record(Index query, const double* beta) {
+    bounds_.violations +=
+        find_slacks(alphas_[query], beta, gamma_.data(), gamma_.size(), slack_.data(), slack_exact_.data());
+    bounds_.pairs_causal +=
+        std::count_if(beta, beta + pairs_.n_visible(query), [](double b) { return b > 0; });
+    counted_.add(slack_.data(), slack_.size());
+    counted_exact_.add(slack_exact_.data(), slack_exact_.size());
+  }
+
+  MeanKeyBounds result() && {
+    std::int64_t examined_causal = 0;
+    for (const Index query : pairs_.chosen) examined_causal += pairs_.n_visible(query);
+    bounds_.sampled = pairs_.n_sampled();
+    bounds_.slack = counted_.histogram();
+    bounds_.slack_exact = counted_exact_.histogram();
+    bounds_.pairs = bounds_.slack.count();
+    bounds_.min_slack = bounds_.slack.quantile(0);
+    bounds_.min_slack_exact = bounds_.slack_exact.quantile(0);
+    bounds_.share = share_of(bounds_.pairs, pairs_.n_examined());
+    bounds_.share_causal = share_of(bounds_.pairs_causal, examined_causal);
+    return std::move(bounds_);
+  }
+
+ private:
+  const Pairs& pairs_;
+  ArrayXd gamma_;    // cos(k̄, k) per key
+  VectorXd alphas_;  // cos(k̄, q) per query
+  ArrayXd slack_, slack_exact_;
+  SlackCounter counted_, counted_exact_;
+  MeanKeyBounds bounds_;
+};
+
+// Of Lemma 3.1, what is the same for all keys that one query sees.
+struct LemmaQuery {
+  double factor = 0;           // ‖q‖/√head_dim: folded into the keys
+  double log_ratio = 0;        // log(n/(n+1)), n the number of other keys
+  double largest = 0;          // ‖k‖ of the keys so scaled
+  double largest_product = 0;  // |k·q|, likewise
+};
+
+struct LemmaCounts {
+  std::int64_t pairs = 0, nonnegative = 0;
+  std::int64_t stated = 0, proof = 0, always = 0;  // violations
+};
+
+KEYSCOPE_PER_PROCESSOR
+double largest_of(const double* numbers, Index n) {
+  Doubles largest = Doubles{} - kInfinity;
+  Index j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    Doubles x;
+    std::memcpy(&x, numbers + j, sizeof x);
+    largest = x > largest ? x : largest;
+  }
+  double found = *std::max_element(&largest[0], &largest[0] + kLanes);
+  for (; j < n; ++j) found = std::max(found, numbers[j]);
+  return found;
+}
+
+KEYSCOPE_PER_PROCESSOR
+void find_logits(const double* cosines, const double* norms, double factor, Index n, double* logits) {
+  for (Index j = 0; j < n; ++j) logits[j] = cosines[j] * (norms[j] * factor);
+}
+
+// Slacks of the lemma's three forms; +inf where one is not applied.
+//   minus_logs: -log(1-w) per key
+KEYSCOPE_PER_PROCESSOR
+LemmaCounts find_lemma_slacks(const LemmaQuery& query, const double* cosines, const double* norms,
+                              const double* minus_logs, Index n, double* stated, double* proof,
+                              double* always) {
+  const double m_stated = query.largest * query.largest, m_proof = query.largest;
+  const double half_stated = 0.5 / m_stated, half_proof = 0.5 / m_proof;
+  // Rounding in `excess` comes out divided by M or ‖k*‖.
+  const double least_stated = -kSlackTolerance / std::min(1.0, m_stated);
+  const double least_proof = -kSlackTolerance / std::min(1.0, m_proof);
+  LemmaCounts counts;
+  for (Index j = 0; j < n; ++j) {
+    const double cosine = cosines[j], norm = norms[j] * query.factor;
+    const double excess = query.log_ratio + minus_logs[j];
+    const bool directed = norm > 0;
+    const bool nonnegative = directed && cosine >= 0;
+    const double by_stated = cosine - (excess * half_stated - 1);
+    const double by_proof = cosine - (excess * half_proof - 1);
+    const double by_always = cosine - (excess - query.largest_product) / norm;
+    stated[j] = nonnegative ? by_stated : kInfinity;
+    proof[j] = nonnegative ? by_proof : kInfinity;
+    always[j] = directed ? by_always : kInfinity;
+    counts.pairs += directed ? 1 : 0;
+    counts.nonnegative += nonnegative ? 1 : 0;
+    counts.stated += stated[j] < least_stated ? 1 : 0;
+    counts.proof += proof[j] < least_proof ? 1 : 0;
+    counts.always += always[j] * std::min(1.0, norm) < -kSlackTolerance ? 1 : 0;
+  }
+  return counts;
+}
+
+class LemmaRecorder {
+ public:
+  explicit LemmaRecorder(const Pairs& pairs)
+      : pairs_(pairs), scale_(1 / std::sqrt(static_cast<double>(pairs.keys.cols()))) {
+    for (ArrayXd* slack : {&stated_, &proof_, &always_}) slack->resize(pairs.keys.rows());
+    work_.resize(pairs.keys.rows());
+    largest_norms_ = pairs.key_norms;
+    for (Index i = 1; i < largest_norms_.size(); ++i)
+      largest_norms_[i] = std::max(largest_norms_[i], largest_norms_[i - 1]);
+  }
+
+  // The first ones, which it sees; none where there are no others.
+  Index n_wanted(Index query) const {
+    const Index n = pairs_.n_visible(query);
+    return pairs_.query_norms[query] > 0 && n >= 2 ? n : 0;
+  }
+
+  void record(Index query, const double* cosines) {
+    const Index n = pairs_.n_visible(query);
+    LemmaQuery about;
+    about.factor = pairs_.query_norms[query] * scale_;
+    about.log_ratio = std::log(static_cast<double>(n - 1) / static_cast<double>(n));
+    about.largest = largest_norms_[n - 1] * about.factor;
+    if (about.largest == 0) return;
+    find_logits(cosines, pairs_.key_norms.data(), about.factor, n, work_.data());
+    about.largest_product = find_minus_logs(n);
+    const LemmaCounts counts = find_lemma_slacks(about, cosines, pairs_.key_norms.data(), work_.data(), n,
+                                                 stated_.data(), proof_.data(), always_.data());
+    bounds_.pairs += counts.pairs;
+    bounds_.pairs_nonnegative += counts.nonnegative;
+    bounds_.stated.violations += counts.stated;
+    bounds_.proof.violations += counts.proof;
+    bounds_.always.violations += counts.always;
+    counted_[0].add(stated_.data(), n);
+    counted_[1].add(proof_.data(), n);
+    counted_[2].add(always_.data(), n);
+  }
+
+  AttentionWeightBounds result() && {
+    bounds_.sampled = pairs_.n_sampled();
+    auto counted = counted_.begin();
+    for (BoundRecord* bound : {&bounds_.stated, &bounds_.proof, &bounds_.always}) {
+      bound->slack = (counted++)->histogram();
+      bound->min_slack = bound->slack.quantile(0);
+    }
+    bounds_.share_nonnegative = share_of(bounds_.pairs_nonnegative, bounds_.pairs);
+    return std::move(bounds_);
+  }
+
+ private:
+  // Turns the first n logits into -log(1-w), w their softmax. The heaviest key's is taken from the sum of all
+  // others: 1-w would lose every digit as w goes to 1. Returns the largest magnitude of a logit.
+  double find_minus_logs(Index n) {
+    const double largest = largest_of(work_.data(), n), least = work_.head(n).minCoeff();
+    double& heaviest = *std::find(work_.data(), work_.data() + n, largest);
+    heaviest = -kInfinity;
+    const double second = largest_of(work_.data(), n);
+    const std::span<double> weights(work_.data(), static_cast<std::size_t>(n));
+    const double rest = exponentials(weights, second, weights);  // of the others, relative to the second
+    const double gap = largest - second;
+    const double log_total = gap + std::log1p(rest * std::exp(-gap));  // of all, likewise
+    work_.head(n) *= std::exp(-log_total);
+    minus_log_of_rest(weights, weights);
+    heaviest = log_total - std::log(rest);
+    return std::max(std::abs(largest), std::abs(least));
+  }
+
+  const Pairs& pairs_;
+  double scale_;
+  VectorXd largest_norms_;  // of all keys up to one
+  ArrayXd work_;            // logits, weights, -log(1-w), one after another
+  ArrayXd stated_, proof_, always_;
+  std::array<SlackCounter, 3> counted_;  // of these three
+  AttentionWeightBounds bounds_;
+};
+
+// Hands every query that a recorder wants to it, with the query's cosines with as many keys as it wants.
+template <typename... Recorders>
+void record_pairs(const Pairs& pairs, Recorders&... recorders) {
+  const PackedRows unit_keys(unit_rows(pairs.keys, pairs.key_norms));
+  const auto n_wanted = [&](Index query) { return std::max({recorders.n_wanted(query)...}); };
+  std::vector<Index> wanted = pairs.chosen;
+  std::erase_if(wanted, [&](Index query) { return n_wanted(query) == 0; });
+  std::ranges::stable_sort(wanted, {}, n_wanted);  // a tile's are multiplied with the keys of its last
+  RowMatrixD tile(kTileQueries, pairs.queries.cols()), cosines;
+  for (std::size_t first = 0; first < wanted.size(); first += kTileQueries) {
+    const std::span<const Index> queries =
+        std::span(wanted).subspan(first, std::min<std::size_t>(kTileQueries, wanted.size() - first));
+    const auto n = std::ssize(queries);
+    for (Index i = 0; i < n; ++i) {
+      const double norm = pairs.query_norms[queries[i]];
+      tile.row(i) = pairs.queries.row(queries[i]).cast<double>() / (norm > 0 ? norm : 1);
+    }
+    unit_keys.multiply(tile.topRows(n), cosines, 0, n_wanted(queries.back()));
+    for (Index i = 0; i < n; ++i) {
+      const auto record = [&](auto& recorder) {
+        if (recorder.n_wanted(queries[i]) > 0) recorder.record(queries[i], cosines.row(i).data());
+      };
+      (record(recorders), ...);
+    }
+  }
 }
 
 }  // namespace
 
 MeanKeyBounds mean_key_bounds(const MatrixView& keys, const MatrixView& queries,
                               std::span<const std::int32_t> query_positions, const BoundOptions& options) {
-  check_pairs(keys, queries, query_positions);
-  const VectorXd mean = mean_row(keys);
-  const ArrayXd gamma = cosines_to(keys, mean).array();
-  const VectorXd alphas = cosines_to(queries, mean);
-  const RowMatrixD unit_queries = unit_rows(queries, row_norms(queries));
-  std::vector<Index> chosen = choose_queries(queries.rows(), keys.rows(), options);
-  const auto visible_to = [&](Index query) { return count_visible(query_positions[query], keys.rows()); };
-  MeanKeyBounds bounds;
-  const auto examined = static_cast<std::int64_t>(chosen.size()) * keys.rows();
-  if (chosen.size() < query_positions.size()) bounds.sampled = examined;
-  std::int64_t examined_causal = 0;
-  for (const Index query : chosen) examined_causal += visible_to(query);
-  std::erase_if(chosen, [&](Index query) { return alphas[query] >= 0; });  // meet no hypothesis with any key
-
-  visit_cosines(PackedRows(unit_rows(keys, row_norms(keys))), unit_queries, chosen,
-                [&](Index query, const auto& row) {
-                  record_query(bounds, alphas[query], row.data(), gamma, visible_to(query));
-                });
-  bounds.pairs = bounds.slack.count();
-  bounds.min_slack = bounds.slack.quantile(0);
-  bounds.min_slack_exact = bounds.slack_exact.quantile(0);
-  bounds.share = share_of(bounds.pairs, examined);
-  bounds.share_causal = share_of(bounds.pairs_causal, examined_causal);
-  return bounds;
+  const Pairs pairs(keys, queries, query_positions, options);
+  TheoremRecorder theorem(pairs);
+  record_pairs(pairs, theorem);
+  return std::move(theorem).result();
 }
-
-namespace {
-
-// What a bound of Lemma 3.1 needs of one query and the keys that it sees.
-struct VisibleKeys {
-  ArrayXd cosines;
-  ArrayXd norms;   // of the keys scaled by ‖q‖/√head_dim
-  ArrayXd excess;  // log(n/(n+1)) - log(1-w) per key, n the number of other keys
-};
-
-// -log(1-w) per key, w the softmax of the logits. The heaviest key's is taken from the sum of all others: 1-w
-// would lose every digit as w goes to 1.
-ArrayXd minus_log_rest(const ArrayXd& logits) {
-  Index heaviest = 0;
-  const double largest = logits.maxCoeff(&heaviest);
-  const ArrayXd weights = (logits - largest).exp();
-  const double total = weights.sum();
-  ArrayXd minus_log = weights / total;
-  for (double& value : minus_log) value = -std::log1p(-value);
-
-  ArrayXd others = logits;
-  others[heaviest] = -kInfinity;
-  const double second = others.maxCoeff();
-  const double log_rest = second + std::log((others - second).exp().sum());
-  minus_log[heaviest] = largest + std::log(total) - log_rest;
-  return minus_log;
-}
-
-void record(BoundRecord& bound, const ArrayXd& slack, const ArrayXd& divisor) {
-  bound.min_slack = std::min(bound.min_slack, slack.minCoeff());
-  bound.slack.add(slack);
-  // Rounding in `excess` comes out divided by M or ‖k*‖.
-  bound.violations += (slack * divisor.min(1.0) < -kSlackTolerance).count();
-}
-
-void record_query(AttentionWeightBounds& bounds, const VisibleKeys& keys) {
-  const auto directed = keys.norms > 0;
-  const auto nonnegative = directed && keys.cosines >= 0;
-  bounds.pairs += directed.count();
-  bounds.pairs_nonnegative += nonnegative.count();
-  const double largest = keys.norms.maxCoeff();
-  if (largest == 0) return;
-  const auto record_reading = [&](BoundRecord& reading, double m) {
-    const ArrayXd slack = keys.cosines - (keys.excess / (2 * m) - 1);
-    record(reading, nonnegative.select(slack, kInfinity), ArrayXd::Constant(slack.size(), m));
-  };
-  record_reading(bounds.stated, largest * largest);
-  record_reading(bounds.proof, largest);
-  const double largest_product = (keys.cosines * keys.norms).abs().maxCoeff();
-  const ArrayXd slack = keys.cosines - (keys.excess - largest_product) / keys.norms;
-  record(bounds.always, directed.select(slack, kInfinity), keys.norms);
-}
-
-}  // namespace
 
 AttentionWeightBounds attention_weight_bounds(const MatrixView& keys, const MatrixView& queries,
                                               std::span<const std::int32_t> query_positions,
                                               const BoundOptions& options) {
-  check_pairs(keys, queries, query_positions);
-  const VectorXd key_norms = row_norms(keys);
-  const VectorXd query_norms = row_norms(queries);
-  const RowMatrixD unit_queries = unit_rows(queries, query_norms);
-  std::vector<Index> chosen = choose_queries(queries.rows(), keys.rows(), options);
-  AttentionWeightBounds bounds;
-  if (chosen.size() < query_positions.size())
-    bounds.sampled = static_cast<std::int64_t>(chosen.size()) * keys.rows();
-  std::erase_if(chosen, [&](Index query) { return query_norms[query] == 0; });
-
-  for (BoundRecord* bound : {&bounds.stated, &bounds.proof, &bounds.always}) bound->min_slack = kInfinity;
-  const double scale = 1 / std::sqrt(static_cast<double>(keys.cols()));
-  visit_cosines(PackedRows(unit_rows(keys, key_norms)), unit_queries, chosen,
-                [&](Index query, const auto& row) {
-                  const Index n_visible = count_visible(query_positions[query], keys.rows());
-                  if (n_visible < 2) return;
-                  VisibleKeys visible;
-                  visible.cosines = row.head(n_visible).transpose().array();
-                  visible.norms = key_norms.head(n_visible).array() * (query_norms[query] * scale);
-                  const auto n_others = static_cast<double>(n_visible - 1);
-                  visible.excess =
-                      std::log(n_others / (n_others + 1)) + minus_log_rest(visible.cosines * visible.norms);
-                  record_query(bounds, visible);
-                });
-  for (BoundRecord* bound : {&bounds.stated, &bounds.proof, &bounds.always})
-    if (bound->min_slack == kInfinity) bound->min_slack = kNaN;
-  bounds.share_nonnegative = share_of(bounds.pairs_nonnegative, bounds.pairs);
-  return bounds;
+  const Pairs pairs(keys, queries, query_positions, options);
+  LemmaRecorder lemma(pairs);
+  record_pairs(pairs, lemma);
+  return std::move(lemma).result();
 }
 
-namespace {
-
-// A double's exponent and the leading four bits of its mantissa, read as one number, grow with its magnitude
-// by one per sixteenth of an octave.
-constexpr int kDroppedBits = 48;
-constexpr std::int64_t code_of(double magnitude) {
-  return static_cast<std::int64_t>(std::bit_cast<std::uint64_t>(magnitude) >> kDroppedBits);
-}
-
-constexpr std::int64_t kSmallest = code_of(0x1p-40);
-constexpr std::int64_t kBins = code_of(0x1p40) - kSmallest;  // of each sign
-
-constexpr Eigen::Index kLanes = 4;
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
-using Integers = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64_t))));
-
-// Places for +inf beyond the bins, one a lane: no branch on what is random, and no counter that every other
-// slack waits for.
-constexpr std::int64_t kNotCounted = 2 * kBins + 1;
-constexpr Integers kNotCountedPlaces = Integers{0, 1, 2, 3} + kNotCounted;
-
-// Counts four slacks, and widens `min` and `max` to hold them.
-[[gnu::always_inline]] inline void count_slacks(const double* slacks, std::int64_t* counts, Doubles& min,
-                                                Doubles& max) {
-  Doubles x;
-  Integers bits;
-  std::memcpy(&x, slacks, sizeof x);
-  std::memcpy(&bits, slacks, sizeof bits);
-  Integers magnitude = ((bits & std::numeric_limits<std::int64_t>::max()) >> kDroppedBits) - (kSmallest - 1);
-  magnitude = magnitude < 0 ? Integers{} : magnitude;
-  magnitude = magnitude > kBins ? Integers{} + kBins : magnitude;
-  Integers bins = (x < 0 ? -magnitude : magnitude) + kBins;
-  bins = x == kInfinity ? kNotCountedPlaces : bins;
-  min = x < min ? x : min;
-  const Doubles counted = x == kInfinity ? -x : x;
-  max = counted > max ? counted : max;
-  for (Eigen::Index lane = 0; lane < kLanes; ++lane) ++counts[bins[lane]];
-}
-
-KEYSCOPE_PER_PROCESSOR
-void count_all_slacks(const double* slacks, Eigen::Index n, std::int64_t* counts, double& least,
-                      double& largest) {
-  Doubles min = Doubles{} + least;
-  Doubles max = Doubles{} + largest;
-  Eigen::Index i = 0;
-  for (; i + kLanes <= n; i += kLanes) count_slacks(slacks + i, counts, min, max);
-  double rest[kLanes];
-  std::fill(rest, rest + kLanes, kInfinity);
-  std::copy(slacks + i, slacks + n, rest);
-  count_slacks(rest, counts, min, max);
-  for (Eigen::Index lane = 0; lane < kLanes; ++lane) {
-    least = std::min(least, min[lane]);
-    largest = std::max(largest, max[lane]);
-  }
-}
-
-// The bin of one slack, as count_slacks finds it for four.
-std::int64_t bin_of(double slack) {
-  const std::int64_t magnitude =
-      std::clamp<std::int64_t>(code_of(std::abs(slack)) - (kSmallest - 1), 0, kBins);
-  return kBins + (slack < 0 ? -magnitude : magnitude);
-}
-
-// The smallest magnitude of a bin, counted from 1; that of bin 0, which is zero to 2^-40, is its end.
-double magnitude_of(std::int64_t bin) {
-  return std::bit_cast<double>(static_cast<std::uint64_t>(kSmallest + bin - 1) << kDroppedBits);
-}
-
-double middle_of(std::int64_t bin) {
-  const std::int64_t magnitude = std::abs(bin - kBins);
-  if (magnitude == 0) return 0;
-  const double middle = (magnitude_of(magnitude) + magnitude_of(magnitude + 1)) / 2;
-  return bin < kBins ? -middle : middle;
-}
-
-// Where a bin begins, the bin before it ending there.
-double lower_edge_of(std::int64_t bin) {
-  return bin > kBins ? magnitude_of(bin - kBins) : -magnitude_of(kBins - bin + 1);
-}
-
-}  // namespace
-
-SlackHistogram::SlackHistogram() : counts_(kNotCounted + kLanes), min_(kInfinity), max_(-kInfinity) {}
-
-void SlackHistogram::add(const Eigen::ArrayXd& slacks) {
-  count_all_slacks(slacks.data(), slacks.size(), counts_.data(), min_, max_);
-  const auto not_counted = counts_.begin() + kNotCounted;
-  const Eigen::Index n_filled = kLanes - slacks.size() % kLanes;  // to the last four
-  count_ += slacks.size() + n_filled - std::reduce(not_counted, counts_.end());
-  std::fill(not_counted, counts_.end(), 0);
-}
-
-void SlackHistogram::add(const SlackHistogram& other) {
-  for (std::size_t bin = 0; bin < counts_.size(); ++bin) counts_[bin] += other.counts_[bin];
-  count_ += other.count_;
-  min_ = std::min(min_, other.min_);
-  max_ = std::max(max_, other.max_);
-}
-
-double SlackHistogram::count_below(double slack) const {
-  if (!(slack > min_)) return 0;
-  if (slack > max_) return static_cast<double>(count_);
-  const std::int64_t own = bin_of(slack);
-  std::int64_t n_below = 0;
-  for (std::int64_t bin = 0; bin < own; ++bin) n_below += counts_[bin];
-  const double share =
-      std::clamp((slack - lower_edge_of(own)) / (lower_edge_of(own + 1) - lower_edge_of(own)), 0.0, 1.0);
-  return static_cast<double>(n_below) + share * static_cast<double>(counts_[own]);
-}
-
-double SlackHistogram::quantile(double p) const {
-  if (!(p >= 0 && p <= 1))
-    throw InvalidInput(fmt::format("slack histogram: a probability of {}; expected 0 to 1", p));
-  if (count_ == 0) return std::numeric_limits<double>::quiet_NaN();
-  const auto rank = static_cast<std::int64_t>(std::ceil(p * static_cast<double>(count_)));
-  if (rank <= 1) return min_;
-  if (rank >= count_) return max_;
-  std::int64_t n_below = 0;
-  std::int64_t bin = 0;
-  while ((n_below += counts_[bin]) < rank) ++bin;
-  return std::clamp(middle_of(bin), min_, max_);
+PairBounds pair_bounds(const MatrixView& keys, const MatrixView& queries,
+                       std::span<const std::int32_t> query_positions, const BoundOptions& options) {
+  const Pairs pairs(keys, queries, query_positions, options);
+  TheoremRecorder theorem(pairs);
+  LemmaRecorder lemma(pairs);
+  record_pairs(pairs, theorem, lemma);
+  return {std::move(theorem).result(), std::move(lemma).result()};
 }
 
 }  // namespace keyscope::analysis

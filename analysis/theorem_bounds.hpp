@@ -2,46 +2,11 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
-
-#include <Eigen/Core>
 
 #include "analysis/matrix_view.hpp"
+#include "analysis/slack_histogram.hpp"
 
 namespace keyscope::analysis {
-
-// How the slacks of a bound are spread over any number of pairs, in some 20 kB: counts in bins of a sixteenth
-// of an octave, for either sign, from 2^-40 to 2^40. What is smaller counts as zero, what is larger goes into
-// the outermost bins.
-class SlackHistogram {
- public:
-  SlackHistogram();
-
-  // Adds every entry but +inf, which marks pairs that the bound does not apply to. No entry may be NaN.
-  void add(const Eigen::ArrayXd& slacks);
-
-  // Adds all that another one has counted: the two as if they had been one.
-  void add(const SlackHistogram& other);
-
-  // How many slacks are below `slack`, those of its own bin in proportion; exact at the edges of bins and
-  // outside the least and the largest.
-  double count_below(double slack) const;
-
-  // The number of slacks added.
-  std::int64_t count() const { return count_; }
-
-  // The smallest slack that at least the share p of all is not above: exact for the least and the largest,
-  // elsewhere the middle of its bin, 1/32 of the value or 2^-40 off at most within the bins' range. NaN where
-  // there are none.
-  //   throws InvalidInput where p is not in [0, 1]
-  double quantile(double p) const;
-
- private:
-  std::vector<std::int64_t> counts_;  // negative slacks descending in magnitude, zero, positive ascending
-  std::int64_t count_ = 0;
-  double min_;
-  double max_;
-};
 
 // The paper's two results, measured on real heads: KeyDiff (arXiv 2504.15364), Section 3.3 and Appendix C.3.
 // A slack counts as a violation below minus this: everything above is rounding.
@@ -105,5 +70,13 @@ struct AttentionWeightBounds {
 AttentionWeightBounds attention_weight_bounds(const MatrixView& keys, const MatrixView& queries,
                                               std::span<const std::int32_t> query_positions,
                                               const BoundOptions& options = {});
+
+// Both, of the same products.
+struct PairBounds {
+  MeanKeyBounds theorem;
+  AttentionWeightBounds lemma;
+};
+PairBounds pair_bounds(const MatrixView& keys, const MatrixView& queries,
+                       std::span<const std::int32_t> query_positions, const BoundOptions& options = {});
 
 }  // namespace keyscope::analysis

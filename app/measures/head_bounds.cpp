@@ -1,5 +1,7 @@
 #include "app/measures/head_bounds.hpp"
 
+#include <utility>
+
 #include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/theorem_bounds.hpp"
@@ -10,8 +12,8 @@ namespace keyscope::measures {
 HeadBounds measure_bounds(const recording::Recording& recording, int run, int layer, int kv_head,
                           const analysis::BoundOptions& options) {
   const HeadData head = read_head(recording, *recording.info(), {run, layer, kv_head});
-  return {layer, kv_head, analysis::mean_key_bounds(head.keys, head.queries, head.query_positions, options),
-          analysis::attention_weight_bounds(head.keys, head.queries, head.query_positions, options)};
+  auto [theorem, lemma] = analysis::pair_bounds(head.keys, head.queries, head.query_positions, options);
+  return {layer, kv_head, std::move(theorem), std::move(lemma)};
 }
 
 std::vector<HeadBounds> measure_all_bounds(const recording::Recording& recording, int run,

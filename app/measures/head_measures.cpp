@@ -65,11 +65,12 @@ void measure_direction(const HeadData& head, const recording::Recording& recordi
 void measure_retained_keys(const RowMatrixF& keys, Parts parts, HeadMeasures& measures) {
   if (keys.rows() == 0) return;
   if (parts.has(Part::kVolume)) {
-    const analysis::LogVolume volume = analysis::log_volume(keys);
+    const VectorXd squares = analysis::squared_singular_values(keys);
+    const analysis::LogVolume volume = analysis::log_volume_of(keys, squares);
     measures.log_volume_nats = volume.log_volume_nats;
     measures.rank = volume.rank;
     measures.regularised_log_volume_nats = volume.regularised_log_volume_nats;
-    const analysis::Spectrum spectrum = analysis::measure_spectrum(keys);
+    const analysis::Spectrum spectrum = analysis::spectrum_of(squares);
     measures.participation_ratio = spectrum.participation_ratio;
     measures.effective_rank = spectrum.effective_rank;
   }
