@@ -10,6 +10,8 @@
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
+#include <oneapi/tbb/parallel_pipeline.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include "app/commands/capture.hpp"
 #include "app/commands/capture_options.hpp"
@@ -190,14 +192,26 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("figures", arguments.quiet);
   figures::NexusWriter writer(arguments.out, {info->provenance, info->model, info->prompt}, arguments.force);
+  std::size_t next = 0;
   std::int64_t done = 0;
   const auto total = static_cast<std::int64_t>(requests.size());
-  for (const auto& request : requests) {
-    progress.update(done, total, label_of(request));
-    writer.add(figures::build_figure(*recording, request));
-    ++done;
+  const auto take = [&](oneapi::tbb::flow_control& control) {
     if (cancelled) throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
-  }
+    if (next == requests.size()) control.stop();
+    return next++;
+  };
+  const auto build = [&](std::size_t i) { return figures::build_figure(*recording, requests[i]); };
+  const auto write = [&](const figures::Figure& figure) {
+    writer.add(figure);
+    const std::string label = label_of(requests[static_cast<std::size_t>(done)]);
+    progress.update(++done, total, label);
+  };
+  // As many figures at a time as there are processors are made, and they are written in order.
+  using oneapi::tbb::filter_mode, oneapi::tbb::make_filter;
+  oneapi::tbb::parallel_pipeline(oneapi::tbb::this_task_arena::max_concurrency(),
+                                 make_filter<void, std::size_t>(filter_mode::serial_in_order, take) &
+                                     make_filter<std::size_t, figures::Figure>(filter_mode::parallel, build) &
+                                     make_filter<figures::Figure, void>(filter_mode::serial_in_order, write));
   writer.finish();
   progress.clear();
   if (!arguments.quiet) fmt::print(stderr, "{}: {} figures\n", arguments.out, total);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/parallel_for.h>
 
+#include "analysis/vector_math.hpp"
 #include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
 
@@ -23,15 +24,18 @@ std::int32_t block_of_query(const RunInfo& run, std::int64_t position) {
 }
 
 // Softmax in place over the row's entries that are not NaN, in float64; the sink takes its part.
-void softmax_visible(Eigen::Ref<Eigen::RowVectorXf> row, double sink) {
+//   work: as many numbers
+void softmax_visible(Eigen::Ref<Eigen::RowVectorXf> row, double sink, std::span<double> work) {
   double largest = sink;
-  for (const float score : row)
-    if (!std::isnan(score)) largest = std::max(largest, static_cast<double>(score));
-  double sum = std::isinf(sink) ? 0 : std::exp(sink - largest);
-  for (const float score : row)
-    if (!std::isnan(score)) sum += std::exp(score - largest);
-  for (float& entry : row)
-    if (!std::isnan(entry)) entry = static_cast<float>(std::exp(entry - largest) / sum);
+  for (Eigen::Index i = 0; i < row.size(); ++i) {
+    work[i] = std::isnan(row[i]) ? -std::numeric_limits<double>::infinity() : static_cast<double>(row[i]);
+    largest = std::max(largest, work[i]);
+  }
+  if (std::isinf(largest)) return;
+  const double sum =
+      (std::isinf(sink) ? 0 : std::exp(sink - largest)) + analysis::exponentials(work, largest, work);
+  for (Eigen::Index i = 0; i < row.size(); ++i)
+    if (!std::isnan(row[i])) row[i] = static_cast<float>(work[i] / sum);
 }
 
 // q·k of queries from `first`, block by block, with keys where each block met them.
@@ -87,7 +91,8 @@ RowMatrixF weights_by(const Recording& recording, int run, int layer, int query_
           : RowMatrixF(queries * keys.transpose());
   for (float& entry : weights.reshaped<Eigen::RowMajor>()) entry = static_cast<float>(rules.score(entry));
   blank_invisible(weights, first, about, recording.trace(run, layer, kv_head).evicted_at, rules);
-  for (Eigen::Index r = 0; r < weights.rows(); ++r) softmax_visible(weights.row(r), rules.sink);
+  std::vector<double> work(weights.cols());
+  for (Eigen::Index r = 0; r < weights.rows(); ++r) softmax_visible(weights.row(r), rules.sink, work);
   return weights;
 }
 
