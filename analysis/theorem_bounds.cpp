@@ -181,7 +181,7 @@ double largest_of(const double* numbers, Index n) {
     std::memcpy(&x, numbers + j, sizeof x);
     largest = x > largest ? x : largest;
   }
-  double found = *std::max_element(&largest[0], &largest[0] + kLanes);
+  double found = std::max({largest[0], largest[1], largest[2], largest[3]});
   for (; j < n; ++j) found = std::max(found, numbers[j]);
   return found;
 }

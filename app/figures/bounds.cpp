@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/slack_histogram.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"

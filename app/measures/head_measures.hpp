@@ -125,7 +125,7 @@ using HeadValue = std::optional<double> HeadMeasures::*;
 // The part that a measure comes from.
 Part part_of(HeadValue measure);
 
-// What to measure, and when: a run at the end of one of its blocks.
+// A run, at the end of one of its blocks.
 struct Moment {
   int run = 0;              // an index into the recording's runs
   std::int64_t block = -1;  // -1: the last prompt block

@@ -55,10 +55,13 @@ Session::~Session() {
   stop_making();
 }
 
-bool Session::busy() const {
+bool Session::busy() const { return !measurer_.idle() || owes_picture(); }
+
+bool Session::owes_picture() const {
   const auto live = live_status();
+  const bool owes_map = !measurer_.idle() && !*map_measured_;
   return !state_.opening.empty() || std::ranges::any_of(state_.tiles, &RunTile::waiting) || !reader_.idle() ||
-         !settler_.idle() || !figure_maker_.idle() || !measurer_.idle() || !story_maker_.idle() ||
+         !settler_.idle() || !figure_maker_.idle() || owes_map || !story_maker_.idle() ||
          (live && live->going_on());
 }
 

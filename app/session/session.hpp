@@ -138,6 +138,8 @@ class Session {
 
   // Whether workers still owe results.
   bool busy() const;
+  // Whether something that is seen is among them: what panels show later of other heads is not.
+  bool owes_picture() const;
 
   // Opens a recording or a figure file; what is open stays until the new one has arrived.
   //   request: what it asks for replaces the selection that is remembered of the recording
@@ -308,6 +310,8 @@ class Session {
   Measuring measuring_;
   bool map_is_old_ = false;
   std::shared_ptr<std::atomic<bool>> stop_measuring_;
+  // Whether the measurer has sent what the map is made of.
+  std::shared_ptr<std::atomic<bool>> map_measured_ = std::make_shared<std::atomic<bool>>(false);
   std::optional<StoryKey> story_asked_;  // that its maker is at, or will be
   std::shared_ptr<std::atomic<bool>> stop_story_;
   std::optional<DifferenceKey> difference_asked_;

@@ -75,6 +75,7 @@ void Session::want_measures() {
   measuring_ = now;
   if (stop_measuring_) *stop_measuring_ = true;
   stop_measuring_ = std::make_shared<std::atomic<bool>>(false);
+  map_measured_ = std::make_shared<std::atomic<bool>>(false);
 
   std::vector<HeadTask> of_map, rest;
   const int shown = run_of_map(*state_.info, state_.map_choice(), now.run).run;
@@ -90,7 +91,8 @@ void Session::want_measures() {
   std::ranges::copy_if(rest, std::back_inserter(of_map), is_selected);
   std::erase_if(rest, is_selected);
   measurer_.post("measures", [inbox = inbox_, recording = state_.recording, of_map = std::move(of_map),
-                              rest = std::move(rest), stop = stop_measuring_, document = document_] {
+                              rest = std::move(rest), stop = stop_measuring_, map_measured = map_measured_,
+                              document = document_] {
     const auto measure = [&](const HeadTask& task) {
       if (*stop) return;
       guarded(
@@ -106,6 +108,7 @@ void Session::want_measures() {
           });
     };
     oneapi::tbb::parallel_for(std::size_t{0}, of_map.size(), [&](std::size_t i) { measure(of_map[i]); });
+    *map_measured = true;
     std::ranges::for_each(rest, measure);
   });
 }

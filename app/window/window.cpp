@@ -146,7 +146,7 @@ void throw_failures(session::Session& session) {
 }
 
 void take_screenshot(WindowApp& app, const WindowRequest& request) {
-  while (app.session().busy()) {
+  while (app.session().owes_picture()) {
     // A live run that is left ends within a block, and keeps what it recorded.
     if (close_requested()) throw Cancelled("interrupted; no picture was taken");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
