@@ -18,6 +18,7 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
 #include "app/figures/head_measure.hpp"
+#include "app/figures/labels.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/head_measures.hpp"
 #include "app/measures/recording_measures.hpp"

@@ -9,6 +9,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorIndexing.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
