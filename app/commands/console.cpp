@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -141,9 +144,24 @@ void write_json(const JsonTarget& target, const nlohmann::ordered_json& json) {
 }
 
 void write_text(const JsonTarget& target, const std::string& text) {
-  if (!target.is_stdout()) return write_file(target.path, text, target.replace);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw FileError("standard output: could not be written");
+  write_text(target, [&](const WriteText& write) { write(text); });
+}
+
+void write_text(const JsonTarget& target, const std::function<void(const WriteText&)>& write_all) {
+  if (target.is_stdout()) {
+    write_all([](std::string_view text) {
+      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+        throw FileError("standard output: could not be written");
+    });
+    if (std::fflush(stdout) != 0) throw FileError("standard output: could not be written");
+    return;
+  }
+  AtomicFile output(target.path, target.replace);
+  std::ofstream file(output.part(), std::ios::binary | std::ios::trunc);
+  write_all([&](std::string_view text) { file << text; });
+  file.close();
+  if (!file) throw FileError(fmt::format("{}: could not be written: {}", target.path, std::strerror(errno)));
+  output.commit();
 }
 
 recording::Provenance provenance_now() {

@@ -81,8 +81,11 @@ void require_writable(const JsonTarget& target, const std::filesystem::path& sou
 // Whether a file is to lie in a folder that is not there yet.
 bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem::path& out);
 
-// Both write a file (whole or not at all) or stdout.
+// All write a file (whole or not at all) or stdout.
+//   write_all: for very long texts, calls its argument with a part at a time
 //   throws FileError when it cannot be written
+using WriteText = std::function<void(std::string_view)>;
+void write_text(const JsonTarget& target, const std::function<void(const WriteText&)>& write_all);
 void write_text(const JsonTarget& target, const std::string& text);
 // Bytes that are no UTF-8 become U+FFFD.
 void write_json(const JsonTarget& target, const nlohmann::ordered_json& json);

@@ -1,5 +1,6 @@
 #include "app/commands/sweep.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -7,7 +8,6 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -54,50 +54,61 @@ void go_to(const sweep::Study& study) {
                                 study.folder.string(), error.message()));
 }
 
-void print_plan(const sweep::Plan& plan, std::int64_t n_finished) {
-  std::set<std::string> ids;
-  double seconds = 0;
-  std::int64_t most_bytes = 0;
-  for (const sweep::Cell& cell : plan.cells) {
-    most_bytes = std::max(most_bytes, cell.memory_bytes);
-    if (ids.insert(cell.id).second) seconds += cell.seconds;
+// What a plan's cells come to.
+class PlanSums {
+ public:
+  void add(const sweep::Cell& cell) {
+    n_batches_ += cell.batch == last_batch_ ? 0 : 1;
+    last_batch_ = cell.batch;
+    most_bytes_ = std::max(most_bytes_, cell.memory_bytes);
+    if (ids_.insert(*sweep::Digest::parse(cell.id)).second) seconds_ += cell.seconds;
   }
-  fmt::print(
-      "{}: {} cells in {} batches, {} of them finished; estimated {} on one worker such as this one, {} of "
-      "memory "
-      "each.\n",
-      plan.study.name, format_count(std::ssize(ids)), format_count(std::ssize(plan.batch_starts()) - 1),
-      format_count(n_finished), duration_text(seconds), bytes_text(most_bytes));
-}
 
-std::int64_t n_finished(const sweep::SweepFolder& folder, const sweep::Plan& plan) {
-  return sweep::status_of(folder, plan, 0).n_done;
-}
+  void print(const std::string& study, const sweep::SweepFolder& folder) const {
+    const sweep::DigestSet finished = folder.finished();
+    const auto n_finished =
+        std::ranges::count_if(ids_, [&](const sweep::Digest& id) { return finished.contains(id); });
+    fmt::print(
+        "{}: {} cells in {} batches, {} of them finished; estimated {} on one worker such as this one, {} of "
+        "memory each.\n",
+        study, format_count(std::ssize(ids_)), format_count(n_batches_), format_count(n_finished),
+        duration_text(seconds_), bytes_text(most_bytes_));
+  }
+
+ private:
+  sweep::DigestSet ids_;  // a cell may be in two jobs, and is run once
+  std::string last_batch_;
+  std::int64_t n_batches_ = 0, most_bytes_ = 0;
+  double seconds_ = 0;
+};
 
 void run_plan(const SweepArguments& arguments) {
   const sweep::SweepFolder folder(full_path(arguments.folder));
-  sweep::Study study = sweep::read_study(arguments.study);
+  const sweep::Study study = sweep::read_study(arguments.study);
   go_to(study);
   const auto maker = make_job_maker(0, arguments.quiet);
-  sweep::Plan plan;
-  {
-    Progress progress("jobs", arguments.quiet);
-    std::atomic<bool> cancelled = false;
-    OnInterrupt on_interrupt([&] { cancelled = true; });
-    plan = sweep::plan_study(std::move(study), *maker, [&](std::int64_t done, std::int64_t total) {
+  PlanSums sums;
+  Progress progress("jobs", arguments.quiet);
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  const auto plan = [&](const sweep::EachCell& each) {
+    const auto report = [&](std::int64_t done, std::int64_t total) {
       if (cancelled) throw Cancelled("interrupted; nothing was planned");
       progress.update(done, total, "planned");
+    };
+    sweep::Plan made = sweep::plan_study(study, *maker, report, [&](const sweep::Cell& cell) {
+      sums.add(cell);
+      each(cell);
     });
-  }
-  plan.program_version = KEYSCOPE_VERSION;
-  if (!arguments.dry_run) folder.write(plan);
-  print_plan(plan, n_finished(folder, plan));
-}
-
-std::int64_t forget_failures(const sweep::SweepFolder& folder) {
-  const auto failed = folder.failed();
-  for (const std::string& cell : failed) fs::remove(folder.failure(cell));
-  return std::ssize(failed);
+    made.program_version = KEYSCOPE_VERSION;
+    return made;
+  };
+  if (arguments.dry_run)
+    plan([](const sweep::Cell&) {});
+  else
+    folder.write(plan);
+  progress.clear();
+  sums.print(study.name, folder);
 }
 
 sweep::Share chosen_share(const SweepArguments& arguments) {
@@ -226,7 +237,7 @@ void run_run(const SweepArguments& arguments) {
     throw FileError(fmt::format("{}: was planned by keyscope {}, and this is {}; plan the study again",
                                 folder.path().string(), plan.program_version, KEYSCOPE_VERSION));
   go_to(plan.study);
-  if (arguments.retry_failed) forget_failures(folder);
+  if (arguments.retry_failed) folder.forget_failures();
   if (arguments.n_local > 0) return run_local(arguments, folder, plan);
   run_one(arguments, folder, plan);
 }

@@ -50,22 +50,24 @@ class EvalJob final : public sweep::Job {
     for (const auto& group : groups_) all_.insert(all_.end(), group.begin(), group.end());
   }
 
-  std::vector<Cell> cells() override {
+  void for_each_cell(const sweep::EachCell& each) override {
     const Estimate estimate = estimated();
-    std::vector<Cell> cells;
+    std::int64_t index = 0;
     for (const auto& group : groups_) {
-      const std::size_t first = cells.size();
+      std::vector<Cell> cells;
       Json ids = Json::array();
       for (const evaluation::AskedResult& asked : group) {
         cells.push_back(cell_of(asked));
-        cells.back().index = std::ssize(cells) - 1;
+        cells.back().index = index++;
         estimate.apply(cells.back());
         ids.push_back(cells.back().id);
       }
       const std::string batch = sweep::cell_digest(ids);
-      for (std::size_t i = first; i < cells.size(); ++i) cells[i].batch = batch;
+      for (Cell& cell : cells) {
+        cell.batch = batch;
+        each(cell);
+      }
     }
-    return cells;
   }
 
   void run(std::span<const Cell> batch, const sweep::JobWatch& watch) override {
@@ -135,26 +137,25 @@ class ValidateJob final : public sweep::Job {
               std::vector<results::Prompt> prompts)
       : model_(std::move(model)), settings_(std::move(settings)), prompts_(std::move(prompts)) {}
 
-  std::vector<Cell> cells() override {
-    if (prompts_.empty()) return {};
+  void for_each_cell(const sweep::EachCell& each) override {
+    if (prompts_.empty()) return;
     const auto& longest = *std::ranges::max_element(
         prompts_, {}, [](const results::Prompt& prompt) { return prompt.ids.size(); });
     const Estimate estimate(*model_, validation::prompt_capture_options(*model_, settings_, longest));
-    std::vector<Cell> cells;
+    std::int64_t index = 0;
     for (const results::Prompt& prompt : prompts_) {
       Cell cell;
       cell.id = validate_cell(settings_, prompt);
       cell.batch = cell.id;
-      cell.index = std::ssize(cells);
+      cell.index = index++;
       cell.tokens = validation::tokens_of(settings_, prompt);
       estimate.apply(cell);
       cell.about = json_text(Json{{"prompt", prompt.name},
                                   {"tokens", prompt.ids.size()},
                                   {"budget", settings_.budget.text()},
                                   {"block", settings_.block_size}});
-      cells.push_back(std::move(cell));
+      each(cell);
     }
-    return cells;
   }
 
   void run(std::span<const Cell> batch, const sweep::JobWatch& watch) override {
@@ -199,21 +200,21 @@ class ReportJob final : public sweep::Job {
           std::make_unique<ValidateJob>(model, adoption::diagnosis_settings(settings, budget), prompts));
   }
 
-  std::vector<Cell> cells() override {
-    std::vector<Cell> all;
+  void for_each_cell(const sweep::EachCell& each) override {
     firsts_.clear();
+    std::int64_t n = 0;
     for (const auto& part : parts_) {
-      firsts_.push_back(std::ssize(all));
-      for (Cell& cell : part->cells()) {
+      firsts_.push_back(n);
+      part->for_each_cell([&](Cell cell) {
         cell.index += firsts_.back();
-        all.push_back(std::move(cell));
-      }
+        each(cell);
+        ++n;
+      });
     }
-    return all;
   }
 
   void run(std::span<const Cell> batch, const sweep::JobWatch& watch) override {
-    if (firsts_.empty()) cells();
+    if (firsts_.empty()) for_each_cell([](const Cell&) {});
     const auto part = std::ranges::upper_bound(firsts_, batch.front().index) - firsts_.begin() - 1;
     std::vector<Cell> own(batch.begin(), batch.end());
     for (Cell& cell : own) cell.index -= firsts_[part];

@@ -70,8 +70,7 @@ class CaptureJob final : public sweep::Job {
     add_points(what);
   }
 
-  std::vector<Cell> cells() override {
-    std::vector<Cell> cells;
+  void for_each_cell(const sweep::EachCell& each) override {
     const auto& longest = *std::ranges::max_element(
         prompts_, {}, [](const results::Prompt& prompt) { return prompt.ids.size(); });
     for (std::size_t point = 0; point < points_.size(); ++point) {
@@ -80,10 +79,9 @@ class CaptureJob final : public sweep::Job {
         Cell cell = cell_of(prompts_[prompt], points_[point]);
         cell.index = static_cast<std::int64_t>(point * prompts_.size() + prompt);
         estimate.apply(cell);
-        cells.push_back(std::move(cell));
+        each(cell);
       }
     }
-    return cells;
   }
 
   void run(std::span<const Cell> batch, const sweep::JobWatch& watch) override {

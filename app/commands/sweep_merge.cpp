@@ -104,18 +104,16 @@ void run_merge(const MergeArguments& arguments) {
   sweep::MergeOptions options;
   options.copy = arguments.copy;
   options.replace = arguments.force;
-  sweep::MergeOutcome outcome;
-  {
-    Progress progress("cells", arguments.quiet);
-    std::atomic<bool> cancelled = false;
-    OnInterrupt on_interrupt([&] { cancelled = true; });
-    options.progress = [&](std::int64_t done, std::int64_t total) {
-      if (cancelled) throw Cancelled("interrupted; nothing was written");
-      progress.update(done, total, "merged");
-    };
-    outcome = sweep::merge(folder, plan, measures_of, arguments.out, options);
-  }
-  if (csv.given()) write_text(csv, sweep::table_csv(outcome.table));
+  Progress progress("cells", arguments.quiet);
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    if (cancelled) throw Cancelled("interrupted; nothing was written");
+    progress.update(done, total, "merged");
+  };
+  sweep::MergeOutcome outcome = sweep::merge(folder, plan, measures_of, arguments.out, options);
+  progress.clear();
+  if (csv.given()) write_text(csv, [&](const auto& write) { sweep::write_csv(outcome.table, write); });
   if (!csv.is_stdout()) print_outcome(outcome, arguments.out);
   if (!arguments.parquet.empty()) write_parquet(arguments.out, arguments.parquet);
 }

@@ -4,11 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -66,18 +64,16 @@ struct Missing {
 };
 
 Missing missing_of(const sweep::SweepFolder& folder, const sweep::Plan& plan, bool retry_failed) {
-  std::unordered_set<std::string> over;
-  for (const std::string& id : folder.finished()) over.insert(id);
-  if (!retry_failed)
-    for (const std::string& id : folder.failed()) over.insert(id);
+  sweep::DigestSet over = folder.finished();
+  if (!retry_failed) over.merge(folder.failed());
   Missing missing;
-  std::set<std::string> batches;
-  for (const sweep::Cell& cell : plan.cells) {
-    if (!over.insert(cell.id).second) continue;
-    batches.insert(cell.batch);
+  sweep::DigestSet batches;
+  for (sweep::CellReader cells(folder, plan); const auto cell = cells.next();) {
+    if (!over.insert(*sweep::Digest::parse(cell->id)).second) continue;
+    batches.insert(*sweep::Digest::parse(cell->batch));
     ++missing.n_cells;
-    missing.seconds += cell.seconds;
-    missing.memory_bytes = std::max(missing.memory_bytes, cell.memory_bytes);
+    missing.seconds += cell->seconds;
+    missing.memory_bytes = std::max(missing.memory_bytes, cell->memory_bytes);
   }
   missing.n_batches = std::ssize(batches);
   return missing;
@@ -202,8 +198,7 @@ void run_submit(const SubmitArguments& arguments) {
   fs::create_directories(slurm);
   const fs::path file = free_name(slurm / "job.sh");
   write_file(file, script, false);
-  if (arguments.retry_failed)
-    for (const std::string& cell : folder.failed()) fs::remove(folder.failure(cell));
+  if (arguments.retry_failed) folder.forget_failures();
   const std::string id = submitted(file);
   write_file(jobs, (fs::exists(jobs) ? read_text_file(jobs) : "") + id + "\n", true);
   fmt::print("Submitted job {}: {} for {} in {} batches\n", id, counted(n_tasks, "task"),

@@ -1,11 +1,12 @@
 #include "app/sweep/merge.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 #include <span>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -114,10 +115,6 @@ std::string run_name(const std::string& policy) {
   return figures::nexus_name(policy.substr(0, policy.find(':')));
 }
 
-std::unordered_set<std::string> set_of(const std::vector<std::string>& names) {
-  return {names.begin(), names.end()};
-}
-
 // Of a message, without a part of a character at its end.
 std::string beginning(std::string text) {
   if (text.size() <= kMostErrorBytes) return text;
@@ -134,28 +131,30 @@ std::vector<std::string> model_labels(const std::vector<std::string>& names) {
     const fs::path path = fs::path(name).lexically_normal();
     labels.push_back((path.has_filename() ? path : path.parent_path()).filename().string());
   }
-  return set_of(labels).size() == names.size() ? labels : names;
+  return std::set(labels.begin(), labels.end()).size() == names.size() ? labels : names;
 }
 
 class Merging {
  public:
-  Merging(const SweepFolder& folder, const Plan& plan, const ReadMeasures& read_measures, Group& study)
+  //   spool: a folder for what waits to be written
+  Merging(const SweepFolder& folder, const Plan& plan, const ReadMeasures& read_measures, Group& study,
+          const fs::path& spool)
       : folder_(folder),
         plan_(plan),
         read_measures_(read_measures),
         labels_(model_labels(plan.study.models)),
-        finished_(set_of(folder.finished())),
-        failed_(set_of(folder.failed())),
-        lines_(study) {}
+        finished_(folder.finished()),
+        failed_(folder.failed()),
+        lines_(study),
+        outcome_(spool) {}
 
   void add_cells(const MergeOptions& options) {
-    std::unordered_set<std::string_view> seen;
-    for (std::size_t i = 0; i < plan_.cells.size(); ++i) {
-      if (options.progress && i % kCellsBetweenReports == 0)
-        options.progress(static_cast<std::int64_t>(i), std::ssize(plan_.cells));
-      if (seen.insert(plan_.cells[i].id).second) add(plan_.cells[i]);
+    DigestSet seen;
+    CellReader cells(folder_, plan_);
+    for (std::int64_t i = 0; const auto cell = cells.next(); ++i) {
+      if (options.progress && i % kCellsBetweenReports == 0) options.progress(i, plan_.n_cells);
+      if (const Digest id = *Digest::parse(cell->id); seen.insert(id).second) add(*cell, id);
     }
-    outcome_.table.fill();
   }
 
   void write(Group& study, Group& root, const fs::path& folder, bool copy) {
@@ -165,7 +164,7 @@ class Merging {
     Group cells = study.create_group(kCells, signal_.empty() ? "NXcollection" : "NXdata");
     write_table(cells, outcome_.table, signal_);
     const auto n_absent = outcome_.n_failed + outcome_.n_missing + outcome_.n_damaged;
-    const auto figures = study_figures(observations_, plan_.study.name, n_absent);
+    const auto figures = study_figures(samples_, plan_.study.name, n_absent);
     for (const figures::Figure& figure : figures) figures::add_figure(study, figure, outcome_.n_figures++);
     if (figures.empty()) study.set_text("default", kCells);
     if (joints_.size() > 0) root.set_integer("keyscope_format", recording::kFormat);
@@ -176,7 +175,7 @@ class Merging {
   MergeOutcome outcome() && { return std::move(outcome_); }
 
  private:
-  void add(const Cell& cell) {
+  void add(const Cell& cell, const Digest& id) {
     StudyTable& table = outcome_.table;
     const StudyJob& job = plan_.study.jobs[cell.job];
     table.add_row();
@@ -186,8 +185,8 @@ class Merging {
     table.set("model", plan_.study.models[cell.model]);
     table.set("seed", static_cast<double>(plan_.study.seeds[cell.seed]));
     std::string error;
-    const auto result = result_of(cell, error);
-    table.set("state", std::string(state_of(cell, result.has_value())));
+    const auto result = result_of(cell, id, error);
+    table.set("state", std::string(state_of(id, result.has_value())));
     table.set("error", beginning(error));
     const Json about = parse_ordered_json(cell.about);
     table.set_members(about);
@@ -207,15 +206,24 @@ class Merging {
     // A report has several tasks, whose scores of one name are not one score.
     std::string command = plan_.study.jobs[cell.job].command;
     if (command == "report" && about.contains("task")) command += " " + about.value("task", "");
-    observations_.push_back({std::move(command), measure.name, labels_[cell.model], policy,
-                             policy == "none" ? "" : about.value("budget", ""),
-                             about.value("block", std::int64_t{0}), measure.value});
+    add_value({std::move(command), measure.name, labels_[cell.model], policy,
+               policy == "none" ? "" : about.value("budget", ""), about.value("block", std::int64_t{0})},
+              measure.value);
+  }
+
+  void add_value(Sample place, double value) {
+    if (!std::isfinite(value)) return;
+    const auto key = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", place.command, place.measure, place.model,
+                                 place.policy, place.budget, place.block);
+    const auto [found, is_new] = places_.try_emplace(key, samples_.size());
+    if (is_new) samples_.push_back(std::move(place));
+    samples_[found->second].values.push_back(value);
   }
 
   // What a cell gave, if that is there and can be used; else why not.
-  std::optional<Result> result_of(const Cell& cell, std::string& error) {
-    if (!finished_.contains(cell.id)) {
-      if (failed_.contains(cell.id)) error = reason_of(cell.id);
+  std::optional<Result> result_of(const Cell& cell, const Digest& id, std::string& error) {
+    if (!finished_.contains(id)) {
+      if (failed_.contains(id)) error = reason_of(cell.id);
       return std::nullopt;
     }
     try {
@@ -245,10 +253,10 @@ class Merging {
     }
   }
 
-  const char* state_of(const Cell& cell, bool usable) {
+  const char* state_of(const Digest& id, bool usable) {
     if (usable) return ++outcome_.n_done, kDone;
-    if (finished_.contains(cell.id)) return ++outcome_.n_damaged, kDamaged;
-    if (failed_.contains(cell.id)) return ++outcome_.n_failed, kFailed;
+    if (finished_.contains(id)) return ++outcome_.n_damaged, kDamaged;
+    if (failed_.contains(id)) return ++outcome_.n_failed, kFailed;
     return ++outcome_.n_missing, kMissing;
   }
 
@@ -256,11 +264,12 @@ class Merging {
   const Plan& plan_;
   const ReadMeasures& read_measures_;
   const std::vector<std::string> labels_;  // of the models
-  const std::unordered_set<std::string> finished_, failed_;
+  const DigestSet finished_, failed_;
   ByteColumn lines_;
   Joints joints_;
-  std::vector<Observation> observations_;
-  std::string signal_;  // the first column of what came of cells
+  std::vector<Sample> samples_;
+  std::unordered_map<std::string, std::size_t> places_;  // of samples
+  std::string signal_;                                   // the first column of what came of cells
   MergeOutcome outcome_;
 };
 
@@ -278,7 +287,7 @@ MergeOutcome merge(const SweepFolder& folder, const Plan& plan, const ReadMeasur
                    const fs::path& out, const MergeOptions& options) {
   AtomicFile output(out, options.replace);
   File file = File::create(output.part());
-  MergeOutcome outcome;
+  std::optional<Merging> merging;
   file.guarded([&] {
     Group root = file.root();
     root.set_text("NX_class", "NXroot");
@@ -289,15 +298,14 @@ MergeOutcome merge(const SweepFolder& folder, const Plan& plan, const ReadMeasur
     study.set_text("name", plan.study.name);
     study.set_text("program", plan.program_version);
     study.set_text(kPlan, plan_text(plan));
-    Merging merging(folder, plan, read_measures, study);
-    merging.add_cells(options);
-    merging.write(study, root, folder_of(output.path()), options.copy);
-    outcome = std::move(merging).outcome();
+    merging.emplace(folder, plan, read_measures, study, folder_of(output.path()));
+    merging->add_cells(options);
+    merging->write(study, root, folder_of(output.path()), options.copy);
     figures::mark_figure_file(root);
   });
   file.close();
   output.commit();
-  return outcome;
+  return std::move(*merging).outcome();
 }
 
 }  // namespace keyscope::sweep

@@ -20,6 +20,8 @@ struct MergeOptions {
 };
 
 struct MergeOutcome {
+  explicit MergeOutcome(const std::filesystem::path& spool) : table(spool) {}
+
   StudyTable table;
   std::int64_t n_done = 0, n_failed = 0, n_missing = 0, n_damaged = 0;  // cells, each counted once
   std::vector<std::string> damages;  // what is wrong with the first of them
@@ -27,7 +29,8 @@ struct MergeOutcome {
 };
 
 // Puts all that there is of a study into one file, which appears under its name when it is complete.
-//   throws FileError where it exists and may not be replaced, or cannot be written
+//   throws FileError where it exists and may not be replaced, or cannot be written; and where the plan is
+//   damaged
 MergeOutcome merge(const SweepFolder& folder, const Plan& plan, const ReadMeasures& read_measures,
                    const std::filesystem::path& out, const MergeOptions& options);
 

@@ -1,11 +1,8 @@
 #include "app/sweep/status.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 #include <system_error>
-#include <unordered_map>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>
@@ -57,27 +54,28 @@ std::optional<double> Status::seconds_left() const {
 }
 
 Status status_of(const SweepFolder& folder, const Plan& plan, std::size_t most_failures) {
-  std::unordered_map<std::string_view, const Cell*> planned;
-  for (const Cell& cell : plan.cells) planned.try_emplace(cell.id, &cell);
-  Status status;
-  status.n_planned = std::ssize(planned);
-  for (const std::string& id : folder.finished()) {
-    const bool is_planned = planned.erase(id) > 0;
-    ++(is_planned ? status.n_done : status.n_unplanned);
-  }
-  for (const std::string& id : folder.failed()) {
-    if (planned.erase(id) == 0) continue;
-    ++status.n_failed;
-    if (status.failures.size() < most_failures) status.failures.push_back(read_failure(folder, id));
-  }
   const auto claimed = claimed_batches(folder.claims());
   const auto rate = seconds_per_token(folder.workers());
+  const DigestSet finished = folder.finished(), failed = folder.failed();
+  Status status;
   status.measured = rate.has_value();
-  for (const auto& [id, cell] : planned) {
-    status.n_running += claimed.contains(cell->batch) ? 1 : 0;
-    status.seconds_left_one += rate ? *rate * static_cast<double>(cell->tokens) : cell->seconds;
-  }
   status.n_workers = std::ssize(claimed);
+  DigestSet seen;
+  for (CellReader cells(folder, plan); const auto cell = cells.next();) {
+    const Digest id = *Digest::parse(cell->id);
+    if (!seen.insert(id).second) continue;
+    if (finished.contains(id)) {
+      ++status.n_done;
+    } else if (failed.contains(id)) {
+      ++status.n_failed;
+      if (status.failures.size() < most_failures) status.failures.push_back(read_failure(folder, cell->id));
+    } else {
+      status.n_running += claimed.contains(cell->batch) ? 1 : 0;
+      status.seconds_left_one += rate ? *rate * static_cast<double>(cell->tokens) : cell->seconds;
+    }
+  }
+  status.n_planned = std::ssize(seen);
+  status.n_unplanned = std::ssize(finished) - status.n_done;
   return status;
 }
 

@@ -1,7 +1,6 @@
 #include "app/sweep/study_figures.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -31,9 +30,7 @@ analysis::BootstrapMean mean_of(std::span<const double> values) {
   return analysis::bootstrap_mean(values, {.n_resamples = 1000});
 }
 
-using Values = std::map<std::string, std::vector<double>>;  // by policy and budget, or by model
-
-bool evicts(const Observation& one) { return !one.budget.empty(); }
+bool evicts(const Sample& one) { return !one.budget.empty(); }
 
 // Shares of a prompt from small to large, then numbers of rows.
 std::vector<std::string> ordered_budgets(const std::set<std::string>& budgets) {
@@ -49,16 +46,16 @@ std::string key_of(const std::string& policy, const std::string& budget) { retur
 
 std::string policy_name(const std::string& policy) { return policy.substr(0, policy.find(':')); }
 
-// The observations of one panel.
+// The samples of one panel.
 struct Series {
-  Values values;                      // by key_of
-  std::vector<std::string> policies;  // that evict, in the study's order
+  std::map<std::string, const std::vector<double>*> values;  // by key_of
+  std::vector<std::string> policies;                         // that evict, in the study's order
 };
 
-Series series_of(std::span<const Observation* const> observations) {
+Series series_of(std::span<const Sample* const> samples) {
   Series series;
-  for (const Observation* one : observations) {
-    series.values[key_of(one->policy, one->budget)].push_back(one->value);
+  for (const Sample* one : samples) {
+    series.values[key_of(one->policy, one->budget)] = &one->values;
     if (evicts(*one) && std::ranges::find(series.policies, one->policy) == series.policies.end())
       series.policies.push_back(one->policy);
   }
@@ -68,7 +65,7 @@ Series series_of(std::span<const Observation* const> observations) {
 void add_full_cache(const Series& series, std::size_t n_budgets, Panel& panel) {
   const auto found = series.values.find(key_of(kFull, ""));
   if (found == series.values.end()) return;
-  const auto mean = static_cast<float>(mean_of(found->second).mean);
+  const auto mean = static_cast<float>(mean_of(*found->second).mean);
   figures::LineSeries line;
   line.label = "full cache";
   line.id = kFull;
@@ -93,7 +90,7 @@ void add_policies(const Series& series, const std::vector<std::string>& budgets,
     for (std::size_t place = 0; place < budgets.size(); ++place) {
       const auto found = series.values.find(key_of(policy, budgets[place]));
       if (found == series.values.end()) continue;  // missing, and shown as missing
-      const analysis::BootstrapMean mean = mean_of(found->second);
+      const analysis::BootstrapMean mean = mean_of(*found->second);
       const double x = static_cast<double>(place) + offset;
       marks.add(x, mean.low, mean.mean, mean.high);
       curve.x.push_back(static_cast<float>(x));
@@ -104,30 +101,29 @@ void add_policies(const Series& series, const std::vector<std::string>& budgets,
   }
 }
 
-using Observations = std::vector<const Observation*>;
+using Samples = std::vector<const Sample*>;
 
 // In the order in which they first come.
 template <typename Key>
-std::vector<std::pair<Key, Observations>> grouped(const Observations& all,
-                                                  Key (*key_of)(const Observation&)) {
-  std::vector<std::pair<Key, Observations>> groups;
+std::vector<std::pair<Key, Samples>> grouped(const Samples& all, Key (*key_of)(const Sample&)) {
+  std::vector<std::pair<Key, Samples>> groups;
   std::map<Key, std::size_t> places;
-  for (const Observation* one : all) {
+  for (const Sample* one : all) {
     const auto [place, is_new] = places.try_emplace(key_of(*one), groups.size());
-    if (is_new) groups.emplace_back(place->first, Observations{});
+    if (is_new) groups.emplace_back(place->first, Samples{});
     groups[place->second].second.push_back(one);
   }
   return groups;
 }
 
-std::vector<Panel> budget_panels(const Observations& all, const std::string& measure) {
+std::vector<Panel> budget_panels(const Samples& all, const std::string& measure) {
   std::set<std::string> found;
-  for (const Observation* one : all)
+  for (const Sample* one : all)
     if (evicts(*one)) found.insert(one->budget);
   const std::vector<std::string> budgets = ordered_budgets(found);
   std::vector<Panel> panels;
   for (const auto& [name, group] : grouped<std::string>(
-           all, [](const Observation& one) { return fmt::format("{}, B = {}", one.model, one.block); })) {
+           all, [](const Sample& one) { return fmt::format("{}, B = {}", one.model, one.block); })) {
     Panel panel;
     panel.id = fmt::format("panel_{}", panels.size() + 1);
     panel.title = name;
@@ -143,7 +139,7 @@ std::vector<Panel> budget_panels(const Observations& all, const std::string& mea
   return panels;
 }
 
-Panel model_panel(const Observations& all, const std::string& measure) {
+Panel model_panel(const Samples& all, const std::string& measure) {
   Panel panel;
   panel.id = "models";
   panel.x = {"model", ""};
@@ -151,10 +147,9 @@ Panel model_panel(const Observations& all, const std::string& measure) {
   panel.legend = false;
   const auto look = figures::policy_look(kFull);
   figures::SpreadSeries marks(kFull, "full cache", look.colour, look.marker, kMarkSize);
-  for (const auto& [model, group] :
-       grouped<std::string>(all, [](const Observation& one) { return one.model; })) {
+  for (const auto& [model, group] : grouped<std::string>(all, [](const Sample& one) { return one.model; })) {
     std::vector<double> values;
-    for (const Observation* one : group) values.push_back(one->value);
+    for (const Sample* one : group) values.insert(values.end(), one->values.begin(), one->values.end());
     const analysis::BootstrapMean mean = mean_of(values);
     marks.add(static_cast<double>(panel.x.categories.size()), mean.low, mean.mean, mean.high);
     panel.x.categories.push_back(model);
@@ -173,22 +168,23 @@ std::string caption_of(const std::string& study, std::size_t n_values, std::int6
 
 }  // namespace
 
-std::vector<Figure> study_figures(std::span<const Observation> observations, const std::string& study,
+std::vector<Figure> study_figures(std::span<const Sample> samples, const std::string& study,
                                   std::int64_t n_missing) {
-  Observations all;
-  for (const Observation& one : observations)
-    if (std::isfinite(one.value)) all.push_back(&one);
+  Samples all;
+  for (const Sample& one : samples) all.push_back(&one);
   std::vector<Figure> made;
   using Key = std::pair<std::string, std::string>;
   for (const auto& [key, group] :
-       grouped<Key>(all, [](const Observation& one) { return Key(one.command, one.measure); })) {
+       grouped<Key>(all, [](const Sample& one) { return Key(one.command, one.measure); })) {
     const auto& [command, measure] = key;
-    const bool compared = std::ranges::any_of(group, [](const Observation* one) { return evicts(*one); });
+    const bool compared = std::ranges::any_of(group, [](const Sample* one) { return evicts(*one); });
     Figure figure;
     figure.name = fmt::format("{} {}", command, measure);
     std::ranges::replace(figure.name, ' ', '-');
     figure.title = fmt::format("{} of {}", measure, command);
-    figure.caption = caption_of(study, group.size(), n_missing);
+    std::size_t n_values = 0;
+    for (const Sample* one : group) n_values += one->values.size();
+    figure.caption = caption_of(study, n_values, n_missing);
     figure.shared_ranges = true;
     if (compared)
       figure.panels = budget_panels(group, measure);

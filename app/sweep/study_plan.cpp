@@ -15,16 +15,21 @@ std::string cell_digest(const nlohmann::ordered_json& depends_on) {
   return hash.hex().substr(0, kDigestDigits);
 }
 
-std::vector<std::size_t> Plan::batch_starts() const {
-  std::vector<std::size_t> starts;
-  for (std::size_t i = 0; i < cells.size(); ++i)
-    if (i == 0 || cells[i].batch != cells[i - 1].batch) starts.push_back(i);
-  starts.push_back(cells.size());
-  return starts;
+std::optional<Digest> Digest::parse(std::string_view digits) {
+  if (digits.size() != kDigestDigits) return std::nullopt;
+  Digest digest;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const char c = digits[i];
+    const bool is_letter = c >= 'a' && c <= 'f';
+    if (!is_letter && (c < '0' || c > '9')) return std::nullopt;
+    std::uint64_t& half = i < digits.size() / 2 ? digest.high : digest.low;
+    half = half << 4U | static_cast<std::uint64_t>(is_letter ? c - 'a' + 10 : c - '0');
+  }
+  return digest;
 }
 
-Plan plan_study(Study study, JobMaker& maker,
-                const std::function<void(std::int64_t, std::int64_t)>& progress) {
+Plan plan_study(Study study, JobMaker& maker, const std::function<void(std::int64_t, std::int64_t)>& progress,
+                const EachCell& each) {
   Plan plan;
   plan.study = std::move(study);
   const auto n_jobs =
@@ -35,12 +40,13 @@ Plan plan_study(Study study, JobMaker& maker,
     for (int job = 0; job < std::ssize(plan.study.jobs); ++job)
       for (int seed = 0; seed < std::ssize(plan.study.seeds); ++seed) {
         progress(n_done++, n_jobs);
-        for (Cell& cell : maker.make(plan.study, job, plan.models.back(), seed)->cells()) {
+        maker.make(plan.study, job, plan.models.back(), seed)->for_each_cell([&](Cell cell) {
           cell.job = job;
           cell.model = model;
           cell.seed = seed;
-          plan.cells.push_back(std::move(cell));
-        }
+          each(cell);
+          ++plan.n_cells;
+        });
       }
   }
   return plan;

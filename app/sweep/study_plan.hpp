@@ -1,12 +1,16 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -33,6 +37,18 @@ struct Cell {
 inline constexpr std::size_t kDigestDigits = 32;
 std::string cell_digest(const nlohmann::ordered_json& depends_on);
 
+// A digest in few bytes, for sets of hundreds of thousands.
+struct Digest {
+  std::uint64_t high = 0, low = 0;
+
+  static std::optional<Digest> parse(std::string_view digits);  // empty: it is none
+  auto operator<=>(const Digest&) const = default;
+};
+struct DigestHash {
+  std::size_t operator()(const Digest& digest) const noexcept { return digest.low; }
+};
+using DigestSet = std::unordered_set<Digest, DigestHash>;
+
 // A model as the plan found it.
 struct PlannedModel {
   std::string name;            // as the study names it
@@ -40,15 +56,15 @@ struct PlannedModel {
   std::string weights_sha256;  // the same with the weights
 };
 
+// A study that was planned. Its cells go from hand to hand one by one, as they may be very many: job by job
+// of a model, those of a batch one after another.
 struct Plan {
   Study study;
   std::string program_version;
   std::vector<PlannedModel> models;
-  std::vector<Cell> cells;  // job by job of a model, cells of a batch one after another
-
-  // The first cell of every batch, and the end of all.
-  std::vector<std::size_t> batch_starts() const;
+  std::int64_t n_cells = 0;
 };
+using EachCell = std::function<void(const Cell&)>;
 
 // What a cell came to.
 struct CellResult {
@@ -80,9 +96,9 @@ class Job {
 
   // Its cells in order, those of a batch one after another; without job, model and seed.
   //   throws UsageError and FileError on what cannot be asked of the model
-  virtual std::vector<Cell> cells() = 0;
+  virtual void for_each_cell(const EachCell& each) = 0;
 
-  // Runs cells of one batch, which `cells` gave in this or another process.
+  // Runs cells of one batch, which `for_each_cell` gave in this or another process.
   //   throws Cancelled once `cancel` was called
   virtual void run(std::span<const Cell> batch, const JobWatch& watch) = 0;
   virtual void cancel() = 0;  // from any thread
@@ -108,7 +124,7 @@ using ReadMeasures = std::function<std::vector<Measure>(const StudyJob& job, con
 
 // Plans every job with every model and every seed, model by model.
 //   progress: called with jobs done and all of them; what it throws ends planning
-Plan plan_study(Study study, JobMaker& maker,
-                const std::function<void(std::int64_t, std::int64_t)>& progress);
+Plan plan_study(Study study, JobMaker& maker, const std::function<void(std::int64_t, std::int64_t)>& progress,
+                const EachCell& each);
 
 }  // namespace keyscope::sweep

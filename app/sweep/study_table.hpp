@@ -1,9 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -13,19 +17,24 @@
 
 namespace keyscope::sweep {
 
-// What a study's cells are and came to: a row a cell, a column what can be said of one.
+// What a study's cells are and came to: a row a cell, a column what can be said of one. Rows wait in a file
+// without a name, so that memory does not grow with them.
 class StudyTable {
  public:
-  using Value = std::variant<double, std::string>;
+  using Value = std::variant<double, std::string>;  // NaN: there is none
   struct Column {
     std::string name;
-    std::vector<double> numbers;     // an entry a row, NaN: there is none; empty: the column is of texts
-    std::vector<std::string> texts;  // likewise, empty: there is none
-
-    bool is_text() const { return numbers.empty(); }
+    bool is_text = false;
+    std::size_t n_bytes = 0;  // of its longest value as text
   };
+  // A value for each column that there was when the row was written; the others have none there.
+  using Row = std::vector<Value>;
 
-  void add_row() { ++n_rows_; }
+  //   folder: writable, with room for the rows
+  //   throws FileError where it is not
+  explicit StudyTable(const std::filesystem::path& folder);
+
+  void add_row();
   // Of the last row. A column comes with its first value, and is one of texts once one of its values is.
   void set(const std::string& name, Value value);
   // Every member of an object that is a number, a truth or a text.
@@ -34,21 +43,31 @@ class StudyTable {
   std::size_t n_rows() const { return n_rows_; }
   const std::vector<Column>& columns() const { return columns_; }
 
-  // Every column to the last row: what has no value there has none.
-  void fill();
+  // Ends adding, and goes through all rows; values of a column of texts are texts.
+  //   throws FileError where the rows could not be written or read
+  void for_each_row(const std::function<void(const Row&)>& each);
 
  private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  void write_row();
+  Row read_row();
+
+  std::unique_ptr<std::FILE, CloseFile> rows_;
   std::size_t n_rows_ = 0;
+  Row row_;  // the last one, which is not written yet
   std::vector<Column> columns_;
 };
 
 // A line of names, and a line a row (RFC 4180 with line feeds); numbers so that they read back to the last
 // bit.
-//   table: after `fill`
-std::string table_csv(const StudyTable& table);
+//   write: called with some of it at a time
+void write_csv(StudyTable& table, const std::function<void(std::string_view)>& write);
 
 // A list of numbers or texts for every column, into a group.
 //   signal: the column that NeXus viewers plot; empty: none
-void write_table(recording::hdf5::Group& group, const StudyTable& table, const std::string& signal);
+void write_table(recording::hdf5::Group& group, StudyTable& table, const std::string& signal);
 
 }  // namespace keyscope::sweep

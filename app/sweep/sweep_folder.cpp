@@ -1,6 +1,7 @@
 #include "app/sweep/sweep_folder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <limits>
@@ -25,6 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kPlanFormat = 1;
 constexpr const char *kPlanFile = "plan.json", *kCellsFile = "cells.jsonl";
+constexpr std::array<const char*, 4> kFolders{"claims", "results", "failures", "workers"};
 
 Json plan_json(const Plan& plan) {
   Json models = Json::array();
@@ -33,7 +35,7 @@ Json plan_json(const Plan& plan) {
         {{"name", model.name}, {"sha256", model.sha256}, {"weights_sha256", model.weights_sha256}});
   return {
       {"format", kPlanFormat},      {"program", plan.program_version}, {"folder", plan.study.folder.string()},
-      {"study", plan.study.json()}, {"models", std::move(models)},     {"n_cells", plan.cells.size()}};
+      {"study", plan.study.json()}, {"models", std::move(models)},     {"n_cells", plan.n_cells}};
 }
 
 std::string cell_line(const Cell& cell) {
@@ -54,9 +56,7 @@ int index_below(const JsonField& line, const char* name, std::size_t end) {
 // A digest: files are named by it.
 std::string digest(const JsonField& field) {
   std::string text = field.string();
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  if (text.size() != kDigestDigits || !std::ranges::all_of(text, is_digit))
-    field.fail(shown(text), fmt::format("{} hexadecimal digits", kDigestDigits));
+  if (!Digest::parse(text)) field.fail(shown(text), fmt::format("{} hexadecimal digits", kDigestDigits));
   return text;
 }
 
@@ -86,14 +86,26 @@ void make_folder(const fs::path& folder) {
   if (error) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
 }
 
-// Names in a folder that end so, without the end; none where there is no folder.
-void add_names(const fs::path& folder, std::string_view end, std::vector<std::string>& names) {
+// The cells whose files a folder has; none where there is no folder.
+void add_cells(const fs::path& folder, DigestSet& cells) {
+  constexpr std::string_view kEnd = ".json";
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), last; !error && entry != last; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.ends_with(end) && !name.starts_with('.'))
-      names.push_back(name.substr(0, name.size() - end.size()));
+    if (!name.ends_with(kEnd)) continue;
+    const auto cell = Digest::parse(std::string_view(name).substr(0, name.size() - kEnd.size()));
+    if (cell) cells.insert(*cell);
   }
+}
+
+// Whether a folder has nothing but what the beginning of a plan, which may have been ended at any moment,
+// leaves there.
+bool is_begun_plan(const fs::path& folder) {
+  return std::ranges::all_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return std::ranges::find(kFolders, name) != std::end(kFolders) || name.starts_with(kCellsFile) ||
+           name.starts_with(std::string(kPlanFile) + ".");
+  });
 }
 
 }  // namespace
@@ -110,26 +122,34 @@ fs::path SweepFolder::failure(const std::string& cell) const {
   return folder_ / "failures" / (cell + ".json");
 }
 
-void SweepFolder::write(const Plan& plan) const {
+Plan SweepFolder::write(const std::function<Plan(const EachCell&)>& plan) const {
   if (fs::exists(folder_) && !fs::is_directory(folder_))
     throw FileError(fmt::format("{}: found a file; expected a folder for the study", folder_.string()));
-  if (fs::is_directory(folder_) && !fs::exists(folder_ / kPlanFile) && !fs::is_empty(folder_))
+  if (fs::is_directory(folder_) && !fs::exists(folder_ / kPlanFile) && !is_begun_plan(folder_))
     throw FileError(
         fmt::format("{}: not empty, and no study's folder (there is no {}); expected an empty folder or "
                     "one that was planned before",
                     folder_.string(), kPlanFile));
-  for (const char* name : {"", "claims", "results", "failures", "workers"}) make_folder(folder_ / name);
-  for (int first = 0; first < 256; ++first) make_folder(folder_ / "results" / fmt::format("{:02x}", first));
-  AtomicFile cells(folder_ / kCellsFile, true);
-  {
+  const bool is_new = !fs::exists(folder_);
+  make_folder(folder_);
+  Plan made;
+  try {
+    AtomicFile cells(folder_ / kCellsFile, true);
     std::ofstream file(cells.part(), std::ios::binary | std::ios::trunc);
-    for (const Cell& cell : plan.cells) file << cell_line(cell);
+    made = plan([&](const Cell& cell) { file << cell_line(cell); });
     file.close();
     if (!file) throw FileError(fmt::format("{}: cannot be written", cells.part().string()));
+    for (const char* name : kFolders) make_folder(folder_ / name);
+    for (int first = 0; first < 256; ++first) make_folder(folder_ / "results" / fmt::format("{:02x}", first));
+    // The plan says how many cells there are: who comes between the two files is told so.
+    cells.commit();
+  } catch (...) {
+    std::error_code ignored;
+    if (is_new) fs::remove(folder_, ignored);  // which it is not where it holds something
+    throw;
   }
-  // The plan says how many cells there are: who comes between the two files is told so.
-  cells.commit();
-  write_file(folder_ / kPlanFile, json_text(plan_json(plan), 2) + "\n", true);
+  write_file(folder_ / kPlanFile, json_text(plan_json(made), 2) + "\n", true);
+  return made;
 }
 
 Plan SweepFolder::read() const {
@@ -149,30 +169,54 @@ Plan SweepFolder::read() const {
     plan.models.push_back({model.member("name").string(), model.member("sha256").string(),
                            model.member("weights_sha256").string()});
   });
-  const auto n_cells = root.member("n_cells").integer(0, std::numeric_limits<std::int64_t>::max());
-  const fs::path cells = folder_ / kCellsFile;
-  std::ifstream lines = open_file(cells, "a study's cells");
-  std::string line;
-  for (std::int64_t number = 1; std::getline(lines, line); ++number)
-    plan.cells.push_back(parse_cell(line, fmt::format("{}, line {}", cells.string(), number), plan.study));
-  require_read(lines, cells.string());
-  if (std::ssize(plan.cells) != n_cells)
-    throw FileError(fmt::format("{}: found {} cells; expected {}, as {} says; plan the study once more",
-                                cells.string(), plan.cells.size(), n_cells, kPlanFile));
+  if (plan.models.size() != plan.study.models.size())
+    throw FileError(fmt::format("{}: found {} models; expected {}, as the study has", file.string(),
+                                plan.models.size(), plan.study.models.size()));
+  plan.n_cells = root.member("n_cells").integer(0, std::numeric_limits<std::int64_t>::max());
   return plan;
 }
 
-std::vector<std::string> SweepFolder::finished() const {
-  std::vector<std::string> names;
+DigestSet SweepFolder::finished() const {
+  DigestSet cells;
   for (int first = 0; first < 256; ++first)
-    add_names(folder_ / "results" / fmt::format("{:02x}", first), ".json", names);
-  return names;
+    add_cells(folder_ / "results" / fmt::format("{:02x}", first), cells);
+  return cells;
 }
 
-std::vector<std::string> SweepFolder::failed() const {
-  std::vector<std::string> names;
-  add_names(folder_ / "failures", ".json", names);
-  return names;
+DigestSet SweepFolder::failed() const {
+  DigestSet cells;
+  add_cells(folder_ / "failures", cells);
+  return cells;
+}
+
+void SweepFolder::forget_failures() const {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_ / "failures"))
+    if (!entry.path().filename().string().starts_with('.')) fs::remove(entry.path());
+}
+
+CellReader::CellReader(const SweepFolder& folder, const Plan& plan)
+    : plan_(plan),
+      file_((folder.path() / kCellsFile).string()),
+      lines_(open_file(file_, "a study's cells")) {}
+
+std::optional<Cell> CellReader::next() {
+  std::string line;
+  const bool found = !std::getline(lines_, line).fail();
+  require_read(lines_, file_);
+  if (found != (place_.number < plan_.n_cells))
+    throw FileError(fmt::format("{}: found {} {} cells; expected {}, as {} says; plan the study once more",
+                                file_, found ? "more than" : "only", place_.number, plan_.n_cells,
+                                kPlanFile));
+  if (!found) return std::nullopt;
+  ++place_.number;
+  place_.byte += std::ssize(line) + 1;
+  return parse_cell(line, fmt::format("{}, line {}", file_, place_.number), plan_.study);
+}
+
+void CellReader::go_to(const Place& place) {
+  lines_.clear();
+  lines_.seekg(place.byte);
+  place_ = place;
 }
 
 namespace {

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,18 +27,47 @@ class SweepFolder {
   std::filesystem::path failure(const std::string& cell) const;
 
   // Writes a plan over an earlier one; results stay, and those whose cells are still planned count.
-  //   throws FileError where the folder holds something else, or it cannot be written
-  void write(const Plan& plan) const;
+  //   plan: gives its cells to the function that it is called with
+  //   throws FileError where the folder holds something else, or it cannot be written; what `plan` throws
+  //   leaves what there was
+  Plan write(const std::function<Plan(const EachCell&)>& plan) const;
 
-  //   throws FileError where there is none, or it is damaged, naming file and line
+  //   throws FileError where there is none, or it is damaged
   Plan read() const;
 
-  // The cells that have a result, and those that failed, in no order.
-  std::vector<std::string> finished() const;
-  std::vector<std::string> failed() const;
+  // The cells that have a result, and those that failed.
+  DigestSet finished() const;
+  DigestSet failed() const;
+
+  // So that they are tried once more.
+  void forget_failures() const;
 
  private:
   std::filesystem::path folder_;
+};
+
+// The cells of a plan, one after another, or from any place on, as they stand in a study's folder.
+class CellReader {
+ public:
+  //   throws FileError where they are not there
+  CellReader(const SweepFolder& folder, const Plan& plan);
+
+  // Empty: that were all of them.
+  //   throws FileError where one is damaged, or there are more or fewer than planned, naming file and line
+  std::optional<Cell> next();
+
+  // Of the cell that comes next.
+  struct Place {
+    std::int64_t number = 0, byte = 0;
+  };
+  const Place& place() const { return place_; }
+  void go_to(const Place& place);
+
+ private:
+  const Plan& plan_;
+  std::string file_;
+  std::ifstream lines_;
+  Place place_;
 };
 
 // A result of a cell could not be kept: not the cell's fault, and no reason to go on.

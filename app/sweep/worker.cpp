@@ -7,7 +7,6 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,11 +32,12 @@ constexpr const char* kInterrupted = "interrupted; the same command goes on";
 constexpr int kMostFailures = 3;
 
 // Calls that it takes to list all folders of results: four for each of 256.
-constexpr std::size_t kListingCost = 1024;
+constexpr std::int64_t kListingCost = 1024;
 
 // The cells of a batch, and whether they are seen to be finished.
 struct Batch {
-  std::size_t first = 0, end = 0;
+  CellReader::Place first;
+  std::int64_t end = 0;
   bool over = false;
 };
 
@@ -51,9 +51,9 @@ class Worker {
         options_(options),
         watch_(watch),
         identity_(WorkerIdentity::of_this_process()),
-        claims_(folder.claims(), identity_, options.lease) {
-    const auto starts = plan.batch_starts();
-    for (std::size_t i = 0; i + 1 < starts.size(); ++i) batches_.push_back({starts[i], starts[i + 1]});
+        claims_(folder.claims(), identity_, options.lease),
+        cells_(folder, plan) {
+    read_batches();
     // The own share first, then the others' from there on, so that those who help begin at different places.
     const auto begin_of = [&](int index) {
       return static_cast<std::size_t>(index) * batches_.size() /
@@ -79,22 +79,41 @@ class Worker {
       if (Clock::now() - last_work > patience) break;
     }
     look();
-    std::unordered_set<std::string_view> left;
-    for (const Cell& cell : plan_.cells)
-      if (!is_over(cell)) left.insert(cell.id);
+    DigestSet left;
+    for (const Digest& id : ids_)
+      if (!is_over(id)) left.insert(id);
     outcome_.n_left = std::ssize(left);
     return outcome_;
   }
 
  private:
-  bool is_over(const Cell& cell) const { return finished_.contains(cell.id) || failed_.contains(cell.id); }
+  // Of each cell its name is kept, and of each batch where it stands: it is read when it is run.
+  void read_batches() {
+    std::string last;
+    for (auto place = cells_.place(); const auto cell = cells_.next(); place = cells_.place()) {
+      if (cell->batch != last) batches_.push_back({place, place.number});
+      batches_.back().end = cells_.place().number;
+      ids_.push_back(digest_of(*cell));
+      last = cell->batch;
+    }
+  }
+
+  std::vector<Cell> cells_of(const Batch& batch) {
+    std::vector<Cell> cells;
+    cells_.go_to(batch.first);
+    while (cells_.place().number < batch.end) cells.push_back(*cells_.next());
+    return cells;
+  }
+
+  static Digest digest_of(const Cell& cell) { return *Digest::parse(cell.id); }
+  bool is_over(const Digest& id) const { return finished_.contains(id) || failed_.contains(id); }
 
   // The own share. All folders of results are listed only where it has more cells than they have folders to
   // list: when a thousand workers begin, listing is what the file system has most to do with.
   void take_own() {
     const std::span own = std::span(batches_).first(n_own_);
-    std::size_t n_cells = 0;
-    for (const Batch& batch : own) n_cells += batch.end - batch.first;
+    std::int64_t n_cells = 0;
+    for (const Batch& batch : own) n_cells += batch.end - batch.first.number;
     look_at_failures();
     if (n_cells > kListingCost) look();
     for (Batch& batch : own)
@@ -103,12 +122,14 @@ class Worker {
 
   // As the files themselves say.
   bool has_all_results(Batch& batch) {
-    for (std::size_t i = batch.first; i < batch.end; ++i) {
-      const Cell& cell = plan_.cells[i];
+    update(batch);
+    if (batch.over) return true;
+    for (const Cell& cell : cells_of(batch)) {
+      const Digest id = digest_of(cell);
       std::error_code error;
-      if (is_over(cell)) continue;
+      if (is_over(id)) continue;
       if (!fs::exists(folder_.result(cell.id), error)) return false;
-      finished_.insert(cell.id);
+      finished_.insert(id);
     }
     return batch.over = true;
   }
@@ -116,19 +137,17 @@ class Worker {
   // What there is by now, as the folder lists it: which may be late, and is never wrong.
   void look() {
     look_at_ = Clock::now() + options_.lease / 4;
-    for (std::string& id : folder_.finished()) finished_.insert(std::move(id));
+    finished_.merge(folder_.finished());
     look_at_failures();
     for (Batch& batch : batches_) update(batch);
   }
 
-  void look_at_failures() {
-    for (std::string& id : folder_.failed()) failed_.insert(std::move(id));
-  }
+  void look_at_failures() { failed_.merge(folder_.failed()); }
 
   void update(Batch& batch) const {
-    batch.over = std::all_of(plan_.cells.begin() + static_cast<std::ptrdiff_t>(batch.first),
-                             plan_.cells.begin() + static_cast<std::ptrdiff_t>(batch.end),
-                             [&](const Cell& cell) { return is_over(cell); });
+    const auto ids =
+        std::span(ids_).subspan(batch.first.number, static_cast<std::size_t>(batch.end - batch.first.number));
+    batch.over = std::ranges::all_of(ids, [&](const Digest& id) { return is_over(id); });
   }
 
   void check_cancelled() const {
@@ -147,25 +166,22 @@ class Worker {
 
   void take(Batch& batch) {
     check_cancelled();
-    const std::string& name = plan_.cells[batch.first].batch;
-    if (!claims_.claim(name)) return;
+    std::vector<Cell> cells = cells_of(batch);
+    if (!claims_.claim(cells.front().batch)) return;
     const struct GiveUp {
       Claims& claims;
       ~GiveUp() { claims.give_up(); }
     } give_up{claims_};
     // Once more where they lie: the listing may be older than the last holder's last result.
-    for (std::size_t i = batch.first; i < batch.end; ++i)
-      if (std::error_code error; fs::exists(folder_.result(plan_.cells[i].id), error))
-        finished_.insert(plan_.cells[i].id);
-    run_missing(batch);
+    for (const Cell& cell : cells)
+      if (std::error_code error; fs::exists(folder_.result(cell.id), error))
+        finished_.insert(digest_of(cell));
+    std::erase_if(cells, [&](const Cell& cell) { return is_over(digest_of(cell)); });
+    if (!cells.empty()) run_missing(cells);
     update(batch);
   }
 
-  void run_missing(const Batch& batch) {
-    std::vector<Cell> missing;
-    for (std::size_t i = batch.first; i < batch.end; ++i)
-      if (!is_over(plan_.cells[i])) missing.push_back(plan_.cells[i]);
-    if (missing.empty()) return;
+  void run_missing(const std::vector<Cell>& missing) {
     if (claims_.was_taken_over())
       for (const Cell& cell : missing) remove_parts(cell);
     try {
@@ -195,7 +211,7 @@ class Worker {
   void run_cells(const std::vector<Cell>& missing) {
     Job& job = job_of(missing.front());
     auto begun = Clock::now();
-    const auto label = fmt::format("cell {} here, {} in the study", outcome_.n_done + 1, plan_.cells.size());
+    const auto label = fmt::format("cell {} here, {} in the study", outcome_.n_done + 1, plan_.n_cells);
     const JobWatch watch{
         [&](const Cell& cell) {
           const fs::path file = folder_.recording(cell.id);
@@ -226,8 +242,8 @@ class Worker {
     }
     write_result(folder_, {cell.id, plan_.program_version, identity_.name(), seconds}, result.lines,
                  identity_.token);
-    finished_.insert(cell.id);
-    if (failed_.erase(cell.id) > 0) {
+    finished_.insert(digest_of(cell));
+    if (failed_.erase(digest_of(cell)) > 0) {
       std::error_code ignored;
       fs::remove(folder_.failure(cell.id), ignored);
     }
@@ -248,9 +264,9 @@ class Worker {
 
   void note_failure(const std::vector<Cell>& missing, const std::string& why) {
     for (const Cell& cell : missing) {
-      if (finished_.contains(cell.id)) continue;
+      if (finished_.contains(digest_of(cell))) continue;
       write_failure(folder_, {cell.id, identity_.name(), why}, identity_.token);
-      failed_.insert(cell.id);
+      failed_.insert(digest_of(cell));
       ++outcome_.n_failed;
     }
     if (outcome_.n_done == 0 && ++n_failures_ == kMostFailures)
@@ -276,9 +292,11 @@ class Worker {
   const WorkerWatch& watch_;
   WorkerIdentity identity_;
   Claims claims_;
+  CellReader cells_;
+  std::vector<Digest> ids_;     // of all cells, in the plan's order
   std::vector<Batch> batches_;  // the own share first
   std::size_t n_own_ = 0;
-  std::unordered_set<std::string> finished_, failed_;
+  DigestSet finished_, failed_;
   Clock::time_point look_at_{};  // when the folder is listed next
   std::unique_ptr<Job> job_;
   std::tuple<int, int, int> job_is_;

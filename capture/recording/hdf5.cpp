@@ -271,30 +271,21 @@ Handle text_type(std::size_t n_bytes, const std::string& where) {
 
 }  // namespace
 
-void Group::create_texts(const std::string& name, const std::vector<std::string>& texts, int gzip) {
-  const std::string where = fmt::format("{}: {}", file_, path_of(name));
-  std::size_t width = 1;
-  for (const std::string& text : texts) {
-    if (text.find('\0') != std::string::npos)
-      throw InvalidInput(fmt::format("{}: a text with a zero byte: {}", where, shown(text)));
-    width = std::max(width, text.size());
-  }
-  std::string bytes(width * texts.size(), '\0');
-  for (std::size_t i = 0; i < texts.size(); ++i) texts[i].copy(&bytes[i * width], width);
+Dataset Group::create_texts(const std::string& name, hsize_t n_texts, std::size_t n_bytes, int gzip) {
   const Lock lock;
-  const Shape shape{texts.size()};
+  const std::string where = fmt::format("{}: {}", file_, path_of(name));
   DatasetOptions options;
-  if (!texts.empty()) {
-    options.chunk = {std::min<hsize_t>(texts.size(), kTextChunk)};
+  if (n_texts > 0) {
+    options.chunk = {std::min(n_texts, kTextChunk)};
     options.gzip = gzip;
   }
-  const Handle space = own(H5Screate_simple(1, shape.data(), nullptr), H5Sclose, where, "make a dataspace");
+  const Handle space = own(H5Screate_simple(1, &n_texts, nullptr), H5Sclose, where, "make a dataspace");
   const Handle properties = creation_properties(options, where, false);
-  const Handle type = text_type(width, where);
-  const Handle dataset =
+  const Handle type = text_type(std::max<std::size_t>(n_bytes, 1), where);
+  return {
       own(H5Dcreate2(id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
-          H5Dclose, where, "create the dataset");
-  check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), where, "write");
+          H5Dclose, where, "create the dataset"),
+      where};
 }
 
 std::vector<std::string> Group::read_texts(const std::string& name) const {

@@ -42,9 +42,9 @@ class Group : public Node {
   //   path: of the dataset in it
   Dataset create_virtual(const std::string& name, const Dataset& source, const std::string& file,
                          const std::string& path);
-  // A list of UTF-8 texts, each of which takes as many bytes as the longest before compression.
-  //   throws InvalidInput where a text has a zero byte
-  void create_texts(const std::string& name, const std::vector<std::string>& texts, int gzip);
+  // A list of UTF-8 texts, for Dataset::write_texts.
+  //   n_bytes: of the longest, which each of them takes before compression
+  Dataset create_texts(const std::string& name, hsize_t n_texts, std::size_t n_bytes, int gzip);
   std::vector<std::string> read_texts(const std::string& name) const;
   // A scalar text dataset, such as NXdata's `title`.
   void create_text(const std::string& name, const std::string& text);

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::recording::hdf5 {
 
@@ -225,6 +226,24 @@ void Dataset::write_points(std::span<const T> values, std::span<const hsize_t> c
   const Handle memory = memory_space({values.size()}, where_);
   check(H5Dwrite(id(), memory_type<T>(), memory.id(), space.id(), H5P_DEFAULT, values.data()), where_,
         "write");
+}
+
+void Dataset::write_texts(std::span<const std::string> texts, hsize_t first) {
+  if (texts.empty()) return;
+  const Lock lock;
+  const Handle type = own(H5Dget_type(id()), H5Tclose, where_, "read its type");
+  const std::size_t width = H5Tget_size(type.id());
+  std::string bytes(width * texts.size(), '\0');
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].size() > width || texts[i].find('\0') != std::string::npos)
+      throw InvalidInput(fmt::format("{}: no text of up to {} bytes without a zero byte: {}", where_, width,
+                                     shown(texts[i])));
+    texts[i].copy(&bytes[i * width], width);
+  }
+  const Shape count{texts.size()};
+  const Handle space = select({first}, count);
+  const Handle memory = memory_space(count, where_);
+  check(H5Dwrite(id(), type.id(), memory.id(), space.id(), H5P_DEFAULT, bytes.data()), where_, "write");
 }
 
 // As many rows as a megabyte holds, and whole chunks of them, so that none is decompressed twice.

@@ -35,8 +35,8 @@ struct DatasetOptions {
   std::size_t cache_bytes = 0;  // chunk cache; 0: uncompressed parts of chunks are written straight through
 };
 
-// A dataset of numbers. T is float, double, std::int32_t, std::int64_t or std::uint8_t; floats convert to and
-// from float16 where the file has that.
+// A dataset of numbers, or a list of texts. T is float, double, std::int32_t, std::int64_t or std::uint8_t;
+// floats convert to and from float16 where the file has that.
 class Dataset : public Node {
  public:
   Dataset() = default;
@@ -58,6 +58,10 @@ class Dataset : public Node {
   // Single elements; coordinates: (values.size(), rank), row-major.
   template <typename T>
   void write_points(std::span<const T> values, std::span<const hsize_t> coordinates);
+
+  // Of a list of texts: those from `first` on.
+  //   throws InvalidInput where one has a zero byte, or is longer than the list's texts are
+  void write_texts(std::span<const std::string> texts, hsize_t first);
 
   // Takes the Lock for a part at a time, unless the caller holds it, so that others get their turn.
   template <typename T>

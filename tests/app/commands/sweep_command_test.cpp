@@ -21,6 +21,7 @@
 #include "app/sweep/sweep_folder.hpp"
 #include "base/files.hpp"
 #include "capture/recording/recording.hpp"
+#include "tests/app/sweep/planned_cells.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -53,7 +54,7 @@ class SweepCommand : public ::testing::Test {
   std::string lines(int job, int seed) const {
     const sweep::SweepFolder folder(path("study"));
     std::string text;
-    for (const sweep::Cell& cell : folder.read().cells)
+    for (const sweep::Cell& cell : cells_of(folder, folder.read()))
       if (cell.job == job && cell.seed == seed) text += sweep::read_result(folder, cell.id).lines;
     return text;
   }
@@ -110,7 +111,7 @@ TEST_F(SweepCommand, GivesWhatTheCommandsGive) {
 
   const sweep::SweepFolder folder(path("study"));
   int n_recordings = 0;
-  for (const sweep::Cell& cell : folder.read().cells) {
+  for (const sweep::Cell& cell : cells_of(folder, folder.read())) {
     if (cell.job != 2) continue;
     const auto recording = recording::open_recording(folder.recording(cell.id).string());
     EXPECT_TRUE(recording->info()->complete);

@@ -74,7 +74,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t line = std::min(input.find('\n'), input.size());
   write(scratch.path() / "plan.json", input.substr(0, line));
   write(scratch.path() / "cells.jsonl", input.substr(std::min(line + 1, input.size())));
-  attempt([&] { folder.read().batch_starts(); });
+  attempt([&] {
+    const keyscope::sweep::Plan plan = folder.read();
+    keyscope::sweep::CellReader cells(folder, plan);
+    while (cells.next()) {
+    }
+  });
   write(folder.result(kCell), input);
   attempt([&] { keyscope::sweep::read_result(folder, kCell); });
   write(folder.failure(kCell), input);

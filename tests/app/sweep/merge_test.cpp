@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "tests/app/sweep/planned_cells.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::sweep {
@@ -43,23 +45,23 @@ class Merge : public ::testing::Test {
         if (full && std::string(budget) == "10%") continue;
         for (int sample = 0; sample < 3; ++sample) add(policy, full ? "" : budget, sample);
       }
-    folder_.write(plan_);
+    write_plan(folder_, plan_, cells_);
   }
 
   void add(const std::string& policy, const std::string& budget, int sample) {
     Cell cell;
-    cell.index = std::ssize(plan_.cells);
+    cell.index = std::ssize(cells_);
     cell.id = cell.batch = cell_digest({{"cell", cell.index}});
     cell.about = fmt::format(R"({{"policy":"{}","budget":"{}","block":64,"sample":{},"note":"a, \"b\""}})",
                              policy, budget, sample);
-    plan_.cells.push_back(cell);
+    cells_.push_back(cell);
   }
   void finish(std::size_t i, const std::string& version = "1.2") const {
-    write_result(folder_, {plan_.cells[i].id, version, "node:1", 0.5, 0},
-                 fmt::format("{{\"score\":{}}}\n", i), "token");
+    write_result(folder_, {cells_[i].id, version, "node:1", 0.5, 0}, fmt::format("{{\"score\":{}}}\n", i),
+                 "token");
   }
   void finish_all() const {
-    for (std::size_t i = 0; i < plan_.cells.size(); ++i) finish(i);
+    for (std::size_t i = 0; i < cells_.size(); ++i) finish(i);
   }
   MergeOutcome merged(const std::string& name = "study.h5") const {
     const auto read = [](const StudyJob&, const std::string& lines) {
@@ -71,17 +73,24 @@ class Merge : public ::testing::Test {
   test::ScratchFolder scratch_;
   SweepFolder folder_{scratch_.file("folder")};
   Plan plan_;
+  std::vector<Cell> cells_;
 };
+
+std::string csv_of(StudyTable& table) {
+  std::string text;
+  write_csv(table, [&](std::string_view some) { text += some; });
+  return text;
+}
 
 TEST_F(Merge, PutsEveryResultIntoOneFile) {
   finish_all();
   const MergeOutcome outcome = merged();
-  EXPECT_EQ(outcome.n_done, std::ssize(plan_.cells));
+  EXPECT_EQ(outcome.n_done, std::ssize(cells_));
   const StudyFile study(scratch_.file("study.h5"));
   EXPECT_EQ(study.name(), "counted");
   EXPECT_EQ(study.n_in_state(kDone), outcome.n_done);
-  for (std::size_t i = 0; i < plan_.cells.size(); ++i)
-    EXPECT_EQ(study.lines(plan_.cells[i].id), fmt::format("{{\"score\":{}}}\n", i));
+  for (std::size_t i = 0; i < cells_.size(); ++i)
+    EXPECT_EQ(study.lines(cells_[i].id), fmt::format("{{\"score\":{}}}\n", i));
   EXPECT_EQ(study.lines("another"), std::nullopt);
   const auto figures = figures::read_figures(scratch_.file("study.h5"));
   ASSERT_THAT(figures.figures, SizeIs(1));
@@ -93,26 +102,26 @@ TEST_F(Merge, PutsEveryResultIntoOneFile) {
 TEST_F(Merge, GivesTheSameFileOfTheSameResults) {
   finish_all();
   merged("one.h5");
-  for (const Cell& cell : plan_.cells) std::filesystem::remove(folder_.result(cell.id));
-  for (std::size_t i = plan_.cells.size(); i-- > 0;)
-    write_result(folder_, {plan_.cells[i].id, "1.2", "another:2", 7.5, 0},
-                 fmt::format("{{\"score\":{}}}\n", i), "other");
+  for (const Cell& cell : cells_) std::filesystem::remove(folder_.result(cell.id));
+  for (std::size_t i = cells_.size(); i-- > 0;)
+    write_result(folder_, {cells_[i].id, "1.2", "another:2", 7.5, 0}, fmt::format("{{\"score\":{}}}\n", i),
+                 "other");
   merged("two.h5");
   EXPECT_EQ(read_file(scratch_.file("one.h5")), read_file(scratch_.file("two.h5")));
 }
 
 TEST_F(Merge, ShowsWhatIsMissingAsMissing) {
   for (const std::size_t i : {0, 1, 4}) finish(i);
-  write_failure(folder_, {plan_.cells[5].id, "node:1", "no room on the \"disk\", at all"}, "token");
-  const MergeOutcome outcome = merged();
+  write_failure(folder_, {cells_[5].id, "node:1", "no room on the \"disk\", at all"}, "token");
+  MergeOutcome outcome = merged();
   EXPECT_EQ(outcome.n_done, 3);
   EXPECT_EQ(outcome.n_failed, 1);
-  EXPECT_EQ(outcome.n_missing, std::ssize(plan_.cells) - 4);
-  const std::string csv = table_csv(outcome.table);
+  EXPECT_EQ(outcome.n_missing, std::ssize(cells_) - 4);
+  const std::string csv = csv_of(outcome.table);
   EXPECT_THAT(csv, HasSubstr(",failed,\"no room on the \"\"disk\"\", at all\","));
-  EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + std::ssize(plan_.cells));
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + std::ssize(cells_));
   const StudyFile study(scratch_.file("study.h5"));
-  EXPECT_EQ(study.lines(plan_.cells[5].id), std::nullopt);
+  EXPECT_EQ(study.lines(cells_[5].id), std::nullopt);
   EXPECT_EQ(study.n_in_state(kMissing), outcome.n_missing);
   const auto figures = figures::read_figures(scratch_.file("study.h5"));
   EXPECT_THAT(figures.figures.front().caption, HasSubstr("12 cells of the study have no result"));
@@ -120,12 +129,12 @@ TEST_F(Merge, ShowsWhatIsMissingAsMissing) {
 
 TEST_F(Merge, NamesResultsThatCannotBeUsedAndTakesTheRest) {
   finish_all();
-  const auto half = folder_.result(plan_.cells[2].id), other = folder_.result(plan_.cells[3].id);
+  const auto half = folder_.result(cells_[2].id), other = folder_.result(cells_[3].id);
   const std::string whole = read_file(half);
   std::ofstream(half, std::ios::binary) << whole.substr(0, whole.size() - 5);
   finish(3, "1.1");
   const MergeOutcome outcome = merged();
-  EXPECT_EQ(outcome.n_done, std::ssize(plan_.cells) - 2);
+  EXPECT_EQ(outcome.n_done, std::ssize(cells_) - 2);
   EXPECT_EQ(outcome.n_damaged, 2);
   ASSERT_THAT(outcome.damages, SizeIs(2));
   EXPECT_THAT(outcome.damages[0], AllOf(HasSubstr(half.string()), HasSubstr("found 0 lines; expected 1"),
@@ -137,9 +146,10 @@ TEST_F(Merge, NamesResultsThatCannotBeUsedAndTakesTheRest) {
 
 TEST_F(Merge, DoesNotMixTheTasksOfAReport) {
   plan_.study.jobs.front().command = "report";
-  for (std::size_t i = 0; i < plan_.cells.size(); ++i)
-    plan_.cells[i].about = fmt::format(R"({{"task":"{}","policy":"keydiff","budget":"25%","block":64}})",
-                                       i % 2 == 0 ? "niah" : "phonebook");
+  for (std::size_t i = 0; i < cells_.size(); ++i)
+    cells_[i].about = fmt::format(R"({{"task":"{}","policy":"keydiff","budget":"25%","block":64}})",
+                                  i % 2 == 0 ? "niah" : "phonebook");
+  write_plan(folder_, plan_, cells_);
   finish_all();
   merged();
   const auto figures = figures::read_figures(scratch_.file("study.h5"));
@@ -148,9 +158,20 @@ TEST_F(Merge, DoesNotMixTheTasksOfAReport) {
   EXPECT_EQ(figures.figures[1].name, "report-phonebook-score");
 }
 
+TEST_F(Merge, HasNoMeanOverWhatIsNoNumber) {
+  finish_all();
+  const auto read = [](const StudyJob&, const std::string& lines) {
+    const double score = nlohmann::json::parse(lines).at("score").get<double>();
+    return std::vector<Measure>{{"score", "", score == 3 ? std::nan("") : score}};
+  };
+  merge(folder_, plan_, read, scratch_.file("study.h5"), {});
+  const auto figures = figures::read_figures(scratch_.file("study.h5"));
+  EXPECT_THAT(figures.figures.front().caption, HasSubstr("means over 14 numbers"));
+}
+
 TEST_F(Merge, CutsMessagesBetweenCharactersAndNamesAtNoZeroByte) {
   write_failure(folder_,
-                {plan_.cells[0].id, "node:1",
+                {cells_[0].id, "node:1",
                  "x" +
                      [] {
                        std::string text;
@@ -158,9 +179,10 @@ TEST_F(Merge, CutsMessagesBetweenCharactersAndNamesAtNoZeroByte) {
                        return text;
                      }()},
                 "token");
-  plan_.cells[1].about = R"({"prompt":"a\u0000b"})";
-  const MergeOutcome outcome = merged();
-  const std::string csv = table_csv(outcome.table);
+  cells_[1].about = R"({"prompt":"a\u0000b"})";
+  write_plan(folder_, plan_, cells_);
+  MergeOutcome outcome = merged();
+  const std::string csv = csv_of(outcome.table);
   EXPECT_TRUE(is_utf8(csv));
   EXPECT_EQ(csv.find("\xEF\xBF\xBD"), std::string::npos) << "half a character became U+FFFD";
   EXPECT_THAT(csv, HasSubstr("a b"));
@@ -193,7 +215,8 @@ TEST_F(Merge, ADamagedStudyIsRefusedByName) {
 }
 
 TEST(StudyTable, ColumnsComeWithTheirFirstValueAndBecomeTextsWithTheirFirstText) {
-  StudyTable table;
+  const test::ScratchFolder scratch;
+  StudyTable table(scratch.path());
   table.add_row();
   table.set("a", 0.1);
   table.add_row();
@@ -201,16 +224,49 @@ TEST(StudyTable, ColumnsComeWithTheirFirstValueAndBecomeTextsWithTheirFirstText)
   table.add_row();
   table.set("a", std::string("both"));
   table.set("c", std::numeric_limits<double>::quiet_NaN());
-  table.fill();
-  EXPECT_EQ(table_csv(table), "a,b,c\n0.1,,\n,\"x,y\",\nboth,,\n");
+  EXPECT_EQ(csv_of(table), "a,b,c\n0.1,,\n,\"x,y\",\nboth,,\n");
+}
+
+// More rows than are written at once; columns that come late, change their kind, or are wide.
+TEST(StudyTable, IsInAFileWhatItIsAsText) {
+  constexpr std::size_t kRows = 10000;
+  const test::ScratchFolder scratch;
+  StudyTable table(scratch.path());
+  for (std::size_t i = 0; i < kRows; ++i) {
+    table.add_row();
+    table.set("number", static_cast<double>(i) / 3);
+    table.set("text", std::string(i % 50, 'x'));
+    if (i > 7000) table.set("late", static_cast<double>(i));
+    if (i % 2 == 0) table.set("mixed", static_cast<double>(i));
+    if (i == 9000) table.set("mixed", std::string("a"));
+  }
+  auto file = recording::hdf5::File::create(scratch.file("table.h5"));
+  recording::hdf5::Group group = file.root();
+  write_table(group, table, "number");
+  const auto numbers = group.open_dataset("number").read<double>(),
+             late = group.open_dataset("late").read<double>();
+  const auto texts = group.read_texts("text"), mixed = group.read_texts("mixed");
+  ASSERT_THAT(numbers, SizeIs(kRows));
+  ASSERT_THAT(mixed, SizeIs(kRows));
+  std::string csv = "number,text,mixed,late\n";
+  for (std::size_t i = 0; i < kRows; ++i) {
+    EXPECT_EQ(numbers[i], static_cast<double>(i) / 3);
+    EXPECT_EQ(texts[i], std::string(i % 50, 'x'));
+    EXPECT_EQ(mixed[i], i == 9000 ? "a" : i % 2 == 0 ? std::to_string(i) : "");
+    EXPECT_EQ(std::isnan(late[i]), i <= 7000);
+    csv += fmt::format("{},{},{},{}\n", numbers[i], texts[i], mixed[i], i > 7000 ? std::to_string(i) : "");
+  }
+  EXPECT_EQ(csv_of(table), csv);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1)
+      << "rows wait in no visible file";
 }
 
 TEST(StudyTable, TakesNumbersTruthsAndTextsOfAnObject) {
-  StudyTable table;
+  const test::ScratchFolder scratch;
+  StudyTable table(scratch.path());
   table.add_row();
   table.set_members({{"n", 3}, {"yes", true}, {"text", "t"}, {"list", {1, 2}}, {"none", nullptr}});
-  table.fill();
-  EXPECT_EQ(table_csv(table), "n,yes,text\n3,1,t\n");
+  EXPECT_EQ(csv_of(table), "n,yes,text\n3,1,t\n");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "app/sweep/study_figures.hpp"
 
-#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,15 +14,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-Observation one(const std::string& policy, const std::string& budget, double value) {
-  return {"eval niah", "recall", "model", policy, budget, 64, value};
+Sample some(const std::string& policy, const std::string& budget, std::vector<double> values) {
+  return {"eval niah", "recall", "model", policy, budget, 64, std::move(values)};
 }
 
 TEST(StudyFigures, DrawMeansAgainstBudgetsInTheirOrder) {
-  const std::vector<Observation> all{one("none", "", 1),          one("none", "", 0.5),
-                                     one("keydiff", "50%", 0.75), one("keydiff", "64", 0.25),
-                                     one("keydiff", "8%", 0),     one("keydiff", "8%", 0.5),
-                                     one("sink:first=2", "8%", 1)};
+  const std::vector<Sample> all{some("none", "", {1, 0.5}), some("keydiff", "50%", {0.75}),
+                                some("keydiff", "64", {0.25}), some("keydiff", "8%", {0, 0.5}),
+                                some("sink:first=2", "8%", {1})};
   const auto figures = study_figures(all, "needles", 2);
   ASSERT_THAT(figures, SizeIs(1));
   EXPECT_EQ(figures.front().name, "eval-niah-recall");
@@ -41,9 +40,9 @@ TEST(StudyFigures, DrawMeansAgainstBudgetsInTheirOrder) {
 }
 
 TEST(StudyFigures, HaveAPanelForEveryModelAndBlockSize) {
-  std::vector<Observation> all{one("keydiff", "8%", 1), one("keydiff", "8%", 0)};
+  std::vector<Sample> all{some("keydiff", "8%", {1}), some("keydiff", "8%", {0})};
   all[1].block = 32;
-  all.push_back({"eval niah", "recall", "another", "keydiff", "8%", 32, 1});
+  all.push_back({"eval niah", "recall", "another", "keydiff", "8%", 32, {1}});
   const auto figures = study_figures(all, "needles", 0);
   ASSERT_THAT(figures, SizeIs(1));
   ASSERT_THAT(figures.front().panels, SizeIs(3));
@@ -52,11 +51,8 @@ TEST(StudyFigures, HaveAPanelForEveryModelAndBlockSize) {
 }
 
 TEST(StudyFigures, OfTheFullCacheAloneStandAgainstModels) {
-  const std::vector<Observation> all{
-      {"validate", "spearman", "a", "none", "", 64, -0.5},
-      {"validate", "spearman", "b", "none", "", 64, -0.25},
-      {"validate", "spearman", "b", "none", "", 64, -0.75},
-      {"validate", "spearman", "b", "none", "", 64, std::numeric_limits<double>::quiet_NaN()}};
+  const std::vector<Sample> all{{"validate", "spearman", "a", "none", "", 64, {-0.5}},
+                                {"validate", "spearman", "b", "none", "", 64, {-0.25, -0.75}}};
   const auto figures = study_figures(all, "keys", 0);
   ASSERT_THAT(figures, SizeIs(1));
   EXPECT_THAT(figures.front().panels.front().x.categories, ElementsAre("a", "b"));

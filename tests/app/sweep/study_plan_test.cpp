@@ -16,6 +16,7 @@
 #include "app/sweep/worker.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "tests/app/sweep/planned_cells.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::sweep {
@@ -81,11 +82,16 @@ TEST_F(StudyFile, IsRefusedByFileAndField) {
               HasSubstr("the same as an earlier one"));
 }
 
-Plan plan_of(std::size_t n_cells) {
+Plan small_plan() {
   Plan plan;
   plan.study = {"study", "/", {"m"}, {0}, {{"validate", nlohmann::ordered_json::object()}}};
   plan.program_version = "1";
   plan.models = {{"m", "aa", "bb"}};
+  return plan;
+}
+
+std::vector<Cell> some_cells(std::size_t n_cells) {
+  std::vector<Cell> cells;
   for (std::size_t i = 0; i < n_cells; ++i) {
     Cell cell;
     cell.id = cell_digest({{"cell", i}});
@@ -94,23 +100,31 @@ Plan plan_of(std::size_t n_cells) {
     cell.tokens = 10;
     cell.seconds = 0.5;
     cell.about = R"({"prompt":"é\n"})";
-    plan.cells.push_back(cell);
+    cells.push_back(cell);
   }
-  return plan;
+  return cells;
 }
 
 TEST(SweepPlan, ReadsBackAsItWasWritten) {
   const test::ScratchFolder scratch;
   const SweepFolder folder(scratch.file("study"));
-  const Plan plan = plan_of(5);
-  folder.write(plan);
+  Plan plan = small_plan();
+  const auto cells = some_cells(5);
+  write_plan(folder, plan, cells);
   const Plan read = folder.read();
   EXPECT_EQ(read.study.json(), plan.study.json());
   EXPECT_EQ(read.models.front().weights_sha256, "bb");
-  ASSERT_EQ(read.cells.size(), 5);
-  EXPECT_EQ(read.cells[3].id, plan.cells[3].id);
-  EXPECT_EQ(nlohmann::json::parse(read.cells[3].about), nlohmann::json::parse(plan.cells[3].about));
-  EXPECT_THAT(read.batch_starts(), ElementsAre(0, 2, 4, 5));
+  const auto read_cells = cells_of(folder, read);
+  ASSERT_EQ(read_cells.size(), 5);
+  EXPECT_EQ(read_cells[3].id, cells[3].id);
+  EXPECT_EQ(nlohmann::json::parse(read_cells[3].about), nlohmann::json::parse(cells[3].about));
+  CellReader from(folder, read);
+  from.next();
+  const auto place = from.place();
+  while (from.next()) {
+  }
+  from.go_to(place);
+  EXPECT_EQ(from.next()->id, cells[1].id) << "from any place on";
 }
 
 TEST(SweepPlan, IsNotReadWhereItIsDamagedOrForeign) {
@@ -118,37 +132,56 @@ TEST(SweepPlan, IsNotReadWhereItIsDamagedOrForeign) {
   const SweepFolder none(scratch.path());
   EXPECT_THROW(none.read(), FileError);
   std::ofstream(scratch.file("letter.txt")) << "dear";
-  EXPECT_THROW(none.write(plan_of(1)), FileError) << "the folder holds something else";
+  Plan plan = small_plan();
+  EXPECT_THROW(write_plan(none, plan, some_cells(1)), FileError) << "the folder holds something else";
   const SweepFolder folder(scratch.file("study"));
-  folder.write(plan_of(3));
+  write_plan(folder, plan, some_cells(3));
   const std::string cells = read_file(folder.path() / "cells.jsonl");
   for (const std::string& damaged :
        {cells.substr(0, cells.size() - 30), cells.substr(0, cells.find('\n') + 1), cells + "{}\n"}) {
     std::ofstream(folder.path() / "cells.jsonl") << damaged;
-    EXPECT_THROW(folder.read(), FileError);
+    EXPECT_THROW(cells_of(folder, folder.read()), FileError);
   }
+}
+
+TEST(SweepPlan, LeavesWhatThereWasWhereItIsEnded) {
+  const test::ScratchFolder scratch;
+  const SweepFolder folder(scratch.file("study"));
+  const auto ended = [](const EachCell& each) -> Plan {
+    for (const Cell& cell : some_cells(2)) each(cell);
+    throw Cancelled("interrupted");
+  };
+  EXPECT_THROW(folder.write(ended), Cancelled);
+  EXPECT_THROW(folder.read(), FileError);
+  // As a program that was killed leaves it.
+  std::ofstream(folder.path() / "cells.jsonl.4711.part") << "{";
+  std::filesystem::create_directories(folder.path() / "claims");
+  Plan plan = small_plan();
+  write_plan(folder, plan, some_cells(3));
+  EXPECT_THROW(folder.write(ended), Cancelled);
+  EXPECT_EQ(cells_of(folder, folder.read()).size(), 3);
 }
 
 TEST(SweepPlan, NamesNoFileOutsideItsFolder) {
   const test::ScratchFolder scratch;
   const SweepFolder folder(scratch.file("study"));
-  const Plan plan = plan_of(1);
-  folder.write(plan);
+  Plan plan = small_plan();
+  const std::string id = some_cells(1).front().id;
+  write_plan(folder, plan, some_cells(1));
   const std::string cells = read_file(folder.path() / "cells.jsonl");
-  const std::string& id = plan.cells.front().id;
   for (const char* name : {"../../../tmp/elsewhere", "", "0123456789ABCDEF0123456789ABCDEF"}) {
     std::string damaged = cells;
     std::ofstream(folder.path() / "cells.jsonl") << damaged.replace(damaged.find(id), id.size(), name);
-    EXPECT_THROW(folder.read(), FileError) << name;
+    EXPECT_THROW(cells_of(folder, folder.read()), FileError) << name;
   }
 }
 
 TEST(SweepResult, ReadsBackAndSaysWhereItIsDamaged) {
   const test::ScratchFolder scratch;
   const SweepFolder folder(scratch.file("study"));
-  const Plan plan = plan_of(4);
-  folder.write(plan);
-  const std::string& cell = plan.cells[1].id;
+  Plan plan = small_plan();
+  write_plan(folder, plan, some_cells(4));
+  const std::string cell = some_cells(4)[1].id;
   write_result(folder, {cell, "1", "node7:12", 2.5}, "{\"a\":1}\n{\"b\":2}\n", "token");
   const Result result = read_result(folder, cell);
   EXPECT_EQ(result.lines, "{\"a\":1}\n{\"b\":2}\n");
@@ -163,13 +196,14 @@ TEST(SweepResult, ReadsBackAndSaysWhereItIsDamaged) {
 TEST(SweepStatus, CountsCellsOnce) {
   const test::ScratchFolder scratch;
   const SweepFolder folder(scratch.file("study"));
-  Plan plan = plan_of(6);
-  plan.cells.push_back(plan.cells.front());  // in two jobs
-  folder.write(plan);
-  write_result(folder, {plan.cells[0].id, "1", "w", 1}, "", "t");
+  Plan plan = small_plan();
+  auto cells = some_cells(6);
+  cells.push_back(cells.front());  // in two jobs
+  write_plan(folder, plan, cells);
+  write_result(folder, {cells[0].id, "1", "w", 1}, "", "t");
   write_result(folder, {cell_digest({{"cell", "of an earlier plan"}}), "1", "w", 1}, "", "t");
-  write_failure(folder, {plan.cells[1].id, "w", "it is raining"}, "t");
-  std::ofstream(folder.claims() / plan.cells[2].batch) << "{}";
+  write_failure(folder, {cells[1].id, "w", "it is raining"}, "t");
+  std::ofstream(folder.claims() / cells[2].batch) << "{}";
   const Status status = status_of(folder, plan);
   EXPECT_EQ(status.n_planned, 6);
   EXPECT_EQ(status.n_done, 1);

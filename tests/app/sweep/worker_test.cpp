@@ -24,6 +24,7 @@
 #include "app/sweep/sweep_folder.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "tests/app/sweep/planned_cells.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/small_disk.hpp"
 
@@ -45,16 +46,16 @@ class CountingJob final : public Job {
   using Before = std::function<void(std::int64_t index)>;
   CountingJob(std::int64_t n_cells, Before before) : n_cells_(n_cells), before_(std::move(before)) {}
 
-  std::vector<Cell> cells() override {
-    std::vector<Cell> cells(n_cells_);
+  void for_each_cell(const EachCell& each) override {
     for (std::int64_t i = 0; i < n_cells_; ++i) {
-      cells[i].id = cell_digest({{"cell", i}});
-      cells[i].batch = cell_digest({{"batch", i / 3}});
-      cells[i].index = i;
-      cells[i].tokens = 1;
-      cells[i].about = "{}";
+      Cell cell;
+      cell.id = cell_digest({{"cell", i}});
+      cell.batch = cell_digest({{"batch", i / 3}});
+      cell.index = i;
+      cell.tokens = 1;
+      cell.about = "{}";
+      each(cell);
     }
-    return cells;
   }
 
   void run(std::span<const Cell> batch, const JobWatch& watch) override {
@@ -90,9 +91,11 @@ class WorkerTest : public ::testing::Test {
  protected:
   void plan(std::int64_t n_cells) {
     CountingJobs jobs(n_cells, {});
-    Study study{"study", "/", {"m"}, {0}, {{"count", nlohmann::ordered_json::object()}}};
-    plan_ = plan_study(std::move(study), jobs, [](std::int64_t, std::int64_t) {});
-    folder_.write(plan_);
+    const Study study{"study", "/", {"m"}, {0}, {{"count", nlohmann::ordered_json::object()}}};
+    plan_ = folder_.write([&](const EachCell& each) {
+      return plan_study(
+          study, jobs, [](std::int64_t, std::int64_t) {}, each);
+    });
     n_cells_ = n_cells;
   }
 
@@ -104,7 +107,8 @@ class WorkerTest : public ::testing::Test {
   }
 
   void expect_all_there() const {
-    for (const Cell& cell : plan_.cells) EXPECT_EQ(read_result(folder_, cell.id).lines, line_of(cell));
+    for (const Cell& cell : cells_of(folder_, plan_))
+      EXPECT_EQ(read_result(folder_, cell.id).lines, line_of(cell));
     EXPECT_TRUE(std::filesystem::is_empty(folder_.claims()));
   }
 
@@ -203,7 +207,7 @@ TEST_F(WorkerTest, EndsWhereResultsCannotBeKept) {
 
 TEST_F(WorkerTest, LeavesOthersTheirCells) {
   plan(3);
-  std::ofstream(folder_.claims() / plan_.cells.front().batch)
+  std::ofstream(folder_.claims() / cells_of(folder_, plan_).front().batch)
       << R"({"host":"elsewhere","pid":1,"machine":"m","began":1,"token":"t","lease_ms":60000})"
       << "\n";
   const auto started = std::chrono::steady_clock::now();
