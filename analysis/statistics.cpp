@@ -31,12 +31,21 @@ void check_request(std::span<const double> samples, const BootstrapOptions& opti
         fmt::format("bootstrap: a confidence of {}; expected more than 0, less than 1", options.confidence));
 }
 
-double resampled_mean(std::span<const double> samples, std::uint64_t& state) {
+// Adds to each sum the mean of a resample: of resample r, the draws from seed + r · stride on.
+void add_resampled_means(std::span<const double> samples, std::uint64_t seed, std::uint64_t stride,
+                         std::span<double> sums) {
+  // Several at a time, as each waits for its last sum.
+  constexpr std::size_t kAtOnce = 8;
   const auto n = static_cast<double>(samples.size());
-  double sum = 0;
-  for (std::size_t i = 0; i < samples.size(); ++i, state += kSplitmixStep)
-    sum += samples[static_cast<std::size_t>(unit_interval(splitmix(state)) * n)];
-  return sum / n;
+  for (std::size_t first = 0; first < sums.size(); first += kAtOnce) {
+    std::array<double, kAtOnce> drawn{};
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      for (std::size_t r = 0; r < kAtOnce; ++r) {
+        const std::uint64_t state = seed + (first + r) * stride + i * kSplitmixStep;
+        drawn[r] += samples[static_cast<std::size_t>(unit_interval(splitmix(state)) * n)];
+      }
+    for (std::size_t r = 0; r < std::min(kAtOnce, sums.size() - first); ++r) sums[first + r] += drawn[r] / n;
+  }
 }
 
 // The percentile interval that the means of the resamples give.
@@ -57,8 +66,7 @@ BootstrapMean bootstrap_mean(std::span<const double> samples, const BootstrapOpt
   if (!samples.empty()) result.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
   if (samples.size() < 2) return result;
   std::vector<double> means(options.n_resamples);
-  std::uint64_t state = options.seed;
-  for (double& mean : means) mean = resampled_mean(samples, state);
+  add_resampled_means(samples, options.seed, samples.size() * kSplitmixStep, means);
   set_ends(result, means, options.confidence);
   return result;
 }
@@ -82,12 +90,13 @@ BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> str
   if (options.n_resamples < 1)
     throw InvalidInput(fmt::format("bootstrap: {} resamples; expected at least 1", options.n_resamples));
   std::vector<double> means(options.n_resamples);
+  const std::uint64_t stride = static_cast<std::uint64_t>(result.n_samples) * kSplitmixStep;
   std::uint64_t state = options.seed;
-  for (double& mean : means) {
-    double all = 0;
-    for (const std::vector<double>& samples : strata) all += resampled_mean(samples, state);
-    mean = all / n_strata;
+  for (const std::vector<double>& samples : strata) {
+    add_resampled_means(samples, state, stride, means);
+    state += samples.size() * kSplitmixStep;
   }
+  for (double& mean : means) mean /= n_strata;
   set_ends(result, means, options.confidence);
   return result;
 }
@@ -134,19 +143,21 @@ double clopper_pearson_high(double n_hits, double n_trials, double confidence) {
 std::vector<double> quantiles(std::span<const double> values, std::span<const double> probabilities) {
   for (std::size_t i = 0; i < values.size(); ++i)
     if (std::isnan(values[i])) throw InvalidInput(fmt::format("quantiles: value {} is not a number", i));
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
+  std::vector<double> ordered(values.begin(), values.end());
   std::vector<double> result;
   for (const double p : probabilities) {
     if (!(p >= 0 && p <= 1))
       throw InvalidInput(fmt::format("quantiles: a probability of {}; expected 0 to 1", p));
-    if (sorted.empty()) {
+    if (ordered.empty()) {
       result.push_back(std::numeric_limits<double>::quiet_NaN());
       continue;
     }
-    const double place = p * static_cast<double>(sorted.size() - 1);
-    const double below = sorted[static_cast<std::size_t>(place)];
-    const double above = sorted[static_cast<std::size_t>(std::ceil(place))];
+    const double place = p * static_cast<double>(ordered.size() - 1);
+    const auto at = ordered.begin() + static_cast<std::ptrdiff_t>(place);
+    std::nth_element(ordered.begin(), at, ordered.end());
+    const double below = *at;
+    const double above =
+        std::ceil(place) == std::floor(place) ? below : *std::min_element(at + 1, ordered.end());
     // Equal ends first: the difference of two infinities is no number.
     result.push_back(below == above ? below : std::lerp(below, above, place - std::floor(place)));
   }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 
 namespace keyscope {
@@ -243,8 +244,7 @@ std::filesystem::path assets_folder() {
   std::error_code error;
   fs::path built_from = KEYSCOPE_ASSETS_DIR;
   if (fs::is_directory(built_from, error)) return built_from;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = executable.parent_path() / "../../assets";
+  const fs::path beside = program_path().parent_path() / "../../assets";
   if (fs::is_directory(beside, error)) return fs::canonical(beside, error);
   throw FileError(fmt::format("{}: the project's assets are not there; run the demo from a checkout",
                               built_from.string()));

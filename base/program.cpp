@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <system_error>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -12,6 +13,11 @@
 #include "base/files.hpp"
 
 namespace keyscope {
+
+std::filesystem::path program_path() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
 
 ChildProgram::ChildProgram(const std::vector<std::string>& words, Output output) {
   std::vector<char*> arguments;

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <sys/types.h>
 
 namespace keyscope {
+
+// Of the program that runs; empty where the system does not say.
+std::filesystem::path program_path();
 
 // A program that was started in a process of its own.
 class ChildProgram {

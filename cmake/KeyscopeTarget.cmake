@@ -33,6 +33,12 @@ if(NOT KEYSCOPE_SANITIZE)
   endif()
 endif()
 
+# For what lies in the engine's library. Its functions are called by their names there, and never replaced.
+function(keyscope_position_independent name)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${name} PRIVATE -fno-semantic-interposition)
+endfunction()
+
 # Headers that most sources read, parsed once for all targets that name the same set. `core` is for targets
 # without LibTorch, whose OpenMP flag changes what headers mean; the other sets are for targets with it.
 set(keyscope_core_headers
@@ -55,6 +61,7 @@ set(keyscope_test_flags $<$<CONFIG:Release>:-O0>)
 if(KEYSCOPE_PCH)
   keyscope_precompile(core)
   keyscope_precompile(torch HEADERS <ATen/core/Tensor.h> LINK LibTorch::LibTorch)
+  keyscope_position_independent(keyscope_pch_torch)
   if(KEYSCOPE_TESTS)
     keyscope_precompile(test HEADERS <gtest/gtest.h> <gmock/gmock.h> LINK GTest::gtest GTest::gmock)
     keyscope_precompile(torch_test HEADERS <ATen/core/Tensor.h> <gtest/gtest.h> <gmock/gmock.h>

@@ -332,6 +332,12 @@ TEST(Layering, RecordingsAndTokenizersNeedNoLibTorch) {
               IsEmpty());
 }
 
+// Else every command would start it.
+TEST(Layering, TheApplicationNeedsNoLibTorch) {
+  EXPECT_THAT(lines_with(whole_tree(), "app", {"#include <torch/", "#include <ATen/", "#include <c10/"}),
+              IsEmpty());
+}
+
 TEST(Layering, WhatAFolderMustNotHaveIsFound) {
   const Tree tree{{"analysis/a.cpp", "int a;\n#include <fstream>\n"}, {"app/b.cpp", "#include <fstream>\n"}};
   EXPECT_THAT(lines_with(tree, "analysis", {"#include <fstream>"}),

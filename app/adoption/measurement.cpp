@@ -17,7 +17,6 @@
 #include "app/validation/validation.hpp"
 #include "base/errors.hpp"
 #include "capture/model/memory.hpp"
-#include "capture/model/transformer.hpp"
 
 namespace keyscope::adoption {
 
@@ -84,7 +83,7 @@ class Measurement {
 
   void count_memory() {
     const auto& config = model_.config();
-    const std::int64_t element = static_cast<std::int64_t>(c10::elementSize(model_.transformer().dtype()));
+    const std::int64_t element = model_.element_bytes();
     const auto block = settings_.blocks.front();
     adoption_.full_memory = cache_memory(config, element, adoption_.prompt_lengths, nullptr, block);
     for (std::size_t i = 0; i < points_.size(); ++i) {

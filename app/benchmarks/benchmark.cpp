@@ -20,8 +20,6 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "capture/kernels/kernels.hpp"
-#include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
 
@@ -77,10 +75,8 @@ Json row_json(const Row& row) {
 Setting setting_of(const capture::Model& model) {
   const auto folder = std::filesystem::absolute(model.folder()).lexically_normal();
   const auto name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-  const bool kernels = model.transformer().arithmetic() == capture::Arithmetic::kKernels;
-  return {name.string(),       model.dtype_name(),
-          model.device_name(), kernels ? capture::kernels::best().level : "ATen",
-          model.threads(),     model.weight_bytes()};
+  return {name.string(),           model.dtype_name(), model.device_name(),
+          model.arithmetic_name(), model.threads(),    model.weight_bytes()};
 }
 
 Json benchmark_json(const Benchmark& benchmark) {

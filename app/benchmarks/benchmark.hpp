@@ -13,7 +13,6 @@
 #include "app/figures/figure.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/model/model.hpp"
-#include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
 

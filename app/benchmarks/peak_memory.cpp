@@ -16,8 +16,7 @@
 #include "app/benchmarks/benchmark.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
-#include "capture/model/compute_device.hpp"
-#include "capture/model/transformer.hpp"
+#include "capture/model/model.hpp"
 
 namespace keyscope::benchmarks {
 namespace {
@@ -67,7 +66,7 @@ std::string run_and_describe(const std::filesystem::path& folder, const capture:
     json["setting"] = setting_json(setting_of(*model));
     json["rows"] = outcomes.front().peak_cache_rows;
     json["cache_bytes"] = outcomes.front().peak_cache_bytes;
-    json["peak_bytes"] = capture::peak_memory(model->transformer().options().device());
+    json["peak_bytes"] = model->peak_memory();
   } catch (const UsageError& error) {
     json = {{"error", error.what()}, {"usage", true}};
   } catch (const std::bad_alloc&) {

@@ -1,69 +1,28 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <utility>
 
-#include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/rand.h>
-#include <c10/core/InferenceMode.h>
-
 #include "app/benchmarks/benchmark.hpp"
+#include "capture/inference/engine.hpp"
 #include "capture/model/model.hpp"
 #include "capture/model/products.hpp"
-#include "capture/model/transformer.hpp"
 
 namespace keyscope::benchmarks {
 
 namespace {
 
-// What the model's matrix products alone reach: the roof over a prefill. The product is that of the MLP's
-// widening, rows × hidden × intermediate, in the model's dtype and with its threads.
-class ProductRate {
- public:
-  //   model: kept by the caller
-  //   rows: tokens of the product; 512 to 1024 are enough for full speed
-  ProductRate(const capture::Model& model, std::int64_t rows);
-
-  // 10⁹ operations a second (a multiplication and an addition are two), the best of a few products.
-  double measure_gflops();
-
- private:
-  const capture::Model& model_;
-  at::Tensor x_, weight_, out_;
-};
-
-using Clock = std::chrono::steady_clock;
-
-ProductRate::ProductRate(const capture::Model& model, std::int64_t rows) : model_(model) {
-  const c10::InferenceMode inference;
-  const at::TensorOptions options = model.transformer().options();
-  const capture::ModelConfig& config = model.config();
-  x_ = at::rand({rows, config.hidden_size}, options);
-  const std::int64_t width = capture::feed_forward_size(config);
-  weight_ = at::rand({width, config.hidden_size}, options);
-  out_ = at::empty({rows, width}, options);
-}
-
-double ProductRate::measure_gflops() {
+// What the model's matrix products alone reach, the roof over a prefill: 10⁹ operations a second (a
+// multiplication and an addition are two), the best of a few products.
+double measure_gflops(capture::ProductTimer& product) {
   constexpr int kProducts = 5;
-  const c10::InferenceMode inference;
-  at::set_num_threads(model_.threads());
-  const capture::Transformer& transformer = model_.transformer();
   double best = 0;
   for (int i = 0; i <= kProducts; ++i) {
-    const auto started = Clock::now();
-    transformer.multiply(x_, weight_, out_);
-    transformer.wait();
-    const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
-    const double operations = 2.0 * static_cast<double>(x_.numel()) * static_cast<double>(weight_.size(0));
-    if (i > 0) best = std::max(best, operations / seconds / 1e9);  // the first one warms up
+    const double seconds = product.measure_seconds();
+    if (i > 0) best = std::max(best, 2 * product.multiply_adds() / seconds / 1e9);  // the first one warms up
   }
   return best;
 }
 
-// Operations of all layers' matrix products per token of a prompt, attention's own not counted.
 // The measurements of one combination, one entry per repetition.
 struct PrefillSamples {
   std::vector<double> ttft_ms, tokens_per_second, attention_share, eviction_share, products_share, generated;
@@ -155,12 +114,14 @@ Benchmark measure_prefill(const capture::Model& model, const Sweep& sweep,
   benchmark.load_before = load_average();
   Rounds rounds(model, sweep, prompt, monitor);
   rounds.warm_up();
-  ProductRate products(model, std::clamp<std::int64_t>(largest(sweep.n_tokens), 512, 1024));
+  // Of so many tokens that it runs at full speed.
+  const auto product =
+      capture::engine().product_timer(model, std::clamp<std::int64_t>(largest(sweep.n_tokens), 512, 1024));
   const double flops_per_token = 2 * capture::token_products(model.config());
   std::vector<PrefillSamples> samples(rounds.cases().size());
   std::vector<double> rates;
   for (std::int64_t i = 0; i < sweep.repeat; ++i) {
-    rates.push_back(products.measure_gflops());
+    rates.push_back(measure_gflops(*product));
     for (std::size_t c = 0; c < samples.size(); ++c) {
       const Case& each = rounds.cases()[c];
       const double product_seconds =

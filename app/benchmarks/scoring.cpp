@@ -11,10 +11,6 @@
 #include <span>
 #include <utility>
 
-#include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/randn.h>
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include "analysis/matrix_view.hpp"
@@ -23,68 +19,17 @@
 #include "analysis/policies/row_selection.hpp"
 #include "app/benchmarks/benchmark.hpp"
 #include "base/errors.hpp"
-#include "capture/inference/attention.hpp"
-#include "capture/inference/eviction.hpp"
+#include "capture/inference/engine.hpp"
 
 namespace keyscope::benchmarks {
 
 namespace {
-
-// What the statistics that a policy reads add to the attention of a block whose queries are the last rows of
-// one KV head's cache.
-class AttentionCost {
- public:
-  //   keys, values: (n_keys, head_dim), kept by the caller, as are the positions
-  //   group_size: query heads that share the KV head; block: queries of each
-  AttentionCost(const RowMatrixF& keys, const RowMatrixF& values, std::span<const std::int32_t> positions,
-                std::int64_t group_size, std::int64_t block);
-
-  // Processor time of attention with these statistics, less that of attention alone; 0 where the policy reads
-  // none, or where they are lost in the noise.
-  double measure_seconds(const analysis::PolicyNeeds& needs) const;
-
- private:
-  const RowMatrixF& keys_;
-  const RowMatrixF& values_;
-  std::span<const std::int32_t> positions_;
-  at::Tensor queries_;
-};
 
 // This thread's processor time in seconds: what others do on the machine is not in it.
 double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-AttentionCost::AttentionCost(const RowMatrixF& keys, const RowMatrixF& values,
-                             std::span<const std::int32_t> positions, std::int64_t group_size,
-                             std::int64_t block)
-    : keys_(keys), values_(values), positions_(positions) {
-  const c10::InferenceMode inference;
-  queries_ = at::randn({group_size, block, keys.cols()});
-}
-
-double AttentionCost::measure_seconds(const analysis::PolicyNeeds& needs) const {
-  if (!needs.attention()) return 0;
-  const c10::InferenceMode inference;
-  at::set_num_threads(1);
-  capture::AttentionInput input;
-  input.queries = queries_;
-  input.heads = {{keys_.data(), values_.data(), positions_}};
-  input.rules.scale = 1 / std::sqrt(static_cast<double>(keys_.cols()));
-  const auto measure = [&](const capture::AttentionWants& wants) {
-    const double started = thread_seconds();
-    capture::attend(input, wants);
-    return thread_seconds() - started;
-  };
-  // Several of each, in turn: the least is free of most of what caches and clocks do.
-  constexpr int kRounds = 4;
-  const capture::AttentionWants wants = capture::attention_wants(needs);
-  double with = measure(wants), without = measure({});
-  for (int i = 1; i < kRounds; ++i)
-    with = std::min(with, measure(wants)), without = std::min(without, measure({}));
-  return std::max(0.0, with - without);
 }
 
 constexpr double kLeastSeconds = 2e-3;  // of one sample: long against the clock's grain
@@ -110,7 +55,7 @@ class MadeUpCache {
     }
   }
 
-  AttentionCost attention_cost(const ScoringOptions& options) const {
+  capture::AttentionTiming attention(const ScoringOptions& options) const {
     return {keys_, values_, positions_, options.group_size, options.block};
   }
 
@@ -148,7 +93,7 @@ class TimedPolicy {
         forced_(scores_.size()) {}
 
   // One sample of each; repeated within it as often as it takes to be long enough.
-  void measure(const MadeUpCache& cache, const AttentionCost& attention) {
+  void measure(const MadeUpCache& cache, const capture::AttentionTiming& attention) {
     const analysis::PolicyInput input = cache.input(policy_->needs());
     score_us_.push_back(1e6 * seconds_of([&] { policy_->score(input, scores_); }));
     select_us_.push_back(1e6 * seconds_of([&] {
@@ -156,7 +101,7 @@ class TimedPolicy {
                            policy_->force(input, budget_, forced_);
                            analysis::select_rows(scores_, forced_, budget_);
                          }));
-    statistics_us_.push_back(1e6 * attention.measure_seconds(policy_->needs()));
+    statistics_us_.push_back(1e6 * capture::engine().statistics_seconds(attention, policy_->needs()));
   }
 
   const std::string& name() const { return name_; }
@@ -263,7 +208,7 @@ Benchmark measure_scoring(const ScoringOptions& options, Monitor& monitor) {
   std::int64_t done = 0;
   for (std::int64_t i = 0; i < options.repeat; ++i)
     for (auto& [cache, policies] : all) {
-      const AttentionCost attention = cache.attention_cost(options);
+      const capture::AttentionTiming attention = cache.attention(options);
       for (TimedPolicy& policy : policies) {
         monitor.control.wait_for_turn();
         monitor.report(done++, total, fmt::format("{}, {} keys", policy.name(), policy.n_keys()));

@@ -21,7 +21,6 @@
 #include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
-#include "capture/model/transformer.hpp"
 
 namespace keyscope::commands {
 

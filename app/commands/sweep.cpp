@@ -176,7 +176,7 @@ void run_one(const SweepArguments& arguments, const sweep::SweepFolder& folder, 
 // The command line of a worker of this very program.
 std::vector<std::string> worker_words(const fs::path& folder, int index, int count, int threads,
                                       double lease_seconds) {
-  return {fs::read_symlink("/proc/self/exe").string(),
+  return {program_path().string(),
           "sweep",
           "run",
           folder.string(),

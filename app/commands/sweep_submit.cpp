@@ -105,7 +105,7 @@ Values values_of(const SubmitArguments& arguments, const sweep::Plan& plan, cons
           {"account", arguments.account},
           {"gres", arguments.gres},
           {"folder", quote_words({full_path(arguments.folder).string()})},
-          {"program", quote_words({fs::read_symlink("/proc/self/exe").string()})}};
+          {"program", quote_words({program_path().string()})}};
 }
 
 //   where: the template, for messages

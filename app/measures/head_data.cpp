@@ -13,7 +13,7 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "capture/model/config.hpp"
-#include "capture/model/rope.hpp"
+#include "capture/model/model.hpp"
 
 namespace keyscope::measures {
 
@@ -257,9 +257,8 @@ RowMatrixF PlacedKeys::turned(const RowMatrixF& keys, std::int64_t block, std::i
                               bool back) const {
   std::size_t largest = 0;  // of any head: where frequencies depend on the length, it is this one
   for (const auto& evicted_at : evicted_at_) largest = std::max(largest, present(evicted_at, block).size());
-  const capture::RotaryTable table = capture::Rope(config_).table(0, static_cast<std::int64_t>(largest));
-  const auto* cosines = table.cos.const_data_ptr<float>();
-  const auto* sines = table.sin.const_data_ptr<float>();
+  const auto angles = capture::rotary_angles(config_, static_cast<std::int64_t>(largest));
+  const float *cosines = angles.cos.data(), *sines = angles.sin.data();
   RowMatrixF result = back ? keys : RowMatrixF::Zero(keys.rows(), keys.cols());
   const auto positions = present(evicted_at_[kv_head_], block);
   const std::int64_t half = config_.rotary_dim / 2;

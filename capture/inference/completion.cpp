@@ -1,5 +1,3 @@
-#include "capture/inference/completion.hpp"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,7 +18,9 @@
 #include "base/errors.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/inference/completion_tree.hpp"
+#include "capture/inference/libtorch_engine.hpp"
 #include "capture/inference/memory_need.hpp"
+#include "capture/inference/run_state.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
@@ -75,7 +75,7 @@ void check_request(const Model& model, const CompletionRequest& request, const s
 void require_memory(const Model& model, const CompletionSettings& settings,
                     std::span<const CompletionRequest> requests, const CompletionTree& tree) {
   const Transformer& transformer = model.transformer();
-  const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(transformer.dtype()));
+  const std::int64_t element_bytes = model.element_bytes();
   const std::int64_t available = model.available_memory();
   std::int64_t block_bytes = 0;
   for (const CompletionRequest& request : requests) {
@@ -91,8 +91,9 @@ void require_memory(const Model& model, const CompletionSettings& settings,
 
 }  // namespace
 
-CompletionCost complete_prompts(const Model& model, const CompletionSettings& settings,
-                                std::span<const CompletionRequest> requests, const CompletionWatch& watch) {
+CompletionCost LibTorchEngine::complete_prompts(const Model& model, const CompletionSettings& settings,
+                                                std::span<const CompletionRequest> requests,
+                                                const CompletionWatch& watch) const {
   const c10::InferenceMode inference;
   at::set_num_threads(model.threads());
   if (settings.block_size < 1)
@@ -167,57 +168,6 @@ void continue_text(const Model& model, const Continuation& continuation, std::in
     }
     before = id;
   }
-}
-
-namespace {
-
-// Equal logits in order of id.
-std::int32_t likeliest(std::span<const float> logits) {
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
-std::vector<std::int32_t> ranked(std::span<const float> logits) {
-  std::vector<std::int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::ranges::sort(ids, [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[a], y = logits[b];
-    return x != y ? x > y : a < b;
-  });
-  return ids;
-}
-
-double uniform(std::uint64_t seed, std::int64_t draw) {
-  const auto step = static_cast<std::uint64_t>(draw) * analysis::kSplitmixStep;
-  return analysis::unit_interval(analysis::splitmix(seed + step));
-}
-
-}  // namespace
-
-void check_sampling(const Sampling& sampling) {
-  if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
-    throw UsageError(
-        fmt::format("temperature {}: expected 0 (the likeliest token) or more", sampling.temperature));
-  if (!(sampling.top_p > 0 && sampling.top_p <= 1))
-    throw UsageError(fmt::format("top-p {}: expected more than 0, at most 1", sampling.top_p));
-}
-
-std::int32_t choose_token(std::span<const float> logits, const Sampling& sampling, std::int64_t draw) {
-  if (sampling.temperature == 0) return likeliest(logits);
-  const std::vector<std::int32_t> ids = ranked(logits);
-  const double largest = logits[ids.front()];
-  std::vector<double> cumulated;
-  double sum = 0;
-  for (const std::int32_t id : ids) {
-    const double logit = logits[id];
-    sum += std::exp((logit - largest) / sampling.temperature);
-    cumulated.push_back(sum);
-  }
-  const auto nucleus = std::ranges::lower_bound(cumulated, sampling.top_p * sum);
-  const std::size_t n = std::min(ids.size(), static_cast<std::size_t>(nucleus - cumulated.begin()) + 1);
-  const double drawn = uniform(sampling.seed, draw) * cumulated[n - 1];
-  const auto chosen =
-      std::ranges::upper_bound(cumulated.begin(), cumulated.begin() + static_cast<std::ptrdiff_t>(n), drawn);
-  return ids[std::min(n - 1, static_cast<std::size_t>(chosen - cumulated.begin()))];
 }
 
 namespace {

@@ -3,19 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
-
 #include "analysis/policies/policy.hpp"
 #include "capture/inference/capture.hpp"
-#include "capture/inference/layer_run.hpp"
 #include "capture/model/model.hpp"
-#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
 
@@ -126,82 +121,5 @@ struct CompletionCost {
 //   Cancelled after `cancel`, within one block
 CompletionCost complete_prompts(const Model& model, const CompletionSettings& settings,
                                 std::span<const CompletionRequest> requests, const CompletionWatch& watch);
-
-// What a run does from here on.
-struct StateRule {
-  const analysis::Policy* policy = nullptr;  // null: nothing is evicted
-  std::int64_t budget = 0;                   // N, where there is a policy
-  bool counts_attention = false;             // for a policy that will ask what rows have received all along
-  std::int64_t most_tokens = 0;              // that it will ever have seen: caches are made for these
-};
-
-// Rows that a layer's cache is made for, per KV head, in a run that begins under this rule or takes it up.
-std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t block_size,
-                                     const StateRule& rule, int layer);
-
-// One run at a block boundary: every layer's cached rows with their positions and the attention they have
-// received, how many tokens were read, and what the last of them left. Nothing is recorded of it. The model
-// and the policy must outlive it.
-class RunState {
- public:
-  RunState(const Model& model, const CompletionSettings& settings, const StateRule& rule);
-
-  // A run that goes on from here by itself. Costs a copy of the rows that there are. Evicts by its rule where
-  // that was left open.
-  std::unique_ptr<RunState> fork(const StateRule& rule) const;
-  // Goes on under another rule, without a copy; most_tokens is no more than it was. Evicts by it where that
-  // was left open.
-  void follow(const StateRule& rule);
-
-  // Takes the next block, at most block_size tokens, through all layers and evicts; returns the hidden states
-  // (n, hidden_size) that the last layer gave.
-  //   open: rules by one of which every run goes on from the block's end, whose policies therefore share its
-  //   forward pass; nothing is evicted before `fork` or `follow` says by which. Empty: its own rule decides.
-  //   throws InvalidInput naming the layer where attention meets NaN or Inf
-  at::Tensor run_block(std::span<const std::int32_t> ids, std::span<const StateRule> open = {});
-
-  std::int64_t position() const { return position_; }             // of the next token
-  const at::Tensor& last_hidden() const { return last_hidden_; }  // (1, hidden_size) of the newest token
-  double mean_rows() const;  // cached per KV head, mean over all layers and heads
-
- private:
-  RunState(const Model& model, const CompletionSettings& settings);
-  LayerPlan layer_plan(int layer, const StateRule& rule) const;
-  EvictionRule eviction(int layer, const StateRule& rule) const;
-  void leave_open(std::span<const StateRule> rules);
-  static const LayerRun* lender_of(const RunState& state, int layer);
-
-  const Model& model_;
-  CompletionSettings settings_;
-  std::vector<std::unique_ptr<LayerRun>> layers_;
-  std::int64_t position_ = 0;
-  at::Tensor last_hidden_;
-};
-
-// Goes on from a prompt that was read, one token a block; what it generates is added to the completion.
-//   state: after the prompt; it is used up
-//   last_prompt_id: what the first generated token's text comes after
-//   run_token: calls the state for one token; may throw
-void continue_text(const Model& model, const Continuation& continuation, std::int32_t last_prompt_id,
-                   RunState& state, const std::function<void(std::int32_t id)>& run_token,
-                   Completion& completion);
-
-// The text that an id adds after the id before it: at the beginning of a text, decoders of the SentencePiece
-// kind drop a space that belongs here. Empty where the model has no tokenizer.
-std::string added_text(const Model& model, std::int32_t before, std::int32_t id);
-
-// float32 logits (n · vocab), position after position.
-//   hidden: (n, hidden_size) that the last layer gave for positions first, …
-//   throws InvalidInput where one is not finite
-std::vector<float> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
-                                 std::int64_t first);
-
-// ln p(next_ids[i]) by the hidden states (n, hidden_size) that the last layer gave for positions first, …:
-// the softmax over the vocabulary, in float64. Logits are made of a few positions at a time and reduced at
-// once, 16 MiB of them however many positions there are.
-//   next_ids: at most n; rows past them are not looked at
-//   throws InvalidInput where a logit is not finite
-std::vector<double> log_probabilities(const Transformer& transformer, const at::Tensor& hidden,
-                                      std::span<const std::int32_t> next_ids, std::int64_t first);
 
 }  // namespace keyscope::capture

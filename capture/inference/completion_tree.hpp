@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/inference/completion.hpp"
+#include "capture/inference/run_state.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/transformer.hpp"
 

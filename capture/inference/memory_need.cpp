@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/capture.hpp"
+#include "capture/inference/libtorch_engine.hpp"
 #include "capture/inference/policy_run.hpp"
 #include "capture/model/products.hpp"
 #include "capture/model/transformer.hpp"
@@ -285,13 +286,13 @@ double disk_bytes(const recording::RecordPlan& plan) {
 
 }  // namespace
 
-CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan& plan) {
+CaptureEstimate LibTorchEngine::estimate_capture(const Model& model,
+                                                 const recording::RecordPlan& plan) const {
   const ModelConfig& config = model.config();
   const Arithmetic arithmetic = model.transformer().arithmetic();
   CaptureEstimate estimate;
   estimate.disk_bytes = whole_bytes(disk_bytes(plan));
   estimate.weight_bytes = model.weight_bytes();
-  const std::int64_t width = model.dtype_name() == "float32" ? 4 : 2;
   const double products_of_token = token_products(config);
   const int n_attending = config.n_attending();
   double products = 0;
@@ -300,7 +301,7 @@ CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan
     const int attending =
         static_cast<int>(std::ranges::find(config.layer_attends, true) - config.layer_attends.begin());
     const std::int64_t rows = cache_rows(config, run, plan.n_prompt(), attending, run.budget > 0).front();
-    const std::int64_t caches = memory_need(config, plan, run, width, arithmetic).cache_bytes;
+    const std::int64_t caches = memory_need(config, plan, run, model.element_bytes(), arithmetic).cache_bytes;
     estimate.cache_bytes =
         plan.together() ? whole_bytes(static_cast<double>(estimate.cache_bytes) + static_cast<double>(caches))
                         : std::max(estimate.cache_bytes, caches);

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <torch/headeronly/version.h>
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
@@ -249,9 +248,8 @@ recording::Provenance provenance(const Model& model, const CaptureOptions& optio
   recording::Provenance origin;
   origin.command = options.command;
   origin.configuration = configuration_json(model, options);
-  origin.versions =
-      fmt::format("keyscope {}, LibTorch {}.{}.{}, HDF5 {}.{}.{}", KEYSCOPE_VERSION, TORCH_VERSION_MAJOR,
-                  TORCH_VERSION_MINOR, TORCH_VERSION_PATCH, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
+  origin.versions = fmt::format("keyscope {}, {}, HDF5 {}.{}.{}", KEYSCOPE_VERSION, model.library(),
+                                H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
   origin.model_sha256 = options.model_sha256.empty() ? model.model_sha256() : options.model_sha256;
   if (const auto cached = cached_model(model.folder())) origin.model_commit = cached->commit;
   origin.quantisation = model.quantisation();

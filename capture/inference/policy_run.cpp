@@ -10,8 +10,8 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
-#include "capture/inference/completion.hpp"
 #include "capture/inference/memory_need.hpp"
+#include "capture/inference/run_state.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {

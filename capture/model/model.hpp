@@ -62,15 +62,21 @@ class Model {
   virtual std::string dtype_name() const = 0;
   virtual std::string quantisation()
       const = 0;  // how its weights are packed in their files; empty: they are not
-  virtual std::int64_t weight_bytes() const = 0;  // in memory at once, as this model's dtype
+  virtual std::int64_t weight_bytes() const = 0;   // in memory at once, as this model's dtype
+  virtual std::int64_t element_bytes() const = 0;  // of a number in its dtype
+  // The most memory that this process has had at once where it computes, in bytes: on the CPU what was
+  // resident since it was started, on another device what LibTorch took of it for tensors.
+  virtual std::int64_t peak_memory() const = 0;
+  virtual std::string library() const = 0;          // what computes it, with its version: "LibTorch 2.9.0"
+  virtual std::string arithmetic_name() const = 0;  // "x86-64-v3", of the kernels, or "ATen"
   virtual Residency residency() const = 0;
   virtual int threads() const = 0;
 
   // Whether it gives next tokens: a model that was saved without its head does not.
-  bool has_head() const;
+  virtual bool has_head() const = 0;
   // What its user should know and nothing fails of, in sentences: tensors that are not used, a head that is
   // not there, a tokenizer that cannot be used.
-  std::vector<std::string> notes() const;
+  virtual std::vector<std::string> notes() const = 0;
 };
 
 // How far the hash over a model's weights has come: bytes of them, of all.
@@ -86,6 +92,13 @@ std::string model_hash(const ModelConfig& config, const Checkpoint& checkpoint, 
 // reads all weights once.
 //   throws FileError where the files cannot be read any more
 std::string sha256_with_weights(const Model& model, const HashProgress& progress = {});
+
+// Cosines and sines by which coordinates turn at positions 0 to n - 1: (n, rotary_dim / 2), row after row.
+struct RotaryAngles {
+  std::vector<float> cos, sin;
+};
+// By LibTorch, whose sines differ from the C library's in the last bit.
+RotaryAngles rotary_angles(const ModelConfig& config, std::int64_t n);
 
 // What a recording or a figure file says of a model.
 recording::ModelInfo model_info(const ModelConfig& config, std::string name);

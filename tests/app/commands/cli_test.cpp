@@ -14,12 +14,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
+#include "base/program.hpp"
 
 namespace keyscope::test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -99,6 +102,29 @@ TEST(Cli, HelpAndVersionSucceed) {
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Example")) << command;
   }
+}
+
+// LibTorch takes half a second to start, and only models need it.
+TEST(Cli, StartsWithoutLibTorch) {
+  ChildProgram traced({"env", "LD_TRACE_LOADED_OBJECTS=1", KEYSCOPE_EXECUTABLE}, ChildProgram::Output::kRead);
+  const std::string libraries = traced.read();
+  EXPECT_EQ(traced.wait(), 0);
+  EXPECT_THAT(libraries, HasSubstr("libhdf5"));
+  EXPECT_THAT(libraries, Not(HasSubstr("torch")));
+}
+
+TEST(Cli, SaysWhereItsEngineIsMissing) {
+  const ScratchFolder folder;
+  fs::copy_file(KEYSCOPE_EXECUTABLE, folder.file("keyscope"));
+  ChildProgram alone({"sh", "-c",
+                      folder.file("keyscope").string() + " capture --model " + kDemoModel +
+                          " --prompt a --out " + folder.file("a.h5").string() + " 2>&1"},
+                     ChildProgram::Output::kRead);
+  const std::string says = alone.read();
+  EXPECT_EQ(alone.wait(), 1);
+  EXPECT_THAT(says,
+              AllOf(HasSubstr(folder.file("libkeyscope_engine.so").string()), HasSubstr("./run build")));
+  EXPECT_EQ(std::ranges::count(says, '\n'), 1) << says;
 }
 
 TEST(Cli, AMissingModelIsOneSentence) {

@@ -1,0 +1,60 @@
+#include "capture/inference/engine.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+#include "base/program.hpp"
+
+// Where the program is linked with the engine: tests and benchmarks are.
+extern "C" [[gnu::weak]] const keyscope::capture::Engine* keyscope_engine();
+
+namespace keyscope::capture {
+
+namespace {
+
+const Engine& find_engine() {
+  if (&keyscope_engine != nullptr) return *keyscope_engine();
+  const std::filesystem::path library = program_path().parent_path() / "libkeyscope_engine.so";
+  // What it needs is found by the libraries that LibTorch opens later, as if the program was linked with it.
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* const entry = handle == nullptr ? nullptr : dlsym(handle, "keyscope_engine");
+  if (entry == nullptr) {
+    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps one for each thread
+    throw Error(fmt::format(
+        "what computes models cannot be opened: {}; expected {}, which `./run build` makes beside the program",
+        reason == nullptr ? "no reason given" : reason, library.string()));
+  }
+  return *reinterpret_cast<const Engine* (*)()>(entry)();
+}
+
+}  // namespace
+
+const Engine& engine() {
+  static const Engine& found = find_engine();
+  return found;
+}
+
+std::shared_ptr<const Model> Model::load(const std::filesystem::path& named, const ModelOptions& options) {
+  return engine().load_model(named, options);
+}
+
+RotaryAngles rotary_angles(const ModelConfig& config, std::int64_t n) {
+  return engine().rotary_angles(config, n);
+}
+
+std::vector<RunOutcome> run_capture(const Model& model, const CaptureOptions& options,
+                                    std::span<recording::RecordSink* const> sinks, CaptureControl& control) {
+  return engine().run_capture(model, options, sinks, control);
+}
+
+CaptureEstimate estimate_capture(const Model& model, const recording::RecordPlan& plan) {
+  return engine().estimate_capture(model, plan);
+}
+
+CompletionCost complete_prompts(const Model& model, const CompletionSettings& settings,
+                                std::span<const CompletionRequest> requests, const CompletionWatch& watch) {
+  return engine().complete_prompts(model, settings, requests, watch);
+}
+
+}  // namespace keyscope::capture
