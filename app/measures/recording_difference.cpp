@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <oneapi/tbb/parallel_for.h>
 
 #include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
@@ -26,15 +29,24 @@ class Collector {
 
   template <typename T>
   void add(const T* a, const T* b, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
+    // Several lanes, without a branch: each waits for its last result.
+    constexpr std::size_t kLanes = 8;
+    std::array<double, kLanes> largest_value{}, largest_difference{};
+    const auto compare = [&](std::size_t i, std::size_t lane) {
       const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-      if (std::isnan(x) || std::isnan(y)) {
-        if (std::isnan(x) != std::isnan(y)) ++found_.n_different;
-        continue;
-      }
-      found_.largest_value = std::max({found_.largest_value, std::abs(x), std::abs(y)});
-      found_.largest_difference = std::max(found_.largest_difference, std::abs(x - y));
-    }
+      found_.n_different += std::isnan(x) != std::isnan(y) ? 1 : 0;
+      // NaN on either side is larger than nothing.
+      const double value = std::abs(x) > std::abs(y) ? std::abs(x) : std::abs(y) + (x - x);
+      const double difference = std::abs(x - y);
+      largest_value[lane] = value > largest_value[lane] ? value : largest_value[lane];
+      largest_difference[lane] = difference > largest_difference[lane] ? difference : largest_difference[lane];
+    };
+    std::size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes)
+      for (std::size_t lane = 0; lane < kLanes; ++lane) compare(i + lane, lane);
+    for (; i < n; ++i) compare(i, 0);
+    found_.largest_value = std::max(found_.largest_value, std::ranges::max(largest_value));
+    found_.largest_difference = std::max(found_.largest_difference, std::ranges::max(largest_difference));
   }
 
   // Integers, positions, ids: alike or not.
@@ -42,6 +54,13 @@ class Collector {
   void add_exact(const T* a, const T* b, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i)
       if (a[i] != b[i]) ++found_.n_different;
+  }
+
+  // What was found of another part of the same dataset.
+  void add(const Collector& part) {
+    found_.n_different += part.found_.n_different;
+    found_.largest_value = std::max(found_.largest_value, part.found_.largest_value);
+    found_.largest_difference = std::max(found_.largest_difference, part.found_.largest_difference);
   }
 
   DatasetDifference take(const std::string& run, int layer, const std::string& dataset) {
@@ -76,17 +95,27 @@ std::vector<int> common_heads(const RecordingInfo& a, const RecordingInfo& b, in
   return heads;
 }
 
+// Heads side by side.
+//   compare: what the head's part of a dataset is collected with
+void compare_heads(const std::vector<int>& heads, Collector& collector,
+                   const std::function<void(int head, Collector& collector)>& compare) {
+  std::vector<Collector> parts(heads.size(), collector);
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) { compare(heads[i], parts[i]); });
+  for (const Collector& part : parts) collector.add(part);
+}
+
 void compare_attention(const Pair& pair, int layer, const std::vector<int>& query_heads,
                        Collector& collector) {
   constexpr std::int64_t kRows = 256;  // a matrix of all queries may be larger than memory
   const auto n = pair.n_tokens;
-  for (const int head : query_heads)
+  compare_heads(query_heads, collector, [&](int head, Collector& part) {
     for (std::int64_t first = 0; first < n; first += kRows) {
       const std::int64_t count = std::min(kRows, n - first);
       const RowMatrixF x = pair.a.attention(pair.run_a, layer, head, first, count).leftCols(n);
       const RowMatrixF y = pair.b.attention(pair.run_b, layer, head, first, count).leftCols(n);
-      collector.add(x.data(), y.data(), x.size());
+      part.add(x.data(), y.data(), x.size());
     }
+  });
 }
 
 // Rows that were rounded when they were stored may differ by as much.
@@ -101,11 +130,11 @@ void compare_rows(const Pair& pair, int layer, const RecordingInfo& info, const 
     for (int g = 0; g < group; ++g) query_heads.push_back(head * group + g);
   const auto n = pair.n_tokens;
   const auto compare = [&](const char* name, const std::vector<int>& heads, auto rows) {
-    for (const int head : heads) {
+    compare_heads(heads, collector, [&](int head, Collector& part) {
       const RowMatrixF x = (pair.a.*rows)(pair.run_a, layer, head, 0, n);
       const RowMatrixF y = (pair.b.*rows)(pair.run_b, layer, head, 0, n);
-      collector.add(x.data(), y.data(), std::min(x.size(), y.size()));
-    }
+      part.add(x.data(), y.data(), std::min(x.size(), y.size()));
+    });
     result.datasets.push_back(collector.take(pair.name(), layer, name));
   };
   if (info.keys && other.keys) compare("keys", kv_heads, &Recording::keys);
