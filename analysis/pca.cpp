@@ -38,21 +38,45 @@ Index check_blocks(std::span<const MatrixView> blocks, int n_components) {
   return n_rows;
 }
 
-VectorXd joint_mean(std::span<const MatrixView> blocks, Index n_rows) {
+// The mean of the first rows: near that of all of them, as a rule.
+VectorXd early_mean(std::span<const MatrixView> blocks) {
+  constexpr Index kRows = 128;
   VectorXd sum = VectorXd::Zero(blocks.front().cols());
-  for (const auto& block : blocks) add_rows(block, {sum.data(), static_cast<std::size_t>(sum.size())});
-  // Float64 holds every sum of finite float32 numbers: only where it is not finite is there one to be named.
-  if (!sum.allFinite())
-    for (const auto& block : blocks) require_finite(block, "PCA");
-  return sum / static_cast<double>(n_rows);
+  Index n = 0;
+  for (const auto& block : blocks) {
+    const auto rows = block.topRows(std::min(block.rows(), kRows - n));
+    add_rows(rows, {sum.data(), static_cast<std::size_t>(sum.size())});
+    n += rows.rows();
+  }
+  return sum / static_cast<double>(n);
 }
 
-// Sum over all rows of (x - mean)(x - mean)ᵀ. Centred before it is squared: keys lie far from the origin, and
-// their raw second moments would bury the spread.
-MatrixXd scatter_matrix(std::span<const MatrixView> blocks, const VectorXd& mean) {
-  GramSum scatter(mean.size());
-  for (const auto& block : blocks) scatter.add_around(block, mean);
-  return scatter.matrix();
+struct Scatter {
+  VectorXd mean;
+  MatrixXd matrix;  // sum over all rows of (x - mean)(x - mean)ᵀ
+};
+
+// Around an origin, and from there around the mean.
+Scatter scatter_around(std::span<const MatrixView> blocks, Index n_rows, const VectorXd& origin) {
+  GramSum gram(origin.size());
+  for (const auto& block : blocks) gram.add_around(block, origin);
+  const auto n = static_cast<double>(n_rows);
+  const VectorXd shift = gram.row_sum() / n;
+  // Float64 holds every sum of finite float32 numbers: only where it is not finite is there one to be named.
+  if (!shift.allFinite())
+    for (const auto& block : blocks) require_finite(block, "PCA");
+  return {origin + shift, gram.matrix() - n * shift * shift.transpose()};
+}
+
+// In one pass over the rows. Squared around a point near the mean: keys lie far from the origin, and their
+// raw second moments would bury the spread. Where the first rows lie far from the rest, a second pass.
+Scatter scatter_of(std::span<const MatrixView> blocks, Index n_rows) {
+  constexpr double kFar = 10;  // in standard deviations: two of 16 digits are lost
+  const VectorXd origin = early_mean(blocks);
+  Scatter scatter = scatter_around(blocks, n_rows, origin);
+  const double squared_shift = (scatter.mean - origin).squaredNorm() * static_cast<double>(n_rows);
+  if (squared_shift <= kFar * kFar * scatter.matrix.trace()) return scatter;
+  return scatter_around(blocks, n_rows, scatter.mean);
 }
 
 void fix_signs(MatrixXd& vectors) {
@@ -69,8 +93,8 @@ Pca fit_pca(std::span<const MatrixView> blocks, int n_components) {
   if (blocks.empty()) throw InvalidInput("PCA: there are no rows to fit a basis on");
   const Index n_rows = check_blocks(blocks, n_components);
   Pca pca;
-  pca.mean = joint_mean(blocks, n_rows);
-  const MatrixXd scatter = scatter_matrix(blocks, pca.mean);
+  auto [mean, scatter] = scatter_of(blocks, n_rows);
+  pca.mean = std::move(mean);
   Eigenpairs pairs = leading_eigenpairs(scatter, n_components);
   pca.relative_residual = relative_residual(scatter, pairs);
   fix_signs(pairs.vectors);

@@ -161,12 +161,13 @@ using FewDoubles = double __attribute__((vector_size(kQuarter * sizeof(double)))
 
 // Adds Σ x_i x_j over the rows of a tile, for four columns i of one strip against the sixteen of another.
 //   left: the first of the four, in its strip; sum: (4, 16) within rows spaced by `stride`
+//   needed: the first of the sixteen that is; those before it may be left out
 template <int kBytes>
 [[gnu::always_inline]] inline void add_block_by(const double* left, const double* strip, Index n_rows,
-                                                Index stride, double* sum) {
+                                                Index stride, double* sum, Index needed) {
   using Doubles = typename VectorOf<kBytes>::Doubles;
   constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
-  for (Index first = 0; first < kStripCols; first += 2 * kLanes) {
+  for (Index first = needed / (2 * kLanes) * 2 * kLanes; first < kStripCols; first += 2 * kLanes) {
     Doubles sums[kColsAtOnce][2] = {};
     for (Index r = 0; r < n_rows; ++r) {
       Doubles low;
@@ -189,8 +190,9 @@ template <int kBytes>
   }
 }
 KEYSCOPE_BY_WIDTH(add_block,
-                  (const double* left, const double* strip, Index n_rows, Index stride, double* sum),
-                  (left, strip, n_rows, stride, sum))
+                  (const double* left, const double* strip, Index n_rows, Index stride, double* sum,
+                   Index needed),
+                  (left, strip, n_rows, stride, sum, needed))
 
 // Lays the rows of a tile out in strips, one of kTileRows rows after another, as (x - origin) · factor. In
 // the order in which the rows lie in memory: they come from there.
@@ -215,6 +217,20 @@ void pack_rows(const float* rows, Index n_rows, Index n_cols, Index stride, cons
   }
 }
 
+// Adds the rows of a strip of a tile.
+KEYSCOPE_PER_PROCESSOR
+void add_strip_rows(const double* strip, Index n_rows, double* sum) {
+  FourDoubles sums[kStripCols / kFour];
+  std::memcpy(sums, sum, sizeof sums);
+  for (Index r = 0; r < n_rows; ++r)
+    for (Index part = 0; part < kStripCols / kFour; ++part) {
+      FourDoubles x;
+      std::memcpy(&x, strip + r * kStripCols + part * kFour, sizeof x);
+      sums[part] += x;
+    }
+  std::memcpy(sum, sums, sizeof sums);
+}
+
 Index padded_columns(Index n_cols) { return (n_cols + kStripCols - 1) / kStripCols * kStripCols; }
 
 }  // namespace
@@ -222,26 +238,31 @@ Index padded_columns(Index n_cols) { return (n_cols + kStripCols - 1) / kStripCo
 GramSum::GramSum(Index n_cols)
     : n_cols_(n_cols),
       tile_(RowMatrixD::Zero(padded_columns(n_cols) / kStripCols, kTileRows * kStripCols)),
+      row_sum_(Eigen::VectorXd::Zero(padded_columns(n_cols))),
       sum_(RowMatrixD::Zero(padded_columns(n_cols), padded_columns(n_cols))) {}
 
-void GramSum::add(const MatrixView& rows, const Eigen::VectorXd& origin, const Eigen::VectorXd& factors) {
+void GramSum::add(const MatrixView& rows, const Eigen::VectorXd& origin, const Eigen::VectorXd& factors,
+                  bool sum_rows) {
   const auto strip = [&](Index j) { return tile_.row(j / kStripCols).data(); };
   for (Index first = 0; first < rows.rows(); first += kTileRows) {
     const Index n_rows = std::min(kTileRows, rows.rows() - first);
     pack_rows(rows.data() + first * rows.outerStride(), n_rows, n_cols_, rows.outerStride(), origin.data(),
               factors.data() + first, tile_.data());
+    if (sum_rows)
+      for (Index j = 0; j < n_cols_; j += kStripCols) add_strip_rows(strip(j), n_rows, &row_sum_[j]);
     for (Index i = 0; i < n_cols_; i += kColsAtOnce)
       for (Index j = i / kStripCols * kStripCols; j < n_cols_; j += kStripCols)
-        add_block(strip(i) + i % kStripCols, strip(j), n_rows, sum_.cols(), &sum_(i, j));
+        add_block(strip(i) + i % kStripCols, strip(j), n_rows, sum_.cols(), &sum_(i, j),
+                  std::max<Index>(i - j, 0));
   }
 }
 
 void GramSum::add_around(const MatrixView& rows, const Eigen::VectorXd& origin) {
-  add(rows, origin, Eigen::VectorXd::Ones(rows.rows()));
+  add(rows, origin, Eigen::VectorXd::Ones(rows.rows()), true);
 }
 
 void GramSum::add_scaled(const MatrixView& rows, const Eigen::VectorXd& factors) {
-  add(rows, Eigen::VectorXd::Zero(n_cols_), factors);
+  add(rows, Eigen::VectorXd::Zero(n_cols_), factors, false);
 }
 
 Eigen::MatrixXd GramSum::matrix() const {

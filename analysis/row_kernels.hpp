@@ -49,7 +49,7 @@ class GramSum {
  public:
   explicit GramSum(Eigen::Index n_cols);
 
-  // Adds the rows as they lie around `origin`.
+  // Adds the rows as they lie around `origin`, and them to the sum of rows.
   //   rows: (n_rows, n_cols); origin: (n_cols)
   void add_around(const MatrixView& rows, const Eigen::VectorXd& origin);
 
@@ -59,12 +59,16 @@ class GramSum {
 
   // The sum so far: (n_cols, n_cols), symmetric.
   Eigen::MatrixXd matrix() const;
+  // Σ (x - origin) over the rows that were added around one: (n_cols).
+  Eigen::VectorXd row_sum() const { return row_sum_.head(n_cols_); }
 
  private:
-  void add(const MatrixView& rows, const Eigen::VectorXd& origin, const Eigen::VectorXd& factors);
+  void add(const MatrixView& rows, const Eigen::VectorXd& origin, const Eigen::VectorXd& factors,
+           bool sum_rows);
 
   Eigen::Index n_cols_;
   RowMatrixD tile_;  // strip after strip of 16 columns of a tile's rows, the last filled up with zeros
+  Eigen::VectorXd row_sum_;  // likewise
   RowMatrixD sum_;  // columns filled up to whole strips; only those that reach the upper triangle are kept up
 };
 

@@ -39,7 +39,8 @@ class Collector {
       const double value = std::abs(x) > std::abs(y) ? std::abs(x) : std::abs(y) + (x - x);
       const double difference = std::abs(x - y);
       largest_value[lane] = value > largest_value[lane] ? value : largest_value[lane];
-      largest_difference[lane] = difference > largest_difference[lane] ? difference : largest_difference[lane];
+      largest_difference[lane] =
+          difference > largest_difference[lane] ? difference : largest_difference[lane];
     };
     std::size_t i = 0;
     for (; i + kLanes <= n; i += kLanes)
@@ -100,7 +101,8 @@ std::vector<int> common_heads(const RecordingInfo& a, const RecordingInfo& b, in
 void compare_heads(const std::vector<int>& heads, Collector& collector,
                    const std::function<void(int head, Collector& collector)>& compare) {
   std::vector<Collector> parts(heads.size(), collector);
-  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) { compare(heads[i], parts[i]); });
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(),
+                            [&](std::size_t i) { compare(heads[i], parts[i]); });
   for (const Collector& part : parts) collector.add(part);
 }
 

@@ -21,9 +21,10 @@ const Engine& find_engine() {
   void* const entry = handle == nullptr ? nullptr : dlsym(handle, "keyscope_engine");
   if (entry == nullptr) {
     const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps one for each thread
-    throw Error(fmt::format(
-        "what computes models cannot be opened: {}; expected {}, which `./run build` makes beside the program",
-        reason == nullptr ? "no reason given" : reason, library.string()));
+    throw Error(
+        fmt::format("what computes models cannot be opened: {}; expected {}, which `./run build` makes "
+                    "beside the program",
+                    reason == nullptr ? "no reason given" : reason, library.string()));
   }
   return *reinterpret_cast<const Engine* (*)()>(entry)();
 }

@@ -19,8 +19,8 @@ namespace keyscope::capture {
 class ProductTimer {
  public:
   virtual ~ProductTimer() = default;
-  virtual double measure_seconds() = 0;        // of one
-  virtual double multiply_adds() const = 0;    // likewise
+  virtual double measure_seconds() = 0;      // of one
+  virtual double multiply_adds() const = 0;  // likewise
 };
 
 // A block's attention over one KV head's cache, to be timed.
