@@ -145,6 +145,7 @@ std::vector<double> quantiles(std::span<const double> values, std::span<const do
     if (std::isnan(values[i])) throw InvalidInput(fmt::format("quantiles: value {} is not a number", i));
   std::vector<double> ordered(values.begin(), values.end());
   std::vector<double> result;
+  auto first = ordered.begin();  // what stands before it is no larger than what follows
   for (const double p : probabilities) {
     if (!(p >= 0 && p <= 1))
       throw InvalidInput(fmt::format("quantiles: a probability of {}; expected 0 to 1", p));
@@ -154,7 +155,9 @@ std::vector<double> quantiles(std::span<const double> values, std::span<const do
     }
     const double place = p * static_cast<double>(ordered.size() - 1);
     const auto at = ordered.begin() + static_cast<std::ptrdiff_t>(place);
-    std::nth_element(ordered.begin(), at, ordered.end());
+    if (at < first) first = ordered.begin();
+    std::nth_element(first, at, ordered.end());
+    first = at;
     const double below = *at;
     const double above =
         std::ceil(place) == std::floor(place) ? below : *std::min_element(at + 1, ordered.end());
