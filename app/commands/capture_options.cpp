@@ -240,7 +240,8 @@ tokenizer::PromptForm ChatOptions::form() const {
 void PromptOptions::add_to(CLI::App& command) {
   auto* text = command.add_option("--prompt", text_, "The prompt itself");
   auto* file = command.add_option("--prompt-file", file_, "A UTF-8 text file with the prompt; - is stdin");
-  auto* ids = command.add_option("--prompt-ids", ids_file_, "A JSON array of token ids, used as they are");
+  auto* ids = command.add_option("--prompt-ids", ids_,
+                                 "A JSON array of token ids, or a file with one; used as they are");
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   chat_.add_to(command, {text, file}, {ids});
@@ -258,8 +259,9 @@ std::optional<std::string> PromptOptions::text() const {
 std::vector<std::int32_t> PromptOptions::read(const tokenizer::FolderTokenizer& tokenizer,
                                               const std::filesystem::path& model_folder) const {
   std::vector<std::int32_t> ids;
-  if (ids_file_) {
-    ids = parse_ids(read_text(*ids_file_), *ids_file_);
+  if (ids_) {
+    const bool is_array = ids_->starts_with('[');
+    ids = parse_ids(is_array ? *ids_ : read_text(*ids_), is_array ? "--prompt-ids" : *ids_);
   } else {
     const auto prompt = text();
     if (!prompt) throw UsageError("a prompt is needed: --prompt, --prompt-file, --messages or --prompt-ids");

@@ -38,7 +38,7 @@ class PromptOptions {
  public:
   void add_to(CLI::App& command);
 
-  bool given() const { return text_ || file_ || ids_file_ || chat_.messages_file(); }
+  bool given() const { return text_ || file_ || ids_ || chat_.messages_file(); }
 
   // The prompt's ids, tokenised as the model's tokenizer does with its special tokens, or in its chat
   // template.
@@ -56,7 +56,7 @@ class PromptOptions {
   std::optional<std::int64_t> max_tokens() const { return max_tokens_; }
 
  private:
-  std::optional<std::string> text_, file_, ids_file_;
+  std::optional<std::string> text_, file_, ids_;
   ChatOptions chat_;
   std::optional<std::int64_t> max_tokens_;
 };

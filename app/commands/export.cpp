@@ -193,16 +193,26 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   Progress progress("figures", arguments.quiet);
   figures::NexusWriter writer(arguments.out, {info->provenance, info->model, info->prompt}, arguments.force);
   std::size_t next = 0;
-  std::int64_t done = 0;
+  std::int64_t done = 0, n_written = 0;
   const auto total = static_cast<std::int64_t>(requests.size());
   const auto take = [&](oneapi::tbb::flow_control& control) {
     if (cancelled) throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
     if (next == requests.size()) control.stop();
     return next++;
   };
-  const auto build = [&](std::size_t i) { return figures::build_figure(*recording, requests[i]); };
-  const auto write = [&](const figures::Figure& figure) {
-    writer.add(figure);
+  using Made = std::optional<figures::Figure>;  // empty: there is nothing to show in it
+  const auto build = [&](std::size_t i) -> Made {
+    try {
+      return figures::build_figure(*recording, requests[i]);
+    } catch (const figures::NothingToDraw& why) {
+      if (!arguments.names.empty()) throw;
+      fmt::print(stderr, "keyscope: figure '{}' is left out: {}\n", requests[i].name, why.what());
+      return std::nullopt;
+    }
+  };
+  const auto write = [&](const Made& figure) {
+    if (figure) writer.add(*figure);
+    n_written += figure ? 1 : 0;
     const std::string label = label_of(requests[static_cast<std::size_t>(done)]);
     progress.update(++done, total, label);
   };
@@ -210,11 +220,11 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   using oneapi::tbb::filter_mode, oneapi::tbb::make_filter;
   oneapi::tbb::parallel_pipeline(oneapi::tbb::this_task_arena::max_concurrency(),
                                  make_filter<void, std::size_t>(filter_mode::serial_in_order, take) &
-                                     make_filter<std::size_t, figures::Figure>(filter_mode::parallel, build) &
-                                     make_filter<figures::Figure, void>(filter_mode::serial_in_order, write));
+                                     make_filter<std::size_t, Made>(filter_mode::parallel, build) &
+                                     make_filter<Made, void>(filter_mode::serial_in_order, write));
   writer.finish();
   progress.clear();
-  if (!arguments.quiet) fmt::print(stderr, "{}: {} figures\n", arguments.out, total);
+  if (!arguments.quiet) fmt::print(stderr, "{}: {} figures\n", arguments.out, n_written);
 }
 
 }  // namespace

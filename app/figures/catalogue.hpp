@@ -13,9 +13,17 @@
 #include "app/figures/reduction.hpp"
 #include "app/figures/token_order.hpp"
 #include "app/measures/head_data.hpp"
+#include "base/errors.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::figures {
+
+// A recording has nothing that a figure could show: one that evicts, say, or a head of two keys. It is not
+// damaged, and its other figures are there.
+class NothingToDraw : public FileError {
+ public:
+  using FileError::FileError;
+};
 
 // Layers and heads for small multiples: a row per layer, a column per head. Empty: all that were recorded.
 struct HeadGrid {

@@ -30,7 +30,7 @@ using recording::RecordingInfo;
 std::vector<int> runs_to_compare(const RecordingInfo& info, const FigureRequest& request) {
   std::vector<int> runs = chosen_evicting_runs(info, request);
   if (measures::full_cache_run(info) < 0 || runs.empty())
-    throw FileError(
+    throw NothingToDraw(
         fmt::format("{}: what evicting costs needs a finished run `none` and one that evicts", info.source));
   return runs;
 }
@@ -226,7 +226,7 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
     spread.add(place + kBarPlace, values);
   }
   if (cloud.x.empty())
-    throw FileError(fmt::format(
+    throw NothingToDraw(fmt::format(
         "{}: {} is not known for any head: it needs keys, two of them retained, and what compares with "
         "the full cache needs a run `none` (with --record keys,queries,values for the output)",
         info->source, measure.figure));

@@ -189,7 +189,7 @@ Figure relaxation_gap_figure(const recording::Recording& recording, const Figure
   const std::int64_t block = request.block.value_or(-1);
   require_keys(*info);
   if (runs.empty())
-    throw FileError(
+    throw NothingToDraw(
         fmt::format("{}: no run that evicts was chosen: the full cache has no choice to make", info->source));
   std::vector<SpreadSeries> spreads;
   spreads.reserve(kSets.size());
@@ -293,7 +293,7 @@ Figure block_times_figure(const recording::Recording& recording, const FigureReq
     if (is_timed(run)) panel.lines.push_back(line_of(run, look));
   }
   if (panel.lines.empty())
-    throw FileError(
+    throw NothingToDraw(
         fmt::format("{}: blocks have no times: they went through one layer after another; capture "
                     "with --schedule block",
                     info->source));

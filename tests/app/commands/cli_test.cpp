@@ -150,6 +150,18 @@ TEST(Cli, APromptLongerThanTheContextIsRefusedWithBothFigures) {
   EXPECT_FALSE(fs::exists(folder.path() / "x.h5.part"));
 }
 
+TEST(Cli, TakesIdsAsTheyAreOrFromAFile) {
+  const auto refusal = [](const std::string& ids) {
+    const CliResult result =
+        run_cli({"capture", "--model", kDemoModel, "--prompt-ids", ids, "--policy", "none", "--dry-run"});
+    return result.status == 0 ? "" : result.err;
+  };
+  EXPECT_EQ(refusal("[5, 80]"), "");
+  EXPECT_THAT(refusal("[5, -1]"), HasSubstr("--prompt-ids: entry 1 is -1"));
+  EXPECT_THAT(refusal("[5, 80"), HasSubstr("--prompt-ids: a JSON array of token ids is expected"));
+  EXPECT_THAT(refusal("absent.json"), HasSubstr("absent.json"));
+}
+
 TEST(Cli, DryRunSaysTheCostAndWritesNothing) {
   const ScratchFolder folder;
   auto arguments = capture_arguments((folder.path() / "x.h5").string());

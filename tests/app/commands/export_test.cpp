@@ -88,5 +88,20 @@ TEST_F(ExportedPage, HasAnExtensionAndOneOfTwoOptionsIsNeeded) {
   EXPECT_THAT(neither.err, AllOf(HasSubstr("--out FILE.h5"), HasSubstr("--html FILE.html")));
 }
 
+// One token has no two keys to compare: the figures that need them are left out by name, and no others.
+TEST(ExportedFigures, LeaveOutWhatATinyRecordingHasNothingFor) {
+  const ScratchFolder folder;
+  const std::string recording = folder.file("one.h5").string(), out = folder.file("figures.h5").string();
+  const CliResult captured = run_cli({"capture", "--model", kDemoModel, "--prompt-ids", "[5]", "--policy",
+                                      "none", "--out", recording, "--quiet"});
+  ASSERT_EQ(captured.status, 0) << captured.err;
+  const CliResult exported = run_cli({"export", recording, "--out", out});
+  EXPECT_EQ(exported.status, 0);
+  EXPECT_THAT(exported.err, AllOf(HasSubstr("'redundancy' is left out: "), HasSubstr("figures.h5: ")));
+  const CliResult asked =
+      run_cli({"export", recording, "--figure", "redundancy", "--out", folder.file("f.h5").string()});
+  EXPECT_EQ(asked.status, 1) << "what was asked for by name is not left out";
+}
+
 }  // namespace
 }  // namespace keyscope::test
