@@ -194,6 +194,7 @@ void run_local(const SweepArguments& arguments, const sweep::SweepFolder& folder
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("cells", arguments.quiet);
+  sweep::CellCount cells(folder, plan);
   std::vector<std::unique_ptr<ChildProgram>> workers;
   const auto start = [&](int index) {
     return std::make_unique<ChildProgram>(
@@ -205,16 +206,15 @@ void run_local(const SweepArguments& arguments, const sweep::SweepFolder& folder
   std::int64_t done_at_restart = -1;
   for (bool going = true; going && !cancelled;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    const sweep::Status status = sweep::status_of(folder, plan, 0);
-    progress.update(status.n_done + status.n_failed, status.n_planned, folder.path().filename().string());
+    cells.update();
+    progress.update(cells.n_over(), cells.n_planned(), folder.path().filename().string());
     going = false;
     for (int i = 0; i < n; ++i) {
       const bool ended = workers[i]->has_ended();
-      const bool replace = ended && workers[i]->was_killed() &&
-                           status.n_done + status.n_failed < status.n_planned &&
-                           status.n_done > done_at_restart;
+      const bool replace = ended && workers[i]->was_killed() && cells.n_over() < cells.n_planned() &&
+                           cells.n_done() > done_at_restart;
       if (replace) {
-        done_at_restart = status.n_done;
+        done_at_restart = cells.n_done();
         workers[i] = start(i);
       }
       going = going || !ended || replace;

@@ -348,6 +348,8 @@ void Session::refresh_live() {
   if (!state_.loaded()) return;
   const bool together = state_.info->provenance.schedule == "together";
   if (first) select_as_asked(live_request_);
+  // However many blocks it has by the first look.
+  if (first && together && !live_request_.run) state_.selection.run = 0;
   if (first && together && state_.beside.empty())
     for (int run = 0; run < std::ssize(state_.info->runs) && state_.beside.size() < kMostBeside; ++run)
       if (run != state_.selection.run) state_.beside.push_back({0, run});

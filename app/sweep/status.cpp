@@ -1,5 +1,6 @@
 #include "app/sweep/status.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -77,6 +78,19 @@ Status status_of(const SweepFolder& folder, const Plan& plan, std::size_t most_f
   status.n_planned = std::ssize(seen);
   status.n_unplanned = std::ssize(finished) - status.n_done;
   return status;
+}
+
+CellCount::CellCount(const SweepFolder& folder, const Plan& plan) : folder_(folder) {
+  for (CellReader cells(folder, plan); const auto cell = cells.next();)
+    planned_.insert(*Digest::parse(cell->id));
+}
+
+void CellCount::update() {
+  const DigestSet finished = folder_.finished();
+  const auto is_planned = [&](const Digest& cell) { return planned_.contains(cell); };
+  n_done_ = std::ranges::count_if(finished, is_planned);
+  n_failed_ = std::ranges::count_if(
+      folder_.failed(), [&](const Digest& cell) { return is_planned(cell) && !finished.contains(cell); });
 }
 
 nlohmann::ordered_json status_json(const Status& status) {

@@ -28,6 +28,23 @@ struct Status {
 //   most_failures: of those that are named
 Status status_of(const SweepFolder& folder, const Plan& plan, std::size_t most_failures = 20);
 
+// A study's cells, each counted once, for who looks often: the plan is read once, and then no more than which
+// files the folder has.
+class CellCount {
+ public:
+  CellCount(const SweepFolder& folder, const Plan& plan);
+
+  void update();
+  std::int64_t n_planned() const { return std::ssize(planned_); }
+  std::int64_t n_done() const { return n_done_; }
+  std::int64_t n_over() const { return n_done_ + n_failed_; }
+
+ private:
+  const SweepFolder& folder_;
+  DigestSet planned_;
+  std::int64_t n_done_ = 0, n_failed_ = 0;
+};
+
 // {"planned", "done", "running", "failed", …}
 nlohmann::ordered_json status_json(const Status& status);
 

@@ -85,6 +85,16 @@ TEST(LiveTogether, StandSideBySideAtTheSameBlock) {
   ASSERT_TRUE(drain_until(session, [&] { return session.live_status()->stage == LiveStage::kDone; }));
 }
 
+// Which run is selected must not depend on how fast the machine is.
+TEST(LiveTogether, BeginAtTheFirstRunEvenIfTheyAreOverByTheFirstLook) {
+  Session session({});
+  session.start_live(together(), {}, {}, false);
+  ASSERT_TRUE(eventually([&] { return session.live()->status().stage == LiveStage::kDone; }));
+  ASSERT_TRUE(drain_until(session, [&] { return session.state().loaded(); }));
+  EXPECT_EQ(session.state().selection.run, 0);
+  EXPECT_THAT(session.state().beside, ElementsAre(RunId{0, 1}, RunId{0, 2}));
+}
+
 TEST(KnownAnswer, StandsInTheListBesideThePrompt) {
   const test::ScratchFolder folder;
   EXPECT_EQ(known_answer(folder.file("a.txt")), "");

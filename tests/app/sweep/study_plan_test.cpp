@@ -211,6 +211,11 @@ TEST(SweepStatus, CountsCellsOnce) {
   EXPECT_EQ(status.n_running, 2);
   EXPECT_EQ(status.n_unplanned, 1);
   EXPECT_EQ(status.failures.front().error, "it is raining");
+  CellCount count(folder, plan);
+  count.update();
+  EXPECT_EQ(count.n_planned(), 6);
+  EXPECT_EQ(count.n_done(), 1);
+  EXPECT_EQ(count.n_over(), 2);
   EXPECT_FALSE(status.measured);
   EXPECT_DOUBLE_EQ(status.seconds_left_one, 4 * 0.5);
 }
