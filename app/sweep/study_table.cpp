@@ -67,7 +67,7 @@ std::FILE* open_without_name(const std::filesystem::path& folder) {
 StudyTable::StudyTable(const std::filesystem::path& folder) : rows_(open_without_name(folder)) {}
 
 void StudyTable::add_row() {
-  if (n_rows_ > 0) write_row();
+  if (n_written_ < n_rows_) write_row();
   row_.assign(columns_.size(), kNone);
   ++n_rows_;
 }
@@ -106,7 +106,7 @@ void StudyTable::write_row() {
     text == nullptr ? write_bytes(rows_.get(), &std::get<double>(value), sizeof(double))
                     : write_bytes(rows_.get(), text->data(), text->size());
   }
-  row_.clear();
+  ++n_written_;
 }
 
 StudyTable::Row StudyTable::read_row() {
@@ -128,7 +128,7 @@ StudyTable::Row StudyTable::read_row() {
 }
 
 void StudyTable::for_each_row(const std::function<void(const Row&)>& each) {
-  if (!row_.empty()) write_row();
+  if (n_written_ < n_rows_) write_row();
   if (std::fflush(rows_.get()) != 0) fail_to("write", kRows, errno);
   std::rewind(rows_.get());
   for (std::size_t i = 0; i < n_rows_; ++i) {

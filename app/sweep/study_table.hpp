@@ -56,8 +56,8 @@ class StudyTable {
   Row read_row();
 
   std::unique_ptr<std::FILE, CloseFile> rows_;
-  std::size_t n_rows_ = 0;
-  Row row_;  // the last one, which is not written yet
+  std::size_t n_rows_ = 0, n_written_ = 0;
+  Row row_;  // the last one, which is written when the next one comes
   std::vector<Column> columns_;
 };
 
