@@ -261,6 +261,19 @@ TEST(StudyTable, IsInAFileWhatItIsAsText) {
       << "rows wait in no visible file";
 }
 
+TEST(StudyTable, KeepsRowsWithoutValues) {
+  const test::ScratchFolder scratch;
+  StudyTable table(scratch.path()), none(scratch.path());
+  table.add_row();
+  table.add_row();
+  table.set("a", 1.0);
+  table.add_row();
+  EXPECT_EQ(csv_of(table), "a\n\n1\n\n");
+  EXPECT_EQ(csv_of(table), "a\n\n1\n\n") << "read a second time";
+  none.add_row();
+  none.for_each_row([](const StudyTable::Row& row) { EXPECT_TRUE(row.empty()); });
+}
+
 TEST(StudyTable, TakesNumbersTruthsAndTextsOfAnObject) {
   const test::ScratchFolder scratch;
   StudyTable table(scratch.path());
