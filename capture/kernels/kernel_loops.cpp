@@ -4,6 +4,7 @@
 
 #include "capture/kernels/kernel_table.hpp"
 #include "capture/kernels/lanes.hpp"
+#include "capture/kernels/product_tile.hpp"
 #include "capture/kernels/softmax_tile.hpp"
 
 namespace keyscope::capture::kernels {
@@ -170,17 +171,6 @@ template <typename T>
 void from_float(const float* from, void* to, int64_t n_values) {
   const auto* in = as<Float32>(static_cast<const void*>(from));
   for_lanes(n_values, [&](int64_t i, int64_t n) { store_some(as<T>(to) + i, load_some(in + i, n), n); });
-}
-
-template <typename T>
-void transpose_panel(const void* rows, int64_t n, int64_t width, float* panel) {
-  for (int64_t at = 0; at < width; at += kLanes) {
-    const int64_t n_columns = width - at < kLanes ? width - at : kLanes;
-    for (int64_t row = 0; row < kPanel; ++row) {
-      const Floats v = row < n ? load_some(as<T>(rows) + row * width + at, n_columns) : Floats{};
-      for (int64_t i = 0; i < n_columns; ++i) panel[(at + i) * kPanel + row] = v[i];
-    }
-  }
 }
 
 void pair_columns(const void* rows, int64_t n, int64_t width, void* panel) {
@@ -377,8 +367,19 @@ void delta_rule(const DeltaRule& r) {
 
 template <typename T>
 ElementKernels element_kernels() {
-  return {rms_norm<T>,   rotate<T>,  gate<T>,         add<T>,          all_finite<T>,     to_float<T>,
-          from_float<T>, softmax<T>, thin_product<T>, weighted_sum<T>, transpose_panel<T>};
+  return {rms_norm<T>,
+          rotate<T>,
+          gate<T>,
+          add<T>,
+          all_finite<T>,
+          to_float<T>,
+          from_float<T>,
+          softmax<T>,
+          thin_product<T>,
+          wide_product<T>,
+          weighted_sum<T>,
+          transpose_rows<T, kTileRows>,
+          transpose_rows<T, kPanel>};
 }
 
 }  // namespace
@@ -387,6 +388,7 @@ Kernels KEYSCOPE_KERNELS();
 
 Kernels KEYSCOPE_KERNELS() {
   return {KEYSCOPE_LEVEL,
+          kTileRows,
           element_kernels<Float32>(),
           element_kernels<BFloat16>(),
           element_kernels<Float16>(),

@@ -75,6 +75,22 @@ struct ThinProduct {
   std::int64_t rows, inner, first, last;
 };
 
+// Inputs of a weight that a wide product takes at once.
+inline constexpr std::int64_t kProductDepth = 256;
+
+// y = x wᵀ + bias for many rows, rounded once: the sums are float32, over the inputs in their order, and for
+// a row the same whichever other rows there are. Reads the weights once.
+struct WideProduct {
+  const float* panels;  // x, tile_rows rows at a time as pack_rows gives them: [panel][inner][tile_rows]
+  const void* weight;   // (outer, inner)
+  const void* bias;     // (outer) as the element type; null: none
+  void* y;              // (rows, y_stride) as the element type, columns [first, last) are written
+  std::int64_t y_stride;
+  std::int64_t rows, inner;
+  std::int64_t first = 0, last = 0;
+  float* scratch = nullptr;  // (last - first) · (kProductDepth + rows, rounded up to whole panels)
+};
+
 // out += weights · rows for a few rows of weights: (n_out, n) times (n, width).
 struct WeightedSum {
   const float* weights;
@@ -120,15 +136,18 @@ struct ElementKernels {
   void (*from_float)(const float* from, void* to, std::int64_t n);
   void (*softmax)(const SoftmaxTile&);
   void (*thin_product)(const ThinProduct&);
+  void (*wide_product)(const WideProduct&);
   void (*weighted_sum)(const WeightedSum&);
-  // Rows [0, n) of (n, width) as float32 panels of kPanel rows, transposed: [width][kPanel]; rows past n are
-  // zeros.
+  // Rows [0, n) of (n, width) as float32, transposed: [width][tile_rows] for wide products, [width][kPanel]
+  // for attention's; rows past n are zeros.
+  void (*pack_rows)(const void* rows, std::int64_t n, std::int64_t width, float* panel);
   void (*transpose_panel)(const void* rows, std::int64_t n, std::int64_t width, float* panel);
 };
 
 // The same loops at one level of x86-64.
 struct Kernels {
-  const char* level;  // x86-64-v2, x86-64-v3, x86-64-v4
+  const char* level;       // x86-64-v2, x86-64-v3, x86-64-v4
+  std::int64_t tile_rows;  // of a wide product's panels
   ElementKernels float32, bfloat16, float16;
   void (*multiply_panel)(const PanelProduct&);
   void (*add_columns)(const ColumnSums&);

@@ -44,7 +44,7 @@ inline void store_vector(void* to, const V& vector) {
   __builtin_memcpy(to, &vector, sizeof vector);
 }
 
-inline Floats all(float value) { return Floats{} + value; }
+inline Floats all(float value) { return value - Floats{}; }  // + would cost an instruction: -0 + 0 is 0
 
 inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 inline Floats smaller(Floats a, Floats b) { return a < b ? a : b; }

@@ -1,7 +1,9 @@
 // Products with a model's weights on the CPU.
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -39,50 +41,76 @@ void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   kernels.from_float(product.data(), out.mutable_data_ptr(), n * outer);
 }
 
-// Whether LibTorch has a fast product of this type here. It has none of 16-bit numbers on processors too old
-// for oneDNN's, where it takes one dot product after another.
+// Whether LibTorch's products of this type are the fast ones here. Of 16-bit numbers it has none on
+// processors too old for oneDNN's, where it takes one dot product after another; and of float32 without
+// AVX-512 ours are faster (docs/bench.md).
 bool multiplies_fast([[maybe_unused]] at::ScalarType type) {
 #if defined(__x86_64__) && !defined(__clang__)  // clang 16 has no name for the second
-  if (type == at::kBFloat16) return __builtin_cpu_supports("avx512dq") != 0;
   if (type == at::kHalf) return __builtin_cpu_supports("avx512fp16") != 0;
-#endif
+  return __builtin_cpu_supports("avx512dq") != 0;
+#else
   return true;
+#endif
 }
 
-at::Tensor to_float(const at::Tensor& rows) {
-  constexpr std::int64_t kValuesPerTask = 1 << 16;
-  at::Tensor wide = at::empty(rows.sizes(), rows.options().dtype(at::kFloat));
-  const auto& kernels = kernels::of(rows.scalar_type());
-  const auto* from = static_cast<const char*>(rows.const_data_ptr());
-  auto* to = wide.mutable_data_ptr<float>();
-  const auto size = static_cast<std::int64_t>(rows.element_size());
-  at::parallel_for(0, rows.numel(), kValuesPerTask, [&](std::int64_t begin, std::int64_t end) {
-    kernels.to_float(from + begin * size, to + begin, end - begin);
+constexpr std::int64_t ceiling(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
+
+// Each thread takes some columns after the other, so that one that is held up holds nobody up.
+void multiply_columns(kernels::WideProduct product, void (*multiply)(const kernels::WideProduct&),
+                      std::int64_t outer, std::int64_t panel_rows) {
+  constexpr std::int64_t kFewestColumns = 24, kTasksPerThread = 4;
+  constexpr std::int64_t kMostColumns = 96;  // whose weights as float32 fit into the second cache
+  const std::int64_t n_threads = at::get_num_threads();
+  const std::int64_t at_once =
+      std::clamp(ceiling(outer / (n_threads * kTasksPerThread), kFewestColumns) * kFewestColumns,
+                 kFewestColumns, kMostColumns);
+  std::atomic<std::int64_t> next = 0;
+  at::parallel_for(0, std::min(n_threads, ceiling(outer, at_once)), 1, [&](std::int64_t, std::int64_t) {
+    thread_local std::vector<float> scratch;
+    scratch.resize(at_once * (kernels::kProductDepth + panel_rows));
+    kernels::WideProduct part = product;
+    part.scratch = scratch.data();
+    for (part.first = next.fetch_add(at_once); part.first < outer; part.first = next.fetch_add(at_once)) {
+      part.last = std::min(part.first + at_once, outer);
+      multiply(part);
+    }
   });
-  return wide;
 }
 
-// In float32, rounded once at the end, with the weights converted a few megabytes at a time.
-void widened_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
-  constexpr std::int64_t kValuesAtOnce = 1 << 20;
+// Some hundred rows at a time, so that what is held as float32 does not grow with the prompt.
+void wide_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
+  constexpr std::int64_t kRowsAtOnce = 512;
   const std::int64_t n = x.size(0), inner = x.size(1), outer = weight.size(0);
-  const std::int64_t outer_at_once = std::max<std::int64_t>(kColumnsPerTask, kValuesAtOnce / inner);
-  const at::Tensor wide = to_float(x);
-  at::Tensor product = at::empty({n, outer}, wide.options());
-  for (std::int64_t first = 0; first < outer; first += outer_at_once) {
-    const std::int64_t count = std::min(outer_at_once, outer - first);
-    at::Tensor part = product.narrow(1, first, count);
-    at::mm_out(part, wide, to_float(weight.narrow(0, first, count)).t());
+  const std::int64_t tile_rows = kernels::best().tile_rows;
+  const auto& loops = kernels::of(x.scalar_type());
+  const auto size = static_cast<std::int64_t>(x.element_size());
+  const std::int64_t most_panels = ceiling(std::min(n, kRowsAtOnce), tile_rows);
+  const auto panels = std::make_unique_for_overwrite<float[]>(most_panels * inner * tile_rows);
+  for (std::int64_t first = 0; first < n; first += kRowsAtOnce) {
+    const std::int64_t rows = std::min(kRowsAtOnce, n - first), n_panels = ceiling(rows, tile_rows);
+    const auto* from = static_cast<const char*>(x.const_data_ptr()) + first * inner * size;
+    at::parallel_for(0, n_panels, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t panel = begin; panel < end; ++panel)
+        loops.pack_rows(from + panel * tile_rows * inner * size,
+                        std::min(tile_rows, rows - panel * tile_rows), inner,
+                        panels.get() + panel * tile_rows * inner);
+    });
+    multiply_columns({.panels = panels.get(),
+                      .weight = weight.const_data_ptr(),
+                      .bias = bias.defined() ? bias.const_data_ptr() : nullptr,
+                      .y = static_cast<char*>(out.mutable_data_ptr()) + first * outer * size,
+                      .y_stride = outer,
+                      .rows = rows,
+                      .inner = inner},
+                     loops.wide_product, outer, n_panels * tile_rows);
   }
-  if (bias.defined()) product.add_(to_float(bias));
-  kernels::of(x.scalar_type()).from_float(product.const_data_ptr<float>(), out.mutable_data_ptr(), n * outer);
 }
 
 }  // namespace
 
 void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
   if (x.size(0) <= kThinRows) return thin_linear(x, weight, bias, out);
-  if (!multiplies_fast(x.scalar_type())) return widened_linear(x, weight, bias, out);
+  if (!multiplies_fast(x.scalar_type())) return wide_linear(x, weight, bias, out);
   if (bias.defined())
     at::addmm_out(out, bias, x, weight.t());
   else

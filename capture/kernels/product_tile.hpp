@@ -1,0 +1,98 @@
+#pragma once
+
+// A few columns of a product with many rows: weights become float32 a piece at a time, in the first caches,
+// and are multiplied by every row while they are there.
+// As lanes.hpp, in an anonymous namespace: every level of x86-64 has its own.
+
+#include "capture/kernels/kernel_table.hpp"
+#include "capture/kernels/lanes.hpp"
+
+namespace keyscope::capture::kernels {
+namespace {  // NOLINT(google-build-namespaces)
+
+// Sums of kTileColumns columns and kTileRows rows stay in registers, beside the rows and one weight.
+inline constexpr int64_t kTileVectors = 2, kTileRows = kTileVectors * kLanes;
+inline constexpr int64_t kTileColumns = kRegisters == 32 ? 14 : 6;
+
+// sums[column][row] += weights · rows, for the columns whose weights follow each other at kProductDepth.
+template <int64_t kColumns>
+inline void multiply_tile(const float* weights, const float* rows, int64_t depth, float* sums) {
+  Floats tile[kColumns][kTileVectors];
+  for (int64_t c = 0; c < kColumns; ++c)
+    for (int64_t v = 0; v < kTileVectors; ++v)
+      tile[c][v] = load_vector<Floats>(sums + c * kTileRows + v * kLanes);
+#pragma GCC unroll 4
+  for (int64_t k = 0; k < depth; ++k, rows += kTileRows) {
+    Floats x[kTileVectors];
+    for (int64_t v = 0; v < kTileVectors; ++v) x[v] = load_vector<Floats>(rows + v * kLanes);
+    for (int64_t c = 0; c < kColumns; ++c) {
+      const float weight = weights[c * kProductDepth + k];
+      for (int64_t v = 0; v < kTileVectors; ++v) tile[c][v] += weight * x[v];
+    }
+  }
+  for (int64_t c = 0; c < kColumns; ++c)
+    for (int64_t v = 0; v < kTileVectors; ++v)
+      store_vector(sums + c * kTileRows + v * kLanes, tile[c][v]);
+}
+
+// Rows [0, n) of (n, width) as float32, transposed: [width][kRows]; rows past n are zeros.
+template <typename T, int64_t kRows>
+void transpose_rows(const void* rows, int64_t n, int64_t width, float* to) {
+  for (int64_t at = 0; at < width; at += kLanes) {
+    const int64_t n_columns = width - at < kLanes ? width - at : kLanes;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const Floats v =
+          row < n ? load_some(static_cast<const T*>(rows) + row * width + at, n_columns) : Floats{};
+      for (int64_t i = 0; i < n_columns; ++i) to[(at + i) * kRows + row] = v[i];
+    }
+  }
+}
+
+template <typename T>
+void widen(const T* from, int64_t n, float* to) {
+  for (int64_t i = 0; i < n; i += kLanes)
+    store_some(static_cast<Float32*>(static_cast<void*>(to + i)), load_some(from + i, n - i), n - i);
+}
+
+// Sums of all columns and one row, [column][kTileRows], rounded into y.
+template <typename T>
+void store_row(const WideProduct& product, const float* sums, int64_t row) {
+  const T* bias = static_cast<const T*>(product.bias);
+  T* y = static_cast<T*>(product.y) + row * product.y_stride;
+  for (int64_t column = product.first; column < product.last; column += kLanes) {
+    const int64_t n = product.last - column < kLanes ? product.last - column : kLanes;
+    Floats v{};
+    for (int64_t i = 0; i < n; ++i) v[i] = sums[(column - product.first + i) * kTileRows];
+    if (bias != nullptr) v += load_some(bias + column, n);
+    store_some(y + column, v, n);
+  }
+}
+
+template <typename T>
+void wide_product(const WideProduct& product) {
+  const int64_t n_columns = product.last - product.first;
+  const int64_t n_panels = (product.rows + kTileRows - 1) / kTileRows;
+  float* weights = product.scratch;  // [column][kProductDepth]
+  float* sums = weights + n_columns * kProductDepth;  // [panel][column][kTileRows]
+  __builtin_memset(sums, 0, static_cast<std::size_t>(n_panels * n_columns * kTileRows) * sizeof *sums);
+  for (int64_t first = 0; first < product.inner; first += kProductDepth) {
+    const int64_t left = product.inner - first, depth = left < kProductDepth ? left : kProductDepth;
+    const T* from = static_cast<const T*>(product.weight) + product.first * product.inner + first;
+    for (int64_t c = 0; c < n_columns; ++c)
+      widen(from + c * product.inner, depth, weights + c * kProductDepth);
+    for (int64_t panel = 0; panel < n_panels; ++panel) {
+      const float* rows = product.panels + (panel * product.inner + first) * kTileRows;
+      float* to = sums + panel * n_columns * kTileRows;
+      int64_t c = 0;
+      for (; c + kTileColumns <= n_columns; c += kTileColumns)
+        multiply_tile<kTileColumns>(weights + c * kProductDepth, rows, depth, to + c * kTileRows);
+      for (; c < n_columns; ++c)
+        multiply_tile<1>(weights + c * kProductDepth, rows, depth, to + c * kTileRows);
+    }
+  }
+  for (int64_t row = 0; row < product.rows; ++row)
+    store_row<T>(product, sums + row / kTileRows * n_columns * kTileRows + row % kTileRows, row);
+}
+
+}  // namespace
+}  // namespace keyscope::capture::kernels
