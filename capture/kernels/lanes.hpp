@@ -72,6 +72,36 @@ inline void add_to_doubles(Floats v, double* sums) {
   for (int64_t i = 0; i < kLanes; ++i) sums[i] += static_cast<double>(lanes[i]);
 }
 
+// The numbers 0 … kLanes - 1 as template arguments.
+template <int... kIndex>
+struct Indices {};
+template <int kCount, int... kIndex>
+struct CountedIndices : CountedIndices<kCount - 1, kCount - 1, kIndex...> {};
+template <int... kIndex>
+struct CountedIndices<0, kIndex...> {
+  using Type = Indices<kIndex...>;
+};
+using EveryLane = CountedIndices<static_cast<int>(kLanes)>::Type;
+
+// The lanes of two vectors in turns: of their first halves, or the second ones.
+template <int kHalf, int... kIndex>
+inline Floats zipped(Floats a, Floats b, Indices<kIndex...> /*lanes*/) {
+  constexpr int kN = static_cast<int>(kLanes), kFirst = kHalf * kN / 2;
+  return __builtin_shufflevector(a, b, (kIndex % 2 * kN + kFirst + kIndex / 2)...);
+}
+
+// Lane j of vector i becomes lane i of vector j.
+inline void transpose(Floats (&v)[kLanes]) {
+  for (int64_t n = 1; n < kLanes; n *= 2) {
+    Floats turned[kLanes];
+    for (int64_t i = 0; i < kLanes / 2; ++i) {
+      turned[2 * i] = zipped<0>(v[i], v[i + kLanes / 2], EveryLane{});
+      turned[2 * i + 1] = zipped<1>(v[i], v[i + kLanes / 2], EveryLane{});
+    }
+    for (int64_t i = 0; i < kLanes; ++i) v[i] = turned[i];
+  }
+}
+
 // e^x for x from -87 to 88, within two units of the last place: x = n ln 2 + r, and a polynomial in r.
 inline Floats exponential(Floats x) {
   const Floats shifter = all(12582912.F);  // 1.5 · 2^23: adding it rounds to a whole number

@@ -31,40 +31,49 @@ inline void multiply_tile(const float* weights, const float* rows, int64_t depth
     }
   }
   for (int64_t c = 0; c < kColumns; ++c)
-    for (int64_t v = 0; v < kTileVectors; ++v)
-      store_vector(sums + c * kTileRows + v * kLanes, tile[c][v]);
+    for (int64_t v = 0; v < kTileVectors; ++v) store_vector(sums + c * kTileRows + v * kLanes, tile[c][v]);
 }
 
 // Rows [0, n) of (n, width) as float32, transposed: [width][kRows]; rows past n are zeros.
 template <typename T, int64_t kRows>
 void transpose_rows(const void* rows, int64_t n, int64_t width, float* to) {
+  static_assert(kRows % kLanes == 0);
   for (int64_t at = 0; at < width; at += kLanes) {
     const int64_t n_columns = width - at < kLanes ? width - at : kLanes;
-    for (int64_t row = 0; row < kRows; ++row) {
-      const Floats v =
-          row < n ? load_some(static_cast<const T*>(rows) + row * width + at, n_columns) : Floats{};
-      for (int64_t i = 0; i < n_columns; ++i) to[(at + i) * kRows + row] = v[i];
+    for (int64_t row = 0; row < kRows; row += kLanes) {
+      Floats v[kLanes] = {};
+      for (int64_t i = 0; i < kLanes && row + i < n; ++i)
+        v[i] = load_some(static_cast<const T*>(rows) + (row + i) * width + at, n_columns);
+      transpose(v);
+      for (int64_t i = 0; i < n_columns; ++i) store_vector(to + (at + i) * kRows + row, v[i]);
     }
   }
 }
 
+// A piece of a column's weights. A piece is too short for the processor to see where the next one lies: that
+// some columns on is asked for.
 template <typename T>
-void widen(const T* from, int64_t n, float* to) {
+void widen(const T* from, int64_t stride, int64_t n, float* to) {
+  constexpr int64_t kColumnsAhead = 8, kLine = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + kColumnsAhead * stride + i);
   for (int64_t i = 0; i < n; i += kLanes)
     store_some(static_cast<Float32*>(static_cast<void*>(to + i)), load_some(from + i, n - i), n - i);
 }
 
-// Sums of all columns and one row, [column][kTileRows], rounded into y.
+// The sums of all columns, [column][kTileRows], of the first kLanes rows that `sums` points to, rounded.
 template <typename T>
-void store_row(const WideProduct& product, const float* sums, int64_t row) {
+void store_rows(const WideProduct& product, const float* sums, int64_t row) {
   const T* bias = static_cast<const T*>(product.bias);
-  T* y = static_cast<T*>(product.y) + row * product.y_stride;
+  const int64_t n_rows = product.rows - row < kLanes ? product.rows - row : kLanes;
   for (int64_t column = product.first; column < product.last; column += kLanes) {
     const int64_t n = product.last - column < kLanes ? product.last - column : kLanes;
-    Floats v{};
-    for (int64_t i = 0; i < n; ++i) v[i] = sums[(column - product.first + i) * kTileRows];
-    if (bias != nullptr) v += load_some(bias + column, n);
-    store_some(y + column, v, n);
+    const float* from = sums + (column - product.first) * kTileRows;
+    Floats v[kLanes] = {};
+    for (int64_t i = 0; i < n; ++i) v[i] = load_vector<Floats>(from + i * kTileRows);
+    transpose(v);
+    const Floats added = bias == nullptr ? Floats{} : load_some(bias + column, n);
+    T* y = static_cast<T*>(product.y) + row * product.y_stride + column;
+    for (int64_t i = 0; i < n_rows; ++i) store_some(y + i * product.y_stride, v[i] + added, n);
   }
 }
 
@@ -72,14 +81,14 @@ template <typename T>
 void wide_product(const WideProduct& product) {
   const int64_t n_columns = product.last - product.first;
   const int64_t n_panels = (product.rows + kTileRows - 1) / kTileRows;
-  float* weights = product.scratch;  // [column][kProductDepth]
+  float* weights = product.scratch;                   // [column][kProductDepth]
   float* sums = weights + n_columns * kProductDepth;  // [panel][column][kTileRows]
   __builtin_memset(sums, 0, static_cast<std::size_t>(n_panels * n_columns * kTileRows) * sizeof *sums);
   for (int64_t first = 0; first < product.inner; first += kProductDepth) {
     const int64_t left = product.inner - first, depth = left < kProductDepth ? left : kProductDepth;
     const T* from = static_cast<const T*>(product.weight) + product.first * product.inner + first;
     for (int64_t c = 0; c < n_columns; ++c)
-      widen(from + c * product.inner, depth, weights + c * kProductDepth);
+      widen(from + c * product.inner, product.inner, depth, weights + c * kProductDepth);
     for (int64_t panel = 0; panel < n_panels; ++panel) {
       const float* rows = product.panels + (panel * product.inner + first) * kTileRows;
       float* to = sums + panel * n_columns * kTileRows;
@@ -90,8 +99,8 @@ void wide_product(const WideProduct& product) {
         multiply_tile<1>(weights + c * kProductDepth, rows, depth, to + c * kTileRows);
     }
   }
-  for (int64_t row = 0; row < product.rows; ++row)
-    store_row<T>(product, sums + row / kTileRows * n_columns * kTileRows + row % kTileRows, row);
+  for (int64_t row = 0; row < product.rows; row += kLanes)
+    store_rows<T>(product, sums + row / kTileRows * n_columns * kTileRows + row % kTileRows, row);
 }
 
 }  // namespace

@@ -178,6 +178,52 @@ TEST_P(Loops, ThinProducts) {
     }
 }
 
+// y as it is after columns [first, outer) were multiplied; what lies beside them is left.
+at::Tensor multiplied(const Kernels& kernels, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, int64_t first) {
+  const auto& loops = of(kernels, x.scalar_type());
+  const int64_t rows = x.size(0), inner = x.size(1), outer = weight.size(0), tile = kernels.tile_rows;
+  const int64_t n_panels = (rows + tile - 1) / tile;
+  std::vector<float> panels(n_panels * inner * tile),
+      scratch((outer - first) * (kProductDepth + n_panels * tile), NAN);
+  for (int64_t panel = 0; panel < n_panels; ++panel)
+    loops.pack_rows(x.select(0, panel * tile).const_data_ptr(), std::min(tile, rows - panel * tile), inner,
+                    panels.data() + panel * inner * tile);
+  at::Tensor y = at::zeros({rows, outer + 1}, x.options());
+  loops.wide_product({panels.data(), weight.const_data_ptr(),
+                      bias.defined() ? bias.const_data_ptr() : nullptr, y.mutable_data_ptr(), outer + 1, rows,
+                      inner, first, outer, scratch.data()});
+  return y;
+}
+
+TEST_P(Loops, WideProducts) {
+  for (const int64_t rows : {1, 5, 16, 37, 70})
+    for (const auto& [inner, outer] : {std::pair<int64_t, int64_t>{8, 3}, {33, 15}, {256, 22}, {600, 30}})
+      for (const bool biased : {false, true}) {
+        const at::Tensor x = input({rows, inner}, 13, 1), w = input({outer, inner}, 14, 1);
+        const at::Tensor bias = biased ? input({outer}, 15) : at::Tensor{};
+        const auto a = doubles(x), b = doubles(w);
+        std::vector<double> expected(rows * (outer + 1));
+        for (int64_t row = 0; row < rows; ++row)
+          for (int64_t j = 1; j < outer; ++j) {
+            double& sum = expected[row * (outer + 1) + j];
+            sum = biased ? bias[j].item<double>() : 0;
+            for (int64_t i = 0; i < inner; ++i) sum += a[row * inner + i] * b[j * inner + i];
+          }
+        const double times = dtype() == at::kFloat ? 60 : 1;  // what 600 terms lose
+        expect_near(multiplied(kernels(), x, w, bias, 1), expected, times);
+      }
+}
+
+TEST_P(Loops, WideProductsOfARowDoNotDependOnOtherRows) {
+  const at::Tensor x = input({37, 300}, 13, 1), w = input({20, 300}, 14, 1);
+  const at::Tensor all = multiplied(kernels(), x, w, {}, 0);
+  for (const int64_t first : {0, 5, 30}) {
+    const at::Tensor alone = multiplied(kernels(), x.slice(0, first, first + 7), w, {}, 0);
+    EXPECT_TRUE(alone.equal(all.slice(0, first, first + 7))) << kernels().level;
+  }
+}
+
 TEST_P(Loops, WeightedSums) {
   for (const int64_t n : {1, 2, 33})
     for (const int64_t width : {6, 16, 40}) {
