@@ -14,6 +14,7 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "base/errors.hpp"
+#include "capture/inference/engine.hpp"
 
 namespace keyscope::commands {
 namespace {
@@ -95,6 +96,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
 
 int run_command_line(int argc, char** argv) {
   try {
+    capture::let_threads_sleep_on_busy_machines();
     watch_interrupts();
     set_command_line(argc, argv);
     CLI::App app("Keyscope makes the geometry of the KV cache visible: which keys an eviction policy keeps.",

@@ -1,5 +1,11 @@
 #include "capture/inference/engine.hpp"
 
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -29,7 +35,28 @@ const Engine& find_engine() {
   return *reinterpret_cast<const Engine* (*)()>(entry)();
 }
 
+// Whether some thread beside this one has something to do at this moment.
+bool others_run() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  for (int n_running = 0; file >> name; std::getline(file, name))
+    if (name == "procs_running") return file >> n_running && n_running > 1;
+  return false;
+}
+
 }  // namespace
+
+// NOLINTBEGIN(concurrency-mt-unsafe): before there are threads
+void let_threads_sleep_on_busy_machines() {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  constexpr int kLooks = 3;  // what runs for a moment only is no load
+  for (int look = 0; look < kLooks; ++look) {
+    if (!others_run()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+}
+// NOLINTEND(concurrency-mt-unsafe)
 
 const Engine& engine() {
   static const Engine& found = find_engine();

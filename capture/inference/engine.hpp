@@ -61,4 +61,10 @@ class Engine {
 //   throws Error where that cannot be opened
 const Engine& engine();
 
+// Lets the engine's threads sleep while they wait for each other, where other programs keep this machine's
+// processors busy: else they spin, which is faster where a processor is theirs, and keeps off the thread that
+// they wait for where it is not. What the environment says stays (OMP_WAIT_POLICY, GOMP_SPINCOUNT). To be
+// called before threads are started, as it may change the environment.
+void let_threads_sleep_on_busy_machines();
+
 }  // namespace keyscope::capture
