@@ -50,14 +50,26 @@ class ProgressCount {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
+// The next block of every run: those that generate take their tokens in one pass over the weights.
+//   returns whether any of them has more
+bool advance_all(const std::vector<std::unique_ptr<PolicyRun>>& runs) {
+  std::vector<PolicyRun*> generating;
+  bool more = false;
+  for (const auto& run : runs) {
+    if (run->has_read_prompt())
+      generating.push_back(run.get());
+    else
+      more = run->advance() || more;
+  }
+  return PolicyRun::advance(generating) || more;
+}
+
 // The turns of all runs, until the last one has ended.
 void run_together(const std::vector<std::unique_ptr<PolicyRun>>& runs, CaptureControl& control) {
   const auto begins = [](const auto& run) { return run->next_position(); };
-  for (bool going_on = true; going_on;) {
+  do {
     control.wait_for_turn((*std::ranges::max_element(runs, {}, begins))->next_position());
-    going_on = false;
-    for (const auto& run : runs) going_on = run->advance() || going_on;
-  }
+  } while (advance_all(runs));
 }
 
 std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& options,
@@ -78,7 +90,11 @@ std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& option
   runs.reserve(plan.runs.size());
   for (int run = 0; run < static_cast<int>(plan.runs.size()); ++run)
     runs.push_back(std::make_unique<PolicyRun>(context, run));
-  if (plan.by_layers()) run_prompts_by_layers(context, runs);
+  if (plan.by_layers()) {
+    run_prompts_by_layers(context, runs);
+    while (advance_all(runs)) {
+    }
+  }
   if (plan.together()) run_together(runs, control);
   std::vector<RunOutcome> outcomes;
   for (auto& run : runs) {

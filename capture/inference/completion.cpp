@@ -175,17 +175,20 @@ namespace {
 constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 22;
 
 // (n, vocab), row after row.
-at::Tensor checked_logits(const Transformer& transformer, const at::Tensor& hidden, std::int64_t first) {
+//   position_of: a row's, for the message
+at::Tensor checked_logits(const Transformer& transformer, const at::Tensor& hidden,
+                          const std::function<std::int64_t(std::int64_t row)>& position_of) {
   if (!transformer.weights().head().defined())
     throw InvalidInput(
         "the model was saved without its head (there is no lm_head.weight): it gives no next token");
   at::Tensor logits = transformer.logits(hidden).contiguous();
-  const float* data = logits.const_data_ptr<float>();
-  if (!std::all_of(data, data + logits.numel(), [](float logit) { return std::isfinite(logit); }))
+  const std::span<const float> all(logits.const_data_ptr<float>(), logits.numel());
+  const auto bad = std::ranges::find_if_not(all, [](float logit) { return std::isfinite(logit); });
+  if (bad != all.end())
     throw InvalidInput(
-        fmt::format("the logits of positions {} to {} hold NaN or Inf; are the weights damaged, "
-                    "or too large for this --dtype?",
-                    first, first + hidden.size(0) - 1));
+        fmt::format("the logits of position {} hold NaN or Inf; are the weights damaged, or too large for "
+                    "this --dtype?",
+                    position_of((bad - all.begin()) / logits.size(1))));
   return logits;
 }
 
@@ -200,9 +203,21 @@ double log_probability(std::span<const float> logits, std::int32_t id) {
 
 std::vector<float> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
                                  std::int64_t first) {
-  const at::Tensor logits = checked_logits(transformer, hidden, first);
+  const at::Tensor logits =
+      checked_logits(transformer, hidden, [&](std::int64_t row) { return first + row; });
   const float* data = logits.const_data_ptr<float>();
   return {data, data + logits.numel()};
+}
+
+std::vector<std::vector<float>> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
+                                              std::span<const std::int64_t> positions) {
+  const at::Tensor logits =
+      checked_logits(transformer, hidden, [&](std::int64_t row) { return positions[row]; });
+  std::vector<std::vector<float>> rows;
+  const float* data = logits.const_data_ptr<float>();
+  for (std::int64_t row = 0; row < logits.size(0); ++row, data += logits.size(1))
+    rows.emplace_back(data, data + logits.size(1));
+  return rows;
 }
 
 std::vector<double> log_probabilities(const Transformer& transformer, const at::Tensor& hidden,
@@ -212,7 +227,8 @@ std::vector<double> log_probabilities(const Transformer& transformer, const at::
   std::vector<double> scores;
   for (std::int64_t row = 0; row < n; row += step) {
     const std::int64_t count = std::min(step, n - row);
-    const at::Tensor logits = checked_logits(transformer, hidden.narrow(0, row, count), first + row);
+    const at::Tensor logits = checked_logits(transformer, hidden.narrow(0, row, count),
+                                             [&](std::int64_t i) { return first + row + i; });
     const float* data = logits.const_data_ptr<float>();
     for (std::int64_t i = 0; i < count; ++i)
       scores.push_back(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 
@@ -128,68 +129,108 @@ void LayerRun::evict_after(const BlockStatistics& block) {
 }
 
 // Of what went before only that is kept which a borrower has yet to come to.
-void LayerRun::lend(const Projections& projections, const TokenSpan& tokens) {
+void LayerRun::lend(const Projections& projections, int64_t offset, const TokenSpan& tokens) {
   if (!plan_.lends_whole_prompt || tokens.first_position >= plan_.n_prompt) lent_.clear();
-  lent_.push_back({tokens.first_position, projections.keys.clone(), projections.values.clone()});
+  const auto copy = [&](const at::Tensor& rows) {
+    return rows.narrow(0, offset, std::ssize(tokens.ids)).clone();
+  };
+  lent_.push_back({tokens.first_position, copy(projections.keys), copy(projections.values)});
 }
 
 const LayerRun::Lent& LayerRun::lent(int64_t position) const {
   return *(std::ranges::upper_bound(lent_, position, {}, &Lent::first_position) - 1);
 }
 
+void LayerRun::borrow(std::span<const Part> parts, Projections& projections) {
+  std::vector<at::Tensor> keys, values;
+  for (const Part& part : parts) {
+    const Lent& lent = part.run.lender_->lent(part.tokens.first_position);
+    keys.push_back(lent.keys);
+    values.push_back(lent.values);
+  }
+  projections.keys = parts.size() == 1 ? keys.front() : at::cat(keys);
+  projections.values = parts.size() == 1 ? values.front() : at::cat(values);
+}
+
 Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
                       const BeforeBlock& before_block, const AfterBlock& after_block) {
-  const Stopwatch all(times_.all);
-  if (!transformer_.config().attends(plan_.layer))
-    return recur(weights, hidden, tokens, before_block, after_block);
-  Projections projections = transformer_.project(weights, hidden);
-  if (lends_) lend(projections, tokens);
-  const Lent* borrowed = lender_ == nullptr ? nullptr : &lender_->lent(tokens.first_position);
-  if (borrowed != nullptr) {
-    projections.keys = borrowed->keys;
-    projections.values = borrowed->values;
-  }
-  const at::Tensor joined = at::empty_like(projections.queries);
-  const int64_t n_tokens = hidden.size(0), first_position = tokens.first_position;
-  for (int64_t offset = 0; offset < n_tokens; offset += plan_.block_size) {
-    before_block();
-    const int64_t n = std::min(plan_.block_size, n_tokens - offset);
-    Block block{{projections, offset, n, first_position + offset}, joined.narrow(0, offset, n)};
-    block.prompt = block.first_position() < plan_.n_prompt;
-    block.last_of_prompt = block.prompt && block.end() == plan_.n_prompt;
-    if (borrowed != nullptr) block.borrowed = &borrowed->evictions[offset / plan_.block_size];
-    run_block(block);
-    after_block(n, std::move(block.record));
-  }
-  Routing routing =
-      transformer_.finish_layer(weights, joined, transformer_.layer_input(plan_.layer, tokens.ids), hidden);
-  transformer_.wait();
+  const Part part{*this, tokens, before_block, after_block};
+  return run(weights, hidden, {&part, 1});
+}
+
+Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, std::span<const Part> parts) {
+  double seconds = 0;
+  auto all = std::make_optional<Stopwatch>(seconds);
+  const Transformer& transformer = parts.front().run.transformer_;
+  const int layer = parts.front().run.plan_.layer;
+  const at::Tensor mixed =
+      transformer.config().attends(layer) ? attend(weights, hidden, parts) : recur(weights, hidden, parts);
+  std::vector<std::int32_t> ids;
+  for (const Part& part : parts) ids.insert(ids.end(), part.tokens.ids.begin(), part.tokens.ids.end());
+  Routing routing = transformer.finish_layer(weights, mixed, transformer.layer_input(layer, ids), hidden);
+  transformer.wait();
+  all.reset();
+  for (const Part& part : parts) part.run.times_.all += seconds;
   return routing;
 }
 
-// Products of all tokens at once, the state block by block; of a block nothing is recorded but that it was.
-Routing LayerRun::recur(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
-                        const BeforeBlock& before_block, const AfterBlock& after_block) {
-  const RecurrentProjections projections = transformer_.project_recurrent(weights, hidden);
-  const auto rows = [](const at::Tensor& all, int64_t first, int64_t n) { return all.narrow(0, first, n); };
-  const at::Tensor mixed = at::empty_like(projections.gate);
-  const int64_t n_tokens = hidden.size(0);
-  for (int64_t first = 0; first < n_tokens; first += plan_.block_size) {
-    before_block();
-    const int64_t n = std::min(plan_.block_size, n_tokens - first);
-    rows(mixed, first, n)
-        .copy_(transformer_.recur(weights,
-                                  {rows(projections.mixed, first, n), rows(projections.gate, first, n),
-                                   rows(projections.update, first, n), rows(projections.decay, first, n)},
-                                  state_));
-    recording::LayerBlock record;
-    record.layer = plan_.layer;
-    after_block(n, std::move(record));
+at::Tensor LayerRun::attend(const LayerWeights& weights, const at::Tensor& hidden,
+                            std::span<const Part> parts) {
+  Projections projections = parts.front().run.transformer_.project(weights, hidden);
+  int64_t first = 0;  // row of the part's first token
+  for (const Part& part : parts) {
+    if (part.run.lends_) part.run.lend(projections, first, part.tokens);
+    first += std::ssize(part.tokens.ids);
   }
-  Routing routing =
-      transformer_.finish_layer(weights, mixed, transformer_.layer_input(plan_.layer, tokens.ids), hidden);
-  transformer_.wait();
-  return routing;
+  if (parts.front().run.lender_ != nullptr) borrow(parts, projections);
+  const at::Tensor joined = at::empty_like(projections.queries);
+  first = 0;
+  for (const Part& part : parts) {
+    LayerRun& run = part.run;
+    const int64_t n_tokens = std::ssize(part.tokens.ids);
+    for (int64_t offset = 0; offset < n_tokens; offset += run.plan_.block_size) {
+      part.before_block();
+      const int64_t n = std::min(run.plan_.block_size, n_tokens - offset);
+      Block block{{projections, first + offset, n, part.tokens.first_position + offset},
+                  joined.narrow(0, first + offset, n)};
+      block.prompt = block.first_position() < run.plan_.n_prompt;
+      block.last_of_prompt = block.prompt && block.end() == run.plan_.n_prompt;
+      if (run.lender_ != nullptr)
+        block.borrowed =
+            &run.lender_->lent(part.tokens.first_position).evictions[offset / run.plan_.block_size];
+      run.run_block(block);
+      part.after_block(n, std::move(block.record));
+    }
+    first += n_tokens;
+  }
+  return joined;
+}
+
+// Products of all tokens at once, the state block by block; of a block nothing is recorded but that it was.
+at::Tensor LayerRun::recur(const LayerWeights& weights, const at::Tensor& hidden,
+                           std::span<const Part> parts) {
+  const Transformer& transformer = parts.front().run.transformer_;
+  const RecurrentProjections projections = transformer.project_recurrent(weights, hidden);
+  const at::Tensor mixed = at::empty_like(projections.gate);
+  int64_t first = 0;
+  for (const Part& part : parts) {
+    LayerRun& run = part.run;
+    const int64_t end = first + std::ssize(part.tokens.ids);
+    for (; first < end; first += run.plan_.block_size) {
+      part.before_block();
+      const int64_t n = std::min(run.plan_.block_size, end - first);
+      const auto rows = [&](const at::Tensor& all) { return all.narrow(0, first, n); };
+      rows(mixed).copy_(transformer.recur(weights,
+                                          {rows(projections.mixed), rows(projections.gate),
+                                           rows(projections.update), rows(projections.decay)},
+                                          run.state_));
+      recording::LayerBlock record;
+      record.layer = run.plan_.layer;
+      part.after_block(n, std::move(record));
+    }
+    first = end;
+  }
+  return mixed;
 }
 
 void LayerRun::run_block(Block& block) {

@@ -101,6 +101,17 @@ class LayerRun {
   Routing run(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
               const BeforeBlock& before_block, const AfterBlock& after_block);
 
+  // The same of several runs at once, in one and the same layer: their tokens lie in `hidden` one part after
+  // the other, and go through the matrix products together. What each gets is what it would get alone, but
+  // for the rounding of those operations of LibTorch that take rows together.
+  struct Part {
+    LayerRun& run;
+    TokenSpan tokens;
+    const BeforeBlock& before_block;
+    const AfterBlock& after_block;
+  };
+  static Routing run(const LayerWeights& weights, at::Tensor& hidden, std::span<const Part> parts);
+
   // Leaves it open by which of these rules the next block is followed, since all of them have it in common:
   // what their policies will look at of its attention is kept, and nothing is evicted after it before `fork`
   // or `follow` says by which. Nothing may be recorded of the run, and `run` gets one block.
@@ -128,9 +139,12 @@ class LayerRun {
     at::Tensor keys{}, values{};
     std::vector<LayerEviction> evictions{};
   };
-  Routing recur(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
-                const BeforeBlock& before_block, const AfterBlock& after_block);
-  void lend(const Projections& projections, const TokenSpan& tokens);
+  // What attention gave, (n, n_heads · head_dim), and what layers without it mix, (n, values).
+  static at::Tensor attend(const LayerWeights& weights, const at::Tensor& hidden,
+                           std::span<const Part> parts);
+  static at::Tensor recur(const LayerWeights& weights, const at::Tensor& hidden, std::span<const Part> parts);
+  static void borrow(std::span<const Part> parts, Projections& projections);
+  void lend(const Projections& projections, std::int64_t offset, const TokenSpan& tokens);
   const Lent& lent(std::int64_t position) const;
   void run_block(Block& block);
   int group_size() const;  // query heads that share a KV head

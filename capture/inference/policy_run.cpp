@@ -40,6 +40,12 @@ std::vector<std::int32_t> top_ids(const std::vector<float>& logits, std::size_t 
   return ids;
 }
 
+Routing rows_of(const Routing& routing, std::int64_t first, std::int64_t n) {
+  if (!routing.experts.defined()) return {};
+  return {routing.experts.narrow(0, first, n), routing.weights.narrow(0, first, n),
+          routing.entropy.narrow(0, first, n)};
+}
+
 }  // namespace
 
 PolicyRun::PolicyRun(const CaptureContext& context, int run)
@@ -129,10 +135,9 @@ void PolicyRun::keep_top_logits() {
 }
 
 bool PolicyRun::advance() {
-  if (stage_ == Stage::kEnded) return false;
-  if (stage_ == Stage::kGenerating) {
-    feed_back();
-    return end_unless_more();
+  if (has_read_prompt()) {
+    PolicyRun* const self = this;
+    return advance({&self, 1});
   }
   const bool by_blocks = !prompt_read();
   if (by_blocks) read_prompt_block();
@@ -143,12 +148,27 @@ bool PolicyRun::advance() {
   return end_unless_more();
 }
 
+bool PolicyRun::advance(std::span<PolicyRun* const> runs) {
+  std::vector<PolicyRun*> going_on;
+  std::ranges::copy_if(runs, std::back_inserter(going_on),
+                       [](const PolicyRun* run) { return run->stage_ == Stage::kGenerating; });
+  bool more = false;
+  for (std::span<PolicyRun* const> left = going_on; !left.empty();) {
+    const auto batch = left.first(std::min(left.size(), static_cast<std::size_t>(kThinRows)));
+    feed_back(batch);
+    for (PolicyRun* const run : batch) more = run->end_unless_more() || more;
+    left = left.subspan(batch.size());
+  }
+  return more;
+}
+
 void PolicyRun::read_prompt_block() {
   const std::span<const std::int32_t> ids = context_.options.prompt_ids;
   const std::int64_t first = position_;
   const std::int64_t n = std::min(run_plan_.block_size, context_.plan.n_prompt() - first);
   at::Tensor hidden;
-  auto record = run_block(ids.subspan(first, n), hidden);
+  const NextBlock block{*this, ids.subspan(first, n)};
+  const auto record = run_blocks({&block, 1}, hidden).front();
   take_output(hidden, first);
   if (prompt_read() && run_plan_.max_generated > 0) generate_next(record->next_id, record->next_text);
   deliver(record);
@@ -162,15 +182,24 @@ void PolicyRun::end_prompt() {
 }
 
 // Greedy, one token a block; the last id is never fed back.
-void PolicyRun::feed_back() {
-  const std::int32_t id = outcome_.generated.back();
-  at::Tensor hidden;
-  auto record = run_block({&id, 1}, hidden);
+void PolicyRun::feed_back(std::span<PolicyRun* const> runs) {
   const auto started = Clock::now();
-  last_logits_ = finite_logits(context_.model.transformer(), hidden, position_ - 1);
-  generate_next(record->next_id, record->next_text);
-  deliver(record);
-  outcome_.generation_seconds += seconds_since(started) + record->elapsed_ms / 1000;
+  std::vector<NextBlock> blocks;
+  std::vector<std::int64_t> positions;
+  for (PolicyRun* const run : runs) {
+    blocks.push_back({*run, {&run->outcome_.generated.back(), 1}});
+    positions.push_back(run->position_);
+  }
+  at::Tensor hidden;
+  const auto records = run_blocks(blocks, hidden);
+  auto logits = finite_logits(runs.front()->context_.model.transformer(), hidden, positions);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    PolicyRun& run = *runs[i];
+    run.last_logits_ = std::move(logits[i]);
+    run.generate_next(records[i]->next_id, records[i]->next_text);
+    run.deliver(records[i]);
+  }
+  for (PolicyRun* const run : runs) run->outcome_.generation_seconds += seconds_since(started);
 }
 
 bool PolicyRun::end_unless_more() {
@@ -182,34 +211,65 @@ bool PolicyRun::end_unless_more() {
   return false;
 }
 
-std::shared_ptr<recording::BlockRecord> PolicyRun::run_block(std::span<const std::int32_t> ids,
-                                                             at::Tensor& hidden) {
-  context_.before_block(position_);
+std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::span<const NextBlock> blocks,
+                                                                           at::Tensor& hidden) {
+  const CaptureContext& context = blocks.front().run.context_;
+  const Transformer& transformer = context.model.transformer();
+  std::vector<std::shared_ptr<recording::BlockRecord>> records;
+  std::vector<std::int32_t> ids;
+  for (const NextBlock& block : blocks) {
+    context.before_block(block.run.position_);
+    ids.insert(ids.end(), block.ids.begin(), block.ids.end());
+    records.push_back(block.run.next_record(std::ssize(block.ids)));
+  }
   const auto started = Clock::now();
-  const auto n = static_cast<std::int64_t>(ids.size());
-  const Transformer& transformer = context_.model.transformer();
-  auto record = std::make_shared<recording::BlockRecord>();
   hidden = transformer.embed(ids);
-  for (int index = 0; index < context_.model.config().n_layers; ++index) {
+  for (int index = 0; index < context.model.config().n_layers; ++index) {
     const auto weights = transformer.weights().layer(index);
     transformer.weights().prefetch(index + 1);
-    const Routing routing = layer(index).run(
-        *weights, hidden, {ids, position_}, [] {},
-        [&](std::int64_t, recording::LayerBlock layer_record) {
-          if (std::binary_search(context_.plan.layers.begin(), context_.plan.layers.end(), index))
-            record->layers.push_back(std::move(layer_record));
-        });
-    deliver(routing, index, position_);
+    run_layer(blocks, *weights, index, records, hidden);
     transformer.weights().release(index);
   }
+  const double seconds = seconds_since(started);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    records[i]->elapsed_ms = static_cast<float>(1000 * seconds);
+    blocks[i].run.position_ += records[i]->n_new;
+  }
+  return records;
+}
+
+std::shared_ptr<recording::BlockRecord> PolicyRun::next_record(std::int64_t n_tokens) {
+  auto record = std::make_shared<recording::BlockRecord>();
   record->run = run_;
   record->block = block_++;
   record->start = static_cast<std::int32_t>(position_);
-  record->n_new = static_cast<std::int32_t>(n);
+  record->n_new = static_cast<std::int32_t>(n_tokens);
   record->prompt = position_ < context_.plan.n_prompt();
-  record->elapsed_ms = static_cast<float>(1000 * seconds_since(started));
-  position_ += n;
   return record;
+}
+
+void PolicyRun::run_layer(std::span<const NextBlock> blocks, const LayerWeights& weights, int index,
+                          std::span<const std::shared_ptr<recording::BlockRecord>> records,
+                          at::Tensor& hidden) {
+  const recording::RecordPlan& plan = blocks.front().run.context_.plan;
+  const bool recorded = std::binary_search(plan.layers.begin(), plan.layers.end(), index);
+  const LayerRun::BeforeBlock before_block = [] {};
+  std::vector<LayerRun::AfterBlock> after_block;
+  for (const auto& record : records)
+    after_block.push_back([&record, recorded](std::int64_t, recording::LayerBlock of_layer) {
+      if (recorded) record->layers.push_back(std::move(of_layer));
+    });
+  std::vector<LayerRun::Part> parts;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    parts.push_back(
+        {blocks[i].run.layer(index), {blocks[i].ids, blocks[i].run.position_}, before_block, after_block[i]});
+  const Routing routing = LayerRun::run(weights, hidden, parts);
+  std::int64_t first = 0;
+  for (const NextBlock& block : blocks) {
+    const std::int64_t n = std::ssize(block.ids);
+    block.run.deliver(rows_of(routing, first, n), index, block.run.position_);
+    first += n;
+  }
 }
 
 void PolicyRun::deliver(const std::shared_ptr<const recording::BlockRecord>& record) {

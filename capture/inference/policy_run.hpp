@@ -46,7 +46,12 @@ class PolicyRun {
   // is generated, a token each. Hands over the prompt's result once it is read, and the run's end.
   //   returns whether there is more
   bool advance();
-  std::int64_t next_position() const { return position_; }  // of the next block's first token
+  // The same of several runs that have all read their prompt: each one's next token, in one pass over the
+  // weights. What each generates is what it would alone; `block_ms` is the pass's.
+  //   returns whether any of them has more
+  static bool advance(std::span<PolicyRun* const> runs);
+  bool has_read_prompt() const { return stage_ != Stage::kPrompt; }  // and its result is handed over
+  std::int64_t next_position() const { return position_; }           // of the next block's first token
 
   const recording::RunPlan& run_plan() const { return run_plan_; }
   int index() const { return run_; }
@@ -58,12 +63,22 @@ class PolicyRun {
 
  private:
   LayerPlan layer_plan(int layer) const;
-  std::shared_ptr<recording::BlockRecord> run_block(std::span<const std::int32_t> ids, at::Tensor& hidden);
+  // The next block of each of some runs: its ids, of which none may be without.
+  struct NextBlock {
+    PolicyRun& run;
+    std::span<const std::int32_t> ids;
+  };
+  // Takes them through all layers at once; hidden becomes what the last layer gave, (all ids, hidden_size).
+  static std::vector<std::shared_ptr<recording::BlockRecord>> run_blocks(std::span<const NextBlock> blocks,
+                                                                         at::Tensor& hidden);
+  static void run_layer(std::span<const NextBlock> blocks, const LayerWeights& weights, int index,
+                        std::span<const std::shared_ptr<recording::BlockRecord>> records, at::Tensor& hidden);
+  std::shared_ptr<recording::BlockRecord> next_record(std::int64_t n_tokens);
   void deliver(const std::shared_ptr<const recording::BlockRecord>& record);
 
   void read_prompt_block();
   void end_prompt();
-  void feed_back();  // the last token
+  static void feed_back(std::span<PolicyRun* const> runs);  // the last token of each
   bool end_unless_more();
   void keep_top_logits();
 

@@ -86,6 +86,10 @@ std::string added_text(const Model& model, std::int32_t before, std::int32_t id)
 std::vector<float> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
                                  std::int64_t first);
 
+// The same row by row, of tokens of any positions.
+std::vector<std::vector<float>> finite_logits(const Transformer& transformer, const at::Tensor& hidden,
+                                              std::span<const std::int64_t> positions);
+
 // ln p(next_ids[i]) by the hidden states (n, hidden_size) that the last layer gave for positions first, …:
 // the softmax over the vocabulary, in float64. Logits are made of a few positions at a time and reduced at
 // once, 16 MiB of them however many positions there are.

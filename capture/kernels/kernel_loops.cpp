@@ -289,7 +289,16 @@ template <typename T>
 void thin_product(const ThinProduct& product) {
   int64_t row = 0;
   for (; row + 4 <= product.rows; row += 4) thin_rows<T, 4>(product, row);
-  for (; row < product.rows; ++row) thin_rows<T, 1>(product, row);
+  switch (product.rows - row) {
+    case 3:
+      return thin_rows<T, 3>(product, row);
+    case 2:
+      return thin_rows<T, 2>(product, row);
+    case 1:
+      return thin_rows<T, 1>(product, row);
+    default:
+      return;
+  }
 }
 
 template <typename T>

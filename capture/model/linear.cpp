@@ -18,7 +18,6 @@ namespace keyscope::capture {
 
 namespace {
 
-constexpr std::int64_t kThinRows = 4;
 constexpr std::int64_t kColumnsPerTask = 64;
 
 void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {

@@ -208,8 +208,12 @@ class KernelTransformer : public Transformer {
   mutable ScratchTensor normalized_, queries_, keys_, values_, output_gate_, projected_;
 };
 
+// Rows that a product takes at the speed at which memory gives it the weights: up to so many cost as much as
+// one does, and give what each gives alone.
+inline constexpr std::int64_t kThinRows = 4;
+
 // out = x weightᵀ + bias. x: (n, in), weight: (out, in), bias: (out) or undefined; out: (n, out), written.
-// A few rows are multiplied by a loop of our own that reads the weights once, at the speed of memory; more of
+// kThinRows are multiplied by a loop of our own that reads the weights once, at the speed of memory; more of
 // them by LibTorch, or where its products are the slower ones by another of our own, in float32 sums of which
 // a row's do not depend on the other rows.
 void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out);

@@ -31,7 +31,8 @@ class WaitingThreads : public ::testing::Test {
   }
   void keep_a_processor_busy() {
     busy_ = std::thread([this] {
-      while (!ended_) {}
+      while (!ended_) {
+      }
     });
   }
 

@@ -173,6 +173,52 @@ TEST_P(LayerSchedule, StreamedWeightsGiveTheSameNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(Arithmetics, LayerSchedule, test::both_arithmetics(), test::arithmetic_name);
 
+// Architectures whose layers are of several kinds: borrowed keys and inputs of layers, experts, states,
+// latent attention, windows.
+class GenerationInOnePass : public ::testing::TestWithParam<std::tuple<std::string, Arithmetic>> {};
+
+// Five runs are one more than a pass takes. Where our own loops compute all, the last bit is the same.
+TEST_P(GenerationInOnePass, GivesEveryRunWhatItGetsAlone) {
+  const auto& [name, arithmetic] = GetParam();
+  const auto model =
+      Model::load(test::inference_golden(name), test::model_options(arithmetic, DType::kFloat32));
+  const std::vector<std::string> policies{"none", "keydiff", "sink", "l2norm", "random"};
+  CaptureOptions options;
+  options.prompt_ids = test::random_ids(41, 48);
+  options.policies = test::policies(policies);
+  options.budget = 12;
+  options.block_size = 8;
+  options.generate = 7;
+  options.ignore_eos = true;
+  options.schedule = Schedule::kLayer;
+  const auto all = test::run_in_memory(*model, options);
+  for (std::size_t run = 0; run < policies.size(); ++run) {
+    options.policies = test::policies({policies[run]});
+    const auto alone = test::run_in_memory(*model, options);
+    const auto index = static_cast<int>(run);
+    EXPECT_EQ(alone.outcomes[0].generated, all.outcomes[run].generated) << policies[run];
+    EXPECT_EQ(alone.recording->info()->runs[0].block_start, all.recording->info()->runs[run].block_start);
+    for (const int layer : alone.recording->info()->layers) {
+      if (!alone.recording->info()->has_keys(layer)) continue;
+      EXPECT_EQ(alone.recording->trace(0, layer, 0).evicted_at,
+                all.recording->trace(index, layer, 0).evicted_at);
+      const RowMatrixF expected = alone.recording->queries(0, layer, 0);
+      const RowMatrixF found = all.recording->queries(index, layer, 0);
+      expect_near(expected, found, "queries");
+      if (arithmetic == Arithmetic::kKernels && name == "tiny_llama") {
+        EXPECT_EQ((expected - found).cwiseAbs().maxCoeff(), 0) << policies[run] << ", layer " << layer;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, GenerationInOnePass,
+    ::testing::Combine(::testing::Values("tiny_llama", "tiny_gemma4", "tiny_gemma4_moe", "tiny_qwen3_next",
+                                         "tiny_gpt_oss", "tiny_deepseek2"),
+                       test::both_arithmetics()),
+    [](const auto& test) { return std::get<0>(test.param) + test::name_of(std::get<1>(test.param)); });
+
 // Stops a capture by layers after some blocks of some layer.
 class CutShort : public ::testing::Test {
  protected:
