@@ -83,7 +83,7 @@ def main():
     load.append(os.getloadavg()[0])
 
     print(f"\n{arguments.model}: {arguments.tokens} tokens, B = {arguments.block}, {arguments.dtype}, "
-          f"{arguments.threads} threads, medians of {arguments.repeat}\n")
+          f"Transformers in {peer.dtype_name()}, {arguments.threads} threads, medians of {arguments.repeat}\n")
     print(f"{'':28}{'plain ms':>10}{'recorded ms':>13}{'overhead':>11}{'ratio':>8}")
     reference = samples["Transformers"]
     for name, runs in samples.items():

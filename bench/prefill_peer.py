@@ -7,9 +7,11 @@
 Every repetition runs all of them, one after the other, so that whatever else the machine does meets them alike;
 medians and their ratios are printed. All compute the same: a prompt read block by block, and after each block, in
 every layer and KV head, the keys least similar to the mean key kept (KeyDiff), true positions, logits of the last
-position only. Needs PyTorch and Transformers 5 in the Python that runs it. llama.cpp's `llama-bench` (no eviction)
-is run where --gguf names a model for it and it is on the PATH; kvpress where it can be imported (its KeyDiff evicts
-once, after the whole prompt).
+position only. PyTorch's side runs in the dtype that is the faster one for it on this processor. Needs PyTorch and
+Transformers 5 in the Python that runs it. llama.cpp's `llama-bench` (no eviction) is run where --gguf names a model for
+it and it is on the PATH; kvpress where it can be imported. Its presses see the whole prompt at once, attend to all of
+it, and evict afterwards: KeyDiffPress once, BlockPress as if block by block, ChunkPress a share of each block. They
+read `cache_position`, which Transformers 5.3 and later do not hand on by themselves, and which is given here.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import statistics
 import subprocess
 import time
 
-from transformers_peer import TransformersPeer, add_common_options, bench_keyscope
+from transformers_peer import TransformersPeer, add_common_options, bench_keyscope, best_seconds
 
 
 def parse():
@@ -101,19 +103,20 @@ class Peer(TransformersPeer):
         kind = {"dtype": self.model.dtype, "device": self.model.device}
         x = torch.rand(rows, config.hidden_size, **kind)
         w = torch.rand(config.intermediate_size, config.hidden_size, **kind)
-        best = float("inf")
-        for _ in range(6):
-            self.wait()
-            started = time.perf_counter()
-            torch.nn.functional.linear(x, w)
-            self.wait()
-            best = min(best, time.perf_counter() - started)
+        best = best_seconds(lambda: torch.nn.functional.linear(x, w), self.wait)
         return 2 * x.numel() * w.shape[0] / best / 1e9
 
 
 def kvpress_press(arguments, name="KeyDiffPress"):
     import kvpress
     return getattr(kvpress, name)(compression_ratio=max(0, 1 - arguments.budget / arguments.tokens))
+
+
+def kvpress_presses(arguments):
+    import kvpress
+    return {"kvpress, KeyDiff once": kvpress_press(arguments),
+            "kvpress, BlockPress": kvpress.BlockPress(kvpress_press(arguments), block_size=arguments.block),
+            "kvpress, ChunkPress": kvpress.ChunkPress(kvpress_press(arguments), chunk_length=arguments.block)}
 
 
 def time_at_once(peer, press=None):
@@ -148,8 +151,8 @@ def contenders(arguments, peer):
             "keyscope, layer schedule": lambda: time_keyscope(arguments, "layer"),
             "Transformers, KeyDiff by blocks": lambda: peer.run(arguments.tokens, arguments.generate)}
     try:
-        import kvpress  # noqa: F401
-        runs["kvpress, KeyDiff once"] = lambda: time_at_once(peer, kvpress_press(arguments))
+        for name, press in kvpress_presses(arguments).items():
+            runs[name] = lambda press=press: time_at_once(peer, press)
     except ImportError:
         print("kvpress: not installed, skipped")
     if arguments.gguf and shutil.which("llama-bench"):
@@ -157,6 +160,17 @@ def contenders(arguments, peer):
     else:
         print("llama.cpp: llama-bench is not on the PATH, or no --gguf was given; skipped")
     return runs
+
+
+class OtherDtypePeer(Peer):
+    """Transformers in the model's own dtype, where that is the slower one for products: tokens after the prompt wait
+    for the weights, of which there are fewer bytes then. After one block of a prompt, as a whole one would take long."""
+
+    def __init__(self, arguments):
+        super().__init__(argparse.Namespace(**{**vars(arguments), "peer_dtype": arguments.dtype}))
+
+    def decode_rate(self):
+        return self.run(self.arguments.block, self.arguments.generate)["decode"]
 
 
 def median(samples, name):
@@ -183,24 +197,30 @@ def main():
     peer = Peer(arguments)
     runs = contenders(arguments, peer)
     samples = {name: [] for name in runs}
-    peer_products = []
+    other = OtherDtypePeer(arguments) if peer.dtype_name() != arguments.dtype else None
+    peer_products, other_decodes = [], []
     for repetition in range(arguments.repeat):
         peer_products.append(peer.products())
         for name, run in runs.items():
             samples[name].append(run())
             print(f"repetition {repetition + 1}: {name} {samples[name][-1]['ttft_ms']:.0f} ms", flush=True)
+        if other and arguments.generate > 1:
+            other_decodes.append(other.decode_rate())
     load.append(os.getloadavg()[0])
 
     print(f"\n{arguments.model}: {arguments.tokens} tokens, N = {arguments.budget}, B = {arguments.block}, "
-          f"{arguments.dtype}, {arguments.threads} threads, medians of {arguments.repeat}; ratio: Transformers' time "
-          f"over each one's, repetition by repetition\n")
+          f"{arguments.dtype}, PyTorch in {peer.dtype_name()}, {arguments.threads} threads, medians of "
+          f"{arguments.repeat}; ratio: Transformers' time over each one's, repetition by repetition\n")
     print_table(samples, arguments)
+    if other_decodes:
+        print(f"Transformers in {other.dtype_name()}, after one block: {statistics.median(other_decodes):.2f} tokens/s")
     products = median(samples["keyscope, block schedule"] + samples["keyscope, layer schedule"], "products")
     print(f"\nmatrix products alone: {products:.0f} GFLOP/s in keyscope, {statistics.median(peer_products):.0f} in "
           f"PyTorch; load average {load[0]:.2f} before, {load[1]:.2f} after")
     if arguments.json:
         with open(arguments.json, "w") as file:
-            json.dump({"samples": samples, "peer_products": peer_products, "load": load}, file, indent=1)
+            json.dump({"samples": samples, "peer_products": peer_products, "other_decodes": other_decodes,
+                       "load": load}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,7 @@ struct BenchViewArguments {
   std::string file;
   session::SelectionRequest selection;
   std::string view{session::kKeyspaceView};
+  std::string density;
   std::vector<std::string> gestures;
   int frames = 300;
   BenchWindowOptions window;
@@ -161,7 +162,12 @@ ViewTimes measure_view(const BenchViewArguments& arguments) {
   window::ViewBenchmark benchmark;
   const std::string view = view_name(arguments.view);
   const WindowSize size = parse_window_size(arguments.window.size);
-  benchmark.open = [&](session::Session& session) { session.open(arguments.file, arguments.selection); };
+  figures::KeyspaceLook look;
+  if (!arguments.density.empty()) look.density = figures::parse_density(arguments.density);
+  benchmark.open = [&](session::Session& session) {
+    session.choose_look(look);
+    session.open(arguments.file, arguments.selection);
+  };
   benchmark.view = view;
   benchmark.gestures = gestures_of(arguments.gestures);
   benchmark.n_frames = arguments.frames;
@@ -187,6 +193,7 @@ nlohmann::ordered_json view_json(const BenchViewArguments& arguments, const View
                               {"benchmark", "view"},
                               {"file", arguments.file},
                               {"view", view_name(arguments.view)},
+                              {"density", arguments.density.empty() ? "auto" : arguments.density},
                               {"size", arguments.window.size},
                               {"beside", arguments.selection.beside},
                               {"opened_ms", times.opened_ms},
@@ -224,6 +231,8 @@ void add_bench_view(CLI::App& bench) {
   command->add_option("--kv-head", arguments->selection.kv_head, "The KV head to show")
       ->check(zero_or_more());
   command->add_option("--view", arguments->view, "keyspace (the default), text, or a figure's name");
+  command->add_option("--density", arguments->density,
+                      "Of the key space: points, hexagons, or auto (the default): hexagons above 5,000 keys");
   std::string about;
   for (const auto& each : window::named_gestures())
     about += fmt::format("{}{} ({})", about.empty() ? "" : ", ", each.name, each.about);

@@ -215,9 +215,7 @@ void PointLayer::draw_series(const figures::Panel& panel, const figures::PointSe
 
 namespace {
 
-constexpr int kCellsPerPixel = 2;
-
-// Half pixels of a part of the plot and what reaches into it.
+// A part of the plot and what reaches into it, in half pixels.
 class CellGrid {
  public:
   CellGrid(const PlotView& view, const PixelRect& part, float diameter_px)
@@ -252,7 +250,41 @@ class CellGrid {
 
   std::size_t n_cells() const { return columns_ * rows_; }
 
+  // Leaves the frontmost centre in every square of some pixels.
+  //   in_front(a, b): whether a, which comes later in `centres`, lies in front of b
+  template <typename InFront>
+  void keep_frontmost(int side_px, const InFront& in_front, std::vector<VisibleCentre>& centres) const {
+    const std::size_t columns = columns_ / (kCellsPerPixel * side_px) + 1;
+    const std::size_t rows = rows_ / (kCellsPerPixel * side_px) + 1;
+    const float squares = 1 / static_cast<float>(side_px);
+    const auto square = [&](const VisibleCentre& centre) {
+      return static_cast<std::size_t>((centre.y - top_) * squares) * columns +
+             static_cast<std::size_t>((centre.x - left_) * squares);
+    };
+    std::vector<std::uint32_t> front(columns * rows);  // a centre's place, plus one
+    for (std::size_t i = 0; i < centres.size(); ++i) {
+      std::uint32_t& held = front[square(centres[i])];
+      if (held == 0 || in_front(centres[i], centres[held - 1])) held = static_cast<std::uint32_t>(i) + 1;
+    }
+    std::size_t n_kept = 0;
+    for (std::size_t i = 0; i < centres.size(); ++i)
+      if (front[square(centres[i])] == i + 1) centres[n_kept++] = centres[i];
+    centres.resize(n_kept);
+  }
+
+  // Squares grow until few enough are left, or until they would be seen.
+  template <typename InFront>
+  void thin_out(float diameter_px, const InFront& in_front, std::vector<VisibleCentre>& centres) const {
+    constexpr float kMostOfADiameter = 0.5F;  // that a square's side is
+    for (int side_px = 1; centres.size() > kMostCentres; side_px *= 2) {
+      if (static_cast<float>(side_px) > kMostOfADiameter * diameter_px) return;
+      keep_frontmost(side_px, in_front, centres);
+    }
+  }
+
  private:
+  static constexpr int kCellsPerPixel = 2;
+
   double scale_x_, scale_y_;
   PlotPoint centre_;
   float left_ = 0, top_ = 0, width_ = 0, height_ = 0;
@@ -278,6 +310,8 @@ void visible_centres(const figures::PointSeries& series, const PlotView& view, c
     out.push_back({place->x, place->y, static_cast<std::uint32_t>(i)});
   }
   std::ranges::reverse(out);
+  grid.thin_out(
+      diameter_px, [](const auto&, const auto&) { return true; }, out);
 }
 
 void nearest_centres(const figures::PointSeries& series, const PlotView& view, const PixelRect& part,
@@ -297,6 +331,8 @@ void nearest_centres(const figures::PointSeries& series, const PlotView& view, c
     if (place && nearest[place->cell] == i + 1)
       out.push_back({place->x, place->y, static_cast<std::uint32_t>(i)});
   }
+  grid.thin_out(
+      diameter_px, [&](const auto& a, const auto& b) { return series.z[a.at] <= series.z[b.at]; }, out);
 }
 
 }  // namespace keyscope::window

@@ -35,21 +35,13 @@ class Grid {
         per_width_(1 / width_),
         per_height_(1 / height_) {}
 
-  // The nearest middle of the rows below and above.
+  // The nearer middle of the rows below and above.
   Place place_of(double x, double y) const {
-    const double low = std::floor(y * per_height_);
-    Place best;
-    double least = INFINITY;
-    for (const double row : {low, low + 1}) {
-      const double shift = shift_of(static_cast<std::int32_t>(row));
-      const double column = std::floor((x - shift) * per_width_ + 0.5);
-      const double right = x - shift - column * width_, up = y - row * height_;
-      const double distance = right * right + up * up;
-      if (distance >= least) continue;
-      least = distance;
-      best = {static_cast<std::int32_t>(row), static_cast<std::int32_t>(column)};
-    }
-    return best;
+    const std::int32_t low = whole(y * per_height_);
+    const std::int32_t column_low = column_of(x, low), column_high = column_of(x, low + 1);
+    return distance(x, y, low + 1, column_high) < distance(x, y, low, column_low)
+               ? Place{low + 1, column_high}
+               : Place{low, column_low};
   }
 
   std::pair<double, double> middle(const Place& at) const {
@@ -67,7 +59,19 @@ class Grid {
   }
 
  private:
-  double shift_of(std::int32_t row) const { return row % 2 == 0 ? 0 : width_ / 2; }
+  // The next whole number below: std::floor is a call on processors of the first level.
+  static std::int32_t whole(double x) {
+    const auto towards_zero = static_cast<std::int32_t>(x);
+    return towards_zero - (x < towards_zero ? 1 : 0);
+  }
+  double shift_of(std::int32_t row) const { return (row & 1) * 0.5 * width_; }
+  std::int32_t column_of(double x, std::int32_t row) const {
+    return whole((x - shift_of(row)) * per_width_ + 0.5);
+  }
+  double distance(double x, double y, std::int32_t row, std::int32_t column) const {
+    const double right = x - shift_of(row) - column * width_, up = y - row * height_;
+    return right * right + up * up;
+  }
 
   double width_, height_, per_width_, per_height_;
 };
@@ -86,7 +90,12 @@ class Sums {
         n_columns_(std::int64_t{last.column} - first.column + 1),
         sums_(static_cast<std::size_t>((std::int64_t{last.row} - first.row + 1) * n_columns_)) {}
 
-  Sum& at(const Place& place) { return sums_[index(place)]; }
+  std::size_t index(const Place& place) const {
+    return static_cast<std::size_t>((std::int64_t{place.row} - first_.row) * n_columns_ + place.column -
+                                    first_.column);
+  }
+  std::size_t size() const { return sums_.size(); }
+  Sum& operator[](std::size_t index) { return sums_[index]; }
   // Empty beyond them.
   std::int64_t n_in(const Place& place) const {
     const bool inside = place.row >= first_.row && place.column >= first_.column &&
@@ -103,11 +112,6 @@ class Sums {
   }
 
  private:
-  std::size_t index(const Place& place) const {
-    return static_cast<std::size_t>((std::int64_t{place.row} - first_.row) * n_columns_ + place.column -
-                                    first_.column);
-  }
-
   Place first_;
   std::int64_t n_columns_;
   std::vector<Sum> sums_;
@@ -119,8 +123,10 @@ void for_each_key(const Panel& panel, const std::vector<std::string>& hidden, co
                   const Function& function) {
   for (const PointSeries& series : panel.points) {
     if (!is_of_keys(series) || std::ranges::find(hidden, series.id) != hidden.end()) continue;
-    for (std::size_t i = 0; i < series.x.size(); ++i)
-      if (part.contains(series.x[i], series.y[i])) function(series, i);
+    for (std::size_t i = 0; i < series.x.size(); ++i) {
+      const double x = series.x[i], y = series.y[i];
+      if (x >= part.x_low && x <= part.x_high && y >= part.y_low && y <= part.y_high) function(series, i);
+    }
   }
 }
 
@@ -191,8 +197,11 @@ Density density_of(const Panel& panel, const std::vector<std::string>& hidden, c
   const Place low = place_of(shown.x_low, shown.y_low), high = place_of(shown.x_high, shown.y_high);
   Sums sums({low.row - 1, low.column - 1}, {high.row + 1, high.column + 1});
   std::int64_t fullest = 1;
+  std::vector<std::uint32_t> indices;  // of every key's hexagon
   for_each_key(panel, hidden, part, [&](const PointSeries& series, std::size_t i) {
-    Sum& sum = sums.at(place_of(series.x[i], series.y[i]));
+    const std::size_t index = sums.index(place_of(series.x[i], series.y[i]));
+    indices.push_back(static_cast<std::uint32_t>(index));
+    Sum& sum = sums[index];
     const Colour colour = colour_of_key(panel, series, i);
     auto& total = series.faded ? sum.faded : sum.clear;
     total[0] += colour.r, total[1] += colour.g, total[2] += colour.b;
@@ -207,16 +216,20 @@ Density density_of(const Panel& panel, const std::vector<std::string>& hidden, c
         {x / x_unit, y / y_unit, sum.n, mean_colour(sum), sum.n_clear > 0 ? opacity : kFaded * opacity});
   });
   if (!panel.token_text || n_peaks == 0) return density;
-  std::map<Place, std::map<std::string, std::int64_t>> texts;
   const std::vector<Place> peaks = peaks_of(sums, n_peaks);
-  for (const Place& at : peaks) texts[at];
+  std::vector<std::uint32_t> peak_of(sums.size());  // its place among these, plus one
+  for (std::size_t peak = 0; peak < peaks.size(); ++peak)
+    peak_of[sums.index(peaks[peak])] = static_cast<std::uint32_t>(peak) + 1;
+  std::vector<std::map<std::string, std::int64_t>> texts(peaks.size());
+  const std::uint32_t* next = indices.data();
   for_each_key(panel, hidden, part, [&](const PointSeries& series, std::size_t i) {
-    const auto found = texts.find(place_of(series.x[i], series.y[i]));
-    if (found != texts.end()) ++found->second[panel.token_text(series.token[i])];
+    if (const std::uint32_t peak = peak_of[*next++]; peak > 0)
+      ++texts[peak - 1][panel.token_text(series.token[i])];
   });
-  for (const Place& at : peaks) {
+  for (std::size_t peak = 0; peak < peaks.size(); ++peak) {
+    const Place& at = peaks[peak];
     const auto [x, y] = grid.middle(at);
-    if (std::string label = label_of(texts[at]); !label.empty())
+    if (std::string label = label_of(texts[peak]); !label.empty())
       density.peaks.push_back({x / x_unit, y / y_unit, sums.n_in(at), std::move(label)});
   }
   return density;
