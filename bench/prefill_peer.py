@@ -11,7 +11,7 @@ position only. PyTorch's side runs in the dtype that is the faster one for it on
 Transformers 5 in the Python that runs it. llama.cpp's `llama-bench` (no eviction) is run where --gguf names a model for
 it and it is on the PATH; kvpress where it can be imported. Its presses see the whole prompt at once, attend to all of
 it, and evict afterwards: KeyDiffPress once, BlockPress as if block by block, ChunkPress a share of each block. They
-read `cache_position`, which Transformers 5.3 and later do not hand on by themselves, and which is given here.
+need Transformers below 5.3; what later ones no longer hand on (`cache_position`, `past_key_values`) is given here.
 """
 
 import argparse
@@ -119,6 +119,17 @@ def kvpress_presses(arguments):
             "kvpress, ChunkPress": kvpress.ChunkPress(kvpress_press(arguments), chunk_length=arguments.block)}
 
 
+def with_cache(press):
+    """kvpress 0.5 looks for the cache under the name that Transformers gave it before 5.3."""
+    hook = press.forward_hook
+
+    def forward_hook(module, args, kwargs, output):
+        cache = kwargs.get("past_key_values", kwargs.get("cache"))
+        return hook(module, args, {**kwargs, "past_key_values": cache}, output)
+    press.forward_hook = forward_hook
+    return press
+
+
 def time_at_once(peer, press=None):
     """The whole prompt in one piece. A press evicts once, after it; what is decoded then is kept."""
     from transformers import DynamicCache
@@ -152,7 +163,7 @@ def contenders(arguments, peer):
             "Transformers, KeyDiff by blocks": lambda: peer.run(arguments.tokens, arguments.generate)}
     try:
         for name, press in kvpress_presses(arguments).items():
-            runs[name] = lambda press=press: time_at_once(peer, press)
+            runs[name] = lambda press=with_cache(press): time_at_once(peer, press)
     except ImportError:
         print("kvpress: not installed, skipped")
     if arguments.gguf and shutil.which("llama-bench"):
