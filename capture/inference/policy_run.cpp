@@ -183,7 +183,6 @@ void PolicyRun::end_prompt() {
 
 // Greedy, one token a block; the last id is never fed back.
 void PolicyRun::feed_back(std::span<PolicyRun* const> runs) {
-  const auto started = Clock::now();
   std::vector<NextBlock> blocks;
   std::vector<std::int64_t> positions;
   for (PolicyRun* const run : runs) {
@@ -192,6 +191,7 @@ void PolicyRun::feed_back(std::span<PolicyRun* const> runs) {
   }
   at::Tensor hidden;
   const auto records = run_blocks(blocks, hidden);
+  const auto started = Clock::now();
   auto logits = finite_logits(runs.front()->context_.model.transformer(), hidden, positions);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     PolicyRun& run = *runs[i];
@@ -199,7 +199,8 @@ void PolicyRun::feed_back(std::span<PolicyRun* const> runs) {
     run.generate_next(records[i]->next_id, records[i]->next_text);
     run.deliver(records[i]);
   }
-  for (PolicyRun* const run : runs) run->outcome_.generation_seconds += seconds_since(started);
+  const double seconds = records.front()->elapsed_ms / 1000 + seconds_since(started);
+  for (PolicyRun* const run : runs) run->outcome_.generation_seconds += seconds;
 }
 
 bool PolicyRun::end_unless_more() {

@@ -63,7 +63,7 @@ class PolicyRun {
 
  private:
   LayerPlan layer_plan(int layer) const;
-  // The next block of each of some runs: its ids, of which none may be without.
+  // A run's next block: its ids, at least one.
   struct NextBlock {
     PolicyRun& run;
     std::span<const std::int32_t> ids;
