@@ -254,8 +254,8 @@ class CellGrid {
   //   in_front(a, b): whether a, which comes later in `centres`, lies in front of b
   template <typename InFront>
   void keep_frontmost(int side_px, const InFront& in_front, std::vector<VisibleCentre>& centres) const {
-    const std::size_t columns = columns_ / (kCellsPerPixel * side_px) + 1;
-    const std::size_t rows = rows_ / (kCellsPerPixel * side_px) + 1;
+    const auto cells = static_cast<std::size_t>(kCellsPerPixel * side_px);
+    const std::size_t columns = columns_ / cells + 1, rows = rows_ / cells + 1;
     const float squares = 1 / static_cast<float>(side_px);
     const auto square = [&](const VisibleCentre& centre) {
       return static_cast<std::size_t>((centre.y - top_) * squares) * columns +

@@ -162,6 +162,7 @@ std::vector<Place> peaks_of(const Sums& sums, std::size_t most) {
   std::ranges::sort(peaks);
   if (peaks.size() > most) peaks.resize(most);
   std::vector<Place> places;
+  places.reserve(peaks.size());
   for (const auto& [n, at] : peaks) places.push_back(at);
   return places;
 }

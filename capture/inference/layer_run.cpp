@@ -183,7 +183,7 @@ at::Tensor LayerRun::attend(const LayerWeights& weights, const at::Tensor& hidde
     first += std::ssize(part.tokens.ids);
   }
   if (parts.front().run.lender_ != nullptr) borrow(parts, projections);
-  const at::Tensor joined = at::empty_like(projections.queries);
+  at::Tensor joined = at::empty_like(projections.queries);
   first = 0;
   for (const Part& part : parts) {
     LayerRun& run = part.run;
@@ -211,7 +211,7 @@ at::Tensor LayerRun::recur(const LayerWeights& weights, const at::Tensor& hidden
                            std::span<const Part> parts) {
   const Transformer& transformer = parts.front().run.transformer_;
   const RecurrentProjections projections = transformer.project_recurrent(weights, hidden);
-  const at::Tensor mixed = at::empty_like(projections.gate);
+  at::Tensor mixed = at::empty_like(projections.gate);
   int64_t first = 0;
   for (const Part& part : parts) {
     LayerRun& run = part.run;
