@@ -254,7 +254,7 @@ class CellGrid {
   //   in_front(a, b): whether a, which comes later in `centres`, lies in front of b
   template <typename InFront>
   void keep_frontmost(int side_px, const InFront& in_front, std::vector<VisibleCentre>& centres) const {
-    const auto cells = static_cast<std::size_t>(kCellsPerPixel * side_px);
+    const std::size_t cells = std::size_t{kCellsPerPixel} * static_cast<std::size_t>(side_px);
     const std::size_t columns = columns_ / cells + 1, rows = rows_ / cells + 1;
     const float squares = 1 / static_cast<float>(side_px);
     const auto square = [&](const VisibleCentre& centre) {
