@@ -21,7 +21,7 @@ def fastest_dtype(torch):
     def seconds(dtype):
         x, w = torch.rand(256, 1024, dtype=dtype), torch.rand(1024, 1024, dtype=dtype)
         return best_seconds(lambda: torch.nn.functional.linear(x, w), lambda: None)
-    return min((torch.bfloat16, torch.float32), key=seconds)
+    return min(("bfloat16", "float32"), key=lambda name: seconds(getattr(torch, name)))
 
 
 class TransformersPeer:
@@ -34,9 +34,10 @@ class TransformersPeer:
         from transformers import AutoModelForCausalLM
         self.torch, self.arguments = torch, arguments
         torch.set_num_threads(arguments.threads)
-        # Tools that measure a GPU do not ask.
-        wanted = getattr(arguments, "peer_dtype", None) or arguments.dtype
-        dtype = fastest_dtype(torch) if wanted == "fastest" else getattr(torch, wanted)
+        wanted = getattr(arguments, "peer_dtype", arguments.dtype)
+        if wanted == "fastest":  # on a GPU the model's own is
+            wanted = fastest_dtype(torch) if arguments.device == "cpu" else arguments.dtype
+        dtype = getattr(torch, wanted)
         self.model = model or AutoModelForCausalLM.from_pretrained(
             arguments.model, dtype=dtype, attn_implementation="sdpa").eval().to(arguments.device)
         generator = torch.Generator().manual_seed(0)

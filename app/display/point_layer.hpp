@@ -23,13 +23,14 @@ struct VisibleCentre {
   std::uint32_t at = 0;
 };
 
+// Of one series: about as many as are drawn ten times a second without a graphics card.
 inline constexpr std::size_t kMostCentres = 80'000;
 
 // Centres that can be seen in a part of a plot, for one series: those outside are left out, and so is every
 // point whose centre shares half a pixel with one that it lies under: in the plane with one drawn after it,
 // in space with one nearer to the eye. Of what is left out nothing would be seen but a rim of less than a
 // pixel. Where more than kMostCentres are left even so, it is those whose centre shares one pixel with one in
-// front, then two, then four, up to a third of a point: closer ones are not told apart.
+// front, then two, then four, up to half a point: closer ones are not told apart.
 //   series: in space `z` is the depth, larger farther away
 //   diameter_px: points are kept while any of their pixels is inside `part`
 //   out: in the order of drawing

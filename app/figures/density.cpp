@@ -123,10 +123,8 @@ void for_each_key(const Panel& panel, const std::vector<std::string>& hidden, co
                   const Function& function) {
   for (const PointSeries& series : panel.points) {
     if (!is_of_keys(series) || std::ranges::find(hidden, series.id) != hidden.end()) continue;
-    for (std::size_t i = 0; i < series.x.size(); ++i) {
-      const double x = series.x[i], y = series.y[i];
-      if (x >= part.x_low && x <= part.x_high && y >= part.y_low && y <= part.y_high) function(series, i);
-    }
+    for (std::size_t i = 0; i < series.x.size(); ++i)
+      if (part.contains(series.x[i], series.y[i])) function(series, i);
   }
 }
 

@@ -129,7 +129,8 @@ struct Extent {
   bool empty() const { return x_low > x_high; }
   void include(double x, double y);  // points that are not finite have no place
   void include(const Extent& other);
-  bool contains(double x, double y) const;
+  // In the header, since it is asked of every key.
+  bool contains(double x, double y) const { return x >= x_low && x <= x_high && y >= y_low && y <= y_high; }
   bool contains(const Extent& other) const;
   bool operator==(const Extent&) const = default;
 };

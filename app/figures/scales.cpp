@@ -143,10 +143,6 @@ void Extent::include(const Extent& other) {
   y_high = std::max(y_high, other.y_high);
 }
 
-bool Extent::contains(double x, double y) const {
-  return x >= x_low && x <= x_high && y >= y_low && y <= y_high;
-}
-
 bool Extent::contains(const Extent& other) const {
   return other.x_low >= x_low && other.x_high <= x_high && other.y_low >= y_low && other.y_high <= y_high;
 }

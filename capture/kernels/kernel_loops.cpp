@@ -11,23 +11,6 @@ namespace keyscope::capture::kernels {
 namespace {
 
 template <typename T>
-const T* as(const void* p) {
-  return static_cast<const T*>(p);
-}
-template <typename T>
-T* as(void* p) {
-  return static_cast<T*>(p);
-}
-
-// Calls `body(offset, count)` for every vector of n elements; the last count may be smaller.
-template <typename Body>
-inline void for_lanes(int64_t n, Body body) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) body(i, kLanes);
-  if (i < n) body(i, n - i);
-}
-
-template <typename T>
 void rms_norm(const RmsNorm& norm) {
   const T* weight = as<T>(norm.weight);
   for (int64_t row = 0; row < norm.rows; ++row) {
@@ -159,12 +142,6 @@ bool all_finite(const void* values, int64_t n_values) {
   for_lanes(n_values, [&](int64_t i, int64_t n) { zeros += load_some(as<T>(values) + i, n) * 0.F; });
   const float sum = sum_of(zeros);
   return sum == sum;
-}
-
-template <typename T>
-void to_float(const void* from, float* to, int64_t n_values) {
-  auto* out = as<Float32>(static_cast<void*>(to));
-  for_lanes(n_values, [&](int64_t i, int64_t n) { store_some(out + i, load_some(as<T>(from) + i, n), n); });
 }
 
 template <typename T>

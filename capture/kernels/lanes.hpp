@@ -176,5 +176,28 @@ inline void store_some(T* to, Floats v, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = whole[i];
 }
 
+template <typename T>
+const T* as(const void* p) {
+  return static_cast<const T*>(p);
+}
+template <typename T>
+T* as(void* p) {
+  return static_cast<T*>(p);
+}
+
+// Calls `body(offset, count)` for every vector of n elements; the last count may be smaller.
+template <typename Body>
+inline void for_lanes(int64_t n, Body body) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(i, kLanes);
+  if (i < n) body(i, n - i);
+}
+
+template <typename T>
+void to_float(const void* from, float* to, int64_t n_values) {
+  auto* out = as<Float32>(static_cast<void*>(to));
+  for_lanes(n_values, [&](int64_t i, int64_t n) { store_some(out + i, load_some(as<T>(from) + i, n), n); });
+}
+
 }  // namespace
 }  // namespace keyscope::capture::kernels

@@ -43,27 +43,25 @@ void transpose_rows(const void* rows, int64_t n, int64_t width, float* to) {
     for (int64_t row = 0; row < kRows; row += kLanes) {
       Floats v[kLanes] = {};
       for (int64_t i = 0; i < kLanes && row + i < n; ++i)
-        v[i] = load_some(static_cast<const T*>(rows) + (row + i) * width + at, n_columns);
+        v[i] = load_some(as<T>(rows) + (row + i) * width + at, n_columns);
       transpose(v);
       for (int64_t i = 0; i < n_columns; ++i) store_vector(to + (at + i) * kRows + row, v[i]);
     }
   }
 }
 
-// A piece of a column's weights. A piece is too short for the processor to see where the next one lies: that
-// some columns on is asked for.
+// Asks for a piece of the weights some columns on: pieces are too short for the processor to see where the
+// next one lies.
 template <typename T>
-void widen(const T* from, int64_t stride, int64_t n, float* to) {
+void ask_ahead(const T* from, int64_t stride, int64_t n) {
   constexpr int64_t kColumnsAhead = 8, kLine = 64 / static_cast<int64_t>(sizeof(T));
   for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + kColumnsAhead * stride + i);
-  for (int64_t i = 0; i < n; i += kLanes)
-    store_some(static_cast<Float32*>(static_cast<void*>(to + i)), load_some(from + i, n - i), n - i);
 }
 
 // The sums of all columns, [column][kTileRows], of the first kLanes rows that `sums` points to, rounded.
 template <typename T>
 void store_rows(const WideProduct& product, const float* sums, int64_t row) {
-  const T* bias = static_cast<const T*>(product.bias);
+  const T* bias = as<T>(product.bias);
   const int64_t n_rows = product.rows - row < kLanes ? product.rows - row : kLanes;
   for (int64_t column = product.first; column < product.last; column += kLanes) {
     const int64_t n = product.last - column < kLanes ? product.last - column : kLanes;
@@ -72,7 +70,7 @@ void store_rows(const WideProduct& product, const float* sums, int64_t row) {
     for (int64_t i = 0; i < n; ++i) v[i] = load_vector<Floats>(from + i * kTileRows);
     transpose(v);
     const Floats added = bias == nullptr ? Floats{} : load_some(bias + column, n);
-    T* y = static_cast<T*>(product.y) + row * product.y_stride + column;
+    T* y = as<T>(product.y) + row * product.y_stride + column;
     for (int64_t i = 0; i < n_rows; ++i) store_some(y + i * product.y_stride, v[i] + added, n);
   }
 }
@@ -86,9 +84,11 @@ void wide_product(const WideProduct& product) {
   __builtin_memset(sums, 0, static_cast<std::size_t>(n_panels * n_columns * kTileRows) * sizeof *sums);
   for (int64_t first = 0; first < product.inner; first += kProductDepth) {
     const int64_t left = product.inner - first, depth = left < kProductDepth ? left : kProductDepth;
-    const T* from = static_cast<const T*>(product.weight) + product.first * product.inner + first;
-    for (int64_t c = 0; c < n_columns; ++c)
-      widen(from + c * product.inner, product.inner, depth, weights + c * kProductDepth);
+    const T* from = as<T>(product.weight) + product.first * product.inner + first;
+    for (int64_t c = 0; c < n_columns; ++c) {
+      ask_ahead(from + c * product.inner, product.inner, depth);
+      to_float<T>(from + c * product.inner, weights + c * kProductDepth, depth);
+    }
     for (int64_t panel = 0; panel < n_panels; ++panel) {
       const float* rows = product.panels + (panel * product.inner + first) * kTileRows;
       float* to = sums + panel * n_columns * kTileRows;

@@ -213,9 +213,9 @@ class KernelTransformer : public Transformer {
 inline constexpr std::int64_t kThinRows = 4;
 
 // out = x weightᵀ + bias. x: (n, in), weight: (out, in), bias: (out) or undefined; out: (n, out), written.
-// kThinRows are multiplied by a loop of our own that reads the weights once, at the speed of memory; more of
-// them by LibTorch, or where its products are the slower ones by another of our own, in float32 sums of which
-// a row's do not depend on the other rows.
+// Up to kThinRows rows are multiplied by a loop of our own that reads the weights once, at the speed of
+// memory; more of them by LibTorch, or where its products are the slower ones by another of our own, in
+// float32 sums of which a row's do not depend on the other rows.
 void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out);
 
 // The same into a tensor of its own.
